@@ -1,26 +1,26 @@
-//! The cost of measuring: compares the throughput of `predecessor-watch` in a trial with that of a bare loop
-//! with the same requests, which counts only acquisitions.
+//! The cost of measuring: compares the throughput of `predecessor-watch` in a trial with the throughput of a bare
+//! loop, which sends the same requests and counts only acquisitions.
 //!
 //! ```text
 //! cargo bench --bench overhead
 //! cargo bench --bench overhead -- --rounds 20 --seconds 5 --contenders 50
 //! ```
 //!
-//! In every round, a bare loop and a trial run at the same time on the same ensemble, each with its own
-//! process, sessions and lock. They are compared over the trial's measured phase, so that disturbances of the
-//! machine affect both. Run one after the other, two equal loops would differ by more than the limit. Then
-//! two bare loops run concurrently in the same way, to show the noise. The verdict depends on the 95 %
-//! interval of the median over the rounds, and is unknown if the interval contains the limit. Before the
-//! first round, a bare loop runs for a while, because new servers are slow until their code is compiled.
+//! In every round, a bare loop and a trial run at the same time on the same ensemble, each with its own process,
+//! sessions and lock. The comparison covers the trial's measured phase, so disturbances of the machine affect both
+//! sides. (If run one after the other, even two equal loops would differ by more than the limit.) Then two bare
+//! loops run concurrently, to show the noise. The verdict depends on the 95 % interval of the median over the
+//! rounds, and is unknown if the interval contains the limit. Before the first round, a bare loop runs for a while,
+//! because new servers are slow until their code is compiled.
 //!
-//! All sessions of both sides are on the same server, because a session on the leader is faster.
+//! All sessions of both sides use the same server, because sessions on the leader are faster.
 //!
-//! The cost includes everything that the suite adds: recording, deadlines, cancellation, the exclusion check,
+//! The cost includes everything that the suite adds: recording, deadlines, cancellation, the exclusion check, and
 //! attribution.
 //!
-//! By default, starts an ensemble of three servers for this benchmark, with data in memory if possible,
-//! because the generator's share of a handoff is largest without fsync. `--connect` or `ZKLOCKBENCH_CONNECT`
-//! names another ensemble.
+//! By default, the benchmark starts an ensemble of three servers, with data in memory if possible, because the
+//! generator's share of a handoff is largest without fsync. To use another ensemble, set `--connect` or
+//! `ZKLOCKBENCH_CONNECT`.
 //!
 //! The exit code is 1 if the cost exceeds the limit, 4 if the result is inconclusive, and 3 if the ensemble cannot be
 //! used.
@@ -50,7 +50,7 @@ use zklockbench_scenario::TrialSpec;
 use side::{Moment, Side};
 use world::World;
 
-/// Largest share of throughput that measuring may cost.
+/// Maximum share of throughput that measuring may cost.
 const LIMIT: f64 = 0.03;
 const WARM_UP: Duration = Duration::from_secs(1);
 /// Number of resamples for an interval.
@@ -77,8 +77,8 @@ pub struct Args {
     /// Number of generator threads
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     threads: u16,
-    /// Delay of the first of two bare loops before each release, in microseconds, to check that the
-    /// comparison detects it
+    /// Delay before each release in the first of two bare loops, in microseconds, to check that the comparison
+    /// detects a delay
     #[arg(long, default_value_t = 0)]
     handicap_us: u64,
     /// Run only a bare loop
@@ -157,7 +157,7 @@ async fn run(args: &Args, world: &World) -> Result<Vec<Round>, Error> {
     Ok(rounds)
 }
 
-/// Runs a bare loop and a trial concurrently, and compares them over the trial's measured phase.
+/// Runs a bare loop and a trial concurrently, and measures both sides during the trial's measured phase.
 async fn beside_a_trial(
     args: &Args,
     world: &World,
@@ -179,7 +179,7 @@ async fn beside_a_trial(
     world.end(bare).await?;
     let acquired = acquired(&trial?)?;
     let [begin, end] = <[_; 2]>::try_from(ends)
-        .map_err(|_| Error::environment("a trial had no measured phase"))?
+        .map_err(|_| Error::environment("the trial has no measured phase"))?
         .map(|(bare, ticks)| bare.map(|bare| (bare, ticks)));
     let ((begin, ticks_before), (end, ticks)) = (begin?, end?);
     let of_trial = |moment: &Moment, acquired, ticks| Moment { acquired, ticks, ..*moment };
@@ -207,10 +207,10 @@ async fn twins(args: &Args, world: &World, number: usize) -> Result<[Side; 2], E
     for one in pair {
         world.end(one).await?;
     }
-    <[Side; 2]>::try_from(sides).map_err(|_| Error::environment("a loop is missing"))
+    <[Side; 2]>::try_from(sides).map_err(|_| Error::environment("a bare loop is missing"))
 }
 
-/// Number of acquisitions of a trial; an error if the trial is incomplete.
+/// Number of acquisitions in a trial, or an error if the trial is incomplete.
 fn acquired(trial: &Trial) -> Result<u64, Error> {
     match (&trial.cut_short, trial.measured.acquired()) {
         (None, acquired @ 1..) if trial.errors.is_empty() => Ok(acquired),
@@ -219,12 +219,12 @@ fn acquired(trial: &Trial) -> Result<u64, Error> {
 }
 
 impl Round {
-    /// Throughput of the trial divided by that of the concurrent bare loop.
+    /// Throughput of the trial divided by the throughput of the concurrent bare loop.
     fn ratio(&self) -> f64 {
         self.trial.throughput / self.bare.throughput
     }
 
-    /// Throughput of one bare loop divided by that of the other.
+    /// Throughput of one bare loop divided by the throughput of the other.
     fn noise(&self) -> f64 {
         self.twins[0].throughput / self.twins[1].throughput
     }
@@ -243,7 +243,7 @@ fn print_round(number: usize, round: &Round) {
 
 type Figure = fn(&Side) -> f64;
 
-/// Metrics of a side. The processor time varies less than the throughput, and shows the source of a cost.
+/// Metrics of a side. Processor time varies less than throughput, and shows the source of a cost.
 const FIGURES: [(&str, Figure); 2] = [
     ("acquisitions per second", |side| side.throughput),
     ("µs of the generator's processor time per acquisition", |side| side.cpu_us),
@@ -281,7 +281,7 @@ fn verdict(low: f64, high: f64) -> Verdict {
     if low >= least {
         Verdict::Held
     } else if high < least {
-        Verdict::Violated(vec!["the whole interval is below the limit".into()])
+        Verdict::Violated(vec!["the entire interval is below the limit".into()])
     } else {
         Verdict::Unknown(vec!["the interval contains the limit: use more rounds or a quieter machine".into()])
     }

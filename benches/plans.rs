@@ -1,15 +1,14 @@
-//! Checks the predictions of `plan`: plans random loads that were not measured before, and verifies each
-//! answer by running the load.
+//! Checks the predictions of `plan` for random, unmeasured loads, and verifies each answer by running the load.
 //!
 //! ```text
 //! cargo bench --bench plans
 //! cargo bench --bench plans -- --loads 3 --seed 7 --every-strategy
 //! ```
 //!
-//! The seed determines the loads: low and high utilisation, one lock and many, bursts, and long holds. Each
-//! plan first measures what it needs, for one of three strategies in turns or for all, in about five minutes
-//! per load and strategy. Nine in ten of the verified metrics must lie within the predicted interval. The
-//! exit code is 1 if fewer do, and 4 if too few were verified.
+//! The seed determines the loads: low and high utilisation, one lock or many, bursts, and long holds. Each plan
+//! first takes its own measurements, of one of three strategies in turn or of all three. This takes about five
+//! minutes per load and strategy. At least 90 % of the verified metrics must be within the predicted interval. The
+//! exit code is 1 if fewer are, and 4 if too few metrics were verified.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output is a table")]
 
@@ -26,8 +25,7 @@ use zklockbench_core::verdict::Verdict;
 
 const STRATEGIES: [&str; 3] = ["predecessor-watch", "parent-watch", "curator-mutex"];
 const CLIENTS: &str = "100";
-/// Metrics verified for each load and strategy. Twenty thousand arrivals are too few for the 99.9th
-/// percentile.
+/// Metrics to verify for each load and strategy. Twenty thousand arrivals are too few for the 99.9th percentile.
 const FIGURES: [&str; 3] = ["wait.p50", "wait.p99", "throughput"];
 
 /// Verifies the predictions of `plan` for random loads.
@@ -42,7 +40,7 @@ struct Args {
     /// Verify every load with each strategy
     #[arg(long)]
     every_strategy: bool,
-    /// Directory for the plans; by default, a temporary one
+    /// Directory for the plans [default: a temporary directory]
     #[arg(long)]
     out: Option<std::path::PathBuf>,
     /// Passed by cargo
@@ -96,7 +94,7 @@ fn main() -> ExitCode {
     let directory = match tempfile::tempdir() {
         Ok(directory) => directory,
         Err(error) => {
-            eprintln!("error: no directory for the plans: {error}");
+            eprintln!("error: cannot create a directory for the plans: {error}");
             return ExitCode::from(Exit::Environment as u8);
         }
     };
@@ -121,7 +119,7 @@ fn main() -> ExitCode {
         let output = match load.plan(&strategies, &out).output() {
             Ok(output) => output,
             Err(error) => {
-                eprintln!("error: plan cannot be run: {error}");
+                eprintln!("error: cannot run `zklockbench plan`: {error}");
                 return ExitCode::from(Exit::Environment as u8);
             }
         };
@@ -136,10 +134,7 @@ fn main() -> ExitCode {
             }
         }
         for verified in &plan.verifications {
-            println!(
-                "   {}: {} arrivals over {} locks",
-                verified.strategy, verified.arrivals, verified.locks
-            );
+            println!("   {}: {} arrivals at {} locks", verified.strategy, verified.arrivals, verified.locks);
             for note in &verified.notes {
                 println!("      note: {note}");
             }

@@ -1,20 +1,20 @@
-//! Checks that the waits of an open load agree with queueing theory. Compares Poisson arrivals at many equal
-//! locks with the Pollaczek–Khinchine formula, using the rate and the mean and second moment of the service
-//! from the same trial.
+//! Checks that the waits of an open load agree with queueing theory. Compares Poisson arrivals at many equal locks
+//! with the Pollaczek–Khinchine formula, which uses the rate and the first two moments of the service time from the
+//! same trial.
 //!
 //! ```text
 //! cargo bench --bench queueing
 //! cargo bench --bench queueing -- --arrivals 40000 --locks 20
 //! ```
 //!
-//! A lock serves one request at a time; its service time is the hold plus the handoff to the next contender.
-//! A request that finds the lock free waits for an uncontended acquire instead, which is added for the share
-//! of such requests. The generator's lateness is part of every wait, so it is also added. The limits are 10 %
-//! up to 70 % utilisation and 20 % at 80 %, with at least 20,000 arrivals; fewer are inconclusive.
+//! A lock serves one request at a time. The service time is the hold plus the handoff to the next contender. The
+//! formula's result is increased by the time of an uncontended acquire for the share of requests that find the lock
+//! free, and by the generator's lateness, which is part of every wait. The maximum deviation is 10 % up to 70 %
+//! utilisation and 20 % at 80 %. With fewer than 20,000 arrivals, the result is inconclusive.
 //!
-//! The ensemble has three servers with their data in memory, started for this benchmark, unless `--connect` or
-//! `ZKLOCKBENCH_CONNECT` names another one. This takes about eight minutes. The exit code is 1 if a mean wait is
-//! outside its limit, 4 if a trial is inconclusive, and 3 if the ensemble cannot be used.
+//! By default, the benchmark starts three servers with their data in memory. To use another ensemble, set `--connect`
+//! or `ZKLOCKBENCH_CONNECT`. The benchmark takes about eight minutes. The exit code is 1 if a mean wait is outside
+//! its limit, 4 if a trial is inconclusive, and 3 if the ensemble cannot be used.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output is a table")]
 
@@ -35,9 +35,9 @@ use zklockbench_zk::{Access, Target};
 
 const STRATEGY: &str = "predecessor-watch";
 const MEMORY: &str = "/dev/shm";
-/// Utilisations, and the largest deviation of the mean wait from the formula at each.
+/// Utilisations, each with the maximum deviation of the mean wait from the formula.
 const LIMITS: [(f64, f64); 4] = [(0.3, 0.1), (0.5, 0.1), (0.7, 0.1), (0.8, 0.2)];
-/// Assumed handoff time until the first trial has measured it.
+/// Assumed handoff time, used until the first trial has measured the actual time.
 const HANDOFF_S: f64 = 0.004;
 
 /// Compares mean waits with the Pollaczek–Khinchine formula.
@@ -46,10 +46,10 @@ struct Args {
     /// Use this ensemble
     #[arg(long, env = "ZKLOCKBENCH_CONNECT")]
     connect: Option<String>,
-    /// Arrivals of each trial
+    /// Number of arrivals in each trial
     #[arg(long, default_value_t = 20_000)]
     arrivals: u32,
-    /// Equal locks
+    /// Number of equal locks
     #[arg(long, default_value_t = 80, value_parser = clap::value_parser!(u32).range(1..))]
     locks: u32,
     /// Mean hold in milliseconds
@@ -58,7 +58,7 @@ struct Args {
     /// Utilisations in percent [default: 30, 50, 70 and 80]
     #[arg(long, value_delimiter = ',')]
     utilisation: Vec<u32>,
-    /// Sessions
+    /// Number of sessions
     #[arg(long, default_value_t = 800)]
     contenders: u32,
     /// Passed by cargo
@@ -71,7 +71,7 @@ fn main() -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("error: no runtime: {error}");
+            eprintln!("error: cannot start the async runtime: {error}");
             return ExitCode::from(Exit::Environment as u8);
         }
     };
@@ -123,7 +123,7 @@ async fn compare(args: &Args) -> Result<ExitCode, Error> {
                 .ok_or_else(|| Error::usage(format!("no strategy {STRATEGY}")))?;
             let trial = run_trial(&environment, &spec, entry, &CancellationToken::new(), &|_| {}).await?;
             let Some(found) = Found::of(&trial) else {
-                println!("{hold:>11}: nothing was measured");
+                println!("{hold:>11}: no measurements");
                 all_known = false;
                 continue;
             };
@@ -150,7 +150,7 @@ async fn compare(args: &Args) -> Result<ExitCode, Error> {
     })
 }
 
-/// Specification of a trial with this utilisation of each lock.
+/// Returns the specification of a trial with this utilisation of each lock.
 fn spec(args: &Args, hold: &str, utilisation: f64, handoff_s: f64, index: usize) -> Result<TrialSpec, Error> {
     let mean_ms = args.hold_ms;
     let rate = f64::from(args.locks) * utilisation / (f64::from(mean_ms) / 1e3 + handoff_s);

@@ -1,14 +1,13 @@
-//! The cost of the client: compares the rate of sequential requests of one session with that of the same
-//! requests on a plain socket.
+//! The cost of the client: compares the rates of sequential requests in a session and on a plain socket.
 //!
 //! ```text
 //! cargo bench --bench raw_socket
 //! ```
 //!
-//! Both sides alternate on the same server, and the median of the ratios counts. `ZKLOCKBENCH_CONNECT` names
-//! a server; by default, one is started with its data in memory.
+//! Both sides alternate on the same server, and the result is the median ratio. By default, the benchmark starts a
+//! server with its data in memory. To use another server, set `ZKLOCKBENCH_CONNECT`.
 //!
-//! The exit code is 1 if the session is slower than the limit allows, and 3 if no server can be used.
+//! The exit code is 1 if the ratio is below the limit, and 3 if no server can be used.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output is a table")]
 
@@ -39,7 +38,7 @@ fn main() -> ExitCode {
         Ok(connect) => Ok((connect, None)),
         Err(_) => runtime.block_on(start()).map(|local| (local.connect(), Some(local))),
     };
-    // `_local` ends the server when dropped.
+    // `_local` stops the server when dropped.
     let (connect, _local) = match local {
         Ok(local) => local,
         Err(error) => return failed(&error),
@@ -98,7 +97,7 @@ async fn session_rate(server: &str) -> Result<f64, Error> {
     Ok(rate)
 }
 
-/// A session implemented directly on a socket: it connects, and then only sends reads.
+/// A session implemented directly on a socket, which connects and then sends only reads.
 struct Socket(TcpStream);
 
 impl Socket {
@@ -106,7 +105,7 @@ impl Socket {
         let mut socket = Self(TcpStream::connect(server)?);
         socket.0.set_nodelay(true)?;
         let timeout = i32::try_from(TIMEOUT.as_millis()).unwrap_or(i32::MAX);
-        // Protocol version, last zxid, timeout, session, and the length and bytes of a password.
+        // Protocol version, last zxid, timeout, session, and length and bytes of the password
         let fields: [&[u8]; 6] =
             [&[0; 4], &[0; 8], &timeout.to_be_bytes(), &[0; 8], &16_i32.to_be_bytes(), &[0; 16]];
         socket.asked(&fields.concat())?;

@@ -1,9 +1,9 @@
-//! The cost of recording: nanoseconds and allocations per sample on a recorder.
+//! The cost of recording: nanoseconds and allocations per sample in a recorder.
 //!
-//! Measures one sample, one count, a sample including the reading of the clock, and everything that a session
-//! and a contender record for one contended acquisition of `predecessor-watch`. Each round repeats its work
-//! often enough for the clock's resolution. The median over the rounds is compared with the limit, because
-//! other load on the machine disturbs single rounds.
+//! Measures one sample, one count, one sample with a read of the clock, and all samples that a session and a
+//! contender record for one contended acquisition of `predecessor-watch`. Each round repeats its work often enough
+//! for the clock's resolution. The limit applies to the median over the rounds, because other load on the machine
+//! disturbs single rounds.
 //!
 //! The exit code is 1 if a sample exceeds the limit or allocates.
 
@@ -33,7 +33,7 @@ struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-#[allow(unsafe_code, reason = "`GlobalAlloc` is an unsafe trait; each call is forwarded unchanged")]
+#[allow(unsafe_code, reason = "`GlobalAlloc` is an unsafe trait, and every call is forwarded unchanged")]
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
@@ -81,7 +81,7 @@ fn main() -> ExitCode {
     if held { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Checks the counter itself, without which a result of zero would prove nothing.
+/// Checks the allocation counter itself. Otherwise, a result of zero would prove nothing.
 fn counter_counts() -> Result<(), String> {
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     drop(black_box(Box::new(black_box(1_u64))));
@@ -91,7 +91,7 @@ fn counter_counts() -> Result<(), String> {
     }
 }
 
-/// Measures one kind of work and prints its row; returns whether it stays within the limits.
+/// Measures one kind of work, prints its row, and returns whether the work is within the limits.
 fn measure(work: &Work) -> bool {
     let mut recorder = ThreadRecorder::new(TIMELINE_SECONDS);
     recorder.set_window(Window { start: 0, end: Stamp::MAX });
@@ -123,7 +123,7 @@ fn round(work: &Work, recorder: &mut ThreadRecorder, now: &mut Stamp) -> f64 {
     begin.elapsed().as_secs_f64() * 1e9 / samples
 }
 
-/// Latencies spread over the histogram, so that its cells are not always in the nearest cache.
+/// Returns latencies spread over the histogram, so its cells are not always in the nearest cache.
 fn spread(now: Stamp) -> u64 {
     now.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 44
 }
@@ -132,7 +132,7 @@ fn record(recorder: &mut ThreadRecorder, now: Stamp) {
     recorder.record(Measure::Release, now, spread(now));
 }
 
-/// Reads the clock as for a real sample.
+/// Reads the clock as for a real sample, and records a sample.
 fn stamped(recorder: &mut ThreadRecorder, now: Stamp) {
     recorder.record(Measure::Release, clock::now(), spread(now));
 }
@@ -141,9 +141,9 @@ fn count(recorder: &mut ThreadRecorder, now: Stamp) {
     recorder.count(now, |counts| counts.outcomes.add(Outcome::Acquired, 1));
 }
 
-/// Number of samples recorded by [`acquisition`]: per request (5), the send, two latencies and the reply; per
-/// list (2), the names; per notification, the count, second, lag and latency; for the acquire, the wait,
-/// handoff, outcome and second; for the hold and the release, the overshoot, count and latency.
+/// Number of samples recorded by [`acquisition`]: for each of 5 requests, the send, two latencies and the reply;
+/// for each of 2 lists, the names; for the notification, the count, second, lag and latency; for the acquire, the
+/// wait, handoff, outcome and second; for the hold and the release, the overshoot, count and latency.
 const ACQUISITION_SAMPLES: u64 = 5 * 5 + 2 + 4 + 4 + 3;
 
 fn acquisition(recorder: &mut ThreadRecorder, now: Stamp) {

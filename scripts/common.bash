@@ -7,10 +7,10 @@ root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
 # Progress and errors go to stderr; stdout is for data.
 say() { printf '%s\n' "$*" >&2; }
 
-# Prints a script's help: the comment below its first line.
+# Prints a script's help, which is the comment below its first line.
 usage() { awk 'NR > 1 && !/^#/ { exit } NR > 1 { sub(/^# ?/, ""); print }' "$0"; }
 
-# For scripts whose first argument is the directory for their data.
+# Checks the first argument of a script that needs a directory for its data.
 wants_directory() {
     case "${1:-}" in
         -h | --help) usage; exit 0 ;;
@@ -24,7 +24,7 @@ environment_error() {
     exit 3
 }
 
-# A field that all packages of the workspace share, e.g. version; empty if there is none.
+# Prints a field shared by all packages of the workspace, e.g. version, or nothing if the field is missing.
 package_field() { sed -n '/^\[workspace.package\]/,/^$/ s/^'"$1"' = "\(.*\)"$/\1/p' "$root/Cargo.toml"; }
 
 # Returns whether version $1 is at least version $2.
@@ -32,7 +32,7 @@ at_least() {
     [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | sed -n 1p)" = "$2" ]
 }
 
-# Directory for the suite's state between runs, determined as in the program itself; empty if there is none.
+# Prints the directory for the suite's state between runs, as determined by the program, or nothing if there is none.
 state_directory() {
     if [ -n "${ZKLOCKBENCH_STATE_DIR:-}" ]; then
         printf '%s\n' "$ZKLOCKBENCH_STATE_DIR"
@@ -43,7 +43,7 @@ state_directory() {
     fi
 }
 
-# Version of the ZooKeeper release unpacked in directory $1; fails if there is none.
+# Prints the version of the ZooKeeper release unpacked in directory $1; fails if there is none.
 release_version() {
     local jar
     for jar in "$1"/lib/zookeeper-[0-9]*.jar "$1"/zookeeper-[0-9]*.jar; do
@@ -57,8 +57,8 @@ release_version() {
 
 processors() { nproc 2>/dev/null || sysctl -n hw.ncpu; }
 
-# Packages of the image that scripts/base-image builds. Debian's package `zookeeper` would install a complete
-# desktop Java, but a server only needs the jars.
+# Packages for the image that scripts/base-image builds. A server needs only the jars, and Debian's package
+# `zookeeper` would also install a complete desktop Java.
 image_packages=(default-jre-headless libzookeeper-java libslf4j-java ca-certificates bash passwd)
 
 has_image_packages() {
@@ -68,8 +68,8 @@ has_image_packages() {
 
 rust_version_needed() { sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$root/Cargo.toml"; }
 
-# Version of the cargo in use; empty if there is none. Called in the repository, because rustup selects a
-# toolchain by directory.
+# Prints the version of the cargo in use, or nothing if there is none. Runs in the repository, because rustup
+# selects a toolchain by directory.
 cargo_version() {
     (cd -- "$root" && "${CARGO:-cargo}" --version 2>/dev/null) | sed -n 's/^cargo \([0-9.]*\).*/\1/p'
 }
@@ -80,8 +80,8 @@ cargo_is_new_enough() {
     [ -n "$have" ] && at_least "$have" "$(rust_version_needed)"
 }
 
-# Selects a recent enough cargo: the one on the PATH, otherwise the one that rustup installed, otherwise rustup's stable
-# toolchain. Never overrides CARGO, CARGO_HOME or RUSTUP_TOOLCHAIN.
+# Selects a recent enough cargo: from the PATH, otherwise rustup's default, otherwise rustup's stable toolchain. Never
+# overrides CARGO, CARGO_HOME or RUSTUP_TOOLCHAIN.
 use_rust() {
     cargo_is_new_enough && return 0
     [ -z "${CARGO:-}" ] || return 1
@@ -96,18 +96,18 @@ use_rust() {
 # Runs cargo in the repository, from any working directory.
 cargo_here() { (cd -- "$root" && "${CARGO:-cargo}" "$@"); }
 
-# Cargo's target directory.
+# Prints cargo's target directory.
 target_directory() {
     cargo_here metadata --locked --no-deps --format-version 1 |
         sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p'
 }
 
-# The program that a script measures with: ZKLOCKBENCH, or the release build by default.
+# Prints the program that a script measures with: ZKLOCKBENCH, or by default the release build.
 program_to_measure_with() {
     local program=${ZKLOCKBENCH:-$(target_directory)/release/zklockbench}
     [ -x "$program" ] || environment_error "$program is missing: build it with cargo build --release"
     printf '%s\n' "$program"
 }
 
-# Fails unless jq is installed, which reads results.
+# Fails unless jq, which reads the results, is installed.
 needs_jq() { command -v jq >/dev/null || environment_error "jq is missing: apt-get install jq"; }

@@ -1,10 +1,10 @@
 //! zklockbench: load testing and benchmarking of ZooKeeper lock strategies on a real ensemble.
 //!
 //! A *scenario* is expanded into *trials*. In each trial, *contenders* use a *strategy* over *metered
-//! sessions* on an *ensemble*. A *recorder* collects the events, a *checker* judges whether the lock
-//! excluded, and *results* on disk feed *reports*.
+//! sessions* on an *ensemble*. A *recorder* collects the events, a *checker* judges mutual exclusion, and
+//! *reports* are generated from the *results* on disk.
 //!
-//! The libraries are crates below `crates/`; this crate contains the command line and the loop over trials.
+//! The libraries are crates in `crates/`; this crate contains the command line and the loop over trials.
 
 pub mod cli;
 pub mod conformance;

@@ -5,9 +5,9 @@ fn main() -> std::process::ExitCode {
     zklockbench::cli::main()
 }
 
-/// Makes glibc return each freed block of at least 64 KiB to the system. By default, glibc raises this limit
-/// after the first freed block, and the child lists of a long queue then fragment its heap: 10,000 contenders
-/// of `predecessor-watch` took 950 MB, of which 450 MB were in use.
+/// Makes glibc return each freed block of at least 64 KiB to the system. By default, glibc raises this threshold
+/// after the first freed block, and the child lists of a long queue then fragment the heap: 10,000 contenders
+/// of `predecessor-watch` took 950 MB, of which only 450 MB were in use.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[allow(unsafe_code, reason = "`mallopt` is a C function")]
 fn give_long_blocks_back() {

@@ -25,13 +25,15 @@ import org.apache.curator.retry.RetryOneTime;
 import org.apache.zookeeper.KeeperException;
 
 /**
- * Observes Apache Curator for claims of articles: the number of watches that remain on the servers after its locks and its API
- * removed them, the queue of its mutex as listed by another client, and the effect of a node deleted by another client.
+ * Observes Apache Curator for claims of articles: the number of watches left on the servers after Curator's locks and
+ * API remove them, the queue of its mutex as listed by another client, and the effect of a node's deletion by another
+ * client.
  *
- * <p>Each watch step sets a watch and requests its removal in one way. The servers' watch counts (mntr) are read before, while
- * the watch is set, and after. One line of JSON goes to stdout. No other client may use the ensemble meanwhile.
+ * <p>Each watch step sets a watch and requests its removal in one of several ways. The servers' watch counts (mntr) are
+ * read before the step, while the watch is set, and afterwards. One line of JSON goes to stdout. No other client may
+ * use the ensemble at the same time.
  *
- * <p>Argument: connect string. Exit codes: 0 measured, 2 bad usage, 3 could not be measured.
+ * <p>Argument: connect string. Exit codes: 0 measured, 2 usage error, 3 cannot measure.
  */
 public final class CuratorFacts {
     private static final int SESSION_TIMEOUT_MS = 20_000;
@@ -110,11 +112,11 @@ public final class CuratorFacts {
         long set = watches();
         removal.ask();
         keep(name, before, set, watches());
-        // A change triggers all remaining watches, so that the next step starts without any.
+        // A change triggers all remaining watches, so the next step starts without watches.
         client.setData().forPath(root, new byte[0]);
     }
 
-    /** Watches left by a waiter of the mutex whose watched node was deleted. */
+    /** Measures the watches left by a waiter of the mutex after its watched node is deleted. */
     private void mutex() throws Exception {
         String path = root + "/mutex";
         InterProcessMutex first = new InterProcessMutex(client, path);
@@ -137,7 +139,7 @@ public final class CuratorFacts {
         keep("mutex", before, set, watches());
     }
 
-    /** Watches left by an acquire of a semaphore, which removes its watch on the leases once it has a lease. */
+    /** Measures the watches left by an acquire of a semaphore, which removes its watch once it has a lease. */
     private void semaphore() throws Exception {
         InterProcessSemaphoreV2 semaphore = new InterProcessSemaphoreV2(client, root + "/semaphore", 2);
         long before = watches();
@@ -151,7 +153,7 @@ public final class CuratorFacts {
         facts.add(String.format("\"%s\": {\"set\": %d, \"left\": %d}", name, set - before, after - before));
     }
 
-    /** A holder and two waiters, each with its own session; another client reads their nodes and then deletes the holder's. */
+    /** Observes a holder and two waiters while another client reads their nodes and deletes the holder's node. */
     private void queue() throws Exception {
         String path = root + "/queue";
         try (Contender holder = new Contender(path, new RetryOneTime(100));
@@ -183,7 +185,7 @@ public final class CuratorFacts {
         }
     }
 
-    /** A waiter whose node is deleted by another client before its predecessor leaves. */
+    /** Observes a waiter whose node another client deletes before the predecessor leaves. */
     private void noNode() throws Exception {
         Contender without = lostItsNode(root + "/without-retries", new RetryNTimes(0, 0));
         Contender with = lostItsNode(root + "/with-retries", new RetryNTimes(3, 100));
@@ -209,7 +211,7 @@ public final class CuratorFacts {
         }
     }
 
-    /** The nodes of a queue in numerical order, once there are {@code count}. */
+    /** Returns the nodes of a queue in numerical order, once there are {@code count} of them. */
     private List<String> nodes(String path, int count) throws Exception {
         for (int tries = 0; tries < 100; tries++) {
             if (client.checkExists().forPath(path) != null) {
@@ -224,7 +226,7 @@ public final class CuratorFacts {
         throw new IllegalStateException(path + " never had " + count + " nodes");
     }
 
-    /** Acquires the mutex on its own thread and session, and releases it on request. */
+    /** Acquires the mutex on its own thread and session, and releases the mutex on request. */
     private final class Contender implements AutoCloseable {
         private final CuratorFramework own;
         private final InterProcessMutex mutex;
@@ -283,7 +285,7 @@ public final class CuratorFacts {
         }
     }
 
-    /** Number of watches on all servers, after a pause to settle. */
+    /** Returns the number of watches on all servers, after a pause for the counts to settle. */
     private long watches() throws Exception {
         Thread.sleep(SETTLES_MS);
         long all = 0;

@@ -23,16 +23,16 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
 import org.apache.zookeeper.KeeperException;
 
 /**
- * Measures the original of the strategy {@code curator-mutex}: Apache Curator's InterProcessMutex in Java.
+ * Measures the original of the strategy {@code curator-mutex}: InterProcessMutex of Apache Curator in Java.
  *
- * <p>A closed loop: each contender acquires, releases at once and acquires again. A contender is a thread with its own
- * CuratorFramework and therefore its own session, like a separate process. Contenders are spread evenly over the
- * servers, as in zklockbench, because sessions on the leader are faster. After a warm-up, in which the JVM compiles
- * the hot code, acquisitions in the measured phase are counted. One line of JSON goes to stdout. Names of times
- * contain their unit, microseconds; values that could not be measured are null.
+ * <p>The load is a closed loop: each contender acquires, releases at once and acquires again. A contender is a thread
+ * with its own CuratorFramework and therefore its own session, like a separate process. Contenders are spread evenly
+ * over the servers, as in zklockbench, because sessions on the leader are faster. Only acquisitions in the measured
+ * phase count, after a warm-up in which the JVM compiles the hot code. One line of JSON goes to stdout. Names of times
+ * end with their unit, microseconds. Values that cannot be measured are null.
  *
  * <p>Arguments: connect string, root znode, contenders, warm-up in ms, measured phase in ms, and optionally
- * the session timeout in ms. Exit codes: 0 measured, 1 the lock was violated, 2 bad usage, 3 no connection.
+ * the session timeout in ms. Exit codes: 0 measured, 1 lock violated, 2 usage error, 3 no connection.
  */
 public final class CuratorMutexBench {
     private static final int DEFAULT_SESSION_TIMEOUT_MS = 20_000;
@@ -52,7 +52,7 @@ public final class CuratorMutexBench {
 
         Question(String[] args) {
             if (args.length < 5 || args.length > 6) {
-                throw new IllegalArgumentException("5 or 6 arguments are needed");
+                throw new IllegalArgumentException("expected 5 or 6 arguments");
             }
             connect = args[0];
             root = args[1];
@@ -61,7 +61,7 @@ public final class CuratorMutexBench {
             measuredMs = Long.parseLong(args[4]);
             sessionTimeoutMs = args.length > 5 ? Integer.parseInt(args[5]) : DEFAULT_SESSION_TIMEOUT_MS;
             if (!root.matches("(/[^/]+)+") || contenders < 1 || warmUpMs < 0 || measuredMs < 1) {
-                throw new IllegalArgumentException("the root is /name, with at least one contender");
+                throw new IllegalArgumentException("the root must be /name, and there must be at least one contender");
             }
         }
     }
@@ -98,7 +98,7 @@ public final class CuratorMutexBench {
 
     private int run() throws Exception {
         if (!connect()) {
-            System.err.println("error: no connection to " + question.connect);
+            System.err.println("error: cannot connect to " + question.connect);
             return 3;
         }
         for (CuratorFramework client : clients) {
@@ -129,7 +129,7 @@ public final class CuratorMutexBench {
         return true;
     }
 
-    /** Starts the contenders and returns the result as a line of JSON. */
+    /** Runs the contenders and returns the result as a line of JSON. */
     private String measure() throws Exception {
         start.countDown();
         Thread.sleep(question.warmUpMs);
@@ -189,7 +189,7 @@ public final class CuratorMutexBench {
         return sortedNs[Math.max(rank, 1) - 1] / 1000;
     }
 
-    /** A line of /proc/self/status in bytes; null if the system has none. */
+    /** Returns a field of /proc/self/status in bytes, or null if the system does not report the field. */
     private static Long bytesOf(String field) {
         try {
             for (String line : Files.readAllLines(Path.of("/proc/self/status"))) {
@@ -203,7 +203,7 @@ public final class CuratorMutexBench {
         return null;
     }
 
-    /** Restores the ensemble's initial state; the root is only deleted if no other client uses it. */
+    /** Restores the ensemble's initial state. Deletes the root only if no other client uses it. */
     private void cleanUp() throws Exception {
         CuratorFramework client = clients.get(0);
         try {
@@ -215,7 +215,7 @@ public final class CuratorMutexBench {
         clients.forEach(CuratorFramework::close);
     }
 
-    /** A contender. It shares nothing while it runs; its waits are read after it has ended. */
+    /** A contender, which shares no data while it runs. Its waits are read after its end. */
     private final class Contender extends Thread {
         private final InterProcessMutex mutex;
         private long[] waitsNs = new long[4096];

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Compares Java's InterProcessMutex with itself behind drivers/curator, which shows the cost of the pipe without a hold.
+"""Compares Java's InterProcessMutex with itself behind drivers/curator, to show the cost of the pipe without a hold.
 
-Both run on one ensemble, each with its own lock. They alternate every two seconds, while the other is paused by SIGSTOP (with
-session timeouts of 20 s), so that drifts of the host, the servers or a compiler affect both. The number of acquisitions is read
-from the servers: each creates and deletes one node, and the directory's `cversion` counts both.
+Both sides run on one ensemble, each with its own lock. They alternate every two seconds: SIGSTOP pauses one side while
+the other runs (session timeouts are 20 s). Drifts of the host, the servers or a compiler therefore affect both. The
+number of acquisitions is read from the servers: each acquisition creates and deletes a node, and the directory's
+`cversion` counts both.
 
-If servers and load share the processors, processor time of the driver slows down the rest. `--delay` makes the servers so
-remote that no process waits for a processor.
+If servers and load share the processors, the driver's processor time slows down everything else. `--delay` moves the
+servers far enough away that no process waits for a processor.
 """
 
 import argparse
@@ -33,9 +34,9 @@ ROOT = compare.HERE.parent.parent
 CONFIDENCE = 0.95
 PAIRS_FOR_INTERVAL = 5
 TURN_S = 2.0
-# Start of each turn that is not counted, while queues form again and caches fill.
+# Uncounted start of each turn, in which queues form again and caches fill.
 SETTLE_S = 0.3
-# Flags of drivers/curator/run, used for both.
+# Flags of drivers/curator/run, used for both sides.
 JAVA_FLAGS = "-XX:+UseSerialGC -Xss512k"
 # Longer than any comparison.
 ENDLESS_S = 100_000
@@ -49,7 +50,7 @@ def arguments():
     parser.add_argument("--connect", help="use this ensemble (default: three servers on this host)")
     parser.add_argument("--contenders", type=compare.positive, default=20, metavar="N")
     parser.add_argument("--pairs", type=compare.positive, default=60, metavar="N", help="turns of each side")
-    parser.add_argument("--delay", type=float, default=0, metavar="MS", help="each way between clients and servers")
+    parser.add_argument("--delay", type=float, default=0, metavar="MS", help="delay in each direction between clients and servers")
     parser.add_argument("--warm-up", type=compare.positive, default=20, metavar="SECONDS", help="of each side")
     args = parser.parse_args()
     args.program = str(pathlib.Path(args.program).resolve())
@@ -57,7 +58,7 @@ def arguments():
 
 
 class Side:
-    """A side of the comparison, with all its processes and the directory of its lock."""
+    """A side of the comparison, with all of its processes and the directory of its lock."""
 
     def __init__(self, name, command, log, zookeeper, root):
         self.name = name
@@ -69,7 +70,7 @@ class Side:
         self.pids = family(self.process.pid)
 
     def _directory(self, root):
-        """The node below the root that contains the queue, once it is in use."""
+        """The node below the root that contains the queue, once the queue is in use."""
         until = time.monotonic() + 60
         while time.monotonic() < until:
             if self.process.poll() is not None:
@@ -80,7 +81,7 @@ class Side:
         raise compare.NotMeasured(f"{self.name} did not start: {self.log.read_text().strip()[-2000:]}")
 
     def turn(self, seconds):
-        """Runs the side for `seconds`; returns acquisitions per second and processor seconds per acquisition."""
+        """Runs the side for `seconds`, and returns acquisitions per second and processor seconds per acquisition."""
         self.signal(signal.SIGCONT)
         time.sleep(SETTLE_S)
         before, cpu_before, began = self.acquired(), self.cpu_s(), time.monotonic()
@@ -95,7 +96,7 @@ class Side:
         return self.zookeeper.exists(self.directory).cversion / 2
 
     def cpu_s(self):
-        """Processor time of all its processes, including ended threads."""
+        """Processor time of all processes of the side, including threads that have ended."""
         fields = [pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in self.pids]
         return sum(int(each[11]) + int(each[12]) for each in fields) / TICKS_PER_S
 
@@ -165,7 +166,7 @@ def measure(args, scratch):
 
 
 def far_away(connect, delay_s):
-    """Addresses of relays that add the delay each way, and the relays' process."""
+    """Addresses of relays that add the delay in each direction, and the relays' process."""
     here, there = multiprocessing.Pipe()
     process = multiprocessing.Process(target=lambda: asyncio.run(relay(connect.split(","), delay_s, there)), daemon=True)
     process.start()
@@ -186,7 +187,7 @@ async def relay(servers, delay_s, told):
 
 
 async def later(source, sink, delay_s):
-    """Forwards data, each piece after the delay, until one side has closed."""
+    """Forwards each piece of data after the delay, until one side closes the connection."""
     loop = asyncio.get_running_loop()
     with contextlib.suppress(ConnectionError):
         while piece := await source.read(65536):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Runs Java's InterProcessMutex and the suite's curator-mutex alternately and compares their costs.
 
-Both use the same ensemble, contenders, warm-up and measured phase; each contender has its own session.
-Processor time covers the measured phase, as each process reads it from the system. Memory is the process's largest
-resident set, read from outside. Ratios are computed per round, because a shared machine drifts between rounds. They
-show how many times better the suite's lock is.
+Both sides use the same ensemble, number of contenders, warm-up and measured phase. Each contender has its own session.
+Each process reads its processor time for the measured phase from the system. Memory is the peak resident set of the
+process, read from outside. Ratios show how many times better the suite's lock is. They are computed per round, because
+a shared machine drifts between rounds.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 JARS = pathlib.Path("/usr/share/java")
-# The manifest of each Curator jar names its dependencies. slf4j-nop discards the log.
+# The manifest of each Curator jar lists its dependencies. slf4j-nop discards the log.
 CLASS_PATH = [JARS / "curator-recipes.jar", JARS / "slf4j-nop.jar"]
 # Best flags for Java under this load; see README.md in this directory.
 JAVA_FLAGS = "-XX:+UseSerialGC -Xmx64m"
@@ -83,7 +83,7 @@ def measure(args, scratch):
     compile_java(scratch)
     with Ensemble(args, scratch) as connect:
         # The servers' JVMs also need a warm-up; otherwise the first side would be slower.
-        note("warming the ensemble up")
+        note("warming up the ensemble")
         run_java(args, scratch, connect, warm_up_s=0)
         rounds = []
         sides = {
@@ -92,7 +92,7 @@ def measure(args, scratch):
         }
         for number in range(1, args.rounds + 1):
             told = {}
-            # The order alternates between rounds, so that a drift of the host favours neither side.
+            # Alternate the order, so a drift of the host favours neither side.
             for side in sorted(sides, reverse=number % 2 == 0):
                 name, run = sides[side]
                 note(f"round {number} of {args.rounds}: {name}")
@@ -115,12 +115,12 @@ def java_program(name):
 
 
 class Ensemble:
-    """The given ensemble, or one started for the comparison."""
+    """The given ensemble, or an ensemble started for the comparison."""
 
     def __init__(self, args, scratch):
         self.program, self.connect = args.program, args.connect
         self.own = args.connect is None
-        # Separate from a local ensemble that the user may keep.
+        # Must not interfere with a local ensemble that the user keeps running.
         self.environment = dict(os.environ, ZKLOCKBENCH_STATE_DIR=str(scratch / "state"))
 
     def __enter__(self):
@@ -153,7 +153,7 @@ def run_ours(args, scratch, connect, number):
     command += ["--connect", connect, "--out", str(out), "--run-id", name]
     command += ["--contenders", str(args.contenders), "--duration", f"{args.measure}s"]
     command += ["--set", f'warm_up="{args.warm_up}s"', "--set", f'session_timeout="{SESSION_TIMEOUT_MS}ms"']
-    # Exit code 4: too little evidence of exclusion, because holds have no duration.
+    # Exit code 4 means too little evidence of exclusion, because holds have no length.
     _, peak = watched(command, scratch / "ours.log", (0, 4))
     trial = json.loads((out / name / "trials" / "000.json").read_text())
     if trial["errors"] or trial["health"]["invalid"]:
@@ -165,7 +165,7 @@ def run_ours(args, scratch, connect, number):
 
 def figures(acquired, told, wait_p50_us, wait_p99_us, peak_bytes):
     if acquired == 0:
-        raise NotMeasured("nothing was acquired in the measured phase")
+        raise NotMeasured("no acquisitions in the measured phase")
     return {
         "acquisitions_per_s": acquired * 1e6 / told["measured_us"],
         "wait_p50_us": wait_p50_us,
@@ -177,7 +177,7 @@ def figures(acquired, told, wait_p50_us, wait_p99_us, peak_bytes):
 
 
 def watched(command, log, good=(0,)):
-    """Runs the command to its end; returns its stdout and its peak resident set."""
+    """Runs a command to its end, and returns its stdout and its peak resident set."""
     output = log.with_suffix(".out")
     with log.open("w") as errors, output.open("w") as stdout:
         process = subprocess.Popen(command, stdout=stdout, stderr=errors)
@@ -190,7 +190,7 @@ def watched(command, log, good=(0,)):
         finally:
             end(process)
     if process.returncode not in good:
-        raise NotMeasured(f"{command[0]} ended with {process.returncode}: {log.read_text().strip()[-2000:]}")
+        raise NotMeasured(f"{command[0]} exited with {process.returncode}: {log.read_text().strip()[-2000:]}")
     if peak is None:
         raise NotMeasured("this system does not report the memory of a process (no /proc)")
     return output.read_text(), peak
@@ -220,7 +220,7 @@ def checked(command, env=None):
     except OSError as error:
         raise NotMeasured(f"{command[0]}: {error}") from error
     if done.returncode != 0:
-        raise NotMeasured(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip()}")
+        raise NotMeasured(f"{' '.join(command)} exited with {done.returncode}: {done.stderr.strip()}")
     return done.stdout
 
 
@@ -279,7 +279,7 @@ def print_verdict(medians, reached):
     for key, heading, which, wanted in MEASURES:
         aim = "at least as many" if which == "more" else f"at most 1/{wanted:.0f}"
         word = "reached" if reached[key] else "NOT reached"
-        print(f"{heading}: {aim}: {word} (median ratio {medians[key]:.2f}, wanted {wanted:.0f})")
+        print(f"{heading}: {aim}: {word} (median ratio {medians[key]:.2f}, target {wanted:.0f})")
 
 
 def note(text):

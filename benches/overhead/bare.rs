@@ -1,4 +1,4 @@
-//! `predecessor-watch` directly on the client library: the same requests on the same kind of threads. It
+//! `predecessor-watch` directly on the client library, with the same requests on the same kind of threads. The loop
 //! counts only acquisitions.
 
 use std::io::{BufRead, BufReader, Write};
@@ -26,11 +26,11 @@ pub struct Loop {
     /// Connect string of the sessions.
     pub connect: String,
     pub lock: String,
-    /// Number of contenders, each with one session.
+    /// Number of contenders, each with its own session.
     pub contenders: usize,
-    /// Number of threads that share them.
+    /// Number of threads that share the contenders.
     pub threads: usize,
-    /// Time wasted before each release.
+    /// Busy-wait before each release.
     pub handicap: Duration,
 }
 
@@ -52,7 +52,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts the loop; returns once all its sessions are open.
+    /// Starts the loop, and returns once all of its sessions are open.
     ///
     /// # Errors
     /// The process cannot be started, or a session cannot be opened.
@@ -66,14 +66,14 @@ impl Running {
             .spawn()
             .map_err(|error| failed(&error))?;
         let (Some(questions), Some(answers)) = (process.stdin.take(), process.stdout.take()) else {
-            return Err(failed(&"it has no pipes"));
+            return Err(failed(&"the process has no pipes"));
         };
         let mut running = Self { process, questions, answers: BufReader::new(answers) };
         running.answer()?;
         Ok(running)
     }
 
-    /// Number of acquisitions so far, and their processor time.
+    /// Returns the number of acquisitions so far, and their processor time.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ impl Running {
         let mut line = String::new();
         match self.answers.read_line(&mut line) {
             Ok(1..) => Ok(line),
-            Ok(0) => Err(failed(&"it has ended")),
+            Ok(0) => Err(failed(&"the process has exited")),
             Err(error) => Err(failed(&error)),
         }
     }
@@ -111,7 +111,7 @@ fn failed(why: &dyn std::fmt::Display) -> Error {
     Error::environment(format!("the bare loop failed: {why}"))
 }
 
-/// Runs a loop in this process until its input ends, and answers every line with the data for
+/// Runs a loop in this process until the end of stdin, and answers every line with the data for
 /// [`Running::moment`].
 ///
 /// # Errors
@@ -178,7 +178,7 @@ fn waste(time: Duration) {
     }
 }
 
-/// Joins the queue and waits until no node is ahead; returns the contender's node.
+/// Joins the queue, waits until no node is ahead, and returns the contender's node.
 async fn acquire(client: &Client, lock: &str) -> Result<String, ClientError> {
     let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
     let prefix = format!("{lock}/n-");
@@ -196,7 +196,7 @@ async fn acquire(client: &Client, lock: &str) -> Result<String, ClientError> {
     Ok(node)
 }
 
-/// Name with the highest number below `own`.
+/// Returns the name with the highest number below `own`.
 fn predecessor(names: &[String], own: i64) -> Option<&String> {
     let numbered = names.iter().filter_map(|name| Some((sequence_of(name)?, name)));
     numbered.filter(|(number, _)| *number < own).max_by_key(|(number, _)| *number).map(|(_, name)| name)

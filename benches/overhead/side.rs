@@ -1,15 +1,15 @@
-//! One side of a comparison over a period: its acquisitions and their processor time.
+//! One side of a comparison over a period: the acquisitions and their processor time.
 
 use zklockbench_core::clock::Stamp;
 
-/// Kernel ticks of processor time per second; the same on every Linux system.
+/// Kernel ticks of processor time per second, equal on every Linux system.
 const TICKS: f64 = 100.0;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Side {
     /// Acquisitions per second.
     pub throughput: f64,
-    /// Processor time of its threads per acquisition, in microseconds; NaN if the system does not report it.
+    /// Processor time of the side's threads per acquisition in microseconds, or NaN if the system does not report it.
     pub cpu_us: f64,
 }
 
@@ -18,7 +18,7 @@ pub struct Side {
 pub struct Moment {
     pub at: Stamp,
     pub acquired: u64,
-    /// Processor time of its threads; `None` if the system does not report it.
+    /// Processor time of the side's threads, or `None` if the system does not report it.
     pub ticks: Option<u64>,
 }
 
@@ -31,14 +31,14 @@ impl Side {
     }
 }
 
-/// Processor time of this process's threads with this name; `None` if the system does not report it.
+/// Processor time of this process's threads with this name, or `None` if the system does not report it.
 pub fn ticks_of(thread: &str) -> Option<u64> {
     let threads = std::fs::read_dir("/proc/self/task").ok()?.flatten();
     let read = threads.filter_map(|thread| read(&thread.path().join("stat")));
     Some(read.filter(|(name, _)| name == thread).map(|(_, ticks)| ticks).sum())
 }
 
-/// Name and ticks of a thread: `pid (name) state …`, user and system time in fields 14 and 15.
+/// Reads a thread's name and ticks from `pid (name) state …`; user and system time are fields 14 and 15.
 fn read(path: &std::path::Path) -> Option<(String, u64)> {
     let text = std::fs::read_to_string(path).ok()?;
     let (head, rest) = text.rsplit_once(')')?;

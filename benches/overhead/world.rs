@@ -17,14 +17,14 @@ use crate::{Args, WARM_UP};
 
 const STRATEGY: &str = "predecessor-watch";
 const MEMORY: &str = "/dev/shm";
-/// Number of the first bare loop, above the numbers of all trials.
+/// Number of the first bare loop, higher than the numbers of all trials.
 const FIRST_BARE: usize = 500;
 
 /// An ensemble with a root for this comparison.
 pub struct World {
     pub description: String,
     environment: Environment,
-    // Ends the servers when dropped.
+    // Stops the servers when dropped.
     _local: Option<Local>,
 }
 
@@ -44,8 +44,8 @@ impl World {
             |local| format!("{connect}, data in {}", local.placement()),
         );
         let servers = parse_connect(&connect)?.addresses;
-        // All sessions of both sides use one server. Sessions on the leader are faster, and their share would
-        // otherwise differ between loops by more than the smallest relevant effect.
+        // All sessions of both sides use one server. Sessions on the leader are faster, and otherwise the number of
+        // such sessions would differ too much between loops.
         let target = Target { connect: pinned(&connect, &servers), access: Access::default() };
         let workspace =
             Workspace::create(target.clone(), &format!("overhead-{}", std::process::id())).await?;
@@ -81,7 +81,7 @@ impl World {
         Ok(TrialPlan::of(&parsed.scenario).trials)
     }
 
-    /// Runs a trial as the suite does; calls `phase` at the start of each phase.
+    /// Runs a trial as the suite does, and calls `phase` at the start of each phase.
     pub async fn trial(&self, spec: &TrialSpec, phase: &(dyn Fn(&str) + Sync)) -> Result<Trial, Error> {
         let entry = zklockbench_locks::find(STRATEGY)
             .ok_or_else(|| Error::usage(format!("no strategy {STRATEGY}")))?;
@@ -115,7 +115,7 @@ impl World {
     }
 }
 
-/// The first server of the connect string, with its chroot.
+/// Returns the first server of the connect string, with the chroot.
 fn pinned(connect: &str, servers: &[String]) -> String {
     let chroot = connect.find('/').map_or("", |at| &connect[at..]);
     servers.first().map_or_else(|| connect.to_owned(), |first| format!("{first}{chroot}"))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Writes zoo.cfg and myid from the official image's variables, then becomes the server. docker/README.md lists the
-# variables it understands.
+# Writes zoo.cfg and myid from the official image's variables, then runs the server in place of this script.
+# docker/README.md lists the supported variables.
 set -euo pipefail
 
 config="$ZOO_CONF_DIR/zoo.cfg"
@@ -19,7 +19,7 @@ setting standaloneEnabled "${ZOO_STANDALONE_ENABLED:-true}"
 setting admin.enableServer "${ZOO_ADMINSERVER_ENABLED:-true}"
 [ -z "${ZOO_4LW_COMMANDS_WHITELIST:-}" ] || setting 4lw.commands.whitelist "$ZOO_4LW_COMMANDS_WHITELIST"
 for extra in ${ZOO_CFG_EXTRA:-}; do
-    # Debian has no package for Prometheus metrics, and a server configured to use them does not start.
+    # Debian has no package for Prometheus metrics, and a server configured to export them does not start.
     case "$extra" in
         metricsProvider.*) [ -f "$jars/zookeeper-prometheus-metrics.jar" ] || continue ;;
     esac
@@ -30,7 +30,7 @@ for server in ${ZOO_SERVERS:-server.1=localhost:2888:3888;2181}; do
 done
 [ -f "$ZOO_DATA_DIR/myid" ] || echo "${ZOO_MY_ID:-1}" >"$ZOO_DATA_DIR/myid"
 
-# The flags are words in one variable, as in zkServer.sh.
+# As in zkServer.sh, one variable contains all flags.
 # shellcheck disable=SC2086
 exec java "-Xmx${ZK_SERVER_HEAP:-1000}m" ${SERVER_JVMFLAGS:-} \
     -Dorg.slf4j.simpleLogger.defaultLogLevel=info -Dorg.slf4j.simpleLogger.showDateTime=true \

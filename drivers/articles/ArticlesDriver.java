@@ -1,6 +1,6 @@
-// The articles' Java classes as contenders of zklockbench, by version 1 of its driver protocol (docs/testing-your-client.md).
+// A zklockbench driver for the articles' Java classes (version 1 of the driver protocol, docs/testing-your-client.md).
 //
-// Each acquire creates a new object of its class, as in the articles. There, the constructor connects and the
+// Each acquire creates a new object of the class, as in the articles. There, the constructor connects and the
 // release closes the connection. Here, the protocol's `open` and `close` do that, so a contender keeps its
 // connection between locks unless the class itself closes it; the next acquire then connects again. `sessions
 // = "per-acquisition"` in a scenario opens and closes a connection for each lock.
@@ -29,7 +29,7 @@ public class ArticlesDriver {
         ObjectNode locks = ready.putObject("locks");
         declare(locks, "ZooKeeperLock", "the watch-lock article's class", "none");
         for (String name : new String[] {"ZKLock", "ZKLockTwo", "ZKLockThree"}) {
-            ObjectNode parameters = declare(locks, name, "a class of the three-strategy comparison", "fifo");
+            ObjectNode parameters = declare(locks, name, "a class from the three-strategy comparison", "fifo");
             parameters.putObject("interval").put("default", "1s").put("doc", "Time between two lists, or two checks of the flag.");
         }
         declare(locks, "LocalLock", "the class of the article on local locks, which admits no contender", "fifo");
@@ -46,7 +46,7 @@ public class ArticlesDriver {
         return parameters;
     }
 
-    /** A contender with its connection, lock and thread. */
+    /** Contender with its own connection, lock and thread. */
     static class Contender extends Protocol.Watching {
         JsonNode opened;
         CuratorFramework curator;
@@ -59,7 +59,7 @@ public class ArticlesDriver {
             super(number);
         }
 
-        /** A class may ignore the interrupt, so the connection is closed, too. */
+        /** Also closes the connection, because a class may ignore the interrupt. */
         @Override
         void abandon() {
             lock.abandon();
@@ -69,7 +69,7 @@ public class ArticlesDriver {
             closing.start();
         }
 
-        /** Begins an acquire; false if it was cancelled before. */
+        /** Starts an acquire; returns false if the acquire is already cancelled. */
         synchronized boolean begins(long acquire, PrintedLock one) {
             boolean begins = begins(acquire);
             if (begins) lock = one;
@@ -188,7 +188,7 @@ public class ArticlesDriver {
             }
         }
 
-        /** Acts like the articles' users: only the comparison's user calls the release; ZooKeeperLock's node stays in the queue. */
+        /** Behaves like the articles' callers after a failure: only the comparison's caller releases; ZooKeeperLock's node stays queued. */
         void givesUp(Request request, PrintedLock one) throws Exception {
             if (one instanceof ZooKeeperLock) {
                 Protocol.fail(request, expired ? "session" : "timeout", "no", null);

@@ -1,6 +1,6 @@
 import org.apache.zookeeper.ZooKeeper;
 
-/** The wait of the comparison's second and third class, for a flag that a watcher sets. */
+/** Waits for a flag that a watcher sets, like the comparison's second and third class. */
 abstract class FlaggedLock extends TaskLock {
     volatile boolean acquired;
 
@@ -26,7 +26,7 @@ abstract class FlaggedLock extends TaskLock {
         }
     }
 
-    /** Returns whether its node is the first; otherwise sets a watch. */
+    /** Returns whether the lock's node is first in the queue; otherwise sets a watch. */
     abstract boolean isFree() throws Exception;
 
     /** Polls the flag. Without a node, no watcher ever sets it. */

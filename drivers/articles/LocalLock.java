@@ -10,7 +10,7 @@ import org.apache.zookeeper.Watcher;
 /**
  * The lock of the article on requirements of ZooKeeper locks: a local lock in front of a queue of Curator's nodes.
  *
- * The class compares the path from `create` with the bare names of a list, so it never finds its node, not even alone.
+ * The class compares the full path from `create` with the bare names in a list, so it never finds its node, even without contention.
  */
 final class LocalLock implements PrintedLock {
     private final CuratorFramework client;
@@ -52,7 +52,7 @@ final class LocalLock implements PrintedLock {
             } while (!own.equals(first()));
             leaves = false;
         } catch (InterruptedException error) {
-            // As in the article: the caller holds the lock, without a node.
+            // As in the article, the caller holds the lock without a node.
             Thread.currentThread().interrupt();
         } finally {
             watcherLock.unlock();
@@ -60,7 +60,7 @@ final class LocalLock implements PrintedLock {
         }
     }
 
-    /** Takes the waiter's local lock instead of the one that the condition belongs to. */
+    /** As in the article, takes the waiter's local lock instead of the condition's lock. */
     private void wake(Condition changed) {
         localLock.lock();
         try {
@@ -72,14 +72,14 @@ final class LocalLock implements PrintedLock {
 
     private String first() throws Exception {
         List<String> nodes = sorted();
-        if (nodes.isEmpty()) throw new IllegalStateException("no node is left");
+        if (nodes.isEmpty()) throw new IllegalStateException("the queue is empty");
         return nodes.get(0);
     }
 
     private String before(String own) throws Exception {
         List<String> nodes = sorted();
         int at = nodes.indexOf(own) - 1;
-        if (at < 0) throw new IllegalStateException("no node is before " + own + " in " + nodes);
+        if (at < 0) throw new IllegalStateException("no node precedes " + own + " in " + nodes);
         return nodes.get(at);
     }
 

@@ -6,7 +6,7 @@ import org.apache.zookeeper.Watcher.Event.EventType;
 import org.apache.zookeeper.ZooDefs.Ids;
 import org.apache.zookeeper.ZooKeeper;
 
-/** Common parts of the three-strategy comparison's classes: queue, flags, release. */
+/** Common parts of the three-strategy comparison's classes: queue, flags and release. */
 abstract class TaskLock implements PrintedLock {
     private static final String PREFIX = "temp";
 
@@ -15,7 +15,7 @@ abstract class TaskLock implements PrintedLock {
     final long intervalMillis;
     /** Path of its node; null if the create failed, for example because another client had just created the directory. */
     String own;
-    /** Set permanently by the first Disconnected. */
+    /** True after the first Disconnected event; never reset. */
     volatile boolean interrupted;
     volatile boolean connected = true;
 
@@ -40,7 +40,7 @@ abstract class TaskLock implements PrintedLock {
         return waits();
     }
 
-    /** Called after its node was created. */
+    /** Called after the lock's node was created. */
     void queued() { }
 
     /** Waits; returns whether it acquired the lock. */
@@ -76,7 +76,7 @@ abstract class TaskLock implements PrintedLock {
         if (event.getType() == EventType.None) connected = true;
     }
 
-    /** Returns whether the event ends the wait: even a broken connection does. */
+    /** Returns whether the event ends the wait, which even a broken connection does. */
     final boolean isBroken(WatchedEvent event) {
         switch (event.getState()) {
             case AuthFailed, Disconnected, Expired -> interrupted = true;
@@ -87,7 +87,7 @@ abstract class TaskLock implements PrintedLock {
         return true;
     }
 
-    /** Returns whether its node is the first in the list. An empty list counts as first. */
+    /** Returns whether the lock's node is first in the list. With an empty list, the result is true. */
     final boolean isFirst(List<String> nodes) {
         if (nodes.isEmpty()) return true;
         nodes.sort(Comparator.comparingInt(node -> Integer.parseInt(node.substring(PREFIX.length()))));

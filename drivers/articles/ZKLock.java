@@ -7,7 +7,7 @@ final class ZKLock extends TaskLock {
         super(client, directory, intervalMillis);
     }
 
-    /** Recursive, as printed: some ten thousand lists overflow the stack. */
+    /** Recursive, as printed: about ten thousand lists overflow the stack. */
     @Override
     boolean waits() {
         if (!connected) return false;

@@ -18,11 +18,11 @@ final class ZKLockThree extends FlaggedLock {
         List<String> nodes = client.getChildren(directory, false);
         if (isFirst(nodes)) return true;
         if (nodes.size() == 1) {
-            // The only node belongs to another contender, so its own is gone.
+            // The only node belongs to another contender, so the lock's own node is gone.
             interrupted = true;
             return false;
         }
-        // Throws if its own node is missing.
+        // Throws if the lock's own node is missing.
         String before = nodes.get(nodes.indexOf(own.substring(directory.length() + 1)) - 1);
         try {
             client.getData(directory + "/" + before, deletion, new Stat());
@@ -33,7 +33,7 @@ final class ZKLockThree extends FlaggedLock {
         return false;
     }
 
-    /** Any other event uses up the watch without a check. */
+    /** Any other event uses up the watch without a check of the queue. */
     private void changed(WatchedEvent event) {
         if (!isBroken(event) && event.getType() == EventType.NodeDeleted) check();
     }

@@ -11,7 +11,7 @@ import org.apache.zookeeper.ZooKeeper;
 /**
  * The watch-lock article's class. It waits once, and treats its predecessor's deletion as the lock.
  *
- * It only prints an exception while joining the queue. It then waits for the missing node `null`, and so holds at once.
+ * If joining the queue throws an exception, the class only prints it, then waits for the missing node `null`, and so holds at once.
  */
 final class ZooKeeperLock implements PrintedLock {
     private static final String NAME = "mutex";
@@ -46,14 +46,14 @@ final class ZooKeeperLock implements PrintedLock {
         }
     }
 
-    /** Joins the queue; returns whether its node is the first with its name. */
+    /** Joins the queue; returns whether the lock's node is the first with its prefix. */
     private boolean queue() {
         try {
             own = client.create(directory + "/" + NAME + SEPARATOR, new byte[0], Ids.OPEN_ACL_UNSAFE, CreateMode.EPHEMERAL_SEQUENTIAL);
             List<String> all = client.getChildren(directory, false);
             String[] rivals = all.stream().filter(node -> node.split(SEPARATOR)[0].equals(NAME)).sorted().toArray(String[]::new);
             if (own.equals(directory + "/" + rivals[0])) return true;
-            // Throws if its node is missing.
+            // Throws if the lock's node is missing.
             predecessor = rivals[Arrays.binarySearch(rivals, own.substring(own.lastIndexOf('/') + 1)) - 1];
         } catch (KeeperException | InterruptedException error) {
             System.err.println(error);

@@ -17,7 +17,7 @@ import org.apache.zookeeper.Watcher.Event.EventType;
 import org.apache.zookeeper.Watcher.Event.KeeperState;
 
 /**
- * A fair lock whose holder hands it to the next waiter: the strategy `baton` (`zklockbench strategies baton`) on Curator's client.
+ * A fair lock that its holder hands to the next waiter: the strategy `baton` (`zklockbench strategies baton`) on Curator's client.
  *
  * Acquire: create an ephemeral sequential `n-` node, which gets number s. Then, in one flush, send getData with a watch on it and
  * getChildren with a watch on number s - 1 (which has no children, so that the watch only reports its deletion). If its own node
@@ -25,27 +25,28 @@ import org.apache.zookeeper.Watcher.Event.KeeperState;
  * lowest, otherwise watch the node just ahead. Release: one multi writes a grant into number s + 1 and deletes its own node. If
  * s + 1 does not exist, the multi is refused: list, and grant to the node just behind. If no node is behind, delete.
  *
- * Exclusion. Every holder's node is the lowest from the beginning of its hold until it is deleted. After a list: the list shows no
- * lower node, and none can appear, because the servers apply transactions in one order and numbers grow with it. After a grant: the
- * same transaction deletes the granter's node, which was the lowest, and grants to the next existing number, because no node can
- * appear between s and s + 1, or between two neighbours of a list. A paused holder whose session has expired can't grant: its node
- * no longer exists, so the transaction fails as a whole. A grant may reach a node whose waiter is giving up: it is deleted anyway.
+ * Exclusion. Every holder's node is the lowest from the start of the hold until the node is deleted. After a list: the list shows no
+ * lower node, and no lower node can appear, because servers apply transactions in one order and numbers grow in that order. After a
+ * grant: the same transaction deletes the granter's node, which was the lowest, and grants to the next existing number, because no
+ * node can appear between s and s + 1, or between two neighbours in a list. A paused holder whose session has expired cannot grant:
+ * its node no longer exists, so the whole transaction fails. A grant to a waiter that gives up has no effect: its node is deleted.
  *
- * Progress. Grants only save time. Each waiter watches the node just ahead of its own, by the request that found that node. The
- * watch fires no matter how the node is deleted. A grant arrives before the deletion in the same transaction. After a reconnection,
- * ZooKeeper's client sets both watches again, which reports what was missed; its own data is also read once more.
+ * Progress. Grants only save time. Each waiter watches the node just ahead of its own, set by the request that found that node. The
+ * watch fires however the node is deleted. A grant arrives before the deletion in the same transaction. After a reconnection,
+ * ZooKeeper's client sets both watches again, which reports missed events; the waiter also reads its own data again.
  *
- * Lost replies. All requests use the ZooKeeper handle that created the node, never the one that Curator opens after an expiry: what
- * one session began must fail in another. After a create without a reply, the session's own nodes are searched, behind a `sync`,
- * which the leader orders after the create. There is no place for a uuid: neighbours must be able to derive the name, and a grant
- * overwrites the data. A multi or delete is sent again: it takes effect once, because a number is never used twice (therefore the
- * directory is not a container, whose numbers could restart). Until its node is known to be gone, an object joins no queue again.
+ * Lost replies. All requests use the ZooKeeper handle that created the node, never the handle that Curator opens after an expiry:
+ * requests of an ended session must fail. After a create without a reply, the lock searches the session's own nodes after a `sync`,
+ * which the leader orders after the create. A uuid is not possible: neighbours must be able to derive the name, and a grant
+ * overwrites the data. A multi or delete is sent again, and takes effect only once, because numbers are never reused (so the
+ * directory is not a container, whose numbers could restart). An object joins no queue until its previous node is known to be gone.
  *
  * The counter's end. After 2^31 - 1 creates, every node gets the number 2147483647, or a negative number while another create is in
- * progress; a restart does not repair that. Acquire then fails and leaves no node: the lock needs a fresh path.
+ * progress; a restart does not help. Acquire then fails and leaves no node: the lock needs a new path.
  *
- * Use one object for each client and path; two would mistake each other's nodes for their own. Threads may share it, and wait for
- * each other within the process; it is not reentrant. It needs servers from 3.6 on (getEphemerals) and a client with no namespace.
+ * Use one object for each client and path: two objects would mistake each other's nodes for their own. Threads may share an object,
+ * and wait for each other within the process. The lock is not reentrant. It needs servers from 3.6 on (getEphemerals) and a client
+ * without a namespace.
  * No other client may write to the nodes. As with Curator's locks, its ConnectionStateListener reports a lost session.
  */
 public class Baton implements InterProcessLock {
@@ -55,11 +56,11 @@ public class Baton implements InterProcessLock {
     OneSession session;
     private final CuratorFramework client;
     private final Semaphore local = new Semaphore(1, true);
-    /** Its own node; null if unknown. */
+    /** The lock's own node; null if unknown. */
     private String node;
     private int number;
     private long token;
-    /** Node that a release grants to; null if none. */
+    /** Node to which a release grants the lock; null if none. */
     private String behind;
     private volatile boolean held;
 
@@ -72,7 +73,7 @@ public class Baton implements InterProcessLock {
         return node;
     }
 
-    /** The fencing token: the zxid of the transaction that created its node. */
+    /** Returns the fencing token: the zxid of the transaction that created the node. */
     public long token() {
         return token;
     }
@@ -115,7 +116,7 @@ public class Baton implements InterProcessLock {
         }
     }
 
-    /** Creates the node, with retries after lost replies. True if the reply showed that no node is ahead. */
+    /** Creates the node, retrying after lost replies. Returns true if the reply showed that no node is ahead. */
     private boolean enters() throws Exception {
         boolean[] asked = {false};
         boolean isFirst = session.surely(() -> {
@@ -127,7 +128,7 @@ public class Baton implements InterProcessLock {
                 ZKPaths.mkdirs(client.getZookeeperClient().getZooKeeper(), path);
                 return joins();
             } catch (KeeperException.NodeExistsException taken) {
-                // Names differ only in the number, so the counter is used up.
+                // Names differ only in the number, so the sequence counter is used up.
                 throw usedUp();
             }
         });
@@ -143,21 +144,21 @@ public class Baton implements InterProcessLock {
         return new IllegalStateException("the sequence counter of " + path + " is used up: use a fresh path");
     }
 
-    /** Creates the node with one request. True if the reply showed that no node is ahead. */
+    /** Creates the node with one request. Returns true if the reply showed that no node is ahead. */
     boolean joins() throws KeeperException {
         OneSession.Made made = session.create(path + "/n-");
         has(made.path(), made.czxid());
         return false;
     }
 
-    /** Searches for a node of this session, which can only be one whose create got no reply. */
+    /** Searches for a node of this session. Such a node can only come from a create without a reply. */
     private boolean finds() throws KeeperException {
         session.sync(path);
         for (String found : session.own(path + "/n-")) has(found, 0);
         return node != null;
     }
 
-    /** Records the node. Paths in some replies contain the client's chroot. */
+    /** Stores the node's name. Paths in some replies contain the client's chroot. */
     void has(String made, long czxid) {
         String name = made.substring(made.lastIndexOf('/') + 1);
         node = path + "/" + name;
@@ -246,7 +247,7 @@ public class Baton implements InterProcessLock {
         session.surely(this::leaves);
     }
 
-    /** Deletes its own node; true once it does not exist. */
+    /** Deletes the lock's own node; returns true once the node does not exist. */
     private boolean leaves() throws KeeperException {
         try {
             session.delete(node);
@@ -256,7 +257,7 @@ public class Baton implements InterProcessLock {
         return true;
     }
 
-    /** Deletes its node, then admits the next thread. If that fails, a separate thread retries until the node is gone. */
+    /** Deletes the node, then admits the next thread. If the delete fails, a separate thread retries until the node is gone. */
     private void leave() {
         if (isGone()) {
             local.release();
@@ -282,7 +283,7 @@ public class Baton implements InterProcessLock {
         return names.stream().filter(name -> name.startsWith("n-")).mapToInt(Baton::number).anyMatch(n -> n < 0 || n == Integer.MAX_VALUE);
     }
 
-    /** The nearest node ahead of (-1) or behind (1) its own in a list; null if none. */
+    /** Returns the nearest node ahead of (-1) or behind (1) the lock's own node in a list; null if none. */
     private String nearest(List<String> names, int side) {
         var others = names.stream().filter(name -> name.startsWith("n-")).mapToInt(name -> (number(name) - number) * side);
         OptionalInt distance = others.filter(places -> places > 0).min();

@@ -9,12 +9,14 @@ import org.apache.zookeeper.data.Stat;
 /**
  * A {@link Baton} that acquires a free lock with one request: multi[create its node, setData(lock's directory)].
  *
- * The reply to setData contains the directory's Stat as of that transaction. If there is one child, its own node is the lowest, and
- * later nodes get higher numbers, so the lock is held, as after a list that shows no other node. If there are more, it waits as
- * usual. An uncontended acquire and release take two requests. Foreign nodes in the directory only raise the count.
+ * The reply to setData contains the directory's Stat as of that transaction. If the directory has one child, the lock's own node is
+ * the lowest, and later nodes get higher numbers, so the lock is held, as after a list that shows no other node. With more
+ * children, the lock waits as usual. An uncontended acquire and release take two requests in total. Other clients' nodes in the
+ * directory only raise the count.
  *
- * Under contention the setData gains nothing, so it is omitted after several contended acquires, and tried again occasionally. The directory's data belongs to the lock. Its mzxid is the transaction that created the node, the fencing token;
- * servers before 3.8.2 and 3.9 do not return it for a create within a multi.
+ * Under contention, setData gains nothing, so it is omitted after several contended acquires, and retried occasionally. The lock
+ * owns the directory's data. The directory's mzxid is the transaction that created the node, and serves as the fencing token;
+ * for a create within a multi, servers before 3.8.2 and 3.9 do not return this transaction.
  */
 public final class Count extends Baton {
     private static final byte[] NOTHING = {};

@@ -1,4 +1,4 @@
-// Curator's locks as contenders of zklockbench, by version 1 of its driver protocol (docs/testing-your-client.md).
+// A zklockbench driver for Curator's locks (version 1 of the driver protocol, docs/testing-your-client.md).
 //
 // Each contender has its own CuratorFramework and thread. Curator's mutex belongs to a thread, so the same
 // thread must acquire and release. Locks.java lists the locks; Baton.java and Count.java are this suite's own
@@ -25,7 +25,7 @@ import org.apache.zookeeper.ZooKeeper;
 import org.apache.zookeeper.client.ZKClientConfig;
 
 public class CuratorDriver {
-    /** File with the certificate of all contenders; null until needed. */
+    /** File with the certificate that all contenders use; null until needed. */
     static String identity;
 
     public static void main(String[] arguments) throws IOException {
@@ -50,7 +50,7 @@ public class CuratorDriver {
         return read.getProperty("version", "unknown");
     }
 
-    /** A contender with its client, locks and thread. */
+    /** Contender with its own client, locks and thread. */
     static class Contender extends Protocol.Contender {
         final Map<String, InterProcessLock> locks = new HashMap<>();
         CuratorFramework client;
@@ -112,7 +112,7 @@ public class CuratorDriver {
             if (client.blockUntilConnected(timeout, TimeUnit.MILLISECONDS)) {
                 Protocol.answer(asked, Protocol.opened(client.getZookeeperClient().getZooKeeper()));
             } else {
-                Protocol.fail(asked, "connection", "no", "no session in time");
+                Protocol.fail(asked, "connection", "no", "could not open a session in time");
             }
         }
 

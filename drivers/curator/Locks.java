@@ -11,7 +11,7 @@ import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 
-/** The locks: their abilities and constructors. */
+/** Declares and creates the locks. */
 final class Locks {
     private Locks() {}
 
@@ -27,8 +27,8 @@ final class Locks {
         ObjectNode mutex = (ObjectNode) locks.get("InterProcessMutex");
         mutex.put("token", "czxid");
         parameter(mutex, "token", "Whether to read the node after each acquire to report the token, which costs one request.").put("default", false);
-        declare(locks, "Baton", false, "a release writes a grant into the next waiter's node (Baton.java)").put("token", "czxid");
-        declare(locks, "Count", false, "Baton, with one request for an uncontended acquire (Count.java)").put("token", "czxid");
+        declare(locks, "Baton", false, "writes a grant into the next waiter's node at a release (Baton.java)").put("token", "czxid");
+        declare(locks, "Count", false, "like Baton, but an uncontended acquire takes one request (Count.java)").put("token", "czxid");
     }
 
     private static ObjectNode declare(ObjectNode locks, String name, boolean reentrant, String summary) {
@@ -61,7 +61,7 @@ final class Locks {
         };
     }
 
-    /** A holder's fencing token and node as a JSON object; empty if the lock does not report them. */
+    /** Returns a holder's fencing token and node as a JSON object, which is empty if the lock does not report them. */
     static String tell(InterProcessLock lock, CuratorFramework client, JsonNode parameters) throws Exception {
         String node;
         long token;
@@ -77,7 +77,7 @@ final class Locks {
         return "{\"token\":" + token + ",\"node\":\"" + node + "\"}";
     }
 
-    /** Exposes the path of the node, which only subclasses can read. */
+    /** Exposes the node's path, which only subclasses can read. */
     private static final class KnownMutex extends InterProcessMutex {
         KnownMutex(CuratorFramework client, String path) {
             super(client, path);
@@ -88,7 +88,7 @@ final class Locks {
         }
     }
 
-    /** A semaphore with at most one lease per contender. */
+    /** Semaphore with at most one lease per contender. */
     private static final class OneLease implements InterProcessLock {
         private final InterProcessSemaphoreV2 semaphore;
         private Lease lease;

@@ -14,8 +14,8 @@ import org.apache.zookeeper.ZooKeeper;
 import org.apache.zookeeper.data.Stat;
 
 /**
- * Requests of one session, several of which may be in flight. After an expiry they fail, instead of using the session that Curator
- * opens next. Waits for replies are not interruptible, so only a lost connection leaves the outcome of a request unknown.
+ * Sends the requests of one session, several of which may be in flight. After the session expires, requests fail instead of using
+ * Curator's next session. Waits for replies cannot be interrupted, so only a lost connection leaves a request's outcome unknown.
  */
 final class OneSession {
     private static final byte[] NOTHING = {};
@@ -88,14 +88,14 @@ final class OneSession {
         return answer(asked);
     }
 
-    /** Waits until the server has applied all transactions that the leader received before. */
+    /** Waits until the server has applied all transactions that the leader received before this call. */
     void sync(String path) throws KeeperException {
         var asked = new CompletableFuture<Void>();
         zk.sync(path, (code, at, context) -> tell(asked, code, at, null), null);
         answer(asked);
     }
 
-    /** This session's own nodes with that prefix; not supported by servers before 3.6. */
+    /** Returns this session's nodes with the prefix; needs servers from 3.6 on. */
     List<String> own(String prefix) throws KeeperException {
         var asked = new CompletableFuture<List<String>>();
         zk.getEphemerals(prefix, (code, context, paths) -> tell(asked, code, prefix, paths), null);
@@ -107,9 +107,9 @@ final class OneSession {
         else asked.completeExceptionally(KeeperException.create(KeeperException.Code.get(code), path));
     }
 
-    /** A node and the transaction that created it. */
+    /** Node and the transaction that created it. */
     record Made(String path, long czxid) {}
 
-    /** A node's data and Stat. */
+    /** Data and Stat of a node. */
     record Read(byte[] data, Stat stat) {}
 }

@@ -1,13 +1,13 @@
-// Go's lock as a contender of zklockbench, over version 1 of its driver protocol (docs/testing-your-client.md).
+// A zklockbench driver for Go's lock (version 1 of the driver protocol, docs/testing-your-client.md).
 //
-// The lock is zk.Lock of github.com/samuel/go-zookeeper. Its Lock() supports neither timeouts nor
-// cancellation, and does not report a lost lock. So this driver emulates giving up: it answers that the wait
-// is over, and lets the call continue. A lock granted later is released at once and reported as `late`; until
-// then, its node remains in the queue.
+// The lock is zk.Lock of github.com/samuel/go-zookeeper. Its method Lock() supports neither timeouts nor
+// cancellation, and does not report a lost lock. This driver therefore emulates giving up: it replies that
+// the wait is over, but lets the call continue. If the call acquires the lock later, the driver releases the
+// lock at once and reports `late`; until then, the node remains in the queue.
 //
-// The lock of its successor, github.com/go-zookeeper/zk, has two differences. The number of a node follows
-// its last "lock-" or "__" instead of its last "-", so foreign nodes such as kazoo's do not stop it. And
-// there is LockWithData.
+// The successor library, github.com/go-zookeeper/zk, differs in two ways. Its lock reads a node's number
+// after the last "lock-" or "__" instead of the last "-", so nodes of other clients such as kazoo do not
+// break the lock. The library also has LockWithData.
 package main
 
 import (
@@ -49,13 +49,13 @@ type request struct {
 	Of        int64
 }
 
-// contender has a client, and a goroutine that handles its requests.
+// contender has its own client, and a goroutine that handles its requests.
 type contender struct {
 	number   int
 	requests chan request
-	// Numbers of the acquires to cancel.
+	// IDs of the acquires to cancel.
 	cancels chan int64
-	// Only used by the goroutine that reads requests.
+	// ID of the latest acquire; used only by the goroutine that reads requests.
 	lastAcquire int64
 
 	conn    *zk.Conn
@@ -65,12 +65,12 @@ type contender struct {
 	expired int32
 }
 
-// unlocker is the library's lock, or the node of a try.
+// unlocker is the library's lock or the node of a try.
 type unlocker interface {
 	Unlock() error
 }
 
-// call is an acquire and its outcome.
+// call is the outcome of an acquire.
 type call struct {
 	lock     unlocker
 	node     string
@@ -78,7 +78,7 @@ type call struct {
 	from, to int64
 }
 
-// tried is a node in the queue of the library's lock.
+// tried is the node that a try created in the lock's queue.
 type tried struct {
 	conn *zk.Conn
 	node string
@@ -90,7 +90,7 @@ var output sync.Mutex
 
 func main() {
 	if os.Getenv("ZKLOCKBENCH_DRIVER") != "1" {
-		fmt.Fprintln(os.Stderr, "a driver of zklockbench: zklockbench run quick --driver go=drivers/go/run --strategies go:Lock")
+		fmt.Fprintln(os.Stderr, "this program is a driver for zklockbench; use: zklockbench run quick --driver go=drivers/go/run --strategies go:Lock")
 		os.Exit(2)
 	}
 	contenders := map[int]*contender{}
@@ -123,14 +123,14 @@ func main() {
 			c.requests <- asked
 			go c.serve()
 		case asked.T == "cancel":
-			// A contender has one acquire at a time and ignores cancellations of other acquires.
+			// A contender has one acquire at a time, and ignores cancellations of earlier acquires.
 			if waits := acquires[asked.Of]; waits != nil {
 				waits.cancels <- asked.Of
 			}
 			say(message{"id": asked.ID, "ok": message{}})
 		case asked.T == "acquire" || asked.T == "release" || asked.T == "echo" || asked.T == "close":
 			if c == nil {
-				say(message{"id": asked.ID, "err": "bad-request", "message": "there is no such contender"})
+				say(message{"id": asked.ID, "err": "bad-request", "message": "no such contender"})
 				continue
 			}
 			if asked.T == "acquire" {
@@ -183,8 +183,8 @@ func (c *contender) serve() {
 	}
 }
 
-// inOrder uses the servers in the order of the connect string. The library shuffles them, which would spread
-// ten contenders unevenly, and sessions on the leader are faster.
+// inOrder uses the servers in the order of the connect string. The library shuffles the servers, which would
+// spread contenders unevenly and distort results, because sessions on the leader are faster.
 type inOrder struct {
 	servers            []string
 	current, connected int
@@ -244,12 +244,12 @@ func (c *contender) open(asked request) {
 		}
 		say(message{"id": asked.ID, "ok": session})
 	case <-time.After(timeout):
-		say(message{"id": asked.ID, "err": "connection", "held": "no", "message": "no session in time"})
+		say(message{"id": asked.ID, "err": "connection", "held": "no", "message": "could not open a session in time"})
 	}
 }
 
-// told is called for each event by the client's own goroutine, which must not wait for results of the client.
-// (The client's channel of events is no alternative, because it drops events when full.)
+// told handles each event on the client's own goroutine, which must not wait for results from the client.
+// (The client's event channel is not an alternative, because a full channel drops events.)
 func (c *contender) told(event zk.Event) {
 	if event.Type != zk.EventSession {
 		return
@@ -262,13 +262,13 @@ func (c *contender) told(event zk.Event) {
 		atomic.StoreInt32(&c.expired, 1)
 		tell["what"] = "expired"
 	case zk.StateHasSession:
-		// After an expiry the client opens another session.
+		// After an expiry, the client opens another session.
 		id := fmt.Sprintf("0x%x", uint64(c.conn.SessionID()))
 		tell["what"], tell["session"] = "connected", id
 		select {
 		case c.session <- message{
 			"session": id,
-			// Neither field is exported. Both are written by the goroutine that runs this code.
+			// Both fields are private, and are written only by the goroutine that runs this code.
 			"session_ms": private(c.conn, "sessionTimeoutMs").Int(),
 			"password":   fmt.Sprintf("%x", private(c.conn, "passwd").Bytes()),
 		}:
@@ -324,8 +324,8 @@ func (c *contender) acquire(asked request) {
 	}
 }
 
-// try joins the queue and leaves it unless its node is the first. The library can only wait, so try repeats
-// the steps of Lock() before the wait.
+// try joins the queue, and leaves again unless its node is first. The library's Lock() always waits, so try
+// duplicates the steps before the wait.
 func (c *contender) try(asked request) {
 	on, from := c.chroot+asked.On, now()
 	node, err := c.conn.CreateProtectedEphemeralSequential(on+"/lock-", []byte{}, zk.WorldACL(zk.PermAll))
@@ -366,7 +366,7 @@ func numberOf(name string) (int, error) {
 	return strconv.Atoi(name[strings.LastIndex(name, "-")+1:])
 }
 
-// isCancelled reports whether that acquire was cancelled before it began, and discards earlier cancellations.
+// isCancelled reports whether the acquire was cancelled before it started, and discards older cancellations.
 func (c *contender) isCancelled(acquire int64) bool {
 	cancelled := false
 	for len(c.cancels) > 0 {
@@ -398,7 +398,7 @@ func (c *contender) granted(asked request, got call) {
 	say(stamped(message{"id": asked.ID, "ok": ok}, got.from, got.to))
 }
 
-// releaseLate waits for an abandoned call and releases the lock if it is granted.
+// releaseLate waits for an abandoned call, and releases the lock if the call acquired it.
 func (c *contender) releaseLate(asked request, done chan call) {
 	got := <-done
 	if got.err != nil {

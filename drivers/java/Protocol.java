@@ -20,25 +20,25 @@ import org.apache.zookeeper.WatchedEvent;
 import org.apache.zookeeper.Watcher.Event.EventType;
 import org.apache.zookeeper.ZooKeeper;
 
-/** Version 1 of the driver protocol (docs/testing-your-client.md), with one thread per contender. */
+/** Implements version 1 of the driver protocol (docs/testing-your-client.md), with one thread per contender. */
 final class Protocol {
     private static final ObjectMapper JSON = new ObjectMapper();
     /** Bypasses System.out, which writes a line and its line break separately. */
     private static final OutputStream OUT = new FileOutputStream(FileDescriptor.out);
     private static final Map<Integer, Contender> contenders = new ConcurrentHashMap<>();
-    /** Contender of each acquire that has no reply yet. */
+    /** Contenders of acquires that have no reply yet, by request id. */
     private static final Map<Long, Contender> acquiring = new ConcurrentHashMap<>();
     /** Ends a contender's thread when its number is reused or the driver ends. */
     private static final Request END = new Request("close", "");
 
     private Protocol() {}
 
-    /** Serves requests until the end of input. `driver` is the option that selects this driver. */
+    /** Serves requests until the end of input. `driver` is the value of --driver for the usage message. */
     static void serve(String driver, Supplier<ObjectNode> hello, IntFunction<Contender> contender) throws IOException {
         // Other output must not appear between the lines of the protocol.
         System.setOut(System.err);
         if (!"1".equals(System.getenv("ZKLOCKBENCH_DRIVER"))) {
-            System.err.println("This is a driver of zklockbench: zklockbench run SCENARIO --driver " + driver);
+            System.err.println("this program is a driver for zklockbench; use: zklockbench run SCENARIO --driver " + driver);
             System.exit(2);
         }
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -75,12 +75,12 @@ final class Protocol {
         if (contender == null || !contender.takes(request)) fail(request, "bad-request", "no", "no such contender");
     }
 
-    /** The thread of a contender. */
+    /** Thread that serves one contender. */
     abstract static class Contender extends Thread {
         final int number;
         private final BlockingQueue<Request> requests = new LinkedBlockingQueue<>();
         private boolean closed;
-        /** The current acquire and the last cancelled one; 0 if none. */
+        /** Ids of the current acquire and of the last cancelled acquire; 0 if none. */
         private long waitsIn;
         private long cancelled;
 
@@ -94,8 +94,8 @@ final class Protocol {
         abstract void serve(Request request) throws Exception;
 
         /**
-         * Ends the wait of the current acquire, which gets its own reply. Called with this contender's monitor held, on the
-         * reading thread, which must not wait.
+         * Ends the wait of the current acquire, which gets its own reply. The reading thread calls this method while holding
+         * this contender's monitor, so it must not block.
          */
         abstract void abandon();
 
@@ -110,14 +110,14 @@ final class Protocol {
             return cancelled == acquire;
         }
 
-        /** Begins a wait that can be abandoned; false if the acquire was cancelled before. */
+        /** Starts a wait that can be abandoned; returns false if the acquire is already cancelled. */
         final synchronized boolean begins(long acquire) {
             if (cancelled == acquire) return false;
             waitsIn = acquire;
             return true;
         }
 
-        /** Ends an acquire's wait; returns whether it was cancelled. */
+        /** Ends the wait of an acquire; returns whether the acquire was cancelled. */
         final synchronized boolean ended(long acquire) {
             waitsIn = 0;
             // An interrupt that came too late to end this wait must not end the next one.
@@ -128,12 +128,12 @@ final class Protocol {
         /** Closes the connection; returns the reply. */
         abstract ObjectNode close();
 
-        /** Queues a request; false once the contender is closed, because the request would get no reply. */
+        /** Queues a request; returns false if the contender is closed and would not reply. */
         final synchronized boolean takes(Request request) {
             return !closed && requests.add(request);
         }
 
-        /** Closes the queue, and answers the echoes in it. */
+        /** Closes the queue, and answers any queued echo requests. */
         private synchronized void ends() {
             closed = true;
             requests.stream().filter(late -> late.kind.equals("echo")).forEach(Protocol::echo);
@@ -178,10 +178,10 @@ final class Protocol {
         }
     }
 
-    /** A contender that receives the events of its client. */
+    /** Contender that receives its client's events. */
     abstract static class Watching extends Contender {
         volatile ZooKeeper client;
-        /** Guarded by this contender's monitor, like `expired`. */
+        /** Guarded by this contender's monitor, as is `expired`. */
         boolean connected;
         boolean expired;
 
@@ -219,14 +219,14 @@ final class Protocol {
         }
     }
 
-    /** Greeting of a driver for this version of the library. */
+    /** Returns the `ready` message of a driver for this version of the library. */
     static ObjectNode ready(String driver, String library, String version) {
         ObjectNode ready = object().put("t", "ready").put("v", 1).put("driver", driver).put("clock", "monotonic").put("sasl", true);
         ready.putObject("inside").put(library, version).put("java", System.getProperty("java.version"));
         return ready;
     }
 
-    /** The reply to an `open`. */
+    /** Returns the reply to an `open`. */
     static ObjectNode opened(ZooKeeper client) {
         return object().put("session", session(client)).put("password", HexFormat.of().formatHex(client.getSessionPasswd()))
             .put("session_ms", client.getSessionTimeout());
@@ -244,7 +244,7 @@ final class Protocol {
         return why.getClass().getSimpleName();
     }
 
-    /** The protocol's clock: CLOCK_MONOTONIC in microseconds. */
+    /** Returns the time of the protocol's clock, CLOCK_MONOTONIC, in microseconds. */
     static long now() {
         return System.nanoTime() / 1_000;
     }
@@ -261,7 +261,7 @@ final class Protocol {
         write("{\"id\":" + request.id + ",\"ok\":" + done + "}");
     }
 
-    /** Replies to an acquire or release; built as text for speed. */
+    /** Replies to an acquire or release. The reply is built as text for speed. */
     static void answer(Request request, String done, long from, long to) {
         write("{\"id\":" + request.id + ",\"ok\":" + done + ",\"from\":" + from + ",\"to\":" + to + "}");
     }
@@ -270,14 +270,14 @@ final class Protocol {
         write(failure(request, word, held, message).toString());
     }
 
-    /** `held` and `message` may be null. */
+    /** Replies with an error; `held` and `message` may be null. */
     static ObjectNode failure(Request request, String word, String held, String message) {
         ObjectNode answer = object().put("id", request.id).put("err", word);
         if (held != null) answer.put("held", held);
         return message == null ? answer : answer.put("message", message);
     }
 
-    /** Writes a whole line at once. */
+    /** Writes a line in a single call. */
     static void write(String message) {
         synchronized (OUT) {
             try {

@@ -6,8 +6,8 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 
 /**
- * A line from the suite, with the fields of all requests except `open`. Only `open` is parsed as a tree, which would be too slow
- * for acquires in short trials, before this code is compiled.
+ * A line from the suite, with the fields of all requests except `open`. Only `open` is parsed as a tree: until the JVM has
+ * compiled this code, a tree would be too slow for the acquires of short trials.
  */
 final class Request {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -23,7 +23,7 @@ final class Request {
     /** -1 if none. */
     long timeoutMillis = -1;
 
-    /** A request of the driver to itself. */
+    /** Creates a request that the driver sends to itself. */
     Request(String kind, String on) {
         line = "";
         this.kind = kind;

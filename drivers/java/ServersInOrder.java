@@ -5,12 +5,12 @@ import org.apache.zookeeper.client.ConnectStringParser;
 import org.apache.zookeeper.client.HostProvider;
 
 /**
- * The servers in the order of the connect string. ZooKeeper's client shuffles them, which would spread ten contenders
- * unevenly, and sessions on the leader are faster.
+ * Provides the servers in the order of the connect string. ZooKeeper's client shuffles the servers, which would spread
+ * contenders unevenly and distort results, because sessions on the leader are faster.
  */
 final class ServersInOrder implements HostProvider {
     private List<InetSocketAddress> servers;
-    /** Index of the last attempt and of the last connection; -1 before the first. */
+    /** Indexes of the last attempted and the last connected server; -1 if none. */
     private int current = -1;
     private int connected = -1;
 
@@ -23,7 +23,7 @@ final class ServersInOrder implements HostProvider {
         return servers.size();
     }
 
-    /** Pauses after a full round without a connection, as the client's own provider does. */
+    /** Pauses after a full round without a connection, like the client's own provider. */
     @Override
     public InetSocketAddress next(long spinDelay) {
         boolean tried;
@@ -41,7 +41,7 @@ final class ServersInOrder implements HostProvider {
                 Thread.currentThread().interrupt();
             }
         }
-        // Resolved on every attempt, because a server's address may have changed.
+        // Resolve the name on every attempt, because a server's address may change.
         return new InetSocketAddress(server.getHostString(), server.getPort());
     }
 
@@ -52,7 +52,7 @@ final class ServersInOrder implements HostProvider {
 
     @Override
     public synchronized boolean updateServerList(Collection<InetSocketAddress> found, InetSocketAddress now) {
-        if (found.isEmpty()) throw new IllegalArgumentException("no server is left");
+        if (found.isEmpty()) throw new IllegalArgumentException("the new server list is empty");
         servers = List.copyOf(found);
         current = -1;
         connected = -1;

@@ -1,6 +1,6 @@
 # Compiles a Java driver on first use and after changes, and starts it. Sourced by the drivers' `run`:
 #
-#   start NAME CLASS [DIR]    with the jars in DIR, otherwise with Debian's
+#   start NAME CLASS [DIR]    uses the jars in DIR, otherwise Debian's jars
 start() {
     local name=$1 class=$2 here java=/usr/share/java jar jars compiled work sources
     here=$(cd -- "$(dirname -- "${BASH_SOURCE[1]}")" && pwd -P)

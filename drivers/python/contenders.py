@@ -1,6 +1,6 @@
-"""The protocol of docs/testing-your-client.md for Python drivers whose calls block, with a thread for each contender.
+"""Implements the driver protocol (docs/testing-your-client.md) for Python drivers whose calls block, with a thread per contender.
 
-Drivers subclass `Contender` and call `serve`. The main thread reads requests, and only answers those that never block.
+Drivers subclass `Contender` and call `serve`. The main thread reads requests, and answers only requests that never block.
 """
 
 import json
@@ -12,7 +12,7 @@ import time
 
 
 class NotHeld(Exception):
-    """The lock is certainly not held: `word` is `timeout`, `cancelled`, `busy` or `refused`."""
+    """Raised if the lock is certainly not held: `word` is `timeout`, `cancelled`, `busy` or `refused`."""
 
     def __init__(self, word, message=None):
         super().__init__(message or word)
@@ -20,7 +20,7 @@ class NotHeld(Exception):
 
 
 class Lost(Exception):
-    """The session or lease is over, so its locks are no longer held."""
+    """Raised if the session or lease has ended, so its locks are no longer held."""
 
 
 output = threading.Lock()
@@ -37,8 +37,8 @@ def say(message):
 
 
 class Contender:
-    """Drivers override `open(request)`, `acquire(on, deadline)`, `release(on)`, `close()`, and, if setting `self.cancelled`
-    alone does not end a wait, `wake()`. Everything except `wake` runs on the contender's own thread. `deadline` is a
+    """Base class: drivers override `open(request)`, `acquire(on, deadline)`, `release(on)`, `close()`, and `wake()` if setting
+    `self.cancelled` alone does not end a wait. Everything except `wake` runs on the contender's own thread. `deadline` is a
     time.monotonic() or None. The results of `open` and `acquire` are included in the reply.
     """
 
@@ -104,7 +104,7 @@ class Contender:
         return self.close()
 
     def pause(self, seconds, deadline):
-        """Sleeps, but fails at the deadline or at a cancellation."""
+        """Sleeps; raises NotHeld at the deadline or on cancellation."""
         if deadline is not None:
             left = deadline - time.monotonic()
             if left <= 0:
@@ -126,7 +126,7 @@ class Contender:
 
 def serve(ready, contender):
     if os.environ.get("ZKLOCKBENCH_DRIVER") != "1":
-        sys.exit("a driver of zklockbench: run it by --driver (docs/testing-your-client.md)")
+        sys.exit("this program is a driver for zklockbench; use it with --driver (docs/testing-your-client.md)")
     # Other output must not appear between the lines of the protocol.
     sys.stdout = sys.stderr
     contenders = {}

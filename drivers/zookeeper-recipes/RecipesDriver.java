@@ -1,7 +1,7 @@
-// The WriteLock of ZooKeeper's own recipes as a contender of zklockbench, over version 1 of its driver protocol
-// (docs/testing-your-client.md).
+// A zklockbench driver for the WriteLock of ZooKeeper's own recipes (version 1 of the driver protocol,
+// docs/testing-your-client.md).
 //
-// lock() does not wait: a listener is called once the lock is held, on the caller's thread or the client's
+// lock() does not wait: it calls a listener once the lock is held, on the caller's thread or the client's
 // event thread. The event thread must not wait for the client, so the listener only records the grant, and
 // the contender's own thread does the rest.
 //
@@ -28,12 +28,12 @@ public class RecipesDriver {
     static ObjectNode hello() {
         ObjectNode ready = Protocol.ready("zookeeper-recipes 1", "zookeeper", Version.getVersion()).put("contenders", 1000);
         ObjectNode lock = ready.putObject("locks").putObject("WriteLock");
-        lock.put("summary", "ZooKeeper's own WriteLock, by its recipes themselves").putArray("modes").add("write");
+        lock.put("summary", "WriteLock from ZooKeeper's own recipes").putArray("modes").add("write");
         lock.put("timeout", "emulated").put("cancel", "emulated").put("token", "czxid").put("order", "fifo");
         return ready;
     }
 
-    /** A contender with its client, locks and thread. */
+    /** Contender with its own client, locks and thread. */
     static class Contender extends Protocol.Watching {
         final Map<String, Place> places = new HashMap<>();
 
@@ -63,7 +63,7 @@ public class RecipesDriver {
             long id = request.id;
             long from = Protocol.now();
             long until = request.timeoutMillis >= 0 ? from + request.timeoutMillis * 1_000 : Long.MAX_VALUE;
-            // The object is reused, because the recipe identifies nodes by session: two objects would confuse their nodes.
+            // The object is reused: the recipe identifies nodes by session, so two objects would mix up their nodes.
             Place place = places.computeIfAbsent(request.on, on -> new Place(this, on));
             try {
                 String ended = null;
@@ -104,14 +104,14 @@ public class RecipesDriver {
             }
         }
 
-        /** Deletes the node, unless an acquire needs it, and reports a late grant. */
+        /** Deletes the node unless an acquire needs it, and reports a late grant. */
         void releaseLate(Place place) {
             if (place.wanted) return;
             try {
                 place.lock.unlock();
             } catch (RuntimeException error) {
-                // The node stays until the session's next acquire or its end.
-                System.err.println("giving up " + place.on + ": " + error);
+                // The node stays until the session's next acquire or the end of the session.
+                System.err.println("cannot leave the queue of " + place.on + ": " + error);
                 return;
             }
             synchronized (this) {
@@ -152,7 +152,7 @@ public class RecipesDriver {
         }
     }
 
-    /** A contender's state at one lock. Its fields are guarded by the contender's monitor. */
+    /** State of a contender at one lock, guarded by the contender's monitor. */
     static class Place implements LockListener {
         final Contender contender;
         final String on;
@@ -168,13 +168,13 @@ public class RecipesDriver {
             lock = new WriteLock(contender.client, on, null, this);
         }
 
-        /** Starts an acquire. A late grant that is not released yet will be granted again by lock(). */
+        /** Starts an acquire. If a late grant is not released yet, lock() grants the lock again. */
         void begins() {
             wanted = true;
             granted = 0;
         }
 
-        /** Records a grant. Leftover watches may call this again while the lock is held. */
+        /** Records a grant. Leftover watches may call this method again while the lock is held. */
         @Override
         public void lockAcquired() {
             synchronized (contender) {

@@ -24,7 +24,7 @@ use zklockbench_core::evidence::Sensitivity;
 use zklockbench_ensemble::fault;
 use zklockbench_locks::driver::DriverCommand;
 
-/// Benchmarks ZooKeeper lock strategies on a real ensemble, and checks that they exclude.
+/// Benchmarks ZooKeeper lock strategies on a real ensemble and verifies mutual exclusion.
 #[derive(Debug, Parser)]
 #[command(name = "zklockbench", version = VERSION, about, max_term_width = 100, arg_required_else_help = true)]
 pub struct Cli {
@@ -65,11 +65,11 @@ const VERSION: &str = if env!("ZKLOCKBENCH_BUILT_FROM").is_empty() {
 pub enum Command {
     /// Run a scenario: measure, check, write results and charts
     Run(Box<RunArgs>),
-    /// Generate one part of a run's load, as one of several processes on one or more machines
+    /// Generate part of a run's load as one of several processes, on one or more machines
     Worker(Box<WorkerArgs>),
-    /// Merge the parts of workers into one run, judge it, and write results and charts
+    /// Merge the parts of all workers into one run, judge the run, and write results and charts
     Merge(Box<MergeArgs>),
-    /// Check a scenario; show its trials and how long they will take
+    /// Check a scenario; show its trials and their expected duration
     Validate(ValidateArgs),
     /// List the lock strategies, or describe one
     Strategies {
@@ -95,7 +95,7 @@ pub enum Command {
     Export(ExportArgs),
     /// Regenerate the page of a run or a plan, or show several runs side by side
     Report(ReportArgs),
-    /// Store runs as baselines by commit, and compare the newest with earlier ones
+    /// Store runs as baselines by commit, and compare the newest run with earlier runs
     Baseline {
         #[command(subcommand)]
         command: BaselineCommand,
@@ -103,7 +103,7 @@ pub enum Command {
     /// Compare two variants in alternating blocks, even on a noisy machine
     Ab(Box<AbArgs>),
     /// Measure a scenario over a range of contenders, rates, holds, locks, servers or round trips, and find
-    /// how far an objective is met
+    /// the values that meet an objective
     Sweep(Box<SweepArgs>),
     /// Test whether one run is slower than another, with confidence intervals
     Compare(CompareArgs),
@@ -111,21 +111,21 @@ pub enum Command {
     Articles(ArticlesArgs),
     /// Predict whether a lock can handle your load; --verify checks the prediction
     Plan(Box<PlanArgs>),
-    /// Learn how locks are used on a running ensemble, from its transaction logs or by watching it
+    /// Learn how locks are used on a running ensemble, from its transaction logs or by watching the ensemble
     Learn(Box<LearnArgs>),
     /// Measure the ensemble without a lock: each kind of request, and the cheapest possible handoff
     Calibrate(Box<CalibrateArgs>),
-    /// Run rounds of random locks under random load and random faults, all from one seed
+    /// Run rounds of random locks under random load and random faults, all drawn from one seed
     Torture(TortureArgs),
-    /// Lose, delay or cut off every message of a lock once, and try every order of requests
+    /// Drop, delay or cut off each message of a lock once, and try every order of requests
     Explore(Box<ExploreArgs>),
-    /// Print the JSON Schema of scenario files, for editors, or of result files
+    /// Print the JSON Schema of scenario files (for editors) or of result files
     Schema {
         /// Schema to print
         #[arg(value_enum, default_value_t = SchemaOf::Scenario)]
         of: SchemaOf,
     },
-    /// Check or create a driver, a program that acquires locks for contenders
+    /// Check or create a driver, which is a program that acquires locks for contenders
     Driver {
         #[command(subcommand)]
         command: DriverCommands,
@@ -159,11 +159,11 @@ pub struct RunArgs {
     #[arg(value_hint = ValueHint::FilePath)]
     #[arg(required_unless_present = "resume")]
     pub scenario: Option<PathBuf>,
-    /// Resume the run in this directory: run its missing trials. Repeat --connect, --compose and
-    /// --allow-faults
+    /// Resume the run in this directory by running its missing trials; pass --connect, --compose and
+    /// --allow-faults again
     #[arg(long, value_name = "DIR", conflicts_with_all = ["scenario", "history", "threads", "out", "run_id"])]
     pub resume: Option<PathBuf>,
-    /// Record what each contender did in trials/NNN.history.jsonl, for `check`
+    /// Record the actions of each contender in trials/NNN.history.jsonl, for `check`
     #[arg(long)]
     pub history: bool,
     #[command(flatten)]
@@ -201,31 +201,31 @@ pub struct RunArgs {
 
 #[derive(Debug, Clone, Args)]
 pub struct WorkerArgs {
-    /// Scenario file, or name of a built-in scenario; the same for all workers
+    /// Scenario file, or name of a built-in scenario; must be the same for all workers
     #[arg(required_unless_present = "follow")]
     pub scenario: Option<PathBuf>,
-    /// Name of the run, the same for all its workers, e.g. the number of the job
+    /// Name of the run, the same for all workers, e.g. the number of the job
     #[arg(long, value_name = "NAME", value_parser = run_id, env = "ZKLOCKBENCH_RUN_ID", required_unless_present = "follow")]
     pub run_id: Option<String>,
-    /// Take part in every run of the `sweep` or `plan` started with --job NAME, until it ends
+    /// Join every run of the `sweep` or `plan` that was started with --job NAME, until the job ends
     #[arg(long, value_name = "NAME", value_parser = run_id, conflicts_with = "scenario")]
     pub follow: Option<String>,
     /// Announce the run to the workers that follow this job
     #[arg(long, hide = true, value_name = "NAME", value_parser = run_id)]
     pub job: Option<String>,
-    /// Merge the parts into this directory once all exist
+    /// Merge the parts into this directory once all of them exist
     #[arg(long, hide = true, value_name = "DIR")]
     pub merge_into: Option<PathBuf>,
     /// Skip measuring the ensemble's floor before the first trial
     #[arg(long, hide = true, env = "ZKLOCKBENCH_NO_FLOOR", value_parser = clap::builder::FalseyValueParser::new())]
     pub no_floor: bool,
-    /// Number of this worker, from 0 [default: from Slurm, Open MPI or Kubernetes]
+    /// Number of this worker, starting at 0 [default: from Slurm, Open MPI or Kubernetes]
     #[arg(long, value_name = "I", requires = "of")]
     pub index: Option<usize>,
     /// Number of workers [default: from Slurm or Open MPI, or $ZKLOCKBENCH_WORKERS]
     #[arg(long, value_name = "N", requires = "index")]
     pub of: Option<usize>,
-    /// Coordinate workers on this ensemble instead of the measured one, e.g. if faults hit the latter
+    /// Coordinate workers on this ensemble instead of the measured one, e.g. if faults affect the measured one
     #[arg(long, value_name = "HOST:PORT,…/CHROOT")]
     pub rendezvous: Option<String>,
     /// Time to wait for the other workers before the run
@@ -250,7 +250,7 @@ pub struct MergeArgs {
     /// Create the run's directory in DIR
     #[arg(long, short, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
-    /// Name of the merged run's directory [default: name of the run and `-merged`]
+    /// Name of the merged run's directory [default: the run's name followed by `-merged`]
     #[arg(long, value_name = "NAME", value_parser = run_id)]
     pub run_id: Option<String>,
     #[command(flatten)]
@@ -269,7 +269,7 @@ pub enum BaselineCommand {
         #[arg(value_name = "STORE", default_value = BASELINES)]
         store: PathBuf,
     },
-    /// Compare the newest run with the previous one and a reference, and fail if it regressed: for CI
+    /// Compare the newest run with the previous run and a reference, and fail on a regression; for CI
     Check(BaselineCheckArgs),
 }
 
@@ -280,7 +280,7 @@ pub struct BaselineAddArgs {
     /// Baseline store; created if missing
     #[arg(value_name = "STORE", default_value = BASELINES)]
     pub store: PathBuf,
-    /// Measured commit [default: from CI, the current repository, or the zklockbench that measured]
+    /// Measured commit [default: from CI, the current repository, or the zklockbench build of the run]
     #[arg(long, value_name = "SHA")]
     pub commit: Option<String>,
 }
@@ -296,10 +296,10 @@ pub struct BaselineCheckArgs {
     pub reference: Option<PathBuf>,
     #[command(flatten)]
     pub judging: Judging,
-    /// Compare even with runs of another load or machine; the output then says so
+    /// Compare even if the load or machine differs; the output reports the differences
     #[arg(long)]
     pub force: bool,
-    /// Compare only runs of this scenario [default: the only one in the store]
+    /// Compare only runs of this scenario [default: the only scenario in the store]
     #[arg(long, value_name = "NAME")]
     pub scenario: Option<String>,
 }
@@ -323,16 +323,17 @@ pub struct LearnArgs {
     /// Directory for the results; created if missing [default: results/learned-<UTC time>]
     #[arg(long, short, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Replace node names by hashes with a random key
+    /// Replace node names with hashes, using a random key
     #[arg(long)]
     pub anonymous: bool,
     /// Reject logs with damaged records instead of skipping the records
     #[arg(long, conflicts_with = "connect")]
     pub strict: bool,
-    /// Handoff time in each logged hold: from a release until the next acquire returns [default: estimated]
+    /// Handoff time included in each logged hold: from a release until the next acquire returns
+    /// [default: estimated]
     #[arg(long, value_name = "TIME", value_parser = duration_within("0s", "1m"))]
     pub handoff: Option<Duration>,
-    /// Watch this ensemble (ZooKeeper 3.6 or later) instead of reading logs. Nothing is written
+    /// Watch this ensemble (ZooKeeper 3.6 or later) instead of reading logs, without writing to it
     #[arg(long, value_name = "HOST:PORT,…", env = CONNECT_VARIABLE, conflicts_with = "directories")]
     pub connect: Option<String>,
     /// Time to watch, e.g. 10m
@@ -344,7 +345,7 @@ pub struct LearnArgs {
     /// Print the requests that a watch would send, without sending them
     #[arg(long, conflicts_with = "directories")]
     pub dry_run: bool,
-    /// Print only warnings and, in one line, the outcome
+    /// Print only warnings and a one-line outcome
     #[arg(long, short)]
     pub quiet: bool,
     #[command(flatten)]
@@ -355,13 +356,13 @@ pub struct LearnArgs {
 pub struct CalibrateArgs {
     #[command(flatten)]
     pub place: PlaceArgs,
-    /// Measure for only a few seconds, with less certain results
+    /// Measure for only a few seconds, with less precise results
     #[arg(long, conflicts_with = "budget")]
     pub quick: bool,
-    /// Time to measure, e.g. 2m, without server start and warm-up [default: 40s]
+    /// Measurement time, e.g. 2m, excluding server start and warm-up [default: 40s]
     #[arg(long, value_name = "TIME", value_parser = duration_within("1s", "1h"))]
     pub budget: Option<Duration>,
-    /// Pause this long before each handoff and acquire, as during holds, so that caches are cold
+    /// Pause this long before each handoff and acquire, so caches are as cold as after a hold
     #[arg(long, value_name = "TIME", value_parser = duration_within("1us", "1s"))]
     pub rest: Option<Duration>,
     /// Create the calibration's directory in DIR
@@ -373,13 +374,13 @@ pub struct CalibrateArgs {
 
 #[derive(Debug, Args)]
 pub struct ArticlesArgs {
-    /// Directories of runs and calibrations, or their parents; `scripts/articles` creates all of them
+    /// Directories of runs and calibrations, or their parent directories; `scripts/articles` creates them all
     #[arg(value_name = "RUN")]
     pub runs: Vec<PathBuf>,
     /// Add this note to the page and the decisions, e.g. about other load on the machine
     #[arg(long, value_name = "TEXT")]
     pub note: Option<String>,
-    /// Store the decisions in this file; claims without runs keep the decision in the file
+    /// Store the decisions in this file; claims without new runs keep their stored decisions
     #[arg(long, value_name = "FILE")]
     pub keep: Option<PathBuf>,
     /// Write the evidence for the claims to this file, as in docs/reference/articles.md
@@ -398,16 +399,16 @@ pub struct ValidateArgs {
 
 #[derive(Debug, Args)]
 pub struct TortureArgs {
-    /// Minutes during which new rounds start [default: 5, or no limit with --rounds]
+    /// Start new rounds for this many minutes [default: 5, or no limit with --rounds]
     #[arg(long, value_name = "M", value_parser = clap::value_parser!(u64).range(1..=1440))]
     pub minutes: Option<u64>,
     /// Stop after this many rounds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub rounds: Option<u64>,
-    /// Seed for all rounds [default: a random one, which is printed]
+    /// Seed for all rounds [default: a random seed, which is printed]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(..=SEEDS))]
     pub seed: Option<u64>,
-    /// Draw only these strategies [default: all exclusive ones]
+    /// Draw only these strategies [default: all exclusive strategies]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = STRATEGIES, hide_possible_values = true)]
     pub strategies: Vec<String>,
     /// Print the scenarios of these rounds without running them
@@ -426,10 +427,10 @@ pub struct TortureArgs {
 
 #[derive(Debug, Args)]
 pub struct ExploreArgs {
-    /// Strategies, each with its parameters as one argument, e.g. 'predecessor-watch watch=exists'
+    /// Strategies; a strategy and its parameters are one argument, e.g. 'predecessor-watch watch=exists'
     #[arg(value_name = "STRATEGY", value_parser = STRATEGIES, hide_possible_values = true)]
     pub strategies: Vec<String>,
-    /// Explore all built-in locks and those of the named drivers
+    /// Explore all built-in locks and the locks of all --driver programs
     #[arg(long, conflicts_with = "strategies")]
     pub all: bool,
     /// Number of contenders [default: 2, or a semaphore's leases plus one]
@@ -441,13 +442,13 @@ pub struct ExploreArgs {
     /// Also try pairs of faults, until the budget is spent
     #[arg(long)]
     pub pairs: bool,
-    /// Number of schedules to run in parallel on the server
+    /// Number of schedules to run in parallel
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub worlds: u8,
-    /// Repeat the case in this file
+    /// Replay the case in this file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["strategies", "all", "pairs"])]
     pub replay: Option<PathBuf>,
-    /// Directory for the cases and pictures of findings
+    /// Directory for cases and pictures of all findings
     #[arg(long, short, value_name = "DIR", default_value = "explored")]
     pub out: PathBuf,
     // A local ensemble has one server unless --servers is given.
@@ -462,10 +463,10 @@ pub struct CheckArgs {
     /// History (JSON lines), directory of a run, or - for a history on standard input
     #[arg(value_name = "HISTORY", value_hint = ValueHint::AnyPath)]
     pub path: PathBuf,
-    /// Count zombies as violations: holders that stay inside after losing their session
+    /// Count zombies as violations: contenders that keep holding the lock after losing their session
     #[arg(long)]
     pub strict: bool,
-    /// Error rate to exclude for a verdict of held, e.g. 0.99@1%; ignored if the run's own is stricter
+    /// Error rate to rule out for a verdict of held, e.g. 0.99@1%; ignored if the run's own setting is stricter
     #[arg(long, value_name = "P@RATE", value_parser = str::parse::<Sensitivity>)]
     pub evidence: Option<Sensitivity>,
     /// Also write the judgement as a page
@@ -475,10 +476,11 @@ pub struct CheckArgs {
 
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// Directories of runs, or of a plan, sweep, A/B comparison, calibration or learned load
+    /// Directories of runs, or of a plan, a sweep, an A/B comparison, a calibration or a learned load
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
-    /// File for the page [default: report.html in the run's directory; for several runs, in the current one]
+    /// File for the page [default: report.html in the run's directory, or in the current directory for several
+    /// runs]
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
@@ -490,13 +492,13 @@ pub struct CompareArgs {
     /// Run to judge, or a directory of runs to pool
     #[arg(required_unless_present = "power")]
     pub new: Option<PathBuf>,
-    /// Estimate from BASE how many repetitions detect a change of this size, instead of comparing
+    /// Estimate from BASE how many repetitions are needed to detect a change of this size, instead of comparing
     #[arg(long, value_name = "PERCENT", value_parser = super::shared_args::percentage,
           conflicts_with_all = ["new", "markdown", "html", "chart", "percentiles", "junit", "github"])]
     pub power: Option<f64>,
     #[command(flatten)]
     pub judging: Judging,
-    /// Compare even runs that differ in load or machine; the output then says so
+    /// Compare even if the load or machine differs; the output reports the differences
     #[arg(long)]
     pub force: bool,
     /// Also write the comparison as Markdown, e.g. for a pull request
@@ -514,7 +516,7 @@ pub struct CompareArgs {
     /// Write every verdict as JUnit XML
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
-    /// Append to $GITHUB_STEP_SUMMARY and annotate regressions, in a GitHub workflow
+    /// In a GitHub workflow, append to $GITHUB_STEP_SUMMARY and annotate regressions
     #[arg(long)]
     pub github: bool,
 }
@@ -547,15 +549,15 @@ pub enum SchemaOf {
 
 #[derive(Debug, Subcommand)]
 pub enum DriverCommands {
-    /// Check that a driver follows the protocol, on an ensemble (docs/testing-your-client.md)
+    /// Check on an ensemble that a driver follows the protocol (docs/testing-your-client.md)
     Check(Box<DriverCheckArgs>),
-    /// Write a driver for your lock: one file to edit, and a program `run` that builds and starts it
+    /// Create a driver for your lock: one file to edit, and a program `run` that builds and starts it
     New(DriverNewArgs),
 }
 
 #[derive(Debug, Args)]
 pub struct DriverNewArgs {
-    /// Directory to create; it must not exist
+    /// Directory to create; must not exist yet
     #[arg(value_hint = ValueHint::DirPath)]
     pub name: PathBuf,
     /// Language of the driver
@@ -565,11 +567,11 @@ pub struct DriverNewArgs {
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 pub enum DriverLanguage {
-    /// kazoo's `Lock`, to be replaced by yours
+    /// kazoo's `Lock`, for you to replace
     Python,
-    /// Curator's `InterProcessMutex`, by `javac` or Maven
+    /// Curator's `InterProcessMutex`, built with `javac` or Maven
     Java,
-    /// `Lock` of samuel/go-zookeeper
+    /// samuel/go-zookeeper's `Lock`
     Go,
 }
 
@@ -584,7 +586,7 @@ pub struct DriverCheckArgs {
     /// Run only this check, e.g. exclusion; may be repeated [default: all]
     #[arg(long = "only", value_name = "CHECK")]
     pub only: Vec<String>,
-    /// Number of contenders in the check of exclusion
+    /// Number of contenders in the exclusion check
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(2..=1000))]
     pub contenders: u16,
     // A local ensemble has one server unless --servers is given.
@@ -628,7 +630,7 @@ pub struct CleanArgs {
     /// Remove this run's nodes
     #[arg(long, value_name = "NAME", conflicts_with = "all")]
     pub run_id: Option<String>,
-    /// Remove every run's nodes, except those of runs in progress
+    /// Remove the nodes of all runs except runs in progress
     #[arg(long)]
     pub all: bool,
     #[command(flatten)]
@@ -653,13 +655,13 @@ impl Command {
         )
     }
 
-    /// Whether the command only prints a generated text, without an outcome.
+    /// Whether the command only prints generated text and has no outcome.
     pub fn has_no_outcome(&self) -> bool {
         matches!(self, Self::Schema { .. } | Self::Completions { .. } | Self::Man { .. })
     }
 }
 
-/// Accepts any text, and completes these names. The command reports wrong names with the nearest one.
+/// Accepts any text, but completes only these names. The command rejects unknown names with a suggestion.
 #[derive(Debug, Clone, Copy)]
 pub struct KnownNames(fn() -> Vec<&'static str>);
 
@@ -680,7 +682,7 @@ impl TypedValueParser for KnownNames {
     }
 }
 
-/// Completes built-in strategies, but accepts any name, because a strategy may be a driver's lock.
+/// Completes built-in strategies but accepts any name, because a strategy may be a driver's lock.
 pub const STRATEGIES: KnownNames = KnownNames(strategies);
 
 fn strategies() -> Vec<&'static str> {

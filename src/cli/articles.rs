@@ -49,7 +49,7 @@ const DECISIONS_FILE: VersionedFile = VersionedFile {
     of: "decision on claims",
     name: DECISIONS,
     version: DECISIONS_VERSION,
-    remedy: "--keep needs a file that `articles` wrote, or a new file",
+    remedy: "specify a new file with --keep, or a file that `articles` wrote",
 };
 
 fn kept(file: &Path) -> Result<Option<Decisions>, Error> {
@@ -66,31 +66,31 @@ fn is_one(dir: &Path) -> bool {
 fn report_others(given: &Path, others: &[PathBuf]) {
     let Some(first) = others.first().and_then(|dir| dir.file_name()) else { return };
     let kept = match disk::has(given, DECISIONS) {
-        true => format!("; their entries in {DECISIONS} are kept"),
+        true => format!("; their decisions in {DECISIONS} are kept"),
         false => String::new(),
     };
     output::note(&format!(
-        "{}: {} neither a run nor a calibration, such as {}: skipped{kept}",
+        "{}: skipped: {} neither a run nor a calibration, e.g. {}{kept}",
         given.display(),
         counted(others.len() as u64, "directory is", "directories are"),
         first.to_string_lossy()
     ));
 }
-/// The given directory if usable; otherwise its usable and its other subdirectories.
+/// Returns the given directory if usable; otherwise, its usable and its unusable subdirectories.
 fn directories(given: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>), Error> {
     if is_one(given) {
         return Ok((vec![given.to_owned()], Vec::new()));
     }
     let within = disk::directories(given).map_err(|error| {
         Error::usage(format!(
-            "{}: {error}; name a run, a calibration, or a directory that contains them",
+            "{}: {error}; specify a run, a calibration, or a directory that contains them",
             given.display()
         ))
     })?;
     let (usable, others): (Vec<PathBuf>, Vec<PathBuf>) = within.into_iter().partition(|dir| is_one(dir));
     if usable.is_empty() {
         return Err(Error::usage(format!(
-            "{} is neither a run nor a calibration, and contains none; scripts/articles creates them",
+            "{} is neither a run nor a calibration, and contains none; `scripts/articles` creates them",
             given.display()
         )));
     }

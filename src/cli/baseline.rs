@@ -1,4 +1,4 @@
-//! `baseline`: stores runs by commit, lists them, and compares the newest with earlier ones.
+//! `baseline`: stores runs by commit, lists stored runs, and compares the newest run with earlier runs.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -67,7 +67,8 @@ fn add(args: &BaselineAddArgs) -> Result<Exit, Error> {
 /// Environment variables in which CI services provide the commit.
 const COMMIT_VARIABLES: [&str; 4] = ["GITHUB_SHA", "CI_COMMIT_SHA", "GIT_COMMIT", "BUILDKITE_COMMIT"];
 
-/// Commit from the CI service, or of the current repository: a pipeline measures its own code.
+/// Returns the commit from the CI service, or else that of the current repository, because a pipeline measures
+/// its own code.
 fn measured_commit() -> Option<String> {
     let by_service =
         COMMIT_VARIABLES.iter().filter_map(|name| std::env::var(name).ok()).find(|one| !one.is_empty());
@@ -120,12 +121,12 @@ fn check(args: &BaselineCheckArgs) -> Result<Exit, Error> {
         Ask { figures: args.judging.figures.clone(), terms: args.judging.terms(None), force: args.force };
     let compared = bases.iter().map(|base| compare(base, &new, &ask));
     let mut compared = compared.collect::<Result<Vec<Comparison>, Error>>()?;
-    // The worst comparison comes first, because it determines the exit code.
+    // Put the worst comparison first, because it determines the exit code.
     compared.sort_by_key(|one| std::cmp::Reverse(one.conclusion.regression));
     let exit = compared.first().map_or(Exit::Unknown, |worst| worst.conclusion.exit());
     output::tell("baseline check", exit, &json!({ "comparisons": compared }), || match compared.as_slice() {
         [] => output::text(&format!(
-            "Unknown: no earlier run of `{}` is comparable with the newest.",
+            "Unknown: no earlier run of `{}` is comparable with the newest run.",
             shown(&scenario, 60)
         )),
         all => {
@@ -135,7 +136,7 @@ fn check(args: &BaselineCheckArgs) -> Result<Exit, Error> {
     })
 }
 
-/// The earlier run with this directory name or commit, or else the run at this path.
+/// Returns the earlier run with this directory name or commit, or else the run at this path.
 fn reference(earlier: &[&Baseline], named: &Path) -> Result<Side, Error> {
     let name = named.to_string_lossy();
     let is_named = |one: &&&Baseline| one.dir.ends_with(named) || one.commit.starts_with(&*name);
@@ -143,13 +144,13 @@ fn reference(earlier: &[&Baseline], named: &Path) -> Result<Side, Error> {
         Some(one) => Side::read(&one.dir),
         None if named.is_dir() => Side::read(named),
         None => Err(Error::usage(format!(
-            "--reference: there is no earlier run, commit or directory `{}`; `zklockbench baseline list` lists the runs",
+            "--reference: no earlier run, commit or directory `{}`; `zklockbench baseline list` lists the runs",
             shown(&name, 60)
         ))),
     }
 }
 
-/// The first run that is comparable with the newest, or the first of all with `force`.
+/// Returns the first run that is comparable with the newest; with `force`, the first run.
 fn comparable<'a>(
     runs: impl Iterator<Item = &'a &'a Baseline>,
     new: &Side,
@@ -160,7 +161,7 @@ fn comparable<'a>(
     sides.find(|side| side.as_ref().map_or(true, is_comparable)).transpose()
 }
 
-/// The requested scenario, or the store's only one.
+/// Returns the requested scenario, or the only scenario in the store.
 fn scenario(baselines: &[Baseline], store: &Path, asked: Option<&str>) -> Result<String, Error> {
     let all: BTreeSet<&str> = baselines.iter().map(|one| one.run.scenario.as_str()).collect();
     let listed = || all.iter().map(|name| shown(name, 60)).collect::<Vec<_>>().join(", ");

@@ -31,7 +31,7 @@ pub async fn execute(args: CalibrateArgs, stop: &CancellationToken) -> Result<Ex
     for left in tidy(&args.out) {
         let left = left.display();
         output::note(&format!(
-            "note: {left} contains trials of a run that was killed; delete it when you no longer need it"
+            "note: {left} contains trials of a killed run; delete the directory when you no longer need it"
         ));
     }
     let started_at = SystemTime::now();
@@ -154,7 +154,7 @@ async fn on(
     };
     let mut plan = calibrate::CalibrationPlan::within(budget(args), site.servers.len(), args.rest);
     if site.throttle.is_some() {
-        progress.note("requests are not measured at saturation, because the load is limited");
+        progress.note("the load is limited, so requests are not measured at saturation");
         plan = plan.without_saturation();
     }
     calibrate::calibrate(site, plan, stop).await

@@ -1,5 +1,5 @@
-//! `check`: judges a recorded history or the trials of a run. The result is a table of locks with the lines
-//! that show each problem, a page, or JSON.
+//! `check`: judges a recorded history or the trials of a run. Prints a table of locks and the lines that show
+//! each problem; can also write a page or JSON.
 
 use std::path::Path;
 
@@ -37,10 +37,10 @@ fn judge(args: &CheckArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     if args.path.is_dir() { judge_run(args, stopped) } else { judge_history(args, stopped) }
 }
 
-/// Maximum number of lines of each kind without `--all`.
+/// Maximum number of lines shown of each kind without `--all`.
 const LINES: usize = 3;
 
-/// The first lines and the number of omitted ones; all lines with `--all`.
+/// Returns the first lines and the number of omitted lines; with `--all`, all lines.
 fn first_lines(lines: &[String], style: Style) -> String {
     let most = if style.all { lines.len() } else { LINES };
     let said: String = lines.iter().take(most).map(|line| format!("{line}\n")).collect();
@@ -60,7 +60,7 @@ fn conclusion(verdict: &Verdict, style: Style) -> String {
 const EVENTS_BETWEEN_LOOKS: u64 = 4096;
 
 fn judge_history(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, Error> {
-    // The history is read twice, which standard input does not allow.
+    // The history is read twice, so standard input is copied to a file.
     let spooled = (args.path == Path::new(STDIN)).then(spool).transpose()?;
     let file = spooled.as_ref().map_or(args.path.as_path(), NamedTempFile::path);
     let reader = HistoryReader::open_as(file, &args.path)?;
@@ -130,7 +130,7 @@ fn each_event(
     Ok(())
 }
 
-/// Timelines of the first violations, from a second pass over the history.
+/// Returns timelines of the first violations, from a second pass over the history.
 fn timelines(file: &Path, judgement: &Judgement, stopped: impl Fn() -> bool) -> Result<Vec<Timeline>, Error> {
     if judgement.violations.is_empty() {
         return Ok(Vec::new());
@@ -196,7 +196,8 @@ fn judge_run(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, Error
     })
 }
 
-/// Describes trials whose history contradicts their record, and those with an unrecorded violation.
+/// Describes all trials whose history contradicts their record; the second list contains only trials with an
+/// unrecorded violation.
 fn differing(
     run: &Path,
     trials: &[Trial],
@@ -218,7 +219,7 @@ fn differing(
 }
 
 fn counts(trials: &[Trial]) -> String {
-    // A single contender has no other contender to exclude, so its verdict is unknown.
+    // A single contender proves no mutual exclusion, so its verdict is unknown.
     let (alone, contended): (Vec<&Trial>, Vec<&Trial>) = trials
         .iter()
         .partition(|trial| trial.spec.contenders == 1 && matches!(trial.judged.verdict, Verdict::Unknown(_)));
@@ -226,15 +227,15 @@ fn counts(trials: &[Trial]) -> String {
     let [held, violated, unknown] = ["held", "violated", "unknown"].map(count);
     let alone = match alone.len() {
         0 => String::new(),
-        some => format!("; {some} with a single contender, which has no other to exclude"),
+        some => format!("; {some} with a single contender, which proves no exclusion"),
     };
     format!("trials: {}; held {held}, violated {violated}, unknown {unknown}{alone}", trials.len())
 }
 
 fn does_not_follow(path: &Path) -> Error {
     Error::usage(format!(
-        "{}: the recorded verdicts do not follow from the recorded facts (see above): the run was modified, or \
-         judged by another version of the program",
+        "{}: the recorded verdicts do not match the recorded facts (see above): the run was modified, or judged \
+         by another version of zklockbench",
         path.display()
     ))
 }
@@ -276,16 +277,16 @@ impl ShownFinding<'_> {
     }
 }
 
-/// Maximum number of locks in the table with `--all`. If any are omitted, locks with problems come first.
+/// Maximum number of locks in the table with `--all`. If there are more, locks with problems come first.
 const ROWS: usize = 40;
 /// Maximum number of locks in the table without `--all`.
 const FEW_ROWS: usize = 10;
-/// Maximum number of timelines shown, and of findings of each kind shown with their lines.
+/// Maximum number of timelines, and of findings of each kind with their lines.
 const SHOWN: usize = 3;
 /// Maximum width of the table without `--all`.
 const WIDTH: u16 = 80;
 
-/// The first timeline, or the first few with `--all`.
+/// Returns the first timeline as text; with `--all`, the first few.
 fn text_of<'a>(timelines: impl Iterator<Item = &'a Timeline>, style: Style) -> String {
     let shown = if style.all { SHOWN } else { 1 };
     timelines.take(shown).map(|timeline| timeline_text(timeline) + "\n").collect()
@@ -342,7 +343,7 @@ fn troubles(lock: &LockReport) -> u64 {
 
 fn grid<'a>(locks: impl Iterator<Item = &'a LockReport>) -> document::Table {
     use document::Value;
-    // A property that was not checked must not look like a count of 0.
+    // Without a check, show no count, because 0 would look like a result.
     let if_any = |count: u64, looked_at: bool| if looked_at { count.into() } else { Value::NotMeasured };
     let if_written = |lock: &LockReport, count: u64| {
         let writes = &lock.writes;
@@ -369,7 +370,7 @@ fn grid<'a>(locks: impl Iterator<Item = &'a LockReport>) -> document::Table {
         .table("", 1, locks)
 }
 
-/// The first finding, or the first few of each kind with `--all`, with the lines that show it.
+/// Returns the first finding with the lines that show it; with `--all`, the first few of each kind.
 fn excerpts(shown: &[ShownFinding<'_>], style: Style) -> String {
     let (of_a_kind, in_all) = if style.all { (SHOWN, usize::MAX) } else { (1, 1) };
     let mut said = String::new();
@@ -428,12 +429,12 @@ fn of_history(judgement: &Judgement, shown: &[ShownFinding<'_>], timelines: &[Ti
     vec![
         section("locks", "Locks", [locks]),
         drawn(timelines.iter()),
-        section("findings", "The lines that show it", shown.iter().map(excerpt)),
+        section("findings", "Lines that show each finding", shown.iter().map(excerpt)),
         section("notes", "Notes", noted(judgement.notes.clone())),
     ]
 }
 
-/// Sections of a run's page. `changed` lists verdicts that differ from the record.
+/// Returns the sections of a run's page. `changed` lists verdicts that differ from the record.
 fn of_run(trials: &[Trial], changed: &[String]) -> Vec<Section> {
     let verdicts = Columns::<&Trial>::new()
         .words("trial", |trial| trial.spec.index as u64)

@@ -40,7 +40,9 @@ async fn clean(args: CleanArgs) -> Result<Exit, Error> {
         if found.is_empty() {
             output::note("no leftovers found");
         } else if chosen.is_empty() && args.all {
-            output::note("nothing was removed; --run-id NAME removes a run that you know is over");
+            output::note(
+                "nothing was removed; if you know that a run has ended, remove it with --run-id NAME",
+            );
         } else if chosen.is_empty() {
             output::note("remove them with --all, or one with --run-id NAME");
         }
@@ -48,7 +50,7 @@ async fn clean(args: CleanArgs) -> Result<Exit, Error> {
     })
 }
 
-/// Lists or removes containers of killed runs, which the next `--compose` run would also remove.
+/// Lists or removes containers of killed runs. The next `--compose` run would also remove them.
 fn clean_docker(args: &CleanArgs) -> Result<Exit, Error> {
     let all = args.all;
     let found = if all { remove_left_projects().map_err(Error::environment)? } else { left_projects() };
@@ -74,17 +76,17 @@ fn clean_docker(args: &CleanArgs) -> Result<Exit, Error> {
 
 fn named<'a>(found: &'a [Leftover], name: &str) -> Result<&'a Leftover, Error> {
     let run = found.iter().find(|run| run.run_id == name);
-    let run = run.ok_or_else(|| Error::usage(format!("no nodes of run `{name}` found there")))?;
+    let run = run.ok_or_else(|| Error::usage(format!("the ensemble has no nodes of run `{name}`")))?;
     if run.ephemeral > 0 {
         return Err(Error::environment(format!(
-            "run `{name}` may be in progress: {} alive. Sessions expire soon after their process ends",
+            "run `{name}` may be in progress: {} alive; retry once the sessions have expired",
             counted(run.ephemeral, "of its sessions is", "of its sessions are")
         )));
     }
     Ok(run)
 }
 
-/// Leftovers of a run as JSON; `newest` is the creation time of the newest node.
+/// Returns the leftovers of a run as JSON; `newest` is the creation time of the newest node.
 fn machine(run: &Leftover, removed: bool) -> Value {
     let state = match (removed, run.alive(SystemTime::now())) {
         (true, _) => "removed",
@@ -104,12 +106,12 @@ fn machine(run: &Leftover, removed: bool) -> Value {
 fn describe(run: &Leftover, removed: bool) -> String {
     let state = match (removed, run.alive(SystemTime::now())) {
         (true, _) => "removed".to_owned(),
-        (false, _) if !run.is_own => "not the suite's, left".to_owned(),
+        (false, _) if !run.is_own => "not created by zklockbench; kept".to_owned(),
         (false, None) => "left behind".to_owned(),
         (false, Some(Alive::Sessions(_))) => "may be in progress: one of its sessions is alive".to_owned(),
         (false, Some(Alive::Until(end))) => {
             let end = humantime::format_rfc3339_seconds(end);
-            format!("may be in progress until {end}: it left no later sign of life")
+            format!("may be in progress until {end}: no later sign of life")
         }
     };
     let newest = humantime::format_rfc3339_seconds(run.newest);
@@ -124,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn possibly_active_run_is_listed_with_its_latest_end() {
+    fn possibly_active_run_is_listed_with_its_latest_possible_end() {
         let ago = |seconds| SystemTime::now() - Duration::from_secs(seconds);
         let left = |ephemeral, newest| {
             let (run_id, shows_life) = ("x".into(), false);

@@ -14,7 +14,7 @@ use zklockbench_report::ci::CiReport;
 
 fn tell_power(power: &Power) -> Result<Exit, Error> {
     if power.change <= 0.0 {
-        return Err(Error::usage("--power: no number of repetitions detects a change of 0%; use e.g. 5%"));
+        return Err(Error::usage("--power must be above 0%, e.g. 5%"));
     }
     output::tell("compare", Exit::Held, &json!({ "power": power }), || {
         output::text(&zklockbench_report::power(power, output::style()))
@@ -36,7 +36,9 @@ fn compare_and_tell(args: &CompareArgs, outputs: &Prepared) -> Result<Exit, Erro
     let new = match (&args.new, args.power) {
         (Some(new), _) => Side::read(new)?,
         (None, Some(change)) => return tell_power(&power(&base, &ask, change)),
-        (None, None) => return Err(Error::usage("name the run to judge, or use --power 5%")),
+        (None, None) => {
+            return Err(Error::usage("specify a second run to judge, or use --power, e.g. --power 5%"));
+        }
     };
     let compared = compare(&base, &new, &ask)?;
     if let Some(path) = &args.markdown {

@@ -25,7 +25,10 @@ pub async fn execute(args: DriverCheckArgs, stop: &CancellationToken) -> Result<
         args.only.iter().find(|only| !conformance::names().any(|name| name == only.as_str()))
     {
         let names: Vec<&str> = conformance::names().collect();
-        return Err(Error::usage(format!("there is no check `{unknown}`; there are: {}", names.join(", "))));
+        return Err(Error::usage(format!(
+            "there is no check `{unknown}`; available checks: {}",
+            names.join(", ")
+        )));
     }
     let command = drivers::named(&format!("{}={}", conformance::NAME, args.program)).map_err(Error::usage)?;
     let tried = command.clone();
@@ -64,7 +67,7 @@ fn chosen(ready: &Ready, asked: &[String]) -> Result<Vec<String>, Error> {
     Ok(known().filter(is_asked).map(str::to_owned).collect())
 }
 
-/// Runs work on a thread with a runtime for sessions. An interrupt drops the work, including the driver.
+/// Runs work on its own thread, with a runtime for sessions. An interrupt drops the work and its driver.
 async fn on_its_own_thread<T: Send + 'static, F: Future<Output = T>>(
     stop: &CancellationToken,
     work: impl FnOnce() -> F + Send + 'static,
@@ -108,7 +111,7 @@ fn next(ready: &Ready, locks: &[String], program: &str) -> String {
     }
 }
 
-/// Headline, e.g. `curator 1.0: InterProcessMutex keeps the protocol: 27 of 27 checks`.
+/// Returns a headline, e.g. `curator 1.0: InterProcessMutex follows the protocol: 27 of 27 checks`.
 fn headline(ready: &Ready, locks: &[String], all: &[Finding]) -> String {
     let count = |outcome| all.iter().filter(|finding| finding.outcome == outcome).count();
     let (failed, left_out, unknown) =
@@ -120,7 +123,7 @@ fn headline(ready: &Ready, locks: &[String], all: &[Finding]) -> String {
         LockCard::ZOOKEEPER => String::new(),
         other => format!(" ({}, not ZooKeeper)", one_line(other)),
     };
-    let keeps = if locks.len() > 1 { "keep" } else { "keeps" };
+    let keeps = if locks.len() > 1 { "follow" } else { "follows" };
     let verdict = match failed {
         0 if unknown > 0 => {
             format!(": {unknown} of {} unknown", counted(all.len() - left_out, "check", "checks"))
@@ -132,13 +135,13 @@ fn headline(ready: &Ready, locks: &[String], all: &[Finding]) -> String {
     format!("{driver}{system}: {names}{verdict}{left_out}")
 }
 
-/// Name of the lock and the check.
+/// Returns the names of the lock and the check.
 fn name(finding: &Finding) -> String {
     let lock = finding.lock.as_ref().map_or_else(String::new, |lock| format!("{lock}, "));
     format!("{lock}{}", finding.check)
 }
 
-/// A finding with its advice and timeline; `names` is the width of the name column.
+/// Formats a finding with its advice and timeline; `names` is the width of the name column.
 fn line(finding: &Finding, names: usize) -> String {
     let advice =
         finding.advice.map_or_else(String::new, |advice| format!("           what to do: {advice}\n"));
@@ -180,10 +183,10 @@ mod tests {
             headline(&ready(), &locks, &all)
         };
         use Outcome::{Failed, NotTried, Ok, Unknown};
-        assert_eq!(said(&["Lock"], &[Ok, Ok]), "my 1: Lock keeps the protocol: 2 of 2 checks");
+        assert_eq!(said(&["Lock"], &[Ok, Ok]), "my 1: Lock follows the protocol: 2 of 2 checks");
         assert_eq!(
             said(&["Lock", "Other"], &[Ok, Ok, NotTried]),
-            "my 1: Lock and Other keep the protocol: 2 of 2 checks, 1 not tried"
+            "my 1: Lock and Other follow the protocol: 2 of 2 checks, 1 not tried"
         );
         assert_eq!(said(&["Lock"], &[Ok, Unknown]), "my 1: Lock: 1 of 2 checks unknown");
         assert_eq!(said(&["Lock"], &[Ok, Failed, NotTried]), "my 1: Lock: 1 of 2 checks failed, 1 not tried");

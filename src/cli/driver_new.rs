@@ -1,4 +1,4 @@
-//! `driver new`: writes a driver with a lock to replace.
+//! `driver new`: creates a driver with an example lock, which the user replaces.
 
 use std::fs;
 use std::io::{self, ErrorKind, Write};
@@ -13,7 +13,7 @@ use zklockbench_core::error::{Error, Exit};
 
 const RUN: &str = "run";
 
-/// Names and contents of files; the first one is the file to edit.
+/// Names and contents of files; the user edits the first file.
 type Files = &'static [(&'static str, &'static str)];
 
 macro_rules! templates {
@@ -25,7 +25,7 @@ macro_rules! templates {
 const PYTHON: Files = templates!("python": "my_lock.py", "run", "README.md");
 const JAVA: Files = templates!("java": "MyLock.java", "Driver.java", "pom.xml", "run", "README.md");
 const GO: Files = templates!("go": "my_lock.go", "main.go", "go.mod", "run", "README.md");
-/// The protocol in Python, also used by drivers of this repository.
+/// Python implementation of the protocol, also used by this repository's drivers.
 const CONTENDERS: Files = &[("contenders.py", include_str!("../../drivers/python/contenders.py"))];
 
 pub fn execute(args: &DriverNewArgs) -> Result<Exit, Error> {
@@ -37,7 +37,7 @@ pub fn execute(args: &DriverNewArgs) -> Result<Exit, Error> {
     let place = &args.name;
     fs::create_dir(place).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => {
-            Error::usage(format!("{} already exists; name a new directory", place.display()))
+            Error::usage(format!("{} already exists; choose a new directory", place.display()))
         }
         _ => Error::usage(format!("cannot create {}: {error}", place.display())),
     })?;
@@ -51,14 +51,14 @@ pub fn execute(args: &DriverNewArgs) -> Result<Exit, Error> {
     let said = json!({ "directory": place, "edit": edit, "files": names });
     output::tell("driver-new", Exit::Held, &said, || {
         output::text(&format!(
-            "Wrote {}. Put your lock into {}. Then, in that directory:\n\n  zklockbench driver check ./{RUN}\n",
+            "Created {}. Put your lock into {}. Then run in the new directory:\n\n  zklockbench driver check ./{RUN}\n",
             place.display(),
             edit.display(),
         ))
     })
 }
 
-/// Writes a new file with this mode, restricted by the umask.
+/// Creates a file with this mode, restricted by the umask.
 fn write(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
     file.write_all(text.as_bytes())

@@ -1,5 +1,5 @@
-//! `--driver`: external programs that acquire locks for contenders. Only the command line names drivers,
-//! never a scenario, because they can do anything.
+//! `--driver`: external programs that acquire locks for contenders. Only the command line can specify
+//! drivers, never a scenario, because a driver runs arbitrary commands.
 
 use std::process::Command;
 use std::sync::OnceLock;
@@ -15,29 +15,29 @@ use zklockbench_locks::driver::{DriverCommand, Process};
 use zklockbench_locks::{DrivenLock, DrivenLocks, Program};
 use zklockbench_scenario::Scenario;
 
-/// Environment variable with one driver per line, in the form of `--driver`.
+/// Environment variable with one driver per line, in the format of `--driver`.
 const VARIABLE: &str = "ZKLOCKBENCH_DRIVERS";
 
-/// All drivers, in the form of the variable, for child processes.
+/// All drivers in the format of the variable, for child processes.
 static ALL: OnceLock<String> = OnceLock::new();
 
 /// Drivers as options for a command line, each preceded by a space.
 static OPTIONS: OnceLock<String> = OnceLock::new();
 
-/// Parses `NAME=COMMAND`, where the command is split as by a shell.
+/// Parses `NAME=COMMAND`; splits the command like a shell.
 pub fn named(text: &str) -> Result<DriverCommand, String> {
     const AS_IN: &str = "my='python3 my-lock.py'";
-    let how = || format!("write NAME=COMMAND, as in --driver {AS_IN}");
+    let how = || format!("write NAME=COMMAND, e.g. --driver {AS_IN}");
     let (name, command) = text.split_once('=').ok_or_else(|| match text.trim() {
         "" => how(),
         command => {
-            format!("the driver has no name: write NAME=COMMAND, such as --driver my={}", as_a_word(command))
+            format!("the driver has no name: write NAME=COMMAND, e.g. --driver my={}", as_a_word(command))
         }
     })?;
     let fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if name.is_empty() || name.starts_with('-') || !name.chars().all(fine) {
         return Err(format!(
-            "`{name}` is not a driver name: use lower-case letters, digits and -, as in {AS_IN}"
+            "`{name}` is not a driver name: use lower-case letters, digits and -, e.g. {AS_IN}"
         ));
     }
     let words = shlex::split(command).ok_or_else(|| format!("`{command}` has an unclosed quote"))?;
@@ -46,7 +46,7 @@ pub fn named(text: &str) -> Result<DriverCommand, String> {
     Ok(DriverCommand { name, program, arguments: arguments.to_vec() })
 }
 
-/// Starts each driver once to get its locks, and registers these as strategies.
+/// Starts each driver once to get its locks, and registers the locks as strategies.
 pub fn register(given: &[DriverCommand]) -> Result<(), Error> {
     let option = |driver: &DriverCommand| format!(" --driver {}", as_a_word(&written(driver)));
     let _ = OPTIONS.set(given.iter().map(option).collect());
@@ -60,17 +60,17 @@ pub fn register(given: &[DriverCommand]) -> Result<(), Error> {
     Ok(())
 }
 
-/// The drivers as options for a command line that resumes or repeats this one.
+/// Returns the drivers as options for a command line that resumes or repeats this command.
 pub fn options() -> &'static str {
     OPTIONS.get().map_or("", String::as_str)
 }
 
-/// Drivers from the command line, and drivers from the variable with other names.
+/// Returns the drivers from the command line, and drivers with other names from the variable.
 fn with_those_of(given: &[DriverCommand], variable: &str) -> Result<Vec<DriverCommand>, Error> {
     let mut all: Vec<DriverCommand> = Vec::new();
     for driver in given {
         if all.iter().any(|other| other.name == driver.name) {
-            return Err(Error::usage(format!("--driver {}: two drivers have that name", driver.name)));
+            return Err(Error::usage(format!("--driver {}: duplicate driver name", driver.name)));
         }
         all.push(driver.clone());
     }
@@ -97,7 +97,7 @@ fn written(driver: &DriverCommand) -> String {
     format!("{}={}", driver.name, command_of(driver))
 }
 
-/// Name, command and description of a driver.
+/// Describes a driver by its name, command and own description.
 pub fn told(program: &Program) -> String {
     format!("{} ({})", written(&program.command), program.said())
 }
@@ -107,19 +107,19 @@ pub fn command_of(driver: &DriverCommand) -> String {
     words.map(|word| as_a_word(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// Passes the drivers to a child run in the variable, because older binaries ignore unknown variables.
+/// Passes the drivers to a child run in a variable, because older binaries ignore unknown variables.
 pub fn pass_on(command: &mut Command) {
     command.envs(ALL.get().map(|all| (VARIABLE, all)));
 }
 
-/// Drivers of some runs only, in addition to the drivers of all runs.
+/// Drivers for some runs only, in addition to the drivers for all runs.
 #[derive(Debug)]
 pub struct OwnDrivers {
     /// The additional drivers.
     pub own: Vec<Program>,
     /// Locks of all drivers.
     pub locks: DrivenLocks,
-    /// All drivers, in the form of the variable.
+    /// All drivers in the format of the variable.
     lines: String,
 }
 
@@ -131,13 +131,13 @@ impl OwnDrivers {
         Ok(Self { own, locks, lines: lines(&all) })
     }
 
-    /// Passes these drivers to a child run, instead of the drivers of all runs.
+    /// Passes these drivers to a child run, instead of the drivers for all runs.
     pub fn pass_on(&self, command: &mut Command) {
         command.env(VARIABLE, &self.lines);
     }
 }
 
-/// The driver locks that these strategies use.
+/// Returns the driver locks that these strategies use.
 fn used<'a>(
     names: impl Iterator<Item = &'a str>,
     driven: &'a DrivenLocks,
@@ -160,20 +160,20 @@ pub fn check_access<'a>(
     used(names, driven).find_map(unfit).map_or(Ok(()), |why| Err(Error::usage(why)))
 }
 
-/// Rejects features that a driver does not support.
+/// Rejects scenarios that require features which a driver does not support.
 pub fn check(scenario: &Scenario, driven: &DrivenLocks) -> Result<(), Error> {
     for (name, lock) in used(names(scenario), driven) {
         if scenario.acquire_timeout.is_some() && !may_time_out(lock) {
             return Err(Error::usage(format!(
-                "`{name}` does not support timeouts, according to its driver: remove `acquire_timeout` \
-                 or `{name}`"
+                "`{name}` does not support timeouts, according to its driver: remove `acquire_timeout` or \
+                 `{name}`"
             )));
         }
         let faults = scenario.faults.iter().filter_map(|choice| fault::find(&choice.kind));
         if let Some((fault, why)) = faults.filter_map(|fault| Some((fault, unfit(lock, &fault.card)?))).next()
         {
             return Err(Error::usage(format!(
-                "`{name}` {why}: leave the fault `{}` out, or `{name}`",
+                "`{name}` {why}: remove the fault `{}` or `{name}`",
                 fault.card.name
             )));
         }
@@ -192,7 +192,7 @@ pub fn unfit(lock: &DrivenLock, fault: &FaultCard) -> Option<String> {
     if lock.program.ready.system == LockCard::ZOOKEEPER {
         return None;
     }
-    // The fault would not affect the lock, which would then wrongly seem immune.
+    // The fault would not reach the lock, so the lock would wrongly appear to survive the fault.
     let what = match fault.needs {
         Capability::Contenders if fault.name == "expire" => "a ZooKeeper session",
         Capability::Contenders => return None,
@@ -218,10 +218,7 @@ mod tests {
             assert!(named(wrong).is_err(), "{wrong}");
         }
         let told = named("python3 my-lock.py").unwrap_err();
-        assert_eq!(
-            told,
-            "the driver has no name: write NAME=COMMAND, such as --driver my='python3 my-lock.py'"
-        );
+        assert_eq!(told, "the driver has no name: write NAME=COMMAND, e.g. --driver my='python3 my-lock.py'");
         for wrong in ["", "kazoo=", "My=run"] {
             let told = named(wrong).unwrap_err();
             assert!(told.ends_with(" my='python3 my-lock.py'"), "{told}");
@@ -230,7 +227,7 @@ mod tests {
 
     #[test]
     fn drivers_without_tls_or_sasl_are_rejected_if_required() {
-        // Given a driver that supports TLS and SASL, and one that does not
+        // Given a driver that supports TLS and SASL, and a driver that does not
         let program = |name: &str, can: bool| {
             let lock = serde_json::json!({ "timeout": "native", "cancel": "none" });
             let ready = serde_json::json!({ "t": "ready", "v": 1, "driver": name, "tls": can, "sasl": can, "locks": { "L": lock } });
@@ -241,7 +238,7 @@ mod tests {
         };
         let driven = DrivenLocks::of(vec![program("can", true), program("open", false)]).unwrap();
         let check = |name: &str, access: &AccessArgs| check_access([name].into_iter(), &driven, access);
-        // Then the second driver is rejected only with TLS or SASL, even as one of two
+        // Then the second driver is rejected only if TLS or SASL is required, even alongside the first
         let none = AccessArgs::default();
         let tls = AccessArgs { tls: true, ..none.clone() };
         let sasl = AccessArgs { sasl: Some("bench".into()), ..none.clone() };

@@ -25,7 +25,7 @@ async fn up(args: UpArgs) -> Result<Exit, Error> {
         if kept.alive().len() == kept.servers.len() {
             return already_up(&kept, &args);
         }
-        // Removes the leftovers of an ensemble that has died.
+        // Remove the leftovers of a crashed ensemble.
         kept.down(&state).await?;
     }
     let installation = Installation::find(&Places::of_this_machine(args.install.zookeeper_home))?;
@@ -47,7 +47,7 @@ fn already_up(kept: &KeptEnsemble, args: &UpArgs) -> Result<Exit, Error> {
     if let Some(asked) = args.data_dir.as_deref().filter(|asked| !kept.lies_below(asked)) {
         let (asked, is) = (asked.display(), kept.directory.display());
         return Err(Error::environment(format!(
-            "an ensemble has been up since {since} with its data in {is}, not below {asked}; {FIRST}"
+            "an ensemble has been up since {since}, but its data is in {is}, not below {asked}; {FIRST}"
         )));
     }
     output::note(&format!("already up since {since}"));
@@ -58,8 +58,8 @@ fn show(kept: &KeptEnsemble) -> Result<Exit, Error> {
     output::tell("ensemble up", Exit::Held, kept, || {
         output::data(&kept.connect)?;
         output::note(&format!(
-            "{} up; data in {}\n`zklockbench run` uses it; for other programs, use the connect string above. \
-             Stop it with: zklockbench ensemble down",
+            "{} up; data in {}\n`zklockbench run` uses this ensemble; for other programs, use the connect string \
+             above. Stop the ensemble with: zklockbench ensemble down",
             counted(kept.servers.len(), "server", "servers"),
             kept.placement
         ));
@@ -91,7 +91,7 @@ fn machine(role: &Role) -> serde_json::Value {
 fn describe(kept: &KeptEnsemble, roles: &[Role]) -> String {
     let mut text = format!("{}\nup since {}; data in {}\n", kept.connect, kept.since, kept.placement);
     for (server, role) in kept.servers.iter().zip(roles) {
-        let version = role.version.as_deref().unwrap_or("version not known");
+        let version = role.version.as_deref().unwrap_or("unknown version");
         text += &format!("{}  {}  {version}  process {}\n", role.address, role.describe(), server.pid);
     }
     text

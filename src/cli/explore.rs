@@ -1,4 +1,4 @@
-//! `explore`: tries every single fault and every order of a lock's requests on a real server.
+//! `explore`: tries every fault, and every order of a lock's requests, on a real server.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ const CASE: u32 = 1;
 const COMMAND: &str = "explore";
 const MOST_CONTENDERS: u8 = 8;
 
-/// A failing schedule, with everything needed to repeat it.
+/// A failing schedule, with everything needed to replay it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Case {
     case: u32,
@@ -69,7 +69,7 @@ pub async fn execute(mut args: ExploreArgs, stop: &CancellationToken) -> Result<
         let (servers, chroot) = opened.target.parts();
         let site = |lock: Lock, contenders: usize| Site {
             lock,
-            // Paths in messages are not relative to the chroot.
+            // Connect without the chroot, because paths in messages are absolute.
             target: Target { connect: servers.to_owned(), access: opened.target.access.clone() },
             servers: reached.clone(),
             root: format!("{chroot}{root}"),
@@ -88,17 +88,17 @@ fn is_local(place: &PlaceArgs) -> bool {
     place.connect.is_none() && place.compose.is_none()
 }
 
-/// Whether one of the servers to start can become stale.
+/// Checks that one of the servers to start can become stale.
 fn can_be_stale(place: &PlaceArgs) -> Result<(), String> {
     let least = Held::LEAST;
     let servers = place.servers.and_then(|servers| usize::try_from(servers).ok());
     if !is_local(place) || servers.is_none_or(|servers| servers < least) {
-        return Err(format!("needs {least} servers of its own"));
+        return Err(format!("needs a local ensemble of at least {least} servers"));
     }
     links_capability()
 }
 
-/// Keeps the servers of an ensemble awake that could leave a request unprocessed.
+/// Keeps servers awake if their version may leave a request unprocessed.
 async fn keep_awake(opened: &OpenEnsemble) -> Result<Option<DropGuard>, Error> {
     if opened.addresses.len() == 1 {
         return Ok(None);
@@ -115,24 +115,24 @@ fn labels(args: &ExploreArgs, case: Option<&Case>) -> Result<Vec<String>, Error>
             Ok(all.iter().filter(|card| card.guarantees.exclusive).map(|card| card.name.to_owned()).collect())
         }
         None if args.strategies.is_empty() => {
-            Err(Error::usage("name a strategy, as in `zklockbench explore curator-mutex`, or use --all"))
+            Err(Error::usage("specify a strategy, e.g. `zklockbench explore curator-mutex`, or use --all"))
         }
         None => Ok(args.strategies.clone()),
     }
 }
 
-/// Parses the label of a lock: a name followed by `parameter=value`.
+/// Parses the label of a lock: a name, followed by any number of `parameter=value`.
 fn lock(label: &str) -> Result<Lock, Error> {
     let mut words = label.split_whitespace();
     let name = words.next().unwrap_or_default();
     let card = listing::strategy(name).map_err(|error| missing_driver(name).unwrap_or(error))?;
     if card.system != LockCard::ZOOKEEPER {
         return Err(Error::usage(format!(
-            "`{name}` is not a ZooKeeper lock; explore reads only ZooKeeper's protocol"
+            "`{name}` is not a ZooKeeper lock; `explore` supports only ZooKeeper's protocol"
         )));
     }
     let mut set: Vec<String> = words.map(setting).collect::<Result<_, _>>()?;
-    // With several leases, two contenders would not wait for each other.
+    // Default to a single lease, because two contenders would not wait for each other with more leases.
     if let Holders::Leases(leases) = card.guarantees.holders
         && !set.iter().any(|one| one.starts_with(&format!("{leases} =")))
     {
@@ -151,19 +151,19 @@ fn lock(label: &str) -> Result<Lock, Error> {
     Ok(Lock { label: choice.label, entry: *entry, params: choice.params, driven })
 }
 
-/// Error for a lock whose driver is not on the command line.
+/// Returns the error for a lock whose driver is missing from the command line.
 fn missing_driver(name: &str) -> Option<Error> {
     let (driver, _) = name.split_once(':')?;
     let prefix = format!("{driver}:");
     let is_known = zklockbench_locks::cards().iter().any(|card| card.name.starts_with(&prefix));
     (!is_known).then(|| {
         Error::usage(format!(
-            "`{name}` is the lock of a driver: add --driver {driver}=COMMAND to name its program"
+            "`{name}` is a driver's lock: add --driver {driver}=COMMAND to specify its program"
         ))
     })
 }
 
-/// Default number of contenders: at least one of them waits.
+/// Returns the default number of contenders, which leaves at least one contender waiting.
 fn contenders(lock: &Lock) -> u8 {
     match lock.entry.card.guarantees.holders {
         Holders::Leases(leases) => {
@@ -177,7 +177,7 @@ fn contenders(lock: &Lock) -> u8 {
 fn setting(word: &str) -> Result<String, Error> {
     let (name, value) = word.split_once('=').ok_or_else(|| {
         Error::usage(format!(
-            "`{word}` is not a parameter: write `name=value` after the strategy, in one word for the shell"
+            "`{word}` is not a parameter: write `name=value` after the strategy, and quote both as one argument"
         ))
     })?;
     let is_plain = value.parse::<i64>().is_ok() || matches!(value, "true" | "false");
@@ -259,9 +259,9 @@ async fn all(
     })
 }
 
-/// Draws a trace, shaded from the violating entry until a holder releases.
+/// Draws a trace, shaded from the violating acquisition until a holder releases.
 fn picture(trace: &[TraceStep], entry: Option<usize>, contenders: usize) -> Picture {
-    // The newcomer's number follows the last contender's.
+    // The newcomer's number follows that of the last contender.
     let lanes = trace.iter().map(|step| step.contender + 1).max().unwrap_or(0).max(contenders);
     let entry = entry.unwrap_or(trace.len());
     let ends = |step: &TraceStep| step.kind == StepKind::Deed && step.what == RELEASES;
@@ -280,7 +280,7 @@ fn picture(trace: &[TraceStep], entry: Option<usize>, contenders: usize) -> Pict
 fn verdict(explored: &Explored) -> Verdict {
     let total = explored.total();
     let count = |count, what: &str| (count > 0).then(|| format!("{count} {what}"));
-    let broken = count(total.failed(), "schedules break a promise");
+    let broken = count(total.failed(), "schedules broke a guarantee");
     let unexplored = count(total.unexplored + total.flaky, "schedules were not explored");
     Verdict::violated_if(Vec::from_iter(broken)).and(Verdict::unknown_if(Vec::from_iter(unexplored)))
 }
@@ -328,7 +328,7 @@ fn text(headline: &str, all: &[Explored], files: &[PathBuf]) -> String {
         let picture = picture(&worst.trace, worst.entry, worst.schedule.contenders);
         let _ = writeln!(
             text,
-            "\n{}{}\nrepeat it: zklockbench explore --replay {}{}",
+            "\n{}{}\nreplay with: zklockbench explore --replay {}{}",
             picture.text(),
             picture.legend(),
             as_a_word(&file.display().to_string()),
@@ -408,10 +408,10 @@ fn read_case(file: &Path) -> Result<Case, Error> {
     match (case.case, contenders, stranger) {
         (CASE, 1..=8, None) => Ok(case),
         (CASE, 1..=8, Some(victim)) => Err(wrong(format!(
-            "contender {victim} is a victim or reader, but there are only {contenders} contenders"
+            "contender {victim} does not exist: the case has only {contenders} contenders"
         ))),
-        (CASE, count, _) => Err(wrong(format!("`contenders` is {count}; an exploration has 1 to 8"))),
-        (other, ..) => Err(wrong(format!("case version {other}, but this program supports only {CASE}"))),
+        (CASE, count, _) => Err(wrong(format!("`contenders` is {count}, but must be between 1 and 8"))),
+        (other, ..) => Err(wrong(format!("case version is {other}, but only {CASE} is supported"))),
     }
 }
 
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn default_contenders_exceed_the_leases_by_one() {
+    fn default_number_of_contenders_exceeds_the_leases_by_one() {
         let of = |label: &str| contenders(&lock(label).unwrap());
         let labels = [
             "curator-mutex",
@@ -460,7 +460,7 @@ mod tests {
                     "expects": "stuck", "sentence": "", "trace": [] })
         };
         std::fs::write(file.path(), case(2).to_string()).unwrap();
-        assert!(read_case(file.path()).unwrap_err().to_string().contains("case version 2"));
+        assert!(read_case(file.path()).unwrap_err().to_string().contains("case version is 2"));
         std::fs::write(file.path(), case(1).to_string()).unwrap();
         assert_eq!(read_case(file.path()).unwrap().lock, "count");
         std::fs::write(file.path(), "{}").unwrap();

@@ -1,4 +1,4 @@
-//! `export` and reports for CI: their options, and how they are written for finished runs.
+//! `export` and the CI reports: their options, and code that writes them for finished runs.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -23,12 +23,11 @@ pub struct ExportArgs {
     pub outputs: Outputs,
 }
 
-/// Writes the requested outputs. The exit code shows only whether they were written.
+/// Writes the requested outputs. The exit code reports only whether the outputs were written.
 pub fn execute(args: &ExportArgs) -> Result<Exit, Error> {
     if !args.outputs.is_any() {
         return Err(Error::usage(
-            "no output was requested; name one, e.g. --junit junit.xml (zklockbench export --help lists \
-             them)",
+            "no output was requested; specify one, e.g. --junit junit.xml (see zklockbench export --help)",
         ));
     }
     let (stored, gated) = (zklockbench_results::read(&args.run)?, Gated::of_stored(&args.run)?);
@@ -50,7 +49,7 @@ pub struct Outputs {
     /// Write verdicts and gates as JUnit XML
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
-    /// Append to $GITHUB_STEP_SUMMARY and annotate failures, in a GitHub workflow
+    /// In a GitHub workflow, append to $GITHUB_STEP_SUMMARY and annotate failures
     #[arg(long)]
     pub github: bool,
     /// Write bigger-is-better.json and smaller-is-better.json for github-action-benchmark
@@ -80,7 +79,7 @@ impl Outputs {
         for (at, file) in files.iter().enumerate() {
             if files[..at].contains(file) {
                 return Err(Error::usage(format!(
-                    "two outputs cannot be written to {}; name another file",
+                    "cannot write two outputs to {}; specify different files",
                     file.display()
                 )));
             }
@@ -94,7 +93,7 @@ impl Outputs {
         Ok(Prepared { outputs: self.clone(), summary })
     }
 
-    /// Output files, except GitHub's summary.
+    /// Returns the output files, except GitHub's summary.
     fn files(&self) -> Vec<PathBuf> {
         let named = [&self.junit, &self.bencher, &self.openmetrics].into_iter().flatten().cloned();
         let both = self
@@ -108,7 +107,7 @@ impl Outputs {
 #[derive(Debug)]
 pub struct Prepared {
     outputs: Outputs,
-    /// GitHub's summary file of the step.
+    /// Summary file of the GitHub workflow step.
     summary: Option<PathBuf>,
 }
 
@@ -140,14 +139,14 @@ impl Prepared {
             written.push(path.clone());
             github::annotations(document).iter().for_each(|line| output::note(line));
         }
-        // Last, because the receiver may be unreachable by now.
+        // Push last, because the receiver may have become unreachable.
         if let Some(receiver) = metrics_push {
             receiver.push(openmetrics::series(document))?;
         }
         Ok(written)
     }
 
-    /// Reports a failure before any measurement, because a missing file would look like a skipped step.
+    /// Reports a failure before the first measurement, because a missing file would look like a skipped step.
     pub fn broke_off(&self, title: &str, began: SystemTime, error: &Error) {
         let figures = Outputs {
             benchmark_action: None,
@@ -166,9 +165,7 @@ impl Prepared {
 fn step_summary() -> Result<PathBuf, Error> {
     let path = std::env::var_os(STEP_SUMMARY).filter(|path| !path.is_empty()).map(PathBuf::from);
     let path = path.ok_or_else(|| {
-        Error::usage(format!(
-            "--github needs a GitHub workflow, which sets {STEP_SUMMARY}; it is not set here"
-        ))
+        Error::usage(format!("--github works only in a GitHub workflow: {STEP_SUMMARY} is not set"))
     })?;
     to_append(&path)?;
     Ok(path)
@@ -188,7 +185,7 @@ fn append_summary(path: &Path, document: &CiReport) -> Result<(), Error> {
 /// Removes the file after checking that it is writable.
 fn clear(path: &Path) -> Result<(), Error> {
     to_append(path)?;
-    // A device or a pipe is not a leftover of an earlier run.
+    // Keep devices and pipes, which are not left over from an earlier run.
     if !path.is_file() {
         return Ok(());
     }
@@ -202,7 +199,7 @@ fn to_append(path: &Path) -> Result<File, Error> {
 fn cannot_write(path: &Path) -> impl Fn(std::io::Error) -> Error {
     let path = path.display();
     move |error| {
-        Error::environment(format!("cannot write {path}: {error}; name a file in an existing directory"))
+        Error::environment(format!("cannot write {path}: {error}; specify a file in an existing directory"))
     }
 }
 

@@ -14,7 +14,7 @@ struct Group {
 struct HelpEntry {
     command: &'static str,
     examples: &'static [&'static str],
-    /// Options that `-h` prints, by heading; "" is clap's default heading. If empty, `-h` prints all options.
+    /// Options that `-h` prints, by heading ("" is clap's default heading); empty for all options.
     short: &'static [(&'static str, &'static [&'static str])],
 }
 
@@ -27,7 +27,7 @@ impl HelpEntry {
         Self { short, ..self }
     }
 
-    /// Hides the other options from `-h`.
+    /// Hides all other options from `-h`.
     fn shortened(&self, command: Command) -> Command {
         command.mut_args(|arg| {
             let Some(long) = arg.get_long() else { return arg };
@@ -162,7 +162,7 @@ const GROUPS: [Group; 5] = [
             entry("schema", &["> scenario.schema.json", "run"]),
             entry("completions", &["bash > zklockbench.bash", "zsh"]),
             entry("man", &["| man -l -", "--out man"]),
-            // Built into clap.
+            // clap provides this command.
             entry("help", &[]),
         ],
     },
@@ -175,7 +175,7 @@ const GROUPS: [Group; 5] = [
     },
 ];
 
-/// Shortens an option's help in `-h` to the text before its details.
+/// Shortens an option's help in `-h` to the part before the details.
 fn with_brief_help(arg: Arg) -> Arg {
     let whole = arg.get_help().map(ToString::to_string).unwrap_or_default();
     let details = ["; ", ": ", " (", " [default"].iter().filter_map(|begin| whole.find(begin));
@@ -209,7 +209,7 @@ pub fn completed(command: Command) -> Command {
     };
     entries().fold(command, with_examples).after_help(exit_codes()).help_template(format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}\n\n\
-         `zklockbench COMMAND --help` prints its options and examples.{{after-help}}"
+         `zklockbench COMMAND --help` prints the options and examples of a command.{{after-help}}"
     ))
 }
 

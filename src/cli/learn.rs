@@ -1,4 +1,5 @@
-//! `learn`: learns how locks are used on a running ensemble, from its transaction logs or by watching it.
+//! `learn`: learns how locks are used on a running ensemble, from its transaction logs or by watching the
+//! ensemble.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,13 +37,13 @@ pub async fn execute(args: LearnArgs, stop: &CancellationToken) -> Result<Exit, 
     let scratch = scratch()?;
     let (observed, mut facts) = watch(&target, &watching, scratch.path(), stop).await?;
     if args.anonymous {
-        // The path contains node names.
+        // Clear the path, because it contains node names.
         facts.path.clear();
     }
     conclude(&args, &observed, None, Some(facts))
 }
 
-/// Prints the requests of a watch.
+/// Prints the requests that a watch would send.
 fn dry_run(watching: &Watching, connect: &str) -> Result<Exit, Error> {
     let requests = watching.requests();
     let found = json!({ "connect": connect, "requests": requests });
@@ -64,7 +65,7 @@ fn from_logs(args: &LearnArgs, stop: &CancellationToken) -> Result<Exit, Error> 
     conclude(args, &observed, Some(logs), None)
 }
 
-/// Directory for data that does not fit into memory.
+/// Creates a directory for data that does not fit into memory.
 fn scratch() -> Result<tempfile::TempDir, Error> {
     tempfile::tempdir()
         .map_err(|error| Error::environment(format!("cannot create a temporary directory: {error}")))
@@ -98,7 +99,7 @@ fn conclude(
     let mut learned = Learned::of(source, writes(observed), families);
     learned.scenarios = scenarios.map_err(Error::cannot("write scenarios to", &results))?;
     learned.tool_commit = tool_commit();
-    // The command line contains node names.
+    // Omit the command line, because it contains node names.
     learned.command = if args.anonymous { Vec::new() } else { runs::command_line() };
     learned.write(&results)?;
     super::report::write_into(&results, of_learned(&learned));
@@ -106,14 +107,14 @@ fn conclude(
         output::outcome(args.quiet, &zklockbench_report::learned_headline(&learned), || {
             let text = zklockbench_report::learned(&learned, output::style());
             let scenario = learned.scenarios.first().map_or_else(String::new, |scenario| {
-                format!("replay it: zklockbench run {}\n", results.join(&scenario.file).display())
+                format!("replay with: zklockbench run {}\n", results.join(&scenario.file).display())
             });
             format!("{text}{scenario}results: {}", results.display())
         })
     })
 }
 
-/// The requested results directory, or a new one.
+/// Creates the requested results directory, or a new directory with a dated name.
 fn results(args: &LearnArgs) -> Result<PathBuf, Error> {
     match &args.out {
         Some(out) => {
@@ -134,7 +135,7 @@ fn ms_since_1970(time: SystemTime) -> i64 {
 }
 
 fn at_ms(ms: i64) -> SystemTime {
-    // RFC 3339 ends with the year 9999.
+    // RFC 3339 supports years up to 9999.
     const LATEST_MS: u64 = 253_402_300_799_000;
     UNIX_EPOCH + Duration::from_millis(u64::try_from(ms).unwrap_or(0).min(LATEST_MS))
 }
@@ -142,7 +143,7 @@ fn at_ms(ms: i64) -> SystemTime {
 /// Parses the time of `--since` and `--until`.
 pub fn moment(text: &str) -> Result<SystemTime, String> {
     humantime::parse_rfc3339_weak(text)
-        .map_err(|_| format!("`{}` is not a time in UTC; write e.g. 2026-11-29T08:00:00Z", shown(text, 40)))
+        .map_err(|_| format!("`{}` is not a UTC time; write e.g. 2026-11-29T08:00:00Z", shown(text, 40)))
 }
 
 /// Parses a node path.
@@ -152,7 +153,7 @@ pub fn node_path(text: &str) -> Result<String, String> {
         _ if text.starts_with('/') && !text.contains("//") && !text.contains('\0') => {
             Ok(text.trim_end_matches('/').to_owned())
         }
-        _ => Err(format!("`{}` is not the path of a node; write e.g. /locks", shown(text, 40))),
+        _ => Err(format!("`{}` is not a node path; write e.g. /locks", shown(text, 40))),
     }
 }
 

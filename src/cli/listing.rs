@@ -15,16 +15,16 @@ use zklockbench_scenario::did_you_mean;
 pub trait Listing: Sized {
     const NOUN: &'static str;
 
-    /// Name of the command, and of the JSON field with the items.
+    /// Name of both the command and the JSON field with the items.
     const COMMAND: &'static str;
 
     /// Whether the description may be wrapped.
     const IS_PROSE: bool = true;
 
-    /// All names of the item, the canonical one first.
+    /// All names of the item, starting with the canonical name.
     fn names(&self) -> Vec<&'static str>;
 
-    /// Columns of the list: the name, a text that may wrap, and others.
+    /// Columns of the list: the name, a text that may wrap, and any others.
     fn columns<'c>() -> Columns<'c, &'c Self>;
 
     fn describe(&self) -> String;

@@ -1,4 +1,4 @@
-//! `merge`: merges the parts of several workers into one run, which is judged and shown like any other.
+//! `merge`: merges the parts of several workers into one run, and judges and reports it like any other run.
 
 use std::path::{Path, PathBuf};
 
@@ -71,14 +71,14 @@ fn alike(parts: &[StoredPart]) -> Result<(), Error> {
     for part in parts {
         let differs = |what: &str| {
             Err(Error::usage(format!(
-                "{} and {} can't be merged: they are parts of {what}",
+                "cannot merge {} and {}: they are parts of {what}",
                 first.dir.display(),
                 part.dir.display()
             )))
         };
         let [own, other] = [&first.stored.run, &part.stored.run];
         if own.tool_version != other.tool_version || own.tool_commit != other.tool_commit {
-            return differs("runs by different versions of the program");
+            return differs("runs by different versions of zklockbench");
         }
         if (&first.workers.run_id, first.workers.of) != (&part.workers.run_id, part.workers.of) {
             return differs("different runs");
@@ -92,15 +92,17 @@ fn alike(parts: &[StoredPart]) -> Result<(), Error> {
     let of = first.workers.of;
     let times = |index: usize| parts.iter().filter(|part| part.index == index).count();
     if let Some(twice) = (0..of).find(|index| times(*index) > 1) {
-        return Err(Error::usage(format!("there are two parts of worker {twice}; name each part once")));
+        return Err(Error::usage(format!(
+            "there are two parts of worker {twice}; specify each part only once"
+        )));
     }
     let missing: Vec<String> =
         (0..of).filter(|index| times(*index) == 0).map(|index| index.to_string()).collect();
     match missing.as_slice() {
         [] => Ok(()),
         _ => Err(Error::usage(format!(
-            "parts are missing: the run {} had {}, but there is no part of worker {}; name their \
-             directories, too",
+            "parts are missing: the run {} had {}, but there is no part of worker {}; specify the \
+             missing directories, too",
             first.workers.run_id,
             counted(of, "worker", "workers"),
             missing.join(", ")
@@ -108,7 +110,7 @@ fn alike(parts: &[StoredPart]) -> Result<(), Error> {
     }
 }
 
-/// Facts about the merged run: from worker 0, or combined from all parts.
+/// Returns the merged run's metadata, taken from worker 0 or combined from all parts.
 fn merged_run(parts: &[StoredPart]) -> Run {
     let first = &parts[0].stored.run.run;
     let broke_off = parts.iter().find(|part| part.stored.run.outcome.ending != RunEnding::Complete);
@@ -137,12 +139,12 @@ fn numbers(parts: &[StoredPart]) -> Vec<usize> {
     all.filter(|index| parts.iter().all(|part| made(part, *index))).collect()
 }
 
-/// Merges the parts of a trial and judges it. Writes its history into `dir`.
+/// Merges the parts of a trial, writes the merged history into `dir`, and judges the trial.
 fn merged_trial(parts: &[StoredPart], index: usize, dir: &Path) -> Result<Trial, Error> {
     let of = |part: &StoredPart| part.stored.trials.iter().find(|trial| trial.spec.index == index).cloned();
     let seen: Vec<Trial> = parts.iter().filter_map(of).collect();
     if let Some(why) = of_different_trials(&seen) {
-        return Err(Error::usage(format!("the parts can't be merged: {why}")));
+        return Err(Error::usage(format!("cannot merge the parts: {why}")));
     }
     let is_one = seen.len() == 1;
     let Some(mut trial) = Trial::of_workers(seen) else {
@@ -162,7 +164,7 @@ fn merged_trial(parts: &[StoredPart], index: usize, dir: &Path) -> Result<Trial,
     } else {
         trial
             .unchecked
-            .push("a worker's history is missing, so exclusion across workers is not checked".to_owned());
+            .push("a worker's history is missing, so exclusion across workers was not checked".to_owned());
     }
     zklockbench_judge::judge(&mut trial);
     Ok(trial)

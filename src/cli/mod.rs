@@ -57,7 +57,7 @@ use zklockbench_ensemble::{fault, leave_for_own_network};
 use zklockbench_results::recorded_run;
 use zklockbench_scenario::Scenario;
 
-/// The clap definition, from which completions, the man page and the documentation are generated.
+/// Returns the clap definition, which is also the source of completions, the man page and the documentation.
 pub fn definition() -> clap::Command {
     help::completed(Cli::command())
 }
@@ -86,7 +86,7 @@ pub fn main() -> ExitCode {
     ExitCode::from(exit as u8)
 }
 
-/// Name of the requested command, e.g. `run` or `ensemble up`.
+/// Returns the name of the requested command, e.g. `run` or `ensemble up`.
 fn asked_for(matches: &ArgMatches) -> String {
     let Some((name, below)) = matches.subcommand() else { return String::new() };
     format!("{name} {}", asked_for(below)).trim_end().to_owned()
@@ -94,9 +94,9 @@ fn asked_for(matches: &ArgMatches) -> String {
 
 fn obey(name: &str, cli: Cli) -> Result<Exit, Error> {
     if cli.json && cli.command.has_no_outcome() {
-        return Err(Error::usage(format!("`{name}` does not take --json")));
+        return Err(Error::usage(format!("`{name}` does not support --json")));
     }
-    // Bound before the process moves to a separate network, where other machines could not reach the port.
+    // Bind the port before moving to a separate network, where other machines could not reach the port.
     let port = match &cli.command {
         Command::Run(args) => args.metrics.map(Port::take).transpose()?,
         _ => None,
@@ -109,7 +109,7 @@ fn obey(name: &str, cli: Cli) -> Result<Exit, Error> {
     start(cli, port)
 }
 
-/// Reports an invalid command line, also as JSON if it contains `--json`.
+/// Reports an invalid command line; as JSON, too, if it contains `--json`.
 fn refuse(error: &clap::Error) -> Exit {
     let words: Vec<String> = runs::words().skip(1).collect();
     if words.iter().any(|word| word == "--json") {
@@ -122,11 +122,11 @@ fn refuse(error: &clap::Error) -> Exit {
     Exit::Usage
 }
 
-/// Moves to a separate network, before threads are started, if the scenario cuts local servers off from each
-/// other and the user is not root.
+/// Moves to a separate network if the scenario cuts local servers off from each other and the user is not
+/// root. Must be called before threads are started.
 ///
-/// Mistakes in the scenario are reported later. A named pipe is not read here, because it can be read only
-/// once.
+/// Mistakes in the scenario are reported later. A named pipe is not read here, because a pipe can be read
+/// only once.
 fn move_to_own_network(command: &Command) {
     leave_for_own_network(|| match command {
         Command::Run(args) => match (&args.scenario, &args.resume) {
@@ -137,13 +137,13 @@ fn move_to_own_network(command: &Command) {
             (None, None) => false,
         },
         Command::Validate(args) => needs_links(&args.scenario, &args.overrides),
-        // The rounds of `torture` are child processes, which inherit the network.
+        // Each round of `torture` is a child process and inherits the network.
         Command::Torture(args) => args.compose.is_none(),
         _ => false,
     });
 }
 
-/// The scenario that a command reads.
+/// Returns the scenario that a command reads.
 fn named_scenario(command: &Command) -> Option<&Path> {
     match command {
         Command::Run(args) => args.scenario.as_deref(),
@@ -163,7 +163,7 @@ fn needs_links(scenario: &Path, overrides: &Overrides) -> bool {
 
 /// Whether the scenario cuts local servers off from each other.
 fn is_cut_off(scenario: &Scenario) -> bool {
-    // Containers use Docker's networks, which only this machine's own network can reach.
+    // Containers use Docker's networks, which are reachable only from this machine's own network.
     scenario.ensemble.is_local() && Needs::of(scenario).links()
 }
 
@@ -180,7 +180,7 @@ fn start(cli: Cli, port: Option<Port>) -> Result<Exit, Error> {
             () = interrupt.insisted() => Err(Error::Interrupted),
         }
     });
-    // Dropping the runtime would wait for pending reads.
+    // Do not drop the runtime, because that would wait for pending reads.
     runtime.shutdown_background();
     ended
 }
@@ -217,10 +217,10 @@ async fn dispatch(command: Command, port: Option<Port>, stop: &CancellationToken
     }
 }
 
-/// Time limit for read-only work after a signal, to finish or remove a partly written file.
+/// Time limit after a signal for read-only work to finish or to remove a partly written file.
 const ENDS_WITHIN: Duration = Duration::from_millis(200);
 
-/// Runs read-only work on another thread, so that Ctrl-C works even if the disk does not respond.
+/// Runs read-only work on another thread, so Ctrl-C works even if the disk does not respond.
 async fn reading<T: Send + 'static>(
     stop: &CancellationToken,
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
@@ -237,15 +237,15 @@ fn conclude(command: &str, result: Result<Exit, Error>) -> Exit {
     result.unwrap_or_else(|error| {
         output::complain(&error);
         if output::as_json() {
-            // If stdout is closed, the exit code still shows the failure.
+            // If stdout is closed, the exit code still reports the failure.
             let _ = output::answer_error(command, &error, Vec::new(), None::<&()>);
         }
         error.exit()
     })
 }
 
-/// Logs to stderr the steps that `-v` enables, and the targets in `ZKLOCKBENCH_LOG`. Only the variable
-/// enables the client's log of each request, which would slow down measurements.
+/// Logs the steps enabled by `-v` and the targets in `ZKLOCKBENCH_LOG` to stderr. Only the variable enables
+/// the client's log of each request, which slows down measurements.
 fn log(verbose: u8) {
     let steps = match verbose {
         0 => "",
@@ -269,20 +269,20 @@ fn log(verbose: u8) {
     let _ = tracing_subscriber::registry().with(lines.with_filter(filter)).try_init();
 }
 
-/// Environment variable with a log level, or with levels of targets.
+/// Environment variable with a log level, or with a level for each target.
 const LOG: &str = "ZKLOCKBENCH_LOG";
 
-/// Ctrl-C, SIGTERM and SIGHUP: the first signal stops cleanly, the second at once.
+/// Handler of Ctrl-C, SIGTERM and SIGHUP: the first signal stops cleanly, the second one immediately.
 struct Interrupt {
     token: CancellationToken,
     signals: [Signal; 3],
 }
 
 impl Interrupt {
-    /// Starts handling the signals, which then no longer end the process.
+    /// Starts handling the signals, so they no longer end the process.
     fn listen() -> Result<Self, Error> {
         let listen = |kind| {
-            signal(kind).map_err(|error| Error::environment(format!("cannot listen to signals: {error}")))
+            signal(kind).map_err(|error| Error::environment(format!("cannot handle signals: {error}")))
         };
         let signals = [
             listen(SignalKind::interrupt())?,

@@ -23,12 +23,12 @@ pub(in crate::cli) struct Chosen {
     pub all: bool,
     /// Whether to explain the columns.
     pub explain: bool,
-    /// Whether steps are logged; a progress bar would be redrawn between them.
+    /// Whether steps are logged; if so, there is no progress bar.
     pub verbose: bool,
 }
 
 pub(in crate::cli) fn choose(chosen: Chosen) {
-    // Fails only if called twice.
+    // Setting fails only if this function is called twice.
     let _ = CHOSEN.set(chosen);
 }
 
@@ -67,7 +67,7 @@ pub(in crate::cli) fn outcome(
     if is_quiet { text(first_line) } else { text(&whole()) }
 }
 
-/// Wraps overlong lines between words; continuation lines keep the indent.
+/// Wraps overlong lines between words; continuation lines keep the indentation.
 fn wrapped(text: &str, width: Option<u16>) -> String {
     let Some(width) = width.map(usize::from).filter(|width| *width > 20) else { return text.to_owned() };
     let broken = |line: &str| {
@@ -101,31 +101,31 @@ struct JsonAnswer<'a, T> {
 pub struct Envelope<'a> {
     /// Version of this layout: 1. New fields do not change it.
     schema_version: u32,
-    /// The command, e.g. `run` or `ensemble up`; empty if the command line could not be parsed.
+    /// Command, e.g. `run` or `ensemble up`; empty if the command line could not be parsed.
     command: &'a str,
-    /// The exit code of the program.
+    /// Exit code of the program.
     exit_code: u8,
-    /// Error; null if the command completed, whatever it found.
+    /// Error; null if the command completed, regardless of its findings.
     error: Option<Failure>,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct Failure {
-    /// Where the cause lies.
+    /// Kind of cause.
     kind: Kind,
-    /// The message, as printed on stderr.
+    /// Message as printed to stderr.
     message: String,
     /// Mistakes in a file, each with its position; empty for other errors.
     mistakes: Vec<MachineDiagnostic>,
 }
 
-/// Where the cause of an error lies.
+/// Kind of cause of an error.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Kind {
-    /// The cause is in the arguments, or in a named file.
+    /// A mistake in the arguments or in an input file.
     Usage,
-    /// The cause is in the host or the ensemble.
+    /// A problem with the host or the ensemble.
     Environment,
     /// Too little evidence for a verdict.
     Unknown,
@@ -133,8 +133,8 @@ enum Kind {
     Interrupted,
 }
 
-/// Prints a command's outcome and returns its exit code: `found` with `--json`, otherwise by `to_people`.
-/// Fields of `found` must not clash with those of [`Envelope`].
+/// Prints a command's outcome and returns its exit code. With `--json`, prints `found`; otherwise, calls
+/// `to_people`. Fields of `found` must not clash with fields of [`Envelope`].
 pub(in crate::cli) fn tell(
     command: &str,
     exit: Exit,
@@ -144,7 +144,7 @@ pub(in crate::cli) fn tell(
     conclude(command, exit, None, || found, to_people)
 }
 
-/// Like [`tell`], for a command that may have been cut short: also reports the error.
+/// Like [`tell`], but also reports the error of a command that was cut short.
 pub(in crate::cli) fn conclude<T: Serialize>(
     command: &str,
     exit: Exit,
@@ -166,8 +166,8 @@ pub(in crate::cli) fn conclude<T: Serialize>(
     Ok(error.exit())
 }
 
-/// Prints an error as JSON, with the mistakes of a file, if any, and the results so far. [`complain`] reports
-/// the error as text.
+/// Prints an error as JSON, with any mistakes in a file and the results so far. [`complain`] prints the error
+/// as text.
 pub fn answer_error(
     command: &str,
     error: &Error,
@@ -191,7 +191,7 @@ pub fn json(value: &impl Serialize) -> Result<(), Error> {
     data(&ascii_controls(&text))
 }
 
-/// Escapes the control characters that the JSON library leaves, which are those outside ASCII.
+/// Escapes control characters outside ASCII, which the JSON library does not escape.
 fn ascii_controls(json: &str) -> String {
     let escaped = |c: char| match c {
         '\n' => c.to_string(),
@@ -229,8 +229,8 @@ pub fn complain(error: &Error) {
     note(&format!("{word}: {}", harmless(&error.to_string(), false)));
 }
 
-/// Escapes terminal control sequences, which a quoted text may contain. Line breaks and tabs stay, and the
-/// program's own colours if `coloured`.
+/// Escapes terminal control sequences, which quoted text may contain. Keeps line breaks and tabs and, if
+/// `coloured`, the program's own colours.
 fn harmless(text: &str, coloured: bool) -> String {
     let letter = |letter: char| match letter {
         '\n' | '\t' => letter.to_string(),
@@ -262,8 +262,8 @@ fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
     })
 }
 
-/// The sequence at the start of a text that sets or resets the foreground colour or weight. Sequences that
-/// could hide text or move the cursor are not included.
+/// Returns the sequence at the start of the text if it sets or resets the foreground colour or weight, but not if
+/// it could hide text or move the cursor.
 fn colour_at(text: &str) -> Option<&str> {
     let codes = text.strip_prefix("\u{1b}[")?.split_once('m')?.0;
     let is_number =
@@ -275,7 +275,7 @@ fn colour_at(text: &str) -> Option<&str> {
     is_ours.then(|| &text[..codes.len() + 3])
 }
 
-/// Whether a stream may be coloured: as set by --color, or else on a terminal without `NO_COLOR`.
+/// Whether a stream may be coloured: as set by --color or, by default, on a terminal unless `NO_COLOR` is set.
 pub fn may_colour(stream: &impl IsTerminal) -> bool {
     match CHOSEN.get().map(|chosen| chosen.colour) {
         Some(ColorChoice::Always) => return true,
@@ -297,7 +297,7 @@ pub fn style() -> Style {
     }
 }
 
-/// Width of stdout in columns; `None` if it is not a terminal.
+/// Returns the width of stdout in columns; `None` if stdout is not a terminal.
 pub fn width() -> Option<u16> {
     console::Term::stdout().size_checked().map(|(_, columns)| columns)
 }

@@ -21,21 +21,21 @@ pub struct Receiver {
 /// Parses the value of `--metrics-push`.
 pub fn receiver(url: &str) -> Result<Receiver, String> {
     let rest = url.strip_prefix("http://").ok_or(
-        "only http:// is supported; for https:// or a password, push to a Prometheus agent or a collector on this host",
+        "only http:// is supported; for https:// or a password, push to a Prometheus agent or collector on this host",
     )?;
     let is_plain = |c: char| c.is_ascii_graphic() && c != '@';
     let (authority, path) = rest
         .split_once('/')
         .filter(|(authority, _)| !authority.is_empty())
-        .ok_or("write the complete address, as in http://localhost:9090/api/v1/write")?;
+        .ok_or("write the complete address, e.g. http://localhost:9090/api/v1/write")?;
     if !rest.chars().all(is_plain) {
-        return Err("the address contains a space, a user or a special character".into());
+        return Err("the address must not contain a space, a user or a special character".into());
     }
     Ok(Receiver { authority: authority.to_owned(), path: format!("/{path}") })
 }
 
 impl Receiver {
-    /// Connects to the receiver; called before a run to find out whether it is reachable.
+    /// Connects to the receiver. Called before a run to check that the receiver is reachable.
     pub fn reach(&self) -> Result<TcpStream, Error> {
         let has_port = self.authority.rsplit(':').next().is_some_and(|port| port.parse::<u16>().is_ok());
         let address = if has_port { self.authority.clone() } else { format!("{}:80", self.authority) };
@@ -83,7 +83,8 @@ impl Receiver {
 
     fn failed(&self, why: &str) -> Error {
         Error::environment(format!(
-            "cannot push metrics to http://{}{}: {why}; `zklockbench export RUN --metrics-push URL` pushes the metrics of a finished run",
+            "cannot push metrics to http://{}{}: {why}; to push the metrics of a finished run, use `zklockbench export \
+            RUN --metrics-push URL`",
             self.authority, self.path
         ))
     }
@@ -94,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn receiver_must_be_a_complete_http_address_without_a_user() {
+    fn receivers_without_a_complete_plain_http_address_are_rejected() {
         let parsed = receiver("http://localhost:9090/api/v1/write").unwrap();
         assert_eq!((parsed.authority.as_str(), parsed.path.as_str()), ("localhost:9090", "/api/v1/write"));
         for (wrong, why) in [

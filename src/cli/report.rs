@@ -1,4 +1,4 @@
-//! `report`: prints the outcome of stored results, such as a run or a plan, and rewrites their page.
+//! `report`: prints the outcome of stored results, such as a run or a plan, and regenerates their page.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use zklockbench_report::{Gated, RunReport, View, html};
 use zklockbench_results::layout;
 
 pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
-    // Read one after the other, to keep only the contents of the page in memory.
+    // Read results one after the other, so only the contents of the page stay in memory.
     let mut documents = Vec::new();
     let mut tables = Vec::new();
     let mut texts = Vec::new();
@@ -38,7 +38,7 @@ pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
         (None, [run]) => run.join(layout::REPORT),
         (None, _) => PathBuf::from(layout::REPORT),
     };
-    // At the default path, a special file such as a pipe is replaced.
+    // At the default path, replace a special file such as a pipe.
     if args.output.is_none() && output.exists() && !output.is_file() && !output.is_dir() {
         fs::remove_file(&output).map_err(Error::cannot("replace", &output))?;
     }
@@ -82,7 +82,7 @@ impl Shown {
             return other(of_calibration(&calibration), zklockbench_report::calibration(&calibration, style));
         }
         let stored = zklockbench_results::read(path)?;
-        // `.` and `..` are not usable as names.
+        // Resolve `.` and `..`, which are not usable as names.
         let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let name = whole.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         let gated = Gated::of_stored(path)?;
@@ -95,7 +95,7 @@ impl Shown {
     }
 }
 
-/// Returns the charts, or the default after a warning: results are valid without charts.
+/// Returns the charts; after an error, warns and returns the default, because results are valid without charts.
 pub fn drawn<T: Default>(charts: Result<T, Error>) -> T {
     charts.unwrap_or_else(|error| {
         output::warn(format!("charts could not be drawn: {error}"));
@@ -103,8 +103,8 @@ pub fn drawn<T: Default>(charts: Result<T, Error>) -> T {
     })
 }
 
-/// Writes the page of a directory into it. If that fails, an outdated page is removed, because it would
-/// mislead; results are valid without a page.
+/// Writes the page of a directory into the directory. After an error, removes an outdated page, which would be
+/// misleading; results are valid without a page.
 pub fn write_into(directory: &Path, document: Document) {
     let page = directory.join(layout::REPORT);
     if let Err(error) = write(&[document], None, &page, None) {
@@ -113,8 +113,8 @@ pub fn write_into(directory: &Path, document: Document) {
     }
 }
 
-/// Writes a temporary file and renames it, so that an incomplete page is never visible. `between` precedes
-/// the first of several documents; `option` is the option that named the file.
+/// Writes a temporary file and renames it, so an incomplete page is never visible. `between` precedes the first
+/// of several documents; `option` is the option that specified the file.
 pub fn write(
     documents: &[Document],
     between: Option<&Section>,
@@ -129,9 +129,9 @@ pub fn write(
     };
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if path.is_dir() {
-        return Err(Error::usage(format!("{} is a directory{}", path.display(), help("name a file"))));
+        return Err(Error::usage(format!("{} is a directory{}", path.display(), help("specify a file"))));
     }
-    // Special files, such as /dev/stdout, are written to and not replaced.
+    // Write to special files, such as /dev/stdout, without replacing them.
     if path.exists() && !path.is_file() {
         return fs::write(path, page).map_err(cannot);
     }
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn write_errors_suggest_another_file_only_if_an_option_named_it() {
+    fn write_errors_suggest_another_file_only_if_an_option_specified_the_file() {
         let told = |option: Option<&str>| {
             let written = write(&[some_document()], None, Path::new("/nowhere/page.html"), option);
             written.unwrap_err().to_string()

@@ -1,4 +1,4 @@
-//! Code shared by commands that measure with many runs: their ensemble, options, expected duration and
+//! Code shared by commands that consist of many runs: their ensemble, options, expected duration and
 //! resumption.
 
 use std::ffi::OsString;
@@ -24,7 +24,7 @@ use zklockbench_record::{EnsembleInfo, Floor};
 use zklockbench_scenario::{Scenario, TrialPlan, TrialSpec};
 use zklockbench_zk::{Access, Target, keep_awake, runtime};
 
-/// An ensemble that is started or found once, warmed up, and shared by several runs.
+/// An ensemble that is started or connected to once, warmed up, and shared by several runs.
 pub struct ReadyEnsemble {
     pub opened: OpenEnsemble,
     pub ensemble: EnsembleInfo,
@@ -33,7 +33,7 @@ pub struct ReadyEnsemble {
     /// Credentials for the runs.
     pub access: AccessArgs,
     sharing: Sharing,
-    /// Keeps the servers awake by reads, which stop when this is dropped.
+    /// Guard of the reads that keep the servers awake; dropping it stops the reads.
     _awake: Option<DropGuard>,
 }
 
@@ -72,7 +72,7 @@ impl ReadyEnsemble {
         job: Option<JobOptions>,
         more: Vec<OsString>,
     ) -> Command {
-        // Faults may hit local servers.
+        // Faults of local servers are always allowed.
         generator.allow_faults |= !self.opened.is_external();
         let mut words: Vec<OsString> = Vec::new();
         match &job {
@@ -92,7 +92,8 @@ impl ReadyEnsemble {
         self.command(program, words)
     }
 
-    /// A command that measures on this ensemble. Secrets are in the environment, not in the process list.
+    /// Returns a command that measures on this ensemble. Secrets are passed in the environment, which is not in the
+    /// process list.
     pub fn command(&self, program: &Path, words: Vec<OsString>) -> Command {
         let mut command = Command::new(program);
         let (target, access) = (&self.opened.target, &self.access);
@@ -112,7 +113,7 @@ impl ReadyEnsemble {
         without_extras(command)
     }
 
-    /// Whether the servers were started here and can lose one without losing their quorum.
+    /// Whether the servers were started here, and keep their quorum after losing one server.
     pub fn may_lose_a_server(&self) -> bool {
         !self.opened.is_external() && self.ensemble.servers.len() > 1
     }
@@ -124,8 +125,8 @@ impl ReadyEnsemble {
     }
 }
 
-/// Reads that keep awake local servers that could leave a request unprocessed. Runs with a connect string take the
-/// servers for external ones, and send none.
+/// Starts reads that keep local servers awake if their version may leave a request unprocessed. Runs with a
+/// connect string treat the servers as external, and send no such reads.
 pub fn reads(opened: &OpenEnsemble) -> Result<DropGuard, Error> {
     let stop = CancellationToken::new();
     let target = |connect| Target { connect, access: opened.target.access.clone() };
@@ -140,10 +141,10 @@ pub fn reads(opened: &OpenEnsemble) -> Result<DropGuard, Error> {
     Ok(stop.drop_guard())
 }
 
-/// Time that a run takes in addition to its trials.
+/// Overhead of a run in addition to its trials.
 pub const AROUND_A_RUN: Duration = Duration::from_millis(700);
 
-/// Duration of a run, estimated from its scenario alone.
+/// Estimates the duration of a run from its scenario alone.
 pub fn expected(scenario: &Scenario) -> Duration {
     let trials = TrialPlan::of(scenario).trials;
     AROUND_A_RUN + trials.iter().map(TrialSpec::estimated_duration).sum::<Duration>()
@@ -154,7 +155,7 @@ pub fn own_program() -> Result<PathBuf, Error> {
         .map_err(|error| Error::environment(format!("cannot find this program's own file: {error}")))
 }
 
-/// Workers of a series; the process of each run is the first worker.
+/// Workers of a series. In each run, the run's own process is the first worker.
 #[derive(Debug, Clone)]
 pub struct JobOptions {
     pub name: String,
@@ -164,14 +165,14 @@ pub struct JobOptions {
 }
 
 impl JobOptions {
-    /// Job from these options, with results in `out`.
+    /// Returns the job from these options, with results in `out`.
     pub fn of(args: &JobArgs, out: &Path) -> Option<Self> {
         let (name, workers) = (args.job.clone()?, args.workers?);
         Some(Self { parts: parts_of(out, &name), name, workers })
     }
 }
 
-/// Directory for the parts of a job's runs, below the directory that all workers share.
+/// Returns the directory for the parts of a job's runs, below the directory that all workers share.
 pub fn parts_of(out: &Path, job: &str) -> PathBuf {
     out.join(format!("{job}-parts"))
 }
@@ -181,7 +182,7 @@ impl GeneratorArgs {
         let Self { allow_faults, threads, counting } = self;
         let threads = threads.map(|threads| ["--threads".into(), threads.to_string().into()]);
         let faults = allow_faults.then(|| "--allow-faults".into());
-        // Omitted if it is the default, because an older binary may not support it.
+        // Omit the default, because an older binary may not support the option.
         let is_usual = *counting == CountingWhen::default();
         let counting = counting.to_possible_value().filter(|_| !is_usual);
         let counting = counting.map(|when| ["--counting".into(), when.get_name().into()]);
@@ -195,7 +196,7 @@ pub fn run_apart(scenario: &Path, place: &Path, more: Vec<OsString>) -> Result<C
     Ok(without_extras(command))
 }
 
-/// Options for a run that starts its own ensemble with the same settings.
+/// Returns options for a run that starts its own ensemble with the same settings.
 pub fn alike(place: &PlaceArgs, opening: &OpeningArgs) -> Vec<OsString> {
     let mut words = with_paths(&[
         ("--compose", &place.compose),
@@ -209,7 +210,7 @@ pub fn alike(place: &PlaceArgs, opening: &OpeningArgs) -> Vec<OsString> {
     words
 }
 
-/// Options for a run with results in this directory.
+/// Returns options for a run with results in this directory.
 fn options_of(place: &Path) -> [OsString; 4] {
     let (parent, name) = (place.parent().unwrap_or(place), place.file_name().unwrap_or_default());
     ["--run-id".into(), name.into(), "--out".into(), parent.into()]
@@ -227,9 +228,10 @@ fn without_extras(mut command: Command) -> Command {
     command
 }
 
-pub const NEEDS_CONNECT: &str = "workers need an ensemble that all of them reach: add --connect HOST:PORT,…";
+pub const NEEDS_CONNECT: &str =
+    "workers need an ensemble that all of them can reach: add --connect HOST:PORT,…";
 
-/// Runs work that starts runs. If there is a job, announces it to its workers.
+/// Runs work that starts runs. If there is a job, announces the job to its workers.
 pub async fn leading<T>(
     args: &JobArgs,
     target: Result<Target, Error>,
@@ -245,7 +247,7 @@ pub async fn leading<T>(
     done
 }
 
-/// How a series of runs ended, and why it was cut short, if it was.
+/// How a series of runs ended and, if it was cut short, why.
 pub struct SeriesEnd<E> {
     pub ending: E,
     pub why: Option<String>,
@@ -256,7 +258,7 @@ impl<E> SeriesEnd<E> {
         Self { ending, why: None }
     }
 
-    /// Ending for an error: `interrupted` if the user stopped the series, otherwise `aborted`.
+    /// Returns the ending for an error: `interrupted` if the user stopped the series, otherwise `aborted`.
     pub fn by(error: Error, interrupted: E, aborted: E) -> Self {
         match error {
             Error::Interrupted => Self::of(interrupted),
@@ -269,11 +271,11 @@ impl<E> SeriesEnd<E> {
 
 pub fn tell_resumed(runs: usize, is_quiet: bool) {
     if runs > 0 && !is_quiet {
-        output::note(&format!("resuming after {}, which will not be repeated", counted(runs, "run", "runs")));
+        output::note(&format!("resuming after {} that will not be repeated", counted(runs, "run", "runs")));
     }
 }
 
-/// The command line for display, with invalid UTF-8 replaced.
+/// Returns the command line for display, with invalid UTF-8 replaced.
 pub fn words() -> impl Iterator<Item = String> {
     std::env::args_os().map(|word| word.to_string_lossy().into_owned())
 }

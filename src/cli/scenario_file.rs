@@ -1,7 +1,7 @@
 //! Reads a scenario file and applies the command line's overrides.
 //!
-//! Overrides change the parsed file, which is then parsed again. So all rules for files also apply to
-//! overrides, and the results contain the scenario that ran.
+//! Overrides change the parsed file, and the changed file is then parsed again. All rules for files therefore
+//! also apply to overrides, and the results contain the scenario that actually ran.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -31,21 +31,21 @@ pub struct ScenarioFile {
     pub parsed: Parsed,
     pub text: String,
     pub overrides: Vec<String>,
-    /// Notes on keys that were dropped because the overrides made them meaningless.
+    /// Notes on keys that were dropped because the overrides made the keys meaningless.
     pub left_out: Vec<String>,
-    /// The replayed file of arrivals, with its digest.
+    /// Replayed file of arrivals and its digest.
     pub replayed: Option<Replayed>,
 }
 
 pub enum Unusable {
     Mistakes(Diagnostics),
-    /// Another error, such as a missing file or an invalid override.
+    /// Any other error, such as a missing file or an invalid override.
     Other(Error),
 }
 
 impl ScenarioFile {
-    /// Reads the file, applies the overrides and parses the result. Keys that the overrides make meaningless
-    /// are dropped; in the file itself they would be mistakes.
+    /// Reads the file, applies the overrides and parses the result. Drops keys that the overrides make
+    /// meaningless; in the file itself, such keys would be mistakes.
     pub fn read(path: &Path, overrides: &Overrides) -> Result<Self, Unusable> {
         Self::read_with(path, overrides, DrivenLocks::registered())
     }
@@ -81,18 +81,19 @@ impl ScenarioFile {
         Ok(read)
     }
 
-    /// The scenario of a recorded run. A replayed file of arrivals must be unchanged.
+    /// Reads the scenario of a recorded run. A replayed file of arrivals must be unchanged.
     pub fn recorded(run: &Run) -> Result<Self, Error> {
         const NAME: &str = "the scenario of the run";
         let traces = |file: &Path, columns: &Columns| {
-            let (arrivals, sha256) = read_trace(Path::new(""), file, columns)
-                .map_err(|why| format!("{why}; start in the directory that its path is relative to"))?;
+            let (arrivals, sha256) = read_trace(Path::new(""), file, columns).map_err(|why| {
+                format!("{why}; run this command in the directory to which the path is relative")
+            })?;
             match run.replayed.as_ref().is_some_and(|replayed| replayed.sha256 == sha256) {
                 true => Ok(arrivals),
-                false => Err(format!("{} has changed since the run began", file.display())),
+                false => Err(format!("{} has changed since the run started", file.display())),
             }
         };
-        // Whether faults are possible on this host is checked elsewhere.
+        // Accept all faults: another check decides which faults are possible on this host.
         let catalog = Catalog { has_host_commands: true, ..zklockbench_load::catalog() };
         let parsed = parse_with_traces(NAME, &run.scenario_text, &catalog, &traces);
         let parsed = parsed.map_err(|mistakes| Unusable::Mistakes(mistakes).report(Path::new(NAME)))?;
@@ -107,7 +108,7 @@ impl ScenarioFile {
 }
 
 impl Unusable {
-    /// Reports the mistakes like [`Self::report`], or as JSON with `--json`; returns the exit code.
+    /// Reports the mistakes like [`Self::report`] or, with `--json`, as JSON; returns the exit code.
     pub fn tell(self, command: &str, path: &Path) -> Result<Exit, Error> {
         if !output::as_json() {
             return Err(self.report(path));
@@ -122,7 +123,7 @@ impl Unusable {
         Ok(error.exit())
     }
 
-    /// Prints the mistakes as text; returns the error that ends the program.
+    /// Prints the mistakes as text; returns the error with which the program ends.
     pub fn report(self, path: &Path) -> Error {
         match self {
             Self::Other(error) => error,
@@ -142,7 +143,7 @@ impl Unusable {
 }
 
 impl PlaceArgs {
-    /// A minimal scenario, which never runs: parsing it applies all rules for ensembles to the options.
+    /// Parses a minimal scenario, which never runs, to apply all rules for ensembles to the options.
     pub fn scenario(&self, name: &str) -> Result<Scenario, Error> {
         let any = format!(
             "name = \"{name}\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 1\nduration = \"1s\"\n"
@@ -180,7 +181,10 @@ impl Changed {
                 Ok(parsed) => {
                     let without = left_out.iter().map(|key| format!("without {key}"));
                     let told = |key| {
-                        format!("`{key}` of {name} is ignored: it has no effect with {}", options.join(" "))
+                        format!(
+                            "`{key}` of {name} is ignored, because it has no effect with {}",
+                            options.join(" ")
+                        )
                     };
                     return Ok(ScenarioFile {
                         parsed: Parsed { warnings: parsed.warnings.with_options(written()), ..parsed },
@@ -225,7 +229,7 @@ fn remove(table: &mut Table, key: &str) -> bool {
 pub struct Overrides {
     #[command(flatten)]
     pub place: PlaceArgs,
-    /// Use these strategies instead of the scenario's
+    /// Use these strategies instead of the scenario's own
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = STRATEGIES, hide_possible_values = true)]
     pub strategies: Vec<String>,
     /// Numbers of contenders, e.g. 1,10,100
@@ -240,17 +244,17 @@ pub struct Overrides {
     /// Multiply all times in the scenario by this factor, e.g. 0.1 to run ten times faster
     #[arg(long, value_name = "FACTOR")]
     pub time_scale: Option<f64>,
-    /// Seed for everything random
+    /// Seed for all random numbers
     #[arg(long, value_name = "N")]
     pub seed: Option<i64>,
-    /// Error rate that each trial must exclude for a verdict of held. With 0.99@1%, a lock that errs at 1% of
-    /// its acquisitions is caught with probability 0.99
+    /// Error rate that each trial must rule out for a verdict of held. With 0.99@1%, a lock that errs in 1% of its
+    /// acquisitions is caught with a probability of 0.99
     #[arg(long, value_name = "P@RATE")]
     pub evidence: Option<String>,
-    /// Add a gate, e.g. --gate 'wait.p99 < 50ms': the exit code is 1 if it fails, 4 if it cannot be decided
+    /// Add a gate, e.g. --gate 'wait.p99 < 50ms': the exit code is 1 if the gate fails, 4 if it is unknown
     #[arg(long, value_name = "CONDITION")]
     pub gate: Vec<String>,
-    /// Let server faults hit the servers of --connect, by the commands in this file (docs/operating.md)
+    /// Inject server faults on the servers of --connect with the commands in this file (docs/operating.md)
     #[arg(long, value_name = "FILE", requires = "connect")]
     pub hosts: Option<PathBuf>,
     #[command(flatten)]
@@ -261,7 +265,7 @@ pub struct Overrides {
 }
 
 fn contender_count(text: &str) -> Result<i64, String> {
-    text.trim().parse().map_err(|_| "not a whole number; write for example 20, or 1,10,100".to_owned())
+    text.trim().parse().map_err(|_| "not a whole number; write e.g. 20, or 1,10,100".to_owned())
 }
 
 struct KeyChange {
@@ -270,21 +274,21 @@ struct KeyChange {
 }
 
 impl Overrides {
-    /// Rejects a Compose file that only the scenario names: a scenario may be untrusted, and containers may
-    /// use any directory of this host with any privilege.
+    /// Rejects a Compose file that is specified only in the scenario: a scenario may be untrusted, and containers
+    /// may use any directory of this host with any privilege.
     pub fn check_containers(&self, file: &str, scenario: &Scenario) -> Result<(), Error> {
         let EnsembleChoice::Compose(compose) = &scenario.ensemble else { return Ok(()) };
         if self.place.compose.is_some() || self.sets_ensemble("compose") {
             return Ok(());
         }
         Err(Error::usage(format!(
-            "{file}: a scenario's `compose` key starts nothing, because a Compose file can do anything to \
-             this host. Inspect {} and, if you trust it, name it on the command line: --compose FILE",
+            "{file}: the `compose` key of a scenario does not start containers, because a Compose file can do anything \
+             to this host. Inspect {} and, if you trust it, add --compose FILE to the command line",
             compose.display()
         )))
     }
 
-    /// External ensemble of the scenario after overrides, unless the command line names it.
+    /// Returns the scenario's external ensemble after overrides, unless the command line specifies it.
     pub fn unnamed<'a>(&self, scenario: &'a Scenario) -> Option<&'a str> {
         match &scenario.ensemble {
             EnsembleChoice::Connect(connect) => {
@@ -310,7 +314,7 @@ impl Overrides {
 
     /// Applies the overrides to the parsed file; `None` if there are none.
     fn apply(&self, text: &str) -> Result<Option<Changed>, Error> {
-        // Checked here so that the error quotes the option, not a line of a file.
+        // Check the connect string here, so an error quotes the option and not a line of a file.
         self.place.connect.as_deref().map(parse_connect).transpose()?;
         let mut changes = self.changes()?;
         if changes.is_empty() && self.gate.is_empty() && self.strategies.is_empty() {
@@ -335,9 +339,9 @@ impl Overrides {
         Ok(Some(Changed { table, changes, gates: self.gate.clone() }))
     }
 
-    /// Parses the gates before the scenario, so that mistakes are reported with columns in the option.
+    /// Parses the gates before the scenario, so mistakes are reported with their columns in the option.
     ///
-    /// Strategies and contenders of gates are checked later if overrides change them.
+    /// Strategies and contenders in gates are checked later if overrides change them.
     fn check_gates(&self, scenario: &Scenario) -> Result<(), Diagnostics> {
         let labels: Vec<String> = scenario.strategies.iter().map(|strategy| strategy.label.clone()).collect();
         let locks = zklockbench_locks::cards();
@@ -353,7 +357,7 @@ impl Overrides {
         Ok(())
     }
 
-    /// The named strategies as listed in the scenario; a strategy that is not listed gets default parameters.
+    /// Returns the requested strategies as listed in the scenario; unlisted strategies get default parameters.
     fn chosen(&self, table: &Table) -> Option<KeyChange> {
         let listed = table.get("strategies").and_then(Value::as_array).cloned().unwrap_or_default();
         let named = |name: &String| {
@@ -402,11 +406,13 @@ impl Overrides {
 
 const REPLAY: &str = "arrivals.replay";
 
-/// Replaces the path of a file of arrivals by a table, so that the columns can be set.
+/// Replaces the path of a file of arrivals with a table, so the columns can be set.
 fn spell_out_replay(table: &mut Table) -> Result<(), Error> {
     let replay = table.get_mut("arrivals").and_then(|arrivals| arrivals.get_mut("replay"));
     let replay = replay.ok_or_else(|| {
-        Error::usage("--time-column and the other options for columns need a scenario with `arrivals = { replay = … }`")
+        Error::usage(
+            "--time-column and other column options need a scenario with `arrivals = { replay = … }`",
+        )
     })?;
     if replay.is_str() {
         *replay = Table::from_iter([("file".to_owned(), replay.clone())]).into();
@@ -414,7 +420,7 @@ fn spell_out_replay(table: &mut Table) -> Result<(), Error> {
     Ok(())
 }
 
-/// The name of a strategy in a scenario's list.
+/// Returns the name of a strategy in a scenario's list.
 pub fn name_of(listed: &Value) -> Option<Cow<'_, str>> {
     let text = |key: &str| listed.get(key)?.as_str();
     let driven = || Some(format!("{}:{}", text("driver")?, text("lock")?));
@@ -426,7 +432,7 @@ fn path(key: &str) -> Vec<String> {
     key.split('.').map(str::to_owned).collect()
 }
 
-/// Parses `KEY=VALUE`. A value that is not TOML is text: `hold=5ms` means `hold="5ms"`.
+/// Parses `KEY=VALUE`. A value that is not valid TOML is text: `hold=5ms` means `hold="5ms"`.
 pub fn assignment(option: &str, text: &str) -> Result<(String, Value), Error> {
     let is_plain =
         |key: &str| !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
@@ -434,14 +440,14 @@ pub fn assignment(option: &str, text: &str) -> Result<(String, Value), Error> {
     let parts = text.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
     let Some((key, value)) = parts.filter(|(key, value)| is_plain(key) && !value.is_empty()) else {
         return Err(wrong(&format!(
-            "not understood; write {option} KEY=VALUE, such as {option} hold=5ms or {option} 'strategies=[\"baton\"]'"
+            "invalid assignment; write {option} KEY=VALUE, e.g. {option} hold=5ms or {option} 'strategies=[\"baton\"]'"
         )));
     };
     let read = format!("value = {value}").parse::<Table>().ok().filter(|table| table.len() == 1);
     match read.and_then(|mut table| table.remove("value")) {
         Some(value) => Ok((key.to_owned(), value)),
         None if value.starts_with(['[', '{', '"', '\'']) => Err(wrong(
-            "not understood; in a list or a table, text needs quotes: 'strategies=[\"baton\", \"polling\"]'",
+            "invalid value; quote text in a list or a table: 'strategies=[\"baton\", \"polling\"]'",
         )),
         None => Ok((key.to_owned(), Value::from(value))),
     }
@@ -490,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn named_strategies_keep_their_parameters_and_new_ones_get_defaults() {
+    fn listed_strategies_keep_their_parameters_and_others_get_defaults() {
         let overrides =
             Overrides { strategies: vec!["polling".into(), "baton".into()], ..Overrides::default() };
         let text = "strategies = [\"no-lock\", { name = \"polling\", poll_interval = \"5ms\" }]";
@@ -501,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn aliases_name_the_strategies_that_a_scenario_lists() {
+    fn strategy_aliases_match_the_strategies_listed_in_a_scenario() {
         let listed = "[{ name = \"child-watch\", watch = \"exists\" }, \"parent-watch\"]";
         let text = format!("name = \"x\"\nstrategies = {listed}\ncontenders = 2\nduration = \"1s\"\n");
         for (named, label) in [
@@ -520,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn containers_start_only_if_the_command_line_names_the_compose_file() {
+    fn compose_files_are_rejected_unless_the_command_line_specifies_them() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let text = "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\nduration = \"1s\"\n\
                     [ensemble]\ncompose = \"/somewhere/x.yaml\"\n";
@@ -532,13 +538,13 @@ mod tests {
         let refused = read(Overrides::default()).unwrap_err();
         assert!(refused.contains("/somewhere/x.yaml") && refused.contains("--compose FILE"), "{refused}");
         let refused = read(Overrides { seed: Some(3), ..Overrides::default() }).unwrap_err();
-        assert!(refused.contains("`compose` key starts nothing"), "{refused}");
-        // The command line may name the file, or another ensemble
+        assert!(refused.contains("does not start containers"), "{refused}");
+        // The command line may specify the file, or another ensemble
         let named = at(PlaceArgs { compose: Some("mine.yaml".into()), ..PlaceArgs::default() });
         assert_eq!(read(named), Ok(EnsembleChoice::Compose("mine.yaml".into())));
         let connected = at(PlaceArgs { connect: Some("zk:1".into()), ..PlaceArgs::default() });
         assert_eq!(read(connected), Ok(EnsembleChoice::Connect("zk:1".into())));
-        // Only the exact key names the file
+        // Only the exact key specifies the file
         let set = |text: &str| Overrides { set: vec![text.into()], ..Overrides::default() };
         assert!(read(set("ensemble.compose=mine.yaml")).is_ok());
         assert!(read(set("ensemble.composed=1")).is_err());
@@ -566,7 +572,7 @@ mod tests {
         assert_eq!(of("hold = \"5ms\""), is("hold", "5ms".into()));
         assert_eq!(of("locks=3"), is("locks", 3.into()));
         assert_eq!(of("ensemble.servers=1"), is("ensemble.servers", 1.into()));
-        // A second assignment after a line break is part of the text.
+        // After a line break, a second assignment is part of the text.
         assert_eq!(of("hold=1\nlocks=2"), is("hold", "1\nlocks=2".into()));
     }
 
@@ -577,7 +583,7 @@ mod tests {
             assert!(told.starts_with("--b ") && told.contains("write --b KEY=VALUE"), "{told}");
         }
         let told = assignment("--set", "strategies=[baton]").unwrap_err().to_string();
-        assert!(told.contains("text needs quotes"), "{told}");
+        assert!(told.contains("quote text in a list"), "{told}");
     }
 
     const BASIS: &str = "name = \"x\"\nstrategies = [\"polling\"]\ncontenders = 2\nacquisitions = 5\n\
@@ -590,7 +596,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_without_effect_after_an_option_are_dropped_and_reported() {
+    fn keys_that_an_option_makes_meaningless_are_dropped_and_reported() {
         let overrides = Overrides {
             duration: Some("5s".into()),
             set: vec!["strategies=[\"baton\"]".into()],
@@ -600,7 +606,7 @@ mod tests {
         assert_eq!(file.left_out.len(), 2, "{:?}", file.left_out);
         assert!(!file.text.contains("acquisitions") && !file.text.contains("poll_interval"), "{}", file.text);
         assert!(file.overrides.contains(&"without poll_interval".to_owned()), "{:?}", file.overrides);
-        // In the file itself, both are mistakes, as are two contradictory options.
+        // Both keys are mistakes in the file itself, and so are two contradictory options.
         assert!(read(&format!("{BASIS}duration = \"5s\"\n"), &Overrides::default()).is_err());
         let both = Overrides {
             set: vec!["acquisitions=3".into()],

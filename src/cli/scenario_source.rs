@@ -1,5 +1,5 @@
-//! Sources of scenarios: a file, standard input, or the built-in scenarios. Also sources of replayed
-//! arrivals: a CSV file or a recorded history.
+//! Reads scenarios from a file, standard input, or the built-in scenarios, and replayed arrivals from a CSV
+//! file or a recorded history.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -28,7 +28,7 @@ pub struct Shipped {
 include!(concat!(env!("OUT_DIR"), "/scenarios.rs"));
 
 impl Shipped {
-    /// The scenario with this name, with or without its directory, or with the path `scenarios/NAME.toml`.
+    /// Finds a scenario by its name, with or without its directory, or by the path `scenarios/NAME.toml`.
     fn named(path: &Path) -> Option<Self> {
         let path = path.strip_prefix("scenarios").unwrap_or(path);
         let path = if path.extension().is_some_and(|ending| ending == "toml") {
@@ -81,18 +81,18 @@ impl Source {
     }
 }
 
-/// Reads a scenario from a pipe before signals are handled, because a pipe may never end. [`Source::read`]
-/// returns the text later.
+/// Reads a scenario from a pipe before signals are handled, because a pipe may never end. Afterwards,
+/// [`Source::read`] returns the text.
 pub fn read_ahead(named: &Path) -> Result<(), Error> {
     if comes_once(named) { piped(named).map(drop) } else { Ok(()) }
 }
 
-/// Whether this is a pipe, which can be read only once: standard input or a named pipe.
+/// Whether this is standard input or a named pipe, which can be read only once.
 fn comes_once(named: &Path) -> bool {
     named == Path::new(STDIN) || std::fs::metadata(named).is_ok_and(|found| found.file_type().is_fifo())
 }
 
-/// The scenario from a pipe, which is cached.
+/// Reads the scenario from a pipe and caches it.
 fn piped(named: &Path) -> Result<Vec<u8>, Error> {
     static READ: OnceLock<Vec<u8>> = OnceLock::new();
     if let Some(read) = READ.get() {
@@ -114,7 +114,7 @@ fn cannot_read(path: &Path, why: &Unreadable) -> Error {
     };
     let help = match (why, near()) {
         (Unreadable::Missing, Some(near)) => format!("; did you mean `{near}`?"),
-        (Unreadable::Missing, None) => "; `zklockbench scenarios` lists those that need no file".to_owned(),
+        (Unreadable::Missing, None) => "; `zklockbench scenarios` lists the built-in scenarios".to_owned(),
         _ => String::new(),
     };
     Error::usage(format!("cannot read the scenario {}: it {why}{help}", path.display()))
@@ -123,21 +123,26 @@ fn cannot_read(path: &Path, why: &Unreadable) -> Error {
 /// Largest CSV file: five million lines of a hundred bytes.
 const LARGEST_TRACE: u64 = 512 << 20;
 
-/// Reads the arrivals in a file; returns them with the file's SHA-256.
+/// Reads the arrivals from a file; returns the arrivals and the file's SHA-256.
 pub fn read_trace(
     directory: &Path,
     file: &Path,
     columns: &Columns,
 ) -> Result<(Vec<TraceArrival>, String), String> {
     let path = directory.join(file);
-    let cannot = |why: &str| format!("cannot read {}: {why}; name a CSV file or a history", path.display());
+    let cannot =
+        |why: &str| format!("cannot read {}: {why}; specify a CSV file or a history", path.display());
     let found = std::fs::metadata(&path).map_err(|error| cannot(&error.to_string()))?;
     if !found.is_file() {
         return Err(cannot("it is not a file"));
     }
     let is_history = path.extension().is_some_and(|extension| extension == "jsonl");
     if !is_history && found.len() > LARGEST_TRACE {
-        return Err(format!("{} has more than {} MB; use a part of it", path.display(), LARGEST_TRACE >> 20));
+        return Err(format!(
+            "{} has more than {} MB; use only a part of the file",
+            path.display(),
+            LARGEST_TRACE >> 20
+        ));
     }
     let arrivals = if is_history {
         of_history(&path)?
@@ -150,7 +155,7 @@ pub fn read_trace(
     Ok((arrivals, digest.map_err(|error| format!("cannot read {}: {error}", path.display()))?))
 }
 
-/// Reads a history: each request for a lock that the contender does not already hold is an arrival.
+/// Reads a history. Each request for a lock that the contender does not already hold is an arrival.
 fn of_history(path: &Path) -> Result<Vec<TraceArrival>, String> {
     let told = |error: Error| error.to_string();
     let named = |told: String| format!("{} {told}", path.display());
@@ -197,7 +202,7 @@ impl Asks {
         }
     }
 
-    /// Rejects events of several clocks, whose times cannot be ordered.
+    /// Rejects events from different clocks, because their times cannot be ordered.
     fn one_clock(&mut self, line: u64, event: &Event<'_>) -> Result<(), String> {
         let clock = event.clock.unwrap_or(event.process);
         let first = self.clock.get_or_insert_with(|| clock.to_owned());
@@ -205,7 +210,7 @@ impl Asks {
             return Ok(());
         }
         Err(format!(
-            "line {line}: its clock is `{clock}`, but earlier lines have `{first}`; replay the events of one clock"
+            "line {line}: the clock is `{clock}`, but earlier lines have `{first}`; replay the events of a single clock"
         ))
     }
 
@@ -245,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn built_in_scenarios_are_found_by_name_or_path_and_typos_get_a_suggestion() {
+    fn built_in_scenarios_are_found_by_name_or_path_with_suggestions_for_typos() {
         let refused = |name: &str| Source::read(Path::new(name)).err().unwrap().to_string();
         let quick = Shipped::named(Path::new("quick")).unwrap();
         assert_eq!(Shipped::named(Path::new("scenarios/quick.toml")), Some(quick));
@@ -282,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn trace_paths_are_relative_to_the_scenario_and_mistakes_name_the_line() {
+    fn trace_mistakes_are_reported_with_the_file_and_line() {
         let file = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
         std::fs::write(file.path(), "time,lock\n0,1\n1,0\n0.5,0\n").unwrap();
         let (directory, name) = (file.path().parent().unwrap(), file.path().file_name().unwrap());
@@ -297,7 +302,7 @@ mod tests {
         let told = |file: &str| read_trace(Path::new("/"), Path::new(file), &Columns::default()).unwrap_err();
         let missing = told("no-such.csv");
         assert!(
-            missing.contains("no-such.csv: No such file") && missing.contains("; name a CSV"),
+            missing.contains("no-such.csv: No such file") && missing.contains("; specify a CSV"),
             "{missing}"
         );
         assert!(told("dev/zero").contains("it is not a file"));
@@ -309,7 +314,7 @@ mod tests {
             r#""t_us":1000,"contender":1,"op":"acquire","lock":"b","phase":"invoke""#,
             r#""t_us":1500,"contender":2,"op":"acquire","lock":"a","phase":"invoke""#,
             r#""t_us":2000,"contender":1,"op":"acquire","lock":"b","phase":"ok""#,
-            // A reentrant acquire by the holder is not an arrival, and the hold lasts until the last release
+            // A reentrant acquire by the holder is not an arrival, and the hold ends with the last release
             r#""t_us":2100,"contender":1,"op":"acquire","lock":"b","phase":"invoke","depth":2"#,
             r#""t_us":2200,"contender":1,"op":"acquire","lock":"b","phase":"ok","depth":2"#,
             r#""t_us":3000,"contender":1,"op":"release","lock":"b","phase":"invoke""#,
@@ -335,7 +340,7 @@ mod tests {
             r#""t_us":2,"clock":"y","contender":2,"op":"acquire","lock":"a","phase":"invoke""#,
         ]);
         let told = read_file(&two).unwrap_err();
-        assert!(told.contains("line 3: its clock is `y`, but earlier lines have `x`; replay"), "{told}");
+        assert!(told.contains("line 3: the clock is `y`, but earlier lines have `x`; replay"), "{told}");
         let broken = history(&[r#""t_us":1,"contender":1,"op":"acquire","lock":7,"phase":"invoke""#, ""]);
         let told = read_file(&broken).unwrap_err();
         assert!(told.contains("2"), "{told}");

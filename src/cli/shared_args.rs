@@ -1,4 +1,4 @@
-//! Options that several commands share.
+//! Options shared by several commands.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -23,17 +23,18 @@ pub struct Judging {
     /// Metric to compare, e.g. throughput or wait.p99; may be repeated [default: depends on the load]
     #[arg(long = "figure", value_name = "METRIC", value_parser = figures::named)]
     pub figures: Vec<Figure>,
-    /// Smallest relevant difference, for all metrics (5%) or for one (wait.p99=20%); may be repeated
+    /// Smallest relevant difference for all metrics (5%) or for one metric (wait.p99=20%); may be repeated
     /// [default: 5% for `ab`, otherwise one per metric]
     #[arg(long = "margin", value_name = "[METRIC=]PERCENT", value_parser = margin)]
     pub margins: Vec<Margin>,
-    /// Largest acceptable probability of a false alarm over all comparisons
+    /// Maximum probability of a false alarm over all comparisons
     #[arg(long, value_name = "P", default_value = "0.05", value_parser = alpha)]
     pub alpha: f64,
 }
 
 impl Judging {
-    /// Terms of the comparison. `margin` is the default for all metrics; `None` if each has its own default.
+    /// Returns the terms of the comparison. `margin` is the default for all metrics; `None` if each metric has
+    /// its own default.
     pub fn terms(&self, margin: Option<f64>) -> Terms {
         let of_all = self.margins.iter().rev().find(|(figure, _)| figure.is_none()).map(|(_, share)| *share);
         let of_one = |(figure, share): &Margin| Some((figure.as_ref()?.to_string(), *share));
@@ -55,10 +56,10 @@ type Margin = (Option<Figure>, f64);
 /// Options that choose the ensemble.
 #[derive(Debug, Clone, Default, Args)]
 pub struct PlaceArgs {
-    /// Use this ensemble instead of a local one; a chroot may follow, as in zk1:2181,zk2:2181/bench
+    /// Use this ensemble instead of a local one, optionally with a chroot, e.g. zk1:2181,zk2:2181/bench
     #[arg(long, value_name = "HOST:PORT,…", env = CONNECT_VARIABLE, conflicts_with_all = ["servers", "data_dir"])]
     pub connect: Option<String>,
-    /// Use servers in containers, started from this Compose file and removed afterwards
+    /// Use servers in containers that are started from this Compose file and removed afterwards
     #[arg(long, value_name = "FILE", conflicts_with_all = ["servers", "data_dir", "connect"])]
     pub compose: Option<PathBuf>,
     /// Size of the local ensemble: 1, 3 or 5 servers
@@ -100,7 +101,7 @@ impl ColumnArgs {
         }
     }
 
-    /// Each option with its key under `replay` and its value.
+    /// Returns each option with its key under `replay` and its value.
     pub fn keys(&self) -> [(&'static str, &'static str, Option<String>); 5] {
         let unit = |unit: Option<TimeUnit>| unit.map(|unit| unit.name().to_owned());
         [
@@ -123,13 +124,13 @@ pub struct OpeningArgs {
     /// Start a fresh local ensemble instead of using the one from `ensemble up`
     #[arg(long)]
     pub fresh: bool,
-    /// Skip the warm-up of the servers: faster, but fresh servers respond slowly
+    /// Skip the warm-up of the servers; saves time, but fresh servers respond slowly
     #[arg(long, env = "ZKLOCKBENCH_COLD", value_parser = clap::builder::FalseyValueParser::new())]
     pub cold: bool,
-    /// Create the chroot of the connect string if it is missing; it is not removed afterwards
+    /// Create the chroot of the connect string if missing; the chroot is not removed afterwards
     #[arg(long)]
     pub create_chroot: bool,
-    /// Print only warnings and, in one line, the outcome
+    /// Print only warnings and a one-line outcome
     #[arg(long, short)]
     pub quiet: bool,
     #[command(flatten)]
@@ -140,18 +141,18 @@ pub struct OpeningArgs {
     pub access: AccessArgs,
 }
 
-/// Environment variable with the connect string to use if no option names an ensemble.
+/// Environment variable with the connect string to use if no option specifies an ensemble.
 pub const CONNECT_VARIABLE: &str = "ZKLOCKBENCH_CONNECT";
 
-/// Lets options that exclude `--connect` override its variable, which clap would report as a conflict. Must
-/// be called before threads are started.
-#[allow(unsafe_code, reason = "children must not be given the variable either")]
+/// Lets options that conflict with `--connect` override its variable; otherwise, clap would report a conflict.
+/// Must be called before threads are started.
+#[allow(unsafe_code, reason = "child processes must not inherit the variable")]
 pub fn or_without_connect_variable<T>(parse: impl Fn() -> Result<T, clap::Error>) -> Result<T, clap::Error> {
     parse().or_else(|error| {
         if error.kind() != ErrorKind::ArgumentConflict || std::env::var_os(CONNECT_VARIABLE).is_none() {
             return Err(error);
         }
-        // SAFETY: no other thread is running that could read the environment.
+        // SAFETY: no other thread is running yet that could read the environment.
         unsafe { std::env::remove_var(CONNECT_VARIABLE) };
         parse()
     })
@@ -166,14 +167,14 @@ pub const LATENCY_VARIABLE: &str = "ZKLOCKBENCH_STOP_IF_LATENCY";
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Load on an existing ensemble")]
 pub struct SharingArgs {
-    /// Limit the requests per second, e.g. 500/s [default: 200/s if other clients are connected]
+    /// Maximum requests per second, e.g. 500/s [default: 200/s if other clients are connected]
     #[arg(long, value_name = "RATE", env = AT_MOST_VARIABLE, value_parser = rate)]
     pub at_most: Option<f64>,
-    /// Do not limit the load if other clients are connected: it may slow them down severely
+    /// Do not limit the load if other clients are connected, which may slow them down severely
     #[arg(long, env = SATURATION_VARIABLE, conflicts_with = "at_most",
           value_parser = clap::builder::FalseyValueParser::new())]
     pub allow_saturation: bool,
-    /// End the run when servers respond this many times slower than before [default: 3x if load is limited]
+    /// End the run when servers respond this many times slower than before it [default: 3x if load is limited]
     #[arg(long, value_name = "FACTOR", env = LATENCY_VARIABLE, value_parser = factor)]
     pub stop_if_latency: Option<f64>,
 }
@@ -181,7 +182,7 @@ pub struct SharingArgs {
 /// Options for the load and its generator.
 #[derive(Debug, Clone, Default, Args)]
 pub struct GeneratorArgs {
-    /// Allow faults and added round-trip time for own contenders and connections on an existing ensemble
+    /// On an existing ensemble, allow faults and added round-trip time for the run's own contenders and connections
     #[arg(long)]
     pub allow_faults: bool,
     /// Number of load generator threads [default: a quarter of the processors, at least 1]
@@ -192,7 +193,7 @@ pub struct GeneratorArgs {
     pub counting: CountingWhen,
 }
 
-/// When the requests and replies of locks are counted on the wire.
+/// When requests and replies of locks are counted on the wire.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum CountingWhen {
     /// If a driver's lock is among the strategies
@@ -200,7 +201,7 @@ pub enum CountingWhen {
     Drivers,
     /// For every strategy
     Always,
-    /// Never: requests of drivers are then unknown
+    /// Never; the requests of drivers are then unknown
     Never,
 }
 
@@ -220,7 +221,7 @@ impl CountingWhen {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Load from several machines (docs/operating.md)")]
 pub struct JobArgs {
-    /// Run with this many workers: this process and those started with `worker --follow NAME`
+    /// Run with this many workers: this process and the workers started with `worker --follow NAME`
     #[arg(long, value_name = "N", requires_all = ["job", "connect"], value_parser = clap::value_parser!(u16).range(2..=1_000))]
     pub workers: Option<u16>,
     /// Name of the job for `worker --follow`
@@ -228,17 +229,17 @@ pub struct JobArgs {
     pub job: Option<String>,
 }
 
-/// Options for judging and showing a run.
+/// Options for judging and reporting a run.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ConcludingArgs {
-    /// Compare with this run, the newest commit in a baseline store, or the newest run in a directory, from a
-    /// machine like this
+    /// Compare with this run, the newest commit in a baseline store, or the newest run in a directory, measured
+    /// on a similar machine
     #[arg(long, value_name = "DIR")]
     pub baseline: Option<PathBuf>,
-    /// Continue with a warning if there is no baseline yet, or none from a machine like this
+    /// Continue with a warning if there is no baseline yet, or none from a similar machine
     #[arg(long, requires = "baseline")]
     pub baseline_optional: bool,
-    /// Count zombies as violations: holders that stay inside after losing their session
+    /// Count zombies as violations: contenders that keep holding the lock after losing their session
     #[arg(long)]
     pub strict: bool,
     /// Skip the charts and report.html
@@ -251,7 +252,7 @@ pub struct ConcludingArgs {
 pub struct InstallArgs {
     /// Directory of an unpacked ZooKeeper release [default: $ZOOKEEPER_HOME, or the release from
     /// `scripts/install --zookeeper`, or the system's package]
-    // The search reads the variable, so that an error can name its source: the variable or the option.
+    // The search reads the variable, so an error can report whether the variable or the option was wrong.
     #[arg(long, value_name = "DIR")]
     pub zookeeper_home: Option<PathBuf>,
 }
@@ -259,12 +260,12 @@ pub struct InstallArgs {
 /// Environment variable with the digest identity.
 const IDENTITY: &str = "ZKLOCKBENCH_AUTH";
 static HAD_IDENTITY: AtomicBool = AtomicBool::new(false);
-/// Environment variable with the password of `--sasl`, for which there is no option.
+/// Environment variable with the password for `--sasl`. Passwords cannot be passed as an option.
 pub const SASL_PASSWORD: &str = "ZKLOCKBENCH_SASL_PASSWORD";
 static TAKEN_PASSWORD: OnceLock<Secret> = OnceLock::new();
 
-/// Removes secrets from the environment after the command line is parsed: child processes, such as drivers,
-/// would inherit them. Must be called before threads are started.
+/// Removes secrets from the environment after the command line is parsed, because child processes, such as
+/// drivers, would inherit them. Must be called before threads are started.
 #[allow(unsafe_code, reason = "no other way to shorten the environment of all children")]
 pub fn forget_identity() {
     if std::env::var_os(IDENTITY).is_some() {
@@ -273,7 +274,7 @@ pub fn forget_identity() {
         unsafe { std::env::remove_var(IDENTITY) };
     }
     if let Some(password) = std::env::var_os(SASL_PASSWORD) {
-        // The password is set only here. A value that is not UTF-8 counts as an empty password.
+        // The password is set only here. A value that is not valid UTF-8 counts as an empty password.
         let _ = TAKEN_PASSWORD.set(Secret::from(password.into_string().unwrap_or_default()));
         // SAFETY: as above.
         unsafe { std::env::remove_var(SASL_PASSWORD) };
@@ -283,7 +284,7 @@ pub fn forget_identity() {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Access to an existing ensemble")]
 pub struct AccessArgs {
-    /// Digest identity; only it can access created nodes. Visible in the process list, unlike --auth-file and
+    /// Digest identity, which alone can access created nodes. Visible in the process list, unlike --auth-file and
     /// the variable
     #[arg(long, value_name = "USER:PASSWORD", env = IDENTITY, hide_env_values = true,
           value_parser = clap::value_parser!(Secret))]
@@ -291,14 +292,14 @@ pub struct AccessArgs {
     /// Digest identity from the first line of a file
     #[arg(long, value_name = "FILE", conflicts_with = "auth")]
     pub auth_file: Option<PathBuf>,
-    /// SASL identity by DIGEST-MD5; the password comes from ZKLOCKBENCH_SASL_PASSWORD or
-    /// --sasl-password-file. Use gssapi or gssapi:SERVICE for Kerberos
+    /// SASL user for DIGEST-MD5, with the password from ZKLOCKBENCH_SASL_PASSWORD or --sasl-password-file; for
+    /// Kerberos, gssapi or gssapi:SERVICE
     #[arg(long, value_name = "USER")]
     pub sasl: Option<String>,
     /// Password of the SASL user from the first line of a file
     #[arg(long, value_name = "FILE", requires = "sasl")]
     pub sasl_password_file: Option<PathBuf>,
-    /// Use TLS, trusting the system's certificate authorities (or $SSL_CERT_FILE) unless --tls-ca is given
+    /// Use TLS and trust the system's certificate authorities (or $SSL_CERT_FILE) unless --tls-ca is set
     #[arg(long)]
     pub tls: bool,
     /// Certificate authority to trust (PEM); implies --tls
@@ -324,8 +325,8 @@ impl AccessArgs {
         self.auth.is_some() || self.auth_file.is_some() || self.sasl.is_some() || self.wants_tls()
     }
 
-    /// Reads the files. `unnamed` is the address if only a scenario names it. Identities are sent only to
-    /// addresses from the command line: a scenario may be untrusted, and any listener would get the password.
+    /// Reads the files. `unnamed` is the address if it appears only in a scenario. Identities are sent only to
+    /// addresses from the command line: a scenario may be untrusted, and any listener would receive the password.
     pub fn access(&self, unnamed: Option<&str>) -> Result<Access, Error> {
         let digest = match &self.auth_file {
             Some(file) => Some(Secret::read(file)?),
@@ -334,7 +335,7 @@ impl AccessArgs {
         if let (Some(source), Some(connect)) = (self.source_of_identity(), unnamed) {
             return Err(Error::usage(format!(
                 "the identity of {source} is sent only to an address on the command line, but {connect} comes from \
-                 the scenario: if you trust it, add --connect {}",
+                 the scenario: if you trust this address, add --connect {}",
                 as_a_word(connect)
             )));
         }
@@ -368,7 +369,7 @@ impl AccessArgs {
     }
 }
 
-/// Parses a margin in percent, for all metrics or for one: `5%`, `wait.p99=20%`.
+/// Parses a margin in percent for all metrics (`5%`) or for one metric (`wait.p99=20%`).
 fn margin(text: &str) -> Result<Margin, String> {
     match text.split_once('=') {
         Some((figure, share)) => Ok((Some(figures::named(figure.trim())?), percentage(share.trim())?)),
@@ -377,32 +378,32 @@ fn margin(text: &str) -> Result<Margin, String> {
 }
 
 pub fn percentage(text: &str) -> Result<f64, String> {
-    let wrong = || format!("`{text}` is not a margin; give a percentage from 0% to 100%, such as 5%");
+    let wrong = || format!("`{text}` is not a margin: must be between 0% and 100%, e.g. 5%");
     let number = text.strip_suffix('%').ok_or_else(wrong)?;
     let percent: f64 = number.trim().parse().map_err(|_| wrong())?;
     if (0.0..=100.0).contains(&percent) { Ok(percent / 100.0) } else { Err(wrong()) }
 }
 
-/// Parses a rate per second: `200/s`, or the number alone.
+/// Parses a rate per second, such as `200/s` or `200`.
 fn rate(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches("/s").trim_end().parse::<f64>();
     number
         .ok()
         .filter(|rate| (1.0..=1e9).contains(rate))
-        .ok_or_else(|| format!("`{text}` is not a rate; give requests per second, such as 200/s"))
+        .ok_or_else(|| format!("`{text}` is not a rate: write requests per second, e.g. 200/s"))
 }
 
-/// Parses a factor: `3x`, or the number alone.
+/// Parses a factor, such as `3x` or `3`.
 fn factor(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches('x').parse::<f64>();
     number
         .ok()
         .filter(|factor| (1.1..=1e6).contains(factor))
-        .ok_or_else(|| format!("`{text}` is not a factor; give at least 1.1, such as 3x"))
+        .ok_or_else(|| format!("`{text}` is not a factor: must be at least 1.1, e.g. 3x"))
 }
 
 fn alpha(text: &str) -> Result<f64, String> {
-    let wrong = || format!("`{text}` is not an accepted probability; use 0.0001 to 0.5, such as 0.05");
+    let wrong = || format!("`{text}` is not a valid probability: must be between 0.0001 and 0.5, e.g. 0.05");
     let alpha: f64 = text.parse().map_err(|_| wrong())?;
     if (0.000_1..=0.5).contains(&alpha) { Ok(alpha) } else { Err(wrong()) }
 }
@@ -410,16 +411,16 @@ fn alpha(text: &str) -> Result<f64, String> {
 /// Largest seed, because scenarios store the seed as a signed 64-bit integer.
 pub const SEEDS: u64 = i64::MAX as u64;
 
-/// Checks a name that must be valid for a directory and for a znode.
+/// Checks a name that must be valid for both a directory and a znode.
 pub fn run_id(text: &str) -> Result<String, String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if text.is_empty() || text.len() > 100 || !text.chars().all(fits) || text.starts_with('.') {
-        return Err("use 1 to 100 letters, digits, `-`, `_` and `.`, not beginning with `.`".into());
+        return Err("must be 1 to 100 letters, digits, `-`, `_` or `.`, and must not start with `.`".into());
     }
     Ok(text.to_owned())
 }
 
-/// Parses a duration between two limits, which are given as text.
+/// Returns a parser for durations between two limits, which are passed as text.
 pub fn duration_within(
     least: &'static str,
     most: &'static str,
@@ -427,7 +428,11 @@ pub fn duration_within(
     move |text: &str| {
         let duration = parse_duration(text)?;
         let fits = (parse_duration(least)?..=parse_duration(most)?).contains(&duration);
-        if fits { Ok(duration) } else { Err(format!("`{text}` is out of range; give {least} to {most}")) }
+        if fits {
+            Ok(duration)
+        } else {
+            Err(format!("`{text}` is out of range: must be between {least} and {most}"))
+        }
     }
 }
 

@@ -1,8 +1,8 @@
-//! `completions`, `man`, `schema`: prints texts generated from the command line's definition and from types.
+//! `completions`, `man`, `schema`: print texts generated from the definition of the command line and from types.
 //!
-//! `schema answer` prints one JSON Schema for the `--json` output of all commands. Fields that are also
-//! written to files are described by the types of those files. Other fields are listed here with their types;
-//! a test compares them with real output.
+//! `schema answer` prints one JSON Schema for the `--json` output of all commands. The types of files describe
+//! all fields that are also written to files. Other fields are listed here with their types; a test compares
+//! the list with real output.
 
 use std::path::{Path, PathBuf};
 
@@ -36,7 +36,7 @@ use zklockbench_scenario::{Preview, did_you_mean};
 pub fn completions(shell: Option<Shell>) -> Result<Exit, Error> {
     let Some(shell) = shell.or_else(Shell::from_env) else {
         let all = Shell::value_variants().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        return Err(Error::usage(format!("name the shell: {all}; e.g. zklockbench completions bash")));
+        return Err(Error::usage(format!("specify the shell: {all}; e.g. zklockbench completions bash")));
     };
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut super::definition(), "zklockbench", &mut script);
@@ -49,7 +49,7 @@ pub fn completions(shell: Option<Shell>) -> Result<Exit, Error> {
     Ok(Exit::Held)
 }
 
-/// Bash functions that complete files and built-in scenarios, for which clap generates only placeholders.
+/// Bash functions that complete files and built-in scenarios, because clap generates only placeholders for them.
 const BASH_FILES: &str = r#"
 _zklockbench_files() {
     _zklockbench "$@"
@@ -66,12 +66,12 @@ complete -F _zklockbench_files -o nosort -o filenames -o bashdefault -o default 
 "#;
 
 const VARIABLES: [(&str, &str); 11] = [
-    ("ZOOKEEPER_HOME", "Directory of an unpacked ZooKeeper release, unless --zookeeper-home is given."),
+    ("ZOOKEEPER_HOME", "Directory of an unpacked ZooKeeper release, unless --zookeeper-home is set."),
     ("ZKLOCKBENCH_AUTH", "Digest identity USER:PASSWORD, as for --auth."),
-    ("ZKLOCKBENCH_SASL_PASSWORD", "Password for --sasl, unless --sasl-password-file is given."),
+    ("ZKLOCKBENCH_SASL_PASSWORD", "Password for --sasl, unless --sasl-password-file is set."),
     (
         "ZKLOCKBENCH_COLD, ZKLOCKBENCH_NO_FLOOR, ZKLOCKBENCH_NO_CHARTS",
-        "Set to 1: same as --cold, --no-floor and --no-charts.",
+        "If set to 1, same as --cold, --no-floor and --no-charts.",
     ),
     (
         "ZKLOCKBENCH_AT_MOST, ZKLOCKBENCH_ALLOW_SATURATION, ZKLOCKBENCH_STOP_IF_LATENCY",
@@ -79,13 +79,13 @@ const VARIABLES: [(&str, &str); 11] = [
     ),
     (
         "ZKLOCKBENCH_STATE_DIR",
-        "Directory of the record of `ensemble up`, and of releases from `scripts/install --zookeeper`.",
+        "Directory for the state of `ensemble up` and for releases from `scripts/install --zookeeper`.",
     ),
     (
         "ZKLOCKBENCH_LOG",
-        "Log on stderr, more detailed than -v: a level such as debug, or targets such as zookeeper_client=trace.",
+        "Log to stderr in more detail than -v: a level such as debug, or targets such as zookeeper_client=trace.",
     ),
-    ("ZKLOCKBENCH_DRIVERS", "Drivers, one per line, in the form of --driver."),
+    ("ZKLOCKBENCH_DRIVERS", "Drivers, one per line, in the format of --driver."),
     ("SSL_CERT_FILE", "Certificate authorities for --tls without --tls-ca."),
     ("GITHUB_STEP_SUMMARY", "File for the summary of --github; set by GitHub."),
     ("NO_COLOR", "Any value disables colours."),
@@ -177,7 +177,7 @@ pub fn schema(of: SchemaOf) -> Result<Exit, Error> {
     Ok(Exit::Held)
 }
 
-/// JSON Schema with the fields common to all answers and, on success, those of each command.
+/// Returns a JSON Schema with the fields common to all answers and, on success, the fields of each command.
 fn answer_schema() -> Value {
     let mut types = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let rule = |(command, found): (&str, Value)| {
@@ -195,7 +195,7 @@ fn answer_schema() -> Value {
     schema
 }
 
-/// Schema of an object with at least these fields.
+/// Returns the schema of an object with at least these fields.
 macro_rules! object {
     ($types:ident { $($field:ident: $type:ty),* $(,)? }) => {{
         let fields = [$((stringify!($field), $types.subschema_for::<$type>())),*];

@@ -1,4 +1,4 @@
-//! `validate`: checks a scenario, and shows its trials, their duration, and whether they can run here.
+//! `validate`: checks a scenario, and shows its trials, their duration, and whether this machine can run them.
 
 use serde::Serialize;
 
@@ -17,15 +17,15 @@ struct ValidatedFile<'a> {
     /// Why this machine cannot run the scenario; omitted if it can.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_here: Option<&'a str>,
-    /// Notes on keys that options made meaningless; omitted if there are none.
+    /// Notes on keys that overrides made meaningless; omitted if there are none.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     left_out: &'a [String],
 }
 
 const NAME: &str = "validate";
 
-/// Prints the plan with warnings, or all errors. Limits of this machine are only warnings, because a valid
-/// file is valid on every machine.
+/// Prints the plan with warnings, or all errors. Limits of this machine cause only warnings, because a file's
+/// validity must not depend on the machine.
 pub async fn execute(args: &ValidateArgs) -> Result<Exit, Error> {
     let file = match ScenarioFile::read(&args.scenario, &args.overrides) {
         Ok(file) => file,
@@ -50,7 +50,7 @@ pub async fn execute(args: &ValidateArgs) -> Result<Exit, Error> {
             output::verbatim(&advice.render(output::may_colour(&std::io::stderr())));
         }
         if let Some(why) = not_here {
-            output::warn(format!("the file is valid, but it cannot be run here: {why}"));
+            output::warn(format!("the scenario is valid, but cannot run here: {why}"));
         }
         Ok(())
     })

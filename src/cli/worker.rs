@@ -1,5 +1,5 @@
-//! `worker`: runs one of several processes, on one or more hosts, that share the load of a run. Slurm, MPI,
-//! Kubernetes or a shell starts them, and they coordinate through the ensemble.
+//! `worker`: runs one of several processes, on one or more hosts, that share the load of a run. The workers
+//! are started by Slurm, MPI, Kubernetes or a shell, and coordinate through the ensemble.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ async fn follow(args: WorkerArgs, slice: Slice, name: &str, stop: &CancellationT
             Ok(Exit::Held) => {}
             Ok(exit) => worst = exit,
             Err(Error::Interrupted) => return Err(Error::Interrupted),
-            // The job's leading process decides whether to continue.
+            // Continue, because the job's leading process decides whether to end the job.
             Err(error) => {
                 output::complain(&error);
                 worst = error.exit();
@@ -72,10 +72,10 @@ fn kept(scenario: &str) -> Result<NamedTempFile, Error> {
         file.write_all(scenario.as_bytes())?;
         Ok(file)
     };
-    write().map_err(|error| Error::environment(format!("cannot keep the scenario of a run: {error}")))
+    write().map_err(|error| Error::environment(format!("cannot store the scenario of a run: {error}")))
 }
 
-/// Ensemble from the command line, on which jobs are published.
+/// Returns the ensemble from the command line, where jobs are published.
 fn target(args: &WorkerArgs) -> Result<Target, Error> {
     let connect = args.overrides.place.connect.clone().ok_or_else(|| Error::usage(NEEDS_CONNECT))?;
     let connect = parse_connect(&connect)?.text();
@@ -124,7 +124,7 @@ async fn merge_into_one(
     };
     if tokio::time::timeout(WRITTEN_WITHIN, all_are_there).await.is_err() {
         return Err(Error::environment(format!(
-            "not all workers left their parts in {}: it must be a directory that all of them share (--out)",
+            "parts of some workers are missing in {}: set --out to a directory shared by all workers",
             parts.display()
         )));
     }
@@ -143,7 +143,7 @@ fn part_name(index: usize) -> String {
     format!("worker-{index}")
 }
 
-/// Options for results that only programs read.
+/// Returns options for results that are read only by programs.
 fn unseen() -> ConcludingArgs {
     ConcludingArgs { no_charts: true, ..ConcludingArgs::default() }
 }
@@ -152,7 +152,7 @@ fn of_a_run(args: WorkerArgs, slice: Slice) -> RunArgs {
     RunArgs {
         scenario: args.scenario,
         resume: None,
-        // Only the order of the ensemble's transactions shows whether workers excluded each other.
+        // Whether workers excluded each other can be judged only from the order of the ensemble's transactions.
         history: slice.is_part(),
         generator: args.generator,
         out: args.out.join(args.run_id.unwrap_or_default()),
@@ -169,7 +169,7 @@ fn of_a_run(args: WorkerArgs, slice: Slice) -> RunArgs {
     }
 }
 
-/// Variables with the index of a process and the number of processes, by launcher.
+/// Variables with the index of a process and the number of processes, for each launcher.
 const ENGINES: [(&str, &str); 4] = [
     ("SLURM_PROCID", "SLURM_NTASKS"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
@@ -178,7 +178,7 @@ const ENGINES: [(&str, &str); 4] = [
     ("JOB_COMPLETION_INDEX", "ZKLOCKBENCH_WORKERS"),
 ];
 
-/// This worker's part, from its options or from the launcher.
+/// Returns this worker's part, from its options or from the launcher.
 fn place(
     index: Option<usize>,
     of: Option<usize>,
@@ -196,14 +196,14 @@ fn place(
         (Some(index), Some(of)) => (index, of, "--index and --of".to_owned()),
         _ => {
             let found = ENGINES.iter().find(|(index, of)| {
-                // Launchers also set their counts for other reasons, so only $ZKLOCKBENCH_WORKERS counts
-                // without an index.
+                // Launchers set their counts for other purposes, too. Without an index, consider only
+                // $ZKLOCKBENCH_WORKERS.
                 variable(index).is_some() || (*of == "ZKLOCKBENCH_WORKERS" && variable(of).is_some())
             });
             let Some((index, of)) = found else {
                 return Err(Error::usage(
-                    "unknown worker number: add --index I and --of N, or start the worker with srun, \
-                     mpirun or as an indexed Kubernetes Job",
+                    "unknown worker number: add --index I and --of N, or start the worker with srun or \
+                     mpirun, or as an indexed Kubernetes Job",
                 ));
             };
             match (number(index)?, number(of)?) {
@@ -211,7 +211,7 @@ fn place(
                 (at, _) => {
                     let (known, missing) = if at.is_some() { (index, of) } else { (of, index) };
                     return Err(Error::usage(format!(
-                        "{known} is set and {missing} is not: set both, or give --index I and --of N"
+                        "{known} is set, but {missing} is not: set both, or use --index I and --of N"
                     )));
                 }
             }
@@ -225,7 +225,7 @@ fn place(
     Ok(Slice { index, of })
 }
 
-/// Rejects scenarios that several workers cannot run together.
+/// Rejects scenarios that cannot be shared by several workers.
 fn check(scenario: &Scenario, slice: Slice) -> Result<(), Error> {
     if !scenario.ensemble.is_external() {
         return Err(Error::usage(NEEDS_CONNECT));
@@ -235,19 +235,19 @@ fn check(scenario: &Scenario, slice: Slice) -> Result<(), Error> {
     }
     if scenario.load == Load::Batch {
         return Err(Error::usage(
-            "one process coordinates a batch, so several workers cannot run it: use a closed or an open \
-             load, or `run`",
+            "several workers cannot share a batch, because one process coordinates it: use a closed or open load, \
+             or `run`",
         ));
     }
     if scenario.precision.is_some() {
         return Err(Error::usage(
-            "workers cannot decide together whether metrics are precise: remove `precision`, and set \
+            "`precision` is not supported with several workers: remove `precision`, and set \
              `repetitions`",
         ));
     }
     match scenario.contenders.iter().min() {
         Some(least) if *least < slice.of => Err(Error::usage(format!(
-            "{} can't be spread over {}: use fewer workers, or more contenders",
+            "cannot spread {} over {}: use fewer workers or more contenders",
             counted(*least, "contender", "contenders"),
             counted(slice.of, "worker", "workers")
         ))),
@@ -255,7 +255,8 @@ fn check(scenario: &Scenario, slice: Slice) -> Result<(), Error> {
     }
 }
 
-/// Stores the measurements. Only the merged run is judged; a single part can only show violations.
+/// Stores the measurements. Only the merged run is judged; a single part can show violations, but not their
+/// absence.
 fn conclude(measured: MeasuredRun, slice: Slice) -> Result<Exit, Error> {
     let MeasuredRun { writer, run, ran, .. } = measured;
     let mut sealed = writer.seal(run, ran.judge())?;
@@ -281,7 +282,7 @@ fn conclude(measured: MeasuredRun, slice: Slice) -> Result<Exit, Error> {
         || json!({ "results": path, "worker": index, "of": of, "trials": trials, "acquired": acquired });
     output::conclude(NAME, exit, error, found, || {
         output::text(&format!(
-            "{slice}: {}, {}: {}\nwhen all have ended, merge their parts: zklockbench merge {}{}\n",
+            "{slice}: {}, {}: {}\nonce all workers have ended, merge their parts: zklockbench merge {}{}\n",
             counted(trials, "trial", "trials"),
             counted(acquired, "acquisition", "acquisitions"),
             path.display(),
@@ -294,7 +295,7 @@ fn conclude(measured: MeasuredRun, slice: Slice) -> Result<Exit, Error> {
 pub struct WorkerPlace {
     pub slice: Slice,
     pub run_id: String,
-    /// Connect string of the meeting point; `None` for the measured ensemble.
+    /// Connect string of the ensemble on which workers meet; `None` for the measured ensemble.
     pub rendezvous: Option<String>,
     pub wait: Duration,
     pub program: String,
@@ -339,7 +340,7 @@ impl WorkerPlace {
     }
 }
 
-/// SHA-256 of the scenario with overrides and the replayed file.
+/// Returns a digest of the scenario with overrides, and of the replayed file.
 fn of_scenario(file: &ScenarioFile) -> String {
     let replayed = file.replayed.as_ref().map_or("", |replayed| replayed.sha256.as_str());
     digest_of(format!("{}\n{replayed}", file.text).as_bytes())
@@ -370,13 +371,13 @@ mod tests {
         let told = |set: &[(&str, &str)]| placed(set).unwrap_err();
         assert!(
             told(&[("JOB_COMPLETION_INDEX", "2")])
-                .starts_with("JOB_COMPLETION_INDEX is set and ZKLOCKBENCH_WORKERS")
+                .starts_with("JOB_COMPLETION_INDEX is set, but ZKLOCKBENCH_WORKERS")
         );
         assert!(
             told(&[("ZKLOCKBENCH_WORKERS", "2")])
-                .starts_with("ZKLOCKBENCH_WORKERS is set and JOB_COMPLETION_INDEX")
+                .starts_with("ZKLOCKBENCH_WORKERS is set, but JOB_COMPLETION_INDEX")
         );
-        assert!(told(&[("SLURM_PROCID", "0")]).starts_with("SLURM_PROCID is set and SLURM_NTASKS is not"));
+        assert!(told(&[("SLURM_PROCID", "0")]).starts_with("SLURM_PROCID is set, but SLURM_NTASKS is not"));
         assert!(
             told(&[("SLURM_PROCID", "4"), ("SLURM_NTASKS", "4")]).starts_with("there is no worker 4 of 4")
         );

@@ -1,4 +1,4 @@
-//! The eight checks. Each returns its observations.
+//! The eight checks. Each check returns its observation.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -20,20 +20,20 @@ use zklockbench_zk::{ForeignSession, runtime};
 const ACQUISITIONS: usize = 60;
 const GRANTED_WITHIN: Duration = Duration::from_secs(30);
 const TIMEOUT: Duration = Duration::from_millis(400);
-/// Maximum delay of an answer after its timeout.
+/// Maximum delay of an answer after a timeout.
 const LATE_BY: Duration = Duration::from_secs(2);
 const CANCELLED_AFTER: Duration = Duration::from_millis(200);
-/// Shorter than the session timeout: an expired session would also free the lock.
+/// Must be shorter than the session timeout, because an expired session would also free the lock.
 const NEXT_WITHIN: Duration = Duration::from_secs(5);
-/// Long, because a client is notified only after it reconnects, and it pauses between attempts.
+/// Must be long, because a client is notified only after it reconnects, and pauses between attempts.
 const REPORTS_WITHIN: Duration = Duration::from_secs(20);
-/// Some clients replace a lost session automatically.
+/// Time for clients that replace a lost session automatically.
 const REOPENS_WITHIN: Duration = Duration::from_secs(5);
 const SHORT_SESSION: Duration = Duration::from_secs(2);
 const EXITS_WITHIN: Duration = Duration::from_secs(5);
-/// Servers check for expired sessions only at intervals.
+/// Maximum delay of a session's expiry, because servers check for expired sessions only at intervals.
 const EXPIRES_LATE_BY: Duration = Duration::from_secs(10);
-const NOT_ZOOKEEPER: &str = "its locks are not ZooKeeper locks";
+const NOT_ZOOKEEPER: &str = "the driver's locks are not ZooKeeper locks";
 
 /// Checks that `ready` declares locks that scenarios can use.
 pub(super) async fn ready(command: &DriverCommand) -> Tried {
@@ -45,13 +45,13 @@ pub(super) async fn ready(command: &DriverCommand) -> Tried {
         return wrong("`contenders` is 0");
     }
     if let Some((name, _)) = ready.locks.iter().find(|(_, lock)| lock.modes.is_empty()) {
-        return wrong(format!("`{name}` has no mode"));
+        return wrong(format!("`{name}` declares no mode"));
     }
     let program = Program { command: command.clone(), ready };
     DrivenLocks::of(vec![program]).map(|_| seen).map_err(Trouble::Wrong)
 }
 
-/// Checks that unknown fields and requests are tolerated, and that a line that is not JSON is reported.
+/// Checks that the driver tolerates unknown fields and requests, and reports a line that is not JSON.
 pub(super) async fn messages(command: &DriverCommand) -> Tried {
     let process = Process::start(command.clone()).await.map_err(|error| Trouble::Wrong(why(&error)))?;
     let echo = answer(&process, json!({ "t": "echo", "later": { "than": [1] } })).await?;
@@ -77,7 +77,7 @@ pub(super) async fn messages(command: &DriverCommand) -> Tried {
     };
     match (reported.as_str(), process.failure()) {
         ("", Some(error)) => wrong(format!("after a line that is not JSON, the driver {}", why(error))),
-        ("", None) => wrong("a line that is not JSON was not reported"),
+        ("", None) => wrong("the driver did not report a line that is not JSON"),
         (by, _) => Ok(format!(
             "ignored an unknown field, rejected an unknown request, and reported invalid JSON by {by}"
         )),
@@ -92,7 +92,7 @@ async fn answer(process: &Process, mut request: Value) -> Result<Answer, Trouble
     process.answer(&mut asked).await.map_err(|error| Trouble::Wrong(why(&error)))
 }
 
-/// Checks that contenders of two processes never hold one lock at the same time.
+/// Checks that contenders in two processes never hold the same lock at the same time.
 pub(super) async fn exclusion(stage: &Stage<'_>) -> Tried {
     let on = stage.directory().await?;
     let processes = [stage.process(), stage.process()];
@@ -107,7 +107,7 @@ pub(super) async fn exclusion(stage: &Stage<'_>) -> Tried {
         one.leaves(&format!("although contender {} has released the lock", one.number)).await?;
         one.closes().await?;
     }
-    let nodes = if stage.is_zookeeper { "; the holder's session had a node each time" } else { "" };
+    let nodes = if stage.is_zookeeper { "; each time, the holder's session had a node" } else { "" };
     Ok(format!(
         "{count} contenders in 2 processes took the lock {} times, one at a time{nodes}",
         each * count
@@ -127,14 +127,14 @@ async fn takes_turns(one: &Contender<'_>, times: usize, turns: &Turns) -> Result
         let granted = one.takes(GRANTED_WITHIN).await?;
         turns.enters(one.number);
         let has_node = one.holds(&granted).await;
-        // A second holder explains more than a missing node, so wait for a second holder first.
+        // A second holder is a better explanation than a missing node, so wait for a second holder first.
         let until = clock::now() + micros(SOON);
         if has_node.is_err() {
             wait(until, || turns.overlap()).await;
         }
         runtime::sleep(Duration::from_millis(5)).await;
         turns.leaves(one.number);
-        // Two other contenders may have overlapped first: wait until one of them leaves.
+        // If two other contenders overlapped first, wait until one of them leaves.
         if turns.overlap() {
             wait(until, || turns.violation().is_some()).await;
         }
@@ -148,7 +148,7 @@ async fn takes_turns(one: &Contender<'_>, times: usize, turns: &Turns) -> Result
     Ok(())
 }
 
-/// Checks that a wait ends at its timeout, that a try ends at once, and that neither leaves a node.
+/// Checks that a wait ends at its timeout, that a try ends immediately, and that neither leaves a node behind.
 pub(super) async fn acquire_timeout(stage: &Stage<'_>) -> Tried {
     applies_if(stage.abilities.timeout != How::None, "`timeout` is `none`")?;
     let on = stage.directory().await?;
@@ -179,15 +179,15 @@ pub(super) async fn acquire_timeout(stage: &Stage<'_>) -> Tried {
         Some(Err(AcquireError::TimedOut)) => {}
         Some(Err(other)) => return Err(pair.waiter.refused(other)),
     }
-    // A library without timeouts keeps waiting, and its driver releases the lock once it is granted.
+    // A library without timeouts keeps waiting, and the driver releases the lock once the library acquires it.
     if stage.abilities.timeout == How::Native {
         pair.waiter.leaves("although the acquire was answered with `timeout`").await?;
     }
     pair.goes_on().await?;
-    Ok(format!("a timeout of {TIMEOUT:?} took {took:.0?}, and no node was left"))
+    Ok(format!("an acquire with a timeout of {TIMEOUT:?} ended after {took:.0?} and left no node"))
 }
 
-/// Checks that a cancelled wait ends and leaves no node, and that the next wait is not cancelled.
+/// Checks that a cancelled wait ends and leaves no node behind, and that the next wait is not cancelled.
 pub(super) async fn cancel(stage: &Stage<'_>) -> Tried {
     applies_if(stage.abilities.cancel != How::None, "`cancel` is `none`")?;
     let on = stage.directory().await?;
@@ -203,10 +203,10 @@ pub(super) async fn cancel(stage: &Stage<'_>) -> Tried {
         pair.waiter.leaves("although the acquire was answered with `cancelled`").await?;
     }
     pair.goes_on().await?;
-    Ok("the wait ended, no node was left, and the next wait was served".into())
+    Ok("the cancelled wait ended and left no node, and the next wait acquired the lock".into())
 }
 
-/// Checks that a holder that closes frees the lock and leaves no node.
+/// Checks that closing a holder frees the lock and leaves no node behind.
 pub(super) async fn close(stage: &Stage<'_>) -> Tried {
     let on = stage.directory().await?;
     let process = stage.process();
@@ -218,7 +218,7 @@ pub(super) async fn close(stage: &Stage<'_>) -> Tried {
     next.takes(NEXT_WITHIN).await?;
     next.releases().await?;
     next.closes().await?;
-    Ok("no node of the holder was left, and the next contender got the lock".into())
+    Ok("the holder left no node, and the next contender acquired the lock".into())
 }
 
 /// Checks that a holder is notified when the servers end its session.
@@ -229,15 +229,15 @@ pub(super) async fn lost_session(stage: &Stage<'_>) -> Tried {
     let process = stage.process();
     let holder = stage.open(&process, 0, SESSION, &on).await?;
     let Some(key) = holder.link.key().filter(|key| key.has_password()) else {
-        return not_tried("`open` returns no `password`, so the session can't be ended from outside");
+        return not_tried("`open` returned no `password`, so no other client can end the session");
     };
     holder.takes(SOON).await?;
     if let Err(failure) = stage.site.target.expire(key, SOON).await {
-        return wrong(format!("the session could not be ended with its `session` and `password`: {failure}"));
+        return wrong(format!("cannot end the session with its `session` and `password`: {failure}"));
     }
     let ended = clock::now();
     let mut states = holder.link.states();
-    // Drop the result of `wait_for`, which would block the driver's events.
+    // Drop the result of `wait_for`, which would otherwise block the driver's events.
     let over = async { states.wait_for(|state| state.is_terminated()).await.is_ok() };
     let is_reported = runtime::timeout(REPORTS_WITHIN, over).await.is_some();
     if let Some(trouble) = failure_of(&process) {
@@ -252,9 +252,9 @@ pub(super) async fn lost_session(stage: &Stage<'_>) -> Tried {
     let until = clock::now() + micros(REOPENS_WITHIN);
     wait(until, || process.reopened() != [0, 0]).await;
     if process.reopened()[1] > 0 {
-        return wrong("after its session ended, the driver reported `connected` without a new `session`");
+        return wrong("after the session ended, the driver reported `connected` without a new `session`");
     }
-    // The driver must answer both requests, but either may fail.
+    // The driver must answer both requests, but either request may fail.
     let _ = holder.link.release(&on).await;
     let _ = holder.link.close().await;
     if let Some(trouble) = failure_of(&process) {
@@ -264,10 +264,10 @@ pub(super) async fn lost_session(stage: &Stage<'_>) -> Tried {
     next.takes(NEXT_WITHIN).await?;
     next.releases().await?;
     next.closes().await?;
-    Ok(format!("the session's end was reported after {took:.0?}"))
+    Ok(format!("the driver reported the session's end after {took:.0?}"))
 }
 
-/// Checks that the process exits when its input ends, and that its nodes disappear with their sessions.
+/// Checks that the driver exits when its input ends, and that its nodes disappear with their sessions.
 pub(super) async fn end_of_input(stage: &Stage<'_>) -> Tried {
     let on = stage.directory().await?;
     let process = stage.process();
@@ -286,6 +286,6 @@ pub(super) async fn end_of_input(stage: &Stage<'_>) -> Tried {
     let sessions_end = holder.link.timeout().max(waiter.link.timeout()) + EXPIRES_LATE_BY;
     match stage.node_left(&on, sessions_end, |_| true).await? {
         Some(node) => wrong(format!("{} still exists {sessions_end:?} after the driver ended", node.path)),
-        None => Ok(format!("{} after {took:.0?}, and no node was left", how(status))),
+        None => Ok(format!("{} after {took:.0?}; no node was left", how(status))),
     }
 }

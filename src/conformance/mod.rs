@@ -1,5 +1,5 @@
 //! `driver check`: eight checks of the driver protocol, each with new processes. Checks and trials share the
-//! code for drivers, so any driver failure in a trial is also a failed check.
+//! driver code, so a driver failure that would end a trial also fails a check.
 
 mod checks;
 mod stage;
@@ -21,7 +21,7 @@ use zklockbench_zk::{Failure, runtime};
 
 pub use stage::CheckSite;
 
-/// Name of the checked driver in messages.
+/// Name of the driver in messages.
 pub const NAME: &str = "checked";
 const CHECK_WITHIN: Duration = Duration::from_secs(90);
 
@@ -31,7 +31,7 @@ enum Check {
     Lock(for<'a> fn(&'a Stage<'a>) -> LocalBoxFuture<'a, Tried>),
 }
 
-/// All checks in order: name, advice after a failure, function.
+/// All checks in order, each with its name, the advice for a failure, and its function.
 const CHECKS: [(&str, &str, Check); 8] = [
     (
         "ready",
@@ -40,13 +40,14 @@ const CHECKS: [(&str, &str, Check); 8] = [
     ),
     (
         "messages",
-        "flush after each line; ignore unknown fields; answer an unknown request with `unsupported`; report a line that is not \
-         JSON on standard error",
+        "flush after each line; ignore unknown fields; answer an unknown request with `unsupported`; report a line \
+         that is not JSON on standard error",
         Check::Program(|command| checks::messages(command).boxed_local()),
     ),
     (
         "exclusion",
-        "answer an acquire with `ok` only when the contender's own session has the lock, and give each contender a thread",
+        "answer an acquire with `ok` only when the contender's own session holds the lock, and run each contender on \
+        its own thread",
         Check::Lock(|stage| checks::exclusion(stage).boxed_local()),
     ),
     (
@@ -67,7 +68,7 @@ const CHECKS: [(&str, &str, Check); 8] = [
     (
         "lost session",
         "send `expired` when the session is over, the session's own `password` with `open`, and a new `session` with \
-         `connected`, or leave `lost` out",
+         `connected`, or do not declare `lost`",
         Check::Lock(|stage| checks::lost_session(stage).boxed_local()),
     ),
     (
@@ -81,12 +82,12 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     CHECKS.iter().map(|(name, ..)| *name)
 }
 
-/// The driver's answer to `hello`, or the reason for its absence.
+/// Returns the driver's answer to `hello`, or why there is none.
 pub async fn introduce(command: &DriverCommand) -> Result<Ready, String> {
     Process::start(command.clone()).await.map(|process| process.ready.clone()).map_err(|error| why(&error))
 }
 
-/// Runs the chosen checks of the program and of these locks.
+/// Runs the selected checks of the program and of these locks.
 pub async fn check(
     command: &DriverCommand,
     ready: &Ready,
@@ -101,7 +102,7 @@ pub async fn check(
             all.push(Finding::new(name, None, advice, in_time(check(command)).await));
         }
     }
-    // A driver that fails `messages` would fail the checks of locks for the same reason.
+    // A driver that fails `messages` would fail all lock checks for the same reason.
     let understands = all.iter().all(|finding| finding.check != "messages" || finding.outcome == Outcome::Ok);
     for lock in locks {
         let stage = Stage::new(site, command, ready, lock).await?;
@@ -127,16 +128,16 @@ async fn in_time(check: LocalBoxFuture<'_, Tried>) -> Tried {
 /// Result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Finding {
-    /// Stable name of the check.
+    /// Name of the check, which does not change between versions.
     pub check: &'static str,
-    /// Checked lock; null if the check is about the program.
+    /// Lock that was checked; null for a check of the program.
     pub lock: Option<String>,
     pub outcome: Outcome,
-    /// Observation, or the reason why the check was not tried.
+    /// Observation, or why the check was not tried.
     pub seen: String,
-    /// Advice for a failure; null otherwise.
+    /// Advice if the check failed; null otherwise.
     pub advice: Option<&'static str>,
-    /// Timeline of the violation, if two contenders held the lock at once.
+    /// Timeline of the violation, if two contenders held the lock at the same time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
 }
@@ -147,24 +148,24 @@ worded! {
     pub enum Outcome by word {
         Ok = "ok",
         Failed = "FAILED",
-        /// The check does not apply to the driver, or could not run.
+        /// The check does not apply, or could not run.
         NotTried = "not tried",
         /// The ensemble failed.
         Unknown = "unknown",
     }
 }
 
-/// Reason why a check did not pass.
+/// Reason that a check did not pass.
 #[derive(Debug, PartialEq, Eq)]
 enum Trouble {
     Wrong(String),
-    /// Two contenders held the lock at once.
+    /// Two contenders held the lock at the same time.
     Violated(Box<Timeline>),
     Ensemble(String),
     NotTried(String),
 }
 
-/// Observation of a passed check, or the reason why it did not pass.
+/// Observation of a passed check, or the reason that the check did not pass.
 type Tried = Result<String, Trouble>;
 
 fn wrong<T>(why: impl Into<String>) -> Result<T, Trouble> {
@@ -179,7 +180,7 @@ fn applies_if(is_so: bool, otherwise: &str) -> Result<(), Trouble> {
     if is_so { Ok(()) } else { not_tried(otherwise) }
 }
 
-/// A driver's failure on one line, without the driver's name.
+/// Describes a driver's failure on one line, without the driver's name.
 fn why(error: &DriverError) -> String {
     format!("{}{}", error.what, error.stderr.replace("\n    ", " "))
 }

@@ -19,13 +19,13 @@ use zklockbench_zk::{Failure, ForeignSession, NodeKind, Observed, Session, Targe
 #[derive(Debug, Clone)]
 pub struct CheckSite {
     pub target: Target,
-    /// Empty node below which the locks are created.
+    /// Empty node under which the locks are created.
     pub place: String,
-    /// Number of contenders that compete while exclusion is checked.
+    /// Number of contenders in the exclusion check.
     pub contenders: usize,
 }
 
-/// Session timeout, unless a check waits for sessions to expire.
+/// Session timeout in checks that do not wait for sessions to expire.
 pub(super) const SESSION: Duration = Duration::from_secs(10);
 /// Time limit for a request that does not wait for another contender.
 pub(super) const SOON: Duration = Duration::from_secs(10);
@@ -70,7 +70,7 @@ impl<'a> Stage<'a> {
         Ok(Self { site, abilities, is_zookeeper, wanted, look, made: Cell::new(0) })
     }
 
-    /// A driver process, which starts with its first contender.
+    /// Returns a driver process, which starts with its first contender.
     pub fn process(&self) -> Processes {
         Processes::new(self.wanted.clone())
     }
@@ -97,7 +97,7 @@ impl<'a> Stage<'a> {
         Ok(Contender { stage: self, number, on, link: link.map_err(|failure| failed("open", &failure))? })
     }
 
-    /// Ephemeral nodes of a lock, including all changes committed before this call.
+    /// Returns the ephemeral nodes of a lock, including all changes committed before this call.
     pub async fn nodes(&self, on: &str) -> Result<Vec<Node>, Trouble> {
         let ensemble = |failure: Failure| Trouble::Ensemble(failure.to_string());
         let now = self.look.caught_up().await.map_err(ensemble)?;
@@ -122,7 +122,7 @@ impl<'a> Stage<'a> {
         Ok(found)
     }
 
-    /// Waits until no matching node is left; returns a remaining node after `within`.
+    /// Waits until no matching node is left. If one is left after `within`, returns it.
     pub async fn node_left(
         &self,
         on: &str,
@@ -140,7 +140,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// Defaults of a lock's parameters, with a single lease.
+/// Returns the defaults of a lock's parameters, but with a single lease.
 fn parameters(abilities: &Abilities) -> Parameters {
     let value = |default: &Value| match default.as_str().map(parse_duration) {
         Some(Ok(time)) => millis(time).into(),
@@ -164,7 +164,7 @@ pub(super) struct Contender<'a> {
 }
 
 impl Contender<'_> {
-    /// Waits for the lock until `cancelled` ends.
+    /// Waits for the lock, but only until `cancelled` completes.
     pub async fn acquire(
         &self,
         timeout: Option<Duration>,
@@ -178,12 +178,12 @@ impl Contender<'_> {
     pub async fn takes(&self, within: Duration) -> Result<Granted, Trouble> {
         let acquired = runtime::timeout(within, self.acquire(None, std::future::pending())).await;
         let Some(acquired) = acquired else {
-            return wrong(format!("contender {} did not get the lock within {within:?}", self.number));
+            return wrong(format!("contender {} did not acquire the lock within {within:?}", self.number));
         };
         acquired.map_err(|not_granted| self.refused(not_granted))
     }
 
-    /// Error for an acquire that should have been granted.
+    /// Returns the error for an acquire that should have been granted.
     pub fn refused(&self, not_granted: AcquireError) -> Trouble {
         match not_granted {
             AcquireError::Failed(failure) => failed("acquire", &failure),
@@ -209,7 +209,7 @@ impl Contender<'_> {
         }
     }
 
-    /// Checks that the contender's session has a node in the lock, and that the reported node is its own.
+    /// Checks that the contender's session owns a node in the lock, and that the session owns the reported node.
     pub async fn holds(&self, granted: &Granted) -> Result<(), Trouble> {
         let Some(session) = self.link.id() else { return Ok(()) };
         let nodes = self.stage.nodes(self.on).await?;
@@ -237,7 +237,7 @@ impl Contender<'_> {
         }
     }
 
-    /// Checks that the contender's session has no node left in the lock.
+    /// Checks that the contender's session owns no more nodes in the lock.
     pub async fn leaves(&self, after: &str) -> Result<(), Trouble> {
         let is_own = |node: &Node| Some(node.owner) == self.link.id();
         match self.stage.node_left(self.on, SETTLES_WITHIN, is_own).await? {
@@ -253,7 +253,7 @@ impl Contender<'_> {
 pub(super) struct Pair<'a> {
     pub holder: Contender<'a>,
     pub waiter: Contender<'a>,
-    /// Kept alive until the check ends.
+    /// Driver processes, kept alive until the check ends.
     _processes: [Processes; 2],
 }
 
@@ -278,7 +278,7 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// A second holder is reported by the check `exclusion`.
+/// Skips the rest of a check because of a second holder, which the check `exclusion` reports.
 pub(super) fn let_in<T>() -> Result<T, Trouble> {
     not_tried("a second contender was granted the lock: see `exclusion`")
 }
@@ -293,7 +293,7 @@ pub(super) fn failed(doing: &str, failure: &Failure) -> Trouble {
     }
 }
 
-/// First failure of a driver process, if any.
+/// Returns the first failure of a driver process, if any.
 pub(super) fn failure_of(process: &Processes) -> Option<Trouble> {
     process.failed().first().map(|error| Trouble::Wrong(why(error)))
 }

@@ -1,4 +1,4 @@
-//! Records acquisitions for the check of exclusion, and builds the timeline of the first overlap.
+//! Records acquisitions for the exclusion check, and builds the timeline of the first overlap.
 
 use std::cell::{Cell, RefCell};
 
@@ -14,7 +14,7 @@ const PROCESS: &str = "check";
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     inside: Cell<Option<usize>>,
-    /// First overlap: the holder, the contender that entered, the time, and the number of events so far.
+    /// First overlap: the holder, the contender that also entered, the time, and the number of earlier events.
     overlap: Cell<Option<(usize, usize, Stamp, usize)>>,
     events: RefCell<Vec<(Stamp, usize, What<'static>)>>,
 }
@@ -41,7 +41,7 @@ impl Turns {
         self.note(contender, release(Step::Ok));
     }
 
-    /// Whether two contenders have held the lock at once.
+    /// Whether two contenders have held the lock at the same time.
     pub fn overlap(&self) -> bool {
         self.overlap.get().is_some()
     }
@@ -52,7 +52,7 @@ impl Turns {
         at
     }
 
-    /// Timeline of the first overlap, once one of its contenders has left.
+    /// Returns the timeline of the first overlap, once either contender has left.
     pub fn violation(&self) -> Option<Timeline> {
         let (inside, entered, at, so_far) = self.overlap.get()?;
         let events = self.events.borrow();
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn overlap_is_reported_once_a_contender_leaves() {
+    fn overlap_is_reported_after_one_contender_leaves() {
         let turns = Turns::default();
         turns.asks(0);
         turns.enters(0);

@@ -23,12 +23,12 @@ use precision::Figures;
 pub enum RunEvent<'a> {
     /// The trial already exists, because the run was resumed.
     AlreadyThere(&'a TrialSpec),
-    /// The requests of the trial's lock are counted first, in a separate trial.
+    /// The requests of the trial's lock are being counted in a separate trial.
     Counts(&'a TrialSpec),
     TrialBegins(&'a TrialSpec),
     Within(zklockbench_load::EnvironmentEvent<'a>),
     TrialEnded(&'a Trial),
-    /// These trials are added, because the metrics are less precise than the scenario requires.
+    /// These trials were added because the metrics are less precise than the scenario requires.
     RoundAdded(&'a [TrialSpec], &'a Precision),
     /// These trials replace invalid trials.
     MadeAgain(&'a [TrialSpec]),
@@ -44,12 +44,12 @@ pub struct RunContext<'a> {
     pub counts: bool,
     /// Whether to rerun invalid trials.
     pub reruns: bool,
-    /// Takes a trial with its histograms; returns the reason to end the run early, if any.
+    /// Checks a trial that still has its histograms; returns the reason to end the run early, if any.
     pub hopeless: &'a dyn Fn(&Trial) -> Option<String>,
 }
 
 pub struct Ran {
-    /// Judged trials, without their histograms, which are on disk.
+    /// Judged trials without histograms, which are on disk.
     pub trials: Vec<Trial>,
     /// Number of planned trials, including added rounds but not replacements.
     pub planned: usize,
@@ -70,7 +70,7 @@ impl Ran {
     }
 }
 
-/// Returns whether a resumed run must repeat this trial. A trial with a violation is final.
+/// Whether a resumed run must repeat this trial. Trials with violations are final.
 pub fn is_unfinished(trial: &Trial) -> bool {
     let ended = |cut: &CutShort| {
         matches!(cut.cause, Cause::Interrupted | Cause::EnsembleLost | Cause::EnsembleOverloaded)
@@ -78,7 +78,7 @@ pub fn is_unfinished(trial: &Trial) -> bool {
     trial.cut_short.as_ref().is_some_and(ended) && !matches!(trial.judged.verdict, Verdict::Violated(_))
 }
 
-/// Result of these trials if the run is complete; `None` if more trials are required.
+/// Returns the result of these trials if the run is complete; `None` if more trials are required.
 pub fn whole(plan: &TrialPlan, there: &[Trial]) -> Option<Ran> {
     let mut figures = Figures::of(plan);
     let mut round = 0;
@@ -98,13 +98,13 @@ pub fn whole(plan: &TrialPlan, there: &[Trial]) -> Option<Ran> {
     is_over.then(|| Ran { trials: there.to_vec(), planned, precision, outcome: RunOutcome::COMPLETE })
 }
 
-/// Number of trials that do not replace another trial.
+/// Returns the number of trials that do not replace another trial.
 fn slots(trials: &[Trial]) -> usize {
     trials.iter().filter(|trial| trial.spec.makes_up_for.is_none()).count()
 }
 
-/// Runs the trials of a plan in order and writes each, except the trials in `there`. Ends when the metrics
-/// are precise enough, or early: an early end is an outcome, not an error, and finished trials are kept.
+/// Runs the trials of a plan in order, except the trials in `there`, and writes each of them. Stops when the
+/// metrics are precise enough, or early. An early end is an outcome, not an error: finished trials are kept.
 pub async fn run(
     plan: &TrialPlan,
     there: Vec<Trial>,
@@ -134,12 +134,12 @@ struct UnderWay<'a> {
     trials: Vec<Trial>,
     planned: usize,
     rounds: u32,
-    /// Whether trials with faults that break servers must not be repeated.
+    /// Whether repeating trials with faults that break servers is forbidden.
     spares_servers: bool,
 }
 
 impl UnderWay<'_> {
-    /// Runs the planned rounds, and more until the metrics are precise. The error is an early outcome.
+    /// Runs the planned rounds, and more rounds until the metrics are precise. The error is an early outcome.
     async fn run_all(&mut self, plan: &TrialPlan) -> Result<(), RunOutcome> {
         self.planned = plan.trials.len();
         let mut round = 1;
@@ -155,12 +155,12 @@ impl UnderWay<'_> {
             self.run_round(&trials).await?;
             round += 1;
         }
-        // With several workers, invalid trials are known only after the parts are merged.
+        // With several workers, invalid trials become known only when the parts are merged.
         let is_alone = self.context.environment.rendezvous.is_none();
         if is_alone && self.context.reruns { self.make_again(plan).await } else { Ok(()) }
     }
 
-    /// Reruns invalid trials. A rerun replaces another trial, so it does not count as planned.
+    /// Reruns invalid trials. A rerun replaces another trial, so reruns do not count as planned trials.
     async fn make_again(&mut self, plan: &TrialPlan) -> Result<(), RunOutcome> {
         let mut again = Again::of(plan, self.planned);
         let earlier = self.trials.iter().filter(|trial| trial.spec.makes_up_for.is_some());
@@ -193,7 +193,7 @@ impl UnderWay<'_> {
         }
     }
 
-    /// Precision of the metrics, if it is insufficient.
+    /// Returns the precision of the metrics if it is insufficient.
     fn more_wanted(&self) -> Option<Precision> {
         let figures = self.figures.as_ref()?;
         Some(figures.precision(self.rounds)).filter(|so_far| figures.wants_more(so_far))
@@ -219,7 +219,7 @@ impl UnderWay<'_> {
         Ok(())
     }
 
-    /// Returns whether a trial already has a final result; records its metrics if so.
+    /// Whether a trial already has a final result. If so, records the trial's metrics.
     fn is_there(&mut self, spec: &TrialSpec) -> bool {
         let mut there = self.trials.iter_mut();
         let is_final = |trial: &Trial| {
@@ -243,7 +243,7 @@ impl UnderWay<'_> {
         };
         let counting = self.counting(spec, entry).await?;
         let (index, name) = (spec.index, cell_name(&spec.strategy.label, spec.contenders));
-        info!("trial {index} begins: {name}, repetition {}", spec.repetition);
+        info!("trial {index} started: {name}, repetition {}", spec.repetition);
         tell(RunEvent::TrialBegins(spec));
         let sink = |event: zklockbench_load::EnvironmentEvent<'_>| tell(RunEvent::Within(event));
         let mut trial = run_trial(environment, spec, entry, stop, &sink)
@@ -270,7 +270,7 @@ impl UnderWay<'_> {
         hopeless.map_or(Ok(()), |why| Err(RunOutcome::gate_failed(why)))
     }
 
-    /// Counts the requests of a trial's lock; `None` if an earlier valid repetition already has the counts.
+    /// Counts the requests of a trial's lock; `None` if an earlier valid repetition already has counts.
     async fn counting(&self, spec: &TrialSpec, entry: &Entry) -> Result<Option<Counting>, RunOutcome> {
         let RunContext { environment, stop, tell, counts, .. } = *self.context;
         let cell = CellKey::of(spec);
@@ -278,7 +278,7 @@ impl UnderWay<'_> {
         if !counts || repetitions().any(|trial| trial.is_sound() && trial.on_the_wire().is_some()) {
             return Ok(None);
         }
-        // Counts do not depend on time, so counts of another repetition are reused.
+        // Counts do not depend on time, so reuse the counts of another repetition.
         if let Some(counting) = repetitions().find_map(Trial::on_the_wire) {
             return Ok(Some(counting.clone()));
         }
@@ -294,7 +294,7 @@ impl UnderWay<'_> {
                 zklockbench_judge::judge(&mut trial);
                 if let Some(why) = trial.judged.why.filter(|_| trial.violation_count > 0) {
                     let cell = cell.name();
-                    let warning = format!("violation while requests were counted, {cell}: {why}");
+                    let warning = format!("violation while counting requests, {cell}: {why}");
                     sink(zklockbench_load::EnvironmentEvent::Warning(&warning));
                 }
                 counting
@@ -308,13 +308,13 @@ impl UnderWay<'_> {
         Ok(Some(counting))
     }
 
-    /// Outcome of an aborted run. If a server ended, its end comes first, because it explains the rest.
+    /// Returns the outcome of an aborted run. If a server ended, reports that first, because it explains the rest.
     fn aborted(&self, what: &str) -> RunOutcome {
         let ended = (self.context.server_ended)().filter(|server| !what.contains(server.as_str()));
         RunOutcome::aborted(ended.map_or_else(|| what.to_owned(), |server| format!("{server}; {what}")))
     }
 
-    /// Writes a trial and the results so far, and keeps the trial without its histograms and history.
+    /// Writes a trial and the results so far. In memory, keeps the trial without its histograms and history.
     fn keep(&mut self, mut trial: Trial) -> Result<(), Error> {
         self.forget_earlier(trial.spec.index)?;
         self.writer.trial(&trial)?;
@@ -350,18 +350,18 @@ impl UnderWay<'_> {
 
 const TIMES_AT_MOST: usize = 3;
 
-/// Limits for rerunning invalid trials at the end of the run, when the disturbance may be over.
+/// Limits for rerunning invalid trials at the end of the run, when a disturbance may be over.
 ///
-/// Measured values do not influence reruns: only the load generator and its host make a trial invalid. (`ab`
-/// replaces blocks by the same rule.) If the limits are reached, some trials remain invalid.
+/// Measured values do not influence reruns, because only the load generator and its host make a trial
+/// invalid; `ab` replaces blocks by the same rule. If a limit is reached, some trials remain invalid.
 struct Again {
     times: usize,
     trials: usize,
-    /// Whether trials with faults that break servers must not be rerun.
+    /// Whether rerunning trials with faults that break servers is forbidden.
     spares_servers: bool,
 }
 
-/// Returns whether the ensemble is external. Such servers must not be hit by a fault again.
+/// Whether the ensemble is external: a fault must not break its servers again.
 fn spares_servers(plan: &TrialPlan) -> bool {
     plan.scenario.ensemble.is_external()
 }
@@ -375,7 +375,7 @@ impl Again {
         Self { times: TIMES_AT_MOST, trials: planned, spares_servers: spares_servers(plan) }
     }
 
-    /// Invalid trials without a replacement.
+    /// Returns the invalid trials without a replacement.
     fn spoiled<'a>(&self, ran: &'a [Trial]) -> impl Iterator<Item = &'a Trial> {
         let replaced = Trial::replaced(ran);
         ran.iter().filter(move |trial| trial.is_spoiled() && !replaced.contains(&trial.spec.index))
@@ -385,7 +385,7 @@ impl Again {
         !self.spares_servers || !trial.spec.faults.iter().any(|one| breaks_servers(&one.kind))
     }
 
-    /// Replacements to run next; empty if no trial is invalid or the limit is reached.
+    /// Returns the replacements to run next; empty if no trial is invalid or a limit is reached.
     fn next(&mut self, ran: &[Trial]) -> Vec<TrialSpec> {
         let spoiled = self.spoiled(ran).filter(|trial| self.may_rerun(trial)).take(self.trials);
         let spoiled: Vec<TrialSpec> = spoiled.map(|trial| trial.spec.clone()).collect();
@@ -399,8 +399,8 @@ impl Again {
     }
 }
 
-/// Returns freed memory to the system. glibc keeps it in the arenas of a trial's threads, which the next
-/// trial does not use: three trials of 2,000 contenders took 1.4 GB instead of 0.6 GB.
+/// Returns freed memory to the system. Otherwise, glibc keeps freed memory in the arenas of a trial's threads,
+/// which the next trial does not use: three trials of 2,000 contenders took 1.4 GB instead of 0.6 GB.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[allow(unsafe_code, reason = "`malloc_trim` is a C function")]
 pub fn give_back_memory() {

@@ -5,7 +5,7 @@
 //! the Walsh averages of the logarithms, because a disturbance slows a repetition by a factor, not by a fixed
 //! amount.
 //!
-//! Stopping at the first narrow interval would favour a spread that is small by chance. So a run may stop
+//! Stopping at the first narrow interval would favour spreads that are small by chance. A run may therefore stop
 //! only after fixed numbers of repetitions, which share the error probability of the intervals ([`Looks`]).
 
 use zklockbench_core::measure::Measure;
@@ -30,7 +30,7 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// Metrics of a run; `None` if the scenario requires no precision.
+    /// Returns the empty metrics of a run; `None` if the scenario requires no precision.
     pub(super) fn of(plan: &TrialPlan) -> Option<Self> {
         let asked = plan.scenario.precision?;
         let cell = |spec: &TrialSpec| CellValues { key: CellKey::of(spec), values: Vec::new() };
@@ -38,7 +38,7 @@ impl Figures {
         Some(Self { asked, looks, cells: plan.round(1).iter().map(cell).collect() })
     }
 
-    /// Records the metric of a trial with its histograms. Ignores invalid and cut-short trials.
+    /// Records the metric of a trial that still has its histograms. Ignores invalid and cut-short trials.
     pub(super) fn note(&mut self, trial: &Trial) {
         if !trial.is_sound() {
             return;
@@ -78,19 +78,19 @@ impl Figures {
     }
 }
 
-/// Numbers of repetitions after which a run may stop.
+/// Returns the numbers of repetitions after which a run may stop.
 fn looks(repetitions: u32, at_most: u32) -> Looks {
     Looks::growing(Design::One, repetitions, at_most, OUTSIDE)
 }
 
-/// Metric whose precision is required; `None` if not measured.
+/// Returns the metric whose precision is required; `None` if not measured.
 fn figure(trial: &Trial) -> Option<f64> {
-    // A growing queue has no reading: its mean wait would reflect only the length of the trial.
+    // A growing queue has no reading, because its mean wait would only reflect the length of the trial.
     let of = |figure: Figure| trial.reading(figure).ok().map(|reading| reading.value);
     let mean = |measure| of(Figure::Latency(measure, Statistic::Mean));
     match trial.spec.load {
         Load::Closed => of(THROUGHPUT.figure()),
-        // The conductor sets the pace of a batch, not the lock. A single contender has no handoff.
+        // The conductor, not the lock, sets the pace of a batch. A single contender has no handoffs.
         Load::Batch => mean(Measure::Handoff).or_else(|| mean(Measure::Wait)),
         Load::Open(_) => mean(Measure::Wait),
     }
@@ -108,9 +108,9 @@ mod tests {
     #[derive(Debug, Default)]
     struct Stopped {
         reached: f64,
-        /// Share of runs whose interval does not contain the true center.
+        /// Share of runs whose interval misses the true center.
         missed: f64,
-        /// Share of runs that reached the precision with an estimate farther from the true center.
+        /// Share of runs that reached the precision, but whose estimate is farther from the true center.
         outside: f64,
         rounds: f64,
     }
@@ -160,7 +160,7 @@ mod tests {
         ] {
             let found = simulated(sigma, asked, at_most);
             eprintln!("sigma {sigma}, asked {asked}, at most {at_most}: {found:?}");
-            // Two standard errors of a share of 5 % in 2,000 runs are 1 %.
+            // For a share of 5 % in 2,000 runs, two standard errors are 1 %.
             assert!(found.missed <= 0.06, "sigma {sigma}, asked {asked}: {found:?}");
             assert!(found.outside <= 0.06, "sigma {sigma}, asked {asked}: {found:?}");
         }

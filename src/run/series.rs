@@ -1,7 +1,7 @@
-//! A series of runs in one directory. Each run is a child process and is listed in `series.json` when it
+//! A series of runs in one directory. Each run is a child process, and is listed in `series.json` when it
 //! ends. Children get SIGTERM when the user stops the series, and are killed if this process dies.
 //!
-//! A resumed series requests the same runs in the same order, and skips the listed ones.
+//! A resumed series requests the same runs in the same order, and skips runs that are already listed.
 
 #![expect(
     clippy::disallowed_methods,
@@ -29,7 +29,7 @@ use zklockbench_core::units::as_utc;
 use zklockbench_ensemble::spawn_mortal;
 use zklockbench_results::{VersionedFile, layout};
 
-/// Poll interval for the end of a run, long enough not to disturb it.
+/// Poll interval for the end of a run, long enough not to disturb the run.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Time limit for a run to end after SIGTERM.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
@@ -38,25 +38,26 @@ const FILE: VersionedFile = VersionedFile {
     of: "series of runs",
     name: "series.json",
     version: 1,
-    remedy: "the file is incomplete or damaged: start again without --resume",
+    remedy: "the file is incomplete or damaged: start over without --resume",
 };
 
-/// Request for a new or resumed series.
+/// Options for a new or resumed series.
 pub struct Opening<'a> {
-    /// `ab`, `sweep`, `plan` or `torture`.
+    /// Command: `ab`, `sweep`, `plan` or `torture`.
     pub command: &'static str,
     /// Parent of the series' directory.
     pub parent: &'a Path,
     pub name: &'a str,
-    /// Whether the time is appended to the name.
+    /// Whether to append the time to the name.
     pub is_dated: bool,
     /// Directory of the series to resume.
     pub resume: Option<&'a Path>,
     /// Options that must be the same when the series is resumed.
     pub asked: Value,
-    /// Name of the runs' directory. If series share an ensemble, run names are unique across series, and logs
-    /// and scenarios are in separate directories.
+    /// Name of the runs' directory.
     pub runs: &'static str,
+    /// Whether the runs share an ensemble. If so, run names are unique across series, and logs and scenarios are in
+    /// separate directories.
     pub shares_ensemble: bool,
 }
 
@@ -90,22 +91,22 @@ pub struct Series {
     /// Names of the directories for the runs' output and scenarios.
     logs: &'static str,
     scenarios: &'static str,
-    /// Lock held while the series runs; `None` on a file system without locks.
+    /// Lock held while the series runs; `None` on file systems without locks.
     _lock: Option<File>,
     file: SeriesFile,
     spent_before: u64,
     began: Instant,
     /// Prefix of run names.
     prefix: String,
-    /// Whether no run has started; dropping the series then removes its directory.
+    /// Whether no run has started. If so, dropping the series removes its directory.
     is_new: bool,
 }
 
 /// A finished run of this or an earlier part of the series.
 pub struct DoneRun {
-    /// Directory of the results; missing if the run left none.
+    /// Directory of the results, which does not exist if the run left no results.
     pub directory: PathBuf,
-    /// Exit code; `None` if a signal ended it.
+    /// Exit code; `None` if a signal ended the run.
     pub code: Option<i32>,
     pub took: Duration,
     pub said: PathBuf,
@@ -130,7 +131,7 @@ impl DoneRun {
     pub fn last_words(&self) -> String {
         let text = fs::read_to_string(&self.said).unwrap_or_default();
         let lines = text.lines().filter(|line| !line.trim().is_empty());
-        // The lines become part of an error message, which already begins with `error: `.
+        // The lines become part of an error message that already starts with `error: `.
         let lines: Vec<&str> = lines.map(|line| line.strip_prefix("error: ").unwrap_or(line)).collect();
         lines[lines.len().saturating_sub(3)..].join("\n  ")
     }
@@ -173,7 +174,7 @@ impl Series {
             prefix,
         };
         [runs, logs, scenarios, layout::SERVER_LOGS].iter().try_for_each(|name| series.check(name))?;
-        // Written before anything runs, so that a killed series can be resumed.
+        // Write the list before anything runs, so a killed series can be resumed.
         series.write()?;
         Ok(series)
     }
@@ -182,13 +183,13 @@ impl Series {
         &self.path
     }
 
-    /// Rejects a path that is not a directory, such as a symbolic link. A missing path is accepted.
+    /// Rejects a path that is not a directory, such as a symbolic link. Accepts a missing path.
     fn check(&self, folder: &str) -> Result<(), Error> {
         let path = self.path.join(folder);
         match path.symlink_metadata() {
             Ok(found) if !found.is_dir() => Err(Error::usage(format!(
-                "{} is not a directory (symbolic links are not followed): restore it from a copy, or \
-                 start again without --resume",
+                "{} is not a directory (symbolic links are not followed): restore the directory from a copy, \
+                 or start over without --resume",
                 path.display()
             ))),
             _ => Ok(()),
@@ -226,13 +227,14 @@ impl Series {
         self.file.runs.contains_key(key)
     }
 
-    /// Note of a listed run.
+    /// Returns the note of a listed run.
     pub fn note<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>, Error> {
         let note = self.file.runs.get(key).map(|run| T::deserialize(&run.note)).transpose();
         note.map_err(|why| FILE.broken(&self.path.join(FILE.name), &format!("the note of run {key}: {why}")))
     }
 
-    /// Removes runs from the list to repeat them, before anything runs. Keeps their directories.
+    /// Removes runs from the list, but not their directories, so the runs are repeated. Must be called before
+    /// any run.
     pub fn forget(&mut self, is: impl Fn(&str) -> bool) {
         self.file.runs.retain(|key, _| !is(key));
         let count = self.count();
@@ -243,7 +245,8 @@ impl Series {
         self.is_new = false;
     }
 
-    /// Writes a run's scenario and returns its path. Fails if the run has ended with another scenario.
+    /// Writes a run's scenario and returns the file's path. Fails if the run has already ended with another
+    /// scenario.
     pub fn scenario(&self, key: &str, text: &str) -> Result<PathBuf, Error> {
         let name = format!("{key}.toml");
         if !self.has(key) {
@@ -255,20 +258,20 @@ impl Series {
         match disk::read(&folder, &name, MIB) {
             Ok(before) if before == text.as_bytes() => Ok(file),
             _ => Err(Error::usage(format!(
-                "{}: the run used a different scenario: the file was modified, or \
-                 another version of the program wrote it",
+                "{} differs from the scenario of the run: the file was modified, or \
+                 written by another version of zklockbench",
                 file.display()
             ))),
         }
     }
 
-    /// Unused path for a directory of server logs.
+    /// Returns an unused path for a directory of server logs.
     pub fn server_logs(&self, of: &str) -> PathBuf {
         free(&self.path.join(layout::SERVER_LOGS), of)
     }
 
-    /// Runs the command with this key, unless its run is already listed, and lists it with a note for
-    /// [`Series::note`]. The command takes the directory for its results. It gets SIGTERM when `stop` is
+    /// Runs the command with this key, unless its run is already listed, and lists the run with a note for
+    /// [`Series::note`]. `command` takes the directory for the results. The child gets SIGTERM when `stop` is
     /// cancelled.
     pub async fn run(
         &mut self,
@@ -290,7 +293,7 @@ impl Series {
         let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let said = self.said(&name)?;
         let ended = run_child(command(&directory)?, &said, stop).await;
-        // A run that was stopped or left no results is not listed, so it is repeated.
+        // Do not list a run that was stopped or left no results, so it is repeated.
         if let Ok((code, took)) = &ended
             && directory.is_dir()
             && !stop.is_cancelled()
@@ -341,7 +344,7 @@ fn created(parent: &Path, name: &str) -> Result<PathBuf, Error> {
     created.map(|()| path.clone()).map_err(Error::cannot("create", &path))
 }
 
-/// Reads the list of runs of the series to resume.
+/// Reads the list of runs in the series to resume.
 fn listed(path: &Path, opening: &Opening<'_>) -> Result<SeriesFile, Error> {
     let file: SeriesFile = FILE.read(path)?;
     let refuse = |why: &str| Err(Error::usage(format!("{}: {why}", path.join(FILE.name).display())));
@@ -351,11 +354,11 @@ fn listed(path: &Path, opening: &Opening<'_>) -> Result<SeriesFile, Error> {
             file.command
         ));
     }
-    // Compare with the options after a JSON round trip.
+    // Compare the options after a JSON round trip.
     let asked = serde_json::to_vec(&opening.asked).and_then(|json| disk::from_json::<Value>(&json));
     if !asked.is_ok_and(|asked| asked == file.asked) {
         return refuse(
-            "the series was started with other options: repeat the original options, and do not change its scenario",
+            "the series was started with other options: pass the original options, and do not change the scenario",
         );
     }
     let is_name = |name: &str| layout::check_name(name).is_ok();
@@ -371,13 +374,13 @@ fn lock(path: &Path) -> Result<Option<File>, Error> {
     match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(lock)),
         Err(rustix::io::Errno::WOULDBLOCK) => {
-            Err(Error::usage(format!("{} is in use: its series is still in progress", path.display())))
+            Err(Error::usage(format!("{} is in use: the series is still in progress", path.display())))
         }
         Err(_) => Ok(None),
     }
 }
 
-/// Unused path in a directory: this name, or with a number appended.
+/// Returns an unused path in a directory: this name, with a number appended if necessary.
 fn free(folder: &Path, name: &str) -> PathBuf {
     let names = std::iter::once(name.to_owned()).chain((2_u32..).map(|again| format!("{name}-{again}")));
     names.map(|name| folder.join(name)).find(|path| path.symlink_metadata().is_err()).unwrap_or_default()
@@ -422,7 +425,7 @@ struct Running(Child);
 impl Running {
     fn ask_to_end(&self) {
         if let Some(pid) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
-            // Fails if the process has just ended.
+            // Sending fails if the process has just ended.
             let _ = kill_process(pid, Signal::TERM);
         }
     }
@@ -454,7 +457,7 @@ mod tests {
         }
     }
 
-    /// Command that creates the directory, as a run does.
+    /// Returns a command that creates the directory, as a run does.
     fn leaves(directory: &Path) -> Result<Command, Error> {
         let mut command = Command::new("mkdir");
         command.arg(directory);
@@ -476,7 +479,7 @@ mod tests {
         drop(series);
         // When the series is resumed
         let mut series = Series::open(&opening(parent.path(), Some(&path), "x\ny")).unwrap();
-        // Then the first run is reused, and the second runs again under a new name
+        // Then the first run is reused, and the second run is repeated under a new name
         let again = series.run("001", &(), must_not_run, &stop).await.unwrap();
         assert_eq!((again.directory, again.code), (first.directory, Some(0)));
         assert!(!series.has("002"));
@@ -486,7 +489,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn series_resumes_only_with_the_same_options_and_once_at_a_time() {
+    async fn series_is_resumed_only_with_the_same_options_and_by_one_process() {
         let (parent, stop) = (tempfile::tempdir().unwrap(), CancellationToken::new());
         let mut series = Series::open(&opening(parent.path(), None, "x")).unwrap();
         series.run("001", &(), leaves, &stop).await.unwrap();
@@ -524,7 +527,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn exit_code_and_stderr_of_a_child_are_recorded() {
+    async fn child_exit_code_and_stderr_are_recorded() {
         let said = tempfile::NamedTempFile::new().unwrap();
         let ended =
             run_child(shell("echo why >&2; exit 4"), said.path(), &CancellationToken::new()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Deliberately broken locks: the check for each flaw detects it.
+//! Deliberately broken locks, and the checks that detect each flaw.
 
 use crate::support::breakable;
 use crate::support::trials;
@@ -18,11 +18,11 @@ use zklockbench_zk::{Failure, Session};
 enum Flaw {
     /// Enters without waiting.
     EntersEarly,
-    /// Release leaves the node behind.
+    /// Leaves the node behind on release.
     NeverReleases,
-    /// Release deletes the next contender's node, too.
+    /// Also deletes the next contender's node on release.
     ReleasesTwice,
-    /// Continues with a lock that it held when its session ended.
+    /// Continues to hold the lock after its session has ended.
     IgnoresExpiry,
 }
 
@@ -33,7 +33,7 @@ struct Queue {
 }
 
 thread_local! {
-    /// Lock that each contender of this thread held when its last release failed.
+    /// Acquisitions with a failed release, by lock and contender.
     static HELD: RefCell<HashMap<(String, usize), Held>> = RefCell::default();
 }
 
@@ -97,7 +97,7 @@ const NEVER_RELEASES: Entry = Entry { card: CARD, build: |config| queue(config, 
 const RELEASES_TWICE: Entry = Entry { card: CARD, build: |config| queue(config, Flaw::ReleasesTwice) };
 const IGNORES_EXPIRY: Entry = Entry { card: CARD, build: |config| queue(config, Flaw::IgnoresExpiry) };
 
-/// Four contenders for three seconds; the session of a target of this kind expires five times.
+/// A trial of four contenders for three seconds, in which the session of a target of this kind expires five times.
 fn spec(target: &str) -> TrialSpec {
     let lines = format!(
         "strategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"30ms\"\nduration = \"3s\"\n\
@@ -122,13 +122,13 @@ fn is_violated(trial: &Trial) -> bool {
 }
 
 #[tokio::test]
-async fn early_entry_is_found_by_the_contenders_and_in_the_server_logs_and_has_a_timeline() {
+async fn early_entry_is_found_by_contenders_and_server_logs_with_a_timeline() {
     let trial = trial(ENTERS_EARLY).await;
     assert!(is_violated(&trial), "{:?}", trial.judged.verdict);
     let order = trial.ensemble_order.as_ref().unwrap();
     assert!(order.overlaps > 0 && order.first.as_ref().unwrap().contains("entered lock 0 while the node"));
     assert!(order.too_early > 0, "no early entry among {} checked", order.checked_by_zxid);
-    // And the timeline contains the messages of both contenders
+    // And the timeline contains messages of both contenders
     let violation = trial.violations.first().unwrap();
     let timeline = violation.timeline.as_ref().unwrap();
     let [inside, entered] = [&violation.inside, &violation.entered].map(|one| one.contender);
@@ -148,8 +148,8 @@ async fn early_entry_is_found_by_the_contenders_and_in_the_server_logs_and_has_a
 }
 
 #[tokio::test]
-async fn lock_that_never_releases_leaves_contenders_stuck_behind_a_named_node() {
-    // Given faults that hit any contender, because there is soon no holder, and short settling times
+async fn trial_names_the_node_that_blocks_when_a_lock_never_releases() {
+    // Given faults on any contender, because there is soon no holder, and short settling times
     let settling = Settling { progress: Duration::from_secs(5), orphans: Duration::from_secs(4) };
     let trial = run(&TrialSpec { settling, ..spec("any") }, NEVER_RELEASES).await;
     assert!(!trial.stuck.is_empty() && is_violated(&trial), "{:?}", trial.judged.verdict);
@@ -161,13 +161,13 @@ async fn lock_that_never_releases_leaves_contenders_stuck_behind_a_named_node() 
 }
 
 #[tokio::test]
-async fn lock_that_deletes_the_next_node_admits_two_holders() {
+async fn lock_is_violated_when_its_release_deletes_the_next_node() {
     let trial = trial(RELEASES_TWICE).await;
     assert!(trial.violation_count > 0 && is_violated(&trial), "{:?}", trial.judged.verdict);
 }
 
 #[tokio::test]
-async fn lock_that_ignores_its_expired_session_is_violated() {
+async fn lock_is_violated_when_it_ignores_its_expired_session() {
     let trial = trial(IGNORES_EXPIRY).await;
     assert!(trial.sessions.rejoined > 0, "{:?}", trial.sessions);
     assert!(

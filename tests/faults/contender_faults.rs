@@ -1,4 +1,4 @@
-//! Locks whose contenders die, freeze, or lose their sessions.
+//! Locks when contenders die, freeze, or lose their sessions.
 
 use crate::support::trials;
 use crate::support::{breakable, depth};
@@ -43,13 +43,13 @@ fn held_for(hold: &str, strategy: &str, seconds: u32, faults: &[FaultChoice]) ->
     spec
 }
 
-/// Runs the trials concurrently, since each fault hits only contenders of its own trial.
+/// Runs the trials concurrently, because each fault hits only contenders of its own trial.
 async fn broken(plan: &[TrialSpec]) -> Vec<Trial> {
     let local = breakable::plain().await;
     trials::run_side_by_side(&local, plan).await
 }
 
-/// Runs a trial with each of these locks.
+/// Runs one trial per lock.
 async fn each_broken(strategies: &[&str], seconds: u32, faults: &[FaultChoice]) -> Vec<Trial> {
     let plan: Vec<_> =
         strategies.iter().map(|strategy| spec(&format!("\"{strategy}\""), seconds, faults)).collect();
@@ -61,10 +61,10 @@ fn assert_kept(trial: &Trial) {
     assert_eq!(trial.violation_count, 0, "{name}: {:?}", trial.violations);
     assert_eq!(trial.stuck, [], "{name}");
     assert_eq!(trial.orphans, Some(0), "{name}");
-    // The servers' logs show no overlap either, whatever the contenders believed.
+    // The servers' logs must show no overlap either, whatever the contenders believed.
     if let Some(order) = &trial.ensemble_order {
         assert!(order.checked > 0 && order.overlaps == 0, "{name}: {order:?}");
-        println!("{name}: {} entries after the deletion of the node before", order.checked);
+        println!("{name}: {} acquisitions after the previous node was deleted", order.checked);
     }
     for fault in &trial.faults {
         assert!(fault.proved, "{name}: {fault:?}");
@@ -72,11 +72,11 @@ fn assert_kept(trial: &Trial) {
     }
 }
 
-/// One lock for each way of waiting; with --long, every mutex is tested.
+/// One lock for each way of waiting. With --long, tests use every mutex.
 const CHOSEN: [&str; 5] = ["polling", "ephemeral-node", "predecessor-watch", "curator-mutex", "baton"];
 
-/// Locks that promise exclusion with one holder, except those that queue within the process, where a frozen
-/// contender blocks its neighbours.
+/// Locks that guarantee exclusion with one holder. Excludes locks with a queue inside the process, in which a
+/// frozen contender blocks its neighbours.
 fn mutexes() -> impl Iterator<Item = &'static str> {
     let is_one = |entry: &&zklockbench_locks::Entry| {
         let given = entry.card.guarantees;
@@ -88,28 +88,28 @@ fn mutexes() -> impl Iterator<Item = &'static str> {
 }
 
 #[tokio::test]
-async fn dead_holder_is_succeeded_only_after_its_session_timeout() {
+async fn lock_of_a_dead_holder_is_free_only_after_the_session_timeout() {
     let strategies = ["predecessor-watch", "curator-mutex", "ephemeral-node", "baton"];
     let trials = each_broken(&strategies, 4, &[fault("crash", "holder")]).await;
     for (strategy, trial) in strategies.iter().zip(&trials) {
         assert_kept(trial);
         let [crash] = &trial.faults[..] else { panic!("{:?}", trial.faults) };
         assert!(crash.target.starts_with("contender ") && crash.target.ends_with(" (holder)"), "{crash:?}");
-        // The timeout runs from the last heartbeat; clients send one every third of the timeout.
+        // The timeout runs from the last heartbeat. Clients send a heartbeat every third of the timeout.
         let gap = Duration::from_micros(crash.longest_gap_us.unwrap());
         assert!(gap > SECOND / 2 && gap < 60 * SECOND, "{strategy}: {gap:?}");
-        println!("{strategy}: a dead holder's lock was free after {gap:?}, sessions of 1 s");
-        assert_eq!(trial.excused.zombies, 0, "a dead contender is no zombie");
+        println!("{strategy}: a dead holder's lock was free after {gap:?}, with sessions of 1 s");
+        assert_eq!(trial.excused.zombies, 0, "a dead contender is not a zombie");
     }
 }
 
 #[tokio::test]
-async fn holder_frozen_beyond_its_timeout_is_a_zombie_and_its_writes_are_refused() {
+async fn stale_writes_are_refused_when_a_holder_freezes_beyond_its_timeout() {
     let freeze = FaultChoice { duration: Some(3 * SECOND), ..fault("freeze", "holder") };
     let frozen = |strategy: &str| {
         // Pollers must find the lock free before the zombie resumes.
         let often = if strategy == "polling" { ", poll_interval = \"50ms\"" } else { "" };
-        // Holds are long, so that the chosen contender still holds when it is frozen.
+        // The chosen contender must still hold when it is frozen, so holds are long.
         held_for("100ms", &format!("{{ name = \"{strategy}\"{often} }}"), 4, std::slice::from_ref(&freeze))
     };
     let trials = broken(&mutexes().map(frozen).collect::<Vec<_>>()).await;
@@ -117,10 +117,10 @@ async fn holder_frozen_beyond_its_timeout_is_a_zombie_and_its_writes_are_refused
         assert_kept(trial);
         let (excused, fencing) = (trial.excused, trial.fencing);
         println!("{strategy}: {excused:?} {fencing:?} {:?}", trial.faults[0]);
-        // Then two contenders believed that they held the lock
+        // Then two contenders believe that they hold the lock
         assert!(excused.zombies > 0, "{strategy}: {excused:?}");
         assert!(excused.longest_unsafe_us > 100_000, "{strategy}: {excused:?}");
-        // And the zombie's later writes were refused, if the lock gives its holders a token
+        // And the zombie's later writes are refused if the lock provides a fencing token
         if fencing.writes > 0 {
             assert!(fencing.stale > 0, "{strategy}: {fencing:?}");
             assert_eq!(fencing.stale_rejected, fencing.stale, "{strategy}: {fencing:?}");
@@ -132,12 +132,12 @@ async fn holder_frozen_beyond_its_timeout_is_a_zombie_and_its_writes_are_refused
 
 #[tokio::test]
 async fn cohort_does_not_hand_over_a_lock_that_its_process_has_lost() {
-    // Given two processes of two contenders, in which every other holder holds by its neighbour's node
+    // Given two processes of two contenders each, in which every second holder holds by its neighbour's node
     let cohort = "{ name = \"cohort\", contenders_per_process = 2, max_local_turns = 2 }";
     let freeze = FaultChoice { duration: Some(2 * SECOND), ..fault("freeze", "holder") };
     let often = |kind| FaultChoice { times: 3, every: SECOND, ..fault(kind, "holder") };
     let faults = [freeze.clone(), freeze.clone(), freeze.clone(), freeze, often("crash"), often("expire")];
-    // When a holder freezes for longer than its session lasts, dies, or loses its session
+    // When a holder freezes for longer than its session timeout, dies, or loses its session
     let trials = broken(&faults.map(|fault| spec(cohort, 5, &[fault]))).await;
     // Then no contender enters by a node that no longer exists
     for trial in &trials {
@@ -160,7 +160,7 @@ async fn holder_frozen_for_less_than_its_timeout_keeps_the_lock() {
 
 #[tokio::test]
 async fn expired_session_frees_the_lock_at_once() {
-    // Given sessions that outlast a recovery on a busy host
+    // Given sessions that survive a recovery on a busy host
     let session_timeout = 10 * SECOND;
     let expire = [FaultChoice { times: 5, every: SECOND / 2, ..fault("expire", "holder") }];
     let strategies = ["predecessor-watch", "curator-mutex", "kazoo", "ticket"];
@@ -171,11 +171,11 @@ async fn expired_session_frees_the_lock_at_once() {
         assert_kept(trial);
         assert_eq!(trial.faults.len(), 5);
         for fault in &trial.faults {
-            println!("{strategy}: next acquisition {:?} us after the session had gone", fault.recovered_us);
+            println!("{strategy}: next acquisition {:?} us after the session ended", fault.recovered_us);
             assert!(fault.recovered_us.unwrap() < 6_000_000, "{strategy}: {fault:?}");
         }
-        // On a busy host, the fault may hit a contender twice, because it counts as the holder until it is
-        // notified.
+        // On a busy host, the fault may hit a contender twice: until the contender is notified, it counts as the
+        // holder.
         assert!(trial.sessions.rejoined >= 3, "{strategy}: {:?}", trial.sessions);
     }
 }
@@ -204,7 +204,7 @@ async fn every_acquire_has_exactly_one_outcome() {
     let outcomes = trial.whole.outcomes;
     let ended: u64 = Outcome::ALL.into_iter().map(|outcome| outcomes.get(outcome)).sum();
     assert_eq!(ended, calls as u64, "{outcomes:?}");
-    // A waiter chosen to die may acquire the lock or time out just before it dies.
+    // A waiter chosen to die may acquire the lock or time out just before its death.
     assert!((1..=2).contains(&outcomes.get(Outcome::Crashed)), "{outcomes:?}");
     assert!(outcomes.get(Outcome::TimedOut) > 0, "{outcomes:?}");
     // And lost holds are counted separately
@@ -212,8 +212,8 @@ async fn every_acquire_has_exactly_one_outcome() {
 }
 
 #[tokio::test]
-async fn fault_without_a_target_or_a_start_or_an_end_makes_the_trial_unknown() {
-    // Given a target that does not exist, a start that is never reached, and a freeze that outlasts the load
+async fn trial_is_unknown_when_its_fault_has_no_target_start_or_end() {
+    // Given a missing target, a start that is never reached, and a freeze that outlasts the load
     let start = Start::At(Duration::ZERO);
     let nowhere = FaultChoice { start, target: Target::Contender(7), ..fault("freeze", "any") };
     let never = FaultChoice { start: Start::AfterAcquisitions(1_000_000), ..fault("reset", "any") };
@@ -221,23 +221,22 @@ async fn fault_without_a_target_or_a_start_or_an_end_makes_the_trial_unknown() {
     let late =
         FaultChoice { start, duration: Some(Duration::from_millis(2_990)), ..fault("freeze", "holder") };
     let plan = [nowhere, never, late].map(|fault| spec("\"curator-mutex\"", 3, &[fault]));
-    for (trial, proof) in
-        broken(&plan).await.iter().zip(["no contender 7", "it never fired", "the load ended"])
+    for (trial, proof) in broken(&plan).await.iter().zip(["no contender 7", "never fired", "the load ended"])
     {
         // Then the fault ends with the load, and the verdict states the reason
         let [fault] = &trial.faults[..] else { panic!("{:?}", trial.faults) };
         assert!(!fault.proved && fault.proof.contains(proof) && fault.left.is_none(), "{fault:?}");
         let Verdict::Unknown(why) = &trial.judged.verdict else { panic!("{:?}", trial.judged.verdict) };
         assert!(why.iter().any(|why| why.contains(&fault.proof)), "{why:?}");
-        if proof == "it never fired" {
+        if proof == "never fired" {
             assert_eq!((fault.effective_us, fault.ended_us, fault.recovered_us), (None, None, None));
         }
     }
 }
 
 #[tokio::test]
-async fn background_tasks_of_a_holder_die_with_it() {
-    // Given holders that list the queue in the background, as the article's class does
+async fn background_tasks_of_a_holder_stop_when_the_holder_dies() {
+    // Given holders that list the queue in the background, like the article's class
     let lines = "strategies = [{ name = \"parent-watch\", while_holding = \"relist\" }]\ncontenders = 8\n\
                  hold = \"50ms\"\nduration = \"12s\"\nsession_timeout = \"3s\"\n[[fault]]\nkind = \"crash\"\n\
                  target = \"holder\"\nat = \"500ms\"\ntimes = 3\nevery = \"3500ms\"\n";
@@ -249,13 +248,13 @@ async fn background_tasks_of_a_holder_die_with_it() {
 }
 
 #[tokio::test]
-async fn connection_fault_also_hits_the_next_session_of_its_contender() {
+async fn connection_fault_also_affects_the_contenders_next_session() {
     // Given a single contender whose connections are refused for five times the session timeout
     let refuse =
         FaultChoice { target: Target::Contender(0), duration: Some(5 * SECOND), ..fault("refuse", "any") };
     let plan = [TrialSpec { contenders: 1, ..spec("\"baton\"", 12, &[refuse]) }];
     let trial = broken(&plan).await.remove(0);
-    // Then the contender's next session gets no lock either until the fault is undone
+    // Then the contender's next session cannot acquire the lock either until the fault is healed
     assert_kept(&trial);
     let gap = Duration::from_micros(trial.faults[0].longest_gap_us.unwrap());
     assert!(gap > 9 * SECOND / 2, "the contender acquired again after {gap:?}");
@@ -263,8 +262,8 @@ async fn connection_fault_also_hits_the_next_session_of_its_contender() {
 }
 
 #[tokio::test]
-async fn holder_stops_when_its_session_ends_only_if_it_listens() {
-    // Given holds of 1.5 s, and a session that is closed after 0.5 s or paused beyond its timeout
+async fn holder_leaves_when_its_session_ends_only_if_it_listens() {
+    // Given holds of 1.5 s, and a holder that loses its session or is frozen beyond its session timeout
     let freeze = FaultChoice { duration: Some(3 * SECOND), ..fault("freeze", "holder") };
     let of = |fault: &FaultChoice, on_lost| {
         let spec = held_for("1500ms", "\"predecessor-watch\"", 5, std::slice::from_ref(fault));
@@ -280,18 +279,18 @@ async fn holder_stops_when_its_session_ends_only_if_it_listens() {
         (lost.told_max_us().unwrap(), lost.inside_max_us().unwrap())
     });
     let times: Vec<_> = times.collect();
-    // Then a holder that listens is notified of the end and leaves, and a holder that does not listen stays until its
-    // hold ends
+    // Then a holder that listens is notified of the end and leaves, and a holder that does not listen stays for its
+    // entire hold
     let [(told, left), (_, stayed), (thawed, woke)] = times[..] else { panic!("{times:?}") };
     assert!(told < 400_000 && left < 400_000, "{times:?}");
     assert!((400_000..1_600_000).contains(&stayed), "{times:?}");
-    // And a frozen holder notices the end only when it resumes
+    // And a frozen holder notices the end of its session only when it resumes
     assert!(thawed > 1_000_000 && woke > 1_000_000, "{times:?}");
 }
 
 #[tokio::test]
-async fn holds_end_at_the_limit_and_a_stuck_holder_blocks_beyond_it() {
-    // Given holds of 300 ms that may last 100 ms, and a holder that stops for 2 s with a living session
+async fn holds_end_at_their_limit_unless_the_holder_is_frozen() {
+    // Given holds of 300 ms with a limit of 100 ms, and a holder that is frozen for 2 s within its session timeout
     let lines = "strategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"300ms\"\nhold_limit = \"100ms\"\n\
                  duration = \"5s\"\nsession_timeout = \"10s\"\n";
     let freeze = FaultChoice { duration: Some(2 * SECOND), ..fault("freeze", "holder") };

@@ -1,11 +1,11 @@
-//! Coordinated omission: in a closed loop, contenders send no new requests during an outage.
+//! Coordinated omission: contenders in a closed loop send no new requests during an outage.
 
 use zklockbench_core::measure::Measure;
 use zklockbench_record::Trial;
 
 use crate::support::{breakable, trials};
 
-/// Pauses the leader for two seconds, four seconds into the measured phase, so that no write is committed.
+/// Pauses the leader, and thereby all writes, for two seconds, four seconds into the measured phase.
 const STALL: &str = "strategies = [\"predecessor-watch\"]\nhold = \"15ms\"\nwarm_up = \"1s\"\nwarm_up_at_most = \"1s\"\n\
                      duration = \"16s\"\nsession_timeout = \"10s\"\n\
                      [[fault]]\nkind = \"pause\"\ntarget = \"leader\"\nat = \"4s\"\nduration = \"2s\"\n";
@@ -22,24 +22,24 @@ fn wait(trial: &Trial, quantile: f64) -> f64 {
 
 #[tokio::test]
 #[ignore = "long: an outage of several seconds"]
-async fn open_loop_waits_match_the_calculation_and_a_closed_loop_hides_the_outage() {
+async fn open_loop_waits_show_an_outage_that_a_closed_loop_hides() {
     // Given 27 arrivals per second, half of the lock's capacity, and an outage of two seconds
     let open = run("contenders = 16\nload = \"open\"\nrate = 27\narrivals = \"constant\"\n").await;
     let stall = open.longest_gap_us().unwrap() as f64 / 1e6;
     assert!((1.8..6.0).contains(&stall), "{stall}");
-    // Then the waits include arrivals during the outage: a tenth of all waits are long
+    // Then the waits include arrivals during the outage, so a tenth of all waits are long
     assert!(wait(&open, 0.9) > 0.3 * stall && wait(&open, 0.99) > 0.7 * stall, "{}", wait(&open, 0.9));
     agrees_with_the_arithmetic(&open, stall);
-    // And in a closed loop with the same outage, 95 % of the waits do not show it
+    // And in a closed loop, 95 % of the waits do not show the same outage
     let closed = run("contenders = 4\n").await;
     assert!(closed.longest_gap_us().unwrap() > 1_800_000);
     assert!(wait(&closed, 0.95) < 0.5 * wait(&open, 0.95), "{} {}", wait(&closed, 0.95), wait(&open, 0.95));
 }
 
-/// Compares the waits with the calculation: from the start of the outage, waits fall linearly until the queue
-/// is drained.
+/// Compares the waits with the calculation: from the start of the outage, waits fall linearly until the queue is
+/// empty.
 fn agrees_with_the_arithmetic(open: &Trial, stall: f64) {
-    // On a busy machine, there are other outages, and handoffs take longer.
+    // On a busy host, there are other outages, and handoffs take longer.
     let idle = open.health.host_idle_share.unwrap_or(0.0);
     if idle < 0.4 {
         println!("not compared in detail: the host was idle for only {idle} of the time");

@@ -1,4 +1,4 @@
-//! Locks at the end of their directory's sequence counter, where numbers are no longer unique, on real servers.
+//! Locks on real servers when their directory's sequence counter is used up and numbers are no longer unique.
 
 use std::cell::Cell;
 use std::sync::Mutex;
@@ -23,7 +23,7 @@ use crate::support::trials::{self, Course};
 /// Locks that are not ordered by sequence numbers.
 const WITHOUT_NUMBERS: [&str; 2] = ["ephemeral-node", "ephemeral-child"];
 const CONTENDERS: usize = 4;
-/// Creates in each directory until its counter is used up.
+/// Number of creates in each directory before its counter is used up.
 const LEFT: i32 = 12;
 /// Failed acquires after which a contender stops.
 const FAILURES: usize = 3;
@@ -32,7 +32,7 @@ fn with(params: &[(&str, &str)]) -> Params {
     params.iter().map(|(name, word)| ((*name).to_owned(), ParamValue::Word((*word).to_owned()))).collect()
 }
 
-/// Every lock with sequential nodes, and the other ways in which some of them join.
+/// Every lock with sequential nodes, with all of its ways to join.
 fn locks() -> Vec<(&'static str, Params)> {
     let exclusive = STRATEGIES.iter().map(|entry| entry.card).filter(|card| card.guarantees.exclusive);
     let numbered = exclusive.filter(|card| !WITHOUT_NUMBERS.contains(&card.name));
@@ -54,7 +54,7 @@ fn locks() -> Vec<(&'static str, Params)> {
     plain.chain(by_count).chain(others).collect()
 }
 
-/// Stops all servers, raises the counters of these directories, and starts the servers again.
+/// Stops all servers, raises the counters of these directories, and restarts the servers.
 async fn take_near_the_end(local: &Local, directories: &[String]) {
     for server in 1..=local.servers() {
         local.stop(server).await.unwrap();
@@ -78,7 +78,7 @@ impl Entered {
     fn enter(&self, mode: Mode) {
         let beside_writers = self.writers.get() > 0;
         if beside_writers || mode == Mode::Write && self.readers.get() > 0 {
-            self.wrong.set(Some(format!("{mode:?} entered while another was inside")));
+            self.wrong.set(Some(format!("{mode:?} entered while another contender was inside")));
         }
         self.acquired.set(self.acquired.get() + 1);
         self.count(mode).set(self.count(mode).get() + 1);
@@ -129,11 +129,11 @@ async fn contend(
 }
 
 #[test]
-fn locks_report_the_used_up_counter_and_still_exclude() {
+fn locks_report_a_used_up_counter_and_still_ensure_exclusion() {
     let servers = Builder::new_current_thread().enable_all().build().unwrap();
     let local = servers.block_on(breakable::plain());
     let (connect, locks) = (local.connect(), locks());
-    // Given a directory for each lock, with the nodes that the lock creates in it
+    // Given a directory for each lock, with the lock's own nodes
     let paths: Vec<(String, Vec<String>)> = runtime::block_on(async {
         join_all(locks.iter().map(async |(name, params)| {
             let scene = scene(&connect).await;
@@ -146,7 +146,7 @@ fn locks_report_the_used_up_counter_and_still_exclude() {
         .await
     });
     let directories: Vec<String> = paths.iter().flat_map(|(_, directories)| directories.clone()).collect();
-    // When their counters are near the end, and contenders continue until each has failed a few times
+    // When the directories' counters are near the end, and each contender continues until it has failed a few times
     servers.block_on(take_near_the_end(&local, &directories));
     runtime::block_on(async {
         join_all(locks.iter().zip(&paths).map(async |(lock, (path, _))| {
@@ -158,11 +158,11 @@ fn locks_report_the_used_up_counter_and_still_exclude() {
                 wrong: Cell::new(None),
             };
             join_all((0..CONTENDERS).map(|number| contend(number, lock, &scene, &entered, &connect))).await;
-            // Then no two contenders were inside, and no node is left
+            // Then no two contenders were inside together, and no node is left
             let (name, params) = lock;
             println!("{name} {params:?}: {} acquired before the counter was used up", entered.acquired.get());
             assert_eq!(entered.wrong.take(), None, "{name} {params:?}");
-            assert!(entered.acquired.get() > 0, "{name} {params:?}: none acquired before the end");
+            assert!(entered.acquired.get() > 0, "{name} {params:?}: no acquisition before the counter's end");
             assert_eq!(scene.nodes().await, 0, "{name} {params:?}");
         }))
         .await;
@@ -171,11 +171,11 @@ fn locks_report_the_used_up_counter_and_still_exclude() {
 }
 
 #[tokio::test]
-async fn trial_with_a_used_up_counter_reports_it_and_is_not_violated() {
+async fn trial_warns_and_is_not_violated_when_the_counter_is_used_up() {
     const USED_UP: &str = "acquire: the directory's counter is used up";
     for lock in ["count", "curator-mutex"] {
         let (mut trial, mut warnings) = near_end(lock, 4).await;
-        // After the fault, slow servers need a longer load to use up the counter.
+        // Slow servers need a longer load to use up the counter after the fault.
         if !trial.errors.contains_key(USED_UP) {
             (trial, warnings) = near_end(lock, 40).await;
         }
@@ -191,7 +191,7 @@ async fn trial_with_a_used_up_counter_reports_it_and_is_not_violated() {
     }
 }
 
-/// A trial in which the counter is brought near its end, with its warnings.
+/// Runs a trial with a counter near its end, and returns the trial and its warnings.
 async fn near_end(lock: &str, seconds: u32) -> (Trial, Vec<String>) {
     let local = breakable::plain().await;
     let plan = trials::plan(&format!(

@@ -1,7 +1,7 @@
-//! Locks whose contenders continue with their session when the outcome of a request is unknown.
+//! Locks with contenders that keep their session when the outcome of a request is unknown.
 //!
-//! A leftover node lives as long as its session. Some locks find their node again and continue. With the
-//! others, every contender gets stuck behind the node, and the trial reports the node and its owner.
+//! A leftover node exists until its session ends. Some locks find their node again and continue. With other locks,
+//! every contender gets stuck behind the node, and the trial reports the node and its owner.
 
 use crate::support::ensemble;
 use crate::support::trials;
@@ -11,10 +11,10 @@ use zklockbench_core::verdict::Verdict;
 use zklockbench_record::Trial;
 use zklockbench_scenario::{Settling, TrialSpec};
 
-/// A trial of this lock in which one contender loses a message; no session expires during the trial.
+/// A trial of this lock in which one contender loses a message and no session expires.
 fn spec(name: &str, (fault, request): (&str, &str), in_doubt: &str) -> TrialSpec {
     let polls = if name == "polling" { ", poll_interval = \"50ms\"" } else { "" };
-    // For locks that leave by a multi, the second holder's next multi is its release.
+    // For locks that release by a multi, the second holder's next multi is its release.
     let (hold, target, (duration, start)) = if request == "multi" {
         ("500ms", "holder", ("4s", "after_acquisitions = 2"))
     } else {
@@ -33,7 +33,7 @@ async fn run(plan: &[TrialSpec]) -> Vec<Trial> {
     trials::run_side_by_side(&local, plan).await
 }
 
-/// Runs trials whose contenders get stuck, with shorter timeouts, because stuck contenders only wait.
+/// Runs trials with stuck contenders. Timeouts are shorter, because stuck contenders only wait.
 async fn run_stuck(plan: &[TrialSpec]) -> Vec<Trial> {
     let session_timeout = Duration::from_secs(4);
     let settling = Settling { progress: Duration::from_secs(6), orphans: Duration::from_secs(5) };
@@ -60,7 +60,7 @@ fn unless_it_went_on(trial: &Trial) -> Option<String> {
     let is_served = trial.faults[0].recovered_us.is_some();
     let is_violated = matches!(trial.judged.verdict, Verdict::Violated(_));
     let is_right = is_proved && is_whole && is_served && !is_violated;
-    (!is_right).then(|| complaint(trial, "did not go on"))
+    (!is_right).then(|| complaint(trial, "did not continue"))
 }
 
 /// Returns a complaint unless every contender is stuck behind a node that the fault's target left behind.
@@ -74,7 +74,7 @@ fn unless_it_is_stuck(trial: &Trial) -> Option<String> {
         let says = if hit == format!("contender {}", one.contender) { itself } else { other };
         let first = blocker.split(' ').next().unwrap_or_default();
         println!("{}: contender {} behind {blocker}", trial.spec.strategy.label, one.contender);
-        // In a race only the holder has a node.
+        // In a race, only the holder has a node.
         let stands_behind =
             one.node.as_deref().map_or(first.ends_with("lock"), |node| !first.ends_with(node));
         let is_behind = one.position.is_none_or(|before| before > 0);
@@ -83,14 +83,14 @@ fn unless_it_is_stuck(trial: &Trial) -> Option<String> {
     let is_violated = matches!(&trial.judged.verdict, Verdict::Violated(why) if why[0].contains("stuck"));
     let is_left = trial.orphans.is_some_and(|left| left > 0);
     let is_right = is_violated && is_named && is_left && trial.stuck.len() >= 2;
-    (!is_right).then(|| complaint(trial, "is not stuck as it should be"))
+    (!is_right).then(|| complaint(trial, "is not stuck as expected"))
 }
 
 fn assert_none(complaints: &[String]) {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
-/// A lock, with the fault and the request that it loses. `tests/locks/matrix` shows how each lock reacts.
+/// A lock, and a fault with the request it loses. `tests/locks/matrix` shows how each lock reacts.
 type Loss = (&'static str, (&'static str, &'static str));
 
 const GOES_ON: [Loss; 7] = [
@@ -99,7 +99,7 @@ const GOES_ON: [Loss; 7] = [
     ("curator-mutex", ("drop-request", "delete")),
     ("local-then-remote", ("drop-request", "delete")),
     ("atomic-multi", ("drop-request", "multi")),
-    // The next acquire finds the node by its session id, and holds by it.
+    // The next acquire finds the node by its session id, and uses it to hold the lock.
     ("apache-write-lock", ("drop-request", "delete")),
     ("predecessor-watch", ("drop-reply", "delete")),
 ];
@@ -119,19 +119,19 @@ fn plan(losses: &[Loss]) -> Vec<TrialSpec> {
 }
 
 #[tokio::test]
-async fn contenders_continue_if_their_node_is_found_or_their_release_is_resent() {
+async fn contenders_continue_after_finding_their_node_or_resending_their_release() {
     let trials = run(&plan(&GOES_ON)).await;
     assert_none(&trials.iter().filter_map(unless_it_went_on).collect::<Vec<_>>());
 }
 
 #[tokio::test]
-async fn contenders_are_stuck_behind_a_named_node_that_is_neither_found_nor_deleted() {
+async fn trial_names_the_leftover_node_that_blocks_stuck_contenders() {
     let trials = run_stuck(&plan(&IS_STUCK)).await;
     assert_none(&trials.iter().filter_map(unless_it_is_stuck).collect::<Vec<_>>());
 }
 
 #[tokio::test]
-async fn lock_of_the_client_library_fails_and_deletes_its_node() {
+async fn library_lock_deletes_its_node_when_an_acquire_fails() {
     let trial = run(&plan(&[("crate-lock", ("drop-reply", "create"))])).await.remove(0);
     assert_eq!(unless_it_went_on(&trial), None);
     assert_eq!(trial.errors.get("acquire: connection loss"), Some(&1), "{:?}", trial.errors);

@@ -1,4 +1,4 @@
-//! Faults of real servers: each takes effect, is verified, and ends.
+//! Faults of real servers: each fault takes effect, is verified, and ends.
 
 use crate::support::breakable;
 use crate::support::ensemble;
@@ -27,7 +27,7 @@ async fn nodes(local: &Local, server: usize) -> i64 {
 }
 
 #[tokio::test]
-async fn paused_leader_is_replaced_and_does_not_lead_once_resumed() {
+async fn paused_leader_is_replaced_and_does_not_lead_after_resuming() {
     let local = breakable::plain().await;
     let first = local.leader_and_epoch().await.unwrap();
     assert!(local.is_silent(first.server).await.is_err());
@@ -38,7 +38,7 @@ async fn paused_leader_is_replaced_and_does_not_lead_once_resumed() {
     assert!(local.is_running(first.server).await && local.is_down(first.server).await.is_err());
     // Then another server leads
     let second = another_leads(&local, first).await;
-    // And once resumed, it does not lead again
+    // And once resumed, the old leader does not lead again
     local.resume(first.server).await.unwrap();
     assert!(local.is_silent(first.server).await.is_err());
     whole(&local).await;
@@ -57,7 +57,7 @@ async fn cleanly_stopped_server_keeps_its_data_and_appends_to_its_log() {
     local.pause(server).await.unwrap();
     local.stop(server).await.unwrap();
     local.is_down(server).await.unwrap();
-    // Then the server can be restarted
+    // Then the server can be started again
     local.start(server).await.unwrap();
     whole(&local).await;
     assert_eq!(nodes(&local, server).await, nodes(&local, local.leader().await.unwrap()).await);
@@ -92,7 +92,7 @@ async fn wiped_follower_fetches_everything_from_the_leader() {
 }
 
 #[tokio::test]
-async fn only_an_unexpected_server_exit_is_reported() {
+async fn ensemble_reports_only_unexpected_server_exits() {
     let local = breakable::plain().await;
     let [first, second] = local.pids()[..2] else { panic!("expected three servers") };
     local.kill(1).await.unwrap();
@@ -102,10 +102,10 @@ async fn only_an_unexpected_server_exit_is_reported() {
     let pid = rustix::process::Pid::from_raw(i32::try_from(second).unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     let told =
-        until("the end is reported", || async { local.ended().ok_or_else(|| "not reported".to_owned()) })
+        until("the exit is reported", || async { local.ended().ok_or_else(|| "not reported".to_owned()) })
             .await;
     assert!(told.contains("server 2 ended"), "{told}");
-    // Then the server can be started again, and is no longer reported
+    // Then the server can be started again, and its exit is no longer reported
     local.start(2).await.unwrap();
     assert_eq!(local.ended(), None);
     local.start(1).await.unwrap();
@@ -126,7 +126,7 @@ async fn stop_waits_until_a_concurrent_start_is_done() {
         local.stop(1).await
     };
     let (started, stopped) = futures_util::future::join(local.start(1), stopped).await;
-    // Then both actions were carried out, one after the other
+    // Then the stop takes effect after the start
     started.unwrap();
     stopped.unwrap();
     assert!(!local.is_running(1).await);
@@ -135,10 +135,10 @@ async fn stop_waits_until_a_concurrent_start_is_done() {
 }
 
 #[tokio::test]
-async fn impossible_actions_return_a_reason_and_a_start_waits_for_a_free_port() {
+async fn impossible_actions_fail_with_a_reason_and_starts_wait_for_the_port() {
     let local = Arc::new(ensemble::start(1).await);
     assert!(local.start(1).await.unwrap_err().contains("it is already running"));
-    assert!(local.wipe(1).await.unwrap_err().contains("while it runs"));
+    assert!(local.wipe(1).await.unwrap_err().contains("while it is running"));
     assert!(local.kill(2).await.unwrap_err().contains("there is no server 2"));
     assert!(local.kill(0).await.unwrap_err().contains("there is no server 0"));
     for done in [local.isolate(1).await, local.cut(1, 2).await, local.heal_all().await] {
@@ -147,13 +147,13 @@ async fn impossible_actions_return_a_reason_and_a_start_waits_for_a_free_port() 
     assert!(local.is_isolated(1).await.is_err() && local.all_reach().await.is_err());
     local.kill(1).await.unwrap();
     for done in [local.kill(1).await, local.pause(1).await, local.resume(1).await] {
-        assert!(done.unwrap_err().contains("does not run"));
+        assert!(done.unwrap_err().contains("is not running"));
     }
     assert!(local.is_silent(1).await.is_err());
     // Given another listener on the server's port
     let other = std::net::TcpListener::bind(&local.addresses()[0]).unwrap();
     assert!(local.is_down(1).await.unwrap_err().contains("another program listens"));
-    // When the server is started, and the port becomes free
+    // When the server is started, and the port is freed
     let shared = Arc::clone(&local);
     let start = tokio::spawn(async move { shared.start(1).await });
     tokio::time::sleep(Duration::from_millis(500)).await;

@@ -1,4 +1,4 @@
-//! Network faults between servers: each cut takes effect, and healing leaves no trace.
+//! Network faults between servers: each cut takes effect, and nothing is left after healing.
 
 #![cfg(target_os = "linux")] // network namespaces
 
@@ -12,11 +12,11 @@ use zklockbench_ensemble::{Links, Local, Processes, links_capability};
 
 fn can_live_apart() -> bool {
     links_capability()
-        .inspect_err(|why| skipped(format!("servers cannot have separate networks here: {why}")))
+        .inspect_err(|why| skipped(format!("cannot create separate networks for servers here: {why}")))
         .is_ok()
 }
 
-/// Host interface to an ensemble's network namespaces, which disappears with them.
+/// Host interface to an ensemble's network namespaces. The interface disappears with the namespaces.
 struct Interface {
     name: String,
     /// Interface index; unlike the name, the index is never reused.
@@ -24,7 +24,7 @@ struct Interface {
 }
 
 impl Interface {
-    /// Finds the interface by the network's number, which is part of the servers' addresses.
+    /// Finds the interface by the network's number, a part of the servers' addresses.
     fn of(local: &Local) -> Self {
         Self::named(&format!("zklb{}", local.addresses()[0].split('.').nth(2).unwrap()))
     }
@@ -55,7 +55,7 @@ async fn isolated_leader_is_replaced_and_follows_once_it_rejoins() {
     assert!(local.is_isolated(first.server).await.is_err());
     // When the leader is isolated
     local.isolate(first.server).await.unwrap();
-    // Then no packet reaches the old leader, its process is still running, and another server leads
+    // Then the old leader's process still runs but receives no packets, and another server leads
     local.is_isolated(first.server).await.unwrap();
     assert!(local.is_running(first.server).await && local.serves(first.server).await.is_err());
     let second = another_leads(&local, first).await;
@@ -68,7 +68,7 @@ async fn isolated_leader_is_replaced_and_follows_once_it_rejoins() {
 }
 
 #[tokio::test]
-async fn cut_is_one_way() {
+async fn cut_blocks_only_one_direction_of_a_link() {
     let Some(local) = breakable::apart().await else { return };
     let (leader, follower) = (local.leader().await.unwrap(), a_follower(&local).await);
     // When no packet from the leader reaches one follower
@@ -95,7 +95,7 @@ async fn cut_is_one_way() {
 }
 
 #[tokio::test]
-async fn majority_serves_when_two_servers_reach_only_the_third() {
+async fn ensemble_serves_when_two_servers_reach_only_the_third() {
     let Some(local) = breakable::apart().await else { return };
     // Given two servers that reach only the third
     let [one, other] = local.followers().await.unwrap()[..] else { panic!("expected two followers") };
@@ -103,7 +103,7 @@ async fn majority_serves_when_two_servers_reach_only_the_third() {
         local.cut(from, to).await.unwrap();
         local.is_cut(from, to).await.unwrap();
     }
-    // Then a server with a majority leads
+    // Then a server that reaches a majority leads
     until("a server leads", || local.leader()).await;
     // And an isolation and all cuts are healed at once
     local.isolate(one).await.unwrap();
@@ -111,13 +111,13 @@ async fn majority_serves_when_two_servers_reach_only_the_third() {
     local.heal_all().await.unwrap();
     local.all_reach().await.unwrap();
     whole(&local).await;
-    // And healing a link that is not cut is no error
+    // And healing a link without a cut is not an error
     local.heal(one, other).await.unwrap();
     local.heal_all().await.unwrap();
 }
 
 #[tokio::test]
-async fn closed_or_dropped_network_leaves_nothing_behind_and_wrong_links_are_refused() {
+async fn network_leaves_nothing_behind_when_closed_or_dropped() {
     if !can_live_apart() {
         return;
     }
@@ -167,7 +167,7 @@ async fn killed_process_leaves_no_servers_or_network_behind() {
     if !can_live_apart() {
         return;
     }
-    // Given a process whose ensemble has a restarted server and a paused one
+    // Given a process with an ensemble that has a restarted server and a paused server
     let mut owner = Owner::start("ensemble_links::owner");
     let (interface, pids) = (Interface::named(&owner.told[1]), owner.told[2..].to_vec());
     let alive = |pid: &String| is_alive(pid.parse().unwrap());
@@ -176,7 +176,7 @@ async fn killed_process_leaves_no_servers_or_network_behind() {
     owner.kill();
     until("nothing is left", || async {
         if interface.is_there() || pids.iter().any(alive) {
-            Err("something is there".to_owned())
+            Err("a server or the network is left".to_owned())
         } else {
             Ok(())
         }

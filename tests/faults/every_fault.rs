@@ -1,5 +1,5 @@
-//! Every kind of fault on real servers: each takes visible effect and is undone. No contender enters before
-//! the previous holder's node was deleted, none is stuck, and no node is left behind.
+//! Every kind of fault on real servers. Each fault has a visible effect and is healed. No contender enters before
+//! the previous holder's node is deleted, no contender is stuck, and no node is left behind.
 
 use crate::support::breakable::{self, Breakable};
 use crate::support::depth;
@@ -39,13 +39,13 @@ const ASKED: &[(&str, &str, u32)] = &[
     ("burst", "duration = \"500ms\"", 3),
 ];
 
-/// Maximum delay until a new leader is detected.
+/// Maximum delay before a new leader is detected.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// Locks with different ways of waiting, assigned to the kinds of faults in rotation.
+/// Locks with different ways of waiting, assigned to the kinds of faults in turn.
 const LOCKS: [&str; 5] = ["predecessor-watch", "curator-mutex", "kazoo", "ticket", "parent-watch"];
 
-/// Locks that join by count, with pauses so that contenders are often alone.
+/// Locks that join by count, with pauses that often leave a contender alone.
 const BY_COUNT: [&str; 4] = [
     "\"count\"",
     "{ name = \"curator-mutex\", join = \"count\" }",
@@ -62,7 +62,7 @@ fn spec(strategy: &str, load: &str, (kind, asked, seconds): (&str, &str, u32)) -
     trials::plan(&lines).remove(0)
 }
 
-/// Kinds with these needs, and their positions among all kinds.
+/// Kinds of faults with these needs, and their positions among all kinds.
 fn asked(
     needs: impl Fn(Capability) -> bool,
 ) -> impl Iterator<Item = (usize, (&'static str, &'static str, u32))> {
@@ -70,13 +70,13 @@ fn asked(
     ASKED.iter().copied().enumerate().filter(move |(_, (kind, ..))| is_meant(kind))
 }
 
-/// Trials of these kinds, with the locks in rotation.
+/// Trials of these kinds of faults, with the locks in turn.
 fn plan(needs: impl Fn(Capability) -> bool) -> Vec<TrialSpec> {
     let of = |number: usize| format!("\"{}\"", LOCKS[number % LOCKS.len()]);
     asked(needs).map(|(number, asked)| spec(&of(number), "contenders = 6", asked)).collect()
 }
 
-/// Like [`plan`], with locks that join by count. Joins and releases are lost instead of creates and deletes.
+/// Like [`plan`], with locks that join by count. The faults lose joins and releases instead of creates and deletes.
 fn plan_by_count(needs: impl Fn(Capability) -> bool) -> Vec<TrialSpec> {
     let trial = |(number, (kind, asked, seconds)): (usize, (&str, &str, u32))| {
         let asked = asked.replace("\"create\"", "\"join\"").replace("\"delete\"", "\"release\"");
@@ -90,8 +90,8 @@ fn needs_links(capability: Capability) -> bool {
     matches!(capability, Capability::Isolation | Capability::Links)
 }
 
-/// Runs half of the trials on each of two ensembles, one after the other, because a trial needs all of its
-/// servers.
+/// Runs half of the trials on each of two ensembles. On each ensemble, only one trial runs at a time, because a
+/// trial needs all servers.
 async fn break_servers([one, other]: [Breakable; 2], plan: &[TrialSpec]) {
     let half = async |local: Breakable, plan: &[TrialSpec]| {
         for spec in plan {
@@ -130,8 +130,8 @@ fn every_kind_of_fault_is_tested_in_this_file() {
 }
 
 #[tokio::test]
-async fn locks_keep_their_promise_under_every_fault_of_contenders_and_connections() {
-    // Each fault hits only contenders of its own trial, so all trials run concurrently.
+async fn locks_ensure_exclusion_under_every_contender_and_connection_fault() {
+    // All trials run concurrently, because each fault hits only contenders of its own trial.
     let plan = plan(|capability| !capability.reaches_servers());
     let local = breakable::plain().await;
     let trials = trials::run_side_by_side(&local, &plan).await;
@@ -140,7 +140,7 @@ async fn locks_keep_their_promise_under_every_fault_of_contenders_and_connection
 
 #[tokio::test]
 #[ignore = "long: every fault again, with other locks"]
-async fn locks_that_join_by_count_keep_their_promise_under_every_fault() {
+async fn locks_that_join_by_count_ensure_exclusion_under_every_fault() {
     let plan = plan_by_count(|capability| !capability.reaches_servers());
     let local = breakable::plain().await;
     for trial in trials::run_side_by_side(&local, &plan).await {
@@ -154,14 +154,14 @@ async fn locks_that_join_by_count_keep_their_promise_under_every_fault() {
 }
 
 #[tokio::test]
-async fn locks_keep_their_promise_under_every_fault_of_servers() {
+async fn locks_ensure_exclusion_under_every_server_fault() {
     let plan = plan(|capability| capability.reaches_servers() && !needs_links(capability));
     let both = [breakable::apart_if_possible().await, breakable::apart_if_possible().await];
     break_servers(both, &plan).await;
 }
 
 #[tokio::test]
-async fn locks_keep_their_promise_under_every_fault_of_links() {
+async fn locks_ensure_exclusion_under_every_link_fault() {
     let (Some(one), Some(other)) = (breakable::apart().await, breakable::apart().await) else { return };
     break_servers([one, other], &plan(needs_links)).await;
 }
@@ -175,8 +175,8 @@ async fn fifty_contenders_recover_without_errors_when_the_leader_is_killed() {
                      duration = \"2s\"\n";
         let trial = trials::run_side_by_side(&local, &trials::plan(lines)).await.remove(0);
         assert_kept(&trial);
-        // Even an election of ten seconds on a slow host is shorter than the timeouts: no error, and no lost
-        // session.
+        // Even a ten-second election on a slow host is shorter than the timeouts, so there are no errors and no lost
+        // sessions.
         assert!(trial.errors.is_empty(), "{:?}", trial.errors);
         assert_eq!((trial.sessions.expired, trial.sessions.rejoined), (0, 0));
         let gap = Duration::from_micros(trial.faults[0].longest_gap_us.unwrap());

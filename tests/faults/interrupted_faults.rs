@@ -1,4 +1,4 @@
-//! Each fault is undone when a trial is interrupted, whether the fault is in effect or still being injected.
+//! Interrupting a trial heals its fault, whether the fault is in effect or still being injected.
 
 use crate::support::breakable::{self, Breakable};
 use crate::support::{depth, trials};
@@ -15,7 +15,7 @@ use zklockbench_load::EnvironmentEvent;
 use zklockbench_record::{Cause, FaultRecord, Trial};
 use zklockbench_scenario::TrialSpec;
 
-/// A trial with this fault, which begins early and would outlast any test.
+/// A trial with this fault, which starts early and would outlast any test.
 fn spec(card: &FaultCard) -> TrialSpec {
     let duration = if card.ends == Ends::Healed { "duration = \"60s\"\n" } else { "" };
     trials::plan(&format!(
@@ -39,11 +39,10 @@ fn needs_servers(capability: Capability) -> bool {
     capability.reaches_servers() && !needs_links(capability)
 }
 
-/// Interval of the checks: shorter than the faults to interrupt, and long enough not to keep the servers
-/// busy.
+/// Interval between checks: shorter than the faults to interrupt, but long enough not to load the servers.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
-/// Faults that take long enough to be interrupted midway: they cause an election or several starts.
+/// Faults that take long enough to be interrupted midway, because they cause an election or several starts.
 const TAKES_LONG: [&str; 3] = ["kill", "rolling-restart", "lose-majority"];
 
 /// Kinds of server faults that `which` selects; with --long, all of them.
@@ -59,7 +58,7 @@ fn undone(mut trial: Trial) -> FaultRecord {
     fault
 }
 
-/// Checks that the servers are as before: each serves, and all links work.
+/// Asserts that all servers serve and that all links work.
 async fn assert_as_before(local: &Local, done: &str) {
     local.whole().await.unwrap_or_else(|why| panic!("{done}: {why}"));
     if links_capability().is_ok() {
@@ -75,14 +74,14 @@ async fn interrupt_in_effect(local: &Arc<Local>, card: &FaultCard) {
     };
     let (spec, course) = (spec(card), trials::Course { interrupt: &interrupt, sink: &sink });
     let fault = undone(trials::run_beside(local, &spec, trials::known(&spec), course).await);
-    // A fault with a duration took effect and was cut short
+    // The fault took effect and, if it has a duration, was cut short
     let is_over = card.ends == Ends::ByItself;
     assert!(fault.effective_us.is_some() && fault.proved == is_over, "{fault:?}");
     assert!(is_over || fault.proof.ends_with("of 60 s: the run was interrupted"), "{fault:?}");
 }
 
-/// Interrupts a trial as soon as its fault makes the ensemble unhealthy. Returns whether that was before the
-/// effect was verified.
+/// Interrupts a trial as soon as its fault makes the ensemble unhealthy. Returns whether the effect was still
+/// unverified then.
 async fn interrupt_in_the_middle(local: &Arc<Local>, card: &FaultCard) -> bool {
     let interrupt = CancellationToken::new();
     let course = trials::Course { interrupt: &interrupt, sink: &|_| {} };
@@ -113,7 +112,7 @@ async fn on_two_ensembles(kinds: Vec<FaultCard>, work: impl AsyncFn(&Arc<Local>,
 }
 
 #[tokio::test]
-async fn active_fault_of_contenders_is_undone_when_the_run_is_interrupted() {
+async fn interrupted_run_heals_an_active_contender_fault() {
     let local = breakable::apart_if_possible().await;
     let kinds = kinds(|capability| !capability.reaches_servers());
     // Each fault hits only contenders of its own trial.
@@ -122,13 +121,13 @@ async fn active_fault_of_contenders_is_undone_when_the_run_is_interrupted() {
 }
 
 #[tokio::test]
-async fn active_fault_of_servers_is_undone_when_the_run_is_interrupted() {
+async fn interrupted_run_heals_an_active_server_fault() {
     let kinds = in_turn(|card| !TAKES_LONG.contains(&card.name));
     on_two_ensembles(kinds, async |local, card| interrupt_in_effect(local, card).await).await;
 }
 
 #[tokio::test]
-async fn fault_of_servers_interrupted_during_injection_is_undone() {
+async fn interrupted_run_heals_a_server_fault_during_its_injection() {
     let in_the_middle = RefCell::new(Vec::new());
     let interrupt = async |local: &Arc<Local>, card: &FaultCard| {
         if interrupt_in_the_middle(local, card).await {
@@ -144,7 +143,7 @@ async fn fault_of_servers_interrupted_during_injection_is_undone() {
 }
 
 #[tokio::test]
-async fn fault_of_links_is_undone_when_interrupted_before_or_after_its_effect() {
+async fn interrupted_run_heals_a_link_fault_before_or_after_its_effect() {
     let Some(local) = breakable::apart().await else { return };
     for card in kinds(needs_links) {
         interrupt_in_effect(&local, &card).await;

@@ -1,5 +1,5 @@
-//! Servers that miscount children, and locks that join by count. A miscount is refused before the first
-//! trial; a miscount only for locks is found by its violations.
+//! Servers that miscount children, and locks that join by count. The check before the first trial refuses a server
+//! that always miscounts. Violations reveal a server that miscounts only for locks.
 
 use zklockbench_core::error::Exit;
 use zklockbench_core::verdict::Verdict;
@@ -21,7 +21,7 @@ fn scenario(strategy: &str) -> String {
 }
 
 #[tokio::test]
-async fn server_that_miscounts_is_refused_before_the_first_trial() {
+async fn miscounting_server_is_refused_before_the_first_trial() {
     let local = ensemble::alone().await;
     for strategy in LOCKS {
         let lying = LyingServer::before(&local.connect(), Lies::Always);
@@ -29,18 +29,18 @@ async fn server_that_miscounts_is_refused_before_the_first_trial() {
         assert_eq!((refused.exit(), lying.lies_told()), (Exit::Environment, 2), "{strategy}");
         let told = refused.to_string();
         for said in
-            ["with 2 in the queue, the reply to the join counts 1", &lying.connect, "join = \"create\""]
+            ["the reply to the join reports 1 in the queue instead of 2", &lying.connect, "join = \"create\""]
         {
             assert!(told.contains(said), "{strategy}: {told}");
         }
-        // Other locks work on that server.
+        // Other locks work on the same server.
         let other = trials::try_one_by(&lying.connect, &local, &scenario("\"predecessor-watch\"")).await;
         assert_eq!(other.unwrap().judged.verdict, Verdict::Held);
     }
 }
 
 #[tokio::test]
-async fn server_that_miscounts_only_for_locks_is_found_by_violations() {
+async fn violations_reveal_a_server_that_miscounts_only_for_locks() {
     let local = ensemble::alone().await;
     for strategy in LOCKS {
         for lies in [Lies::OutsideOf("/counting/"), Lies::Never] {

@@ -1,4 +1,4 @@
-//! Tests of locks and ensembles that are broken on purpose.
+//! Tests of deliberately broken locks and ensembles.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
-//! Broken locks under every load: no verdict is *held*, and every flaw that can be detected is found. Correct
-//! locks run for comparison.
+//! Broken locks under every load. No verdict is *held*, and every detectable flaw is found. Correct locks run for
+//! comparison.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -27,15 +27,15 @@ enum Flaw {
     ReadersPassWriters,
     /// Admits one more contender than it has leases.
     OneTooMany,
-    /// Deletes its node while it still holds.
+    /// Deletes its node while it still holds the lock.
     GivesUpItsNode,
-    /// Enters early like `EntersEarly`, but its node is created by a multi, whose reply has no zxid.
+    /// Like `EntersEarly`, but creates its node by a multi. The reply to a multi has no zxid.
     EntersEarlyByMulti,
-    /// Grants the lock, by a write into the next node, before it deletes its own node.
+    /// Grants the lock, by a write to the next node, before it deletes its own node.
     GrantsTooSoon,
     /// Uses the client library's lock in a way that hides the other contenders' nodes.
     SeesOnlyItself,
-    /// Waits for other contenders of its process only, and leaves once the next contender is inside.
+    /// Waits only for other contenders of its process, and leaves once the next contender is inside.
     WaitsOnlyInTheProcess,
 }
 
@@ -59,7 +59,7 @@ struct InProcess {
 static IN_PROCESS: LazyLock<Mutex<HashMap<String, Arc<InProcess>>>> = LazyLock::new(Mutex::default);
 
 impl Broken {
-    /// Returns whether the lock enters with this many nodes ahead.
+    /// Returns whether a contender enters with this many nodes ahead.
     fn may_enter(&self, mode: Mode, before: usize, early: bool) -> bool {
         match self.flaw {
             Flaw::EntersEarly | Flaw::EntersEarlyByMulti => before == 0 || early,
@@ -70,7 +70,7 @@ impl Broken {
         }
     }
 
-    /// Queue within the process, which only `WaitsOnlyInTheProcess` shares.
+    /// Queue within the process, shared only by contenders with `WaitsOnlyInTheProcess`.
     fn in_process(&self) -> Arc<InProcess> {
         match self.flaw {
             Flaw::WaitsOnlyInTheProcess => {
@@ -80,8 +80,7 @@ impl Broken {
         }
     }
 
-    /// Waits briefly for the next contender to enter. Without the wait, this node might already be gone by
-    /// then.
+    /// Waits briefly for the next contender to enter. Without the wait, this contender's node might be gone first.
     async fn let_the_next_one_in(&self) {
         let in_process = self.in_process();
         let entered = || in_process.entries.load(Ordering::SeqCst);
@@ -101,7 +100,7 @@ impl Broken {
         Ok(QueueNode { path: created.path, sequence: created.sequence.unwrap(), czxid: -1 })
     }
 
-    /// Uses the client library's lock, which queues only behind nodes with this contender's name.
+    /// Uses the client library's lock in a way that makes it queue only behind nodes with this contender's name.
     async fn locked_by_the_library(&self, session: &Session) -> Result<Held, AcquireError> {
         let name = format!("c{}x-", self.contender);
         let path = session.crate_lock(&format!("{}/{name}", self.lock), &name).await?;
@@ -119,7 +118,7 @@ impl Broken {
         Ok(())
     }
 
-    /// Waits for a grant, or until no node is ahead, since there may be no holder to grant the lock.
+    /// Waits for a grant, or until no node is ahead. There may be no holder to grant the lock.
     async fn granted(
         &self,
         session: &Session,
@@ -143,7 +142,7 @@ impl Broken {
     }
 }
 
-/// Longest wait, in milliseconds, of a leaving contender for the next one.
+/// Maximum time in milliseconds that a leaving contender waits for the next contender.
 const LOOKS_AT_MOST: usize = 50;
 
 #[async_trait(?Send)]
@@ -170,7 +169,7 @@ impl Strategy for Broken {
         self.turns.set(self.turns.get() + 1);
         let early = self.turns.get().is_multiple_of(once_in(self.flaw));
         loop {
-            // Watches instead of polling, which would keep the servers busy and never let a batch settle.
+            // Polls would keep the servers busy and never let a batch settle, so use a watch.
             let (names, mut queue) = session.get_children_and_watch(&self.lock).await?;
             let before = node.nearest_before(&names, names.len()).unwrap_or_default().len();
             if self.may_enter(mode, before, early) {
@@ -209,7 +208,7 @@ const fn card(holders: Holders) -> LockCard {
 }
 
 fn broken(config: &LockConfig, flaw: Flaw) -> Box<dyn Strategy> {
-    // Every other contender enters early in its first cycle, because a batch has only one cycle.
+    // A batch has only one cycle, so every second contender enters early in its first cycle.
     let turns = if config.contender % 2 == 1 { once_in(flaw) - 1 } else { 0 };
     let (lock, contender) = (config.path.clone(), config.contender);
     Box::new(Broken { lock, flaw, turns: Cell::new(turns), contender })
@@ -221,7 +220,7 @@ const fn flawed(holders: Holders, build: fn(&LockConfig) -> Box<dyn Strategy>) -
 
 const QUEUE: &str = "strategies = [\"predecessor-watch\"]";
 
-/// Scenario lines of each control, and the broken lock that replaces the registered one.
+/// Scenario lines of each control, and the broken lock that replaces the registered lock.
 const CONTROLS: [(&str, Option<Entry>); 9] = [
     ("strategies = [\"no-lock\"]", None),
     (QUEUE, flawed(Holders::One, |config| broken(config, Flaw::EntersEarly))),
@@ -243,7 +242,7 @@ const CONTROLS: [(&str, Option<Entry>); 9] = [
 /// Index of the control that enters early only occasionally.
 const NOW_AND_THEN: usize = 1;
 const TOO_MANY_LEASES: usize = 3;
-/// Index of the first control that, without a hold, only the servers' logs reveal.
+/// Index of the first control that only the servers' logs reveal when holds have no length.
 const FOUND_IN_LOGS: usize = 5;
 
 /// One way to run a lock.
@@ -272,7 +271,7 @@ fn ways() -> Vec<Way> {
         for threads in [1, 4] {
             for batch in [false, true] {
                 for locks in [1, 4] {
-                    // A batch has one lock, for which all contenders queue.
+                    // In a batch, all contenders queue for one lock.
                     if batch && locks > 1 {
                         continue;
                     }
@@ -284,8 +283,8 @@ fn ways() -> Vec<Way> {
         }
     }
     if !depth::is_long() {
-        // The fewest violations are visible with no hold, one thread and one lock; the most are visible with a
-        // long hold, four threads and four locks.
+        // Violations are least visible with no hold, one thread and one lock, and most visible with a long hold,
+        // four threads and four locks.
         let is_default = |way: &Way| way.hold == "0ms" && way.threads == 1 && way.locks == 1;
         let is_most = |way: &Way| way.hold == "20ms" && way.threads == 4 && way.locks == 4;
         ways.retain(|way| !way.batch && (is_default(way) || is_most(way)));
@@ -306,7 +305,7 @@ fn spec(strategy: &str, way: &Way, until: &str) -> TrialSpec {
     trials::plan(&lines).remove(0)
 }
 
-/// With --long, two of these tests keep all processors busy; four would starve each other's sessions.
+/// With --long, two of these tests use all processors. Four tests would starve each other's sessions.
 static TURN: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(2);
 
 /// Runs the trials of one lock in all ways, a few at a time on the same servers.
@@ -330,8 +329,8 @@ async fn run_all(
     all
 }
 
-/// Returns whether the violation is certain to be visible. A semaphore with one lease too many needs three
-/// contenders inside, which short holds rarely allow.
+/// Returns whether the violation must be visible. A semaphore with one lease too many is visible only with three
+/// contenders inside, which is rare with short holds.
 fn shows(control: usize, way: &Way) -> bool {
     let meets = if control == TOO_MANY_LEASES { way.hold == "20ms" } else { way.hold != "0ms" };
     way.batch || meets
@@ -342,7 +341,7 @@ async fn control(control: usize, is_found_without_a_hold: impl Fn(&Way) -> bool)
     let mut ways = ways();
     // `no-lock` has no queue, so it has no batch.
     ways.retain(|way| entry.is_some() || !way.batch);
-    // Only logs reveal these controls; with short holds, their contenders may by chance enter one after the
+    // Only logs reveal these controls. With short holds, their contenders may happen to enter one after the
     // other.
     if control >= FOUND_IN_LOGS {
         ways.retain(|way| way.reads_logs || way.hold == "20ms");
@@ -369,7 +368,7 @@ async fn control(control: usize, is_found_without_a_hold: impl Fn(&Way) -> bool)
 }
 
 #[tokio::test]
-async fn no_lock_strategy_is_violated_with_a_hold_and_never_held_without_one() {
+async fn no_lock_is_violated_with_long_holds_and_never_held_otherwise() {
     control(0, |_| false).await;
 }
 
@@ -379,7 +378,7 @@ async fn occasional_early_entry_is_found_by_holds_or_transactions() {
 }
 
 #[tokio::test]
-async fn reader_inside_with_a_writer_is_found_by_holds_or_transactions() {
+async fn reader_alongside_a_writer_is_found_by_holds_or_transactions() {
     control(2, |way| way.reads_logs).await;
 }
 
@@ -389,12 +388,12 @@ async fn holder_without_a_lease_is_found_by_holds_or_transactions() {
 }
 
 #[tokio::test]
-async fn early_deletion_of_a_contenders_own_node_is_found_by_requests() {
+async fn holder_that_deletes_its_own_node_early_is_found_by_requests() {
     control(4, |_| true).await;
 }
 
 #[tokio::test]
-async fn early_entry_with_a_node_created_by_multi_is_found() {
+async fn early_entry_is_found_even_if_a_multi_created_the_node() {
     control(5, |way| way.reads_logs).await;
 }
 
@@ -409,15 +408,15 @@ async fn library_lock_that_ignores_other_nodes_is_found_by_independent_checks() 
 }
 
 #[tokio::test]
-async fn lock_that_waits_only_in_the_process_is_found_by_its_node() {
+async fn lock_without_a_wait_between_processes_is_found_by_its_node() {
     control(8, |way| way.reads_logs).await;
 }
 
-/// Controls that are found when enough contenders are inside together. Excluded are those found only in logs,
-/// and the one that waits in one process, which the workers of these tests share.
+/// Controls that are found when enough contenders are inside together. Excludes controls found only in logs, and
+/// the control that waits only in its process, because the workers of these tests share a process.
 const FOUND_BY_WORKERS: [usize; 5] = [0, 1, 2, TOO_MANY_LEASES, 4];
 
-/// Verdict on `entry`, or on the registered lock if `None`, with each of four contenders in its own worker.
+/// Verdict on `entry`, or on the registered lock if `None`, with four contenders that each have their own worker.
 async fn by_workers(local: &Local, control: usize, entry: Option<Entry>) -> Verdict {
     let way = Way { hold: "20ms", threads: 1, batch: false, locks: 1, reads_logs: false };
     let spec = spec(CONTROLS[control].0, &way, "acquisitions = 40");
@@ -428,7 +427,7 @@ async fn by_workers(local: &Local, control: usize, entry: Option<Entry>) -> Verd
 }
 
 #[tokio::test]
-async fn controls_are_found_across_workers_and_correct_locks_held() {
+async fn workers_find_violations_of_controls_and_none_of_correct_locks() {
     let alone = ensemble::alone().await;
     let found = FOUND_BY_WORKERS.map(|control| by_workers(&alone, control, CONTROLS[control].1));
     let found = join_all(found).await;
@@ -438,12 +437,12 @@ async fn controls_are_found_across_workers_and_correct_locks_held() {
     assert!(held.iter().all(trials::held_unless_the_host_was_busy), "{held:?}");
 }
 
-/// Locks that once yielded too little evidence when the hold was 0. Their nodes are created by multis or by the client
-/// library, or contenders are admitted by an event alone or within the process.
+/// Locks that once yielded too little evidence without a hold. Multis or the client library create their nodes, or
+/// an event alone or the process admits their contenders.
 const TELL_BY_THE_LOGS: [&str; 4] = ["atomic-multi", "baton", "crate-lock", "local-then-remote"];
 
 #[tokio::test]
-async fn server_logs_are_evidence_for_locks_whose_replies_are_not() {
+async fn server_logs_are_evidence_when_replies_of_a_lock_are_not() {
     let mut ways = ways();
     ways.retain(|way| way.reads_logs && way.hold == "0ms" && !way.batch);
     ways.truncate(depth::of(1, ways.len()));
@@ -462,7 +461,7 @@ async fn server_logs_are_evidence_for_locks_whose_replies_are_not() {
 
 #[tokio::test]
 #[ignore = "long: every lock in two dozen ways"]
-async fn correct_locks_are_held_with_readable_logs_and_never_violated_without_them() {
+async fn correct_locks_are_held_with_logs_and_never_violated_without_logs() {
     let cards = zklockbench_locks::STRATEGIES.iter().map(|entry| &entry.card);
     let names = cards.filter(|card| card.guarantees.exclusive).map(|card| card.name);
     let mut told = Vec::new();

@@ -1,6 +1,6 @@
-//! Two simultaneous faults on one target: each is in effect until its own end, and none afterwards.
+//! Two simultaneous faults on one target. Each fault is in effect until its own end, and has no effect afterwards.
 //!
-//! Covers every pair of kinds that can share a target, and each kind with itself, in both orders.
+//! The tests cover every pair of kinds that can share a target, and each kind with itself, in both orders.
 
 use std::future::Future;
 use std::io::{self, Read, Write};
@@ -25,7 +25,7 @@ use zklockbench_zk::{Access, SessionKey, Target};
 use crate::support::faults::WITHIN;
 use crate::support::{breakable, trials};
 
-/// A fault of this kind. The second one differs from the first, if the kind has parameters.
+/// A fault of this kind. The second fault differs from the first if the kind has parameters.
 fn asked(kind: &str, is_second: bool) -> FaultChoice {
     let card = find(kind).unwrap().card;
     let target = match card.targets.words() {
@@ -51,7 +51,7 @@ fn asked(kind: &str, is_second: bool) -> FaultChoice {
     trials::plan(&scenario).remove(0).faults.remove(0)
 }
 
-/// Kinds of faults with these needs: lasting faults and momentary faults.
+/// Kinds of faults with these needs, divided into lasting and momentary faults.
 fn kinds(is_meant: impl Fn(Capability) -> bool) -> [Vec<&'static str>; 2] {
     let of = |ends| {
         let cards = cards().into_iter();
@@ -75,7 +75,7 @@ fn assert_proved(proof: &Proof, when: &str) {
     assert!(matches!(proof, Proof::Proved(_)), "{when}: {proof:?}");
 }
 
-/// Starts A, starts B, ends A, ends B. In between, each fault's own check verifies what is in effect.
+/// Starts A, starts B, ends A, and ends B. In between, each fault's own check verifies that the fault is in effect.
 async fn overlap<S, F>(reach: &FaultReach<'_>, (one, other): (&str, &str), see: S) -> [F::Output; 4]
 where
     S: Fn() -> F,
@@ -89,7 +89,7 @@ where
     let second = begin(&second, reach).await;
     assert_proved(&second.proof, &name);
     let with_both = see().await;
-    assert_eq!(first.still.await, Ok(()), "{name}: {one} ended when {other} began");
+    assert_eq!(first.still.await, Ok(()), "{name}: {one} ended when {other} started");
     first.healing.await.unwrap_or_else(|why| panic!("{name}: {one}: {why}"));
     assert_eq!(second.still.await, Ok(()), "{name}: {other} ended with {one}");
     let with_second = see().await;
@@ -97,7 +97,7 @@ where
     [with_first, with_both, with_second, see().await]
 }
 
-/// Stub contenders with a real gate and a real admission.
+/// Stub contenders with a real gate and real admission.
 #[derive(Default)]
 struct Stub {
     gate: Arc<Gate>,
@@ -154,7 +154,7 @@ fn nowhere() -> Target {
     Target { connect: "127.0.0.1:1".into(), access: Access::default() }
 }
 
-/// Injects a momentary fault, which may find no target, during another fault.
+/// Injects a momentary fault during another fault. The momentary fault may find no target.
 async fn in_passing(kind: &str, reach: &FaultReach<'_>) {
     let choice = asked(kind, true);
     let draw = ChaCha8Rng::seed_from_u64(1);
@@ -168,7 +168,7 @@ async fn in_passing(kind: &str, reach: &FaultReach<'_>) {
 async fn overlapping_faults_of_a_contender_end_independently() {
     let (stub, target) = (Stub::default(), nowhere());
     let reach = reach(&stub, &target);
-    // Given a task that runs continuously behind the gate
+    // Given a continuous task behind the gate
     let scope = TaskScope::behind(Arc::clone(&stub.gate));
     let running = scope.around(async {
         loop {
@@ -177,7 +177,7 @@ async fn overlapping_faults_of_a_contender_end_independently() {
     });
     let runs = async || {
         let before = stub.gate.times_passed();
-        // Counts steps instead of time: the task can run in each step, however slow the host is.
+        // Counts steps instead of time, because the task can run in each step, however slow the host is.
         for _ in 0..STEPS {
             if stub.gate.times_passed() != before {
                 return true;
@@ -210,7 +210,7 @@ async fn overlapping_faults_of_a_contender_end_independently() {
     }
 }
 
-/// A client's connect request, and the ping that it repeats.
+/// A client's connect request, and its repeated ping.
 const CONNECT: [u8; 49] = {
     let mut frame = [0; 49];
     (frame[3], frame[18], frame[19], frame[31]) = (45, 0x27, 0x10, 16);
@@ -229,8 +229,8 @@ const PONG: [u8; 20] = {
     frame
 };
 
-/// A server that answers pings, and a client that pings continuously and always reconnects. The traffic
-/// through the proxy shows its settings.
+/// A server that answers pings, and a client that pings continuously and always reconnects. The traffic reveals the
+/// proxy's settings.
 struct Wire {
     proxy: Proxy,
     over: Arc<AtomicBool>,
@@ -261,7 +261,7 @@ impl Wire {
 }
 
 const BETWEEN: Duration = Duration::from_millis(2);
-/// Number of steps in which a running task is certain to be observed.
+/// Number of steps that are certain to include a step of a running task.
 const STEPS: u32 = 75;
 
 fn answer(mut stream: TcpStream) {
@@ -332,8 +332,8 @@ async fn overlapping_faults_of_a_connection_end_independently() {
     }
 }
 
-/// Overlaps two faults of server 2 of three, or of servers that the kind chooses. The ensemble must be
-/// healthy afterwards.
+/// Overlaps two faults of server 2 of three, or of servers that the kind selects. The ensemble must be healthy
+/// afterwards.
 async fn overlap_on(local: &Local, links: Option<&dyn Links>, pair: (&str, &str)) {
     let (stub, target) = (Stub::default(), nowhere());
     let reach = FaultReach { processes: Some(local), ..reach(&stub, &target) };
@@ -362,7 +362,7 @@ async fn overlapping_faults_of_servers_end_independently() {
     let Some(local) = breakable::apart().await else { return };
     let [lasting, passing] = kinds(Capability::reaches_servers);
     let every: Vec<&str> = lasting.iter().chain(&passing).copied().collect();
-    // Momentary faults are over before another begins, and these faults wait until there is a leader.
+    // A momentary fault is over before the next fault starts. These two kinds wait until there is a leader.
     let needs_a_leader = |kind: &str| ["partition", "rolling-restart"].contains(&kind);
     // A wipe waits until every other server serves; see the test below.
     let needs_the_others = |kind: &str| kind == "wipe";
@@ -392,7 +392,7 @@ async fn second_wipe_waits_until_the_first_server_has_its_data_again() {
     let early = tokio::time::timeout(Duration::from_millis(500), &mut second).await;
     assert!(early.is_err(), "two of three servers have lost their data");
     local.serves(3).await.unwrap();
-    // And that wipe takes effect once the first server has its data again
+    // And the second wipe takes effect once the first server has its data again
     let (healed, second) = tokio::join!(first.healing, second);
     healed.unwrap();
     assert_proved(&second.proof, "the second");

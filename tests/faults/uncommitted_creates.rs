@@ -1,5 +1,5 @@
-//! Creates that the leader has proposed but no majority has acknowledged: a contender that lost the reply
-//! must find its node.
+//! Creates that the leader has proposed but no majority has acknowledged. A contender that lost the reply must find
+//! its node.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::support::sessions::{Scene, scene};
 use crate::support::skip::skipped;
 use crate::support::{breakable, ensemble};
 
-/// Time for which the create stays uncommitted after the reconnect; the leader drops followers after 5 s.
+/// Time during which the create stays uncommitted after the reconnection. The leader drops followers after 5 s.
 const UNCOMMITTED_FOR: Duration = Duration::from_secs(1);
 
 /// Signals for the cut between the leader and its followers.
@@ -29,8 +29,8 @@ struct Cut {
     may_end: oneshot::Sender<()>,
 }
 
-/// Loses the reply to a create that a follower forwarded to a leader without followers, then reconnects to
-/// that leader. Returns the number of nodes while the contender holds.
+/// Loses the reply to a create that a follower has forwarded to a leader without followers, and then reconnects to
+/// the leader. Returns the number of nodes while the contender holds.
 async fn nodes_of_a_holder(
     follower: &str,
     leader: &str,
@@ -61,7 +61,7 @@ async fn nodes_of_a_holder(
 }
 
 #[tokio::test]
-async fn node_of_an_uncommitted_create_is_found_after_a_lost_reply() {
+async fn lock_finds_the_node_of_an_uncommitted_create_after_a_lost_reply() {
     let Some(local) = breakable::apart().await else { return };
     let count = ("join".to_owned(), ParamValue::Word("count".into()));
     let members = ("members".to_owned(), ParamValue::Count(2));
@@ -95,8 +95,7 @@ async fn node_of_an_uncommitted_create_is_found_after_a_lost_reply() {
     }
 }
 
-/// State of a lock after an uncommitted create was lost and its contender reconnected to a follower without
-/// the create.
+/// State of a lock after the loss of an uncommitted create, and a reconnection to a follower without the create.
 struct Seen {
     card: LockCard,
     is_in: bool,
@@ -121,7 +120,7 @@ impl Loser {
         Self { card, scene, proxy, one }
     }
 
-    /// Acquires, and moves to the next server once the create is in progress.
+    /// Starts an acquire, and moves to the next server once the create is in progress.
     async fn loses(self, next: &str, has_lost: &Barrier, may_look: &CancellationToken) -> Seen {
         let Self { card, scene, proxy, one } = self;
         let before = proxy.requests().len();
@@ -170,7 +169,7 @@ fn lost_by_all(first: &str, next: &str, leaders_way: Cut) -> Vec<Seen> {
 
 #[tokio::test]
 #[ignore = "long: five servers"]
-async fn lock_without_sync_creates_a_second_node_and_waits_behind_the_first() {
+async fn lock_without_sync_waits_behind_its_own_first_node() {
     if let Err(why) = links_capability() {
         return skipped(format!("servers cannot have separate networks here: {why}"));
     }
@@ -186,7 +185,7 @@ async fn lock_without_sync_creates_a_second_node_and_waits_behind_the_first() {
     let cut = Cut { may_begin, has_begun, may_end };
     let losing = std::thread::spawn(move || lost_by_all(&first, &next, cut));
     begin.await.unwrap();
-    // The leader reaches only the next server: two of five are no majority.
+    // The leader reaches only the next server, and two of five servers are not a majority.
     for follower in followers.iter().filter(|follower| **follower != followers[1]) {
         local.cut(leader, *follower).await.unwrap();
     }
@@ -194,7 +193,7 @@ async fn lock_without_sync_creates_a_second_node_and_waits_behind_the_first() {
     end.await.unwrap();
     local.heal_all().await.unwrap();
     let all = tokio::task::spawn_blocking(|| losing.join()).await.unwrap().unwrap();
-    // Then locks that sync have found their node, and the others wait behind it, as their cards state
+    // Then locks that send a sync find their node, and other locks wait behind it, as stated on their cards
     for Seen { card, is_in, nodes } in all {
         let syncs = card.guarantees.protection == Protection::Complete;
         assert_eq!(is_in, syncs, "{}: {nodes} nodes", card.name);

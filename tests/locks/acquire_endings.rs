@@ -1,4 +1,4 @@
-//! Ends of acquires, and which nodes they delete or leave.
+//! How acquires end, and which nodes they delete or leave behind.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::support::ensemble;
 use crate::support::proxy::{Fate, Proxy};
 use crate::support::sessions::{Scene, behind_wire, on_scene, patience, scene};
 
-/// Opcode of the create whose reply contains the node's stat, which the client library sends.
+/// Opcode of `create2`, which the client library sends. Its reply contains the node's stat.
 const CREATE2: i32 = 15;
 /// Opcode for creating a container node.
 const CREATE_CONTAINER: i32 = 19;
@@ -19,8 +19,8 @@ const DELETE: i32 = 2;
 
 /// Acquire timeout of a contender that gives up.
 const PATIENCE: Duration = Duration::from_millis(300);
-/// Cancels an acquire whose create was lost, before it searches for its node. Returns the contender with its
-/// connection, its scene, and the number of nodes it left.
+/// Cancels an acquire after its create was lost and before the search for its node. Returns the contender with
+/// its connection, the scene, and the number of nodes left.
 async fn given_up_after_a_lost_create(name: &str) -> ((Contender, Proxy), Scene, usize) {
     let scene = scene(ensemble::shared()).await;
     // Given a lock whose directory exists
@@ -29,7 +29,7 @@ async fn given_up_after_a_lost_create(name: &str) -> ((Contender, Proxy), Scene,
     let proxy = Proxy::before(ensemble::shared());
     let mut one = Contender::by(&proxy.connect, name, &scene).await;
     proxy.strike(Fate::ReplyLost, CREATE2, 1);
-    // When its acquire is cancelled in the pause after the loss
+    // When an acquire is cancelled during the pause after the loss
     let patience = patience(None);
     patience.cancel.cancel();
     let ended = one.lock.acquire(&one.session, Mode::Write, &patience).await;
@@ -48,7 +48,7 @@ fn kazoo_deletes_the_node_of_an_unanswered_create_when_cancelled() {
 }
 
 #[test]
-fn apache_write_lock_leaves_the_node_of_an_unanswered_create_until_its_next_acquire() {
+fn apache_write_lock_leaves_an_unanswered_creates_node_until_its_next_acquire() {
     runtime::block_on(async {
         let ((mut one, _proxy), scene, left) = given_up_after_a_lost_create("apache-write-lock").await;
         // Then the node blocks every other contender
@@ -65,19 +65,19 @@ fn apache_write_lock_leaves_the_node_of_an_unanswered_create_until_its_next_acqu
 }
 
 #[test]
-fn refused_list_ends_a_wait_and_deletes_the_node() {
+fn waiter_fails_and_deletes_its_node_when_its_list_is_refused() {
     runtime::block_on(async {
         for name in ["apache-write-lock", "go-zookeeper"] {
-            // Given a contender that waits
+            // Given a waiting contender
             let scene = scene(ensemble::shared()).await;
             let (mut holder, held) = Contender::holding(name, &scene).await;
             let waiting = Contender::of(name, &scene).await.queue_up().await;
-            // When the waiter may no longer list the queue, and the holder releases
+            // When the waiter loses its permission to list the queue, and the holder releases
             scene.forbid_listing().await;
             holder.release(held).await.unwrap();
             let (_waiter, ended) = waiting.over().await;
             assert_eq!(ended.unwrap_err(), AcquireError::Failed(Failure::NoAuth), "{name}");
-            // Then no node is left, although the waiter's session lives
+            // Then no node is left, although the waiter's session is still open
             scene.allow_everything().await;
             assert_eq!(scene.nodes().await, 0, "{name}");
         }
@@ -85,7 +85,7 @@ fn refused_list_ends_a_wait_and_deletes_the_node() {
 }
 
 #[test]
-fn lost_delete_of_a_timed_out_acquire_is_resent() {
+fn timed_out_acquire_resends_a_lost_delete() {
     runtime::block_on(async {
         for name in ["ahead", "count-semaphore", "curator-mutex"] {
             // Given a held lock
@@ -112,7 +112,7 @@ fn atomic_multi_does_not_create_containers() {
         // When the lock creates its members
         let held = one.acquire(Mode::Write).await.unwrap();
         let made = |kind| proxy.requests().iter().filter(|request| request.kind == kind).count();
-        // Then no member is a container, which servers remove when it is empty
+        // Then no member is a container, because servers delete empty containers
         assert_eq!(made(CREATE_CONTAINER), 0);
         assert!(made(CREATE2) > 0);
         one.release(held).await.unwrap();
@@ -120,11 +120,11 @@ fn atomic_multi_does_not_create_containers() {
 }
 
 #[test]
-fn library_lock_leaves_no_node_whenever_it_is_cancelled() {
+fn library_lock_leaves_no_node_when_cancelled_at_any_step() {
     on_scene(async |scene| {
         let (mut holder, held) = Contender::holding("crate-lock", &scene).await;
         let mut other = Contender::of("crate-lock", &scene).await;
-        // Cancels at every step from the unanswered create to the set watch
+        // Cancel at every step, from the unanswered create to the watch
         for step in 0..40 {
             let ended = other.acquire_within(Duration::from_micros(100 * step), Mode::Write).await;
             assert_eq!(ended.unwrap_err(), AcquireError::TimedOut);

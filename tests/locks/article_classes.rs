@@ -1,5 +1,5 @@
-//! Differences between the three-strategy article's classes and the recipes. The classes check the directory
-//! first, and a waiter whose node was deleted does not enter while other nodes exist.
+//! How the classes of the three-strategy article differ from the recipes. The classes check the directory first,
+//! and a waiter whose node was deleted does not enter while other nodes exist.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::support::sessions::{Scene, scene};
 
 /// Interval at which the classes check their flag, or the queue.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Time in which each of the classes has checked more than once.
+/// Time in which every class checks more than once.
 const LOOKS: Duration = Duration::from_millis(500);
 
 /// A class, and the parameter for its interval.
@@ -30,7 +30,7 @@ async fn contender((name, interval): Class, scene: &Scene) -> Contender {
     Contender::with(name, &params, scene).await
 }
 
-/// Starts a contender that waits, and lets it check for a while.
+/// Starts a waiter, and lets it check for a while.
 async fn wait(class: Class, scene: &Scene) -> (Waiting, i64) {
     let contender = contender(class, scene).await;
     let session = contender.session.id();
@@ -41,8 +41,7 @@ async fn wait(class: Class, scene: &Scene) -> (Waiting, i64) {
     (waiting, session)
 }
 
-/// One contender holds, another waits, more wait behind; the first waiter's node is deleted, then the holder
-/// releases.
+/// Queues a waiter and others behind a holder, deletes the waiter's node, and then releases the lock.
 async fn without_its_node(class: Class, behind: usize) -> (Scene, Waiting, Vec<Waiting>) {
     let scene = scene(shared()).await;
     let mut holder = contender(class, &scene).await;
@@ -61,7 +60,7 @@ async fn without_its_node(class: Class, behind: usize) -> (Scene, Waiting, Vec<W
 }
 
 #[test]
-fn polling_and_parent_watch_classes_without_a_node_wait_until_the_queue_is_empty() {
+fn polling_and_parent_watch_classes_wait_for_an_empty_queue_without_their_node() {
     for class in &CLASSES[..2] {
         runtime::block_on(async {
             let (scene, waiter, mut others) = without_its_node(*class, 1).await;
@@ -69,7 +68,7 @@ fn polling_and_parent_watch_classes_without_a_node_wait_until_the_queue_is_empty
             let (mut next, held) = others.remove(0).over().await;
             runtime::sleep(LOOKS).await;
             assert!(!waiter.is_over(), "{class:?}: inside together with the next contender");
-            // And once that contender has left, the waiter enters the empty queue
+            // And the waiter enters once the queue is empty
             next.release(held.unwrap()).await.unwrap();
             let (_, held) = waiter.over().await;
             assert!(held.is_ok(), "{class:?}: {held:?}");
@@ -79,10 +78,10 @@ fn polling_and_parent_watch_classes_without_a_node_wait_until_the_queue_is_empty
 }
 
 #[test]
-fn predecessor_watch_class_without_a_node_enters_only_an_empty_queue() {
+fn predecessor_watch_class_enters_only_an_empty_queue_when_its_node_is_deleted() {
     let class = CLASSES[2];
     runtime::block_on(async {
-        // With no other contender, the waiter holds without a node
+        // Without other contenders, the waiter acquires the lock without a node
         let (scene, waiter, _) = without_its_node(class, 0).await;
         assert!(waiter.over().await.1.is_ok());
         assert_eq!(scene.nodes().await, 0);
@@ -90,7 +89,7 @@ fn predecessor_watch_class_without_a_node_enters_only_an_empty_queue() {
         let (_, waiter, mut others) = without_its_node(class, 1).await;
         assert_eq!(waiter.over().await.1.unwrap_err(), AcquireError::Failed(Failure::OwnNodeMissing));
         others.remove(0).serve().await;
-        // With more contenders, the waiter waits forever, even after they have left
+        // With more contenders, the waiter waits forever, even after the others have left
         let (_, waiter, others) = without_its_node(class, 2).await;
         for other in others {
             other.serve().await;

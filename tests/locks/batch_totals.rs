@@ -1,4 +1,4 @@
-//! A batch costs exactly what the cost model predicts, by the client's count and by the servers'.
+//! A batch costs exactly what the cost model predicts, according to both the client's and the servers' counts.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use zklockbench_record::{Counted, Trial};
 
 use crate::support::{depth, trials};
 
-/// The lock with its defaults, except that `cohort` gets a longer time limit: on a busy host, the default
-/// could end a turn early.
+/// The lock with its defaults, except for a longer time limit of `cohort`: on a busy host, the default could end
+/// a turn early.
 fn chosen(entry: &Entry) -> String {
     match entry.card.name {
         "cohort" => "{ name = \"cohort\", max_local_time = \"1h\" }".to_owned(),
@@ -21,7 +21,7 @@ fn chosen(entry: &Entry) -> String {
 }
 
 async fn batch(strategy: &str, contenders: usize) -> Trial {
-    // An `ahead` waiter must list before the next release removes another name, so holds are longer.
+    // Longer holds, because an `ahead` waiter must list before the next release removes another name.
     let hold = if strategy.contains("\"ahead\"") { "50ms" } else { "5ms" };
     let lines = format!(
         "strategies = [{strategy}]\ncontenders = [{contenders}]\nload = \"batch\"\nhold = \"{hold}\"\n\
@@ -43,12 +43,12 @@ async fn batches(strategies: impl IntoIterator<Item = String>, contenders: &[usi
     join_all(each).await
 }
 
-/// Sizes to test. Only --long includes the largest, which takes as long as the others together.
+/// Sizes to test. Only --long includes the largest size, which takes as long as all others together.
 fn sizes(all: &[usize]) -> &[usize] {
     depth::of(&all[..all.len() - 1], all)
 }
 
-/// Asserts that client, cost model and servers agree in every line that several of them count.
+/// Asserts that the client, the cost model and the servers agree on every line that at least two of them count.
 fn assert_agreement(trial: &Trial) {
     assert_exclusion(trial);
     assert_counts(trial);
@@ -87,8 +87,8 @@ fn heard(trial: &Trial) -> BTreeMap<u32, u64> {
     herd.iter().map(|woken| (woken.from_rank, woken.count)).collect()
 }
 
-/// Expected result of [`heard`] if every release wakes all waiters: with w waiters the ranks are 1 to w, and
-/// w falls from all but one to none.
+/// Expected result of [`heard`] if every release wakes all waiters: the ranks of w waiters are 1 to w, and w falls
+/// from all contenders but one to zero.
 fn all_woken(trial: &Trial) -> BTreeMap<u32, u64> {
     let mut classes = BTreeMap::new();
     for waiters in 0..trial.spec.contenders as u32 {
@@ -100,7 +100,7 @@ fn all_woken(trial: &Trial) -> BTreeMap<u32, u64> {
     classes
 }
 
-/// Polling may lack evidence, because pollers sleep for most of their wait and holds in a batch are short.
+/// Polling may yield too little evidence: pollers sleep for most of their wait, and holds in a batch are short.
 fn assert_exclusion(trial: &Trial) {
     match &trial.judged.verdict {
         Verdict::Held => {}
@@ -110,7 +110,7 @@ fn assert_exclusion(trial: &Trial) {
 }
 
 #[tokio::test]
-async fn model_of_polling_with_jitter_predicts_all_but_the_reads() {
+async fn cost_model_of_polling_with_jitter_predicts_everything_except_reads() {
     let trial = batch("{ name = \"polling\", jitter = \"half\" }", 10).await;
     assert_exclusion(&trial);
     let of = |what: Counted| trial.accounting.iter().find(|line| line.what == what).unwrap();
@@ -120,7 +120,7 @@ async fn model_of_polling_with_jitter_predicts_all_but_the_reads() {
 }
 
 #[tokio::test]
-async fn requests_of_the_library_lock_are_counted_only_by_the_servers() {
+async fn only_the_servers_count_the_requests_of_the_library_lock() {
     let trial = batch("\"crate-lock\"", 10).await;
     let told = |what: Counted| {
         let line = trial.accounting.iter().find(|line| line.what == what).unwrap();
@@ -141,7 +141,7 @@ async fn requests_of_the_library_lock_are_counted_only_by_the_servers() {
 }
 
 #[tokio::test]
-async fn nested_acquires_of_a_reentrant_lock_cost_nothing() {
+async fn reentrant_locks_send_no_requests_for_nested_acquires() {
     let reentrant = |entry: &&Entry| entry.card.guarantees.reentrant;
     let each = STRATEGIES.iter().filter(reentrant).map(|entry| {
         let strategy = chosen(entry);
@@ -151,7 +151,7 @@ async fn nested_acquires_of_a_reentrant_lock_cost_nothing() {
         async move { trials::run_one(&lines).await }
     });
     for trial in join_all(each).await {
-        // Then the requests are those of ten acquisitions, and only the outermost were timed and counted
+        // Then only the ten outermost acquisitions send requests, are timed and are counted
         assert_agreement(&trial);
         assert!(trial.errors.is_empty(), "{}: {:?}", trial.spec.strategy.label, trial.errors);
         let waits = trial.histograms[&Measure::Wait].len();
@@ -199,7 +199,7 @@ async fn variants_agree_with_their_models() {
 }
 
 #[tokio::test]
-async fn shared_mutex_object_multiplies_requests_by_waiters() {
+async fn waiters_multiply_requests_when_they_share_a_mutex_object() {
     let lock = |shared| format!("{{ name = \"curator-mutex\", shared_object = {shared} }}");
     let (shared, each) = join(batch(&lock(true), 40), batch(&lock(false), 40)).await;
     assert_agreement(&shared);
@@ -207,6 +207,6 @@ async fn shared_mutex_object_multiplies_requests_by_waiters() {
     // Five requests per acquisition, and about one and a half for each task at each release.
     assert!((per_release(&each) - 5.0).abs() < 0.1, "{}", per_release(&each));
     assert!((55.0..65.0).contains(&per_release(&shared)), "{}", per_release(&shared));
-    // The servers' notifications do not show this herd, which is within the process.
+    // This herd is within the process, so it does not show in the servers' notifications.
     assert_eq!((to_waiters(&shared), to_waiters(&each)), (39, 39));
 }

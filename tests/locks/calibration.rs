@@ -72,7 +72,7 @@ impl Setup {
 }
 
 const LONG: Duration = Duration::from_secs(60);
-/// Upper bound for one round of handoffs, which is completed before the time is checked.
+/// Upper bound for one round of handoffs. The time is checked only after a complete round.
 const ROUND: Duration = Duration::from_secs(10);
 
 /// A plan with exact numbers of samples and no time limit.
@@ -96,8 +96,8 @@ fn alone(server: &ServerFigures, request: RawRequest) -> f64 {
 }
 
 #[tokio::test]
-async fn rest_precedes_each_handoff_and_is_not_timed() {
-    // Given a rest that is longer than a handoff on any host
+async fn timings_exclude_the_rest_before_each_handoff() {
+    // Given a rest longer than a handoff on any host
     let setup = Setup::on(ensemble::alone().await).await;
     let rest = Duration::from_millis(100);
     let rest_us = rest.as_micros() as f64;
@@ -116,7 +116,7 @@ async fn rest_precedes_each_handoff_and_is_not_timed() {
         let is_shorter = |timing| p50(timing) < rest_us;
         assert!(is_shorter(floor.handoff) && is_shorter(floor.uncontended), "{floor:?}");
     }
-    // And a rest preceded the handoff of each pair of servers and each uncontended acquire, three times
+    // And a rest precedes each of the three handoffs of each pair of servers and each uncontended acquire
     let servers = setup.alone.addresses().len() as u32;
     assert!(took[1] > rest * (servers * servers + servers) * 3, "{took:?}");
     setup.tidy().await;
@@ -125,7 +125,7 @@ async fn rest_precedes_each_handoff_and_is_not_timed() {
 #[tokio::test]
 #[ignore = "long: a whole calibration, and another one to warm up"]
 async fn timings_of_a_calibration_are_consistent() {
-    // Given warm servers, and a calibration with fixed numbers
+    // Given warm servers, and a calibration with fixed numbers of samples
     let setup = Setup::of_three().await;
     let never = CancellationToken::new();
     setup.calibrate(exactly(40, 40, 1), &never).await.unwrap();
@@ -133,7 +133,7 @@ async fn timings_of_a_calibration_are_consistent() {
     let place = second.workspace.place("again").await.unwrap();
     // When the servers are calibrated
     let measured = calibrate(second.site(&place), exactly(40, 60, 2), &never).await.unwrap();
-    // Then there are exactly these numbers of samples
+    // Then the calibration has exactly these numbers of samples
     assert!(measured.missing.is_empty(), "{:?}", measured.missing);
     assert_eq!((measured.servers.len(), measured.pairs.len()), (3, 9));
     let count = |timing: Option<Timing>| timing.unwrap().count;
@@ -181,7 +181,7 @@ async fn timings_of_a_calibration_are_consistent() {
 }
 
 #[tokio::test]
-async fn floor_stays_within_its_time_and_leaves_no_node() {
+async fn floor_measurement_stays_within_its_time_limit_and_leaves_no_nodes() {
     let setup = Setup::of_three().await;
     // Start with a run's time limit, and extend it while a busy host reports too few handoffs.
     let mut within = Duration::from_millis(1_200);
@@ -209,7 +209,7 @@ async fn floor_stays_within_its_time_and_leaves_no_node() {
 }
 
 #[tokio::test]
-async fn missing_server_is_named_and_the_others_are_measured() {
+async fn calibration_reports_a_missing_server_and_measures_the_others() {
     let setup = Setup::of_three().await;
     let place = setup.workspace.place("floor").await.unwrap();
     let mut site = setup.site(&place);
@@ -223,7 +223,7 @@ async fn missing_server_is_named_and_the_others_are_measured() {
 }
 
 #[tokio::test]
-async fn floor_of_a_missing_ensemble_has_a_reason() {
+async fn missing_floor_has_a_reason_when_the_ensemble_is_unreachable() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = listener.local_addr().unwrap().to_string();
     let site = CalibrationSite {
@@ -244,7 +244,7 @@ async fn interrupted_calibration_leaves_no_session_or_ephemeral_node() {
     let setup = Setup::on(ensemble::alone().await).await;
     let stop = CancellationToken::new();
     let soon = async {
-        // In the middle of the calibration, its nodes for lists of a thousand names exist
+        // Midway through a calibration, the nodes for lists of a thousand names exist
         while setup.ephemerals().await < 1_000 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -253,7 +253,7 @@ async fn interrupted_calibration_leaves_no_session_or_ephemeral_node() {
     let (ended, ()) = tokio::join!(setup.calibrate(exactly(10_000, 10_000, 1), &stop), soon);
     assert!(matches!(ended, Err(Error::Interrupted)), "{ended:?}");
     assert_eq!(setup.ephemerals().await, 0);
-    // The caller must remove other leftovers, as after a run
+    // The caller must remove all other leftovers, as after a run
     let root = setup.workspace.root().to_owned();
     let client = setup.target.client(Duration::from_secs(10)).await.unwrap();
     setup.tidy().await;
@@ -261,7 +261,7 @@ async fn interrupted_calibration_leaves_no_session_or_ephemeral_node() {
 }
 
 #[tokio::test]
-async fn failed_request_ends_a_calibration_with_request_and_server() {
+async fn calibration_error_contains_the_failed_request_and_server() {
     let setup = Setup::on(ensemble::alone().await).await;
     let site = setup.site("/there/is/no/such/place");
     let ended = calibrate(site, exactly(1, 1, 1), &CancellationToken::new()).await;

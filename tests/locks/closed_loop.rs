@@ -11,19 +11,19 @@ use crate::support::ensemble;
 use crate::support::trials;
 
 #[tokio::test]
-async fn release_wakes_one_waiter_or_nearly_all_depending_on_the_watch() {
-    // Given holds that are long enough for every watcher to re-arm its watch, and enough cycles that a pause
-    // of the host in the first or last one does not matter
+async fn release_wakes_one_predecessor_watcher_or_nearly_all_parent_watchers() {
+    // Given holds long enough for every watcher to set its watch again, and enough cycles that a pause of the host
+    // in the first or last cycle does not matter
     let trials = join_all(["parent-watch", "predecessor-watch", "curator-mutex"].map(async |strategy| {
         let lines = "contenders = 20\nhold = \"50ms\"\nduration = \"8s\"\nwarm_up = \"500ms\"\n";
         trials::run_one(&format!("strategies = [\"{strategy}\"]\n{lines}")).await
     }));
     for trial in trials.await {
-        // Then a release wakes all 19 others that watch the parent, or the one that watches this node
+        // Then a release wakes all 19 watchers of the parent, or the only watcher of the node
         let fan_out = figures::FAN_OUT.of(&trial).unwrap();
         let expected = if trial.spec.strategy.name == "parent-watch" { 17.0..=20.0 } else { 0.95..=1.05 };
         assert!(expected.contains(&fan_out), "{}: {fan_out}", trial.spec.strategy.label);
-        // And each cycle of the lock is a hold and a handoff
+        // And each cycle of the lock consists of a hold and a handoff
         let of = |measure| &trial.histograms[&measure];
         let (turn, handoff) = (of(Measure::Turn), of(Measure::Handoff));
         assert_eq!(turn.len(), handoff.len());
@@ -45,7 +45,7 @@ async fn each_kind_of_client_has_its_own_hold_time() {
              [[client]]\nshare = 1\n[[client]]\nshare = 1\nhold = \"50ms\"\n"
         ))
         .await;
-        // Then about half of the holds take 2 ms, and the others 50
+        // Then about half of the holds take 2 ms, and the others take 50 ms
         let holds = &trial.histograms[&Measure::Hold];
         let short = holds.count_between(0, 40_000) as f64 / holds.len() as f64;
         assert!((0.25..0.75).contains(&short), "{load}{short}");
@@ -61,7 +61,7 @@ async fn each_kind_of_client_has_its_own_hold_time() {
 }
 
 #[tokio::test]
-async fn several_locks_are_held_at_once_and_each_excludes() {
+async fn several_locks_are_held_at_once_and_each_ensures_exclusion() {
     let trial = trials::run_one("strategies = [\"predecessor-watch\"]\ncontenders = 8\nlocks = 4\nhold = \"200ms\"\nduration = \"2s\"\n",
     )
     .await;
@@ -72,7 +72,7 @@ async fn several_locks_are_held_at_once_and_each_excludes() {
 
 #[tokio::test]
 async fn acquisitions_without_contention_have_no_handoff() {
-    // Given leases for all, or readers only
+    // Given a lease for every contender, or readers only
     let ways = [
         "strategies = [{ name = \"curator-semaphore\", leases = 8 }]\n",
         "strategies = [\"curator-read-write\"]\nread_ratio = 1.0\n",
@@ -80,7 +80,7 @@ async fn acquisitions_without_contention_have_no_handoff() {
     for way in ways {
         let trial =
             trials::run_one(&format!("{way}contenders = 4\nhold = \"2ms\"\nduration = \"1s\"\n")).await;
-        // Then every acquisition is uncontended, and the lack of waits is not evidence
+        // Then every acquisition is uncontended, and the absence of waits is not evidence
         let samples = |measure| trial.histograms.get(&measure).map_or(0, |histogram| histogram.len());
         assert!(trial.measured.acquired() > 10, "{}", trial.spec.strategy.label);
         assert_eq!(samples(Measure::Turn), 0, "{}", trial.spec.strategy.label);
@@ -109,7 +109,7 @@ async fn timed_out_acquire_is_counted_and_blocks_no_contender() {
     let outcomes = &trial.measured.outcomes;
     assert!(outcomes.get(Outcome::TimedOut) > 0 && outcomes.get(Outcome::Acquired) > 2, "{outcomes:?}");
     assert_eq!(trial.judged.verdict, Verdict::Held, "{:?}", trial.judged);
-    // And the waits include all unserved contenders, even those that waited when the phase ended
+    // And the waits include all unserved contenders, even those still waiting at the end of the phase
     let unserved = &trial.histograms[&Measure::Unserved];
     let waiting = unserved.len() - outcomes.get(Outcome::TimedOut);
     assert!((1..=6).contains(&waiting), "{waiting} of 6 contenders waited when the phase ended");
@@ -122,8 +122,8 @@ async fn timed_out_acquire_is_counted_and_blocks_no_contender() {
 }
 
 #[tokio::test]
-async fn contender_that_never_acquires_counts_with_its_wait() {
-    // Given a lock that one contender holds for longer than the measured phase
+async fn contender_that_never_acquires_counts_as_an_unserved_wait() {
+    // Given a lock held for longer than the measured phase
     let lines =
         "strategies = [\"predecessor-watch\"]\ncontenders = 2\nhold = \"10s\"\nduration = \"1500ms\"\n";
     let trial = trials::run_one(lines).await;
@@ -137,7 +137,7 @@ async fn contender_that_never_acquires_counts_with_its_wait() {
 }
 
 #[tokio::test]
-async fn drain_ends_a_herd_within_seconds() {
+async fn drain_of_a_herd_ends_within_seconds() {
     let trial = trials::run_one("strategies = [\"parent-watch\"]\ncontenders = 200\nhold = \"0ms\"\nduration = \"1s\"\nsession_timeout = \"20s\"\n",
     )
     .await;
@@ -148,7 +148,7 @@ async fn drain_ends_a_herd_within_seconds() {
 }
 
 #[tokio::test]
-async fn readers_are_inside_together_and_never_with_a_writer() {
+async fn readers_hold_together_but_never_with_a_writer() {
     let lines = "strategies = [\"shared-parent-watch\", \"shared-predecessor-watch\", \"curator-read-write\", \
                  \"kazoo-read-write\"]\ncontenders = 8\nread_ratio = 0.8\nhold = \"20ms\"\nduration = \"1s\"\n";
     for trial in trials::run(lines).await {
@@ -178,7 +178,7 @@ async fn mutex_treats_every_request_as_a_write() {
 
 #[tokio::test]
 async fn sessions_are_spread_evenly_over_the_servers() {
-    // Given more sessions than a random choice would spread evenly
+    // Given too many sessions for a random choice to spread evenly
     let lines =
         "strategies = [\"predecessor-watch\"]\ncontenders = 30\nhold = \"1ms\"\nduration = \"200ms\"\n";
     let trial = trials::run_one(lines).await;
@@ -189,7 +189,7 @@ async fn sessions_are_spread_evenly_over_the_servers() {
 }
 
 #[tokio::test]
-async fn outage_of_the_ensemble_is_reported_and_leaves_the_trial_valid() {
+async fn trial_reports_an_outage_of_the_ensemble_and_stays_valid() {
     // Given servers that no other test uses
     let local = ensemble::start(3).await;
     let pids = local.pids();
@@ -199,7 +199,7 @@ async fn outage_of_the_ensemble_is_reported_and_leaves_the_trial_valid() {
             rustix::process::kill_process(pid, signal).unwrap();
         }
     };
-    // When all of them are paused for two seconds in the middle of the trial
+    // When all servers are paused for two seconds in the middle of the trial
     let lines = "strategies = [\"predecessor-watch\"]\ncontenders = 5\nhold = \"20ms\"\nacquisitions = 40\n";
     let pause = async {
         tokio::time::sleep(Duration::from_millis(500)).await;
@@ -221,8 +221,8 @@ async fn outage_of_the_ensemble_is_reported_and_leaves_the_trial_valid() {
 }
 
 #[tokio::test]
-async fn holder_releases_early_on_request() {
-    // Given holds that are longer than the trial
+async fn holder_releases_early_when_a_waiter_requests_revocation() {
+    // Given holds longer than the trial
     let acquired = async |params: &str| {
         let strategy = format!("strategies = [{{ name = \"curator-mutex\"{params} }}]");
         let lines = format!("{strategy}\ncontenders = 3\nhold = \"1h\"\nduration = \"3s\"\n");
@@ -231,7 +231,7 @@ async fn holder_releases_early_on_request() {
         assert!(trial.errors.is_empty(), "{}: {:?}", trial.spec.strategy.label, trial.errors);
         trial.measured.acquired()
     };
-    // Then the first holder keeps the lock, even if it allows revocation, because no waiter requests it
+    // Then the first holder keeps the lock even if it allows revocation, because no waiter requests revocation
     assert_eq!(acquired("").await, 1);
     assert_eq!(acquired(", revocation = \"allowed\"").await, 1);
     // And the holder hands the lock over when waiters request revocation

@@ -1,5 +1,5 @@
-//! `cohort` on a real ensemble: a process's requests, its handovers in a row, and contenders that give up,
-//! die, or lose the session that owns the node.
+//! `cohort` on a real ensemble: requests of a process, consecutive handovers, and contenders that give up, die, or
+//! lose the session that owns the node.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ fn params(size: u64, turns: u64) -> Params {
     ])
 }
 
-/// The contender with this number, in processes of ten that may hand over nine times.
+/// The contender with this number. A process has ten contenders and hands over at most nine times.
 async fn one(scene: &Scene, number: usize) -> Contender {
     one_of(shared(), scene, number, &params(10, 10)).await
 }
@@ -47,7 +47,7 @@ async fn ends(session: Session) {
     target.expire(session.key(), LONG).await.unwrap();
 }
 
-/// The second contender of a process, which holds by the first one's node; a third one waits.
+/// The second contender of a process, which holds by the first contender's node, while a third contender waits.
 struct HandedOn {
     first: Contender,
     second: Contender,
@@ -69,7 +69,7 @@ async fn handed_on(first: Contender, scene: &Scene) -> HandedOn {
 }
 
 #[test]
-fn process_with_four_contenders_sends_the_requests_of_one_and_deletes_its_node_last() {
+fn process_of_four_contenders_sends_the_requests_of_a_single_contender() {
     on_scene(async |scene| {
         let mut first = one(&scene, 0).await;
         let held = first.acquire(Mode::Write).await.unwrap();
@@ -90,7 +90,7 @@ fn process_with_four_contenders_sends_the_requests_of_one_and_deletes_its_node_l
         assert_eq!(first.kinds(), ["create", "get_children", "delete"]);
         assert_eq!(scene.nodes().await, 0);
         assert!(tokens.is_sorted_by(|one, next| one.0 == next.0 && one.1 + 1 == next.1), "{tokens:?}");
-        // And again, with any contender of the process
+        // And any contender of the process can acquire the lock again
         let held = first.acquire(Mode::Write).await.unwrap();
         assert!(token(&held) > tokens[3] && held.turn == 0);
         first.release(held).await.unwrap();
@@ -129,7 +129,7 @@ struct Entry {
 
 type Entries = Rc<RefCell<Vec<Entry>>>;
 
-/// Acquires; also returns the number of acquisitions by the time its node was known to be in the queue.
+/// Acquires the lock. Also returns the number of earlier acquisitions when the node was known to be in the queue.
 async fn acquire(contender: &mut Contender, entries: &Entries) -> (Held, Option<usize>) {
     let trace = Rc::clone(&contender.trace);
     trace.borrow_mut().clear();
@@ -166,7 +166,7 @@ async fn contend(
     contender
 }
 
-/// Acquisitions of three busy processes of `size` contenders, `times` per contender, in order.
+/// Acquisitions by three busy processes of `size` contenders, in order; each contender acquires `times` times.
 fn three_busy_processes(size: usize, turns: usize, times: usize) -> Vec<Entry> {
     on_scene(async |scene| {
         let entries = Entries::default();
@@ -188,8 +188,8 @@ fn three_busy_processes(size: usize, turns: usize, times: usize) -> Vec<Entry> {
     })
 }
 
-/// Largest number of acquisitions by a single other party during any wait; `other` selects the parties to
-/// count for a waiter.
+/// Largest number of acquisitions by one other party during any wait. `other` selects the parties to count for a
+/// waiter.
 fn most_turns_of_another(
     entries: &[Entry],
     begin: impl Fn(&Entry) -> Option<usize>,
@@ -207,7 +207,7 @@ fn most_turns_of_another(
 }
 
 #[test]
-fn no_process_has_more_turns_than_allowed_while_another_waits() {
+fn process_never_exceeds_its_turns_while_another_process_waits() {
     for (size, turns) in [(3, 1), (3, 2), (4, 4), (2, 5)] {
         let entries = three_busy_processes(size, turns, 40);
         assert!(entries.is_sorted_by(|one, next| one.token < next.token), "{entries:?}");
@@ -222,10 +222,10 @@ fn no_process_has_more_turns_than_allowed_while_another_waits() {
             |waiter| Some(waiter.asked),
             |waiter, passed| (passed.process == waiter.process).then_some(passed.contender),
         );
-        // Each process sometimes has as many turns as allowed, and none ever has more
-        assert_eq!((of_node, of_process), (Some(turns), turns), "{size} contenders a process");
-        // And all contenders of a process alternate
-        assert_eq!(of_neighbour, 1, "{size} contenders a process, {turns} turns");
+        // Each process sometimes takes the maximum number of turns, and no process ever exceeds the maximum
+        assert_eq!((of_node, of_process), (Some(turns), turns), "{size} contenders per process");
+        // And the contenders of a process alternate
+        assert_eq!(of_neighbour, 1, "{size} contenders per process, {turns} turns");
     }
 }
 
@@ -247,7 +247,7 @@ fn process_does_not_hand_over_after_its_time_limit() {
 }
 
 #[test]
-fn contender_that_gives_up_leaves_no_node_and_blocks_no_other() {
+fn contender_that_gives_up_leaves_no_node_and_blocks_no_contender() {
     on_scene(async |scene| {
         let mut other = one(&scene, 10).await;
         let outside = other.acquire(Mode::Write).await.unwrap();
@@ -266,7 +266,7 @@ fn contender_that_gives_up_leaves_no_node_and_blocks_no_other() {
         assert_eq!(third.kinds(), [""; 0]);
         first.cancel.cancel();
         first.gone().await;
-        // Then the next contender of the process queues up instead, and acquires the lock
+        // Then the next contender of the process queues up in its place, and acquires the lock
         scene.has_nodes(2).await;
         assert!(!fourth.is_over());
         other.release(outside).await.unwrap();
@@ -278,13 +278,13 @@ fn contender_that_gives_up_leaves_no_node_and_blocks_no_other() {
 #[test]
 fn holder_is_notified_when_the_session_of_its_node_ends() {
     on_scene(async |scene| {
-        // Given a contender that holds by another's node, and a contender of another process behind it
+        // Given a contender that holds by another contender's node, and a contender of another process behind it
         let HandedOn { first, mut second, held, third } = handed_on(one(&scene, 0).await, &scene).await;
         let outside = one(&scene, 10).await.queue_up().await;
         let before = token(&held);
         // When the session of the node ends
         ends(first.session.clone()).await;
-        // Then the holder is notified, although its own session lives
+        // Then the holder is notified, although its own session is still open
         assert_eq!(second.hold_on(LONG).await, HoldOver::Lost);
         assert!(!second.session.is_over());
         let (mut outside, next) = outside.over().await;
@@ -322,7 +322,7 @@ fn lock_is_not_handed_over_while_the_session_of_its_node_is_disconnected() {
         // When the lock is released during the disconnection
         let mut release = Box::pin(second.release(held));
         assert!(runtime::timeout(SHORT, &mut release).await.is_none());
-        assert!(!third.is_over(), "the node may be gone by now");
+        assert!(!third.is_over(), "handed over although the node may be gone");
         // Then the release deletes the node once the session is connected again
         proxy.mend();
         release.await.unwrap();
@@ -335,7 +335,7 @@ fn lock_is_not_handed_over_while_the_session_of_its_node_is_disconnected() {
 }
 
 #[test]
-fn dead_contender_passes_on_a_lock_held_by_anothers_node() {
+fn contender_that_dies_with_a_borrowed_node_hands_the_lock_over() {
     on_scene(async |scene| {
         let HandedOn { first, second, held, third } = handed_on(one(&scene, 0).await, &scene).await;
         drop(second.lock);
@@ -364,12 +364,12 @@ fn requests(trial: &Trial) -> f64 {
 }
 
 #[tokio::test]
-async fn processes_on_two_threads_exclude_each_other_with_half_a_request_per_acquisition() {
+async fn processes_on_two_threads_need_half_a_request_per_acquisition() {
     let lines = closed(&lock(10, 10), 20, "2s", "").replace("\"0ms\"", "\"1ms\"");
     let trial = trials::run_one_on_threads(&lines, 2).await;
     assert_eq!(trial.judged.verdict, Verdict::Held, "{:?}", trial.evidence);
     assert!(trial.errors.is_empty(), "{:?}", trial.errors);
-    println!("{:.3} requests an acquisition", requests(&trial));
+    println!("{:.3} requests per acquisition", requests(&trial));
     assert!((0.45..0.65).contains(&requests(&trial)), "{}", requests(&trial));
 }
 
@@ -390,8 +390,8 @@ async fn cohort_is_five_times_as_fast_as_curator_mutex_with_a_hundred_contenders
         let longest = trial.tallies.iter().map(|tally| tally.longest_wait_us).max();
         let within = acquired.chunks(10).map(spread).fold(0.0, f64::max);
         println!(
-            "{strategy}: {} acquired, {:.2} requests each, {:?}; by process {of_process:?}, {:.3} apart, within one at most \
-             {within:.3} apart, longest wait {longest:?} us",
+            "{strategy}: {} acquired, {:.2} requests each, {:?}; by process {of_process:?}, spread {:.3}, within a \
+             process at most {within:.3}, longest wait {longest:?} us",
             trial.measured.acquired(),
             requests(&trial),
             trial.judged.verdict,

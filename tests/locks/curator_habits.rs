@@ -1,5 +1,5 @@
-//! Habits of Java's `LockInternals` that appear only in special cases: an object is reused, revocation is
-//! allowed, or the lock's directory is removed during an acquire.
+//! Habits of Java's `LockInternals` that show only in special cases: a reused object, revocation, or a lock
+//! directory that is removed during an acquire.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::support::sessions::{behind_wire, on_scene, scene};
 const CREATE2: i32 = 15;
 const CREATE_CONTAINER: i32 = 19;
 
-/// Starts an acquire; returns when a request with this opcode has been applied and its reply is withheld.
+/// Starts an acquire. Returns once a request with this opcode was applied and its reply is held back.
 async fn start_and_hold(proxy: &Proxy, kind: i32, contender: Contender, mode: Mode) -> Waiting {
     proxy.strike(Fate::ReplyHeld, kind, 1);
     let acquiring = Waiting::start(contender, mode);
@@ -28,7 +28,7 @@ async fn start_and_hold(proxy: &Proxy, kind: i32, contender: Contender, mode: Mo
 }
 
 #[test]
-fn watch_left_by_a_timed_out_acquire_wakes_the_next_acquire_of_the_object() {
+fn leftover_watch_of_a_timed_out_acquire_wakes_the_next_acquire() {
     on_scene(async |scene| {
         let (mut holder, held) = Contender::holding("curator-mutex", &scene).await;
         // Given a contender that has timed out behind the holder
@@ -36,7 +36,7 @@ fn watch_left_by_a_timed_out_acquire_wakes_the_next_acquire_of_the_object() {
         let ended = late.acquire_within(Duration::from_millis(200), Write).await;
         assert_eq!(ended.unwrap_err(), AcquireError::TimedOut);
         late.trace.borrow_mut().clear();
-        // And that contender waits again, behind another one
+        // And that contender now waits again, behind another contender
         let next = Contender::of("curator-mutex", &scene).await.queue_up().await;
         let late = Waiting::start(late, Write);
         settled([&late]).await;
@@ -45,7 +45,7 @@ fn watch_left_by_a_timed_out_acquire_wakes_the_next_acquire_of_the_object() {
         settled([&next, &late]).await;
         assert!(!late.is_over());
         next.serve().await;
-        // Then the deletion of the holder's node has caused one useless list
+        // Then the deletion of the holder's node causes one useless list
         let again = ["get_children", "get_data_watch"];
         let expected = [&["create"], &again[..], &again[..], &["get_children", "delete"]].concat();
         assert_eq!(late.serve().await.kinds(), expected);
@@ -53,7 +53,7 @@ fn watch_left_by_a_timed_out_acquire_wakes_the_next_acquire_of_the_object() {
 }
 
 #[test]
-fn node_is_empty_when_revocation_is_allowed_and_has_the_clients_address_otherwise() {
+fn node_contains_the_clients_address_unless_revocation_is_allowed() {
     runtime::block_on(async {
         for (revocation, data) in [("none", &b"127.0.0.1"[..]), ("allowed", b"")] {
             let params = [("revocation".to_owned(), ParamValue::Word(revocation.to_owned()))].into();
@@ -68,7 +68,7 @@ fn node_is_empty_when_revocation_is_allowed_and_has_the_clients_address_otherwis
 }
 
 #[test]
-fn acquire_restarts_as_the_policy_allows_when_its_directory_is_removed() {
+fn acquire_restarts_within_its_retry_policy_when_its_directory_is_removed() {
     let retries = |times| {
         Params::from([
             ("retry".to_owned(), ParamValue::Word("n-times".to_owned())),
@@ -79,7 +79,7 @@ fn acquire_restarts_as_the_policy_allows_when_its_directory_is_removed() {
         for (times, expected) in [(1, Ok(())), (0, Err(AcquireError::Failed(Failure::NoNode)))] {
             let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
             scene.delete_all().await;
-            // Given a contender that has created its lock's directory, but has not received the reply
+            // Given a contender that has created the lock's directory, but has not received the reply
             let one = Contender::by_with(&proxy.connect, "curator-mutex", &retries(times), &scene).await;
             let acquiring = start_and_hold(&proxy, CREATE_CONTAINER, one, Write).await;
             // When the directory is removed
@@ -96,12 +96,12 @@ fn acquire_restarts_as_the_policy_allows_when_its_directory_is_removed() {
 }
 
 #[test]
-fn writer_acquires_the_read_side_whatever_its_list_shows() {
+fn writer_acquires_the_read_side_even_without_its_node_in_the_list() {
     behind_wire(async |scene, proxy| {
         let mut owner = Contender::by(&proxy.connect, "curator-read-write", &scene).await;
         let write = owner.acquire(Write).await.unwrap();
         let session = owner.session.id();
-        // Given a read node that is deleted before its owner has listed
+        // Given a read node that is deleted before its owner lists
         let reading = start_and_hold(&proxy, CREATE2, owner, Read).await;
         let nodes = scene.nodes_of(session).await;
         scene.delete(nodes.into_iter().filter(|path| path.contains("__READ__"))).await;

@@ -1,4 +1,4 @@
-//! A trial's record contains elections that none of its faults caused.
+//! A trial's record also contains elections that no fault of the trial caused.
 
 use std::time::Duration;
 
@@ -26,10 +26,10 @@ async fn election_after_a_foreign_kill_is_reported_in_a_trial_without_faults() {
     let local = ensemble::start(3).await;
     let undisturbed = run_one_on(&local, &format!("{LINES}duration = \"1s\"\n")).await;
     assert_eq!(undisturbed.elections, Some(Vec::new()));
-    // When another program kills the leader during a trial, which cannot finish without a new leader
+    // When another program kills the leader during a trial that cannot finish without a new leader
     let disturbed = format!("{LINES}acquisitions = 40\n");
     let trial = run_while(&local, &disturbed, kill_the_leader(&local)).await;
-    // Then the record contains the election, without a fault that could have caused it
+    // Then the record contains the election without a fault as its cause
     let elections = trial.elections.unwrap();
     let [election] = elections.as_slice() else { panic!("{elections:?}") };
     assert_eq!(election.after_fault, None);

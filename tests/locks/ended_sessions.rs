@@ -1,4 +1,4 @@
-//! Sessions are closed from outside, as the fault `expire` does, while their own clients reconnect at once.
+//! Sessions that are closed from outside, as by the fault `expire`, while their own clients reconnect at once.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn target() -> Target {
 }
 
 #[test]
-fn session_ends_although_its_client_reconnects_at_once() {
+fn expire_ends_a_session_even_if_its_client_reconnects_at_once() {
     on_scene(async |scene| {
         for _ in 0..20 {
             let session = scene.session().await;
@@ -35,7 +35,7 @@ fn session_closed_by_a_request_with_a_lost_reply_counts_as_ended() {
         let key = session.key().told();
         let ending = runtime::spawn_local(async move { target.expire(key, 2 * AT_ONCE).await });
         runtime::timeout(AT_ONCE, session.over()).await.expect("the close did not arrive");
-        // When the next attempt is answered with "no such session"
+        // When the server answers the next attempt with "no such session"
         proxy.cut();
         proxy.mend();
         // Then the session counts as ended
@@ -49,8 +49,8 @@ fn wrong_password_does_not_end_the_session_of_another_program() {
         let session = scene.session().await;
         let wrong = SessionKey::of_another(session.id(), Some(vec![7; 16]));
         let mut refused = target().expire(wrong.clone(), AT_ONCE).await;
-        // The session's own client can break the connection by reconnecting before the server checks the password. A
-        // later refusal would suggest that the first attempt had closed the session.
+        // The session's own client may reconnect and break this connection before the server checks the password.
+        // Another refusal would then look as if the first attempt had closed the session.
         for _ in 0..10 {
             if refused.is_err() {
                 break;
@@ -58,7 +58,7 @@ fn wrong_password_does_not_end_the_session_of_another_program() {
             refused = target().expire(wrong.clone(), AT_ONCE).await;
         }
         assert!(matches!(refused, Err(Failure::Refused(_))), "{refused:?}");
-        // The attempt has broken the client's connection, since the server checks the password later.
+        // The attempt breaks the client's connection, because the server checks the password later.
         runtime::sleep(Duration::from_secs(1)).await;
         assert!(!session.is_over());
         session.exists(&scene.lock).await.unwrap();

@@ -1,4 +1,4 @@
-//! Exclusion in recorded histories, judged by the ensemble's transaction order alone, without clocks.
+//! Exclusion in recorded histories, judged only by the ensemble's order of transactions, not by clocks.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn judged_with_text(trial: &Trial) -> (Judgement, String) {
 }
 
 #[tokio::test]
-async fn handoffs_of_locks_that_read_before_they_enter_are_compared_by_transactions() {
+async fn transactions_order_the_handoffs_of_locks_that_read_before_entering() {
     let mutexes = zklockbench_locks::cards().into_iter().filter(|card| {
         let of = card.guarantees;
         // The client library's lock exposes neither its replies nor its token.
@@ -53,7 +53,7 @@ async fn handoffs_of_locks_that_read_before_they_enter_are_compared_by_transacti
         let lock = story::lock(&judgement);
         let order = &lock.order;
         println!("{name}: {order:?}");
-        // The run and its history agree on the evidence
+        // The run and the history agree on the evidence
         let evidence = trial.evidence;
         let by_run = (evidence.entries, evidence.waited, evidence.seen_inside);
         assert_eq!((lock.acquired, lock.waited, lock.seen_inside), by_run, "{name}");
@@ -69,7 +69,7 @@ async fn handoffs_of_locks_that_read_before_they_enter_are_compared_by_transacti
 }
 
 #[tokio::test]
-async fn history_with_contenders_in_doubt_is_consistent_and_names_the_stuck_nodes() {
+async fn history_with_lost_releases_is_consistent_and_counts_stuck_contenders() {
     let lost = "duration = \"2s\"\nin_doubt = \"keep-session\"\n[[fault]]\nkind = \"drop-request\"\n\
                 request = \"delete\"\nat = \"300ms\"\n";
     // Detect stuck contenders soon.
@@ -90,7 +90,7 @@ async fn history_with_contenders_in_doubt_is_consistent_and_names_the_stuck_node
 }
 
 #[tokio::test]
-async fn history_without_a_lock_proves_no_more_than_the_run() {
+async fn history_and_run_without_a_lock_have_the_same_unknown_verdict() {
     let lines =
         "strategies = [\"no-lock\"]\ncontenders = 8\nhold = \"0ms\"\nduration = \"1s\"\nwarm_up = \"0s\"\n";
     let trial = trials::run_with_history(lines).await;
@@ -102,7 +102,7 @@ async fn history_without_a_lock_proves_no_more_than_the_run() {
 }
 
 #[tokio::test]
-async fn history_contains_permits_and_holders_never_exceed_the_leases() {
+async fn semaphore_history_records_permits_and_never_exceeds_the_leases() {
     let lines = "strategies = [{ name = \"curator-semaphore\", leases = 5, permits = 2 }]\ncontenders = 4\n\
                  hold = \"200ms\"\nacquisitions = 8\nwarm_up = \"0s\"\n";
     let trial = trials::run_with_history(lines).await;
@@ -115,7 +115,7 @@ async fn history_contains_permits_and_holders_never_exceed_the_leases() {
     let order = &story::lock(&judgement).order;
     assert!(order.compared > 10 && order.waited > 0 && order.too_early == 0, "{order:?}");
     assert_eq!(judgement.verdict.word(), "held", "{judgement:?}");
-    // With fewer leases in the file, the same acquisitions are too many
+    // With fewer leases in the file, the same acquisitions violate the lock
     let fewer = text.replacen(r#""leases":5"#, r#""leases":3"#, 1);
     assert_eq!(story::check_text(fewer.as_bytes()).unwrap().verdict.word(), "violated");
 }

@@ -1,4 +1,4 @@
-//! A lock per object: each acquisition creates the directory of its lock, and may leave it.
+//! One lock per object: each acquisition creates its lock's directory, and may leave the directory behind.
 
 use zklockbench_core::measure::Measure;
 use zklockbench_core::verdict::Verdict;
@@ -7,9 +7,9 @@ use zklockbench_record::figures::{NODES_LEFT, REQUESTS_PER_ACQUISITION};
 use crate::support::trials;
 
 #[tokio::test]
-async fn each_fresh_lock_leaves_the_nodes_that_it_creates() {
-    // Requests with an existing directory, plus those that create it: in Curator, a refused create, two reads
-    // and the container; in kazoo, a read and the directory. A semaphore has two directories below a third.
+async fn fresh_locks_leave_the_nodes_that_they_create() {
+    // The usual requests, plus those that create the directory: in Curator, a refused create, two reads and the
+    // container; in kazoo, a read and the directory. A semaphore has two directories below a third one.
     for (strategy, requests, left) in [
         ("curator-mutex", 3.0 + 4.0, 1.0),
         ("curator-semaphore", 7.0 + 6.0 + 4.0, 3.0),
@@ -26,9 +26,9 @@ async fn each_fresh_lock_leaves_the_nodes_that_it_creates() {
         assert!(!trial.histograms.contains_key(&Measure::Handoff), "{strategy}");
         let of = |entry: &zklockbench_record::FigureEntry| entry.of(&trial).unwrap();
         assert_eq!(of(&REQUESTS_PER_ACQUISITION), requests, "{strategy}: {:?}", trial.measured.requests);
-        // And leaves these nodes, which are gone when the trial is over
+        // And leaves these nodes behind until the end of the trial
         assert_eq!(of(&NODES_LEFT), left, "{strategy}");
-        // And exclusion was not tested
+        // And exclusion is not tested
         let Verdict::Unknown(why) = &trial.judged.exclusion else { panic!("{:?}", trial.judged) };
         assert!(why[0].contains("its own lock"), "{why:?}");
     }

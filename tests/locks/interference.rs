@@ -1,5 +1,5 @@
-//! A foreign session deletes nodes of a run: with an identity, the deletion is refused; without an identity,
-//! the lock is not blamed.
+//! A foreign session deletes nodes of a run. If the run has an identity, the servers refuse the deletion;
+//! otherwise, the verdict reports the interference instead of blaming the lock.
 
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,10 @@ use crate::support::{ensemble, trials};
 const LINES: &str = "strategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"400ms\"\nduration = \"4s\"\n\
                      warm_up = \"0s\"\nwarm_up_at_most = \"0s\"\nsession_timeout = \"20s\"\n";
 
-/// Once a node has been the first for this long, its contender holds, and will hold for at least as long again.
+/// Time after which the contender with the first node is inside, and stays inside for at least as long again.
 const INSIDE_AFTER: Duration = Duration::from_millis(100);
 
-/// Deletes the holder's node while others wait; returns the result. A second session, which has the run's
+/// Deletes the holder's node while other contenders wait, and returns the result. A second session, with the run's
 /// identity if there is one, finds the node.
 async fn delete_a_holders_node(connect: &str, lock: &str, digest: Option<&Secret>) -> Result<(), Error> {
     let client = Client::connect(connect).await.unwrap();
@@ -41,8 +41,8 @@ async fn delete_a_holders_node(connect: &str, lock: &str, digest: Option<&Secret
 }
 
 #[tokio::test]
-async fn foreign_deletion_is_refused_with_an_identity_and_otherwise_not_blamed_on_the_lock() {
-    // Given servers whose counters are at rest before the trial, so that it begins at once
+async fn lock_is_not_blamed_when_a_foreign_session_deletes_a_node() {
+    // Given servers whose counters do not change before the trial, so the trial starts at once
     let local = ensemble::alone().await;
     let connect = local.connect();
     for digest in [Some(Secret::drawn()), None] {
@@ -62,7 +62,7 @@ async fn foreign_deletion_is_refused_with_an_identity_and_otherwise_not_blamed_o
             assert!(trial.interference.is_empty(), "{:?}", trial.interference);
             continue;
         }
-        // And without an identity, the verdict names the session; otherwise the lock would be blamed
+        // Or, without an identity, the verdict reports the session; otherwise the lock would be blamed
         assert_eq!(result, Ok(()));
         let Verdict::Unknown(reasons) = verdict else { panic!("{verdict:?}: {:?}", trial.interference) };
         let reason = &reasons[0];

@@ -1,4 +1,4 @@
-//! Java's own Curator and this suite's locks exclude each other on one path, in both directions of the queue.
+//! Curator in Java and this suite's locks exclude each other on the same path, whichever is ahead in the queue.
 
 use std::rc::Rc;
 
@@ -14,7 +14,7 @@ use crate::support::inside;
 use crate::support::inside::{CONTENDERS, Ours, owner_of};
 use crate::support::sessions::{Scene, on_scene, scene};
 
-/// Lets both kinds contend until the lock has passed between them often enough, and checks exclusion.
+/// Lets both kinds of clients contend until the lock has changed sides often enough, and checks exclusion.
 fn assert_exclusion(ours: &Ours, kind: &str) {
     let (seen, [acquired, violations, crossings]) = runtime::block_on(async {
         let scene = Rc::new(scene(ensemble::shared()).await);
@@ -27,7 +27,7 @@ fn assert_exclusion(ours: &Ours, kind: &str) {
     );
     assert_eq!((seen.violations.get(), violations), (0, 0), "{kind}: two contenders held the lock at once");
     assert!(seen.crossings.get() >= inside::crossings());
-    // Readers leave no trace, so Java detects only the handoffs from our writers.
+    // Readers write nothing, so Java detects only the handoffs from our writers.
     let reads = ours.turns.contains(&Read);
     assert!(
         crossings > 0 && (reads || crossings + 1 >= inside::crossings()),
@@ -36,7 +36,7 @@ fn assert_exclusion(ours: &Ours, kind: &str) {
 }
 
 #[test]
-fn mutexes_exclude_each_other() {
+fn our_mutex_and_javas_mutex_exclude_each_other() {
     assert_exclusion(&Ours::plain("curator-mutex"), "mutex");
 }
 
@@ -56,12 +56,12 @@ fn locks_that_join_by_count_and_javas_mutex_exclude_each_other() {
 
 #[test]
 #[ignore = "long: the plain mutex is always tested"]
-fn semaphore_mutexes_exclude_each_other() {
+fn our_semaphore_mutex_and_javas_exclude_each_other() {
     assert_exclusion(&Ours::plain("curator-semaphore-mutex"), "semaphore-mutex");
 }
 
 #[test]
-fn writers_of_either_read_write_lock_exclude_readers_and_writers_of_both() {
+fn read_write_locks_of_both_clients_exclude_each_other() {
     assert_exclusion(&Ours { turns: &[Write, Read], ..Ours::plain("curator-read-write") }, "read-write");
 }
 
@@ -72,7 +72,7 @@ async fn obedient(scene: &Scene) -> Obedient {
 }
 
 #[test]
-fn readers_of_both_clients_hold_together_and_a_writer_between_them_keeps_its_position() {
+fn writer_keeps_its_position_between_readers_of_both_clients() {
     on_scene(async |scene| {
         let mut java = obedient(&scene).await;
         // Given one reader of each kind that holds the lock
@@ -85,7 +85,7 @@ fn readers_of_both_clients_hold_together_and_a_writer_between_them_keeps_its_pos
         scene.has_nodes(4).await;
         reader.release(held).await.unwrap();
         runtime::sleep(SETTLE).await;
-        // Then the writer waits for the other reader, and the last reader for the writer
+        // Then the writer waits for the other reader, and the last reader waits for the writer
         assert!(!writer.is_over() && !java.has_said("last in read"));
         java.tell("release first read");
         let (mut writer, held) = writer.over().await;
@@ -97,7 +97,7 @@ fn readers_of_both_clients_hold_together_and_a_writer_between_them_keeps_its_pos
 }
 
 #[test]
-fn our_writer_that_continues_reading_excludes_javas_writer() {
+fn our_downgraded_writer_still_excludes_javas_writer() {
     on_scene(async |scene| {
         let mut java = obedient(&scene).await;
         let (mut owner, write) = Contender::holding("curator-read-write", &scene).await;
@@ -113,17 +113,17 @@ fn our_writer_that_continues_reading_excludes_javas_writer() {
 }
 
 #[test]
-fn curator_621_before_version_5_5_a_writer_enters_alongside_javas_writer_that_continues_reading() {
+fn curator_621_occurs_before_5_5_when_javas_writer_downgrades() {
     let has_the_fault = foreign::curators_version() < (5, 5);
     on_scene(async |scene| {
         let mut java = obedient(&scene).await;
-        // Given a writer of Java's that also reads, and a writer of ours behind it
+        // Given a Java writer that also reads, and one of our writers behind it
         java.obeys("acquire a write", "a in write").await;
         let waiting = Contender::of("curator-read-write", &scene).await.queue_up().await;
         java.obeys("acquire a read", "a in read").await;
         // When the first writer stops writing
         java.obeys("release a write", "a out write").await;
-        // Then ours is admitted alongside the reader, in the versions that give the reader a new number
+        // Then our writer is admitted alongside the reader, in versions that assign the reader a new number
         if has_the_fault {
             waiting.until_over().await;
         } else {

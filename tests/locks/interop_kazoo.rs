@@ -1,6 +1,6 @@
-//! Our locks and Python's kazoo contend on one path: only one contender is ever inside.
+//! Our locks and Python's kazoo contend on the same path, and only one contender is ever inside.
 //!
-//! Two pairs that are known to ignore each other show that violations are detected.
+//! Two pairs of locks that ignore each other prove that violations are detected.
 
 use std::rc::Rc;
 
@@ -18,14 +18,14 @@ use crate::support::inside;
 use crate::support::inside::{CONTENDERS, Ours, crossings, owner_of};
 use crate::support::sessions::{Scene, on_scene, scene};
 
-/// Observations of both sides.
+/// Counts of both sides.
 struct Outcome {
     violations: u64,
     /// Number of handoffs to our side, and to kazoo's.
     crossings: (u64, u64),
 }
 
-/// Lets both kinds contend until the lock has passed between them often enough; `None` without kazoo.
+/// Lets both kinds of clients contend until the lock has changed sides often enough; `None` without kazoo.
 fn mix(ours: &Ours, kind: &str, patterns: &[&str]) -> Option<Outcome> {
     let python = foreign::python()?;
     let (seen, [acquired, violations, crossings]) = runtime::block_on(async {
@@ -43,14 +43,14 @@ fn mix(ours: &Ours, kind: &str, patterns: &[&str]) -> Option<Outcome> {
     Some(Outcome { violations, crossings: (seen.crossings.get(), crossings) })
 }
 
-/// Asserts that the lock passed between the kinds often in both directions, without a violation.
+/// Asserts that the lock often changed sides in both directions, without a violation.
 fn assert_exclusion(ours: &Ours, kind: &str, patterns: &[&str]) {
     let Some(Outcome { violations, crossings: (to_ours, to_kazoos) }) = mix(ours, kind, patterns) else {
         return;
     };
     assert_eq!(violations, 0, "{}: two contenders held the lock at once", ours.strategy);
     assert!(to_ours >= crossings());
-    // Readers leave no trace, so kazoo detects only the handoffs from our writers.
+    // Readers write nothing, so kazoo detects only the handoffs from our writers.
     let reads = ours.turns.contains(&Read);
     assert!(to_kazoos > 0 && (reads || to_kazoos + 1 >= crossings()), "{to_kazoos} handoffs to kazoo's side");
 }
@@ -61,7 +61,7 @@ fn our_kazoo_lock_and_pythons_exclude_each_other() {
 }
 
 #[test]
-fn our_kazoo_lock_and_pythons_exclude_each_other_with_extra_patterns() {
+fn our_kazoo_lock_and_pythons_exclude_each_other_when_extra_patterns_are_set() {
     let params = Params::from([("extra_patterns".to_owned(), ParamValue::Word("lock-".to_owned()))]);
     assert_exclusion(&Ours { params, ..Ours::plain("kazoo") }, "Lock", &["lock-"]);
 }
@@ -77,7 +77,7 @@ fn gos_lock_and_kazoo_with_its_pattern_exclude_each_other() {
 }
 
 #[test]
-fn our_readers_and_writers_and_pythons_writers_exclude_each_other() {
+fn our_read_write_lock_and_pythons_writers_exclude_each_other() {
     assert_exclusion(&Ours { turns: &[Write, Read], ..Ours::plain("kazoo-read-write") }, "WriteLock", &[]);
 }
 
@@ -102,7 +102,7 @@ async fn obedient(python: &str, scene: &Scene) -> Obedient {
 }
 
 #[test]
-fn readers_of_both_clients_hold_together_and_our_writer_waits_for_pythons_reader() {
+fn our_writer_waits_until_readers_of_both_clients_have_left() {
     let Some(python) = foreign::python() else { return };
     on_scene(async |scene| {
         let mut kazoo = obedient(python, &scene).await;
@@ -118,12 +118,12 @@ fn readers_of_both_clients_hold_together_and_our_writer_waits_for_pythons_reader
 }
 
 #[test]
-fn kazoo_649_before_version_2_9_pythons_reader_and_the_writer_behind_it_wait_for_each_other() {
+fn kazoo_649_occurs_before_2_9_when_a_writer_is_behind_pythons_reader() {
     let Some(python) = foreign::python() else { return };
     let has_the_fault = foreign::kazoos_version(python) < (2, 9);
     on_scene(async |scene| {
         let mut kazoo = obedient(python, &scene).await;
-        // Given a writer inside, a reader of Python's behind it, and a writer behind the reader
+        // Given a writer inside, a Python reader behind it, and a writer behind the reader
         let (mut first, held) = Contender::holding("kazoo-read-write", &scene).await;
         kazoo.tell("acquire a read");
         scene.has_nodes(2).await;
@@ -131,8 +131,8 @@ fn kazoo_649_before_version_2_9_pythons_reader_and_the_writer_behind_it_wait_for
         let second = Contender::of("kazoo-read-write", &scene).await.queue_up().await;
         // When the first writer leaves
         first.release(held).await.unwrap();
-        // Then neither is admitted before version 2.9, where a reader waits for the last writer even if that
-        // writer is behind it
+        // Then, before version 2.9, neither waiter is admitted: a reader waits for the last writer even if that
+        // writer is behind the reader
         if has_the_fault {
             runtime::sleep(SETTLE * 10).await;
             assert!(!kazoo.has_said("a in read"));
@@ -149,7 +149,7 @@ fn kazoo_649_before_version_2_9_pythons_reader_and_the_writer_behind_it_wait_for
 }
 
 #[test]
-fn kazoo_649_our_reader_does_not_wait_for_the_writer_behind_it() {
+fn kazoo_649_does_not_occur_when_a_writer_is_behind_our_reader() {
     let Some(python) = foreign::python() else { return };
     on_scene(async |scene| {
         let mut kazoo = obedient(python, &scene).await;

@@ -1,4 +1,4 @@
-//! Java's Curator and this suite's `curator-mutex` revoke each other's locks.
+//! Curator in Java and this suite's `curator-mutex` revoke each other's locks.
 
 use std::io::{BufRead, BufReader};
 use std::process::{ChildStdout, Stdio};
@@ -18,7 +18,7 @@ fn mutex(params: &[(&str, ParamValue)]) -> Params {
     params.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
 }
 
-/// Starts Java on a lock; its output can be read line by line.
+/// Starts Java on a lock, with its output as lines.
 fn java(lock: &str, what: &str) -> (Bounded, BufReader<ChildStdout>) {
     let mut java = foreign::java("CuratorRevocation")
         .args([ensemble::shared(), lock, what])
@@ -36,7 +36,7 @@ fn line(said: &mut BufReader<ChildStdout>) -> String {
 }
 
 #[test]
-fn javas_revoker_makes_our_holder_release() {
+fn our_holder_releases_when_java_requests_revocation() {
     let params = mutex(&[("revocation", ParamValue::Word("allowed".into()))]);
     runtime::block_on(async {
         let scene = sessions::scene(ensemble::shared()).await;
@@ -50,14 +50,14 @@ fn javas_revoker_makes_our_holder_release() {
 }
 
 #[test]
-fn our_waiter_makes_javas_holder_release() {
+fn javas_holder_releases_when_our_waiter_requests_revocation() {
     let after = ParamValue::Duration(Duration::from_millis(200));
     let asks = [("revocation", ParamValue::Word("asked-for".into())), ("revoke_after", after)];
     runtime::block_on(async {
         let scene = sessions::scene(ensemble::shared()).await;
         let (mut java, mut said) = java(&scene.lock, "hold");
         assert_eq!(line(&mut said), "held");
-        // When a waiter of ours is behind a holder that would hold forever
+        // When our waiter is behind a holder that would hold forever
         let begun = Instant::now();
         let mut waiter = Contender::with("curator-mutex", &mutex(&asks), &scene).await;
         let held = waiter.acquire_within(LONG, Mode::Write).await.unwrap();

@@ -1,4 +1,4 @@
-//! Creates that are lost more than once: the lock searches for the node of each.
+//! Several creates lost in a row: the lock searches for the node of each.
 
 use futures_util::future::{join, join_all};
 use zklockbench_core::catalog::Mode::Write;
@@ -18,7 +18,7 @@ const CREATE2: i32 = 15;
 const SYNC: i32 = 9;
 const MULTI: i32 = 14;
 
-/// Acquires on a connection whose first creates have these fates, in order.
+/// Acquires on a connection that applies these fates to the first creates, in order.
 async fn acquire(name: &str, fates: &[Fate]) -> (Scene, Proxy, Contender, Result<(), AcquireError>) {
     let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
     let mut one = Contender::by(&proxy.connect, name, &scene).await;
@@ -30,14 +30,14 @@ async fn acquire(name: &str, fates: &[Fate]) -> (Scene, Proxy, Contender, Result
     (scene, proxy, one, ended)
 }
 
-/// A lock that creates another node after a lost create.
+/// A lock that sends another create after a lost create.
 struct Protected {
     name: &'static str,
     /// Value of `join`, unless it is the default.
     join: Option<&'static str>,
     /// Opcode of the request that creates the node.
     create: i32,
-    /// Whether the lock searches for the node after a sync; otherwise the next create finds it.
+    /// Whether the lock sends a sync and searches for the node; otherwise, the next create finds the node.
     syncs: bool,
 }
 
@@ -71,7 +71,7 @@ impl Protected {
         // When its next creates have these fates
         fates.iter().for_each(|fate| proxy.strike(*fate, self.create, 1));
         one.acquire(Write).await.unwrap();
-        // Then a sync follows each create, and only nodes that the lock has found exist
+        // Then a sync follows each create, and no node exists that the lock has not found
         let sent = proxy.requests().split_off(before).into_iter().map(|request| request.kind);
         let of_interest: Vec<i32> = sent.filter(|kind| [self.create, SYNC].contains(kind)).collect();
         assert_eq!(of_interest, [self.create, SYNC].repeat(fates.len()), "{}, {fates:?}", self.name);
@@ -81,7 +81,7 @@ impl Protected {
 }
 
 #[test]
-fn node_of_each_lost_create_is_searched_for_after_a_sync() {
+fn lock_syncs_and_searches_for_the_node_after_each_lost_create() {
     let fates = [&[ReplyLost][..], &[RequestLost, ReplyLost], &[RequestLost, RequestLost, ReplyLost]];
     let locks = PROTECTED.iter().filter(|lock| lock.syncs);
     let runs = locks.flat_map(|lock| fates.map(|fates| lock.syncs_after_each_lost_create(fates)));
@@ -101,7 +101,7 @@ async fn apply_late(one: &Contender, first: &Sent) {
 }
 
 #[test]
-fn create_applied_after_its_contender_created_another_node_blocks_no_contender() {
+fn late_create_blocks_no_contender_after_an_acquisition_with_another_node() {
     for lock in PROTECTED {
         runtime::block_on(async {
             let (params, name, create) = (lock.params(), lock.name, lock.create);
@@ -118,7 +118,7 @@ fn create_applied_after_its_contender_created_another_node_blocks_no_contender()
             let held = one.acquire(Write).await.unwrap();
             one.release(held).await.unwrap();
             assert!(proxy.has_struck() && scene.nodes().await == 0, "{name}");
-            // When a server applies the first create now, and two contenders request the lock
+            // When a server applies the first create only now, and two contenders request the lock
             let first = one.trace.borrow()[sent].clone();
             apply_late(&one, &first).await;
             assert!(scene.nodes().await > 0, "{name}");
@@ -132,12 +132,12 @@ fn create_applied_after_its_contender_created_another_node_blocks_no_contender()
 }
 
 #[test]
-fn gos_client_searches_for_its_node_after_the_third_create_as_well() {
+fn gos_client_also_searches_for_its_node_after_the_third_create() {
     runtime::block_on(async {
         let lost_thrice = [RequestLost, RequestLost, ReplyLost];
         let (scene, _, _one, ended) = acquire("go-zookeeper", &lost_thrice).await;
         assert_eq!((ended, scene.nodes().await), (Ok(()), 1));
-        // And without a node, the client sends no fourth create
+        // And without a node, the client does not send a fourth create
         let (scene, proxy, _one, ended) = acquire("go-zookeeper", &[RequestLost; 3]).await;
         assert_eq!((ended, scene.nodes().await), (Err(Failure::ConnectionLoss.into()), 0));
         let creates = proxy.requests().iter().filter(|request| request.kind == CREATE2).count();

@@ -1,4 +1,4 @@
-//! Tests of locks, sessions and the load on a real ensemble that they share.
+//! Tests of locks, sessions and loads on a shared real ensemble.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Open loops: each arrival comes at its due time and waits for the lock.
+//! Open loops: each arrival starts at its due time and waits for the lock.
 
 use zklockbench_core::measure::{Growth, Measure, Slope};
 use zklockbench_core::verdict::Verdict;
@@ -12,7 +12,7 @@ fn mean(trial: &Trial, measure: Measure) -> f64 {
     trial.histograms[&measure].mean()
 }
 
-/// Returns whether every arrival that was due was served, dropped, or left unserved.
+/// Returns whether the served, dropped and unserved arrivals add up to all arrivals.
 fn adds_up(trial: &Trial) -> bool {
     let arrived = trial.arrived.unwrap();
     arrived.offered == arrived.served + arrived.dropped + arrived.unserved
@@ -21,7 +21,7 @@ fn adds_up(trial: &Trial) -> bool {
 }
 
 #[tokio::test]
-async fn every_arrival_is_served_and_its_wait_is_the_sum_of_its_parts() {
+async fn waits_of_arrivals_equal_the_sum_of_their_parts() {
     // Given 50 evenly spaced arrivals per second, and a lock that can serve more
     let trial = trials::run_one(
         "strategies = [\"predecessor-watch\"]\ncontenders = 4\nload = \"open\"\nrate = 50\narrivals = \"constant\"\n\
@@ -35,25 +35,25 @@ async fn every_arrival_is_served_and_its_wait_is_the_sum_of_its_parts() {
     assert!(adds_up(&trial));
     let offered = figures::OFFERED.of(&trial).unwrap();
     assert!((49.0..51.0).contains(&offered), "{offered}");
-    // And waits begin at the arrivals' due times, so their parts add up to them
+    // And waits start at the arrivals' due times, so each wait is the sum of its parts
     let parts = [Measure::ClientWait, Measure::Lateness, Measure::Service].map(|part| mean(&trial, part));
     let (sum, wait) = (parts.iter().sum::<f64>(), mean(&trial, Measure::Wait));
-    assert!((sum / wait - 1.0).abs() < 0.01, "{parts:?} are not {wait}");
+    assert!((sum / wait - 1.0).abs() < 0.01, "parts {parts:?} do not add up to {wait}");
     let offered: u64 = trial.timeline.iter().map(|second| second.offered).sum();
     assert_eq!(offered, arrived.offered);
     assert_eq!(trial.judged.accounting, Some(Verdict::Held), "{:?}", trial.judged);
 }
 
 #[tokio::test]
-async fn queue_grows_by_the_rate_the_lock_misses_and_unserved_arrivals_count_as_waits() {
+async fn queue_grows_by_the_missed_rate_when_the_load_exceeds_the_lock() {
     // Given 60 arrivals per second, and a lock that can serve about 20
     let trial = trials::run_one(
         "strategies = [\"predecessor-watch\"]\ncontenders = 8\nload = \"open\"\nrate = 60\nhold = \"45ms\"\n\
          duration = \"4s\"\nbacklog_at_most = \"1s\"\n",
     )
     .await;
-    // Then the trial is valid, because the lock is the cause, unless concurrent tests or the machine's other
-    // guests took the processors. (Time that a hypervisor takes counts as the thread's own.)
+    // Then the trial is valid, because the lock is the cause, unless concurrent tests or other virtual machines
+    // used the processors. (Time taken by a hypervisor counts as the thread's own.)
     let health = &trial.health;
     if health.run_queue_share.is_none_or(|share| share < 0.3) && health.cpu_share < 0.5 {
         assert_eq!(trial.health.invalid, None);
@@ -63,9 +63,9 @@ async fn queue_grows_by_the_rate_the_lock_misses_and_unserved_arrivals_count_as_
     };
     // And the queue grows by the difference between offered and achieved rates
     let missed = figures::OFFERED.of(&trial).unwrap() - figures::THROUGHPUT.of(&trial).unwrap();
-    assert!((per_s / missed - 1.0).abs() < 0.25, "grew by {per_s} a second, {missed} a second were missed");
+    assert!((per_s / missed - 1.0).abs() < 0.25, "grew by {per_s}/s, but {missed}/s were missed");
     assert!(trial.utilisation.unwrap().busiest > 0.9, "{:?}", trial.utilisation);
-    // And arrivals that still waited when the backlog was abandoned are among the waits, with at least that time
+    // And the waits include arrivals still waiting when the backlog was abandoned, with at least their time so far
     let arrived = trial.arrived.unwrap();
     assert!(arrived.unserved > 50 && adds_up(&trial), "{arrived:?}");
     assert!(trial.histograms[&Measure::Unserved].max() > 2_500_000);
@@ -73,7 +73,7 @@ async fn queue_grows_by_the_rate_the_lock_misses_and_unserved_arrivals_count_as_
 }
 
 #[tokio::test]
-async fn arrivals_without_a_free_session_wait_or_are_dropped_as_the_scenario_states() {
+async fn arrivals_wait_or_are_dropped_as_configured_when_no_session_is_free() {
     let lines = |late: &str| {
         format!(
             "strategies = [\"predecessor-watch\"]\ncontenders = 2\nlocks = 2\nload = \"open\"\nrate = 80\nhold = \"30ms\"\n\
@@ -85,7 +85,7 @@ async fn arrivals_without_a_free_session_wait_or_are_dropped_as_the_scenario_sta
     // Then arrivals wait in the client
     assert!(mean(&kept, Measure::ClientWait) > 50_000.0, "{}", mean(&kept, Measure::ClientWait));
     assert_eq!(kept.arrived.unwrap().dropped, 0);
-    // Or are dropped, and counted
+    // Or arrivals are dropped, and counted
     let dropped = trials::run_one(&lines("drop")).await;
     let arrived = dropped.arrived.unwrap();
     assert!(arrived.dropped > 20 && arrived.served > 60 && adds_up(&dropped), "{arrived:?}");
@@ -93,7 +93,7 @@ async fn arrivals_without_a_free_session_wait_or_are_dropped_as_the_scenario_sta
 }
 
 #[tokio::test]
-async fn arrivals_go_to_their_own_locks_and_each_lock_excludes() {
+async fn arrivals_at_several_locks_are_served_with_exclusion_on_each() {
     // Given arrivals at five locks, one of them by far the most popular, on two generator threads
     let lines = "strategies = [\"predecessor-watch\"]\ncontenders = 12\nlocks = 5\nload = \"open\"\nrate = 60\n\
                  popularity = { zipf = 2.0 }\nhold = \"15ms\"\nduration = \"4s\"\n";

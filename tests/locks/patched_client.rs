@@ -38,7 +38,7 @@ fn persistent_watches_are_set_again_after_a_reconnection() {
             proxy.mend();
             assert_eq!(states.changed().await, SessionState::SyncConnected);
             watching.sync("/").await.unwrap();
-            // When the node changes after that
+            // When the node changes after the reconnection
             other.set_data(&scene.lock, b"x", None).await.unwrap();
             // Then the watcher is notified
             let notified = runtime::timeout(TIMEOUT, async {
@@ -50,13 +50,13 @@ fn persistent_watches_are_set_again_after_a_reconnection() {
 }
 
 #[test]
-fn watch_is_removed_with_its_watcher_unless_it_is_left_set() {
+fn dropping_a_watcher_removes_its_watch_unless_left_set() {
     behind_wire(async |scene, proxy| {
         let client = client(&proxy.connect).await;
         let watched = async || client.get_and_watch_data(&scene.lock).await.unwrap().2;
         drop(watched().await);
         assert_eq!(kinds(&client, &proxy).await, [GET_DATA, REMOVE_WATCHES]);
-        // A watch that was left set keeps the session's single watch on that node
+        // The session's only watch on a node remains if a watcher leaves it set
         drop(watched().await.left_set_on_drop());
         drop(watched().await);
         assert_eq!(kinds(&client, &proxy).await[2..], [GET_DATA, GET_DATA]);
@@ -65,7 +65,7 @@ fn watch_is_removed_with_its_watcher_unless_it_is_left_set() {
 }
 
 #[test]
-fn check_watches_reports_whether_a_watch_is_set_and_removes_nothing() {
+fn check_watches_reports_a_set_watch_without_removing_it() {
     behind_wire(async |scene, proxy| {
         let session = scene.traced_by(&proxy.connect).await.0;
         let other = scene.session().await;
@@ -96,9 +96,9 @@ fn reply_keeps_its_zxid_after_later_replies_arrive() {
             assert!(last < stat.mzxid && stat.mzxid <= synced);
             last = stat.mzxid;
         }
-        // An error of the server has a zxid as well
+        // An error reply from the server also has a zxid
         let missing = format!("{}/missing", scene.lock);
         assert_eq!(client.delete(&missing, None).await, Err(Error::NoNode));
-        assert!(client.last_reply_zxid() > last, "a refused write is a transaction, too");
+        assert!(client.last_reply_zxid() > last, "a refused write must also have a zxid");
     });
 }

@@ -1,10 +1,10 @@
 //! Every lock under a random schedule: acquires that are cancelled or time out at any moment, holds of any
-//! length, and sessions that end while their contender waits or holds. A lock that promises exclusion keeps
-//! its promise. The check is effective, because it finds the violations of locks that promise nothing.
+//! length, and sessions that end while their contender waits or holds. Locks that guarantee exclusion must keep
+//! the guarantee. To prove that the check works, it must find violations of locks without the guarantee.
 //!
-//! `ZKLOCKBENCH_ACQUISITIONS` sets the number of acquisitions of each lock (default 250; 10,000 with
-//! `scripts/test --long`). `ZKLOCKBENCH_SEED` repeats a schedule, but the servers still decide the order of
-//! arrival.
+//! `ZKLOCKBENCH_ACQUISITIONS` sets the number of acquisitions per lock (default 250; 10,000 with
+//! `scripts/test --long`). `ZKLOCKBENCH_SEED` repeats a schedule, except for the order in which requests reach
+//! the servers.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -29,7 +29,7 @@ const CUT_SHORT: u32 = 8;
 const STUCK: Duration = Duration::from_secs(60);
 const CLOSE: Duration = Duration::from_secs(5);
 
-/// Counts of holders inside, as the contenders themselves see them.
+/// Numbers of holders inside, as reported by the contenders.
 #[derive(Default)]
 struct Oracle {
     capacity: usize,
@@ -80,7 +80,7 @@ impl Contest {
     }
 
     fn is_over(&self) -> bool {
-        // One violation is enough for a lock that promises nothing.
+        // One violation is enough for a lock without guarantees.
         let found = !self.entry.card.guarantees.exclusive && self.oracle.violations.get() > 0;
         found || self.oracle.acquired.get() >= self.wanted || self.is_stuck()
     }
@@ -175,8 +175,8 @@ impl Contender {
         }
     }
 
-    /// Usually long; occasionally the acquire times out or is cancelled. A lock that leaves its node when it
-    /// times out is only cancelled, because the node would block every other contender.
+    /// Usually long. Occasionally, the acquire times out or is cancelled. Locks that leave their node on a timeout
+    /// are only cancelled, because the node would block every other contender.
     fn patience(&mut self) -> Patience {
         let long = Duration::from_secs(20);
         if !self.rng.random_ratio(1, CUT_SHORT) {
@@ -196,7 +196,7 @@ impl Contender {
         patience
     }
 
-    /// Often no pause, sometimes a yield, occasionally some milliseconds.
+    /// Pauses for a random time: often not at all, sometimes for a yield, occasionally for a few milliseconds.
     async fn pause(&mut self, longest_ms: u64) {
         match self.rng.random_range(0..10) {
             0..6 => {}
@@ -239,7 +239,7 @@ fn number(variable: &str, otherwise: u64) -> u64 {
 }
 
 #[test]
-fn locks_that_promise_exclusion_keep_it_and_no_contender_gets_stuck() {
+fn locks_that_promise_exclusion_are_never_violated_or_stuck() {
     let wanted = number("ZKLOCKBENCH_ACQUISITIONS", depth::of(250, 10_000));
     let promising = STRATEGIES.iter().filter(|entry| entry.card.guarantees.exclusive);
     let can_count = |entry: &&Entry| entry.card.params.iter().any(|param| param.name == "join");
@@ -260,10 +260,14 @@ fn locks_that_promise_exclusion_keep_it_and_no_contender_gets_stuck() {
 }
 
 #[test]
-fn violations_of_locks_without_exclusion_are_found() {
+fn violations_are_found_in_locks_without_guaranteed_exclusion() {
     let others = STRATEGIES.iter().filter(|entry| !entry.card.guarantees.exclusive);
     for contest in contest(others.map(|entry| (entry, false)), 5_000) {
         let (name, oracle) = (contest.entry.card.name, &contest.oracle);
-        assert!(oracle.violations.get() > 0, "{name}: none in {} acquisitions", oracle.acquired.get());
+        assert!(
+            oracle.violations.get() > 0,
+            "{name}: no violation in {} acquisitions",
+            oracle.acquired.get()
+        );
     }
 }

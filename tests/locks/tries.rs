@@ -1,4 +1,4 @@
-//! Tries: an acquire that never waits gets a free lock, and leaves a held one at once.
+//! Tries: acquires that never wait. A try acquires a free lock, and gives up at once on a held lock.
 
 use zklockbench_core::catalog::{Holders, Mode};
 use zklockbench_core::clock;
@@ -11,7 +11,7 @@ use crate::support::contender::Contender;
 use crate::support::sessions::on_scene;
 use crate::support::trials;
 
-/// Maximum number of requests of a try: Curator's semaphore mutex joins a queue and lists leases.
+/// Maximum number of requests of a try, which Curator's semaphore mutex needs to join a queue and list leases.
 const REQUESTS: usize = 12;
 
 async fn tries(one: &mut Contender) -> Acquired {
@@ -20,7 +20,7 @@ async fn tries(one: &mut Contender) -> Acquired {
 }
 
 #[test]
-fn try_of_every_exclusive_lock_fails_at_once_if_held_and_succeeds_if_free() {
+fn try_fails_at_once_on_a_held_lock_and_succeeds_on_a_free_one() {
     let exclusive = STRATEGIES
         .iter()
         .map(|entry| entry.card)
@@ -57,7 +57,7 @@ async fn failed_tries_are_evidence_but_not_waits() {
     let outcomes = &trial.measured.outcomes;
     let (won, failed) = (outcomes.get(Outcome::Acquired), outcomes.get(Outcome::TimedOut));
     assert!(won > 10 && failed > won, "{outcomes:?}");
-    // Tries that found a holder inside show that the lock excludes
+    // Tries that found a holder inside are evidence of exclusion
     assert_eq!(trial.judged.verdict, Verdict::Held, "{:?} {:?}", trial.judged, trial.evidence);
     assert!(trial.checked() > won, "{:?}", trial.evidence);
     // Failed tries have separate times and requests, and do not count as waits
@@ -75,7 +75,7 @@ async fn failed_tries_are_evidence_but_not_waits() {
 }
 
 #[tokio::test]
-async fn tries_of_an_open_load_beyond_saturation_do_not_pile_up() {
+async fn tries_do_not_pile_up_when_an_open_load_exceeds_saturation() {
     // Given 60 tries per second of a lock that is held for 50 ms
     let trial = trials::run_one(
         "strategies = [\"count\"]\ncontenders = 10\nload = \"open\"\nrate = 60\nhold = \"50ms\"\nlate = \"drop\"\n\
@@ -85,6 +85,6 @@ async fn tries_of_an_open_load_beyond_saturation_do_not_pile_up() {
     assert!(!trial.is_unstable(), "{:?}", trial.steady);
     assert_eq!(trial.unserved(), 0);
     let share = figures::WON_SHARE.of(&trial).unwrap();
-    // By Erlang's formula, one in 1 + 60/s × 50 ms tries gets the lock
+    // By Erlang's formula, one in 1 + 60/s × 50 ms tries acquires the lock
     assert!((0.1..=0.4).contains(&share), "{share}");
 }

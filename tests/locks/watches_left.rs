@@ -1,5 +1,5 @@
-//! `exists` leaves a watch on a node that is already gone, and `getData` does not. The servers' counts and a
-//! trial's results show this.
+//! `exists` leaves a watch on a node that is already gone; `getData` does not. The servers' counts and a trial's
+//! results show the difference.
 
 use std::time::Duration;
 
@@ -26,8 +26,8 @@ fn watches(connect: &str) -> i64 {
     std::thread::scope(|scope| scope.spawn(ask).join().unwrap())
 }
 
-/// Waits until the number of watches has changed by `more`, because a server discards the watches of a closed session a
-/// little after its reply.
+/// Waits until the number of watches has changed by `more`. A server discards the watches of a closed session
+/// shortly after its reply.
 async fn settle(connect: &str, before: i64, more: i64, when: &str) {
     for _ in 0..100 {
         if watches(connect) - before == more {
@@ -39,7 +39,7 @@ async fn settle(connect: &str, before: i64, more: i64, when: &str) {
 }
 
 #[test]
-fn predecessor_deleted_after_the_list_leaves_a_watch_with_exists_but_not_with_get_data() {
+fn only_exists_leaves_a_watch_when_the_predecessor_is_gone() {
     // Given servers on which no other client sets watches
     let alone = runtime::block_on(ensemble::alone());
     let connect = &alone.connect();
@@ -78,7 +78,7 @@ fn predecessor_deleted_after_the_list_leaves_a_watch_with_exists_but_not_with_ge
 #[tokio::test]
 async fn results_report_watches_left_as_counted_by_the_servers() {
     let local = ensemble::start(1).await;
-    // Given holds that take no time, so that predecessors may go before they are read
+    // Given holds of no length, so predecessors may disappear before they are read
     let left = async |watch: &str| {
         let lines = format!(
             "strategies = [{{ name = \"{LOCK}\", watch = \"{watch}\" }}]\ncontenders = 4\nhold = \"0ms\"\n\
@@ -87,14 +87,14 @@ async fn results_report_watches_left_as_counted_by_the_servers() {
         let trial = trials::run_one_on(&local, &lines).await;
         figures::WATCHES_LEFT.of(&trial).unwrap()
     };
-    // Then exists eventually leaves watches on nodes that are never created again, and getData leaves none
+    // Then `exists` eventually leaves watches on nodes that are never created again; `getData` leaves none
     let (mut trials, mut by_exists, mut by_data) = (0, 0.0, 0.0);
     while by_exists == 0.0 && trials < 20 {
         by_exists += left("exists").await;
         by_data += left("data").await;
         trials += 1;
     }
-    assert!(by_exists > 0.0, "none after {trials} trials");
+    assert!(by_exists > 0.0, "exists left no watch in {trials} trials");
     assert_eq!(by_data, 0.0);
 }
 

@@ -1,11 +1,11 @@
-//! Counts on the wire, compared with the session's own counts.
+//! Wire counts compared with the session's own counts.
 
 use zklockbench_core::measure::RequestKind;
 use zklockbench_record::CountedTurns;
 
 use crate::support::trials;
 
-/// Every kind of request that was sent, with its count.
+/// Kinds of requests sent, with their counts.
 fn kinds(counts: &zklockbench_core::measure::WireCounts) -> Vec<(&'static str, u64)> {
     let sent = counts.requests.iter().filter(|(_, times)| *times > 0);
     sent.map(|(kind, times)| (kind.name(), times)).collect()
@@ -58,7 +58,7 @@ async fn curator_mutex_sends_an_exact_number_of_requests_of_each_kind() {
         assert_eq!(counting.disagreements(), []);
         assert_eq!((wire.bytes_sent, wire.bytes_received), (client.bytes_sent, client.bytes_received));
         assert_eq!(wire.acquired, client.acquired());
-        // Pings and the like do not count as the lock's requests.
+        // Pings, connects and closes do not count as requests of the lock.
         assert_eq!(wire.apart.connects, wire.apart.closes);
         assert!(wire.other_requests.is_empty());
     }

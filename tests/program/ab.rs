@@ -1,4 +1,4 @@
-//! `ab`: both sides run in blocks on one ensemble, each run in its own process.
+//! `ab`: both sides run in blocks, each run in its own process.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -26,24 +26,21 @@ pub(crate) fn only(directories: Vec<PathBuf>) -> PathBuf {
 }
 
 #[test]
-fn ab_with_two_blocks_stores_its_runs_and_is_inconclusive() {
-    // Given two sides, one of which takes ten times as long
+fn ab_with_two_blocks_stores_its_runs_but_stays_inconclusive() {
+    // Given two sides, where B holds the lock ten times as long
     let bench = Bench::with(SHORT);
     let words = ["ab", "scenario.toml", "--a", "hold=2ms", "--b", "hold=20ms", "--blocks", "2"];
     let output = bench.drawn(&[&words[..], &["--data-dir", "data", "--markdown", "ab.md"]].concat());
-    // Then two blocks are too few for a verdict, as reported before and after
+    // Then two blocks are too few for a verdict, as reported before and after the runs
     let (said, shown) = (stderr(&output), stdout(&output));
     assert_eq!(output.status.code(), Some(4), "{said}{shown}");
     assert!(said.contains("2 blocks cannot decide 3 comparisons: at least 7 are needed"), "{said}");
     assert!(said.contains("2 blocks of A, B and A again: 6 runs, about "), "{said}");
-    assert!(
-        shown.trim_start().starts_with("Inconclusive: it is unknown whether B is worse than A"),
-        "{shown}"
-    );
-    // And every run has left its directory, with the block's seed and the changes of its side
+    assert!(shown.trim_start().starts_with("Inconclusive: B may or may not be worse than A"), "{shown}");
+    // And every run has a directory with the block's seed and the side's overrides
     let directory = only(bench.results());
     let file = read(&directory);
-    // (A block that this host spoils is replaced by another one.)
+    // (If this host spoils a block, another block replaces it.)
     assert_eq!((file.ending, file.comparisons.len()), (Ending::Complete, 3));
     assert!((2..=3).contains(&file.blocks.len()), "{}", file.blocks.len());
     let throughput = &file.comparisons[0];
@@ -57,7 +54,7 @@ fn ab_with_two_blocks_stores_its_runs_and_is_inconclusive() {
             let is_told = |told: &String| told.contains("hold=") && told.contains(hold);
             assert!(stored.run.overrides.iter().any(is_told), "{:?}", stored.run.overrides);
             assert!(!directory.join(&run.directory).join("charts").exists(), "charts were not requested");
-            // And each value matches its trial, or its absence has a reason
+            // And each value matches its trial, or a reason for the missing value is recorded
             let trial = &stored.trials[0];
             let is_sound = trial.cut_short.is_none() && trial.health.invalid.is_none();
             let measured = THROUGHPUT.of(trial).filter(|_| is_sound);
@@ -76,7 +73,7 @@ fn ab_with_two_blocks_stores_its_runs_and_is_inconclusive() {
         "{throughput:?}"
     );
     assert!(throughput.ratio.is_none_or(|ratio| ratio.value < 1.0), "{throughput:?}");
-    // And there are charts and a page, if there is a ratio
+    // And a chart exists if there is a ratio, and a page can be regenerated
     let page = std::fs::read_to_string(bench.path("ab.md")).unwrap();
     assert!(page.starts_with("### Inconclusive: ") && page.contains("| predecessor-watch |"), "{page}");
     let has_ratio = file.comparisons.iter().any(|one| one.ratio.is_some());
@@ -91,7 +88,7 @@ fn ab_with_two_blocks_stores_its_runs_and_is_inconclusive() {
 }
 
 #[test]
-fn ctrl_c_keeps_finished_pairs_and_a_resume_continues() {
+fn interrupted_ab_keeps_finished_pairs_and_can_be_resumed() {
     let bench = Bench::with(SHORT);
     let words = ["ab", "scenario.toml", "--b", "hold=4ms", "--data-dir", "data", "--json"];
     let child = bench.watch(&[&words[..], &["--blocks", "100"]].concat());
@@ -105,32 +102,32 @@ fn ctrl_c_keeps_finished_pairs_and_a_resume_continues() {
     assert_eq!(code, Some(130), "{said}");
     let file = read(&only(bench.results()));
     assert_eq!(file.ending, Ending::Interrupted);
-    // A block with a run that this host spoiled is not a pair.
+    // A block in which this host spoiled a run is not a pair.
     let throughput = &file.comparisons[0];
     let of_the_pair = throughput.silent.iter().filter(|of| of.turn != Turn::Again);
     let spoiled: BTreeSet<u32> = of_the_pair.map(|of| of.block).collect();
     assert!(!file.blocks.is_empty());
     assert_eq!(throughput.pairs + spoiled.len(), file.blocks.len(), "{throughput:?}");
     eventually("no server is left", Duration::from_secs(5), || bench.servers().is_empty());
-    // When the comparison continues for one more block
+    // When the comparison is resumed for one more block
     let (directory, done) = (only(bench.results()), file.blocks.len());
     let resume =
         ["--resume", directory.to_str().unwrap(), "--blocks", &(done + 1).to_string()].map(str::to_owned);
     let words: Vec<&str> = words.into_iter().chain(resume.iter().map(String::as_str)).collect();
     let output = bench.output(&words);
-    // Then the earlier blocks are unchanged, and the later ones ran on a new ensemble
+    // Then the earlier blocks are unchanged, and the later blocks ran on a new ensemble
     let resumed = read(&only(bench.results()));
     assert_eq!(resumed.ending, Ending::Complete, "{}", stderr(&output));
     assert_eq!((&resumed.blocks[..done], &resumed.resumed_after[..]), (&file.blocks[..], &[done][..]));
     assert!(resumed.blocks.len() > done);
-    // And a resume with other options is refused
+    // And resuming with other options is rejected
     let output = bench.output(&[&words[..], &["--a", "hold=9ms"]].concat());
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(stderr(&output).contains("other options"), "{}", stderr(&output));
 }
 
 #[test]
-fn a_kill_ends_the_current_run_and_its_servers() {
+fn killing_ab_ends_its_current_run_and_servers() {
     let bench = Bench::with(SHORT);
     let typed = "ab scenario.toml --set 'duration=\"20s\"' --blocks 2 --data-dir data";
     let child = bench.listen(bench.typed(typed));
@@ -140,7 +137,7 @@ fn a_kill_ends_the_current_run_and_its_servers() {
             std::fs::read_dir(directory.join("runs")).into_iter().flatten().flatten().count()
         })
     };
-    eventually("a run is under way", Duration::from_secs(60), || runs() > 0);
+    eventually("a run is in progress", Duration::from_secs(60), || runs() > 0);
     signal(child.pid(), Signal::KILL);
     assert_eq!(child.end().0, None);
     let own = format!("ZKLOCKBENCH_STATE_DIR={}", bench.path("state").display());
@@ -155,8 +152,8 @@ fn a_kill_ends_the_current_run_and_its_servers() {
 }
 
 #[test]
-fn another_binary_gets_only_supported_options_and_must_write_results() {
-    // Given a binary that fails with a reason
+fn ab_reports_the_error_of_a_binary_that_writes_no_results() {
+    // Given a binary that fails with an error message
     let bench = Bench::with(SHORT);
     let script = "#!/bin/sh\nif [ \"$1\" = --version ]; then echo zklockbench 0.0.9; exit 0; fi\n\
                   echo 'error: the sky fell' >&2\nexit 3\n";
@@ -175,7 +172,7 @@ fn another_binary_gets_only_supported_options_and_must_write_results() {
 
 #[test]
 #[ignore = "long"]
-fn containers_are_compared_with_a_local_release() {
+fn ab_compares_containers_with_a_local_release() {
     let Some(docker) = available() else { return };
     // Given a server in a container, and an unpacked release
     let bench = Bench::new();
@@ -186,7 +183,7 @@ fn containers_are_compared_with_a_local_release() {
     let mut command = bench.command(&[&words[..], &sides].concat());
     let output = command.env("ZOOKEEPER_IMAGE", &docker.zookeeper).output().unwrap();
     let said = stderr(&output);
-    // Then each side ran on its own ensemble, restarted for each block, and the file describes both as first opened
+    // Then each side ran on its own ensemble, restarted for each block, and the file describes both ensembles
     let directory = only(bench.results());
     let file = read(&directory);
     assert_eq!(file.ending, Ending::Complete, "{said}");
@@ -205,7 +202,7 @@ fn containers_are_compared_with_a_local_release() {
     assert_eq!(of_project(&project_in(&said)), [""; 0]);
 }
 
-/// Copy of kazoo's driver with this text replaced.
+/// Copies kazoo's driver with this text replaced.
 fn kazoo_but(bench: &Bench, name: &str, what: &str, by: &str) -> String {
     let text = std::fs::read_to_string(foreign::KAZOO).unwrap();
     assert!(text.contains(what), "{what}");
@@ -214,7 +211,7 @@ fn kazoo_but(bench: &Bench, name: &str, what: &str, by: &str) -> String {
 }
 
 #[test]
-fn each_side_runs_its_own_version_of_a_driver() {
+fn ab_sides_run_their_own_versions_of_a_driver() {
     let Some(old) = foreign::kazoo() else { return };
     let bench = Bench::with(&SHORT.replace("predecessor-watch", "kazoo:Lock"));
     let new = kazoo_but(&bench, "new.py", "\"driver\": \"kazoo 1\"", "\"driver\": \"kazoo 2\"");
@@ -222,7 +219,7 @@ fn each_side_runs_its_own_version_of_a_driver() {
     let output = bench.drawn(&[&words[..], &["--data-dir", "data", "--markdown", "ab.md"]].concat());
     let (said, shown) = (stderr(&output), stdout(&output));
     assert_eq!(output.status.code(), Some(4), "{said}{shown}");
-    // Each side's runs used its driver, whose description is reported for that side.
+    // The runs of each side used the side's own driver, and the report describes it.
     let directory = only(bench.results());
     let file = read(&directory);
     let version = |turn| if turn == Turn::B { "kazoo 2" } else { "kazoo 1" };
@@ -251,7 +248,7 @@ fn each_side_runs_its_own_version_of_a_driver() {
 }
 
 #[test]
-fn a_feature_of_only_one_sides_driver_is_refused_and_equal_sides_are_reported() {
+fn ab_rejects_features_that_only_one_sides_driver_supports() {
     let Some(kazoo) = foreign::kazoo() else { return };
     let bench = Bench::new();
     let with = |more: &[&str], strategies: &str| {
@@ -269,13 +266,13 @@ fn a_feature_of_only_one_sides_driver_is_refused_and_equal_sides_are_reported() 
     let read_write = "[\"kazoo:ReadWrite\"]\nread_ratio = 0.5";
     let writes = kazoo_but(&bench, "writes.py", "[\"read\", \"write\"]", "[\"write\"]");
     let (code, said) = with(&["--a-driver", &kazoo, "--b-driver", &writes], read_write);
-    assert!(code == Some(2) && said.contains("`kazoo:ReadWrite` of B can't be taken for reading"), "{said}");
+    assert!(code == Some(2) && said.contains("`kazoo:ReadWrite` of B has no read lock"), "{said}");
     let untimed = kazoo_but(&bench, "untimed.py", "\"timeout\": \"native\"", "\"timeout\": \"none\"");
     let timed = "[\"kazoo:Lock\"]\nacquire_timeout = \"1s\"";
     let (code, said) = with(&["--a-driver", &untimed, "--b-driver", &kazoo], timed);
     assert!(code == Some(2) && said.contains("A: `kazoo:Lock` does not support timeouts"), "{said}");
-    // A difference that is not needed is reported, as is the lack of any difference. The comparison then continues,
-    // here to an ensemble that does not exist.
+    // A difference in unused features is reported, and so are identical drivers. The comparison then continues, and
+    // fails because the ensemble does not exist.
     let nowhere = ["--connect", "127.0.0.1:1", "--a-driver", &kazoo, "--b-driver"];
     let (code, said) = with(&[&nowhere[..], &[&untimed]].concat(), "[\"kazoo:Lock\"]");
     assert!(code == Some(3) && said.contains("`timeout` is native on A and none on B"), "{said}");

@@ -1,5 +1,6 @@
-//! The GitHub Action in `action.yml`, step by step in an empty repository, with stand-ins for GitHub's own actions and
-//! for commands that install something.
+//! The GitHub Action in `action.yml`, run step by step in an empty repository, with stand-ins for GitHub's own
+//! actions
+//! and for commands that install software.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,11 +13,11 @@ use crate::support::program::{executable, stderr, stdout};
 use crate::support::run_dirs;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
-/// One server, one strategy, and two repetitions, which are too few for any comparison.
+/// One server, one strategy and two repetitions, which are too few for a comparison.
 const SHORT: &str = "name = \"short\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 2\nhold = \"10ms\"\n\
                      duration = \"1s\"\nrepetitions = 2\n[ensemble]\nservers = 1\n";
 
-/// A repository on a runner, with a cache for its jobs.
+/// A repository on a runner, with a cache shared by its jobs.
 struct Repository {
     dir: tempfile::TempDir,
 }
@@ -24,7 +25,7 @@ struct Repository {
 /// Outcome of a job.
 #[derive(Debug, Default)]
 struct Job {
-    /// Exit code of each command that ran, by the name of its step.
+    /// Exit code of each command that ran, by step name.
     codes: BTreeMap<String, i32>,
     outputs: BTreeMap<String, String>,
     uploaded: Vec<String>,
@@ -38,7 +39,7 @@ impl Job {
 }
 
 impl Repository {
-    /// An empty repository, on a runner where `cargo install` builds that program.
+    /// Creates an empty repository on a runner where `cargo install` installs this program.
     fn new(program: &str) -> Self {
         let new = Self { dir: tempfile::tempdir().unwrap() };
         for place in ["work", "cache", "stubs", "state"] {
@@ -58,7 +59,7 @@ impl Repository {
         self.dir.path().join(name)
     }
 
-    /// Runs all steps of the action for a push to a branch, as a runner does.
+    /// Runs all steps of the action for a push to a branch, like a runner.
     fn push(&self, branch: &str, commit: &str, inputs: &[(&str, &str)]) -> Job {
         let text = std::fs::read_to_string(Path::new(ROOT).join("action.yml")).unwrap();
         let action = YamlLoader::load_from_str(&text).unwrap().swap_remove(0);
@@ -137,7 +138,7 @@ impl Repository {
         job.codes.insert(step["name"].as_str().unwrap().into(), output.status.code().unwrap());
     }
 
-    /// GitHub's own actions: the cache is a directory per key.
+    /// Replaces GitHub's own actions: the cache is a directory for each key.
     fn stand_in(&self, uses: &str, with: &Yaml, known: &BTreeMap<String, String>, job: &mut Job) {
         let value = |name: &str| filled(with[name].as_str().unwrap(), known);
         let copy = |from: PathBuf, to: PathBuf| {
@@ -166,7 +167,7 @@ impl Repository {
         }
     }
 
-    /// The next job gets a fresh checkout.
+    /// Empties the checkout for the next job.
     fn clean(&self) {
         for entry in std::fs::read_dir(self.path("work")).unwrap() {
             let path = entry.unwrap().path();
@@ -185,7 +186,7 @@ impl Repository {
     }
 }
 
-/// A text with its expressions replaced.
+/// Replaces the expressions in a text.
 fn filled(text: &str, known: &BTreeMap<String, String>) -> String {
     let mut parts = text.split("${{ ");
     let mut all = parts.next().unwrap().to_owned();
@@ -197,7 +198,7 @@ fn filled(text: &str, known: &BTreeMap<String, String>) -> String {
     all
 }
 
-/// Whether a step runs. Without a condition, it does unless an earlier one failed.
+/// Whether a step runs. A step without a condition runs unless an earlier step failed.
 fn applies(condition: Option<&str>, known: &BTreeMap<String, String>, failed: bool) -> bool {
     match condition {
         Some("always()") => true,
@@ -217,8 +218,8 @@ fn applies(condition: Option<&str>, known: &BTreeMap<String, String>, failed: bo
 }
 
 #[test]
-fn each_step_of_the_action_passes_its_inputs_to_the_program() {
-    // Given a program that records its command lines, and exits with the given codes
+fn action_steps_pass_their_inputs_to_the_program() {
+    // Given a program that records its command lines and exits with the specified codes
     let bench = tempfile::tempdir().unwrap();
     let [program, calls, code] = ["program", "calls", "code"].map(|name| bench.path().join(name));
     let text = format!(
@@ -242,7 +243,7 @@ fn each_step_of_the_action_passes_its_inputs_to_the_program() {
         repository.clean();
         job
     };
-    // When the default branch is measured, then its run becomes a baseline
+    // When the default branch is measured, its run becomes a baseline
     let first = push("main", "c1", "0", &[]);
     assert!(!first.failed() && repository.cached() == 1, "{first:?}");
     assert_eq!(first.outputs["results"], "results/bench");
@@ -260,26 +261,26 @@ fn each_step_of_the_action_passes_its_inputs_to_the_program() {
     for word in
         ["quick", "hold=10ms", "--gate=wait.p99 of 'my lock' < 50ms", "--gate=violations == 0", "--github"]
     {
-        assert!(run.contains(&word), "{word} is missing in {run:?}");
+        assert!(run.contains(&word), "{word} is missing from {run:?}");
     }
-    // A branch stores nothing; a failed run is kept for inspection, but not as a baseline
+    // Other branches store no baseline. A failed run is uploaded for inspection, but does not become a baseline
     assert!(!push("feature", "c2", "0", &[]).failed());
     let failed = push("main", "c3", "1", &[]);
     assert!(failed.failed() && failed.uploaded.len() == 2, "{failed:?}");
     assert_eq!((failed.outputs["exit-code"].as_str(), repository.cached()), ("1", 1));
-    // An inconclusive result fails unless an input allows it
+    // An inconclusive result fails the job unless an input allows it
     assert!(push("feature", "c4", "4", &[]).failed());
     let undecided = push("feature", "c5", "4", &[("undecided", "pass")]);
     assert!(!undecided.failed() && undecided.log.contains("::warning title=zklockbench::"), "{undecided:?}");
-    // Options with an unclosed quote are refused, not cut
+    // Options with an unclosed quote are rejected instead of truncated
     let cut = push("feature", "c6", "0", &[("options", "--contenders 5 'hold")]);
     assert!(cut.failed() && cut.log.contains("an unclosed quote"), "{cut:?}");
 }
 
 #[test]
-fn the_action_installs_a_release_without_building_and_refuses_a_changed_one() {
+fn action_installs_a_release_without_building_and_rejects_a_modified_download() {
     let repository = Repository::new("/nonexistent");
-    // Given a release whose program prints its version, and a cargo that builds nothing
+    // Given a release whose program prints its version, and a cargo that fails
     executable(&repository.path("stubs/cargo"), "#!/bin/sh\nexit 9\n");
     let gh = "#!/bin/bash\nset -e\nwhile [ \"$1\" != --dir ]; do shift; done\ncd \"$2\"\nmkdir release\n\
               printf '#!/bin/sh\\necho released\\n' >release/zklockbench; chmod +x release/zklockbench\n\
@@ -290,7 +291,7 @@ fn the_action_installs_a_release_without_building_and_refuses_a_changed_one() {
     let job = repository.push("feature", "c1", &[("version", "v1.2.3")]);
     assert!(installed(&job) == 0 && job.log.contains("released"), "{job:?}");
     repository.clean();
-    // And a download that does not match its digest is refused
+    // And a download that does not match its digest is rejected
     executable(&repository.path("stubs/gh"), format!("{gh}echo more >>$name\n"));
     let job = repository.push("feature", "c2", &[("version", "v1.2.3")]);
     assert!(installed(&job) != 0 && !job.log.contains("released"), "{job:?}");
@@ -298,7 +299,7 @@ fn the_action_installs_a_release_without_building_and_refuses_a_changed_one() {
 
 #[test]
 #[ignore = "long: four runs of the action"]
-fn the_action_stores_a_baseline_passes_fails_and_starts_over_on_another_processor() {
+fn action_gates_runs_against_a_baseline_from_the_same_processor() {
     let repository = Repository::new(env!("CARGO_BIN_EXE_zklockbench"));
     std::fs::write(repository.path("work/short.toml"), SHORT).unwrap();
     let inputs =
@@ -310,24 +311,25 @@ fn the_action_stores_a_baseline_passes_fails_and_starts_over_on_another_processo
         assert!(job.uploaded.contains(&"results/bench".into()), "{job:?}");
         job
     };
-    // Given an empty cache: the first run is the baseline
+    // With an empty cache, the first run becomes the baseline
     let first = push("c1", &[]);
     assert!(!first.failed() && repository.cached() == 1, "{}", first.log);
     repository.clean();
-    // Then the next run is compared with the baseline, and passes
+    // Then the next run is compared with the baseline and passes
     let second = push("c2", &[]);
     assert!(!second.failed() && repository.cached() == 2, "{}", second.log);
     assert!(!second.log.contains("no baseline"), "{}", second.log);
     repository.clean();
-    // A run with an impossible gate fails, unless this machine is too busy to measure anything, and does not become
-    // a baseline
+    // A run with an impossible gate fails and does not become a baseline, unless this machine is too busy to
+    // measure
+    // anything
     let third = push("c3", &[("gates", "throughput > 1000000/s")]);
     if third.outputs["exit-code"] != "4" {
         assert_eq!((third.failed(), third.outputs["exit-code"].as_str()), (true, "1"), "{}", third.log);
         assert_eq!(repository.cached(), 2);
     }
     repository.clean();
-    // And if the baselines are from another processor, the run continues with a warning
+    // And if all baselines are from another processor, the run continues with a warning
     for entry in walkdir::WalkDir::new(repository.path("cache")).into_iter().map(Result::unwrap) {
         if entry.file_name() == "run.json" {
             let processor = |run: &mut serde_json::Value| run["host"]["cpu"] = "Another processor".into();

@@ -1,4 +1,4 @@
-//! Tests that a busy host would spoil: `scripts/test --long` runs them after everything else, one after the other.
+//! Tests that a busy host would spoil: `scripts/test --long` runs them last, one after the other.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,7 @@ use crate::support::skip::skipped;
 
 const LOAD: &str = "name = \"compared\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 5\nhold = \"20ms\"\nwarm_up = \"200ms\"\n\
     warm_up_at_most = \"200ms\"\nduration = \"1s\"\nrepetitions = 5\nsession_timeout = \"10s\"\n";
-/// Two milliseconds in each direction, for the whole measured phase.
+/// Delay of two milliseconds in each direction throughout the measured phase.
 const DELAYED: &str = "[[fault]]\nkind = \"delay\"\nlatency = \"2ms\"\nat = \"0s\"\nduration = \"1s\"\n";
 const PAIRS: usize = 10;
 
@@ -26,7 +26,7 @@ fn run(bench: &Bench, connect: &str, id: &str, text: &str, more: &[&str]) -> Pat
     bench.path("results").join(id)
 }
 
-/// Whether the second run is reported as worse.
+/// Whether `compare` reports the second run as worse.
 fn regressed(bench: &Bench, base: &Path, new: &Path) -> bool {
     let (base, new) = (base.to_str().unwrap(), new.to_str().unwrap());
     let compared = bench.output(&["compare", base, new, "--figure", "turn.p50", "--figure", "wait.p50"]);
@@ -37,13 +37,13 @@ fn regressed(bench: &Bench, base: &Path, new: &Path) -> bool {
 
 #[test]
 #[ignore = "long, alone"]
-fn at_most_one_of_ten_equal_pairs_is_a_false_alarm_and_a_real_cost_is_always_found() {
+fn compare_finds_real_slowdowns_with_at_most_one_false_alarm_in_ten() {
     let (bench, connect) = (Bench::new(), ensemble::place_on_shared());
     let (mut alarms, mut longer, mut delayed) = (0, 0, 0);
     // Given warm servers
     run(&bench, &connect, "warm-up", LOAD, &[]);
     for pair in 0..PAIRS {
-        // And four consecutive runs: two equal ones, one with holds a fifth longer, and one with a slow network
+        // And four consecutive runs: two equal runs, one with holds 20 % longer, and one with a slow network
         let run = |what: &str, text: &str, more: &[&str]| {
             run(&bench, &connect, &format!("{what}-{pair}"), text, more)
         };
@@ -51,19 +51,19 @@ fn at_most_one_of_ten_equal_pairs_is_a_false_alarm_and_a_real_cost_is_always_fou
         let alike = run("alike", LOAD, &[]);
         let held = run("held", LOAD, &["--set", "hold=24ms"]);
         let late = run("late", &format!("{LOAD}{DELAYED}"), &[]);
-        // Then each comparison has the correct result
+        // Then slower runs are reported as worse, and equal runs are not
         alarms += usize::from(regressed(&bench, &base, &alike));
         longer += usize::from(regressed(&bench, &base, &held));
         delayed += usize::from(regressed(&bench, &base, &late));
     }
     println!("{alarms} false alarms, {longer} longer holds and {delayed} delays found, of {PAIRS} each");
     assert!(alarms <= 1, "{alarms} of {PAIRS} were false alarms");
-    assert_eq!((longer, delayed), (PAIRS, PAIRS), "longer holds and delays that were found");
+    assert_eq!((longer, delayed), (PAIRS, PAIRS), "number of detected longer holds and delays");
 }
 
 #[test]
 #[ignore = "long, alone"]
-fn a_hold_20_percent_longer_is_found_and_equal_sides_are_not() {
+fn ab_detects_a_20_percent_longer_hold_but_no_difference_between_equal_sides() {
     let scenario = "name = \"hold\"\nstrategies = [\"curator-mutex\"]\ncontenders = [5]\nhold = \"25ms\"\nduration = \"4s\"\n\
                     warm_up = \"500ms\"\n";
     let compared = |words: &[&str]| {
@@ -86,14 +86,14 @@ fn a_hold_20_percent_longer_is_found_and_equal_sides_are_not() {
     assert!(itself.comparisons.iter().all(|one| one.verdict != ComparisonVerdict::Regressed), "{itself:?}");
 }
 
-/// Maximum number of calibrations until two consecutive ones agree, because other processes may use the machine during
-/// one of them.
+/// Maximum number of calibrations until two consecutive results agree, because other processes may disturb a
+/// calibration.
 const TRIES: usize = 5;
 
 #[test]
 #[ignore = "long, alone"]
-fn two_consecutive_calibrations_of_one_ensemble_give_the_same_floor() {
-    // Given a kept, warm ensemble
+fn two_consecutive_calibrations_measure_the_same_floor() {
+    // Given a warm ensemble
     let bench = Bench::new();
     let up = bench.output(&["ensemble", "up", "--servers", "3", "--data-dir", "data"]);
     assert!(up.status.success(), "{}", stderr(&up));
@@ -117,12 +117,12 @@ fn two_consecutive_calibrations_of_one_ensemble_give_the_same_floor() {
     assert!(agree(&floors), "{floors:?}");
 }
 
-/// Longest acceptable time of `run quick` on a bare system.
+/// Maximum acceptable duration of `run quick` on a bare system, in seconds.
 const FIRST_ANSWER_S: u64 = 90;
 
 #[test]
 #[ignore = "long, alone"]
-fn packages_work_in_bare_systems_and_answer_within_90_seconds() {
+fn packages_on_bare_systems_complete_a_quick_run_within_90_seconds() {
     let dist = tempfile::tempdir().unwrap();
     let mut told = String::new();
     for script in ["package", "try-packages"] {

@@ -1,4 +1,4 @@
-//! The articles' Java classes as contenders, and sessions that last for one acquisition, as theirs do.
+//! The articles' Java classes as contenders, and sessions that last for a single acquisition, as in the articles.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ fn classes(bench: &Bench) -> Option<String> {
 
 #[test]
 #[ignore = "long: five programs in Java; lane locks compares each class on the wire"]
-fn articles_classes_exclude_and_the_local_lock_admits_no_contender() {
+fn article_classes_are_never_violated_and_local_lock_admits_no_contender() {
     let bench = Bench::new();
     let Some(driver) = classes(&bench) else { return };
     let of_comparison =
@@ -42,8 +42,8 @@ fn articles_classes_exclude_and_the_local_lock_admits_no_contender() {
 }
 
 #[test]
-fn a_session_per_acquisition_opens_and_ends_with_it() {
-    // Transactions of twenty acquisitions, with a create and a delete each, on servers that no other test uses
+fn per_acquisition_sessions_open_and_end_with_each_acquisition() {
+    // Counts the transactions of twenty acquisitions on servers that no other test uses
     let transactions = |sessions: &str| {
         let bench = Bench::new();
         let output = bench.run_with(
@@ -62,7 +62,7 @@ fn a_session_per_acquisition_opens_and_ends_with_it() {
             stderr(&output)
         );
         assert_eq!(trial.sessions.rejoined, 0);
-        // The leader's count is the highest
+        // The leader has the highest count
         let proposals = trial.servers.iter().map(|server| {
             server.after.get("zk_proposal_count").unwrap_or(&0)
                 - server.before.get("zk_proposal_count").unwrap_or(&0)
@@ -70,6 +70,6 @@ fn a_session_per_acquisition_opens_and_ends_with_it() {
         proposals.max().unwrap()
     };
     let (kept, each) = (transactions("kept"), transactions("per-acquisition"));
-    // Then each acquisition opens a session, and ends it unless the trial is over
+    // Then each acquisition opens a session, and closes it unless the trial has ended
     assert!(each >= kept + 20 + 15, "{kept} and {each}");
 }

@@ -1,4 +1,4 @@
-//! `calibrate`, and the floor that every run measures.
+//! `calibrate`, and the floor measured by every run.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use crate::support::json_schema::Schema;
 use crate::support::program::{Bench, eventually, left_on, signal, stderr, stdout, went_through};
 
 #[test]
-fn a_quick_calibration_on_its_own_servers_matches_its_schema() {
+fn quick_calibration_output_matches_its_schema() {
     // Given the schema
     let bench = Bench::new();
     let schema: Value = serde_json::from_slice(&bench.output(&["schema", "calibration"]).stdout).unwrap();
-    // When servers are started, measured and ended
+    // When the command starts, measures and stops servers
     let output = bench.output(&["calibrate", "--quick", "--json", "--servers", "3", "--data-dir", "data"]);
     // Then the output matches the schema and the file in the directory
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -28,7 +28,7 @@ fn a_quick_calibration_on_its_own_servers_matches_its_schema() {
     let stored = read_calibration(&dir).unwrap();
     assert_eq!(serde_json::to_value(&stored).unwrap(), printed["calibration"]);
     let calibration = stored.calibration;
-    assert!(calibration.ensemble.starts_cold, "tests start servers cold");
+    assert!(calibration.ensemble.starts_cold, "tests run without a warm-up");
     assert!(calibration.floor.handoff.is_some() && calibration.synced_writes_per_s.is_some());
     assert_eq!((calibration.servers.len(), calibration.pairs.len()), (3, 9));
     assert!(dir.join("server-logs/server-3.log").is_file());
@@ -36,7 +36,7 @@ fn a_quick_calibration_on_its_own_servers_matches_its_schema() {
 }
 
 #[test]
-fn a_calibration_on_a_foreign_ensemble_leaves_no_node() {
+fn calibration_leaves_no_nodes_on_an_existing_ensemble() {
     let connect = ensemble::place_on(ensemble::shared_of_three());
     let bench = Bench::new();
     let output = bench.output(&["calibrate", "--budget", "2s", "--connect", &connect, "--all"]);
@@ -51,12 +51,12 @@ fn a_calibration_on_a_foreign_ensemble_leaves_no_node() {
 }
 
 #[test]
-fn an_interrupted_calibration_leaves_no_node_and_no_result() {
+fn interrupted_calibration_leaves_no_nodes_and_no_results() {
     let connect = ensemble::place_on_shared();
     let bench = Bench::new();
     let child = bench.watch(&["calibrate", "--connect", &connect]);
     eventually("the calibration measures", Duration::from_secs(30), || child.has_said("measuring for 40 s"));
-    eventually("its node exists", Duration::from_secs(20), || !left_on(&connect).is_empty());
+    eventually("the calibration's node exists", Duration::from_secs(20), || !left_on(&connect).is_empty());
     std::thread::sleep(Duration::from_secs(1));
     signal(child.pid(), Signal::INT);
     let (code, said) = child.end();
@@ -75,7 +75,7 @@ repetitions = 1
 ";
 
 #[test]
-fn the_table_of_a_run_shows_handoffs_as_multiples_of_its_own_floor() {
+fn run_table_shows_handoffs_as_multiples_of_the_measured_floor() {
     // Given a run whose servers are warmed up
     let (connect, bench) = (ensemble::place_on_shared(), Bench::new());
     bench.scenario(CONTENDED);
@@ -83,17 +83,17 @@ fn the_table_of_a_run_shows_handoffs_as_multiples_of_its_own_floor() {
     let output = bench.command(&run).env_remove("ZKLOCKBENCH_COLD").output().unwrap();
     went_through(&output);
     let (said, stored, dir) = (stdout(&output), bench.stored(), bench.results().remove(0));
-    // On a slow host, too few handoffs fit into the time, which the run reports.
+    // On a slow host, too few handoffs may fit into the time limit. The run must then report that.
     if let Some(why) = &stored.run.floor.as_ref().unwrap().missing {
         assert!(why.contains("handoffs fitted") && said.contains("handoffs fitted"), "{why}: {said}");
         return;
     }
-    // Then the run has a floor, and table and summary show multiples of its medians
+    // Then the run has a floor, and the table and the summary show multiples of the floor's medians
     let floor = stored.run.floor.clone().unwrap();
     let summary = dir.join("summary.csv");
     let mut rows = csv::Reader::from_path(summary).unwrap();
     let header = rows.headers().unwrap().clone();
-    // (The summary also contains trials that a slow host spoiled and that were rerun.)
+    // (The summary also contains trials that were rerun because a slow host spoiled them.)
     let rows: Vec<_> = rows.records().map(Result::unwrap).collect();
     for trial in &stored.trials {
         let row = rows.iter().find(|row| row[0] == trial.spec.index.to_string()).unwrap();
@@ -114,11 +114,11 @@ fn the_table_of_a_run_shows_handoffs_as_multiples_of_its_own_floor() {
 }
 
 #[test]
-fn a_cold_run_reports_that_it_measured_no_floor() {
+fn cold_run_reports_that_it_measured_no_floor() {
     let (connect, bench) = (ensemble::place_on_shared(), Bench::new());
     bench.scenario(CONTENDED);
     let output = bench.output(&["run", "scenario.toml", "--cold", "--connect", &connect, "--all"]);
-    // While other tests run, the generator may be too slow, which makes the verdict unknown.
+    // While other tests run, the generator may be too slow, so the verdict may be unknown.
     assert!(matches!(output.status.code(), Some(0 | 4)), "{}", stderr(&output));
     let said = stdout(&output);
     assert!(said.contains("! floor not measured: the servers were not warmed up (--cold)"), "{said}");

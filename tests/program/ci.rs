@@ -1,4 +1,4 @@
-//! Output of a run for CI: during the run, and at its end.
+//! CI outputs of a run, both during the run and at its end.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -15,7 +15,7 @@ use crate::support::{records, run_dirs, skip::skipped};
 const SHORT: &str = "name = \"short\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nhold = \"100ms\"\n\
                      duration = \"3s\"\nrepetitions = 1\n[ensemble]\nservers = 1\n";
 
-/// The response at this address; `None` while nothing listens.
+/// Returns the response at this address; `None` while nothing listens there.
 fn get(address: &str, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -27,14 +27,14 @@ fn get(address: &str, path: &str) -> Option<String> {
     Some(answer)
 }
 
-/// Value of the first sample whose line begins with this name.
+/// Returns the value of the first sample whose line starts with this name.
 fn sample(answer: &str, name: &str) -> Option<f64> {
     answer.lines().find(|line| line.starts_with(name))?.rsplit_once(' ')?.1.parse().ok()
 }
 
 #[test]
-fn a_run_serves_live_metrics_and_writes_ci_outputs_at_its_end() {
-    // Given any free port, and a summary that an earlier step has begun
+fn run_serves_live_metrics_and_writes_ci_outputs_at_the_end() {
+    // Given any free port, and a summary that an earlier step has started
     let bench = Bench::with(SHORT);
     std::fs::write(bench.path("summary.md"), "before\n").unwrap();
     let mut command = bench.typed(
@@ -58,8 +58,9 @@ fn a_run_serves_live_metrics_and_writes_ci_outputs_at_its_end() {
         acquired().is_some_and(|count| count > first)
     });
     let (code, said) = run.end();
-    // Then an impossible gate fails the run, and every output reports that. (On a machine too busy to measure, the
-    // gate is unknown, and so are the reports.)
+    // Then an impossible gate fails the run, and every output reports the failure. (On a machine that is too
+    // busy to
+    // measure, the gate is reported as unknown.)
     let (word, junit) = match code {
         Some(1) => ("failed", "failures=\"1\" errors=\"0\""),
         Some(4) => ("no evidence", "failures=\"0\" errors=\"3\""),
@@ -80,7 +81,7 @@ fn a_run_serves_live_metrics_and_writes_ci_outputs_at_its_end() {
     for name in ["bencher.json", "figures/bigger-is-better.json", "figures/smaller-is-better.json"] {
         assert!(serde_json::from_str::<Value>(&text(name)).is_ok(), "{name}");
     }
-    // And export writes the same files again, including the gates
+    // And `export` writes the same files, including the gates
     let results = bench.results().swap_remove(0);
     let exported = bench.output(&["export", results.to_str().unwrap(), "--junit", "again.xml"]);
     assert_eq!(exported.status.code(), Some(0), "{}", stderr(&exported));
@@ -93,7 +94,7 @@ fn a_run_serves_live_metrics_and_writes_ci_outputs_at_its_end() {
 #[test]
 #[ignore = "long: needs prometheus-pushgateway"]
 fn pushgateway_accepts_the_metrics_of_a_run() {
-    // Given Debian's Pushgateway on a free port, and the metrics of the example run
+    // Given Debian's Pushgateway on a free port and the metrics of the example run
     let bench = Bench::with(SHORT);
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let mut command = Command::new("prometheus-pushgateway");
@@ -129,8 +130,8 @@ fn pushgateway_accepts_the_metrics_of_a_run() {
 
 #[test]
 #[ignore = "long: needs prometheus-node-exporter"]
-fn node_exporter_passes_on_the_metrics_of_a_run() {
-    // Given the metrics of the example run, where Debian's node_exporter looks for files
+fn node_exporter_exposes_the_metrics_of_a_run() {
+    // Given the metrics of the example run in the directory that Debian's node_exporter reads
     let bench = Bench::with(SHORT);
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/results/example");
     bench.shows(&format!("export '{example}' --openmetrics zklockbench.prom"));
@@ -172,14 +173,14 @@ fn prometheus_stores_the_metrics_that_a_run_pushes() {
     eventually("Prometheus answers", Duration::from_secs(60), || {
         get(&address, "/-/ready").is_some_and(|answer| answer.starts_with("HTTP/1.1 200 "))
     });
-    // Given a receiver, a run pushes the metrics that it also writes
+    // When a run pushes its metrics to Prometheus and also writes them to a file
     let options =
         format!("--data-dir data --openmetrics metrics.txt --metrics-push http://{address}/api/v1/write");
     let run = bench.typed(&format!("run scenario.toml {options}")).output().unwrap();
     let written =
         std::fs::read_to_string(bench.path("metrics.txt")).unwrap_or_else(|_| panic!("{}", stderr(&run)));
     assert!(!stderr(&run).contains("cannot push"), "{}", stderr(&run));
-    // Then Prometheus returns each sample of the file
+    // Then Prometheus returns each sample in the file
     let query =
         ["query", "-o", "json", "instant", &format!("http://{address}"), "{__name__=~\"zklockbench_.*\"}"];
     let answer = Command::new("promtool").args(query).output().unwrap();
@@ -197,7 +198,7 @@ fn prometheus_stores_the_metrics_that_a_run_pushes() {
     {
         assert_eq!(value_of(name), sample(&written, &format!("{name}{{")), "{name}: {found:?}\n{written}");
     }
-    // And a receiver that refuses the metrics is an error
+    // And it is an error if the receiver rejects the metrics
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/results/example");
     let (_, said) =
         bench.ends(3, &format!("export '{example}' --metrics-push http://{address}/api/v1/write"));
@@ -205,7 +206,7 @@ fn prometheus_stores_the_metrics_that_a_run_pushes() {
 }
 
 #[test]
-fn a_used_port_or_unwritable_output_ends_a_run_before_anything_starts() {
+fn run_with_a_used_port_or_unwritable_output_fails_before_starting_anything() {
     let bench = Bench::with(SHORT);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -230,7 +231,7 @@ fn a_used_port_or_unwritable_output_ends_a_run_before_anything_starts() {
 }
 
 #[test]
-fn a_run_that_cannot_start_leaves_no_passing_report_of_an_earlier_run() {
+fn run_that_cannot_start_replaces_a_passing_junit_report() {
     let bench = Bench::with(SHORT);
     std::fs::write(bench.path("junit.xml"), "<testsuites errors=\"0\"/>").unwrap();
     let home = ["--zookeeper-home", "nowhere", "--junit", "junit.xml", "--json"];
@@ -306,7 +307,7 @@ fn every_command_has_the_same_json_envelope_for_results_and_errors() {
 }
 
 #[test]
-fn baseline_check_fails_when_the_newest_run_is_slower_than_the_one_before_or_the_reference() {
+fn baseline_check_fails_when_the_newest_run_regressed() {
     let bench = Bench::new();
     let add = |minutes: u64, times: f64, commit: &str| {
         let noise = [1.0, 1.01, 0.99, 1.02, 0.98, 1.005, 0.995, 1.015, 0.985, 1.008].into_iter().enumerate();
@@ -321,8 +322,7 @@ fn baseline_check_fails_when_the_newest_run_is_slower_than_the_one_before_or_the
     assert!(bench.ends(4, "baseline check").0.contains("no earlier run of `quick`"));
     add(1, 1.5, "slow");
     assert_eq!(bench.ends(1, "baseline check --all").0.matches("Base: ").count(), 1);
-    // The newest run is as slow as the previous one, and still slower than the oldest run, which is the
-    // reference
+    // The newest run is as slow as the previous run, but still slower than the oldest run, which is the reference
     add(2, 1.5, "as-slow");
     let shown = bench.ends(1, "baseline check --all").0;
     assert!(shown.starts_with("Regressed") && shown.matches("Base: ").count() == 2, "{shown}");

@@ -1,4 +1,4 @@
-//! The program from outside: what it prints, where, and with which exit code.
+//! The command line from the user's point of view: output streams, messages and exit codes.
 
 use std::io::Read;
 use std::path::Path;
@@ -16,7 +16,7 @@ const BROKEN: &str = "name = \"broken\"\nstrategies = [\"poling\"]\ncontenders =
                       duration = \"1s\"\n";
 
 #[test]
-fn lookup_examples_in_the_help_work() {
+fn help_examples_of_lookup_commands_work() {
     let bench = Bench::new();
     for command in ["scenarios", "strategies", "faults", "validate", "schema", "completions"] {
         let help = bench.shows(&format!("{command} --help"));
@@ -29,7 +29,7 @@ fn lookup_examples_in_the_help_work() {
 }
 
 #[test]
-fn arguments_that_are_not_utf_8_are_usage_errors_in_every_command() {
+fn every_command_handles_non_utf_8_arguments_without_panicking() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt as _;
     let bench = Bench::with("name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\nduration = \"1s\"\n");
@@ -51,7 +51,7 @@ fn arguments_that_are_not_utf_8_are_usage_errors_in_every_command() {
             assert!(!said.contains("panicked"), "{name}: {said}");
         }
     }
-    // Any path is valid as a path argument.
+    // Paths need not be UTF-8.
     for typed in ["validate scenario.toml --seed", "run scenario.toml --connect 127.0.0.1:1 --out", "run"] {
         let output = bench.typed(typed).arg(odd).output().unwrap();
         assert!(matches!(output.status.code(), Some(2 | 3)), "{typed}: {}", stderr(&output));
@@ -59,7 +59,7 @@ fn arguments_that_are_not_utf_8_are_usage_errors_in_every_command() {
 }
 
 #[test]
-fn every_command_has_a_manual_page_and_all_can_be_written_at_once() {
+fn man_writes_one_page_or_all_pages() {
     let bench = Bench::new();
     assert!(bench.shows("man run").contains("\\-\\-contenders"));
     bench.shows("man --out pages");
@@ -69,7 +69,7 @@ fn every_command_has_a_manual_page_and_all_can_be_written_at_once() {
 }
 
 #[test]
-fn colours_follow_the_option_and_the_version_names_its_commit() {
+fn color_option_controls_colours_and_version_includes_the_commit() {
     let bench = Bench::new();
     let coloured =
         |when: &str| bench.refuses(&format!("--color {when} run no-such-scenario")).contains('\u{1b}');
@@ -79,7 +79,7 @@ fn colours_follow_the_option_and_the_version_names_its_commit() {
 }
 
 #[test]
-fn ensemble_options_override_the_ensemble_variable() {
+fn ensemble_options_override_the_connect_variable() {
     let bench = Bench::new();
     for (options, expected) in [
         ("", "ensemble: existing, first.invalid:1"),
@@ -91,14 +91,14 @@ fn ensemble_options_override_the_ensemble_variable() {
         let output = command.env("ZKLOCKBENCH_CONNECT", "first.invalid:1").output().unwrap();
         assert!(stdout(&output).contains(expected), "{options}: {}{}", stdout(&output), stderr(&output));
     }
-    // Options that exclude each other still do
+    // Options that conflict with each other are still rejected
     let mut command = bench.typed("validate quick --connect second.invalid:2 --servers 3");
     let output = command.env("ZKLOCKBENCH_CONNECT", "first.invalid:1").output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{}", stdout(&output));
 }
 
 #[test]
-fn mistakes_are_reported_as_json() {
+fn scenario_mistakes_are_reported_as_json() {
     let bench = Bench::with(BROKEN);
     let [told, by_run] = ["validate", "run"].map(|command| -> serde_json::Value {
         serde_json::from_str(&bench.ends(2, &format!("{command} scenario.toml --json")).0).unwrap()
@@ -109,7 +109,7 @@ fn mistakes_are_reported_as_json() {
 }
 
 #[test]
-fn a_scenario_that_is_not_utf_8_is_refused_with_the_position_of_its_first_bad_byte() {
+fn non_utf_8_scenario_is_rejected_with_the_position_of_the_bad_byte() {
     let bench = Bench::new();
     let file = bench.path("latin.toml");
     std::fs::write(&file, b"name = \"x\"\ndescription = \"caf\xe9\"\n").unwrap();
@@ -130,13 +130,13 @@ fn a_scenario_that_is_not_utf_8_is_refused_with_the_position_of_its_first_bad_by
 const LEAST: &str = "name = \"x\"\nstrategies = [\"polling\"]\ncontenders = 2\nduration = \"1s\"\n";
 
 #[test]
-fn a_plan_shows_every_trial_and_its_duration() {
+fn validate_shows_every_strategy_of_the_plan() {
     let shown = Bench::new().shows("validate quick");
     assert_eq!(shown.matches("predecessor-watch").count(), 7, "{shown}");
 }
 
 #[test]
-fn an_open_load_is_shown_with_its_offered_load_and_advice() {
+fn validate_shows_the_offered_load_and_warns_about_overload() {
     let bench = Bench::new();
     let open = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/open-loop.toml");
     let (shown, said) = bench.ends(0, &format!("validate '{open}'"));
@@ -148,7 +148,7 @@ fn an_open_load_is_shown_with_its_offered_load_and_advice() {
 }
 
 #[test]
-fn a_replay_is_read_next_to_its_scenario_and_mistakes_name_file_and_line() {
+fn replayed_file_is_read_relative_to_its_scenario_with_configurable_columns() {
     let bench = Bench::with(
         "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 5\nlocks = 2\nload = \"open\"\n\
          arrivals = { replay = \"trace.csv\" }\n",
@@ -157,22 +157,22 @@ fn a_replay_is_read_next_to_its_scenario_and_mistakes_name_file_and_line() {
     std::fs::write(bench.path("trace.csv"), rows).unwrap();
     let shown = bench.shows("validate scenario.toml");
     assert!(shown.contains("as in trace.csv, 2 equally popular locks, for 1.25 s"), "{shown}");
-    // And options name the columns of another program's file
+    // And options select the columns of another program's file
     let jmeter = "timeStamp,elapsed,label\n1700158623979,20,a\n1700158624979,30,b\n";
     std::fs::write(bench.path("trace.csv"), jmeter).unwrap();
     let said = bench.refuses("validate scenario.toml");
     let options = "--time-column timeStamp --hold-column elapsed --time-unit ms";
-    assert!(said.contains(&format!("a file of JMeter is read with {options}")), "{said}");
+    assert!(said.contains(&format!("to read a JMeter file, use {options}")), "{said}");
     let shown = bench.shows(&format!("validate scenario.toml {options}"));
     assert!(shown.contains("as in trace.csv, 2 equally popular locks, for 1 s"), "{shown}");
-    // Given a file whose times go backwards
+    // Given a file with decreasing times
     std::fs::write(bench.path("trace.csv"), rows.replace("1250ms", "250ms")).unwrap();
     let said = bench.refuses("run scenario.toml");
     assert!(said.contains("trace.csv line 4: its time is earlier"), "{said}");
     assert!(said.contains("scenario.toml:6:"), "{said}");
 }
 
-/// Checks a list: no line wider than a terminal of 80 columns, and a row for each name.
+/// Checks that a list fits into 80 columns and has a row for each name.
 fn is_list_of<'a>(text: &str, names: impl Iterator<Item = &'a str>) {
     let widest = text.lines().map(|line| line.chars().count()).max();
     assert!(widest.is_some_and(|widest| widest <= 80), "{widest:?}:\n{text}");
@@ -182,7 +182,7 @@ fn is_list_of<'a>(text: &str, names: impl Iterator<Item = &'a str>) {
 }
 
 #[test]
-fn every_strategy_has_a_row_and_its_source_in_its_description() {
+fn strategies_lists_every_strategy_and_describes_its_source() {
     let bench = Bench::new();
     let cards = zklockbench_locks::cards();
     is_list_of(&bench.shows("strategies"), cards.iter().map(|card| card.name));
@@ -199,13 +199,13 @@ fn built_in_scenarios_are_listed_shown_and_found_by_name() {
     assert_eq!(bench.shows("scenarios quick"), file);
     let by_name = bench.shows("validate quick");
     assert!(by_name.starts_with("quick is valid: "), "{by_name}");
-    // A file of that name takes precedence
+    // A file with the same name takes precedence
     std::fs::write(bench.path("quick"), LEAST.replace("\"x\"", "\"mine\"")).unwrap();
     assert!(bench.shows("validate quick").starts_with("mine"));
 }
 
 #[test]
-fn a_scenario_may_come_from_standard_input() {
+fn scenario_can_be_read_from_standard_input() {
     let bench = Bench::new();
     let broken = bench.scenario("contenders = 0\n");
     let read = |command: &str, file: &Path| {
@@ -220,12 +220,12 @@ fn a_scenario_may_come_from_standard_input() {
 }
 
 #[test]
-fn a_signal_ends_a_command_whose_scenario_never_arrives() {
+fn signal_ends_a_command_that_waits_for_its_scenario() {
     let bench = Bench::new();
     for command in ["validate", "run"] {
         let mut child = bench.command(&[command, "-"]).stdin(Stdio::piped()).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(500));
-        assert!(child.try_wait().unwrap().is_none(), "{command} waits for its scenario");
+        assert!(child.try_wait().unwrap().is_none(), "{command} does not wait for its scenario");
         kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
         let ended = || child.try_wait().unwrap().is_some();
         eventually("the command ends", Duration::from_secs(10), ended);
@@ -233,15 +233,15 @@ fn a_signal_ends_a_command_whose_scenario_never_arrives() {
 }
 
 #[test]
-fn an_option_without_effect_is_noted() {
+fn validate_notes_keys_that_options_make_ineffective() {
     let bench = Bench::new();
     let (_, said) = bench.ends(0, "validate quick --set 'strategies=[\"curator-mutex\", \"baton\"]'");
-    assert!(said.contains("note: `poll_interval` of quick is ignored"), "{said}");
+    assert!(said.contains("note: `poll_interval` of quick is ignored, because"), "{said}");
     bench.shows("validate three-strategies --duration 5s --set hold=30ms");
 }
 
 #[test]
-fn every_fault_has_one_line_and_a_description_as_text_and_json() {
+fn faults_lists_and_describes_every_fault_as_text_and_json() {
     let bench = Bench::new();
     is_list_of(&bench.shows("faults"), fault::cards().iter().map(|card| card.name));
     let json: serde_json::Value = serde_json::from_str(&bench.shows("faults --json")).unwrap();
@@ -250,12 +250,12 @@ fn every_fault_has_one_line_and_a_description_as_text_and_json() {
     }
     let one = bench.shows("faults partition");
     for part in ["Source: Jepsen", "Servers: at least 3", "Parameter shape (minority or majority or"] {
-        assert!(one.contains(part), "{part} is missing in:\n{one}");
+        assert!(one.contains(part), "{part} is missing from:\n{one}");
     }
 }
 
 #[test]
-fn the_schema_is_json_and_lists_the_strategies() {
+fn scenario_schema_is_json_and_lists_the_strategies() {
     let bench = Bench::new();
     let text = bench.shows("schema");
     serde_json::from_str::<serde_json::Value>(&text).unwrap();
@@ -265,7 +265,7 @@ fn the_schema_is_json_and_lists_the_strategies() {
 }
 
 #[test]
-fn completions_and_the_manual_page_list_every_command() {
+fn completions_and_man_page_list_every_command() {
     let bench = Bench::new();
     for typed in ["completions bash", "completions zsh", "completions fish", "man"] {
         let text = bench.shows(typed).replace('\\', "");
@@ -276,7 +276,7 @@ fn completions_and_the_manual_page_list_every_command() {
 }
 
 #[test]
-fn the_manual_lists_every_command_and_variable_and_bash_completes_names_and_files() {
+fn man_page_lists_subcommands_and_variables_and_bash_completes_names() {
     let bench = Bench::new();
     let page = bench.shows("man");
     assert_eq!(page.matches(".TH ").count(), 1);
@@ -302,14 +302,14 @@ fn the_manual_lists_every_command_and_variable_and_bash_completes_names_and_file
     };
     let after_run = completed("zklockbench run");
     for name in ["mine.toml", "quick", "faults/leader-killed"] {
-        assert!(after_run.lines().any(|line| line == name), "{name} is missing in:\n{after_run}");
+        assert!(after_run.lines().any(|line| line == name), "{name} is missing from:\n{after_run}");
     }
     let after_faults = completed("zklockbench faults");
     assert!(after_faults.lines().any(|line| line == "drop-reply"), "{after_faults}");
 }
 
 #[test]
-fn help_names_every_exit_code() {
+fn help_lists_every_exit_code() {
     let text = Bench::new().shows("--help");
     for code in ["0 ", "1 ", "2 ", "3 ", "4 ", "130 "] {
         assert!(text.contains(code), "{text}");
@@ -317,7 +317,7 @@ fn help_names_every_exit_code() {
 }
 
 #[test]
-fn a_closed_pipe_is_not_an_error() {
+fn closed_stdout_pipe_is_not_an_error() {
     let bench = Bench::new();
     let mut child = bench.command(&["man"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
@@ -328,8 +328,8 @@ fn a_closed_pipe_is_not_an_error() {
 }
 
 #[test]
-fn the_stored_runs_reproduce_the_stored_decisions_on_the_articles() {
-    // Given everything stored except the decisions
+fn stored_runs_reproduce_the_stored_article_decisions() {
+    // Given all stored files except the decisions
     let bench = Bench::new();
     let kept = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/results/articles"));
     let mut bytes = 0;
@@ -341,11 +341,11 @@ fn the_stored_runs_reproduce_the_stored_decisions_on_the_articles() {
             bytes += std::fs::copy(file.path(), to).unwrap();
         }
     }
-    assert!(bytes <= 5_000_000, "{bytes} bytes are kept");
+    assert!(bytes <= 5_000_000, "the stored runs take {bytes} bytes");
     // When the claims are decided from the stored runs
     let (_, said) = bench.ends(0, "articles articles --keep decisions.json");
     assert!(!said.contains("left out"), "{said}");
-    // Then each decision equals the stored one, and is based on a stored run
+    // Then each decision equals the stored decision, and is based on a stored run or a test
     let claims = |file: &Path| {
         let json: serde_json::Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
         json["claims"].as_array().unwrap().clone()

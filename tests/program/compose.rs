@@ -1,4 +1,4 @@
-//! Servers in real containers: started for a run, broken by Docker, and removed afterwards however the run ends.
+//! Servers in containers: started for a run, broken by Docker, and removed no matter how the run ends.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ hold = \"200ms\"
 duration = \"2s\"
 ";
 
-/// Each server fault once, one after the other; isolation comes last, because Docker may take seconds for it.
+/// Each server fault once, in sequence. Isolation comes last, because Docker may need seconds to isolate a server.
 const FAULTS: &str = "name = \"broken\"
 strategies = [\"curator-mutex\"]
 contenders = 6
@@ -66,7 +66,7 @@ fn run(bench: &Bench, docker: &Docker, (scenario, file): (&Path, &Path), more: &
     command.env("ZOOKEEPER_IMAGE", &docker.zookeeper).env("ZOOKEEPER_JVM_FLAGS", flags).output().unwrap()
 }
 
-/// A Compose file whose only service has these lines, with which no run is possible.
+/// Writes an unusable Compose file whose only service has these lines.
 fn file_with(bench: &Bench, lines: &[&str]) -> PathBuf {
     let path = bench.path("compose.yaml");
     let lines: String = lines.iter().map(|line| format!("    {line}\n")).collect();
@@ -77,7 +77,7 @@ fn file_with(bench: &Bench, lines: &[&str]) -> PathBuf {
 
 const PUBLISHED: &str = "ports: [\"127.0.0.1:${ZOO1_PORT}:2181\"]";
 
-/// Checks that all volumes are in use, or existed before.
+/// Checks that every unused volume already existed before.
 fn assert_no_volume_is_left(before: &BTreeSet<String>) {
     eventually("no volume is left", Duration::from_secs(10), || unused_volumes().is_subset(before));
 }
@@ -87,14 +87,14 @@ fn ended(output: &Output) -> (Option<i32>, String) {
 }
 
 #[test]
-fn the_quick_scenario_runs_on_three_containers_and_removes_them() {
+fn quick_scenario_runs_on_three_containers_that_are_removed_afterwards() {
     let Some(docker) = available() else { return };
     let (bench, before) = (Bench::new(), unused_volumes());
     // When the scenario runs
     let less = ["--contenders", "5", "--duration", "3s", "--repetitions", "1", "--set", "hold=\"100ms\""];
     let output = run(&bench, &docker, (Path::new(QUICK), Path::new(THREE)), &less);
-    // Then no lock is violated, and the results describe the ensemble. While other tests run, the generator
-    // or the lock may be too slow for more evidence.
+    // Then no lock is violated, and the results describe the ensemble. While other tests run, there may be too
+    // little evidence for a verdict.
     let (code, said) = ended(&output);
     assert!(matches!(code, Some(0 | 4)), "{said}");
     let stored = bench.stored();
@@ -117,8 +117,8 @@ fn the_quick_scenario_runs_on_three_containers_and_removes_them() {
     assert_no_volume_is_left(&before);
 }
 
-/// Three servers as in the official image's example: no list of four-letter commands, and restarted by Docker, which
-/// also chooses the ports.
+/// Three servers as in the official image's example: without a list of allowed four-letter commands, restarted by
+/// Docker, and on ports that Docker chooses.
 fn official_example(bench: &Bench) -> PathBuf {
     let servers = "server.1=zoo1:2888:3888;2181 server.2=zoo2:2888:3888;2181 server.3=zoo3:2888:3888;2181";
     let service = |id: usize| {
@@ -137,7 +137,7 @@ fn official_example(bench: &Bench) -> PathBuf {
 }
 
 #[test]
-fn the_official_images_example_runs_without_counters_and_with_its_logs() {
+fn official_image_example_runs_without_counters_but_with_logs() {
     let Some(docker) = available() else { return };
     let bench = Bench::new();
     let output = run(&bench, &docker, (&bench.scenario(SHORT), &official_example(&bench)), &["--history"]);
@@ -155,7 +155,7 @@ fn the_official_images_example_runs_without_counters_and_with_its_logs() {
 
 #[test]
 #[ignore = "long: three servers in containers, broken in five ways"]
-fn containers_recover_when_killed_paused_isolated_or_wiped_and_no_lock_breaks() {
+fn no_lock_breaks_when_containers_are_killed_paused_isolated_or_wiped() {
     let Some(docker) = available() else { return };
     let (bench, before) = (Bench::new(), unused_volumes());
     let output = run(&bench, &docker, (&bench.scenario(FAULTS), Path::new(THREE)), &[]);
@@ -163,14 +163,14 @@ fn containers_recover_when_killed_paused_isolated_or_wiped_and_no_lock_breaks() 
     went_through(&output);
     let stored = bench.stored();
     let trial = &stored.trials[0];
-    // Then each fault took visible effect and was undone
+    // Then each fault was proved and undone
     let kinds: Vec<&str> = trial.faults.iter().map(|fault| fault.kind.as_str()).collect();
     assert_eq!(kinds, ["wipe", "kill", "pause", "isolate"]);
     for fault in &trial.faults {
         println!("{}: {} ({})", fault.label, fault.target, fault.proof);
         assert!(fault.proved && fault.ended_us.is_some() && fault.left.is_none(), "{fault:?}");
     }
-    // And the locks held, according to the servers' logs too
+    // And the locks held, also according to the servers' logs
     assert_eq!(trial.violation_count, 0);
     let order = trial.ensemble_order.as_ref().expect("the transaction logs were not read");
     assert!(order.checked > 0 && order.overlaps == 0, "{order:?}");
@@ -180,24 +180,24 @@ fn containers_recover_when_killed_paused_isolated_or_wiped_and_no_lock_breaks() 
 
 #[test]
 #[ignore = "long: starts containers twice"]
-fn a_run_that_is_killed_leaves_containers_that_clean_shows_and_the_next_run_removes() {
+fn containers_of_a_killed_run_are_listed_by_clean_and_removed_by_the_next_run() {
     let Some(docker) = available_alone() else { return };
     let (bench, before) = (Bench::new(), unused_volumes());
-    // Given a run that is killed while its servers are up
+    // Given a run that was killed while its servers were up
     let scenario = bench.scenario(&SHORT.replace("2s", "60s"));
     let mut command = bench.command(&["run", scenario.to_str().unwrap(), "--compose", ONE]);
     let mut child = command.env("ZOOKEEPER_IMAGE", &docker.zookeeper).stderr(bench.log()).spawn().unwrap();
     eventually("contenders run", Duration::from_secs(60), || {
-        bench.logged().contains("the first trial begins")
+        bench.logged().contains("starting the first trial")
     });
     child.kill().unwrap();
     child.wait().unwrap();
     let project = project_in(&bench.logged());
     assert!(of_project(&project).len() >= 2, "container and network");
-    // Then `clean` lists what it left
+    // Then `clean` lists the leftovers
     let listed = bench.output(&["clean", "--docker"]);
     assert!(stdout(&listed).contains(&format!("{project}  left behind")), "{}", stdout(&listed));
-    // And the next run removes it, and leaves nothing itself
+    // And the next run removes the leftovers and leaves nothing behind
     let docker = docker.share();
     let output = run(&bench, &docker, (&bench.scenario(SHORT), Path::new(ONE)), &[]);
     went_through(&output);
@@ -223,7 +223,7 @@ fn ctrl_c_while_the_servers_start_leaves_nothing() {
 }
 
 #[test]
-fn a_partition_is_refused_with_a_reason_before_anything_starts() {
+fn partition_of_containers_is_rejected_before_anything_starts() {
     let bench =
         Bench::with(&format!("{SHORT}[[fault]]\nkind = \"partition\"\nat = \"0s\"\nduration = \"100ms\"\n"));
     let said = bench.refuses(&format!("run scenario.toml --compose '{THREE}'"));
@@ -232,14 +232,14 @@ fn a_partition_is_refused_with_a_reason_before_anything_starts() {
 }
 
 #[test]
-fn a_missing_compose_file_is_a_usage_error() {
+fn missing_compose_file_is_a_usage_error() {
     let bench = Bench::with(SHORT);
     let said = bench.refuses("run scenario.toml --compose no.yaml");
-    assert!(said.contains("no.yaml: there is no such Compose file"), "{said}");
+    assert!(said.contains("no.yaml: Compose file not found"), "{said}");
 }
 
 #[test]
-fn a_host_without_docker_gets_an_error_that_names_what_is_missing() {
+fn compose_run_without_docker_reports_what_is_missing() {
     let bench = Bench::with(SHORT);
     let mut command = bench.command(&["run", "scenario.toml", "--compose", ONE]);
     let (code, said) = ended(&command.env("PATH", "/nowhere").output().unwrap());
@@ -249,7 +249,7 @@ fn a_host_without_docker_gets_an_error_that_names_what_is_missing() {
         skipped("no `docker` command to test without its daemon");
         return;
     }
-    // And a host whose daemon does not answer
+    // And a host whose Docker daemon does not respond
     let mut command = bench.command(&["run", "scenario.toml", "--compose", ONE]);
     let (code, said) = ended(&command.env("DOCKER_HOST", "unix:///nowhere.sock").output().unwrap());
     assert_eq!(code, Some(3), "{said}");
@@ -258,7 +258,7 @@ fn a_host_without_docker_gets_an_error_that_names_what_is_missing() {
 
 #[test]
 #[ignore = "long: starts containers for each mistake"]
-fn a_wrong_compose_file_is_reported_with_a_remedy() {
+fn invalid_compose_file_is_reported_with_a_remedy() {
     let Some(mut docker) = available() else { return };
     let bench = Bench::new();
     let killed =
@@ -266,7 +266,7 @@ fn a_wrong_compose_file_is_reported_with_a_remedy() {
     let twice = killed.replace("restart", "kill").replace("server = 1", "server = 2");
     let isolated = killed.replace("restart", "isolate");
     let cases: [(&str, &[&str], i32, &[&str]); 7] = [
-        (SHORT, &["command: [\"true\"]"], 2, &["`odd` publishes no port 2181/tcp"]),
+        (SHORT, &["command: [\"true\"]"], 2, &["`odd` does not publish port 2181/tcp"]),
         (SHORT, &["image: [\"true\"]"], 2, &["compose.yaml"]),
         (
             SHORT,
@@ -285,7 +285,7 @@ fn a_wrong_compose_file_is_reported_with_a_remedy() {
         assert_eq!(code, Some(exit), "{lines:?}: {said}");
         assert!(words.iter().all(|word| said.contains(word)), "{lines:?}: {said}");
     }
-    // And so is an unavailable image, whose registry does not exist
+    // And an image from a missing registry is also reported
     docker.zookeeper = "localhost:1/no-such-image".into();
     let (code, said) = ended(&run(&bench, &docker, (&bench.scenario(SHORT), Path::new(ONE)), &[]));
     assert_eq!(code, Some(3), "{said}");
@@ -300,13 +300,13 @@ fn docker_names() -> String {
 
 #[test]
 #[ignore = "long: an image is built, whose servers start slowly"]
-fn the_suites_own_image_runs_the_quick_scenario_on_servers_that_it_starts_inside() {
+fn suite_image_runs_the_quick_scenario_on_its_own_servers() {
     let Some(_docker) = available() else { return };
-    // Given the image, with the program under test
+    // Given an image with the program under test
     let bench = Bench::new();
     let Some(image) = suite_image(&bench) else { return };
     let image = image.as_str();
-    // When the image runs as its own user, which is not root, and keeps its results in its own volume
+    // When the image runs as its own non-root user and stores results in its own volume
     let user = docker(&["image", "inspect", "--format", "{{.Config.User}}", image]);
     assert!(!matches!(user.trim().split(':').next(), None | Some("" | "0" | "root")), "{user}");
     let container = format!("zklockbench-test-{}", std::process::id());
@@ -319,7 +319,7 @@ fn the_suites_own_image_runs_the_quick_scenario_on_servers_that_it_starts_inside
     let results = bench.path("results").display().to_string();
     docker(&["cp", &format!("{container}:/zklockbench/results"), &results]);
     docker(&["rm", "--force", "--volumes", &container]);
-    // Then the results exist. While other tests run, a late generator may make them invalid.
+    // Then the results exist. While other tests run, a slow generator may invalidate them.
     assert!(matches!(output.status.code(), Some(0 | 4)), "{}", stderr(&output));
     let table = stdout(&output);
     assert!(table.contains("predecessor-watch"), "{table}");
@@ -327,8 +327,8 @@ fn the_suites_own_image_runs_the_quick_scenario_on_servers_that_it_starts_inside
     docker(&["image", "rm", "--force", image]);
 }
 
-/// The image of the suite with the program under test, built in that bench. `None`, skipping the test, if there is no
-/// base image.
+/// Builds the suite's image with the program under test. Returns `None` and skips the test if there is no base
+/// image.
 pub fn suite_image(bench: &Bench) -> Option<String> {
     let debian = debian()?;
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -346,7 +346,7 @@ pub fn suite_image(bench: &Bench) -> Option<String> {
     Some(docker(&[&build[..], &from].concat()).trim().to_owned())
 }
 
-/// A local Debian image to build on, because a build may not use a registry.
+/// Returns a local Debian image as the base, because builds must not use a registry.
 fn debian() -> Option<String> {
     let made = docker(&["image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "zklockbench-debian"]);
     let official = docker(&["image", "ls", "--quiet", "debian:bookworm-slim"]);

@@ -1,4 +1,4 @@
-//! Locks of the other drivers in this repository, besides Curator's and kazoo's own locks: baton in Java, Redis, etcd.
+//! Locks of the repository's drivers other than Curator's and kazoo's own locks: baton in Java, Redis and etcd.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -11,7 +11,7 @@ use crate::support::{foreign, skip};
 const REDIS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/redis");
 const ETCD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/etcd");
 
-/// Whether the machine has these programs, and the module that Debian's Python needs to reach them.
+/// Whether this machine has these programs, and Debian's Python has the module to access them.
 fn has(programs: &[&str], python: &str) -> bool {
     let there = |program: &&str| Path::new("/usr/bin").join(program).exists();
     let can_import = || {
@@ -26,7 +26,7 @@ fn has(programs: &[&str], python: &str) -> bool {
     all
 }
 
-/// A driver's server script, which stops its servers on request.
+/// Servers started by a driver's script, which also stops them.
 struct Servers {
     script: String,
     directory: tempfile::TempDir,
@@ -59,7 +59,7 @@ impl Drop for Servers {
 
 #[test]
 #[ignore = "long: servers of three systems"]
-fn baton_and_count_in_java_keep_position_and_lock_when_replies_are_lost() {
+fn java_baton_and_count_recover_from_lost_replies_without_violations() {
     let bench = Bench::new();
     let Some(curator) = foreign::curator(&bench.path("cache")) else { return };
     let lock = |name: &str| format!("{{ driver = \"curator\", lock = \"{name}\", retry_sleep = \"100ms\" }}");
@@ -81,7 +81,7 @@ fn baton_and_count_in_java_keep_position_and_lock_when_replies_are_lost() {
     let trials = bench.stored().trials;
     for trial in &trials {
         let strategy = &trial.spec.strategy.label;
-        // An abandoned acquire or release, or a leftover node, would be among the errors or block later contenders.
+        // An abandoned acquire or release would be an error, and a leftover node would block later contenders.
         assert!(trial.measured.acquired() > 50, "{strategy}: {}", stderr(&output));
         assert!(trial.errors.is_empty() && !trial.is_violated(), "{strategy}: {:?}", trial.errors);
     }
@@ -91,7 +91,7 @@ fn baton_and_count_in_java_keep_position_and_lock_when_replies_are_lost() {
 
 #[test]
 #[ignore = "long: Java's semaphore"]
-fn curators_semaphore_admits_as_many_contenders_as_leases() {
+fn curator_semaphore_and_multi_lock_hold_when_driven() {
     let bench = Bench::new();
     let Some(curator) = foreign::curator(&bench.path("cache")) else { return };
     let scenario = "name = \"leases\"\nstrategies = [{ driver = \"curator\", lock = \"InterProcessSemaphoreV2\", leases = 2 }, \
@@ -108,7 +108,7 @@ fn curators_semaphore_admits_as_many_contenders_as_leases() {
 
 #[test]
 #[ignore = "long: servers of three systems"]
-fn two_contenders_hold_when_a_redis_primary_dies_before_replication() {
+fn redis_lock_is_violated_when_the_primary_dies_before_replication() {
     if !has(&["redis-server", "redis-cli"], "import redis") {
         return;
     }
@@ -126,7 +126,7 @@ fn two_contenders_hold_when_a_redis_primary_dies_before_replication() {
 
 #[test]
 #[ignore = "long: servers of three systems"]
-fn locks_in_redis_and_etcd_are_measured_next_to_zookeepers() {
+fn redis_and_etcd_locks_are_measured_alongside_zookeeper_locks() {
     if !has(&["redis-server", "redis-cli", "etcd", "curl"], "import redis") {
         return;
     }
@@ -150,7 +150,7 @@ fn locks_in_redis_and_etcd_are_measured_next_to_zookeepers() {
 
 #[test]
 #[ignore = "long: servers of three systems"]
-fn a_waiter_of_etcds_lock_notices_its_lost_lease_only_at_the_holders_release() {
+fn etcd_waiter_notices_its_lost_lease_only_when_the_holder_releases() {
     if !has(&["etcd", "curl"], "import http.client") {
         return;
     }

@@ -1,5 +1,5 @@
-//! `driver check` on an honest driver and on drivers that each lie in one way; and the results of trials with the same
-//! lies.
+//! `driver check` on a correct driver and on drivers that each have one defect, and the results of trials with
+//! these defects.
 
 use std::path::Path;
 use std::process::Output;
@@ -28,7 +28,7 @@ impl Checked {
         Self { code: output.status.code(), answer }
     }
 
-    /// Checks with this outcome.
+    /// Returns the checks with this outcome.
     fn with(&self, outcome: &str) -> Vec<&str> {
         let checks = self.answer["checks"].as_array().unwrap().iter();
         checks
@@ -47,7 +47,7 @@ impl Checked {
     }
 }
 
-/// Checks a lock of a driver on the shared ensemble, with all checks unless `only` names some.
+/// Checks a driver's lock on the shared ensemble: the checks in `only`, or all checks if `only` is empty.
 fn check(bench: &Bench, driver: &str, lock: &str, only: &[&str]) -> Checked {
     let connect = ensemble::place_on_shared();
     let mut words = vec!["driver", "check", driver, "--lock", lock, "--connect", &connect, "--json"];
@@ -60,7 +60,7 @@ fn lying(python: &str, how: &str) -> String {
     format!("{python} '{LYING}' {how}")
 }
 
-/// Asserts that all eight checks pass, except those for abilities that the lock does not declare.
+/// Asserts that all eight checks pass, except checks of abilities that the lock does not declare.
 fn passes(bench: &Bench, driver: &str, lock: &str, not_tried: &[&str]) {
     let checked = check(bench, driver, lock, &[]);
     assert_eq!((checked.code, checked.with("failed")), (Some(0), Vec::new()), "{driver}: {}", checked.answer);
@@ -68,10 +68,10 @@ fn passes(bench: &Bench, driver: &str, lock: &str, not_tried: &[&str]) {
     assert_eq!(checked.with("ok").len(), 8 - not_tried.len(), "{driver}: {}", checked.answer);
     assert_eq!(Answers::of(bench).complaints(&checked.answer), Vec::<String>::new());
     let headline = checked.answer["headline"].as_str().unwrap();
-    assert!(headline.contains(&format!(": {lock} keeps the protocol: ")), "{headline}");
+    assert!(headline.contains(&format!(": {lock} follows the protocol: ")), "{headline}");
 }
 
-/// Asserts that each lie fails exactly the check of that name, for that reason.
+/// Asserts that each defect fails exactly the specified check, for the specified reason.
 fn are_found(lies: &[(&str, &str, &str)]) {
     let Some(python) = foreign::python() else { return };
     let is_found = |(how, name, why): &(&str, &str, &str)| {
@@ -94,12 +94,12 @@ fn are_found(lies: &[(&str, &str, &str)]) {
 }
 
 #[test]
-fn an_honest_driver_passes_all_eight_checks() {
+fn correct_driver_passes_all_eight_checks() {
     let Some(python) = foreign::python() else { return };
     passes(&Bench::new(), &format!("{python} '{KAZOO}'"), "Lock", &[]);
 }
 
-/// Writes a driver in that language; returns the command that starts it, with these settings.
+/// Creates a driver in this language; returns the command that starts it with these settings.
 fn written(bench: &Bench, language: &str, settings: &str) -> String {
     let name = format!("new-{language}");
     let output = bench.output(&["driver", "new", &name, "--language", language]);
@@ -108,19 +108,23 @@ fn written(bench: &Bench, language: &str, settings: &str) -> String {
 }
 
 #[test]
-fn a_new_driver_in_python_passes_and_is_never_overwritten() {
+fn new_python_driver_passes_and_is_never_overwritten() {
     let Some(python) = foreign::python() else { return };
     let bench = Bench::new();
     passes(&bench, &written(&bench, "python", &format!("PYTHON={python}")), "MyLock", &["cancel"]);
     let again = bench.output(&["driver", "new", "new-python", "--language", "go"]);
     assert_eq!(again.status.code(), Some(2), "{}", stderr(&again));
-    assert!(stderr(&again).contains("new-python already exists; name a new directory"), "{}", stderr(&again));
+    assert!(
+        stderr(&again).contains("new-python already exists; choose a new directory"),
+        "{}",
+        stderr(&again)
+    );
     assert!(!bench.path("new-python/go.mod").exists());
 }
 
 #[test]
 #[ignore = "long: compiles the drivers"]
-fn new_drivers_in_java_and_go_compile_and_pass() {
+fn new_java_and_go_drivers_compile_and_pass() {
     let bench = Bench::new();
     if foreign::curator(&bench.path("cache")).is_some() {
         passes(&bench, &written(&bench, "java", ""), "MyLock", &["cancel"]);
@@ -133,7 +137,7 @@ fn new_drivers_in_java_and_go_compile_and_pass() {
 
 #[test]
 #[ignore = "long: one driver after the other"]
-fn every_included_driver_passes_what_it_declares() {
+fn included_drivers_pass_the_checks_of_declared_abilities() {
     let Some(python) = foreign::python() else { return };
     let bench = Bench::new();
     for lock in ["Semaphore", "ReadWrite"] {
@@ -162,9 +166,9 @@ fn every_included_driver_passes_what_it_declares() {
 }
 
 #[test]
-fn checks_fail_drivers_that_lie() {
+fn broken_drivers_fail_the_matching_check() {
     are_found(&[
-        ("has-no-modes", "ready", "`Lock` has no mode"),
+        ("has-no-modes", "ready", "`Lock` declares no mode"),
         ("answers-anything", "messages", "an unknown request was answered with `ok`"),
         ("grants-without-a-lock", "exclusion", "two contenders held the lock at once"),
         ("ignores-timeouts", "acquire timeout", "was not answered within"),
@@ -174,7 +178,7 @@ fn checks_fail_drivers_that_lie() {
 }
 
 #[test]
-fn two_simultaneous_holders_are_shown_step_by_step() {
+fn failed_exclusion_check_shows_a_timeline_of_the_overlap() {
     let Some(python) = foreign::python() else { return };
     let checked = check(&Bench::new(), &lying(python, "grants-without-a-lock"), "Lock", &["exclusion"]);
     let timeline = &checked.finding("exclusion")["timeline"];
@@ -187,7 +191,7 @@ fn two_simultaneous_holders_are_shown_step_by_step() {
 
 #[test]
 #[ignore = "long: every other lie through every check"]
-fn every_other_lie_fails_its_own_check() {
+fn other_driver_defects_fail_the_matching_check() {
     are_found(&[
         ("ignores-cancel", "cancel", "the acquire was not answered"),
         ("does-not-close", "close", "although `close` was answered, its session still has"),
@@ -207,7 +211,7 @@ fn every_other_lie_fails_its_own_check() {
 }
 
 #[test]
-fn a_missing_driver_is_an_environment_error_and_a_wrong_lock_a_usage_error() {
+fn driver_check_reports_missing_drivers_and_unknown_locks() {
     let bench = Bench::new();
     let run = |driver: &str, lock: &str| {
         let output = bench.output(&["driver", "check", driver, "--lock", lock, "--data-dir", "data"]);
@@ -221,7 +225,7 @@ fn a_missing_driver_is_an_environment_error_and_a_wrong_lock_a_usage_error() {
     let output = bench.output(&["driver", "check", "true", "--only", "everything"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(
-        stderr(&output).contains("no check `everything`; there are: ready, messages"),
+        stderr(&output).contains("no check `everything`; available checks: ready, messages"),
         "{}",
         stderr(&output)
     );
@@ -230,7 +234,7 @@ fn a_missing_driver_is_an_environment_error_and_a_wrong_lock_a_usage_error() {
     assert!(code == Some(2) && why.contains("did you mean `Lock`?"), "{why}");
 }
 
-/// A run with a lying driver's lock and a lock of the suite.
+/// A run with a defective driver's lock and one of the suite's locks.
 struct Run {
     ended: Ended,
     trials: Vec<Trial>,
@@ -245,7 +249,7 @@ impl Run {
         let driver = format!("liar={}", lying(python, how));
         let words = ["run", "scenario.toml", "--driver", &driver, "--data-dir", "data", "--no-floor"];
         let ended = measured_within(bench.command(&words), Duration::from_secs(180));
-        assert!(ended.code.is_some(), "{how}: the run does not end: {}", ended.said);
+        assert!(ended.code.is_some(), "{how}: the run did not end: {}", ended.said);
         Self { ended, trials: bench.stored().trials }
     }
 
@@ -257,7 +261,7 @@ impl Run {
 const MOST_KIB: u64 = 100 << 10;
 
 #[test]
-fn a_run_of_a_driver_without_exclusion_is_violated() {
+fn run_of_a_driver_without_exclusion_is_violated() {
     let Some(python) = foreign::python() else { return };
     let all = ["grants-without-a-lock", "two-leases"];
     for how in &all[..depth::of(1, all.len())] {
@@ -269,7 +273,7 @@ fn a_run_of_a_driver_without_exclusion_is_violated() {
 
 #[test]
 #[ignore = "long: six ways to break, until each deadline"]
-fn a_run_with_a_broken_driver_continues_and_reports_why() {
+fn run_with_a_broken_driver_continues_and_reports_the_defect() {
     let Some(python) = foreign::python() else { return };
     for (how, why) in [
         ("floods", "events"),

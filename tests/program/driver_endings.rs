@@ -1,5 +1,5 @@
-//! Ends of drivers' acquires and sessions: tries, nodes left next to the lock, and clients that avoid their
-//! proxy.
+//! Unusual ends of drivers' acquires and sessions: tries, nodes left next to the lock, and clients that bypass
+//! their proxy.
 
 use zklockbench_core::measure::Outcome;
 use zklockbench_record::figures;
@@ -12,7 +12,7 @@ use crate::support::program::{Bench, stderr};
 const LOAD: &str = "contenders = 4\nhold = \"20ms\"\nduration = \"2s\"\nrepetitions = 1\n";
 
 #[test]
-fn tries_of_drivers_get_a_free_lock_and_leave_a_held_one_without_a_node() {
+fn driver_tries_on_a_held_lock_fail_without_leaving_a_node() {
     let Some(kazoo) = foreign::kazoo() else { return };
     let bench = Bench::new();
     let scenario = format!(
@@ -26,18 +26,18 @@ fn tries_of_drivers_get_a_free_lock_and_leave_a_held_one_without_a_node() {
         let [won, failed] = [Outcome::Acquired, Outcome::TimedOut].map(|outcome| outcomes.get(outcome));
         assert!(won > 5 && failed > 5, "{name}: {outcomes:?}");
         assert_eq!(trial.orphans, Some(0), "{name}: {:?}", trial.orphan_nodes);
-        // Only tries that were still in progress at the end are unserved
+        // Only tries that are still in progress at the end are unserved
         assert!(trial.unserved() <= 4, "{name}: {}", trial.unserved());
     }
 }
 
 #[test]
-fn nodes_that_a_driver_leaves_next_to_its_lock_are_counted_per_acquisition_and_gated() {
+fn nodes_left_next_to_a_drivers_lock_are_counted_and_fail_a_gate() {
     if foreign::kazoo().is_none() {
         return;
     }
     let bench = Bench::new();
-    // Given a driver that creates another node next to the lock's directory in each acquire
+    // Given a driver that, in each acquire, creates an additional node next to the lock's directory
     let taking = "                lock = locks.setdefault(";
     let leak =
         "                client.create(request[\"on\"] + \"-probe-\", ephemeral=True, sequence=True)\n";
@@ -54,7 +54,7 @@ fn nodes_that_a_driver_leaves_next_to_its_lock_are_counted_per_acquisition_and_g
 }
 
 #[test]
-fn connection_faults_are_not_proved_if_a_drivers_client_avoids_its_proxy() {
+fn connection_faults_are_unproved_when_a_driver_bypasses_its_proxy() {
     if foreign::kazoo().is_none() {
         return;
     }

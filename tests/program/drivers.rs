@@ -1,5 +1,5 @@
-//! Locks of other programs as contenders: those of the repository's drivers, the complete driver from the
-//! documentation, and a driver that lies.
+//! Locks of other programs as contenders: the repository's drivers, the complete driver from the documentation,
+//! and a defective driver.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -26,7 +26,7 @@ const NOT_COUNTED: [&str; 2] = ["--counting", "never"];
 
 const LIAR: &str = include_str!("../data/drivers/liar.py");
 
-/// The driver in drivers/README.md.
+/// Returns the driver in drivers/README.md.
 pub fn documented() -> String {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/README.md");
     let page = std::fs::read_to_string(page).unwrap();
@@ -34,13 +34,13 @@ pub fn documented() -> String {
     program.split("```\n").next().unwrap().to_owned()
 }
 
-/// A driver with this Python program, as a value of `--driver`.
+/// Writes a driver with this Python program; returns the value for `--driver`.
 pub fn mine(bench: &Bench, program: &str) -> String {
     std::fs::write(bench.path("my-lock.py"), program).unwrap();
     format!("my={} my-lock.py", foreign::python().unwrap())
 }
 
-/// Like [`mine`], for a driver that lies.
+/// Like [`mine`], but for a defective driver.
 fn liar(bench: &Bench, program: &str) -> &'static str {
     std::fs::write(bench.path("liar.py"), program).unwrap();
     "liar=python3 liar.py"
@@ -50,7 +50,7 @@ fn trial_of<'a>(trials: &'a [Trial], strategy: &str) -> &'a Trial {
     trials.iter().find(|trial| trial.spec.strategy.label == strategy).unwrap()
 }
 
-/// Runs a scenario with a queue lock that has this bug. Returns the trial, the exit code and the first timeline's sentence.
+/// Runs a scenario with a queue lock that has this bug. Returns the trial, the exit code and the output.
 fn of_queue(python: &str, scenario: &str, bug: &str) -> (Trial, Option<i32>, String) {
     let bench = Bench::new();
     let root = env!("CARGO_MANIFEST_DIR");
@@ -67,7 +67,7 @@ fn of_queue(python: &str, scenario: &str, bug: &str) -> (Trial, Option<i32>, Str
 
 #[test]
 #[ignore = "long: six runs"]
-fn lost_replies_and_leaving_waiters_reveal_locks_that_enter_without_listing_the_queue() {
+fn lost_replies_reveal_locks_that_enter_without_listing_the_queue() {
     let Some(python) = foreign::python() else { return };
     for (scenario, bug) in [
         ("faults/list-reply-lost", "list"),
@@ -75,7 +75,7 @@ fn lost_replies_and_leaving_waiters_reveal_locks_that_enter_without_listing_the_
         ("middle-waiter-leaves", "watch"),
     ] {
         let (trial, code, told) = of_queue(python, scenario, bug);
-        // On a busy host, the lock may be free by chance whenever a reply is lost.
+        // On a busy host, the lock may happen to be free whenever a reply is lost.
         let is_violated = |trial: &Trial| matches!(trial.judged.verdict, Verdict::Violated(_));
         assert!(matches!(trial.judged.verdict, Verdict::Unknown(_)) || is_violated(&trial), "{bug}: {told}");
         assert!(!is_violated(&trial) || code == Some(1) && told.contains("both inside"), "{bug}: {told}");
@@ -85,7 +85,7 @@ fn lost_replies_and_leaving_waiters_reveal_locks_that_enter_without_listing_the_
 }
 
 #[test]
-fn a_drivers_lock_is_measured_next_to_others_and_unknown_metrics_are_not_zero() {
+fn driver_locks_are_measured_with_requests_counted_on_the_wire() {
     let Some(kazoo) = foreign::kazoo() else { return };
     let bench = Bench::new();
     let scenario = format!(
@@ -107,7 +107,8 @@ fn a_drivers_lock_is_measured_next_to_others_and_unknown_metrics_are_not_zero() 
         }
         assert!(trial.accounting.is_empty() && trial.counting.as_ref().unwrap().client.is_none());
     }
-    // The driver's requests, which no session counts, were counted on the wire, as were those of the suite's own lock.
+    // Sessions do not count a driver's requests, so these are counted on the wire, as are requests of the
+    // suite's own lock.
     let shown = stdout(&output);
     assert!(shown.contains("Requests per acquisition: counted on the wire"), "{shown}");
     assert_eq!(
@@ -119,7 +120,7 @@ fn a_drivers_lock_is_measured_next_to_others_and_unknown_metrics_are_not_zero() 
     assert_eq!(own.counting.as_ref().unwrap().disagreements(), []);
 }
 
-/// Requests of each kind per acquisition.
+/// Returns the number of requests per acquisition for each kind of request.
 fn kinds(counting: &Counting) -> Vec<(&'static str, f64)> {
     let counts = &counting.counted;
     let sent = counts.requests.iter().filter(|(_, times)| *times > 0);
@@ -128,7 +129,7 @@ fn kinds(counting: &Counting) -> Vec<(&'static str, f64)> {
 
 #[test]
 #[ignore = "long: lane locks compares them at every event"]
-fn curators_own_mutex_and_ours_send_the_same_requests_on_the_wire() {
+fn curator_and_curator_mutex_send_the_same_requests_on_the_wire() {
     let bench = Bench::new();
     let Some(driver) = foreign::curator(&bench.path("cache")) else { return };
     bench.scenario(
@@ -146,13 +147,14 @@ fn curators_own_mutex_and_ours_send_the_same_requests_on_the_wire() {
         let mut counted = file.counted.iter();
         &counted.find(|one| one.turn == turn && one.cell.contenders == contenders).unwrap().counting
     };
-    // A lone contender sends the same requests with either lock, except in its first acquisition, in which Curator
-    // may create missing nodes.
+    // A single contender sends the same requests with either lock, except in its first acquisition, when
+    // Curator may
+    // create missing nodes.
     let [theirs, ours] = [Turn::A, Turn::B].map(|turn| of(turn, 1));
     assert_eq!(kinds(theirs), [("create", 1.0), ("delete", 1.0), ("get_children", 1.0)]);
     assert_eq!(kinds(theirs), kinds(ours));
-    // In a queue, too, except for a few acquisitions whose predecessor disappears too early, so that they list
-    // again.
+    // The same is true in a queue, except for a few acquisitions that list again because their predecessor
+    // disappeared too early.
     let [theirs, ours] = [Turn::A, Turn::B].map(|turn| of(turn, 5));
     assert_eq!(theirs.turns, CountedTurns::AfterTheFirst);
     for ((kind, theirs), (own_kind, ours)) in kinds(theirs).into_iter().zip(kinds(ours)) {
@@ -167,7 +169,7 @@ fn curators_own_mutex_and_ours_send_the_same_requests_on_the_wire() {
 }
 
 #[test]
-fn counts_of_one_repetition_decide_gates() {
+fn request_counts_of_one_repetition_decide_gates() {
     if foreign::python().is_none() {
         return;
     }
@@ -184,7 +186,7 @@ fn counts_of_one_repetition_decide_gates() {
     assert!(trials[0].counting.is_none());
     assert!(serde_json::to_value(trials[0].derived()).unwrap()["fan_out"].is_null());
     std::fs::remove_dir_all(ab::only(bench.results())).unwrap();
-    // Only the first of several repetitions has the count, which decides the gate.
+    // Only the first repetition has a count, and this count decides the gate.
     let shown = stdout(&run(&["--all"]));
     for gate in ["fan_out <= 1", "requests_per_acquisition < 10"] {
         assert!(shown.lines().any(|line| line.contains("passed") && line.contains(gate)), "{shown}");
@@ -204,7 +206,7 @@ fn curators_own_locks_hold_when_driven() {
     let scenario = format!(
         "name = \"driven\"\nstrategies = [{locks}]\nread_ratio = 0.5\nacquire_timeout = \"2s\"\n{ONE_SERVER}"
     );
-    // Run by hand, the driver compiles, prints its description, and ends.
+    // When run by hand, the driver compiles, prints its description and exits.
     let by_hand = Command::new(CURATOR).env("XDG_CACHE_HOME", bench.path("cache")).output().unwrap();
     assert_eq!(by_hand.status.code(), Some(2), "{}", stderr(&by_hand));
     let output = bench.run_with(&[&curator], &scenario, &[]);
@@ -225,13 +227,13 @@ fn has_held(bench: &Bench, output: &Output) {
     assert!(trials.iter().all(held), "{}", stderr(output));
 }
 
-/// The second of five holders loses its session.
+/// Scenario lines in which a holder loses its session.
 const EXPIRED: &str = "hold = \"20ms\"\ncontenders = 5\nduration = \"4s\"\nwarm_up = \"100ms\"\nrepetitions = 1\n\
                        session_timeout = \"4s\"\n[ensemble]\nservers = 1\n\
                        [[fault]]\nkind = \"expire\"\ntarget = \"holder\"\nat = \"1s\"\n";
 
 #[test]
-fn a_queue_lock_in_a_shell_script_holds_even_when_a_holder_loses_its_session() {
+fn shell_queue_lock_holds_when_a_holder_loses_its_session() {
     if !Path::new("/usr/lib/zookeeper/bin/cli_mt").exists() {
         return skip::skipped("this machine has no /usr/lib/zookeeper/bin/cli_mt");
     }
@@ -249,7 +251,7 @@ const SLOW_TO_NOTICE: &str = include_str!("../data/drivers/slow_to_notice.py");
 
 #[test]
 #[ignore = "long: it waits for a reply for 17 s"]
-fn a_driver_has_one_session_timeout_after_the_load_to_notice_a_lost_reply() {
+fn trial_waits_a_session_timeout_for_a_driver_to_notice_a_lost_reply() {
     let bench = Bench::new();
     let scenario = "name = \"slow\"\nstrategies = [\"slow:Lock\"]\ncontenders = 1\nhold = \"20ms\"\nduration = \"2s\"\n\
                     repetitions = 1\n[ensemble]\nservers = 1\n";
@@ -261,7 +263,7 @@ fn a_driver_has_one_session_timeout_after_the_load_to_notice_a_lost_reply() {
 }
 
 #[test]
-fn a_session_is_expired_only_with_its_password_and_never_assumed_expired() {
+fn driver_session_is_expired_only_if_its_password_is_known() {
     if foreign::python().is_none() {
         return;
     }
@@ -281,14 +283,14 @@ fn a_session_is_expired_only_with_its_password_and_never_assumed_expired() {
 
 #[test]
 #[ignore = "long: Go is installed"]
-fn gos_lock_holds_when_driven_and_late_grants_are_reported() {
+fn go_lock_holds_when_driven_and_late_grants_are_reported() {
     if !Path::new("/usr/share/gocode/src/github.com/samuel/go-zookeeper").exists() {
         return skip::skipped("this machine has no samuel/go-zookeeper in /usr/share/gocode");
     }
     let bench = Bench::new();
     let held = bench.run_driven("go", GO, &format!("name = \"go\"\nstrategies = [\"go:Lock\"]\n{EXPIRED}"));
     has_held(&bench, &held);
-    // The library's wait continues after the timeout, so the driver measures the timeout itself.
+    // The library keeps waiting after the timeout, so the driver enforces the timeout itself.
     let impatient = "name = \"go\"\nstrategies = [\"go:Lock\"]\nacquire_timeout = \"50ms\"\ncontenders = 3\n\
                      hold = \"100ms\"\nduration = \"2s\"\nrepetitions = 1\n[ensemble]\nservers = 1\n";
     let output = bench.run_driven("go", GO, impatient);
@@ -298,7 +300,7 @@ fn gos_lock_holds_when_driven_and_late_grants_are_reported() {
 
 #[test]
 #[ignore = "long: repeatedly starts servers and JVMs"]
-fn two_documented_client_defects_are_reproduced() {
+fn defect_scripts_reproduce_two_documented_client_defects() {
     if foreign::python().is_none() {
         return;
     }
@@ -316,7 +318,7 @@ fn two_documented_client_defects_are_reproduced() {
 const LEAVES_NODES: &str = include_str!("../data/drivers/leaves_nodes.py");
 
 #[test]
-fn a_lock_that_serves_no_contender_is_stuck_although_acquires_time_out() {
+fn lock_that_serves_no_contender_is_stuck_even_if_acquires_time_out() {
     if foreign::kazoo().is_none() {
         return;
     }
@@ -338,21 +340,21 @@ fn a_lock_that_serves_no_contender_is_stuck_although_acquires_time_out() {
 }
 
 #[test]
-fn two_locks_in_one_strategy_share_their_queue_and_exclude_each_other() {
+fn combined_locks_share_a_queue_and_exclude_each_other() {
     let Some(kazoo) = foreign::kazoo() else { return };
     let bench = Bench::new();
     let scenario = format!("name = \"mixed\"\nstrategies = [\"kazoo:Lock+kazoo\"]\n{ONE_SERVER}");
     let output = bench.run_with(&[&kazoo], &scenario, &[]);
     let trial = bench.stored().trials.remove(0);
     assert!(!trial.is_violated() && trial.measured.acquired() > 10, "{}", stderr(&output));
-    // Contenders of both alternate, and so do their locks.
+    // Contenders of both locks acquired the lock.
     assert!(trial.tallies.iter().all(|tally| tally.acquired > 1), "{:?}", trial.tallies);
     assert_eq!(trial.driver.unwrap().contenders_each, 3);
 }
 
 #[test]
 #[ignore = "long: Java and Python"]
-fn kazoo_with_curators_pattern_waits_for_curator_but_curator_does_not_wait_for_kazoo() {
+fn curator_does_not_wait_for_kazoo_in_a_shared_queue() {
     let Some(kazoo) = foreign::kazoo() else { return };
     let bench = Bench::new();
     let Some(curator) = foreign::curator(&bench.path("cache")) else { return };
@@ -374,7 +376,7 @@ fn kazoo_with_curators_pattern_waits_for_curator_but_curator_does_not_wait_for_k
 }
 
 #[test]
-fn errors_in_a_driver_are_reported_before_anything_starts() {
+fn driver_errors_are_reported_before_anything_starts() {
     let bench = Bench::new();
     let text = |strategy: &str| format!("name = \"x\"\nstrategies = [{strategy}]\n{ONE_SERVER}");
     let validate = |strategy: &str, driver: Option<&str>| {
@@ -399,7 +401,7 @@ fn errors_in_a_driver_are_reported_before_anything_starts() {
 }
 
 #[test]
-fn a_trial_with_a_failed_driver_is_invalid_and_the_others_continue() {
+fn trial_with_a_failed_driver_is_invalid_and_other_trials_continue() {
     let Some(python) = foreign::python() else { return };
     let bench = Bench::new();
     let kazoo = std::fs::read_to_string(KAZOO).unwrap();
@@ -419,7 +421,7 @@ fn a_trial_with_a_failed_driver_is_invalid_and_the_others_continue() {
     let locked = format!("locked={python} locked.py");
     let text = "name = \"fails\"\nstrategies = [\"dies:Lock\", \"babbles:Lock\", \"locked:Lock\", \"kazoo\"]\nsession_timeout = \"2s\"\n";
     let output = bench.run_with(&[&dies, &babbles, &locked], &format!("{text}{ONE_SERVER}"), &[]);
-    // The trial's metrics are unknown, as for any invalid trial.
+    // The metrics of an invalid trial are unknown.
     assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
     let trials = bench.stored().trials;
     for (strategy, how) in
@@ -440,11 +442,11 @@ fn a_trial_with_a_failed_driver_is_invalid_and_the_others_continue() {
 }
 
 #[test]
-fn a_driver_killed_by_a_fault_has_not_failed() {
+fn driver_killed_by_a_fault_does_not_invalidate_the_trial() {
     let Some(kazoo) = foreign::kazoo() else { return };
     let bench = Bench::new();
     let fault = "[[fault]]\nkind = \"crash\"\ntarget = \"holder\"\nat = \"500ms\"\n";
-    // Long enough for the fault to show on a slow host.
+    // Long enough for the fault to take effect on a slow host.
     let load = ONE_SERVER.replace("duration = \"2s\"", "duration = \"8s\"");
     let scenario =
         format!("name = \"crash\"\nstrategies = [\"kazoo:Lock\"]\nsession_timeout = \"2s\"\n{load}{fault}");
@@ -457,7 +459,7 @@ fn a_driver_killed_by_a_fault_has_not_failed() {
 const FILES: &str = include_str!("../data/drivers/files.py");
 
 #[test]
-fn a_lock_outside_zookeeper_is_marked_everywhere_and_judged_by_observed_holds() {
+fn non_zookeeper_lock_is_marked_everywhere_and_judged_by_observed_holds() {
     const MARKED: &str = "files:Flock (not ZooKeeper)";
     let bench = Bench::new();
     std::fs::write(bench.path("files.py"), FILES).unwrap();
@@ -469,7 +471,7 @@ fn a_lock_outside_zookeeper_is_marked_everywhere_and_judged_by_observed_holds() 
     let path = "scenario.toml";
     let output =
         bench.drawn(&["run", path, "--driver", &files, "--data-dir", "data", "--no-floor", "--history"]);
-    // Given both locks, one of which sends nothing to the servers
+    // Given two locks, one of which sends nothing to the servers
     let stored = bench.stored();
     held_unless_the_host_was_busy(&output, &stored.trials);
     let trial = trial_of(&stored.trials, MARKED);
@@ -486,7 +488,7 @@ fn a_lock_outside_zookeeper_is_marked_everywhere_and_judged_by_observed_holds() 
     for text in [&shown, &stderr(&output), &read("summary.md"), &read("summary.json"), &page] {
         assert!(text.contains(MARKED), "{}", text.lines().take(40).collect::<Vec<_>>().join("\n"));
     }
-    // The page also contains the scenario as written. In the table, a label may be wrapped.
+    // The page also contains the original scenario. In the table, a label may be wrapped.
     assert_eq!(shown.matches("files:Flock").count(), shown.matches("files:Flock (not").count(), "{shown}");
     let summary = read("summary.md");
     assert_eq!(summary.matches("files:Flock").count(), summary.matches(MARKED).count(), "{summary}");
@@ -504,7 +506,7 @@ fn a_lock_outside_zookeeper_is_marked_everywhere_and_judged_by_observed_holds() 
 }
 
 #[test]
-fn faults_without_effect_on_another_systems_lock_are_refused() {
+fn faults_that_cannot_affect_a_non_zookeeper_lock_are_rejected() {
     let bench = Bench::new();
     std::fs::write(bench.path("files.py"), FILES).unwrap();
     let files = format!("files=python3 files.py {}", bench.path(".").display());
@@ -526,7 +528,7 @@ fn faults_without_effect_on_another_systems_lock_are_refused() {
         let (code, said) = with("validate", &fault(kind, more));
         assert!(code == Some(2) && said.contains("`files:Flock` is not a ZooKeeper lock"), "{said}");
         assert!(said.contains(&format!("does not use {what}, which the fault breaks")), "{said}");
-        assert!(said.contains(&format!("leave the fault `{kind}` out")), "{said}");
+        assert!(said.contains(&format!("remove the fault `{kind}` or")), "{said}");
     }
     let both =
         fault("crash", "") + &fault("freeze", "duration = \"300ms\"\n").replace("300ms\"\nd", "900ms\"\nd");
@@ -538,7 +540,7 @@ fn faults_without_effect_on_another_systems_lock_are_refused() {
 }
 
 #[test]
-fn a_semaphore_holds_with_at_most_as_many_contenders_as_leases() {
+fn driver_semaphore_holds_only_up_to_its_leases() {
     let Some(kazoo) = foreign::kazoo() else { return };
     let bench = Bench::new();
     let lies = LIAR.replace(
@@ -555,20 +557,20 @@ fn a_semaphore_holds_with_at_most_as_many_contenders_as_leases() {
     let kazoo = trial_of(&trials, "kazoo:Semaphore max_leases=2");
     assert_eq!((kazoo.most_inside, &kazoo.judged.verdict), (2, &Verdict::Held), "{}", stderr(&output));
     assert!(kazoo.measured.acquired() > 10 && kazoo.errors.is_empty(), "{:?}", kazoo.errors);
-    // A lock that admits every contender admits more than it has leases.
+    // A lock that admits every contender exceeds its leases.
     let liar = trial_of(&trials, "liar:Lock");
     assert!(liar.is_violated() && liar.most_inside > 2, "{:?}", liar.judged);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
 }
 
 #[test]
-fn contenders_are_spread_over_the_number_of_processes_in_the_scenario() {
+fn contenders_are_spread_over_the_requested_number_of_processes() {
     let Some(python) = foreign::python() else { return };
     let bench = Bench::new();
     let started = format!("kazoo=sh -c 'echo started >> started; exec {python} {KAZOO}'");
     let run = |strategy: &str| {
         let scenario = format!("name = \"shared\"\nstrategies = [{strategy}]\n{ONE_SERVER}");
-        // Counting would start the same number of processes again.
+        // Counting requests would start the same number of processes again.
         let output = bench.run_with(&[&started], &scenario, &NOT_COUNTED);
         // On a busy host, the verdict may be unknown.
         assert!(matches!(output.status.code(), Some(0 | 4)), "{}", stderr(&output));
@@ -577,8 +579,8 @@ fn contenders_are_spread_over_the_number_of_processes_in_the_scenario() {
         std::fs::remove_file(bench.path("started")).unwrap();
         std::fs::remove_dir_all(bench.results().pop().unwrap()).unwrap();
         let shared = trial.driver.unwrap();
-        // One process was started to read the description. An invalid trial that is rerun starts the same
-        // number again.
+        // One additional process was started to read the description. Rerunning an invalid trial starts the same
+        // number of processes again.
         let started = count - 1;
         assert!(started > 0 && started.is_multiple_of(shared.processes), "{started}: {}", stderr(&output));
         (trial.spec.strategy.label, shared.processes, shared.contenders_each)
@@ -600,7 +602,7 @@ const ENCRYPTS: &str = include_str!("../data/drivers/encrypts.py");
 
 #[test]
 #[ignore = "long: repeatedly starts servers and JVMs"]
-fn drivers_encrypt_their_connections_as_the_suite_does() {
+fn drivers_use_tls_if_the_run_does() {
     let Some(python) = foreign::python() else { return };
     let bench = Bench::new();
     let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/tls");
@@ -628,7 +630,7 @@ fn drivers_encrypt_their_connections_as_the_suite_does() {
     words.extend(["--tls-ca", ca.to_str().unwrap(), "--driver", &kazoo]);
     words.extend(["--driver", &curator].iter().filter(|_| has_curator));
     let output = bench.output(&words);
-    // And a driver without that ability is refused.
+    // And a driver without TLS support is rejected.
     let liar = liar(&bench, LIAR);
     let plain = bench.scenario(&format!("name = \"tls\"\nstrategies = [\"liar:Lock\"]\n{load}"));
     let mut words = vec!["run", plain.to_str().unwrap(), "--connect", connect, "--no-floor"];
@@ -647,7 +649,7 @@ fn drivers_encrypt_their_connections_as_the_suite_does() {
 }
 
 #[test]
-fn an_identity_is_removed_from_the_environment_of_drivers() {
+fn drivers_do_not_inherit_the_identity() {
     let bench = Bench::with("name = \"x\"\nstrategies = [\"spy.L\"]\ncontenders = 2\nduration = \"1s\"\n");
     let spy = format!("spy=sh -c 'env > {}; exit 1'", bench.path("environment").display());
     for (typed, code) in [

@@ -1,4 +1,4 @@
-//! Tests that take long: every fault of the catalogue against every lock, and storms of random faults.
+//! Long-running tests: every fault in the catalogue against every lock, and random faults.
 
 use crate::support::program::{Bench, stderr, stdout};
 use std::path::Path;
@@ -10,23 +10,23 @@ use zklockbench_results::StoredRun;
 
 const CATALOGUE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/faults/catalogue.toml");
 
-/// Number of locks that run concurrently without overloading the machine.
+/// Number of locks that can run concurrently without overloading the machine.
 const SIDE_BY_SIDE: usize = 3;
 
-/// Locks of the catalogue, as in the scenario.
+/// Returns the locks of the catalogue as listed in the scenario.
 fn locks() -> Vec<toml::Value> {
     let scenario: toml::Table = std::fs::read_to_string(CATALOGUE).unwrap().parse().unwrap();
     scenario["strategies"].as_array().unwrap().clone()
 }
 
-/// Servers in memory: no fault of the catalogue depends on a disk.
+/// Keeps the servers' data in memory, because no fault in the catalogue depends on a disk.
 fn data_dir(bench: &Bench) -> String {
     let (memory, own) = (Path::new("/dev/shm"), bench.path("data"));
     let place = if memory.is_dir() { memory } else { own.as_path() };
     place.display().to_string()
 }
 
-/// Runs the catalogue once with these locks; returns each lock's trial.
+/// Runs the catalogue once with these locks; returns the trial of each lock.
 fn catalogue_over(locks: &[toml::Value]) -> Vec<Trial> {
     let bench = Bench::new();
     let strategies = format!("strategies={}", toml::Value::Array(locks.to_vec()));
@@ -48,8 +48,8 @@ fn catalogue_over(locks: &[toml::Value]) -> Vec<Trial> {
     trials
 }
 
-/// On a busy host, servers may restart so slowly that the next fault overlaps the previous one. That is no evidence
-/// about the lock, so it gets another trial, without another ensemble of this test.
+/// Repeats a trial if its verdict is unknown. On a busy host, servers may restart so slowly that the next fault
+/// overlaps the previous fault, so the repeated trial runs without the test's other ensembles.
 fn or_another(trial: Trial, locks: &[toml::Value]) -> Trial {
     if !matches!(trial.judged.verdict, Verdict::Unknown(_)) {
         return trial;
@@ -78,9 +78,9 @@ fn every_lock_holds_under_every_fault() {
         for fault in &trial.faults {
             assert!(fault.proved && fault.ended_us.is_some() && fault.left.is_none(), "{name}: {fault:?}");
         }
-        assert_eq!(trial.violation_count, 0, "{name}: overlapping holds, as observed by contenders");
+        assert_eq!(trial.violation_count, 0, "{name}: contenders observed overlapping holds");
         let order = trial.ensemble_order.as_ref().unwrap_or_else(|| panic!("{name}: the logs show no order"));
-        // The client library's lock exposes no zxids, so its acquisitions are compared by time.
+        // The lock of the client library exposes no zxids, so its acquisitions are compared by time.
         let compared = if name == "crate-lock" { order.checked } else { order.checked_by_zxid };
         assert!(compared > 0 && order.too_early == 0 && order.overlaps == 0, "{name}: {order:?}");
         assert!(trial.stuck.is_empty(), "{name}: {:?}", trial.stuck);
@@ -90,7 +90,7 @@ fn every_lock_holds_under_every_fault() {
 
 #[test]
 #[ignore = "long: about five minutes"]
-fn storm_of_random_faults_breaks_no_lock() {
+fn random_faults_break_no_lock() {
     let bench = Bench::new();
     let output = bench.output(&["torture", "--minutes", "4", "--seed", "1", "--data-dir", &data_dir(&bench)]);
     let unless_unknown = [Exit::Held, Exit::Unknown].map(|exit| Some(i32::from(exit as u8)));

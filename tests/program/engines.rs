@@ -1,5 +1,6 @@
-//! Workers as engines start them: tasks of Slurm on virtual nodes of this host, and containers with the environment of a Job of
-//! Kubernetes, whose manifest is checked by its schema.
+//! Workers started by other systems: Slurm tasks on virtual nodes of this host, and containers with the
+//! environment of
+//! a Kubernetes Job, whose manifest is validated by its schema.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -26,14 +27,14 @@ repetitions = 1
 ";
 const NODES: usize = 4;
 
-/// Slurm's daemons, on this host only; they end when this value is dropped.
+/// Slurm's daemons on this host, which end when this value is dropped.
 struct Slurm {
     dir: PathBuf,
     daemons: Vec<Child>,
 }
 
 impl Slurm {
-    /// `None`, skipping the test, if Slurm is not installed.
+    /// Starts the daemons. Returns `None` and skips the test if Slurm is not installed.
     fn start(dir: &Path) -> Option<Self> {
         let is_there = |program: &str| {
             Command::new(program).arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
@@ -72,7 +73,7 @@ impl Slurm {
         self.daemons.push(command.spawn().unwrap());
     }
 
-    /// One worker per task; each task runs this shell command.
+    /// Starts one worker per task; each task runs this shell command.
     fn srun(&self, bench: &Bench, line: &str) -> Output {
         let tasks = NODES.to_string();
         let mut command = self.command("srun");
@@ -91,7 +92,7 @@ impl Drop for Slurm {
     }
 }
 
-/// First of enough consecutive ports for Slurm, which are probably free.
+/// Returns the first of several consecutive ports for Slurm, which are probably free.
 fn ports() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port().min(60_000) / 10 * 10
@@ -133,25 +134,25 @@ fn worker(connect: &str, run_id: &str, before: &str) -> String {
 
 #[test]
 #[ignore = "long: Slurm has to be started"]
-fn slurm_starts_four_workers_and_one_failure_ends_all() {
+fn slurm_workers_start_together_and_all_end_if_one_fails() {
     let bench = Bench::with(SCENARIO);
     let Some(slurm) = Slurm::start(&bench.path("slurm")) else { return };
     let connect = ensemble::place_on_shared();
     let merge = |name: &str| bench.output(&["merge", &format!("results/{name}")]);
     let merged = |name: &str| read(&bench.path("results").join(format!("{name}-merged"))).unwrap();
-    // Given four workers that are started together
+    // Given four workers that start together
     let output = slurm.srun(&bench, &worker(&connect, "whole", ""));
     went_through(&output);
     let judged = merge("whole");
     went_through(&judged);
     println!("{}", stdout(&judged));
     let trial = merged("whole").trials[0].clone();
-    // Then the workers began together, compared with the length of the measured phase
+    // Then the spread of the workers' start times is small compared with the measured phase
     let together =
         |trial: &Trial| trial.start_spread_us.is_some_and(|spread| 10 * spread < trial.measured_us);
     assert!(together(&trial), "{:?} of {}", trial.start_spread_us, trial.measured_us);
     assert!(trial.arrived.is_some_and(|arrived| arrived.served == arrived.offered), "{:?}", trial.arrived);
-    // Given a worker that is 3 s late
+    // Given a worker that starts 3 s late
     let output = slurm.srun(&bench, &worker(&connect, "late", "[ $SLURM_PROCID != 3 ] || sleep 3;"));
     went_through(&output);
     went_through(&merge("late"));
@@ -161,12 +162,16 @@ fn slurm_starts_four_workers_and_one_failure_ends_all() {
     let output = slurm.srun(&bench, &worker(&connect, "other", other));
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(stderr(&output).contains("worker 2 has a different build of the program"), "{}", stderr(&output));
-    // Given a worker that is killed before the others meet, in the warm-up, or during a hold
+    // Given a worker that is killed before the other workers meet, during the warm-up, or during a hold
     for (name, after) in [("before", "3"), ("warm-up", "3"), ("hold", "6")] {
         let wait = if name == "before" { "[ $SLURM_PROCID != 0 ] || sleep 5;" } else { "" };
         let kill = format!("[ $SLURM_PROCID != 1 ] || {{ (sleep {after}; kill -9 $$) & }}; {wait}");
         let output = slurm.srun(&bench, &worker(&connect, name, &kill));
-        assert_eq!(output.status.code().map(|code| code & 127), Some(9), "{name}: the task that was killed");
+        assert_eq!(
+            output.status.code().map(|code| code & 127),
+            Some(9),
+            "{name}: exit code of the killed task"
+        );
         assert!(stderr(&output).contains("error: lost worker 1"), "{name}: {}", stderr(&output));
         assert_eq!(merge(name).status.code(), Some(2), "{name}");
     }
@@ -174,7 +179,7 @@ fn slurm_starts_four_workers_and_one_failure_ends_all() {
 
 #[test]
 #[ignore = "long: an image is built"]
-fn four_containers_of_an_indexed_job_make_one_run() {
+fn four_containers_of_an_indexed_job_form_one_run() {
     let bench = Bench::with(SCENARIO);
     let Some(_docker) = available() else { return };
     let Some(image) = suite_image(&bench) else { return };
@@ -212,7 +217,7 @@ fn four_containers_of_an_indexed_job_make_one_run() {
 
 #[test]
 #[ignore = "long: a schema is installed from PyPI"]
-fn the_job_manifest_matches_the_schema_of_kubernetes() {
+fn job_manifest_matches_the_kubernetes_schema() {
     let bench = Bench::new();
     let venv = bench.path("venv");
     let python = |arguments: &[&str]| {
@@ -225,7 +230,7 @@ fn the_job_manifest_matches_the_schema_of_kubernetes() {
     let is_there = made.is_ok_and(|made| made.status.success())
         && python(&["-m", "pip", "install", "--quiet", "kubernetes-validate"]);
     if !is_there {
-        return skipped("kubernetes-validate can't be installed from PyPI");
+        return skipped("kubernetes-validate cannot be installed from PyPI");
     }
     let validate = |file: &Path| {
         Command::new(venv.join("bin/kubernetes-validate")).arg("--strict").arg(file).output().unwrap()
@@ -233,7 +238,7 @@ fn the_job_manifest_matches_the_schema_of_kubernetes() {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("docker/job.yaml");
     let output = validate(&manifest);
     assert!(output.status.success(), "{}", stderr(&output));
-    // And a wrong manifest is rejected
+    // And an invalid manifest is rejected
     let text = std::fs::read_to_string(manifest).unwrap().replace("parallelism: 4", "parallel: 4");
     std::fs::write(bench.path("wrong.yaml"), text).unwrap();
     assert!(!validate(&bench.path("wrong.yaml")).status.success());

@@ -1,4 +1,4 @@
-//! Local ensembles: they become healthy, and leave nothing behind.
+//! Local ensembles: becoming healthy, and leaving nothing behind.
 
 use crate::support::ensemble;
 use std::path::Path;
@@ -27,7 +27,7 @@ async fn states(addresses: &[String]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn three_and_five_servers_have_one_leader_and_leave_no_process_and_no_data_once_closed() {
+async fn local_ensemble_elects_one_leader_and_leaves_nothing_when_closed() {
     let (three, five) = (ensemble::start(3).await, ensemble::start(5).await);
     assert_eq!(states(&three.addresses()).await, ["follower", "follower", "leader"]);
     assert_eq!(states(&five.addresses()).await, ["follower", "follower", "follower", "follower", "leader"]);
@@ -39,11 +39,11 @@ async fn three_and_five_servers_have_one_leader_and_leave_no_process_and_no_data
 }
 
 #[tokio::test]
-async fn one_server_runs_alone_and_grants_sessions_of_a_second() {
+async fn standalone_server_grants_one_second_sessions() {
     let local = ensemble::start(1).await;
     assert_eq!(states(&local.addresses()).await, ["standalone"]);
     let target = Target { connect: local.connect(), access: Access::default() };
-    // Opening the first session on a new server may take longer than this session timeout.
+    // On a new server, opening the first session may take longer than this session timeout.
     let opened = async {
         loop {
             if let Ok(client) = target.client(Duration::from_secs(1)).await {
@@ -56,8 +56,8 @@ async fn one_server_runs_alone_and_grants_sessions_of_a_second() {
 }
 
 #[test]
-fn ctrl_c_ends_paused_servers_too() {
-    // Given a run, one of whose servers is stopped
+fn ctrl_c_also_ends_paused_servers() {
+    // Given a run with one paused server
     let bench = Bench::with(
         "name = \"long\"\nstrategies = [\"polling\"]\ncontenders = [2]\nduration = \"10m\"\nwarm_up = \"0s\"\n",
     );
@@ -72,7 +72,7 @@ fn ctrl_c_ends_paused_servers_too() {
 }
 
 #[test]
-fn without_zookeeper_the_error_names_every_searched_path_and_way_to_install_it() {
+fn missing_zookeeper_error_lists_the_searched_path_and_ways_to_install() {
     let bench = Bench::new();
     let (_, said) = bench.ends(3, "run quick --zookeeper-home /nowhere");
     for part in
@@ -84,13 +84,13 @@ fn without_zookeeper_the_error_names_every_searched_path_and_way_to_install_it()
 }
 
 #[test]
-fn a_release_in_tarball_layout_is_started_from_zookeeper_home() {
+fn unpacked_release_in_zookeeper_home_is_started() {
     let bench = Bench::new();
     let release = bench.release();
-    // When an ensemble is started from it
+    // When an ensemble is started from the release
     let mut up = bench.command(&["ensemble", "up", "--servers", "1", "--data-dir", "data"]);
     let output = up.env("ZOOKEEPER_HOME", release).output().unwrap();
-    // Then the ensemble serves with that release
+    // Then the servers run this release
     assert!(output.status.success(), "{}", stderr(&output));
     let command = std::fs::read(format!("/proc/{}/cmdline", bench.servers()[0])).unwrap();
     assert!(String::from_utf8_lossy(&command).contains("release/lib/*"));
@@ -98,7 +98,7 @@ fn a_release_in_tarball_layout_is_started_from_zookeeper_home() {
 }
 
 #[test]
-fn a_failing_java_is_reported_with_its_output() {
+fn failing_java_is_reported_with_its_output() {
     let bench = Bench::new();
     let java = bench.path("java-home/bin/java");
     std::fs::create_dir_all(java.parent().unwrap()).unwrap();
@@ -107,11 +107,11 @@ fn a_failing_java_is_reported_with_its_output() {
     let output = up.env("JAVA_HOME", bench.path("java-home")).output().unwrap();
     assert_eq!(output.status.code(), Some(3));
     assert!(stderr(&output).contains("this Java is broken"), "{}", stderr(&output));
-    assert_eq!(std::fs::read_dir(bench.path("data")).unwrap().count(), 0, "data were left behind");
+    assert_eq!(std::fs::read_dir(bench.path("data")).unwrap().count(), 0, "data was left behind");
 }
 
 #[test]
-fn a_kept_ensemble_runs_until_it_is_stopped() {
+fn kept_ensemble_runs_until_it_is_stopped() {
     let bench = Bench::new();
     bench.ends(3, "ensemble status");
     // Given a kept ensemble
@@ -124,16 +124,16 @@ fn a_kept_ensemble_runs_until_it_is_stopped() {
         let theirs = niceness(server);
         assert!(!theirs.is_empty() && theirs.iter().all(|nice| *nice == nicest), "{theirs:?} of {ours:?}");
     }
-    // And the ensemble has a leader, and a second `up` finds it instead of starting another one
+    // And the ensemble has a leader, and a second `up` reuses the ensemble
     let status = bench.shows("ensemble status");
     assert!(status.contains("leader") && status.contains("follower"), "{status}");
     assert_eq!(bench.shows("ensemble up --servers 3"), up);
     bench.ends(3, "ensemble up --servers 1");
-    // And a request for a different ensemble is refused with the reason
+    // And a request for a different ensemble is rejected with the reason
     bench.shows("ensemble up --data-dir data");
     let (_, elsewhere) = bench.ends(3, "ensemble up --data-dir /");
     assert!(elsewhere.contains("not below /; stop it first"), "{elsewhere}");
-    // And a run of that size uses it and leaves no node on it
+    // And a run with the same number of servers uses the ensemble and leaves no nodes on it
     bench.scenario(
         "name = \"kept\"\nstrategies = [\"predecessor-watch\"]\ncontenders = [2]\nhold = \"200ms\"\nacquisitions = 8\n",
     );
@@ -141,10 +141,10 @@ fn a_kept_ensemble_runs_until_it_is_stopped() {
     assert_eq!(bench.stored().run.ensemble.kind, "kept");
     let (_, cleaned) = bench.ends(0, &format!("clean --connect '{}'", up.trim()));
     assert!(cleaned.contains("no leftovers found"), "{cleaned}");
-    // When the ensemble is stopped, nothing is left of it
+    // When the ensemble is stopped, nothing is left behind
     bench.shows("ensemble down");
     eventually("no server is left", Duration::from_secs(5), || bench.servers().is_empty());
     assert_eq!(std::fs::read_dir(bench.path("data")).unwrap().count(), 0);
-    // And stopping it a second time is no error
+    // And stopping the ensemble again is not an error
     bench.shows("ensemble down");
 }

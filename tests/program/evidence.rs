@@ -1,4 +1,4 @@
-//! Evidence that a verdict of *held* requires, and its description in the output.
+//! Evidence required for a verdict of *held*, and its description in the output.
 
 use serde_json::Value;
 use zklockbench_core::verdict::Verdict;
@@ -13,7 +13,7 @@ fn scenario(lines: &str) -> String {
 }
 
 #[test]
-fn a_run_is_unknown_when_nothing_is_acquired_in_the_measured_phase() {
+fn run_is_unknown_without_acquisitions_in_the_measured_phase() {
     let bench = Bench::new();
     // Acquisitions at 0, 0.4, 0.8 and 1.2 s, and a measured phase from 1 s to 1.15 s
     let text = scenario("hold = \"400ms\"\nwarm_up = \"1s\"\nwarm_up_at_most = \"1s\"\nduration = \"150ms\"");
@@ -26,7 +26,7 @@ fn a_run_is_unknown_when_nothing_is_acquired_in_the_measured_phase() {
 }
 
 #[test]
-fn a_run_states_the_error_rate_that_it_excludes_and_is_unknown_when_more_evidence_is_required() {
+fn run_is_unknown_if_its_evidence_is_less_than_required() {
     let bench = Bench::new();
     let text = scenario("hold = \"10ms\"\nduration = \"1s\"");
     let held = bench.run_with(&[], &text, &[]);

@@ -1,4 +1,4 @@
-//! Existing ensembles: only the run's own root is changed, and errors state what is wrong.
+//! Existing ensembles: a run changes only its own root, and errors report the cause.
 
 use crate::support::ensemble;
 use std::process::Output;
@@ -36,7 +36,7 @@ fn exists(connect: &str, path: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_run_works_below_the_chroot_and_leaves_no_nodes() {
+async fn run_stays_below_its_chroot_and_leaves_no_nodes() {
     // Given a server that no other test uses
     let local = ensemble::start(1).await;
     let connect = local.connect();
@@ -55,8 +55,8 @@ async fn a_run_works_below_the_chroot_and_leaves_no_nodes() {
 }
 
 #[test]
-fn a_server_is_on_the_generators_host_when_its_name_resolves_to_it() {
-    // Given a name of this host that is not `localhost`
+fn server_whose_name_resolves_to_this_host_is_reported_as_local() {
+    // Given a name of this host other than `localhost`
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     let connect = ensemble::place_on_shared().replace("127.0.0.1", name.trim());
     if !std::net::ToSocketAddrs::to_socket_addrs(&(name.trim(), 1))
@@ -73,7 +73,7 @@ fn a_server_is_on_the_generators_host_when_its_name_resolves_to_it() {
 }
 
 #[test]
-fn a_missing_chroot_is_an_error_that_names_it() {
+fn missing_chroot_is_reported_by_its_path() {
     let bench = Bench::new();
     let connect = format!("{}/no/such", ensemble::shared());
     for output in [run(&bench, &connect, &[]), bench.output(&["clean", "--connect", &connect])] {
@@ -84,25 +84,25 @@ fn a_missing_chroot_is_an_error_that_names_it() {
 }
 
 #[test]
-fn a_missing_chroot_is_created_on_request_and_stays() {
+fn missing_chroot_is_created_on_request_and_kept_after_the_run() {
     let bench = Bench::new();
-    // Given a path of which only the first node exists
+    // Given a chroot of which only the parent node exists
     let connect = ensemble::place_on_shared();
     let chroot = format!("{connect}/team/locks");
     let output = run(&bench, &chroot, &[]);
     assert!(stderr(&output).contains("--create-chroot"), "{}", stderr(&output));
-    // When a run must create the rest
+    // When a run creates the rest of the chroot
     let output = run(&bench, &chroot, &["--create-chroot"]);
-    // Then the run takes place there, and leaves only the chroot
+    // Then the run uses the chroot, and leaves nothing else behind
     went_through(&output);
     assert!(exists(&connect, "/team/locks") && !exists(&connect, "/team/locks/zklockbench"));
-    // And an existing chroot is no error
+    // And an existing chroot is not an error
     let output = run(&bench, &chroot, &["--create-chroot", "--run-id", "again"]);
     went_through(&output);
 }
 
 #[test]
-fn an_existing_root_is_refused_and_left_alone() {
+fn run_with_an_existing_root_is_rejected_without_changing_the_root() {
     let bench = Bench::new();
     let connect = ensemble::place_on_shared();
     make(&connect, "/zklockbench");
@@ -116,7 +116,7 @@ fn an_existing_root_is_refused_and_left_alone() {
 }
 
 #[test]
-fn nodes_created_with_an_identity_belong_to_it_and_are_removed() {
+fn nodes_of_a_run_with_an_identity_are_removed_without_storing_the_password() {
     let bench = Bench::new();
     std::fs::write(bench.path("identity"), "bench:secret\n").unwrap();
     let arguments = ["--auth-file", "identity", "--run-id", "identified"];
@@ -128,7 +128,7 @@ fn nodes_created_with_an_identity_belong_to_it_and_are_removed() {
 }
 
 #[test]
-fn an_unreachable_ensemble_is_reported_at_once() {
+fn unreachable_ensemble_is_reported_quickly() {
     let bench = Bench::new();
     let begin = Instant::now();
     let clean = bench.output(&["clean", "--connect", "127.0.0.1:1"]);
@@ -141,9 +141,9 @@ fn an_unreachable_ensemble_is_reported_at_once() {
 }
 
 #[test]
-fn an_impossible_connect_string_ends_the_program_at_once() {
+fn invalid_connect_string_is_rejected_quickly() {
     let bench = Bench::new();
-    // Close to the maximum length of an argument
+    // Close to the maximum length of a command-line argument
     let long = "zk:2181,".repeat(15_000);
     for connect in [long.as_str(), "zk\u{1b}[31m:2181", "zk:2181/\u{1b}]0;title\u{7}", "zk:2181/a/../b"] {
         let begin = Instant::now();
@@ -153,13 +153,13 @@ fn an_impossible_connect_string_ends_the_program_at_once() {
             assert!(said.contains("--connect: ") && said.len() < 500, "{said:?}");
             assert!(!said.contains(|c: char| c.is_control() && c != '\n'), "{said:?}");
         }
-        // Without a size limit, it takes forever.
+        // Without a size limit, parsing the string would take forever.
         assert!(begin.elapsed() < Duration::from_secs(60));
     }
 }
 
 #[test]
-fn clean_lists_but_never_removes_nodes_that_the_suite_did_not_create() {
+fn clean_lists_foreign_nodes_but_never_removes_them() {
     let connect = ensemble::place_on_shared();
     with_client(&connect, async |client| {
         let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
@@ -172,8 +172,8 @@ fn clean_lists_but_never_removes_nodes_that_the_suite_did_not_create() {
     went_through(&output);
     let listed = String::from_utf8(output.stdout).unwrap();
     let line = |name: &str| listed.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
-    assert!(line("notes ").ends_with("not the suite's, left"), "{listed}");
-    // A root of an earlier version, which has no data, is recognised by its trials
+    assert!(line("notes ").ends_with("not created by zklockbench; kept"), "{listed}");
+    // The root of an earlier version contains no data, but is recognised by its trials
     assert!(line("old ").contains("may be in progress until"), "{listed}");
     assert!(exists(&connect, "/zklockbench/notes"));
 }

@@ -1,5 +1,5 @@
-//! `explore`: a lock that keeps its promises holds in every schedule; a lock that does not is found, and its case can
-//! be repeated.
+//! `explore`: a correct lock holds in every schedule, and defective locks are found with a case that can be
+//! replayed.
 
 use std::process::Output;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::support::foreign;
 use crate::support::program::{Bench, stderr};
 
-/// A queue with a defect, for the template of drivers.
+/// A queue lock with a defect, for the driver template.
 const DEFECTIVE: &str = include_str!("explore/queue_lock.py");
 
 fn explored(bench: &Bench, words: &[&str]) -> (Option<i32>, Value) {
@@ -29,7 +29,7 @@ fn count(explored: &Value, class: &str, what: &str) -> u64 {
 }
 
 #[test]
-fn a_lock_that_keeps_its_promises_holds_in_every_schedule() {
+fn explore_finds_no_violation_of_a_correct_lock() {
     let bench = Bench::new();
     let (code, found) = explored(&bench, &["count", "--budget", "3m"]);
     assert_eq!(code, Some(0), "{found}");
@@ -44,12 +44,12 @@ fn a_lock_that_keeps_its_promises_holds_in_every_schedule() {
     ] {
         assert!(count(&found, class, "held") > 1, "{class}: {found}");
     }
-    // A stopped holder continues while the next contender holds the lock.
+    // A frozen holder continues while the next contender holds the lock.
     assert!(count(&found, "frozen process", "zombies") > 0, "{found}");
 }
 
 #[test]
-fn a_lock_without_exclusion_is_found_and_its_case_is_repeatable() {
+fn explore_finds_a_lock_without_exclusion_and_replays_its_case() {
     let bench = Bench::new();
     let (code, found) = explored(&bench, &["no-lock", "--budget", "1m", "--out", "cases"]);
     assert_eq!(code, Some(1), "{found}");
@@ -61,7 +61,7 @@ fn a_lock_without_exclusion_is_found_and_its_case_is_repeatable() {
     assert!(again["headline"].as_str().unwrap().starts_with("violated: "), "{again}");
 }
 
-/// Explores moves on that many servers. Returns what was found, and whether a server could be stale.
+/// Explores session moves between this many servers. Returns the findings, and whether a server could be stale.
 fn moved(bench: &Bench, lock: &str, servers: &str) -> (Value, bool) {
     let (_, found) = explored(bench, &[lock, "--servers", servers, "--budget", "2m", "--out", lock]);
     let left_out: Vec<&str> =
@@ -77,9 +77,9 @@ fn moved(bench: &Bench, lock: &str, servers: &str) -> (Value, bool) {
 
 #[test]
 #[ignore = "long: explores on three servers"]
-fn curator_mutex_holds_when_its_session_moves() {
+fn curator_mutex_holds_when_its_session_moves_between_servers() {
     let (_, may_be_stale) = moved(&Bench::new(), "curator-mutex", "3");
-    assert!(!may_be_stale, "the leader and any other of three servers are a majority");
+    assert!(!may_be_stale, "of three servers, the leader and any other server form a majority");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn locks_that_sync_or_give_up_hold_when_their_sessions_move_to_a_stale_server() 
 
 #[test]
 #[ignore = "long: explores on five servers"]
-fn a_lock_that_reads_a_stale_server_without_sync_is_found_and_its_case_is_repeatable() {
+fn explore_finds_a_lock_that_trusts_a_stale_server_and_replays_its_case() {
     let bench = Bench::new();
     let (found, may_be_stale) = moved(&bench, "curator-mutex", "5");
     if !may_be_stale {
@@ -109,7 +109,7 @@ fn a_lock_that_reads_a_stale_server_without_sync_is_found_and_its_case_is_repeat
     let findings = found["explored"][0]["findings"].as_array().unwrap();
     let is_stale = |finding: &Value| finding["schedule"]["decisions"][0]["moves"] == "stale";
     let at = findings.iter().position(is_stale).unwrap();
-    // The case alone determines the number of servers
+    // The number of servers comes from the case
     let (code, again) = explored(&bench, &["--replay", found["cases"][at].as_str().unwrap()]);
     assert_eq!(code, Some(1), "{again}");
     let headline = again["headline"].as_str().unwrap();
@@ -118,7 +118,7 @@ fn a_lock_that_reads_a_stale_server_without_sync_is_found_and_its_case_is_repeat
 
 #[test]
 #[ignore = "long: explores a driver seven times"]
-fn each_defect_of_a_queue_is_found() {
+fn explore_finds_each_defect_of_a_queue_lock() {
     let Some(python) = foreign::python() else { return };
     let bench = Bench::new();
     assert!(bench.output(&["driver", "new", "queue", "--language", "python"]).status.success());
@@ -149,7 +149,7 @@ fn each_defect_of_a_queue_is_found() {
         assert!(headline.starts_with(&format!("q:MyLock: {kind}: ")), "{headline}");
         assert!(count(&found, class, kind) > 0, "{defect}: {found}");
     }
-    // An answer that breaks the protocol ends the exploration.
+    // An answer that violates the protocol ends the exploration.
     let protocol = std::fs::read_to_string(bench.path("queue/contenders.py")).unwrap();
     let wrong = protocol
         .replace("return self.release(request[\"on\"])", "return self.release(request[\"on\"]) or True");
@@ -160,12 +160,12 @@ fn each_defect_of_a_queue_is_found() {
 }
 
 #[test]
-fn a_wrong_strategy_or_case_is_refused_before_anything_starts() {
+fn explore_rejects_invalid_strategies_and_cases_before_anything_starts() {
     let bench = Bench::new();
     for (words, said) in [
         (&["explore", "curator-mutexx"][..], "did you mean `curator-mutex`"),
         (&["explore", "curator-mutex fast"], "`fast` is not a parameter"),
-        (&["explore"], "name a strategy"),
+        (&["explore"], "specify a strategy"),
         (&["explore", "q:MyLock"], "add --driver q=COMMAND"),
         (&["explore", "--replay", "missing.json"], "missing.json"),
     ] {

@@ -1,5 +1,6 @@
-//! Ensembles with other configurations: names with several addresses, limits on connections, other session timeouts,
-//! and servers that resume no session.
+//! Ensembles with unusual configurations: names with several addresses, connection limits, other session
+//! timeouts, and
+//! servers that do not resume sessions.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -15,7 +16,7 @@ use zklockbench_ensemble::{Installation, Places, roles, spawn_mortal};
 const SCENARIO: &str = "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nhold = \"20ms\"\n\
                         duration = \"1s\"\nwarm_up = \"0s\"\nrepetitions = 1\n";
 
-/// A server with exactly this configuration.
+/// A server started with a specific configuration.
 struct Server {
     child: Child,
     _dir: tempfile::TempDir,
@@ -57,7 +58,7 @@ fn free_ports(count: usize) -> Vec<u16> {
     listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
 }
 
-/// A single server with these lines besides its port; also returns its address.
+/// Starts a single server with these additional configuration lines; also returns its address.
 fn alone(lines: &str) -> (Server, String) {
     let port = free_ports(1)[0];
     let address = format!("127.0.0.1:{port}");
@@ -67,12 +68,12 @@ fn alone(lines: &str) -> (Server, String) {
 }
 
 #[test]
-fn a_name_with_three_addresses_is_three_servers() {
+fn host_name_with_three_addresses_counts_as_three_servers() {
     if !rustix::process::geteuid().is_root() {
-        skipped("only root can mount another /etc/hosts");
+        skipped("cannot mount another /etc/hosts without root");
         return;
     }
-    // Given three servers behind one name, with the defaults of ZooKeeper's four-letter commands
+    // Given three servers behind one name, with ZooKeeper's default list of four-letter commands
     let ports = free_ports(7);
     let members: String = (1..=3)
         .map(|id| format!("server.{id}=127.0.0.{id}:{}:{}\n", ports[2 * id - 1], ports[2 * id]))
@@ -96,7 +97,7 @@ fn a_name_with_three_addresses_is_three_servers() {
     let words =
         ["-m", "sh", "-c", mount, "sh", program, "run", "scenario.toml", "--no-floor", "--connect", connect];
     let output = bench.command_of("unshare", &words).output().unwrap();
-    // Then all three have sessions, and the run reports that counters are missing
+    // Then all three servers are used, and the run reports that their counters are missing
     went_through(&output);
     let said = stderr(&output);
     assert!(said.contains(&format!("3 servers: {} (", addresses[0])) && said.contains("(leader)"), "{said}");
@@ -108,12 +109,12 @@ fn a_name_with_three_addresses_is_three_servers() {
 }
 
 #[test]
-fn limits_and_session_timeouts_of_a_server_are_reported_before_the_run() {
-    // Given a server with long ticks and few connections
+fn server_limits_and_session_timeouts_are_reported_before_the_run() {
+    // Given a server with a long tick and a low connection limit
     let (_server, address) = alone("tickTime=60000\nmaxClientCnxns=12\n4lw.commands.whitelist=*\n");
     let bench = Bench::with(&format!("{SCENARIO}session_timeout = \"5s\"\n"));
     let run = format!("run scenario.toml --connect {address} --no-floor");
-    // When a run needs one connection more than the server accepts
+    // When a run needs more connections than the server accepts
     let begin = Instant::now();
     let (_, said) = bench.ends(3, &format!("{run} --contenders 12"));
     assert!(begin.elapsed() < Duration::from_secs(10), "{said}");
@@ -122,9 +123,9 @@ fn limits_and_session_timeouts_of_a_server_are_reported_before_the_run() {
         "{said}"
     );
     assert!(bench.results().is_empty());
-    // When a run has fewer contenders
+    // When a run needs fewer connections
     let output = bench.typed(&run).output().unwrap();
-    // Then the granted timeout is reported before the trials and in the results
+    // Then the granted timeout is reported both before the trials and in the results
     went_through(&output);
     let said = stderr(&output);
     let granted = "session timeout: requested 5 s, granted 2m";
@@ -136,7 +137,7 @@ fn limits_and_session_timeouts_of_a_server_are_reported_before_the_run() {
     assert!(told("summary.json").contains(granted));
 }
 
-/// A proxy behind which no session is resumed: a client that tries gets a new session.
+/// Starts a proxy that prevents sessions from being resumed: clients get a new session instead.
 fn forgetful(server: &str) -> String {
     let server = server.to_owned();
     serve(move |client| {
@@ -152,7 +153,7 @@ fn forget(mut client: TcpStream, server: &str) -> std::io::Result<()> {
     if !first.is_ascii() || first[0] == 0 {
         let mut connect = vec![0; u32::from_be_bytes(first) as usize];
         client.read_exact(&mut connect)?;
-        // The session's id and password
+        // Erase the session's ID and password
         connect[16..24].fill(0);
         connect[28..44].fill(0);
         server.write_all(&connect)?;
@@ -167,7 +168,7 @@ fn forget(mut client: TcpStream, server: &str) -> std::io::Result<()> {
 }
 
 #[test]
-fn sessions_that_a_server_does_not_resume_end_and_are_counted() {
+fn sessions_that_a_server_does_not_resume_are_counted_and_replaced() {
     let (_server, address) = alone("tickTime=500\n4lw.commands.whitelist=*\n");
     let reset = "[[fault]]\nkind = \"reset\"\ntarget = \"all\"\nat = \"1s\"\n";
     let bench = Bench::with(&format!("{}session_timeout = \"2s\"\n{reset}", SCENARIO.replace("1s", "6s")));

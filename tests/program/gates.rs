@@ -1,4 +1,4 @@
-//! A run ends with the outcome of its gates, and is compared with a baseline.
+//! Gates of a run, and its comparison with a baseline.
 
 use std::process::Output;
 
@@ -9,10 +9,11 @@ use zklockbench_report::Summary;
 use zklockbench_results::read;
 
 const SCENARIO: &str = "name = \"gated\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nhold = \"30ms\"\n\
-    acquisitions = 20\nrepetitions = 1\n[[gate]]\nname = \"nobody else\"\nrequire = \"violations == 0\"\n";
+    acquisitions = 20\nrepetitions = 1\n[[gate]]\nname = \"no overlap\"\nrequire = \"violations == 0\"\n";
 
-/// Runs the scenario under that name. It must end with that code or, if the host spoiled the trial, with *unknown* and
-/// the reason. Returns its stdout and stderr, unless the trial was spoiled.
+/// Runs the scenario under this name. Checks that the run exits with this code or, if the host spoiled the
+/// trial, is
+/// *unknown* with the reason. Returns stdout and stderr, unless the trial was spoiled.
 fn ends(code: i32, bench: &Bench, name: &str, more: &[&str]) -> Option<(String, String)> {
     let output = run(bench, &[&["--run-id", name], more].concat());
     let (shown, said) = (stdout(&output), stderr(&output));
@@ -42,11 +43,11 @@ fn gates(bench: &Bench, run: &str) -> Vec<Outcome> {
 }
 
 #[test]
-fn run_exits_with_the_verdict_of_its_gates() {
+fn run_exit_code_is_the_outcome_of_its_gates() {
     let bench = Bench::new();
     let passes = ends(0, &bench, "passes", &["--gate", "requests_per_acquisition <= 20"]);
     if let Some((shown, _)) = &passes {
-        assert!(shown.contains("passed   nobody else: violations == 0"), "{shown}");
+        assert!(shown.contains("passed   no overlap: violations == 0"), "{shown}");
         assert!(!shown.contains("FAILED"), "{shown}");
     }
     assert_eq!(gates(&bench, "passes").len(), 3);
@@ -60,18 +61,18 @@ fn run_exits_with_the_verdict_of_its_gates() {
         );
         assert_eq!(gates(&bench, "fails")[0].word(), "FAILED");
     }
-    // A gate that can no longer pass, in a run that must then end
+    // A gate that can no longer pass, in a run with --abort-on-fail
     let gate = ["--gate", "every throughput > 1000000/s", "--abort-on-fail", "--set", "repetitions=3"];
     if let Some((shown, _)) = ends(1, &bench, "aborts", &gate) {
         let early = "The run ended early: gate `every throughput > 1000000/s` can no longer pass";
         assert!(shown.contains(early) && shown.contains("1 of 3 trials ran"), "{shown}");
     }
-    // A gate that cannot be decided: 60 waits are too few for such a percentile
+    // A gate that cannot be decided: 60 waits are too few for this percentile
     if let Some((shown, _)) = ends(4, &bench, "unknown", &["--gate", "wait.p99.9 < 1s"]) {
         let few = "needs 10000 samples in each repetition, and half of them have at most 60 samples";
         assert!(shown.contains(few), "{shown}");
     }
-    // The store, and a run that is compared with it: a single repetition is inconclusive
+    // A run that is compared with the store is inconclusive, because it has a single repetition
     for (name, commit) in [("passes", "abc123"), ("fails", "def456")] {
         bench.shows(&format!("baseline add results/{name} --commit {commit}"));
     }
@@ -83,17 +84,17 @@ fn run_exits_with_the_verdict_of_its_gates() {
     }
     if let Some((shown, _)) = ends(4, &bench, "compared", &["--baseline", "baselines"]) {
         assert!(shown.contains("Against the baseline:") && shown.contains(Outcome::NO_REGRESSION), "{shown}");
-        // The run has its final name, not the hidden name that it had while it was judged
+        // The output shows the run's final name, not the hidden name used while the run was judged
         assert!(shown.contains("New: results/compared ("), "{shown}");
     }
-    // A plain directory of runs is also a baseline: the newest comparable run counts
+    // A plain directory of runs is also a baseline: the newest comparable run is used
     if let Some((shown, _)) = ends(4, &bench, "latest", &["--baseline", "results"]) {
         assert!(shown.contains("Base: results/compared ("), "{shown}");
     }
 }
 
 #[test]
-fn a_pipeline_passes_with_a_warning_without_a_comparable_baseline() {
+fn run_with_an_optional_baseline_warns_if_none_is_comparable() {
     let bench = Bench::new();
     let gate = "throughput not regressed by 25% against baseline";
     let gated = ["--baseline", "baselines", "--baseline-optional", "--gate", gate];
@@ -105,10 +106,10 @@ fn a_pipeline_passes_with_a_warning_without_a_comparable_baseline() {
         2,
         "the gate about the baseline has not passed, it was not judged"
     );
-    // Given a baseline from this processor, the gate is judged: one repetition is inconclusive
+    // With a baseline from this processor, the gate is judged: a single repetition is inconclusive
     bench.shows("baseline add results/first --commit abc123");
     ends(4, &bench, "second", &gated);
-    // And a run from another processor is no baseline
+    // And a run from another processor is not used as a baseline
     let store = std::fs::read_dir(bench.path("baselines")).unwrap().next().unwrap().unwrap().path();
     run_dirs::change(&store, |run| run["host"]["cpu"] = "a slower one".into());
     if let Some((_, said)) = ends(0, &bench, "third", &gated) {

@@ -1,4 +1,4 @@
-//! `zklockbench check` from outside, and histories in the format of runs.
+//! The command `check`, and histories in the format of runs.
 
 use crate::support::answered::answered;
 use crate::support::depth;
@@ -23,12 +23,12 @@ const HELD: &str = "mutex complete
     30 w1/2 release invoke
     31 w1/2 release ok deleted_zxid=4";
 
-/// Evidence requested here, because these histories are too short for the default.
+/// Required evidence, lowered because these histories are too short for the default.
 const LITTLE: &str = "--evidence 0.5@100%";
 
 const CHECKS: &str = include_str!("snapshots/program__history_check__checks.snap");
 
-/// The output for a history in story notation, and for the options after its `$`.
+/// Returns the output for a history in story notation, with the options after its `$`.
 fn checked(case: &str) -> String {
     let (history, options) = case.split_once("$ check").unwrap();
     let bench = Bench::new();
@@ -37,12 +37,12 @@ fn checked(case: &str) -> String {
 }
 
 #[test]
-fn each_history_is_checked_as_recorded() {
+fn check_output_for_each_history_matches_the_snapshot() {
     insta::assert_snapshot!("checks", answered(CHECKS, checked));
 }
 
 #[test]
-fn the_verdict_on_a_history_has_a_page() {
+fn check_writes_a_page_with_the_verdict() {
     let bench = Bench::new();
     std::fs::write(bench.path("history.jsonl"), story::lines(HELD)).unwrap();
     bench.ends(0, &format!("check history.jsonl {LITTLE} --html page.html"));
@@ -52,7 +52,7 @@ fn the_verdict_on_a_history_has_a_page() {
     assert!(page.contains("longest together") && page.contains(">mutex<"), "{page}");
 }
 
-/// A lock whose second contender enters when its list fails, with its messages and the fault.
+/// History of a lock whose second contender enters when its list request fails, with its messages and the fault.
 const ENTERS_WHEN_ITS_LIST_FAILS: &str = r#"{"format":"zklockbench-history","version":1,"complete":true,"locks":{"lock-0":{"kind":"mutex"}}}
 {"t_us":1000,"process":"w1","contender":1,"op":"acquire","lock":"lock-0","phase":"invoke"}
 {"t_us":2000,"process":"w1","contender":1,"op":"acquire","lock":"lock-0","phase":"ok"}
@@ -70,7 +70,7 @@ const ENTERS_WHEN_ITS_LIST_FAILS: &str = r#"{"format":"zklockbench-history","ver
 "#;
 
 #[test]
-fn a_violation_has_a_timeline_as_text_page_and_json() {
+fn check_shows_a_violation_timeline_as_text_page_and_json() {
     let bench = Bench::new();
     std::fs::write(bench.path("history.jsonl"), ENTERS_WHEN_ITS_LIST_FAILS).unwrap();
     let (out, _) = bench.ends(1, "check history.jsonl --html page.html");
@@ -89,11 +89,11 @@ fn a_violation_has_a_timeline_as_text_page_and_json() {
     assert_eq!(timeline["summary"], told);
     assert_eq!(timeline["together_us"], 4_500);
     assert_eq!(timeline["steps"].as_array().unwrap().len(), 10);
-    assert_eq!(json["events"], 8, "traces do not count as events");
+    assert_eq!(json["events"], 8, "traces must not count as events");
 }
 
 #[test]
-fn runs_are_rejudged_from_their_trials_and_histories() {
+fn check_rejudges_runs_from_their_trials_and_histories() {
     let violated =
         HELD.replace("20 w1/1 release invoke", "13 w1/2 acquire ok token=2 zxid=3\n20 w1/1 release invoke");
     let violated = violated.replace("22 w1/2 acquire ok token=2 zxid=3", "");
@@ -105,13 +105,9 @@ fn runs_are_rejudged_from_their_trials_and_histories() {
         ("sound", vec![sound.clone()], None),
         ("with a violation", vec![sound.clone(), records::trial_with_a_violation(1)], None),
         ("with zombies", vec![zombies], None),
-        ("recorded as held, though it has one contender only", vec![alone], None),
-        ("recorded as held, and so its history", vec![sound.clone()], Some(HELD)),
-        (
-            "recorded as held, with digests that say so, beside a violated history",
-            vec![sound],
-            Some(&*violated),
-        ),
+        ("recorded as held with a single contender", vec![alone], None),
+        ("recorded as held with a history that held", vec![sound.clone()], Some(HELD)),
+        ("recorded as held with matching digests, but a violated history", vec![sound], Some(&*violated)),
     ] {
         let bench = Bench::new();
         let run = run_dirs::publish(bench.dir.path(), &trials);
@@ -127,9 +123,9 @@ fn runs_are_rejudged_from_their_trials_and_histories() {
     insta::assert_snapshot!("runs", said);
 }
 
-/// To update the output: `ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test program history_check`.
+/// To update the docs, run `ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test program history_check`.
 #[test]
-fn the_example_in_the_docs_equals_the_output() {
+fn check_output_matches_the_example_in_the_docs() {
     let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/results-format.md");
     let text = std::fs::read_to_string(&page).unwrap();
     let history = text.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
@@ -145,7 +141,7 @@ fn the_example_in_the_docs_equals_the_output() {
     assert!(std::fs::read_to_string(&page).unwrap() == fresh, "docs/results-format.md is stale; see above");
 }
 
-/// Events of one process whose contenders alternate this many times.
+/// Writes the events of one process whose contenders alternate this many times.
 fn turns(count: u64, mut write: impl FnMut(&Event<'static>)) {
     let event = |t_us, contender, what| Event {
         t_us,
@@ -181,14 +177,14 @@ fn header() -> Header {
 }
 
 #[test]
-fn a_history_is_written_in_order_although_threads_deliver_out_of_order() {
+fn history_is_written_in_order_if_events_arrive_out_of_order() {
     let bench = Bench::new();
     let path = bench.path("history.jsonl");
     let mut events: Vec<Event<'static>> = Vec::new();
     turns(500, |event| events.push(*event));
     let expected: Vec<String> = events.iter().map(|event| format!("{event:?}")).collect();
 
-    // Within each tenth of a second, later events come first; simultaneous events keep their order.
+    // Reverse the events within each tenth of a second; simultaneous events keep their order.
     events.sort_by_key(|event| (event.t_us / 100_000, Reverse(event.t_us)));
     let mut writer = HistoryWriter::create(&path, &header()).unwrap();
     events.iter().for_each(|event| writer.write(event).unwrap());
@@ -204,7 +200,7 @@ fn a_history_is_written_in_order_although_threads_deliver_out_of_order() {
 }
 
 #[test]
-fn a_history_whose_writer_was_dropped_is_marked_incomplete() {
+fn history_is_marked_incomplete_when_its_writer_is_dropped() {
     let bench = Bench::new();
     let path = bench.path("history.jsonl");
     let mut writer = HistoryWriter::create(&path, &header()).unwrap();
@@ -217,7 +213,7 @@ fn a_history_whose_writer_was_dropped_is_marked_incomplete() {
 }
 
 #[test]
-fn an_event_that_arrives_far_too_late_is_refused() {
+fn history_writer_rejects_events_that_arrive_far_too_late() {
     let bench = Bench::new();
     let mut writer = HistoryWriter::create(&bench.path("history.jsonl"), &header()).unwrap();
     let session = |t_us| Event {
@@ -237,22 +233,22 @@ fn an_event_that_arrives_far_too_late_is_refused() {
     assert!(late.to_string().contains("arrived 1999401 µs after a later event"), "{late}");
 }
 
-/// Set in the process whose memory is measured.
+/// Environment variable that is set in the process whose memory is measured.
 const ALONE: &str = "ZKLOCKBENCH_TEST_ALONE";
 
-/// Peak resident memory of this process so far, in kilobytes.
+/// Returns the peak resident memory of this process so far, in kilobytes.
 fn peak_kb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// `ZKLOCKBENCH_HISTORY_TURNS=1000000 cargo test --release --test program memory -- --nocapture` shows the rate with
-/// four million lines.
+/// To print the rate with four million lines, run
+/// `ZKLOCKBENCH_HISTORY_TURNS=1000000 cargo test --release --test program memory -- --nocapture`.
 #[test]
 #[cfg(target_os = "linux")]
 fn memory_does_not_grow_with_the_length_of_a_history() {
-    // In a separate process, because the other tests of this one also use memory.
+    // Measure in a separate process, because other tests in this process also use memory.
     if std::env::var_os(ALONE).is_none() {
         let name = "history_check::memory_does_not_grow_with_the_length_of_a_history";
         let mut alone = Command::new(std::env::current_exe().unwrap());

@@ -1,5 +1,5 @@
-//! Servers of an existing ensemble, broken by the user's own commands: each fault is proved like one of the suite's own
-//! servers, and irreversible ones are refused before anything happens.
+//! Servers of an existing ensemble, broken by the user's commands: each fault is proved as on the suite's own
+//! servers.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -32,7 +32,7 @@ at = \"5s\"
 duration = \"2s\"
 ";
 
-/// A server of a kept ensemble, as its administrator sees it.
+/// A server of a kept ensemble from its administrator's point of view.
 struct Server {
     address: String,
     pid: u32,
@@ -41,7 +41,7 @@ struct Server {
     start: String,
 }
 
-/// The servers, in the order of the connect string.
+/// Returns the servers in the order of the connect string.
 fn servers(bench: &Bench, connect: &str) -> Vec<Server> {
     let read = |pid: u32| {
         let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap();
@@ -88,7 +88,7 @@ fn restart_with_defaults(bench: &Bench, connect: &str) {
 
 #[test]
 #[ignore = "long: three dedicated servers for half a minute"]
-fn server_faults_by_host_commands_are_proved_with_srvr_alone() {
+fn host_command_faults_are_proved_if_servers_allow_only_srvr() {
     let bench = Bench::with(SCENARIO);
     let up = bench.output(&["ensemble", "up", "--servers", "3", "--data-dir", "data"]);
     assert!(up.status.success(), "{}", stderr(&up));
@@ -113,7 +113,7 @@ fn server_faults_by_host_commands_are_proved_with_srvr_alone() {
     let refused = bench.refuses(&run);
     assert!(refused.contains("--hosts FILE"), "{refused}");
     let output = bench.typed(&format!("{run} --hosts hosts.toml")).output().unwrap();
-    // Then both took effect and were undone, as reported by the servers, and the lock was judged
+    // Then both faults took effect and were undone, as reported by the servers, and the lock was judged
     let stored = bench.stored();
     let faults = &stored.trials[0].faults;
     assert_eq!(faults.len(), 2, "{}", stderr(&output));

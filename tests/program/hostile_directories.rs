@@ -1,4 +1,4 @@
-//! Damaged directories: every reader refuses them at once, with the file's name, and with little memory.
+//! Damaged directories: every reader rejects them quickly and with little memory, and reports the file's name.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -14,54 +14,54 @@ use crate::support::program::{Bench, measured, stdout};
 use crate::support::records;
 use crate::support::run_dirs::{self, change, sha256};
 
-/// Maximum time and memory for a reader to refuse.
+/// Maximum time and memory for a reader to reject a directory.
 const WITHIN: Duration = Duration::from_secs(1);
 const MOST_KB: u64 = 100_000;
 
-/// Scenario of a run that is compared with a hostile directory.
+/// Scenario of a run with a hostile directory as its baseline.
 const SCENARIO: &str = "name = \"quick\"\nstrategies = [\"baton\"]\ncontenders = 2\nduration = \"1s\"\n";
 
 type Damage = fn(&Path);
 
-/// Damage to a valid run, and the file that the error must name.
+/// Damage to a valid run: description, file that the error must mention, and function that causes the damage.
 const HOSTILE: [(&str, &str, Damage); 18] = [
     ("run.json is a link to an endless device", "run.json", |dir| endless(&dir.join("run.json"))),
     ("run.json is a pipe without a writer", "run.json", |dir| pipe(&dir.join("run.json"))),
-    ("run.json pretends to have a terabyte", "run.json", |dir| hollow(&dir.join("run.json"))),
+    ("run.json claims to have a terabyte", "run.json", |dir| hollow(&dir.join("run.json"))),
     ("a trial is a link to an endless device", "000.json", |dir| endless(&dir.join("trials/000.json"))),
     ("a trial's histograms are a pipe", "000.hlog", |dir| pipe(&dir.join("trials/000.hlog"))),
-    ("a trial's histograms are a link to the same", "000.hlog", |dir| {
+    ("a trial's histograms are a link to the original file", "000.hlog", |dir| {
         fs::rename(dir.join("trials/000.hlog"), dir.join("elsewhere")).unwrap();
         symlink("../elsewhere", dir.join("trials/000.hlog")).unwrap();
     }),
-    ("a trial pretends to have a terabyte", "000.json", |dir| hollow(&dir.join("trials/000.json"))),
-    ("the folder of trials is a link", "trials", |dir| {
+    ("a trial claims to have a terabyte", "000.json", |dir| hollow(&dir.join("trials/000.json"))),
+    ("the trials directory is a link", "trials", |dir| {
         fs::rename(dir.join("trials"), dir.join("elsewhere")).unwrap();
         symlink("elsewhere", dir.join("trials")).unwrap();
     }),
-    ("the folder of trials is a file", "trials", |dir| {
+    ("the trials directory is a file", "trials", |dir| {
         fs::rename(dir.join("trials"), dir.join("elsewhere")).unwrap();
         fs::write(dir.join("trials"), "").unwrap();
     }),
-    ("the folder of trials is a pipe", "trials", |dir| {
+    ("the trials directory is a pipe", "trials", |dir| {
         fs::rename(dir.join("trials"), dir.join("elsewhere")).unwrap();
         pipe(&dir.join("trials"));
     }),
-    ("the folder of trials is a link in a circle", "trials", |dir| {
+    ("the trials directory is a circular link", "trials", |dir| {
         fs::rename(dir.join("trials"), dir.join("elsewhere")).unwrap();
         symlink("trials", dir.join("trials")).unwrap();
     }),
-    ("a trial is nested a hundred thousand deep", "000.json", |dir| {
+    ("a trial is nested a hundred thousand levels deep", "000.json", |dir| {
         let text = "[".repeat(100_000);
         fs::write(dir.join("trials/000.json"), &text).unwrap();
         change(dir, |run| run["files"]["trials/000.json"] = json!(sha256(text.as_bytes())));
     }),
-    ("run.json is nested a hundred thousand deep", "run.json", |dir| {
+    ("run.json is nested a hundred thousand levels deep", "run.json", |dir| {
         fs::write(dir.join("run.json"), "{\"a\":".repeat(100_000)).unwrap();
     }),
-    ("the list of files leads out of the directory", "../outside", |dir| list(dir, "../outside")),
-    ("the list of files names a device", "/dev/zero", |dir| list(dir, "/dev/zero")),
-    ("the list of files has a pipe", "charts/pipe.svg", |dir| {
+    ("the list of files refers to a file outside the directory", "../outside", |dir| list(dir, "../outside")),
+    ("the list of files contains a device", "/dev/zero", |dir| list(dir, "/dev/zero")),
+    ("the list of files contains a pipe", "charts/pipe.svg", |dir| {
         fs::create_dir_all(dir.join("charts")).unwrap();
         list(dir, "charts/pipe.svg");
         pipe(&dir.join("charts/pipe.svg"));
@@ -77,21 +77,21 @@ const HOSTILE: [(&str, &str, Damage); 18] = [
 ];
 
 #[test]
-fn every_reader_refuses_every_hostile_directory_within_a_second() {
+fn readers_reject_hostile_directories_within_a_second() {
     let bench = Bench::new();
     for (at, (what, named, damage)) in HOSTILE.into_iter().enumerate() {
-        // Given a run that was valid before
+        // Given a damaged copy of a valid run
         let (_parent, dir) = run_dirs::published(&[records::trial(0), records::trial(1)]);
         damage(&dir);
         let dir = dir.to_str().unwrap();
         bench.scenario(SCENARIO);
         let run = ["run", "scenario.toml", "--baseline", dir];
-        // All readers share their code, so only a third of them read each directory, in rotation.
+        // Readers share their code, so only a third of them, in rotation, read each directory.
         let readers = readers(dir).into_iter().chain([run.to_vec()]).enumerate();
         for (_, arguments) in readers.filter(|(number, _)| depth::is_long() || (number + at) % 3 == 0) {
             // When the directory is read
             let ended = measured(bench.command(&arguments));
-            // Then the directory is refused at once, with little memory, and with the name of the file
+            // Then the reader rejects the directory quickly and with little memory, and reports the file's name
             let case = format!("{what}: {}: {}", arguments[0], ended.said);
             assert_eq!(ended.code, Some(2), "{case}");
             assert!(ended.worked < WITHIN, "{:?}: {case}", ended.worked);
@@ -105,14 +105,14 @@ fn every_reader_refuses_every_hostile_directory_within_a_second() {
 }
 
 #[test]
-fn a_plan_and_a_calibration_that_are_links_are_refused() {
+fn readers_reject_links_to_plans_and_calibrations() {
     let bench = Bench::new();
     for (file, readers) in
         [("plan.json", vec!["report", "plan"]), ("calibration.json", vec!["articles", "plan"])]
     {
         let place = tempfile::tempdir().unwrap();
         let dir = place.path().to_str().unwrap();
-        // A link to a file looks like a file to a reader that follows links
+        // A reader that follows links would accept a link to a file
         fs::write(place.path().join("elsewhere"), "{}").unwrap();
         symlink("elsewhere", place.path().join(file)).unwrap();
         for arguments in self::readers(dir).iter().filter(|one| readers.contains(&one[0])) {
@@ -124,7 +124,7 @@ fn a_plan_and_a_calibration_that_are_links_are_refused() {
 }
 
 #[test]
-fn a_pipe_or_endless_file_is_refused() {
+fn readers_reject_pipes_and_endless_files() {
     let bench = Bench::new();
     let damages: [(&str, Damage); 2] =
         [("a pipe", |path| pipe(path)), ("an endless device", |path| symlink("/dev/zero", path).unwrap())];
@@ -161,7 +161,7 @@ fn a_pipe_or_endless_file_is_refused() {
 }
 
 #[test]
-fn a_page_replaces_only_its_own_file() {
+fn report_replaces_only_its_own_page() {
     let bench = Bench::new();
     let (place, dir) = run_dirs::published(&[records::trial(0)]);
     let (page, far) = (dir.join("report.html"), place.path().join("far"));
@@ -182,9 +182,9 @@ fn a_page_replaces_only_its_own_file() {
 }
 
 #[test]
-fn text_in_a_history_or_run_is_escaped() {
+fn control_characters_in_histories_and_runs_are_escaped() {
     let bench = Bench::new();
-    // Given a violated history of a lock whose name would clear the screen
+    // Given a violated history of a lock whose name clears the screen if printed unescaped
     let name = r"\u001b[2J\u001b[H\nverdict: held\n\u009b8m";
     let lines = [
         format!(
@@ -199,7 +199,7 @@ fn text_in_a_history_or_run_is_escaped() {
     ];
     let history = bench.path("history.jsonl");
     fs::write(&history, lines.join("\n") + "\n").unwrap();
-    // And a run with the same hostile name
+    // And a run with a similarly hostile name
     let mut run = records::run(1);
     run.scenario = "quick\n\u{1b}[2Jverdict: held".into();
     run.ensemble.servers[0].version = "3.9\nverdict: held\u{1b}[8m".into();
@@ -215,7 +215,7 @@ fn text_in_a_history_or_run_is_escaped() {
     ] {
         // When the results are shown
         let output = bench.output(&arguments);
-        // Then the output is only text, and its only verdict is the program's own
+        // Then the output contains no control characters, and the only verdict is the program's own
         for said in [&output.stdout, &output.stderr] {
             let said = String::from_utf8(said.clone()).unwrap();
             let is_read = |c: char| c == '\n' || zklockbench_core::units::harmless(c) == c.to_string();
@@ -226,7 +226,7 @@ fn text_in_a_history_or_run_is_escaped() {
             said.lines().filter(|line| line.trim_start().starts_with("verdict:")).collect();
         assert_eq!(found, verdicts, "{arguments:?}: {said}");
     }
-    // And no directory has that name
+    // And no directory has the hostile name
     let entries = fs::read_dir(bench.path("baselines"));
     let names: Vec<_> = entries.into_iter().flatten().map(|entry| entry.unwrap().file_name()).collect();
     assert!(names.is_empty(), "{names:?}");
@@ -269,7 +269,8 @@ fn list(dir: &Path, name: &str) {
     change(dir, |run| run["files"][name] = json!(sha256(b"")));
 }
 
-/// The beginning of a compressed histogram that announces this many bytes of counts, for values up to `highest`.
+/// Returns the header of a compressed histogram that announces this many bytes of counts, for values up to
+/// `highest`.
 fn histogram(announced: u32, highest: u64) -> Vec<u8> {
     let mut inner = Vec::new();
     inner.extend(0x1c84_9303_u32.to_be_bytes());
@@ -288,7 +289,7 @@ fn histogram(announced: u32, highest: u64) -> Vec<u8> {
     whole
 }
 
-/// Replaces the histograms of the first trial, and updates the digests.
+/// Replaces the histograms of the first trial and updates the digests.
 fn replace_histograms(dir: &Path, histogram: &[u8]) {
     use base64::Engine as _;
     let encoded = base64::engine::general_purpose::STANDARD.encode(histogram);

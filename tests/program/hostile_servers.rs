@@ -1,4 +1,4 @@
-//! Servers that are not ZooKeeper, or that lie: their announcements are not trusted, and no secret is sent to them.
+//! Servers that are not ZooKeeper or that misbehave: announced sizes are not trusted, and no secrets are sent.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -13,15 +13,15 @@ use crate::support::program::{Bench, eventually, measured, stderr};
 const SCENARIO: &str =
     "name = \"short\"\nstrategies = [\"baton\"]\ncontenders = 2\nhold = \"2ms\"\nduration = \"500ms\"\n";
 const MOST_KB: u64 = 100_000;
-/// Length prefix of a frame of two gigabytes that never arrives in full.
+/// Length prefix of a frame of two gigabytes that never arrives completely.
 const TWO_GIGABYTES: [u8; 4] = i32::MAX.to_be_bytes();
-/// Xids of frames that are not answers, and the opcode of a request for a list.
+/// Xids of frames that do not answer a request.
 const PING: i32 = -2;
 const NOTIFICATION: i32 = -1;
 
 #[derive(Debug, Clone, Copy)]
 enum Lie {
-    /// Answers anything with two gigabytes.
+    /// Answers everything with two gigabytes.
     Everywhere,
     /// Grants sessions, and answers requests with two gigabytes.
     OfReplies,
@@ -29,13 +29,13 @@ enum Lie {
     OfLists,
     /// Grants sessions whose timeout has already passed.
     OfTimeouts,
-    /// Grants sessions, and keeps sending unrequested frames.
+    /// Grants sessions, and keeps sending unsolicited frames.
     Flood(Flood),
-    /// Grants no session, and never stops answering an administrative command.
+    /// Grants no sessions, and answers administrative commands endlessly.
     OfCommands,
 }
 
-/// Frames that are sent endlessly.
+/// Kind of frames to send endlessly.
 #[derive(Debug, Clone, Copy)]
 enum Flood {
     Notifications,
@@ -71,7 +71,7 @@ impl Flood {
     }
 }
 
-/// Listens until the test ends, and lies to every client. Returns its address.
+/// Starts a misbehaving server that listens until the test ends. Returns the server's address.
 fn liar(lie: Lie) -> String {
     serve(move |stream| {
         let _ = tell(stream, lie);
@@ -138,7 +138,7 @@ fn tell(mut stream: TcpStream, lie: Lie) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The next frame; `None` for a four-letter command.
+/// Reads the next frame; returns `None` for a four-letter command.
 fn frame(stream: &mut TcpStream) -> std::io::Result<Option<Vec<u8>>> {
     let mut length = [0; 4];
     stream.read_exact(&mut length)?;
@@ -170,9 +170,9 @@ fn endless(stream: &mut TcpStream) -> std::io::Result<()> {
 }
 
 #[test]
-fn a_server_that_announces_two_gigabytes_is_refused_by_the_limits_name() {
+fn server_that_announces_two_gigabytes_is_reported_without_using_memory() {
     let bench = Bench::with(SCENARIO);
-    let announced = "the server announced a reply of 2147483647 bytes, over the limit of 16 MiB";
+    let announced = "the server announced a reply of 2147483647 bytes, which exceeds the limit of 16 MiB";
     for (lie, told) in [
         (Lie::Everywhere, announced),
         (Lie::OfReplies, announced),
@@ -188,7 +188,7 @@ fn a_server_that_announces_two_gigabytes_is_refused_by_the_limits_name() {
             let case = format!("{lie:?}: {}: {}", arguments[0], ended.said);
             assert_eq!(ended.code, Some(3), "{case}");
             assert!(ended.resident_kb < MOST_KB, "{} kB: {case}", ended.resident_kb);
-            // A run begins with a create, whose reply is not a list.
+            // The first request of a run is a create, whose reply is not a list.
             if arguments[0] == "clean" || !matches!(lie, Lie::OfLists) {
                 assert!(ended.said.contains(told), "{case}");
             }
@@ -198,7 +198,7 @@ fn a_server_that_announces_two_gigabytes_is_refused_by_the_limits_name() {
 }
 
 #[test]
-fn a_flooding_server_is_named_and_costs_no_memory() {
+fn flooding_server_is_reported_without_using_memory() {
     let bench = Bench::with(SCENARIO);
     let unasked = "sent 1001 notifications that no watch asked for";
     for (flood, cause) in [
@@ -225,21 +225,22 @@ fn a_flooding_server_is_named_and_costs_no_memory() {
 }
 
 #[test]
-fn endless_administrative_replies_cost_no_memory() {
+fn endless_administrative_reply_is_reported_without_using_memory() {
     let bench = Bench::with(SCENARIO);
     let address = liar(Lie::OfCommands);
     let arguments = ["run", "scenario.toml", "--connect", &address, "--no-progress"];
     let ended = measured(bench.command(&arguments));
     assert_eq!(ended.code, Some(3), "{}", ended.said);
     assert!(ended.resident_kb < MOST_KB, "{} kB: {}", ended.resident_kb, ended.said);
-    assert!(ended.said.contains(&format!("{address} answers `srvr` with more than")), "{}", ended.said);
+    assert!(ended.said.contains(&format!("{address} replied to `srvr` with more than")), "{}", ended.said);
 }
 
-/// Number of replies before a server floods: a run needs fewer than a hundred to start, and gets thousands per second
-/// under load.
+/// Number of replies before the server floods: a run needs fewer than a hundred replies to start, and gets
+/// thousands
+/// per second under load.
 const REPLIES_BEFORE: usize = 1_500;
 
-/// Passes everything to a server until it floods all current and later connections. Returns its address.
+/// Starts a proxy that forwards everything to a server, and later floods all connections. Returns its address.
 fn turncoat(server: &str) -> String {
     let (server, replies) = (server.to_owned(), AtomicUsize::new(0));
     serve(move |client| {
@@ -258,7 +259,7 @@ fn pass_on(mut client: TcpStream, server: &str, replies: &AtomicUsize) -> std::i
     let mut length = [0; 4];
     while server.read_exact(&mut length).is_ok() {
         client.write_all(&length)?;
-        // The answer to a command has no length; its first letters are not a valid one.
+        // The answer to a four-letter command has no length prefix, and its first letters are not a valid length.
         let Some(length) =
             usize::try_from(u32::from_be_bytes(length)).ok().filter(|length| *length < 1 << 20)
         else {
@@ -277,7 +278,7 @@ fn pass_on(mut client: TcpStream, server: &str, replies: &AtomicUsize) -> std::i
 }
 
 #[test]
-fn a_server_that_floods_during_a_trial_ends_the_run() {
+fn server_that_floods_during_a_trial_ends_the_run() {
     let long = SCENARIO.replace("500ms", "60s");
     let bench = Bench::with(&long);
     let address = turncoat(ensemble::shared().split(',').next().unwrap());
@@ -291,7 +292,7 @@ fn a_server_that_floods_during_a_trial_ends_the_run() {
     assert!(ended.said.contains(&cause) && ended.said.contains("that no watch asked for"), "{}", ended.said);
 }
 
-/// Listens, never answers, and records what it receives.
+/// Starts a server that never answers and records everything it receives. Returns its address and the record.
 fn spy() -> (String, Arc<Mutex<Vec<u8>>>) {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&heard);
@@ -305,8 +306,8 @@ fn spy() -> (String, Arc<Mutex<Vec<u8>>>) {
 }
 
 #[test]
-fn an_identity_is_not_sent_to_an_address_from_a_scenario() {
-    // Given a scenario that names an address where a program listens
+fn identity_is_not_sent_to_an_address_from_a_scenario() {
+    // Given a scenario with an address where a program listens
     let bench = Bench::new();
     let (address, heard) = spy();
     bench.scenario(&format!("{SCENARIO}[ensemble]\nconnect = \"{address}\"\n"));
@@ -326,7 +327,7 @@ fn an_identity_is_not_sent_to_an_address_from_a_scenario() {
                 command.env("ZKLOCKBENCH_AUTH", "bench:hunter2");
             }
             let output = command.output().unwrap();
-            // Then the user is asked to name the address, and nothing was sent there
+            // Then the user is asked to add the address to the command line, and nothing was sent to it
             let said = stderr(&output);
             assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
             assert!(said.contains(&format!("--connect {address}")) && said.contains(source), "{said}");
@@ -334,7 +335,7 @@ fn an_identity_is_not_sent_to_an_address_from_a_scenario() {
             assert_eq!(*heard.lock().unwrap(), b"", "{arguments:?}");
         }
     }
-    // And when the user names it, the identity is sent there
+    // And when the user adds the address, the identity is sent to it
     let mut command = bench.command(&["clean", "--connect", &address]);
     let mut running = command.env("ZKLOCKBENCH_AUTH", "bench:hunter2").spawn().unwrap();
     eventually("the identity arrives", Duration::from_secs(20), || {

@@ -1,5 +1,6 @@
-//! `scripts/install` on a machine with missing packages: it announces what it will install, and the user can refuse.
-//! These tests install nothing: the commands that would do so only record their calls.
+//! `scripts/install` on a machine with missing packages: the script announces what it will install, and the
+//! user can
+//! refuse. These tests install nothing, because the commands that would install packages only record their calls.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/install");
 const TOOLS: &str = "bash dirname sed sort id env mktemp rm cat uname cargo rustc tar cut tr grep sha512sum shasum \
     mkdir mv ln readlink";
 
-/// A Debian machine whose path contains only the commands that the script uses.
+/// A Debian machine whose PATH contains only the commands used by the script.
 struct Machine {
     dir: tempfile::TempDir,
 }
@@ -51,17 +52,17 @@ impl Machine {
 }
 
 #[test]
-fn missing_packages_are_named_and_not_installed_when_refused() {
+fn install_lists_missing_packages_and_installs_none_if_refused() {
     let output = Machine::bare().install(&[], "no");
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(3), "{said}");
     for part in ["missing:", "Java 11 or newer", "default-jre-headless", "ZKLOCKBENCH_INSTALL=no"] {
-        assert!(said.contains(part), "{part} is missing in:\n{said}");
+        assert!(said.contains(part), "{part} is missing from:\n{said}");
     }
 }
 
 #[test]
-fn only_the_packages_for_the_requested_task_are_installed() {
+fn install_selects_only_packages_for_the_requested_task() {
     let machine = Machine::bare();
     let of = |arguments: &[&str]| stderr(&machine.install(&[&["--dry-run"], arguments].concat(), ""));
     let (java, docker, python, compiler) = ("default-jre-headless", "docker.io", "python3", "gcc");
@@ -84,7 +85,7 @@ fn only_the_packages_for_the_requested_task_are_installed() {
     }
 }
 
-/// One member of a tarball: its name, and its type as in the format (`0` a file, `2` a link).
+/// Returns a member of a tarball with this name and type (`0` for a file, `2` for a link).
 fn member(name: &str, kind: u8) -> Vec<u8> {
     let mut header = vec![0; 512];
     let mut put = |at: usize, text: &str| header[at..at + text.len()].copy_from_slice(text.as_bytes());
@@ -117,7 +118,7 @@ fn tarball(machine: &Machine, members: &[(&str, u8)]) -> PathBuf {
 }
 
 #[test]
-fn a_users_release_is_installed_from_a_tarball_or_directory_and_can_be_replaced() {
+fn install_uses_a_release_from_a_tarball_or_directory() {
     let machine = Machine::bare();
     let release = tarball(&machine, &[JAR]);
     let said = stderr(&machine.install(&["--zookeeper", release.to_str().unwrap()], "no"));
@@ -126,13 +127,13 @@ fn a_users_release_is_installed_from_a_tarball_or_directory_and_can_be_replaced(
     assert!(link.join("lib/zookeeper-3.9.4.jar").is_file(), "{said}");
     // Then ZooKeeper is no longer missing
     assert!(!said.contains("ZooKeeper's jars"), "{said}");
-    // And another release replaces it
+    // And another release replaces the first one
     let other = machine.path("other");
     std::fs::create_dir_all(other.join("lib")).unwrap();
     std::fs::write(other.join("lib/zookeeper-3.8.4.jar"), "").unwrap();
     machine.install(&["--zookeeper", other.to_str().unwrap()], "no");
     assert_eq!(link.canonicalize().unwrap(), other.canonicalize().unwrap());
-    // And when that release is gone, no other one is chosen instead
+    // And when this release is gone, no other release is used instead
     std::fs::remove_dir_all(&other).unwrap();
     let gone = machine.install(&[], "no");
     assert_eq!(gone.status.code(), Some(3));
@@ -140,7 +141,7 @@ fn a_users_release_is_installed_from_a_tarball_or_directory_and_can_be_replaced(
 }
 
 #[test]
-fn a_wrong_or_modified_tarball_is_refused() {
+fn install_rejects_invalid_or_modified_tarballs() {
     let refused = |machine: &Machine, release: &Path, why: &str| {
         let output = machine.install(&["--zookeeper", release.to_str().unwrap()], "no");
         let said = stderr(&output);
@@ -160,7 +161,7 @@ fn a_wrong_or_modified_tarball_is_refused() {
     refused(&machine, &tarball(&machine, &[("release/pom.xml", b'0')]), "-bin");
     let release = tarball(&machine, &[JAR]);
     for (digest, why) in
-        [("0".repeat(128), "digest is not that of"), ("none".into(), "has no SHA-512 digest")]
+        [("0".repeat(128), "digest does not match"), ("none".into(), "does not contain its SHA-512 digest")]
     {
         std::fs::write(machine.path("release.tar.sha512"), format!("{digest}  release.tar\n")).unwrap();
         refused(&machine, &release, why);

@@ -1,10 +1,10 @@
-//! `kill -9` of the suite in the middle of every kind of fault: no process of the suite survives, and the next run or
-//! `clean` removes what the suite could not (its data, its unfinished results, its nodes on a kept ensemble).
+//! `kill -9` of the suite during every kind of fault: no process of the suite survives, and the next run or `clean`
+//! removes the leftovers (data, unfinished results, and nodes on a kept ensemble).
 //!
-//! The kinds come from the registry, so a new kind is tested here as well. Faults of contenders and connections run on
-//! one kept ensemble; each fault of servers runs on its own servers.
+//! The kinds of faults come from the registry, so new kinds are tested automatically. Faults of contenders and
+//! connections share one kept ensemble; each server fault runs on its own servers.
 
-#![cfg(target_os = "linux")] // /proc; and on other systems, servers outlive a killed suite
+#![cfg(target_os = "linux")] // uses /proc; on other systems, servers outlive a killed suite
 
 use crate::support::{depth, ensemble};
 use std::collections::BTreeSet;
@@ -18,11 +18,11 @@ use zklockbench_core::catalog::fault::{Capability, Ends, FaultCard};
 use zklockbench_ensemble::fault;
 use zklockbench_ensemble::links_capability;
 
-/// Time for servers to start and warm up on a busy host.
+/// Time limit for servers to start and warm up on a busy host.
 const STARTS_WITHIN: Duration = Duration::from_secs(120);
 const GONE_WITHIN: Duration = Duration::from_secs(20);
 
-/// A run with this fault, which comes early and lasts longer than the test.
+/// Returns a scenario with this fault, which starts early and lasts longer than the test.
 fn broken_by(card: &FaultCard) -> String {
     let duration = if card.ends == Ends::Healed { "duration = \"60s\"\n" } else { "" };
     format!(
@@ -36,7 +36,7 @@ fn broken_by(card: &FaultCard) -> String {
 const QUICK: &str = "name = \"quick\"\nstrategies = [\"predecessor-watch\"]\ncontenders = [3]\nhold = \"50ms\"\n\
                      duration = \"1s\"\n";
 
-/// Everything that a suite has created on this machine so far.
+/// Everything that the suite has created on this machine so far.
 struct Made {
     processes: BTreeSet<u32>,
     sockets: BTreeSet<u64>,
@@ -52,7 +52,7 @@ impl Made {
         Self { processes, sockets, interface: interface(bench) }
     }
 
-    /// Names of everything that still exists.
+    /// Returns the names of everything that still exists.
     fn left(&self, bench: &Bench) -> Vec<String> {
         let processes = family(bench).into_iter().map(|pid| format!("process {pid}"));
         let sockets = (&listening() & &self.sockets).into_iter().map(|socket| format!("socket {socket}"));
@@ -63,7 +63,7 @@ impl Made {
     }
 }
 
-/// Processes started in a bench, recognised by their environment: the suite, its servers and all others.
+/// Returns all processes started in a bench, such as the suite and its servers, recognised by their environment.
 fn family(bench: &Bench) -> BTreeSet<u32> {
     let own = format!("ZKLOCKBENCH_STATE_DIR={}", bench.path("state").display());
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
@@ -82,7 +82,7 @@ fn sockets_of(pid: u32) -> Vec<u64> {
     targets.filter_map(inode).collect()
 }
 
-/// Inodes of all listening sockets of this network namespace.
+/// Returns the inodes of all listening sockets in this network namespace.
 fn listening() -> BTreeSet<u64> {
     let lines =
         ["/proc/net/tcp", "/proc/net/tcp6"].map(|file| std::fs::read_to_string(file).unwrap_or_default());
@@ -91,8 +91,8 @@ fn listening() -> BTreeSet<u64> {
     fields.filter(|fields| fields.get(3) == Some(&"0A")).filter_map(|fields| fields[9].parse().ok()).collect()
 }
 
-/// The interface to a bench's servers, if they have their own network, whose number is in their addresses.
-/// Also returns the interface's index, which is never reused.
+/// Returns the interface to a bench's servers and its index, which is never reused, if the servers have their own
+/// network. The network's number is part of the servers' addresses.
 fn interface(bench: &Bench) -> Option<(String, String)> {
     let data = std::fs::read_dir(bench.path("data")).ok()?.flatten();
     let configurations = data.map(|entry| std::fs::read_to_string(entry.path().join("server-1/zoo.cfg")));
@@ -109,8 +109,9 @@ fn index_of(interface: &str) -> Option<String> {
     std::fs::read_to_string(Path::new("/sys/class/net").join(interface).join("ifindex")).ok()
 }
 
-/// Starts a run with that fault, and kills it when the fault is in effect (or in progress, if it is momentary).
-/// Checks that no process survives. Returns everything that the run created.
+/// Starts a run with this fault, and kills the run when the fault is in effect (or in progress, if momentary).
+/// Checks
+/// that no process survives. Returns everything that the run created.
 fn killed_during(card: &FaultCard, bench: &Bench, arguments: &[&str]) -> Made {
     bench.scenario(&broken_by(card));
     let suite = bench.watch(&[&["run", "scenario.toml"], arguments].concat());
@@ -118,17 +119,17 @@ fn killed_during(card: &FaultCard, bench: &Bench, arguments: &[&str]) -> Made {
     let mut most = 0;
     eventually(&format!("{} takes effect", card.name), STARTS_WITHIN, || {
         most = most.max(servers());
-        suite.has_said("took effect on") || (suite.has_said("the first trial begins") && servers() < most)
+        suite.has_said("took effect on") || (suite.has_said("starting the first trial") && servers() < most)
     });
     let made = Made::by(&suite, bench);
     signal(suite.pid(), Signal::KILL);
     let (code, said) = suite.end();
-    assert_eq!(code, None, "{}: it ended before it was killed: {said}", card.name);
+    assert_eq!(code, None, "{}: the run ended before it was killed: {said}", card.name);
     let deadline = Instant::now() + GONE_WITHIN;
     while !made.left(bench).is_empty() {
         assert!(
             Instant::now() < deadline,
-            "left of a run killed during {}: {:?}",
+            "leftovers of a run killed during {}: {:?}",
             card.name,
             made.left(bench)
         );
@@ -143,18 +144,22 @@ fn entries(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn the_next_run_removes_the_remains_of_a_run_killed_during_a_fault() {
+fn next_run_removes_leftovers_of_a_run_killed_during_a_fault() {
     let links = links_capability();
     let needs_links = |card: &FaultCard| matches!(card.needs, Capability::Isolation | Capability::Links);
     let mut kinds = fault::cards();
     kinds.retain(|card| card.needs.reaches_servers());
     if !depth::is_long() {
         kinds.retain(|card| ["wipe", "partition"].contains(&card.name));
-        assert_eq!(kinds.len(), 2, "a fault that removes a server's data, and one that cuts servers off");
+        assert_eq!(
+            kinds.len(),
+            2,
+            "expected a fault that removes a server's data, and a fault that isolates servers"
+        );
     }
     if let Err(why) = &links {
         kinds.retain(|card| !needs_links(card));
-        skipped(format!("no server is isolated: {why}"));
+        skipped(format!("cannot isolate servers: {why}"));
     }
     // Given two concurrent series of runs
     let kill_each = |kinds: &[FaultCard]| {
@@ -163,11 +168,11 @@ fn the_next_run_removes_the_remains_of_a_run_killed_during_a_fault() {
             let made = killed_during(card, &bench, &["--servers", "3", "--data-dir", "data"]);
             assert_eq!(made.interface.is_some(), needs_links(card), "{}", card.name);
             assert!(made.processes.len() > 1, "{}: {:?}", card.name, made.processes);
-            // The run's data remain, but the previous run's data and results are gone.
+            // The run's data remains, but the data and results of the previous run are gone.
             assert_eq!(entries(&bench.path("data")).len(), 1, "{}", card.name);
             assert_eq!(entries(&bench.path("results")).len(), 1, "{}", card.name);
         }
-        // When a run is not killed
+        // When another run is not killed
         bench.scenario(QUICK);
         let output = bench.output(&["run", "scenario.toml", "--data-dir", "data"]);
         // Then the run passes, and only its results exist
@@ -184,12 +189,12 @@ fn the_next_run_removes_the_remains_of_a_run_killed_during_a_fault() {
 }
 
 #[test]
-fn nodes_of_killed_runs_end_with_their_sessions_and_clean_removes_the_roots() {
+fn clean_removes_the_roots_of_killed_runs_after_their_sessions_expire() {
     let connect = ensemble::place_on_shared();
     let kinds: Vec<FaultCard> =
         fault::cards().into_iter().filter(|card| !card.needs.reaches_servers()).collect();
     let kinds = &kinds[..depth::of(4, kinds.len())];
-    // Given concurrent runs that are killed, each during its own faults
+    // Given concurrent runs that were killed, each during a different fault
     let kill = |card: &FaultCard| {
         let bench = Bench::new();
         let more = ["--connect", &connect, "--allow-faults", "--run-id", card.name];
@@ -202,19 +207,19 @@ fn nodes_of_killed_runs_end_with_their_sessions_and_clean_removes_the_roots() {
         );
     };
     std::thread::scope(|scope| kinds.iter().for_each(|card| drop(scope.spawn(move || kill(card)))));
-    // Given that each has left its root and, until their sessions end, the nodes of some contenders
+    // And each run has left its root and, until their sessions end, the nodes of some contenders
     let roots: BTreeSet<String> = left_on(&connect).into_iter().map(|run| run.run_id).collect();
     assert_eq!(roots, kinds.iter().map(|card| card.name.to_owned()).collect());
     eventually("the nodes end with their sessions", Duration::from_secs(60), || {
         left_on(&connect).iter().all(|run| run.ephemeral == 0)
     });
-    // When `clean` removes them
+    // When `clean` removes the roots
     let bench = Bench::new();
     for root in &roots {
         let cleaned = bench.output(&["clean", "--connect", &connect, "--run-id", root]);
         assert_eq!(cleaned.status.code(), Some(0), "{}", stderr(&cleaned));
     }
-    // Then nothing is left, and a run passes
+    // Then nothing is left, and a new run passes
     assert_eq!(left_on(&connect), []);
     bench.scenario(QUICK);
     let output = bench.output(&["run", "scenario.toml", "--connect", &connect]);

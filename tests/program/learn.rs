@@ -1,4 +1,4 @@
-//! `learn`: loads that the suite runs are learned from their servers' logs, and run again.
+//! `learn`: loads run by the suite are learned from the servers' logs, and run again.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use crate::support::ensemble;
 use crate::support::json_schema::Schema;
 use crate::support::program::{Bench, stdout, went_through};
 
-/// Times of a history, in µs.
+/// Times in a history, in µs.
 #[derive(Default)]
 struct Recorded {
     waits: Vec<u64>,
     holds: Vec<u64>,
-    /// From release, or from acquire if the lock is free, to the end of acquire.
+    /// Times from a release, or from the call of acquire if the lock is free, until acquire returns.
     handoffs: Vec<u64>,
     acquired: u64,
 }
@@ -56,7 +56,7 @@ fn quantile(sorted: &[u64], share: f64) -> u64 {
     sorted[((share * sorted.len() as f64).ceil() as usize).clamp(1, sorted.len()) - 1]
 }
 
-/// A load, and what `learn` must find.
+/// A load and the expected findings of `learn`.
 struct Load {
     name: &'static str,
     lines: &'static str,
@@ -92,7 +92,7 @@ const LOADS: [Load; 4] = [
     },
 ];
 
-/// Runs a load with its history, and learns it from the logs of the server.
+/// Runs a load with a history, and learns the load from the server's logs.
 fn learned(bench: &Bench, load: &Load, connect: &str, data: &Path) -> (Recorded, Learned) {
     let head = format!("name = \"{}\"\nduration = \"4s\"\nrepetitions = 1\n", load.name);
     bench.scenario(&(head + load.lines));
@@ -110,7 +110,8 @@ fn learned(bench: &Bench, load: &Load, connect: &str, data: &Path) -> (Recorded,
     (recorded, Learned::read(&out).unwrap())
 }
 
-/// Whether the bounds of a learned time contain the recorded one, and the estimate is within 5 % or a handoff of it.
+/// Asserts that the bounds of a learned time contain the recorded time, and that the estimate is within the
+/// tolerance.
 #[track_caller]
 fn agree(what: &str, learned: Bounded, recorded: u64, handoff_us: u64) {
     let tolerance = (recorded / 20).max(handoff_us);
@@ -119,7 +120,7 @@ fn agree(what: &str, learned: Bounded, recorded: u64, handoff_us: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn loads_are_learned_from_their_servers_logs() {
+async fn learned_loads_match_the_recorded_histories() {
     let (bench, local) = (Bench::new(), ensemble::start(1).await);
     let (connect, data) = (local.connect(), local.data().remove(0));
     for load in &LOADS {
@@ -128,7 +129,7 @@ async fn loads_are_learned_from_their_servers_logs() {
         let name = load.name;
         assert_eq!((family.recipe, family.locks), (load.recipe, load.locks), "{name}");
         assert_eq!(family.acquisitions, recorded.acquired, "{name}: {:?}", family.endings);
-        // Tolerance: a handoff at the 90th percentile, which includes the delays of a busy host.
+        // Tolerate the 90th percentile of handoffs, which includes delays of a busy host.
         let handoff_us = quantile(&recorded.handoffs, 0.9);
         let [wait, hold] = [&family.wait, &family.hold].map(|times| times.as_ref().unwrap());
         let p50 = |times: &Times| times.p50;
@@ -143,7 +144,7 @@ fn only(learned: &Learned) -> &Family {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn learned_scenario_runs_and_plans_without_edits() {
+async fn learned_scenario_can_be_run_and_planned_unchanged() {
     let (bench, local) = (Bench::new(), ensemble::start(1).await);
     let (connect, data) = (local.connect(), local.data().remove(0));
     let (_, learned) = learned(&bench, &LOADS[1], &connect, &data);
@@ -162,7 +163,7 @@ async fn learned_scenario_runs_and_plans_without_edits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn watching_learns_the_same_as_the_log() {
+async fn watching_and_reading_the_log_learn_the_same_load() {
     let (bench, local) = (Bench::new(), ensemble::start(1).await);
     let (connect, data) = (local.connect(), local.data().remove(0));
     let watching = bench.spawn(&[
@@ -195,11 +196,11 @@ async fn watching_learns_the_same_as_the_log() {
 }
 
 #[test]
-fn wrong_directories_and_options_are_refused_with_a_suggestion() {
+fn learn_rejects_invalid_directories_and_options_with_a_suggestion() {
     let bench = Bench::new();
     let empty: PathBuf = bench.path("data");
     for (typed, says) in [
-        (format!("learn {}", empty.display()), "not a ZooKeeper transaction log; name a server's dataDir"),
+        (format!("learn {}", empty.display()), "not a ZooKeeper transaction log; specify a server's dataDir"),
         ("learn /nowhere".to_owned(), "/nowhere"),
         ("learn".to_owned(), "<DIR>"),
         ("learn data --path locks".to_owned(), "write e.g. /locks"),

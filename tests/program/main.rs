@@ -1,4 +1,4 @@
-//! The program as its users run it: what it prints, leaves behind, and exits with.
+//! The program from the user's point of view: its output, its exit codes, and the files and nodes that it leaves.
 
 #![allow(
     clippy::unwrap_used,

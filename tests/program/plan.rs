@@ -11,10 +11,10 @@ use crate::support::ensemble;
 use crate::support::json_schema::Schema;
 use crate::support::program::{Bench, eventually, signal, stderr, stdout, went_through};
 
-/// With just enough simulations for these questions.
+/// Question with just enough simulations.
 const QUESTION: &str = "plan --clients 20 --rate 20/s --hold 5ms --slo 'wait.p99 < 30s' --simulate 2000";
 
-/// A run on which a plan can be based.
+/// Scenario of a run on which a plan can be based.
 const KNOWN: &str = "name = \"known\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 20\nload = \"open\"\nrate = 60\nlocks = 3\n\
          hold = \"5ms\"\nduration = \"2s\"\nwarm_up = \"500ms\"\nwarm_up_at_most = \"500ms\"\nrepetitions = 4\n";
 
@@ -26,14 +26,14 @@ fn asked(bench: &Bench, more: &str) -> Output {
     bench.typed(&format!("{QUESTION} {more}")).output().unwrap()
 }
 
-/// The printed answer; the objective is met, or the host was too slow to decide.
+/// Returns the printed answer. Checks that the objective was met, or that the host was too slow for a verdict.
 fn answered(output: &Output) -> Value {
     went_through(output);
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
 #[test]
-fn a_plan_from_results_matches_its_schema_and_keeps_its_verification() {
+fn plan_from_results_is_verified_and_matches_its_schema() {
     // Given a run of the load
     let connect = ensemble::place_on_shared();
     let bench = Bench::with(KNOWN);
@@ -41,7 +41,7 @@ fn a_plan_from_results_matches_its_schema_and_keeps_its_verification() {
     went_through(&run.unwrap());
     // When a plan is made from that run and verified for two seconds
     let verified = format!("--from known --verify --verify-for 2s --connect {connect} --json");
-    // Then the objective is met, or the host was too slow to decide
+    // Then the objective is met, or the host was too slow for a verdict
     let printed = answered(&asked(&bench, &verified));
     let schema: Value = serde_json::from_slice(&bench.output(&["schema", "plan"]).stdout).unwrap();
     let validator = Schema::new(&schema);
@@ -57,7 +57,7 @@ fn a_plan_from_results_matches_its_schema_and_keeps_its_verification() {
     let dir = bench.path(printed["results"].as_str().unwrap());
     let stored: Value = serde_json::from_slice(&std::fs::read(dir.join("plan.json")).unwrap()).unwrap();
     assert_eq!(stored, printed["plan"]);
-    // And its page exists, and regenerating it changes nothing
+    // And regenerating the plan's page changes nothing
     let page = std::fs::read_to_string(dir.join("report.html")).unwrap();
     assert_eq!(
         printed["report"].as_str().unwrap(),
@@ -67,7 +67,7 @@ fn a_plan_from_results_matches_its_schema_and_keeps_its_verification() {
     std::fs::remove_file(dir.join("report.html")).unwrap();
     bench.shows(&format!("report '{}'", dir.display()));
     assert_eq!(std::fs::read_to_string(dir.join("report.html")).unwrap(), page);
-    // The same results also answer for the load of a scenario: a few hot locks, and some long holds
+    // The same results also answer a question about a scenario's load with a few hot locks and some long holds
     std::fs::write(
         bench.path("hot.toml"),
         "name = \"hot\"\nstrategies = [\"baton\"]\ncontenders = 20\nload = \"open\"\nrate = 40\nlocks = 10\npopularity = { zipf = 1.0 }\n\
@@ -89,18 +89,18 @@ fn a_plan_from_results_matches_its_schema_and_keeps_its_verification() {
         assert!(answer["prediction"]["wait_p99"]["middle"].as_f64().unwrap() > 1_000.0, "{answer}");
         assert!(!told["plan"]["map"].as_array().unwrap().is_empty(), "{told}");
     }
-    // And a plan based on the plan uses the same evidence, without its verification
+    // And a plan based on this plan uses the same evidence, except its verification
     let again = asked(&bench, &format!("--from '{}' --json", dir.display()));
     let again: Value = serde_json::from_slice(&again.stdout).unwrap();
     assert_eq!(again["plan"]["answers"], printed["plan"]["answers"]);
-    // And the text output reports the same
+    // And the text output contains the same answer
     let told = stdout(&asked(&bench, "--from known --all"));
     assert!(told.contains("predecessor-watch: ") && told.contains("! not known: "), "{told}");
 }
 
 #[test]
-fn a_light_load_over_many_locks_is_answered_from_its_own_measurement() {
-    // Given a run whose requests rarely wait for each other
+fn plan_answers_a_light_load_from_a_run_of_that_load() {
+    // Given a run with requests that rarely wait for each other
     let connect = ensemble::place_on_shared();
     let bench = Bench::with(
         "name = \"light\"\nstrategies = [\"baton\"]\ncontenders = 40\nload = \"open\"\nrate = 120\nlocks = 400\n\
@@ -108,18 +108,19 @@ fn a_light_load_over_many_locks_is_answered_from_its_own_measurement() {
     );
     let run = bench.typed(&format!("run scenario.toml --connect {connect} --out known")).output().unwrap();
     went_through(&run);
-    // When a plan is made for that load
+    // When a plan is made for this load
     let asked = "plan --from-scenario scenario.toml --slo 'wait.p99 < 30s' --from known --json";
     let output = bench.typed(asked).output().unwrap();
     let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
     let answer = &printed["plan"]["answers"][0];
     assert_eq!(answer["strategy"], "baton", "{printed}");
-    // Then a plan from a trial that the host spoiled may be unknown
+    // Then the plan may be unknown if the host spoiled the trial
     if (run.status.code(), output.status.code()) == (Some(4), Some(4)) {
         assert_eq!(answer["verdict"]["verdict"], "unknown", "{answer}");
         return;
     }
-    // And otherwise the scenario's lock meets the objective, as measured, although there are too few handoffs to predict anything
+    // And otherwise, the scenario's lock meets the objective as measured, even with too few handoffs for a
+    // prediction
     assert_eq!(output.status.code(), Some(0), "{}\n{printed}", stderr(&output));
     assert_eq!(answer["verdict"]["verdict"], "held");
     assert!(answer["measured"]["waits"].as_u64().unwrap() > 300, "{answer}");
@@ -128,8 +129,8 @@ fn a_light_load_over_many_locks_is_answered_from_its_own_measurement() {
 
 #[test]
 #[ignore = "long: a plan at a distance is simulated and verified"]
-fn a_plan_with_added_round_trip_time_uses_runs_with_that_time_only() {
-    // Given a run whose round trips take 6 ms longer
+fn plan_uses_only_runs_with_the_same_added_round_trip_time() {
+    // Given a run with 6 ms of added round-trip time
     let connect = ensemble::place_on_shared();
     let bench = Bench::with(
         "name = \"far\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 20\nload = \"open\"\nrate = 40\nlocks = 2\n\
@@ -138,7 +139,7 @@ fn a_plan_with_added_round_trip_time_uses_runs_with_that_time_only() {
     );
     let run = format!("run scenario.toml --connect {connect} --allow-faults --out far");
     went_through(&bench.typed(&run).output().unwrap());
-    // When the question has the same added round-trip time, then it is answered and verified with it
+    // When the question has the same added round-trip time, it is answered and verified with this time
     let verified = "--verify --verify-for 3s --allow-faults --json";
     let asked_there = format!("--from far --round-trip 6ms {verified} --connect {connect}");
     let printed = answered(&asked(&bench, &asked_there));
@@ -151,15 +152,15 @@ fn a_plan_with_added_round_trip_time_uses_runs_with_that_time_only() {
         let measured = verified["figures"][0]["measured"].as_f64().unwrap();
         assert!(measured > 12_000.0, "{verified}");
     }
-    // And any other round-trip time is refused
+    // And a question with any other added round-trip time is rejected
     for (other, says) in [("", "adds nothing"), ("--round-trip 50ms", "adds 50 ms")] {
         let said = bench.refuses(&format!("{QUESTION} --from far {other}"));
-        assert!(said.contains("6 ms was added to its round trips") && said.contains(says), "{said}");
+        assert!(said.contains("adds 6 ms to each round trip") && said.contains(says), "{said}");
     }
 }
 
 #[test]
-fn an_interrupt_during_the_verification_keeps_the_answer() {
+fn interrupted_verification_keeps_the_answer_of_the_plan() {
     // Given a plan during its verification
     let connect = ensemble::place_on_shared();
     let bench = Bench::new();
@@ -180,7 +181,7 @@ fn an_interrupt_during_the_verification_keeps_the_answer() {
     // When the plan is interrupted
     signal(child.id(), Signal::INT);
     let output = child.wait_with_output().unwrap();
-    // Then the answer is printed and stored, with a note that it was not verified
+    // Then the answer is printed and stored, with a note that the answer was not verified
     assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
     let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(printed["plan"]["answers"][0]["strategy"], "predecessor-watch");
@@ -192,8 +193,8 @@ fn an_interrupt_during_the_verification_keeps_the_answer() {
 
 #[test]
 #[ignore = "long: two minutes of a plan's measurements, and servers that are killed"]
-fn the_cost_of_each_kind_of_failure_is_measured_and_reported() {
-    // When each kind of failure happens once, under a load of two locks
+fn plan_measures_and_reports_the_cost_of_each_failure() {
+    // When each kind of failure happens once under a load of two locks
     let bench = Bench::new();
     let broken = "--strategies predecessor-watch --locks 2 --failures 1";
     let printed =
@@ -205,20 +206,20 @@ fn the_cost_of_each_kind_of_failure_is_measured_and_reported() {
             .find(|cost| cost["fault"].as_str().unwrap().contains(kind))
             .unwrap_or_else(|| panic!("no {kind} in {costs:#?}"))
     };
-    // Then the loss of a leader interrupts every lock for an election
+    // Then the loss of a leader blocks every lock until a new leader is elected
     let leader = of("leader");
     let us = |value: &Value| value.as_f64().unwrap();
     assert!((50_000.0..5e6).contains(&us(&leader["gap"]["median_us"])), "{leader}");
     assert!(us(&leader["wait_p99"]["median_us"]) > us(&leader["usual_wait_us"]), "{leader}");
     assert!(us(&leader["requests"]) >= 2.0, "{leader}");
-    // And a holder that crashed blocks one lock until its session has expired
+    // And a crashed holder blocks one lock until the holder's session has expired
     let holder = of("crash");
     assert!((8e6..14e6).contains(&us(&holder["gap"]["median_us"])), "{holder}");
-    // And the objective is judged while a server is down, if the queue drains in time
+    // And the objective is also judged while a server is down, if the queue drains in time
     let follower = of("follower");
     assert!(!follower["meanwhile"].is_null() || follower["not_drained"] != 0, "{follower}");
     assert_eq!(of("rolling")["times"], 1);
-    // And another leader's death is compared with the measured cost
+    // And the death of another leader is compared with the measured cost
     let checked = printed["plan"]["verifications"][0]["failures"].as_array().unwrap();
     assert_eq!(checked.len(), 1, "{checked:#?}");
     assert_eq!((&checked[0]["fault"], &checked[0]["times"]), (&leader["fault"], &Value::from(1)));
@@ -228,7 +229,7 @@ fn the_cost_of_each_kind_of_failure_is_measured_and_reported() {
 
 #[test]
 #[ignore = "long: a plan measures for minutes"]
-fn a_plan_for_returning_clients_is_verified_by_that_load() {
+fn plan_for_returning_clients_agrees_with_its_verification() {
     let bench = Bench::with(
         "name = \"workers\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 10\nload = \"closed\"\n\
          think = { exponential = { mean = \"100ms\" } }\nhold = { exponential = { mean = \"10ms\" } }\n\
@@ -243,7 +244,7 @@ fn a_plan_for_returning_clients_is_verified_by_that_load() {
     let plan = &printed["plan"];
     let answer = &plan["answers"][0];
     assert!(answer["headroom"]["clients"].as_u64().is_some_and(|clients| clients >= 10), "{answer}");
-    // Each client holds for a tenth of its time; without waits, that would be 79 acquisitions per second
+    // Without waits, the clients would acquire 79 times per second
     let throughput = answer["prediction"]["throughput"]["middle"].as_f64().unwrap();
     assert!((40.0..79.0).contains(&throughput), "{throughput}");
     let verified = &plan["verifications"][0]["figures"];

@@ -1,4 +1,4 @@
-//! Command lines that are refused before anything starts: `snapshots/` contains each with its exit code and message.
+//! Command lines that are rejected before anything starts; `snapshots/` contains their exit codes and messages.
 
 use crate::support::answered::answered;
 use crate::support::program::Bench;
@@ -6,8 +6,9 @@ use crate::support::program::Bench;
 const REFUSALS: &str = include_str!("snapshots/program__refusals__refusals.snap");
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Writes the case's files (`scenario.toml` first, further ones after a line `> name`), runs its command (the line
-/// after `$`), and returns the exit code and the output.
+/// Writes the files of a case (first `scenario.toml`, then further files after a line `> name`), runs its
+/// command (the
+/// line after `$`), and returns the exit code and the output.
 fn refused(case: &str) -> String {
     let (files, command) = case.split_once("$ ").unwrap();
     let bench = Bench::new();
@@ -18,7 +19,7 @@ fn refused(case: &str) -> String {
     let output = bench.typed(&command.trim().replace("ROOT", ROOT)).output().unwrap();
     assert!(bench.results().is_empty() && !bench.path("nowhere").exists(), "{case}");
     let told = bench.told(&output);
-    // The command line's parser has its own wording, and the location of servers depends on the host.
+    // Drop the argument parser's own wording, and the location of servers, which depends on the host.
     let others = ["Usage: ", "For more information", "  tip: ", "starting "];
     let is_ours = |line: &&str| !others.iter().any(|begin| line.starts_with(begin));
     if output.status.success() {
@@ -29,6 +30,6 @@ fn refused(case: &str) -> String {
 }
 
 #[test]
-fn each_impossible_command_line_is_refused_with_its_reason() {
+fn invalid_command_lines_are_rejected_as_in_the_snapshot() {
     insta::assert_snapshot!("refusals", answered(REFUSALS, refused));
 }

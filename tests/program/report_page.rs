@@ -1,5 +1,6 @@
-//! `report.html` in a browser: headless Chromium opens the pages of the examples in common sizes and colour schemes,
-//! with a probe at their end that inspects and uses the page.
+//! `report.html` in a browser: headless Chromium opens the example pages in common sizes and colour schemes,
+//! with an
+//! appended probe that inspects and operates the page.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -15,11 +16,11 @@ use crate::support::program::{Bench, measured_within, stderr};
 use crate::support::skip::skipped;
 use crate::support::{plans, records, run_dirs};
 
-/// Script that inspects the page once it is loaded, and records its findings. Keyboard events are those of a user
-/// without a mouse.
+/// Script that inspects the loaded page and records its findings. It sends the keyboard events of a user without a
+/// mouse.
 const PROBE: &str = include_str!("../data/probe.html");
 
-/// The browser's program; `None` if there is none.
+/// Returns the name of the browser's program; `None` if no browser is installed.
 fn browser() -> Option<&'static str> {
     let works = |name: &&&str| {
         Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
@@ -38,8 +39,8 @@ fn planned(bench: &Bench) -> PathBuf {
     directory
 }
 
-/// The directory of a run with gaps: a strategy without metrics, a violation, a trial that was cut short, a load that
-/// grew without end, and cells of only one strategy.
+/// Writes a run with gaps: a strategy without metrics, a violation, a trial that was cut short, a queue that grows
+/// without limit, and cells of only one strategy.
 fn with_holes(bench: &Bench) -> PathBuf {
     let of = |mut trial: Trial, strategy: &str, contenders: usize| {
         trial.spec.strategy.label = strategy.into();
@@ -83,7 +84,7 @@ fn browse(bench: &Bench, program: &str, arguments: &[String]) -> Output {
     command.args(arguments).output().unwrap()
 }
 
-/// Findings of the probe on that page in a window of that width.
+/// Returns the findings of the probe on this page in a window of this width.
 fn probed(bench: &Bench, program: &str, page: &Path, width: u32, dark: bool) -> Value {
     let text = std::fs::read_to_string(page).unwrap();
     let with_probe = bench.path("probed.html");
@@ -111,14 +112,14 @@ fn probed(bench: &Bench, program: &str, page: &Path, width: u32, dark: bool) -> 
 
 #[test]
 #[ignore = "long: a browser"]
-fn a_browser_renders_every_chart_of_the_examples_at_every_size() {
+fn browser_renders_every_chart_of_the_examples_at_every_size() {
     let Some(program) = browser() else { return skipped("no chromium") };
     let bench = Bench::new();
-    // Given the page of a plan, of a run with gaps, and of stored runs
+    // Given the pages of a plan, a run with gaps, and stored runs
     for (name, charts_at_least) in [("plan", 1), ("holes", 3), ("example", 5), ("example-faults", 5)] {
         let page = page_of(&bench, name);
         for (width, dark) in [(1280, false), (500, true), (1920, true)] {
-            // When a user opens it
+            // When a user opens a page
             let found = probed(&bench, program, &page, width, dark);
             // Then the page has no errors
             assert_eq!(found["errors"], Value::Array(Vec::new()), "{name}");
@@ -133,12 +134,12 @@ fn a_browser_renders_every_chart_of_the_examples_at_every_size() {
                     "{name}: {chart}"
                 );
                 assert_eq!(chart["broken"], false, "{name}: {chart}");
-                // And the arrow keys read values
+                // And the arrow keys show values
                 assert!(
                     chart["said"].is_null() || chart["said"].as_str().unwrap().contains(": "),
                     "{name}: {chart}"
                 );
-                // And a chart with two axes shows one at a time
+                // And a chart with two axes shows one axis at a time
                 assert!(
                     chart["axes"].is_null()
                         || chart["axes"] == serde_json::json!(["true,false", "false,true"]),
@@ -168,10 +169,11 @@ fn a_browser_renders_every_chart_of_the_examples_at_every_size() {
 
 /// Width and height of a block, in pixels.
 const BLOCK: usize = 16;
-/// Largest difference in a block's brightness, out of 255, that is invisible at a glance.
+/// Maximum difference in a block's brightness, out of 255, that is invisible at a glance.
 const SAME: u8 = 32;
 
-/// Brightness of each block of a picture. Blocks show missing or moved parts, but not how letters are smoothed.
+/// Brightness of each block of a picture. Blocks reveal missing or moved parts, but not the anti-aliasing of
+/// letters.
 #[derive(PartialEq, Eq)]
 struct Glance {
     columns: usize,
@@ -217,7 +219,7 @@ impl Glance {
     }
 }
 
-/// The width of a picture, its samples row by row, and the number of samples per pixel.
+/// Returns a picture's width, its samples row by row, and the number of samples per pixel.
 fn decoded(file: &Path) -> (usize, Vec<u8>, usize) {
     let decoder = png::Decoder::new(std::io::BufReader::new(std::fs::File::open(file).unwrap()));
     let mut reader = decoder.read_info().unwrap();
@@ -228,7 +230,7 @@ fn decoded(file: &Path) -> (usize, Vec<u8>, usize) {
 
 #[test]
 #[ignore = "long: a browser"]
-fn pages_look_unchanged() {
+fn pages_look_as_they_did_at_their_last_review() {
     let Some(program) = browser() else { return skipped("no chromium") };
     let bench = Bench::new();
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/pages");
@@ -240,7 +242,7 @@ fn pages_look_unchanged() {
         let page = left.join(format!("{name}.html"));
         std::fs::copy(made, &page).unwrap();
         for (width, height, dark) in [(1280, 2000, false), (500, 2400, true), (1920, 1080, true)] {
-            // When a browser shows it at the size of a desktop, a phone and a projector
+            // When a browser shows the page on a desktop, a phone and a projector
             let picture = left.join(format!("{name}-{width}.png"));
             let arguments = [
                 format!("--window-size={width},{height}"),
@@ -259,20 +261,20 @@ fn pages_look_unchanged() {
             // Then the page looks as it did at its last human review
             let differs = Glance::read(&before).differs(&seen);
             if differs > 0.02 {
-                changed.push(format!("{}: {:.0} % of it", picture.display(), 100.0 * differs));
+                changed.push(format!("{}: {:.0} % differs", picture.display(), 100.0 * differs));
             }
         }
     }
     assert!(
         changed.is_empty(),
-        "pages look different. Look at them, and if they are right, run this test again with \
+        "pages look different. Review them, and if they are correct, rerun this test with \
          ZKLOCKBENCH_UPDATE_DOCS=1:\n{}",
         changed.join("\n")
     );
 }
 
 #[test]
-fn a_page_of_many_runs_takes_little_more_memory_than_that_of_one() {
+fn report_of_four_runs_needs_little_more_memory_than_of_one() {
     let bench = Bench::new();
     let run = concat!(env!("CARGO_MANIFEST_DIR"), "/results/example");
     let resident = |count: usize| {

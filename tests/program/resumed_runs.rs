@@ -1,8 +1,9 @@
-//! A run that is cut short at any point, in any way, keeps its finished trials, and `run --resume` completes it to the
-//! same trials as an undisturbed run.
+//! A run that is cut short at any point, in any way, keeps its finished trials, and `run --resume` completes
+//! the run
+//! with the same trials as an undisturbed run.
 //!
-//! The points are random; a failure prints the seed, and `ZKLOCKBENCH_SEED` repeats them. The short version has one or
-//! two points of each kind.
+//! The points are random. A failure prints the seed; set `ZKLOCKBENCH_SEED` to repeat the points. The short version
+//! has one or two points of each kind.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -36,13 +37,13 @@ fn identity(spec: &TrialSpec) -> (usize, Identity) {
     (spec.index, (spec.strategy.label.clone(), spec.contenders, spec.repetition, spec.seed))
 }
 
-/// Trials of an undisturbed run.
+/// Returns the trials of an undisturbed run.
 fn undisturbed() -> BTreeMap<usize, Identity> {
     let parsed = parse("short", SCENARIO, &zklockbench_load::catalog()).unwrap();
     TrialPlan::of(&parsed.scenario).trials.iter().map(identity).collect()
 }
 
-/// Runs an attempt at each point, a few concurrently, each with its own random numbers.
+/// Runs an attempt at each point with its own random numbers, a few attempts at a time.
 fn at_each_point(attempt: impl Fn(&mut ChaCha8Rng) + Sync) {
     const AT_ONCE: usize = 4;
     let given = std::env::var("ZKLOCKBENCH_SEED").ok().and_then(|seed| seed.parse().ok());
@@ -58,7 +59,7 @@ fn at_each_point(attempt: impl Fn(&mut ChaCha8Rng) + Sync) {
     });
 }
 
-/// Directory of a run, whether it is in progress, was killed or has ended.
+/// Returns the directory of a run that is in progress, was killed or has ended.
 fn directory(parent: &Path) -> Option<PathBuf> {
     [format!(".{NAME}.partial"), NAME.to_owned()]
         .map(|name| parent.join(name))
@@ -66,7 +67,7 @@ fn directory(parent: &Path) -> Option<PathBuf> {
         .find(|path| path.is_dir())
 }
 
-/// Finished trials that the run has recorded, each with the digest of its file.
+/// Returns the finished trials recorded by the run, each with the digest of its file.
 fn recorded(parent: &Path) -> BTreeMap<String, String> {
     let Some(dir) = directory(parent) else { return BTreeMap::new() };
     let json = |name: &str| -> serde_json::Value {
@@ -82,7 +83,7 @@ fn recorded(parent: &Path) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Waits this long after that trial has begun, or until the program has ended.
+/// Waits until this many trials are recorded and this time has passed, or until the program has ended.
 fn until(child: &Watched, parent: &Path, trials: usize, beyond: Duration) {
     let deadline = Instant::now() + LONG;
     let is_over = || !Path::new(&format!("/proc/{}/fd/0", child.pid())).exists();
@@ -92,7 +93,8 @@ fn until(child: &Watched, parent: &Path, trials: usize, beyond: Duration) {
     std::thread::sleep(beyond);
 }
 
-/// Checks that every recorded trial still exists, unchanged and judged; returns the trials that need no rerun.
+/// Checks that every recorded trial still exists, is unchanged and was judged; returns the trials that need no
+/// rerun.
 fn kept(bench: &Bench, parent: &Path, before: &BTreeMap<String, String>, said: &str) -> Vec<Trial> {
     let Some(dir) = directory(parent) else {
         assert!(before.is_empty(), "{before:?} are gone: {said}");
@@ -115,7 +117,7 @@ fn kept(bench: &Bench, parent: &Path, before: &BTreeMap<String, String>, said: &
 /// Resumes the run until it is complete, and checks that the result equals that of an undisturbed run.
 fn completed(bench: &Bench, parent: &Path, there: &[Trial], more: &[&str]) {
     let Some(dir) = directory(parent) else { return };
-    // Resume by the run's final name, even if its directory still has another name
+    // Resume by the run's final name, even if the directory still has another name
     let name = parent.join(NAME);
     let words = [&["run", "--resume", name.to_str().unwrap()], more].concat();
     let output = bench.output(&words);
@@ -126,7 +128,7 @@ fn completed(bench: &Bench, parent: &Path, there: &[Trial], more: &[&str]) {
     went_through(&output);
     let stored = zklockbench_results::read(&name).unwrap();
     assert_eq!(stored.run.outcome.ending, RunEnding::Complete);
-    // Trials that a busy host spoiled were rerun under new numbers
+    // Trials spoiled by a busy host were rerun under new numbers
     let all: BTreeMap<usize, &Trial> =
         stored.trials.iter().chain(&stored.replaced).map(|trial| (trial.spec.index, trial)).collect();
     let planned = all.values().filter(|trial| trial.spec.makes_up_for.is_none());
@@ -141,7 +143,7 @@ fn completed(bench: &Bench, parent: &Path, there: &[Trial], more: &[&str]) {
         let now = all[&trial.spec.index];
         assert_eq!(now.started_at, trial.started_at, "trial {} was rerun", trial.spec.index);
     }
-    // Each trial belongs to one segment, and has one row
+    // Each trial belongs to one segment and has one row
     if !stored.run.segments.is_empty() {
         let mut of_segments: Vec<usize> =
             stored.run.segments.iter().flat_map(|one| one.trials.iter().copied()).collect();
@@ -155,7 +157,7 @@ fn completed(bench: &Bench, parent: &Path, there: &[Trial], more: &[&str]) {
     assert_eq!(rows, all.keys().copied().collect::<Vec<_>>());
     let checked = bench.output(&["check", name.to_str().unwrap()]);
     assert_eq!(checked.status.code(), output.status.code(), "{}", stderr(&checked));
-    // And then nothing remains to be done
+    // And resuming again does nothing
     let again = bench.output(&words);
     assert_eq!(again.status.code(), output.status.code(), "{}", stderr(&again));
     assert!(stderr(&again).contains("nothing to do"), "{}", stderr(&again));
@@ -166,7 +168,7 @@ fn completed(bench: &Bench, parent: &Path, there: &[Trial], more: &[&str]) {
     );
 }
 
-/// Cuts a run short at random points in this way, sometimes also when it is resumed; then completes it.
+/// Cuts a run short in this way at random points, sometimes again after resuming it, and then completes the run.
 fn cut(cut_short: impl Fn(u32, &mut ChaCha8Rng) + Sync) {
     let trials = undisturbed().len();
     at_each_point(|random| {
@@ -187,7 +189,7 @@ fn cut(cut_short: impl Fn(u32, &mut ChaCha8Rng) + Sync) {
             let (after, beyond) = (random.random_range(there.len()..=trials), random.random_range(0..400));
             until(&child, &parent, after, Duration::from_millis(beyond));
             let before = recorded(&parent);
-            // The run may already have ended, which is also a valid point.
+            // It is also valid if the run has already ended.
             cut_short(child.pid(), random);
             let (_, said) = child.end();
             there = kept(&bench, &parent, &before, &said);
@@ -208,11 +210,11 @@ fn send(pid: u32, what: Signal) {
 }
 
 #[test]
-fn a_kill_9_loses_no_finished_trial() {
+fn sigkill_loses_no_finished_trial() {
     cut(|pid, _| send(pid, Signal::KILL));
 }
 
-/// A signal from a supervisor or a closed terminal, sometimes followed immediately by another one.
+/// Signals from a supervisor or a closed terminal; sometimes, a second signal follows immediately.
 #[test]
 fn signals_lose_no_finished_trial() {
     cut(|pid, random| {
@@ -225,7 +227,7 @@ fn signals_lose_no_finished_trial() {
 }
 
 #[test]
-fn a_full_disk_loses_no_finished_trial() {
+fn full_disk_loses_no_finished_trial() {
     at_each_point(|random| {
         let connect = ensemble::place_on_shared();
         let bench = Bench::new();
@@ -242,7 +244,7 @@ fn a_full_disk_loses_no_finished_trial() {
         }
         let (_, said) = child.end();
         let there = kept(&bench, &parent, &before, &said);
-        // When there is space again
+        // When space is available again
         disk.grow("64m");
         completed(&bench, &parent, &there, &more);
     });
@@ -250,7 +252,7 @@ fn a_full_disk_loses_no_finished_trial() {
 
 #[test]
 #[ignore = "long: waits until a dead server is given up"]
-fn a_dead_server_loses_no_finished_trial() {
+fn dead_server_loses_no_finished_trial() {
     let trials = undisturbed().len();
     at_each_point(|random| {
         let bench = Bench::new();
@@ -269,7 +271,7 @@ fn a_dead_server_loses_no_finished_trial() {
 }
 
 #[test]
-fn a_run_is_resumed_by_one_process_with_its_original_options() {
+fn run_can_be_resumed_by_only_one_process_with_its_original_options() {
     let connect = ensemble::place_on_shared();
     let bench = Bench::new();
     let (scenario, parent) = (bench.scenario(SCENARIO), bench.path("results"));
@@ -283,17 +285,17 @@ fn a_run_is_resumed_by_one_process_with_its_original_options() {
         assert_eq!(output.status.code(), Some(2), "{words:?}: {}", stderr(&output));
         assert!(stderr(&output).contains(why), "{words:?}: {}", stderr(&output));
     };
-    // A resume is refused during the run, and later with options that would change the measurement
+    // Resuming is rejected during the run, and later with options that would change the measurement
     refused(&[], "is in use");
     signal(child.pid(), Signal::KILL);
     child.end();
-    refused(&["--seed", "7"], "remove the options that change it");
-    refused(&["--set", "hold=9ms"], "remove the options that change it");
+    refused(&["--seed", "7"], "remove the options that change the scenario");
+    refused(&["--set", "hold=9ms"], "remove the options that change the scenario");
     refused(&["--threads", "3"], "cannot be used with");
-    refused(&["--connect", "127.0.0.1:1"], "the run was on");
+    refused(&["--connect", "127.0.0.1:1"], "the run used");
     refused(&["--compose", "x.yaml", "--connect", &connect], "cannot be used with");
     refused(&["--tls"], "add --connect");
-    // And the error for a taken name suggests a resume
+    // And the error for a used name suggests resuming the run
     let taken = bench.output(&[&first[..], &at].concat());
     assert!(stderr(&taken).contains("zklockbench run --resume"), "{}", stderr(&taken));
 
@@ -303,7 +305,7 @@ fn a_run_is_resumed_by_one_process_with_its_original_options() {
     let (code, said) = resumed.end();
     assert!(matches!(code, Some(0 | 4)), "{said}");
     assert!(said.contains("of 6 trials exist"), "{said}");
-    // The run's record, summary and page state that the run was resumed, and all trials have a history
+    // The record, summary and page report that the run was resumed, and all trials have a history
     let stored = zklockbench_results::read(Path::new(name)).unwrap();
     assert_eq!(stored.run.segments.len(), 2);
     assert!(stored.run.segments[0].outcome.why.as_ref().unwrap().contains("killed"));
@@ -320,19 +322,19 @@ fn a_run_is_resumed_by_one_process_with_its_original_options() {
 }
 
 #[test]
-fn clean_notices_that_the_sessions_of_a_killed_run_are_gone() {
+fn clean_removes_a_killed_runs_nodes_once_its_sessions_have_ended() {
     let connect = ensemble::place_on_shared();
     let bench = Bench::with(SCENARIO);
     let child = bench.watch(&["run", "scenario.toml", "--run-id", NAME, "--connect", &connect]);
     eventually("the run shows that it is alive", LONG, || {
         left_on(&connect).iter().any(|run| run.shows_life && run.ephemeral > 0)
     });
-    // While the run is alive, its nodes are kept
+    // While the run is alive, `clean` keeps its nodes
     let cleaned = bench.output(&["clean", "--connect", &connect, "--all"]);
     assert!(stdout(&cleaned).contains("may be in progress"), "{}", stdout(&cleaned));
     signal(child.pid(), Signal::KILL);
     child.end();
-    // And the nodes are removed as soon as the run's sessions have ended, not ten minutes later
+    // And the nodes are removed once the run's sessions have ended, not ten minutes later
     eventually("clean removes the nodes", Duration::from_secs(40), || {
         bench.output(&["clean", "--connect", &connect, "--all"]);
         left_on(&connect).is_empty()

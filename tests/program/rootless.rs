@@ -1,5 +1,6 @@
-//! Without root, servers are cut off from each other in the suite's own user namespace. If the system does not allow
-//! that, both `validate` and `run` report it.
+//! Without root, servers are cut off from each other in the suite's own user namespace. If the system does not
+//! allow
+//! user namespaces, both `validate` and `run` report that.
 
 #![cfg(target_os = "linux")] // namespaces
 
@@ -13,7 +14,7 @@ use crate::support::program::{Bench, Watched, eventually, signal, stderr, stdout
 use crate::support::skip::skipped;
 use rustix::process::Signal;
 
-/// A user and a group without rights, which every system has.
+/// ID of the user and group without privileges, which exist on every system.
 const NOBODY: u32 = 65_534;
 const PARTITION: &str = "name = \"partition\"
 strategies = [\"curator-mutex\"]
@@ -30,7 +31,7 @@ at = \"500ms\"
 duration = \"5s\"
 ";
 
-/// Files that a user without rights can read and write: the program, and a bench.
+/// A program and a bench that an unprivileged user can access.
 struct Ordinary {
     bench: Bench,
     program: PathBuf,
@@ -41,8 +42,9 @@ impl Ordinary {
     fn new() -> Self {
         let bench = Bench::new();
         let program = bench.path("zklockbench");
-        // A separate process copies the file: otherwise, a process started by another test could have it open for
-        // writing, and it could not be run.
+        // Copy the file in a separate process: otherwise, a process started by another test could keep the file
+        // open
+        // for writing, so the file could not be executed.
         let copied =
             Command::new("cp").arg(env!("CARGO_BIN_EXE_zklockbench")).arg(&program).status().unwrap();
         assert!(copied.success(), "{copied}");
@@ -56,7 +58,7 @@ impl Ordinary {
         Self { bench, program, user }
     }
 
-    /// Command that runs the program as that user, preceded by these arguments.
+    /// Returns a command that runs the program as the unprivileged user, preceded by these arguments.
     fn command(&self, before: &[&str], arguments: &[&str]) -> Command {
         let words = [before, &[self.program.to_str().unwrap()], arguments].concat();
         self.bench.command_of(words[0], &words[1..])
@@ -74,15 +76,15 @@ impl Ordinary {
         self.bench.listen(self.run(&["run", "scenario.toml", "--data-dir", "data"]))
     }
 
-    /// Whether the user can enter a user namespace here; prints why not.
+    /// Whether the user can enter a user namespace on this host. If not, prints why.
     fn is_let(&self) -> bool {
         let output = self.run(&["validate", "scenario.toml"]).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         let said = stderr(&output);
-        if said.contains("cannot be run here") {
+        if said.contains("but cannot run here") {
             skipped(&said);
         }
-        !said.contains("cannot be run here")
+        !said.contains("but cannot run here")
     }
 }
 
@@ -92,7 +94,7 @@ fn every_file(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn an_ordinary_user_partitions_servers_and_owns_the_results() {
+fn ordinary_user_can_partition_servers_and_owns_the_results() {
     let ordinary = Ordinary::new();
     if !ordinary.is_let() {
         return;
@@ -106,11 +108,11 @@ fn an_ordinary_user_partitions_servers_and_owns_the_results() {
     for file in results {
         assert_eq!(file.metadata().unwrap().uid(), ordinary.user, "{}", file.display());
     }
-    assert_eq!(std::fs::read_dir(ordinary.bench.path("data")).unwrap().count(), 0, "data were left behind");
+    assert_eq!(std::fs::read_dir(ordinary.bench.path("data")).unwrap().count(), 0, "data was left behind");
 }
 
 #[test]
-fn a_signal_stops_a_rootless_run_in_order_and_a_kill_leaves_no_server() {
+fn stopped_or_killed_rootless_run_leaves_no_server() {
     let ordinary = Ordinary::new();
     if !ordinary.is_let() {
         return;
@@ -124,11 +126,11 @@ fn a_signal_stops_a_rootless_run_in_order_and_a_kill_leaves_no_server() {
         assert_eq!(ended, code, "{said}");
         eventually("no server is left", Duration::from_secs(20), || ordinary.bench.servers().is_empty());
     }
-    // The first run has results, and the second has none.
+    // Only the first run, which was stopped by SIGTERM, has results.
     assert_eq!(ordinary.bench.results().len(), 1);
 }
 
-/// A user namespace in which no further ones can be created; it lasts as long as its process.
+/// A user namespace in which no further namespaces can be created. It exists until its process ends.
 struct Forbidden(Child);
 
 impl Forbidden {
@@ -143,7 +145,7 @@ impl Forbidden {
         made
     }
 
-    /// Runs the program as the user `nobody` in that namespace.
+    /// Runs the program as the user `nobody` in the namespace.
     fn run(&self, ordinary: &Ordinary, arguments: &[&str]) -> Output {
         let forbid = "echo 0 > /proc/sys/user/max_user_namespaces && \
                       exec setpriv --reuid 65534 --regid 65534 --clear-groups \"$@\"";
@@ -162,18 +164,18 @@ impl Drop for Forbidden {
 }
 
 #[test]
-fn without_user_namespaces_validate_warns_and_run_refuses() {
+fn partition_without_user_namespaces_warns_in_validate_and_fails_in_run() {
     if !rustix::process::geteuid().is_root() {
         skipped("only root can forbid user namespaces");
         return;
     }
     let (ordinary, forbidden) = (Ordinary::new(), Forbidden::make());
-    let why = "servers cannot be partitioned here: it needs root or a user namespace, and neither is available: \
+    let why = "servers cannot be partitioned here: this needs root or a user namespace, but neither is available: \
                no more of them are allowed (sysctl user.max_user_namespaces)";
-    // Given a scenario that is valid but cannot be run here
+    // Given a scenario that is valid but cannot run here
     let validated = forbidden.run(&ordinary, &["validate", "scenario.toml"]);
     assert_eq!(validated.status.code(), Some(0), "{}", stderr(&validated));
-    assert!(stderr(&validated).contains(&format!("the file is valid, but it cannot be run here: {why}")));
+    assert!(stderr(&validated).contains(&format!("the scenario is valid, but cannot run here: {why}")));
     let validated = forbidden.run(&ordinary, &["validate", "scenario.toml", "--json"]);
     let shown: serde_json::Value = serde_json::from_str(&stdout(&validated)).unwrap();
     assert!(shown["not_here"].as_str().unwrap().starts_with(why), "{shown}");

@@ -1,4 +1,4 @@
-//! However a run ends, nothing is left behind, and finished measurements are kept.
+//! No matter how a run ends, nothing is left behind, and finished measurements are kept.
 
 use crate::support::depth;
 use crate::support::ensemble;
@@ -29,8 +29,8 @@ ensemble = { servers = 1 }
 ";
 
 #[test]
-fn a_full_data_directory_is_named_as_the_cause() {
-    // The disk is full at the start, or while the servers warm up.
+fn full_data_directory_is_reported_as_the_cause() {
+    // The disk is full either at the start or during the warm-up.
     for size in ["8k", "300k"] {
         let bench = Bench::with(&LONG.replace("50ms", "0s"));
         let Some(disk) = SmallDisk::mount(bench.path("small"), size) else { return };
@@ -46,26 +46,28 @@ fn a_full_data_directory_is_named_as_the_cause() {
     }
 }
 
-/// Starts a run on its own servers.
+/// Starts a run with its own servers.
 fn started(bench: &Bench, scenario: &str) -> Watched {
     bench.scenario(scenario);
     bench.listen(bench.typed("run scenario.toml --data-dir data"))
 }
 
-/// Starts a long run, and waits until it is measuring.
+/// Starts a long run and waits until the run is measuring.
 fn measuring(bench: &Bench) -> Watched {
     measuring_with(bench, LONG)
 }
 
 fn measuring_with(bench: &Bench, scenario: &str) -> Watched {
     let child = started(bench, scenario);
-    eventually("the servers are warm", Duration::from_secs(90), || child.has_said("the first trial begins"));
+    eventually("the servers are warm", Duration::from_secs(90), || {
+        child.has_said("starting the first trial")
+    });
     eventually("contenders queue up", Duration::from_secs(60), || queued(&bench.client_ports()) > 1);
     std::thread::sleep(Duration::from_secs(1));
     child
 }
 
-/// Number of queue nodes, as reported by the servers.
+/// Returns the number of queue nodes reported by the servers.
 fn queued(ports: &[u16]) -> i64 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let ask =
@@ -87,9 +89,9 @@ fn is_partial(bench: &Bench) {
 }
 
 #[test]
-fn a_normal_end_leaves_complete_results_and_no_server() {
+fn completed_run_leaves_complete_results_and_no_server() {
     let bench = Bench::with(SHORT);
-    // Warming up takes most of the time, and as long for each server, so one server is enough.
+    // The warm-up takes most of the time, so a short test uses only one server.
     let servers = depth::of("1", "3");
     let mut command = bench.typed(&format!("run scenario.toml --data-dir data --servers {servers}"));
     command.env_remove("ZKLOCKBENCH_COLD").env_remove("ZKLOCKBENCH_NO_CHARTS");
@@ -100,7 +102,7 @@ fn a_normal_end_leaves_complete_results_and_no_server() {
     assert_eq!(stderr(&output).lines().find_map(step), None, "{}", stderr(&output));
     assert!(!stdout(&output).contains("not warmed up"), "{}", stdout(&output));
     assert!(bench.servers().is_empty());
-    assert_eq!(std::fs::read_dir(bench.path("data")).unwrap().count(), 0, "data were left behind");
+    assert_eq!(std::fs::read_dir(bench.path("data")).unwrap().count(), 0, "data was left behind");
     let dir = &bench.results()[0];
     for file in [
         "run.json",
@@ -134,16 +136,16 @@ fn ctrl_c_keeps_partial_results_and_exits_with_130() {
 }
 
 #[test]
-fn sigterm_keeps_partial_results_too() {
+fn sigterm_keeps_partial_results_and_exits_with_130() {
     keeps_partial_results_and_exits_with_130(Signal::TERM);
 }
 
 #[test]
-fn a_second_ctrl_c_stops_at_once() {
+fn second_ctrl_c_stops_immediately() {
     let bench = Bench::new();
     let child = measuring(&bench);
     signal(child.pid(), Signal::INT);
-    eventually("the run begins to stop", Duration::from_secs(10), || {
+    eventually("the run is stopping", Duration::from_secs(10), || {
         child.has_said("Press Ctrl-C again to abort")
     });
     let begin = Instant::now();
@@ -154,10 +156,10 @@ fn a_second_ctrl_c_stops_at_once() {
 }
 
 #[test]
-fn a_full_disk_loses_neither_finished_trials_nor_the_table() {
+fn full_disk_keeps_the_table_of_finished_trials() {
     let bench = Bench::with(SHORT);
     let Some(disk) = SmallDisk::mount(bench.path("small"), "160k") else { return };
-    // (Charts and page fill the disk.)
+    // (The charts and the page fill the disk.)
     let output = bench.drawn(&["run", "scenario.toml", "--data-dir", "data", "--out", "small"]);
     let run = std::fs::read_dir(&disk.0).unwrap().flatten().next().expect("no run directory").path();
     let read = bench.output(&["check", run.to_str().unwrap()]);
@@ -179,9 +181,9 @@ fn ctrl_c_while_the_servers_start_leaves_nothing() {
 }
 
 #[test]
-fn a_lost_ensemble_ends_the_run_with_an_error_and_partial_results() {
+fn lost_ensemble_ends_the_run_with_an_error_and_partial_results() {
     let bench = Bench::new();
-    // The run's own servers never come back, so the run does not wait for sessions to end.
+    // The run's own servers never return, so the run must not wait for sessions to end.
     let child = measuring_with(&bench, &LONG.replace("4s", "30s"));
     let begin = Instant::now();
     for pid in bench.servers() {
@@ -195,12 +197,12 @@ fn a_lost_ensemble_ends_the_run_with_an_error_and_partial_results() {
 }
 
 #[test]
-fn an_interrupted_run_on_a_foreign_ensemble_leaves_no_node() {
+fn interrupted_run_leaves_no_nodes_on_an_existing_ensemble() {
     let connect = ensemble::place_on_shared();
     let bench = Bench::with(LONG);
     let child =
         bench.listen(bench.typed(&format!("run scenario.toml --connect {connect} --run-id interrupted")));
-    eventually("its node exists", Duration::from_secs(20), || !left_on(&connect).is_empty());
+    eventually("the run's node exists", Duration::from_secs(20), || !left_on(&connect).is_empty());
     std::thread::sleep(Duration::from_secs(2));
     signal(child.pid(), Signal::INT);
     assert_eq!(child.end().0, Some(130));
@@ -209,22 +211,22 @@ fn an_interrupted_run_on_a_foreign_ensemble_leaves_no_node() {
 }
 
 #[test]
-fn a_run_repeats_until_precise_or_at_its_limit() {
-    // Given a scenario with one repetition, from which the precision is unknown
+fn run_adds_repetitions_until_precise_or_at_the_limit() {
+    // Given a scenario with one repetition, which is too few to determine the precision
     let bench = Bench::with(
         "name = \"precise\"\nstrategies = [\"predecessor-watch\", \"baton\"]\ncontenders = 3\nhold = \"50ms\"\n\
          duration = \"1s\"\nrepetitions = 1\nprecision = \"20%\"\nrepetitions_at_most = 6\n[ensemble]\nservers = 1\n",
     );
     let output = bench.typed("run scenario.toml --data-dir data --json").output().unwrap();
     let said = stderr(&output);
-    // Then rounds of both strategies are added, as many as an interval needs
+    // Then rounds of both strategies are added, up to the minimum for an interval
     let stored = bench.stored();
     let precision = stored.run.precision.clone().unwrap();
     assert_eq!(precision.rounds, 6, "{precision:?}\n{said}");
     assert_eq!(stored.trials.len(), 2 * precision.rounds as usize);
     assert_eq!(stored.run.planned_trials, stored.trials.len());
     assert!(said.contains("running another repetition of each"), "{said}");
-    // And the reported precision is correct
+    // And the precision is reported as reached only if the interval is narrow enough
     let half_width = precision.widest.and_then(|widest| widest.half_width);
     assert_eq!(precision.reached, half_width.is_some_and(|half| half <= 0.2), "{half_width:?}");
     // And the summary has one cell for each strategy, in the directory and in the output

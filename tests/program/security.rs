@@ -1,4 +1,4 @@
-//! Ensembles that authenticate clients by SASL, or encrypt connections by TLS.
+//! Ensembles that authenticate clients with SASL or encrypt connections with TLS.
 
 use std::path::Path;
 use std::process::Output;
@@ -9,7 +9,7 @@ use crate::support::secured::{self, Secured, handshakes, tool};
 use crate::support::{ensemble, foreign};
 
 const PASSWORD: &str = "hunter2";
-/// Longest time until a failed start is explained, on a busy host.
+/// Maximum time on a busy host until a failed start is explained.
 const EXPLAINED_WITHIN: Duration = Duration::from_secs(10);
 
 fn with_password(bench: &Bench, words: &[&str], password: Option<&str>) -> Output {
@@ -26,7 +26,7 @@ fn assert_secret_is_in_no_file_of(directory: &Path) {
     }
 }
 
-/// Faults of the run, each with whether it was proved, and how.
+/// Returns the faults of the run: the label, whether the fault was proved, and the proof.
 fn faults(bench: &Bench) -> Vec<(String, bool, String)> {
     let stored = bench.stored();
     let faults = stored.trials.iter().flat_map(|trial| &trial.faults);
@@ -34,7 +34,7 @@ fn faults(bench: &Bench) -> Vec<(String, bool, String)> {
 }
 
 #[test]
-fn sessions_of_the_suite_and_of_drivers_authenticate_by_sasl() {
+fn suite_and_driver_sessions_authenticate_by_sasl() {
     let bench = Bench::new();
     let server = secured::with_sasl(&bench.path("server"));
     let drivers: Vec<String> =
@@ -62,7 +62,7 @@ fn sessions_of_the_suite_and_of_drivers_authenticate_by_sasl() {
     }
     assert!(faults(&bench).iter().all(|(_, proved, _)| *proved), "{:?}", faults(&bench));
     assert_secret_is_in_no_file_of(&bench.path("results"));
-    // And another command, with the password from a file, finds no node.
+    // And another command, with the password from a file, finds no nodes.
     std::fs::write(bench.path("password"), format!("{PASSWORD}\n")).unwrap();
     let words = [
         "clean",
@@ -78,16 +78,16 @@ fn sessions_of_the_suite_and_of_drivers_authenticate_by_sasl() {
 }
 
 #[test]
-fn failed_sasl_names_the_cause_and_the_remedy() {
+fn sasl_failures_are_reported_with_the_cause_and_remedy() {
     let bench = Bench::new();
     let server = secured::with_sasl(&bench.path("server"));
     let without = ensemble::shared();
     for (connect, sasl, password, code, expected) in [
-        (&*server.address, None, None, 3, "name a SASL user with --sasl, and set ZKLOCKBENCH_SASL_PASSWORD"),
-        (&server.address, Some("bench"), Some("guess"), 3, "reject the user or the password of --sasl"),
-        (&server.address, Some("other"), Some("guess"), 3, "reject the user or the password of --sasl"),
-        (without, Some("bench"), Some(PASSWORD), 3, "have no SASL: drop --sasl"),
-        (&server.address, Some("bench"), None, 2, "--sasl needs a password"),
+        (&*server.address, None, None, 3, "set --sasl to a SASL user, and set ZKLOCKBENCH_SASL_PASSWORD"),
+        (&server.address, Some("bench"), Some("guess"), 3, "rejected the user or password of --sasl"),
+        (&server.address, Some("other"), Some("guess"), 3, "rejected the user or password of --sasl"),
+        (without, Some("bench"), Some(PASSWORD), 3, "do not support SASL: remove --sasl"),
+        (&server.address, Some("bench"), None, 2, "--sasl requires a password"),
         (&server.address, Some("bench:hunter2"), None, 2, "a password belongs in ZKLOCKBENCH_SASL_PASSWORD"),
     ] {
         let begun = Instant::now();
@@ -102,7 +102,7 @@ fn failed_sasl_names_the_cause_and_the_remedy() {
 }
 
 #[test]
-fn sasl_password_goes_only_to_an_ensemble_of_the_command_line() {
+fn sasl_password_is_not_sent_to_an_ensemble_from_a_scenario() {
     let bench = Bench::with(&format!(
         "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 2\nduration = \"1s\"\n[ensemble]\nconnect = \"{}\"\n",
         ensemble::shared()
@@ -112,7 +112,8 @@ fn sasl_password_goes_only_to_an_ensemble_of_the_command_line() {
     assert!(stderr(&output).contains("the identity of --sasl is sent only to"), "{}", stderr(&output));
 }
 
-/// A server's key store for the name zk1.test, the same certificate in a Java trust store, and a client's key store.
+/// Creates a server's key store for the name zk1.test, a Java trust store with the same certificate, and a client's
+/// key store.
 fn make_stores(directory: &Path) {
     let keytool =
         "keytool -keyalg RSA -keysize 2048 -validity 365 -storepass changeit -keypass changeit -genkeypair";
@@ -134,7 +135,7 @@ fn make_stores(directory: &Path) {
     );
 }
 
-/// Runs the command between backquotes in a message, with the stores' password.
+/// Runs the command between backquotes in a message with the password of the stores.
 fn follow(directory: &Path, said: &str) {
     let advice = said.split('`').nth(1).unwrap_or_else(|| panic!("no command in: {said}"));
     let line = advice
@@ -148,7 +149,7 @@ fn tls_words<'a>(server: &'a Secured, ca: &'a str, cert: &'a str, key: &'a str) 
 }
 
 #[test]
-fn java_stores_are_refused_with_commands_that_convert_them() {
+fn java_key_stores_are_rejected_with_commands_to_convert_them() {
     let bench = Bench::new();
     make_stores(bench.dir.path());
     let server = secured::with_tls(&bench.path("server"), &bench.path("server.p12"), &bench.path("me.pem"));
@@ -161,7 +162,7 @@ fn java_stores_are_refused_with_commands_that_convert_them() {
     refused("trust.jks", "client.jks", "client.jks", "trust.jks");
     refused("ca.pem", "client.jks", "client.jks", "client.jks");
     refused("ca.pem", "client.pem", "client.p12", "client.p12");
-    // Then the files are right, but the certificate is for another name.
+    // After the conversion, the files are valid, but the certificate is for another name.
     let words = tls_words(&server, "ca.pem", "client.pem", "client.key");
     let begun = Instant::now();
     let output = bench.output(&[vec!["clean"], words.clone()].concat());
@@ -171,7 +172,7 @@ fn java_stores_are_refused_with_commands_that_convert_them() {
         "{said}"
     );
     assert!(begun.elapsed() < EXPLAINED_WITHIN, "{:?}", begun.elapsed());
-    // With that name, a run works, and connection faults that do not read requests are proved.
+    // With this name, a run works, and connection faults that do not read requests are proved.
     bench.scenario(
         "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nhold = \"5ms\"\nduration = \"4s\"\n\
          warm_up = \"0s\"\nrepetitions = 1\nsession_timeout = \"4s\"\n\
@@ -187,22 +188,25 @@ fn java_stores_are_refused_with_commands_that_convert_them() {
     ];
     went_through(&bench.output(&named.concat()));
     let config = &bench.stored().run.ensemble.config;
-    assert!(config.iter().any(|(key, _)| key == "secureClientPort"), "asked over TLS: {config:?}");
+    assert!(
+        config.iter().any(|(key, _)| key == "secureClientPort"),
+        "configuration read over TLS: {config:?}"
+    );
     let faults = faults(&bench);
     assert!(faults.len() == 4 && faults.iter().all(|(_, proved, _)| *proved), "{faults:?}");
 }
 
 #[test]
-fn faults_that_read_requests_are_refused_with_tls() {
+fn faults_that_read_requests_are_rejected_with_tls() {
     let bench = Bench::with(
         "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 2\nduration = \"3s\"\n[[fault]]\nkind = \"drop-reply\"\nat = \"1s\"\n",
     );
     let said = bench.refuses("run scenario.toml --connect 127.0.0.1:1 --tls --allow-faults");
-    assert!(said.contains("`drop-reply` has to read requests, which TLS encrypts"), "{said}");
+    assert!(said.contains("`drop-reply` must read requests, but TLS encrypts them"), "{said}");
 }
 
 #[test]
-fn client_keys_and_certificates_that_no_server_accepts_are_refused_at_once() {
+fn unusable_client_keys_and_certificates_are_rejected_before_connecting() {
     let bench = Bench::new();
     let here = bench.dir.path();
     let new = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=me";
@@ -221,12 +225,12 @@ fn client_keys_and_certificates_that_no_server_accepts_are_refused_at_once() {
     tool(here, &format!("{keytool} -alias me -keystore ec.p12"), "");
     tool(here, "openssl pkcs12 -in ec.p12 -nodes -passin pass:changeit -out ec.pem", "");
     for (ca, cert, key, expected) in [
-        ("mine.pem", "ec.pem", "ec.pem", "which `openssl ec -in ec.pem -out client.key` adds"),
+        ("mine.pem", "ec.pem", "ec.pem", "to add it, run `openssl ec -in ec.pem -out client.key`"),
         (
             "mine.der",
             "mine.pem",
             "mine.key",
-            "mine.der is in DER, and --tls-ca needs PEM: convert it with `openssl x509",
+            "mine.der is in DER, but --tls-ca requires PEM: convert it with `openssl x509",
         ),
         ("mine.pem", "mine.pem", "encrypted.key", "encrypted.key is encrypted with a passphrase"),
         (
@@ -252,7 +256,7 @@ fn client_keys_and_certificates_that_no_server_accepts_are_refused_at_once() {
 }
 
 #[test]
-fn server_certificates_that_tls_rejects_are_named_with_the_remedy() {
+fn rejected_server_certificates_are_reported_with_a_remedy() {
     let bench = Bench::new();
     let here = bench.dir.path();
     let new = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=127.0.0.1";
@@ -282,7 +286,7 @@ fn server_certificates_that_tls_rejects_are_named_with_the_remedy() {
     };
     std::thread::scope(|scope| {
         for (file, expected) in [
-            ("authority.pem", "uses the certificate of an authority (CA:TRUE) as its own"),
+            ("authority.pem", "uses an authority's certificate (CA:TRUE) as its own"),
             (
                 "nameless.pem",
                 "has a certificate without a subject alternative name: create a new one with `keytool",

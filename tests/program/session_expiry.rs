@@ -1,4 +1,4 @@
-//! Sessions that expire during a trial are reported, and their contenders continue with new ones.
+//! Sessions that expire during a trial are reported, and their contenders continue with new sessions.
 
 use crate::support::ensemble;
 use crate::support::program;
@@ -14,8 +14,8 @@ use zookeeper_client::{Acls, CreateMode};
 use crate::support::program::{Bench, went_through};
 
 #[tokio::test]
-async fn contenders_whose_sessions_expire_rejoin_and_acquire_again() {
-    // Given a server that is paused for longer than a session lives, as in a long garbage collection of its JVM
+async fn contenders_with_expired_sessions_rejoin_and_acquire_again() {
+    // Given a server that is paused for longer than the session timeout, as by a long garbage collection of its JVM
     let local = ensemble::start(1).await;
     let pid = local.pids()[0];
     let pause = async {
@@ -23,24 +23,24 @@ async fn contenders_whose_sessions_expire_rejoin_and_acquire_again() {
         tokio::time::sleep(Duration::from_secs(3)).await;
         program::signal(pid, Signal::CONT);
     };
-    // When contenders with short sessions acquire, and continue with their session after a lost connection
+    // When contenders with short session timeouts acquire, and keep their session after a lost connection
     let lines = "strategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"20ms\"\nacquisitions = 60\n\
                  session_timeout = \"1s\"\nin_doubt = \"keep-session\"\n";
     let trial = trials::run_while(&local, lines, pause).await;
-    // Then the expiries are reported, every contender has rejoined, and the lock was acquired in the last
-    // seconds. (A contender whose request timed out first has ended its session itself.)
+    // Then the expired sessions are reported, every contender has rejoined, and the lock was acquired in the last
+    // seconds. (If a request timed out first, the contender has ended its session itself.)
     let unanswered = trial.errors.get("acquire: no reply").copied().unwrap_or(0);
     assert!(trial.sessions.expired > 0 || unanswered >= 4, "{:?} {:?}", trial.sessions, trial.errors);
     assert!(trial.sessions.rejoined >= trial.sessions.expired.max(unanswered), "{:?}", trial.sessions);
     assert_eq!(trial.cut_short, None);
     let last = trial.timeline.iter().rev().take(3).map(|second| second.acquisitions).max().unwrap();
     assert!(last > 0, "{:?}", trial.timeline);
-    assert!(!trial.errors.is_empty(), "errors are counted by kind");
+    assert!(!trial.errors.is_empty(), "no errors were counted");
 }
 
 #[test]
-fn nodes_end_with_their_session_even_if_servers_do_not_log_them() {
-    // Servers before 3.6 behave like this; later servers do with this property.
+fn session_end_deletes_nodes_even_if_the_log_does_not_list_them() {
+    // Servers before 3.6 do not log the deletions; later servers behave like this with the property below.
     let scenario = "name = \"crash\"\nstrategies = [\"curator-mutex\"]\ncontenders = 4\nhold = \"20ms\"\n\
                     warm_up = \"0s\"\nduration = \"6s\"\nrepetitions = 1\nsession_timeout = \"2s\"\n\
                     ensemble = { servers = 1 }\n[[fault]]\nkind = \"crash\"\ntarget = \"holder\"\nat = \"1500ms\"\n";
@@ -56,13 +56,13 @@ fn nodes_end_with_their_session_even_if_servers_do_not_log_them() {
 }
 
 #[tokio::test]
-async fn a_multi_that_failed_created_nothing_in_the_servers_log() {
+async fn failed_multi_in_the_server_log_creates_no_node() {
     let local = ensemble::start(1).await;
     let target = Target { connect: local.connect(), access: Access::default() };
     let client = target.client(Duration::from_secs(10)).await.unwrap();
     let persistent = CreateMode::Persistent.with_acls(Acls::anyone_all());
     client.create("/l", &[], &persistent).await.unwrap();
-    // The multi's create is in the log as requested.
+    // The log contains the create of the failed multi.
     let mut multi = client.new_multi_writer();
     multi.add_create("/l/failed", &[], &persistent).unwrap();
     multi.add_delete("/l/missing", None).unwrap();

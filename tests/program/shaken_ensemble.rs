@@ -1,4 +1,6 @@
-//! Ensembles that other programs disturb, or that refuse some contenders: nothing is dropped, and the results show it.
+//! Ensembles that other programs disturb, or that refuse some contenders: no trial is dropped, and the results
+//! report
+//! the disturbance.
 
 use crate::support::ensemble;
 use std::path::{Path, PathBuf};
@@ -22,26 +24,26 @@ servers = 3
 ";
 
 #[test]
-fn an_outage_in_one_of_three_repetitions_keeps_all_three_and_is_shown() {
+fn outage_in_one_repetition_is_reported_and_keeps_all_repetitions() {
     // Given a run in its second repetition
     let bench = Bench::with(THREE);
     let child = bench.watch(&["run", "scenario.toml", "--data-dir", "data", "--no-progress"]);
     eventually("one repetition has ended", Duration::from_secs(90), || child.has_said("[1/3]"));
     std::thread::sleep(Duration::from_millis(1_500));
-    // When all servers are paused for a while
+    // When all servers are paused for 1.5 s
     let servers = bench.servers();
     assert_eq!(servers.len(), 3);
     servers.iter().for_each(|pid| signal(*pid, Signal::STOP));
     std::thread::sleep(Duration::from_millis(1_500));
     servers.iter().for_each(|pid| signal(*pid, Signal::CONT));
     let (code, said) = child.end();
-    // Then each repetition exists and is valid
+    // Then every repetition is complete
     let trials = bench.stored().trials;
     assert_eq!(trials.len(), 3, "{said}");
     for trial in &trials {
         assert_eq!(&trial.cut_short, &None, "{said}");
     }
-    // And the second repetition shows the outage: a long wait without any acquisition
+    // And the second repetition shows the outage: a long time without any acquisition
     let longest = |trial: &Trial| trial.tallies.iter().map(|tally| tally.longest_wait_us).max().unwrap_or(0);
     assert!(longest(&trials[1]) >= 1_400_000, "{}", longest(&trials[1]));
     let stood = trials[1].standstill.as_ref().map(|stood| stood.lasted_us);
@@ -60,10 +62,10 @@ fn below(directory: &Path, name: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Number of connections from one host that each server accepts.
+/// Maximum number of connections from one host to each server.
 const ROOM: usize = 10;
 
-/// Three servers that accept only [`ROOM`] connections, and do not report their limit.
+/// Starts three servers that accept only [`ROOM`] connections and do not report this limit.
 async fn narrow(data: &Path) -> Local {
     let installation = Installation::find(&Places::of_this_machine(None)).unwrap();
     let spec =
@@ -91,11 +93,11 @@ async fn narrow(data: &Path) -> Local {
     local
 }
 
-/// Opens sessions on that server, as many as it accepts minus `but`.
+/// Opens as many sessions on a server as it accepts, minus `but`.
 async fn fill(server: &str, but: usize) -> Vec<Client> {
     let target = Target { connect: server.to_owned(), access: Access::default() };
     let mut clients = Vec::new();
-    // One by one: with concurrent connections, a server checks its limit too late, and accepts more.
+    // Connect one by one, because a server accepts too many concurrent connections.
     while clients.len() < ROOM - but {
         clients.push(target.client(Duration::from_secs(20)).await.unwrap());
     }
@@ -104,8 +106,8 @@ async fn fill(server: &str, but: usize) -> Vec<Client> {
 
 #[tokio::test]
 #[ignore = "long: contenders wait until full servers accept them"]
-async fn contenders_refused_by_every_server_are_reported_and_the_run_does_not_pass() {
-    // Given servers that accept one more connection
+async fn run_is_partial_if_servers_refuse_some_contenders() {
+    // Given nearly full servers
     let data = tempfile::tempdir_in(ensemble::fast_dir().unwrap_or_else(std::env::temp_dir)).unwrap();
     let local = narrow(data.path()).await;
     let addresses = local.addresses();
@@ -113,7 +115,7 @@ async fn contenders_refused_by_every_server_are_reported_and_the_run_does_not_pa
     for (server, but) in addresses.iter().zip([1, 0, 0]) {
         others.extend(fill(server, but).await);
     }
-    // When a run has 50 contenders, and six other clients disconnect while they wait
+    // When a run has 50 contenders, and six other clients disconnect while the contenders wait
     let bench = Bench::with(
         "name = \"crowd\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 50\nhold = \"20ms\"\n\
          duration = \"2s\"\nrepetitions = 1\nsession_timeout = \"4s\"\n",
@@ -127,7 +129,7 @@ async fn contenders_refused_by_every_server_are_reported_and_the_run_does_not_pa
     }
     let (code, said) = tokio::task::spawn_blocking(move || child.end()).await.unwrap();
     drop(others);
-    // Then the trial states how many took part, and counts as partial
+    // Then the trial reports how many contenders took part, and is partial
     let trial = bench.stored().trials.remove(0);
     let took_part = trial.took_part();
     println!("{took_part} of 50 took part");
@@ -136,7 +138,7 @@ async fn contenders_refused_by_every_server_are_reported_and_the_run_does_not_pa
     assert!(trial.measured.acquired() > 0, "the other contenders were not measured: {said}");
     assert_eq!(trial.judged.verdict.word(), "unknown", "{said}");
     assert!(said.contains(&format!("only {took_part} of 50 contenders took part")), "{said}");
-    assert!(said.contains("no further connection from this host (maxClientCnxns): raise"), "{said}");
+    assert!(said.contains("no further connections from this host (maxClientCnxns): raise"), "{said}");
     let table = std::fs::read_to_string(bench.results()[0].join("summary.md")).unwrap();
     assert!(table.contains(&format!("| {took_part} of 50 |")) && table.contains("1 partial"), "{table}");
     assert_eq!(code, Some(4), "{said}");

@@ -1,4 +1,4 @@
-//! An ensemble that other clients use: the load is limited, and ends if the servers become slow.
+//! An ensemble with other clients: the load is limited, and a run ends if the servers become slow.
 
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::support::program::{Bench, stderr, stdout, went_through};
 const CLOSED: &str = "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"0ms\"\n\
                       duration = \"3s\"\nwarm_up = \"0s\"\nrepetitions = 1\n";
 
-/// The program without the permission to saturate servers, which other tests give it.
+/// Returns a command without the permission to saturate servers, which other tests grant.
 fn polite(bench: &Bench, words: &[&str]) -> Command {
     let mut command = bench.command(words);
     command.env_remove("ZKLOCKBENCH_ALLOW_SATURATION");
@@ -33,7 +33,7 @@ async fn left(connect: &str) -> Vec<String> {
     left
 }
 
-/// Runs the scenario on that ensemble while this thread continues.
+/// Runs the scenario on this ensemble in the background.
 fn run(connect: &str, scenario: &str, more: &[&str]) -> JoinHandle<(Bench, Output)> {
     let bench = Bench::with(scenario);
     let words = [&["run", "scenario.toml", "--no-progress", "--connect", connect], more].concat();
@@ -44,7 +44,7 @@ fn run(connect: &str, scenario: &str, more: &[&str]) -> JoinHandle<(Bench, Outpu
     })
 }
 
-/// Requests per second over the whole trial.
+/// Returns the requests per second over the whole trial.
 fn rate(bench: &Bench) -> f64 {
     let stored = bench.stored();
     let trial = &stored.trials[0];
@@ -56,11 +56,11 @@ fn rate(bench: &Bench) -> f64 {
 async fn load_is_limited_only_while_other_clients_are_connected() {
     let local = ensemble::start(1).await;
     let connect = local.connect();
-    // A slow host must not end the compared runs. Each contender has its own lock, so that requests determine
-    // the rate, not handoffs.
+    // A slow host must not end the compared runs. Each contender has its own lock, so the rate depends on requests,
+    // not on handoffs.
     let scenario = format!("{CLOSED}locks = 4\n");
     let run = |more: &[&str]| run(&connect, &scenario, &[&["--stop-if-latency", "1000x"], more].concat());
-    // Given no other client
+    // Given an ensemble without other clients
     let (bench, alone) = run(&[]).await.unwrap();
     went_through(&alone);
     assert!(stderr(&alone).contains("requests/s"), "{}", stderr(&alone));
@@ -79,12 +79,12 @@ async fn load_is_limited_only_while_other_clients_are_connected() {
         (100.0..230.0).contains(&rate_when_limited),
         "{rate_when_limited} requests/s with a limit of 200"
     );
-    // Then options may allow a higher rate, or any rate
+    // Then options can set another limit, or remove the limit
     let degraded = format!("{connect},127.0.0.1:1");
     let (bench, more) = self::run(&degraded, &scenario, &["--at-most", "50/s"]).await.unwrap();
     assert!(matches!(more.status.code(), Some(0 | 4)), "{}", stderr(&more));
     assert!(rate(&bench) < 70.0, "{} requests/s with a limit of 50", rate(&bench));
-    // And a server that is down does not prevent the run
+    // And an unreachable server does not prevent the run
     assert!(stderr(&more).contains("the latency of 127.0.0.1:1 is not watched"), "{}", stderr(&more));
     let (bench, all) = run(&["--allow-saturation"]).await.unwrap();
     went_through(&all);
@@ -94,17 +94,17 @@ async fn load_is_limited_only_while_other_clients_are_connected() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn arrivals_beyond_the_limit_are_refused_and_calibration_keeps_to_it_without_saturation() {
+async fn load_limit_rejects_higher_rates_and_saturated_calibration() {
     let local = ensemble::start(1).await;
     let connect = local.connect();
     let _other = client(&connect).await;
-    // Arrivals are refused before anything is created
+    // Arrivals above the limit are rejected before anything is created
     let open = format!("{CLOSED}load = \"open\"\nrate = 100\n");
     let (_, refused) = run(&connect, &open, &["--no-floor"]).await.unwrap();
     assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
     assert!(stderr(&refused).contains("the arrivals need about 500 requests/s"), "{}", stderr(&refused));
     assert_eq!(left(&connect).await, [""; 0]);
-    // And a calibration measures single requests only
+    // And a calibration measures only single requests
     let of = connect.clone();
     let (bench, output) = tokio::task::spawn_blocking(move || {
         let bench = Bench::new();
@@ -125,12 +125,12 @@ async fn arrivals_beyond_the_limit_are_refused_and_calibration_keeps_to_it_witho
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn run_ends_when_the_servers_become_slow_and_leaves_nothing() {
+async fn run_on_a_shared_ensemble_ends_when_servers_become_slow() {
     let local = ensemble::start(1).await;
     let connect = local.connect();
     let _other = client(&connect).await;
     let run = run(&connect, &CLOSED.replace("3s", "60s"), &["--no-floor"]);
-    // The server is paused for most of the time, like an overloaded one.
+    // Pause the server for most of the time, to simulate overload.
     tokio::time::sleep(Duration::from_secs(10)).await;
     let server = Pid::from_raw(i32::try_from(local.pids()[0]).unwrap()).unwrap();
     while !run.is_finished() {
@@ -141,7 +141,7 @@ async fn run_ends_when_the_servers_become_slow_and_leaves_nothing() {
     }
     let (bench, output) = run.await.unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    assert!(stderr(&output).contains("latency rose beyond 3 times"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("latency rose to more than 3 times"), "{}", stderr(&output));
     let stored = bench.stored();
     let trial = stored.trials.last().unwrap();
     assert!(!trial.is_sound(), "{:?}", trial.cut_short);

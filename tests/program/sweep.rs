@@ -1,4 +1,4 @@
-//! `sweep`: each point is a process on a shared ensemble; and the directory that a killed sweep leaves.
+//! `sweep`: points as separate processes on a shared ensemble, and the directory of a killed sweep.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -19,12 +19,12 @@ fn finished(directory: &Path) -> SweepFile {
 }
 
 #[test]
-fn a_series_with_a_link_in_place_of_a_folder_is_not_resumed() {
+fn series_with_a_link_in_place_of_a_directory_is_not_resumed() {
     let bench = Bench::with(SHORT);
-    // Given the directory of a sweep that was stopped before its first run had ended
+    // Given the directory of a sweep that was stopped during its first run
     let sweep = "sweep scenario.toml --over contenders=1,2 --data-dir data --out other --run-id swept";
     let child = bench.listen(bench.typed(sweep));
-    eventually("the first run has begun", Duration::from_secs(90), || child.has_said("[1]"));
+    eventually("the first run has started", Duration::from_secs(90), || child.has_said("[1]"));
     signal(child.pid(), Signal::KILL);
     let _ = child.end();
     let directory = bench.path("other/swept");
@@ -43,18 +43,18 @@ fn a_series_with_a_link_in_place_of_a_folder_is_not_resumed() {
 
 #[test]
 #[ignore = "long: measures many points; ab resumes its series without it"]
-fn a_killed_sweep_resumes_without_repeating_points() {
+fn killed_sweep_resumes_without_repeating_points() {
     // Given a sweep over three values that is killed after its second run
     let bench = Bench::with(SHORT);
     let typed = "sweep scenario.toml --over contenders=1,2,4 --data-dir data --budget 2m";
     let child = bench.listen(bench.typed(typed));
-    eventually("the third run has begun", Duration::from_secs(90), || child.has_said("[3]"));
+    eventually("the third run has started", Duration::from_secs(90), || child.has_said("[3]"));
     signal(child.pid(), Signal::KILL);
     let _ = child.end();
     let directory = bench.results().pop().unwrap();
     let before = finished(&directory);
     assert_eq!((before.runs.len(), before.ending), (2, Ending::GoingOn));
-    // And files and links that others have put into its directory
+    // And unrelated files and links in the sweep's directory
     let notes = ["points/notes/precious.txt", "points/017/precious.txt"];
     for note in notes {
         let note = directory.join(note);
@@ -74,7 +74,7 @@ fn a_killed_sweep_resumes_without_repeating_points() {
     went_through(&output);
     let (said, shown) = (stderr(&output), stdout(&output));
     assert!(said.contains("resuming after 2 runs"), "{said}");
-    // Then all of these files are unchanged
+    // Then the unrelated files are unchanged
     for note in notes.map(|note| directory.join(note)).iter().chain([&far]) {
         assert_eq!(fs::read_to_string(note).unwrap(), "precious", "{}", note.display());
     }
@@ -88,12 +88,12 @@ fn a_killed_sweep_resumes_without_repeating_points() {
         assert_eq!(points.iter().map(|point| point.at.x).collect::<Vec<_>>(), [1.0, 2.0, 4.0]);
         assert!(points.iter().all(|point| point.repetitions >= 2), "{shown}");
     }
-    // And each run is an ordinary one, in its own directory
+    // And each run is an ordinary run in its own directory
     for run in &after.runs {
         let stored = zklockbench_results::read(&directory.join("points").join(&run.directory)).unwrap();
         assert_eq!(stored.run.seed, run.seed);
         let told: Vec<_> = stored.trials.iter().map(|trial| trial.spec.contenders as f64).collect();
-        // One strategy may need another repetition, and the other not.
+        // A run may contain only one strategy if the other needs no further repetition.
         assert!(!told.is_empty() && told.iter().all(|contenders| *contenders == run.at.x), "{told:?}");
     }
     let sound = after.samples.iter().filter(|sample| sample.state == State::Sound);
@@ -103,16 +103,16 @@ fn a_killed_sweep_resumes_without_repeating_points() {
 }
 
 #[test]
-fn a_sweep_over_the_session_timeout_shows_how_long_a_crashed_holder_blocks_the_lock() {
-    // Given a scenario whose only fault is a crash
+fn session_timeout_sweep_measures_how_long_a_crashed_holder_blocks() {
+    // Given a scenario with a crash as its only fault
     let crash = "[[fault]]\nkind = \"crash\"\nat = \"500ms\"\n";
     let bench = Bench::with(&format!("{}{crash}", SHORT.replace("500ms", "4s")));
-    // When two timeouts are swept, the first of which the servers extend
+    // When two timeouts are swept, and the servers extend the first one
     let typed = "sweep scenario.toml --over session_timeout=500ms,2s --strategies predecessor-watch \
                  --data-dir data --cold --budget 2m";
     let shown = bench.shows(typed);
     let file = finished(&bench.results().pop().unwrap());
-    // Then each point shows the granted timeout, and an outage of about that length
+    // Then each point shows the granted timeout, and an outage of about the same length
     let points = &file.findings[0].series.points;
     assert_eq!(points.iter().map(|point| point.granted_us).collect::<Vec<_>>(), [1_000_000, 2_000_000]);
     for point in points {
@@ -126,7 +126,7 @@ fn a_sweep_over_the_session_timeout_shows_how_long_a_crashed_holder_blocks_the_l
 
 #[test]
 #[ignore = "long: a thousand contenders, four strategies, about seven minutes"]
-fn a_thousand_contenders_and_four_strategies_take_less_than_fifteen_minutes() {
+fn sweep_to_a_thousand_contenders_takes_less_than_fifteen_minutes() {
     let bench = Bench::new();
     let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/sweep-contenders.toml");
     let began = std::time::Instant::now();
@@ -135,7 +135,7 @@ fn a_thousand_contenders_and_four_strategies_take_less_than_fifteen_minutes() {
     assert!(began.elapsed() < Duration::from_secs(15 * 60));
     let file = finished(&bench.results().pop().unwrap());
     assert_eq!(file.findings.len(), 4);
-    // Each strategy was measured up to 1,000 contenders, or until it or the generator broke down
+    // Each strategy was measured up to 1,000 contenders, or until the strategy or the generator broke down
     for finding in &file.findings {
         let last = finding.series.points.last().unwrap();
         assert!(last.at.x >= 1000.0 || last.state != State::Sound, "{}: {last:?}", finding.series.strategy);

@@ -1,5 +1,5 @@
-//! `scripts/test` and Docker: nothing is started as root unless requested. The commands that would start it only record
-//! their calls, and nothing is built.
+//! `scripts/test` and Docker: nothing is started as root unless requested. Commands that would start a daemon only
+//! record their calls, and nothing is built.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,7 +9,7 @@ use crate::support::skip::skipped;
 
 const ASK: &str = "ZKLOCKBENCH_START_DOCKER";
 
-/// This machine with no Docker daemon, root as its user, and a cargo whose lane passes at once.
+/// This machine with root as the user, no Docker daemon, and a cargo whose lane passes immediately.
 struct Machine {
     dir: tempfile::TempDir,
 }
@@ -41,7 +41,7 @@ impl Machine {
         self.dir.path().join(name)
     }
 
-    /// Returns the script's output, and whether the script started a daemon.
+    /// Runs a script. Returns its output, and whether the script started a daemon.
     fn run(&self, script: &str, arguments: &[&str], asked: Option<&str>) -> (String, bool) {
         let path = std::env::var("PATH").unwrap();
         let mut command = Command::new(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(script));
@@ -56,26 +56,26 @@ impl Machine {
 }
 
 #[test]
-fn no_docker_daemon_is_started_unasked_and_the_variable_is_named() {
+fn docker_daemon_is_not_started_without_a_request() {
     let (said, started) = Machine::new().run("scripts/test", &["program"], None);
     assert!(!started, "{said}");
     assert!(said.contains("no Docker daemon is running") && said.contains(ASK), "{said}");
 }
 
 #[test]
-fn a_requested_docker_daemon_is_announced_and_started() {
+fn requested_docker_daemon_is_announced_and_started() {
     let (said, started) = Machine::new().run("scripts/test", &["program"], Some("1"));
     assert!(started && said.contains("starting a Docker daemon as root"), "{said}");
 }
 
 #[test]
-fn ci_requests_a_docker_daemon_unless_refused() {
+fn ci_starts_a_docker_daemon_unless_disabled() {
     assert!(Machine::new().run(".ci/run", &[], None).1);
     assert!(!Machine::new().run(".ci/run", &[], Some("no")).1);
 }
 
 #[test]
-fn results_are_shown_as_they_come_and_written_as_junit_with_their_durations() {
+fn test_results_are_streamed_and_written_as_junit() {
     let machine = Machine::new();
     let source = r#"
         #[test] fn passes() { std::thread::sleep(std::time::Duration::from_millis(100)) }
@@ -111,7 +111,7 @@ fn results_are_shown_as_they_come_and_written_as_junit_with_their_durations() {
 }
 
 #[test]
-fn lane_that_ends_early_is_an_error_in_junit() {
+fn lane_that_ends_early_is_a_junit_error() {
     let machine = Machine::new();
     executable(
         &machine.path("lane"),

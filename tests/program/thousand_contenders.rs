@@ -1,12 +1,12 @@
-//! Thousands of contenders, each with its own session, in one process.
+//! Thousands of contenders in one process, each with its own session.
 
 use std::time::Duration;
 
 use crate::support::ensemble;
 use crate::support::program::{Bench, measured_within};
 
-/// Memory of the program without contenders, and of each contender: with a hundred kilobytes for each, ten thousand fit
-/// into a gigabyte.
+/// Memory of the program without contenders, and of each contender: with a hundred kilobytes each, ten thousand
+/// contenders fit into a gigabyte.
 const ALONE_KB: u64 = 80_000;
 const EACH_KB: u64 = 60;
 /// Minimum number of sessions opened per second.
@@ -14,7 +14,7 @@ const OPENED_PER_SECOND: u64 = 100;
 
 #[test]
 #[ignore = "long: two minutes of both processors"]
-fn two_thousand_contenders_connect_quickly_without_errors_and_their_lists_do_not_fill_memory() {
+fn two_thousand_contenders_connect_quickly_with_bounded_memory() {
     const CONTENDERS: u64 = 2_000;
     for strategy in ["predecessor-watch", "baton"] {
         let bench = Bench::with(&format!(

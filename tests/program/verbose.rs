@@ -1,4 +1,4 @@
-//! `-v`: the steps of a run on standard error.
+//! `-v`: logs the steps of a run to standard error.
 
 use crate::support::program::{Bench, stderr};
 
@@ -15,7 +15,7 @@ fault = [{ kind = "expire", target = "holder", at = "500ms" }]
 "#;
 
 #[test]
-fn verbose_run_logs_servers_trials_faults_and_sessions_in_order_but_no_acquisition() {
+fn verbose_run_logs_steps_in_order_but_no_acquisitions() {
     let bench = Bench::new();
     let said = stderr(&bench.run_with(&[], SCENARIO, &["-vv"]));
     let logged: Vec<(f64, &str)> = said.lines().filter_map(step).collect();
@@ -24,7 +24,7 @@ fn verbose_run_logs_servers_trials_faults_and_sessions_in_order_but_no_acquisiti
         "server 1: starting cd ",
         "the ensemble serves at ",
         "new session established: ",
-        "trial 0 begins: predecessor-watch, 3 contenders, repetition 1",
+        "trial 0 started: predecessor-watch, 3 contenders, repetition 1",
         " has session 0x",
         "trial 0: measure",
         "fault `expire holder`: injecting",
@@ -34,10 +34,10 @@ fn verbose_run_logs_servers_trials_faults_and_sessions_in_order_but_no_acquisiti
         "server 1: killing process ",
     ] {
         let found = left.any(|(_, text)| text.contains(expected));
-        assert!(found, "`{expected}` is missing, or comes too early: {said}");
+        assert!(found, "`{expected}` is missing or logged too early: {said}");
     }
     assert!(said.contains("org.apache.zookeeper.server.quorum.QuorumPeerMain"), "{said}");
-    // A thread notes the time before it writes, so another thread's line may come first.
+    // A thread reads the time before it writes, so another thread's line may come first.
     assert!(logged.is_sorted_by(|(one, _), (next, _)| next + 0.1 >= *one), "{said}");
     let acquired = bench.stored().trials[0].measured.acquired();
     assert!(
@@ -47,7 +47,7 @@ fn verbose_run_logs_servers_trials_faults_and_sessions_in_order_but_no_acquisiti
     );
 }
 
-/// The time and the text of a logged step.
+/// Returns the time and the text of a logged step.
 pub fn step(line: &str) -> Option<(f64, &str)> {
     let (time, text) = line.trim_start().split_once("s ")?;
     Some((time.parse().ok()?, text))

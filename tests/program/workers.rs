@@ -1,5 +1,5 @@
-//! Several workers make one run: they begin together, each runs its part, and the parts add up to the measurements of a
-//! single worker. Anything that prevents that is reported, and leaves no passing result.
+//! Several workers form one run: they start together, each worker runs its part, and the parts add up to the
+//! measurements of a single worker. Any problem is reported and leaves no passing result.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Output};
@@ -84,7 +84,7 @@ impl Job<'_> {
         read(&self.bench.path("results").join(format!("{}-merged", self.name))).unwrap()
     }
 
-    /// Waits until all have stamped the start of the first trial.
+    /// Waits until all workers have recorded the start of the first trial.
     fn wait_until_started(&self) {
         self.wait_for(self.of, "t000-started");
     }
@@ -114,13 +114,13 @@ fn code(output: &Output) -> Option<i32> {
 }
 
 #[tokio::test]
-async fn four_workers_share_the_load_of_one_and_servers_agree_with_their_counts() {
+async fn four_workers_produce_the_same_load_as_one() {
     // Given servers that no other test uses
     let local = ensemble::start(3).await;
     let connect = local.connect();
     let measured = move || {
         let bench = Bench::with(OPEN);
-        // When the same load is run by one worker and by four
+        // When the same load is run by one worker and by four workers
         let runs = [1, 4].map(|of| {
             let name = format!("by-{of}");
             let job = Job { bench: &bench, connect: &connect, name: &name, of };
@@ -129,7 +129,7 @@ async fn four_workers_share_the_load_of_one_and_servers_agree_with_their_counts(
             job.merged()
         });
         let [one, four] = [only(&runs[0]), only(&runs[1])];
-        // Then the same number of arrivals was due, and all of them were served
+        // Then the number of offered arrivals is the same, and all arrivals were served
         let arrived = |trial: &Trial| trial.arrived.map(|arrived| (arrived.offered, arrived.served));
         assert!(arrived(one).unwrap().0 > 150, "{:?}", one.arrived);
         assert_eq!(arrived(four), arrived(one));
@@ -137,7 +137,7 @@ async fn four_workers_share_the_load_of_one_and_servers_agree_with_their_counts(
         assert_eq!(samples(four), samples(one));
         let offered = |trial: &Trial| trial.timeline.iter().map(|second| second.offered).collect::<Vec<_>>();
         assert_eq!(offered(four), offered(one));
-        // And client and servers agree, without the requests of the workers' meetings
+        // And the counts of clients and servers agree, excluding requests of the workers' meetings
         assert_eq!(four.servers_agree(), Some(true), "{:?}\n{:?}", four.accounting, four.beside);
         assert_eq!(four.tallies.len(), 24);
         assert!(four.start_spread_us.is_some_and(|spread| spread < 100_000), "{:?}", four.start_spread_us);
@@ -149,7 +149,7 @@ async fn four_workers_share_the_load_of_one_and_servers_agree_with_their_counts(
 }
 
 #[test]
-fn merging_one_part_copies_it_byte_for_byte() {
+fn merging_a_single_part_copies_it_byte_for_byte() {
     let bench = Bench::with(CLOSED);
     let connect = ensemble::place_on_shared();
     let job = Job { bench: &bench, connect: &connect, name: "alone", of: 1 };
@@ -163,7 +163,7 @@ fn merging_one_part_copies_it_byte_for_byte() {
 }
 
 #[test]
-fn a_lock_across_workers_is_judged_by_all_transactions() {
+fn lock_shared_by_workers_is_judged_by_all_transactions() {
     let bench = Bench::with(CLOSED);
     let connect = ensemble::place_on_shared();
     let job = Job { bench: &bench, connect: &connect, name: "held", of: 4 };
@@ -175,11 +175,11 @@ fn a_lock_across_workers_is_judged_by_all_transactions() {
     let order = trial.ensemble_order.as_ref().unwrap();
     assert!(order.contested_by_zxid > 20 && order.too_early == 0, "{order:?}");
     assert_eq!(trial.judged.verdict, Verdict::Held, "{:?}", trial.judged);
-    // Values that need a single clock are reported only for a part
+    // Metrics that require a single clock are reported only for single parts
     assert!(trial.full_crew.is_none() && trial.utilisation.is_none() && trial.standstill.is_none());
     assert!(!trial.histograms.contains_key(&Measure::Uncontended));
     assert!(stdout(&merged).contains("4 workers"), "{}", stdout(&merged));
-    // And the merged history gives the same verdict
+    // And `check` of the merged history returns the same verdict
     let history = layout::trial_history(&bench.path("results").join("held-merged"), 0);
     let checked = bench.output(&["check", history.to_str().unwrap()]);
     assert_eq!(code(&checked), Some(0), "{}", stdout(&checked));
@@ -211,7 +211,7 @@ fn no_lock_strategy_is_violated_even_with_one_contender_per_worker() {
 }
 
 #[test]
-fn parts_of_different_runs_are_refused_with_their_names() {
+fn merge_rejects_incomplete_or_mixed_parts() {
     let bench = Bench::new();
     let connect = ensemble::place_on_shared();
     let short = CLOSED.replace("\"2s\"", "\"1s\"");
@@ -232,7 +232,7 @@ fn parts_of_different_runs_are_refused_with_their_names() {
     assert!(told(&[first.part(0), first.part(0)]).contains("two parts of worker 0"));
     let mixed = told(&[first.part(0), second.part(1)]);
     assert!(
-        mixed.contains("first/worker-0 and") && mixed.contains("second/worker-1 can't be merged"),
+        mixed.contains("first/worker-0 and") && mixed.contains("second/worker-1: they are parts"),
         "{mixed}"
     );
     let merged = first.merge();
@@ -241,7 +241,7 @@ fn parts_of_different_runs_are_refused_with_their_names() {
 }
 
 #[test]
-fn loads_impossible_for_workers_are_refused_before_any_request() {
+fn workers_reject_unsupported_loads_before_any_request() {
     let bench = Bench::new();
     let job = Job { bench: &bench, connect: "127.0.0.1:1", name: "x", of: 9 };
     let told = |text: &str, index| {
@@ -250,10 +250,10 @@ fn loads_impossible_for_workers_are_refused_before_any_request() {
         assert_eq!(code(&output), Some(2), "{}", stderr(&output));
         stderr(&output)
     };
-    assert!(told(CLOSED, 0).contains("8 contenders can't be spread over 9 workers"));
+    assert!(told(CLOSED, 0).contains("cannot spread 8 contenders over 9 workers"));
     assert!(told(CLOSED, 9).contains("there is no worker 9 of 9"));
     let batch = "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 10\nload = \"batch\"\n";
-    assert!(told(batch, 0).contains("one process coordinates a batch"));
+    assert!(told(batch, 0).contains("several workers cannot share a batch"));
     let place = |name, value| {
         let scenario = bench.path("scenario.toml");
         let arguments = ["worker", scenario.to_str().unwrap(), "--run-id", "x", "--connect", "127.0.0.1:1"];
@@ -267,15 +267,15 @@ fn loads_impossible_for_workers_are_refused_before_any_request() {
 
 #[test]
 #[ignore = "long"]
-fn workers_wait_for_a_late_one_and_end_if_one_never_arrives() {
+fn workers_wait_for_a_late_worker_and_fail_if_one_never_arrives() {
     let bench = Bench::with(&CLOSED.replace("\"2s\"", "\"1s\""));
     let connect = ensemble::place_on_shared();
-    // Given a worker that joins 3 s after the others
+    // Given a worker that joins 3 s after the other workers
     let job = Job { bench: &bench, connect: &connect, name: "late", of: 3 };
     let mut workers: Vec<Child> = (0..2).map(|index| job.start(index, &[])).collect();
     std::thread::sleep(Duration::from_secs(3));
     workers.push(job.start(2, &[]));
-    // Then all begin together
+    // Then all workers start together
     ended(workers).iter().for_each(went_through);
     went_through(&job.merge());
     let spread = only(&job.merged()).start_spread_us;
@@ -291,10 +291,10 @@ fn workers_wait_for_a_late_one_and_end_if_one_never_arrives() {
 }
 
 #[test]
-fn all_workers_refuse_a_different_program_or_scenario_before_the_load() {
+fn workers_reject_different_programs_and_scenarios_before_the_load() {
     let bench = Bench::with(CLOSED);
     let connect = ensemble::place_on_shared();
-    // Given a slightly different program
+    // Given a worker with a slightly different program
     let other = bench.path("other");
     let mut program = std::fs::read(env!("CARGO_BIN_EXE_zklockbench")).unwrap();
     program.push(0);
@@ -309,7 +309,7 @@ fn all_workers_refuse_a_different_program_or_scenario_before_the_load() {
             stderr(&output)
         );
     }
-    // Given another seed
+    // Given a worker with another seed
     let job = Job { bench: &bench, connect: &connect, name: "seed", of: 2 };
     for output in ended(vec![job.start(0, &[]), job.start(1, &["--seed", "7"])]) {
         assert_eq!(code(&output), Some(2), "{}", stderr(&output));
@@ -317,7 +317,7 @@ fn all_workers_refuse_a_different_program_or_scenario_before_the_load() {
     }
 }
 
-/// Kills worker 2 of three when `moment` returns; the others then fail, and name the missing worker.
+/// Kills worker 2 of three when `moment` returns. Checks that the other workers fail and report the lost worker.
 fn killed(name: &str, moment: impl FnOnce(&Job<'_>)) {
     let bench =
         Bench::with(&CLOSED.replace("= \"500ms\"", "= \"3s\"").replace("hold = \"5ms\"", "hold = \"50ms\""));
@@ -330,7 +330,7 @@ fn killed(name: &str, moment: impl FnOnce(&Job<'_>)) {
     for (index, output) in outputs.iter().enumerate().take(2) {
         assert_eq!(code(output), Some(4), "{}", stderr(output));
         assert!(stderr(output).contains("lost worker 2"), "{}", stderr(output));
-        // The measurements are kept, and marked as partial
+        // The measurements are kept and marked as partial
         let part = read(&job.part(index)).unwrap();
         assert!(only(&part).cut_short.as_ref().is_some_and(|cut| cut.why.contains("lost worker 2")));
     }
@@ -340,7 +340,7 @@ fn killed(name: &str, moment: impl FnOnce(&Job<'_>)) {
 }
 
 #[test]
-fn a_worker_killed_in_the_warm_up_fails_the_run() {
+fn worker_killed_during_the_warm_up_fails_the_run() {
     killed("in-warm-up", |job| {
         job.wait_until_started();
         std::thread::sleep(Duration::from_millis(500));
@@ -349,7 +349,7 @@ fn a_worker_killed_in_the_warm_up_fails_the_run() {
 
 #[test]
 #[ignore = "long"]
-fn a_worker_killed_during_a_hold_fails_the_run() {
+fn worker_killed_during_a_hold_fails_the_run() {
     killed("while-holding", |job| {
         job.wait_until_started();
         std::thread::sleep(Duration::from_millis(4_500));
@@ -358,11 +358,11 @@ fn a_worker_killed_during_a_hold_fails_the_run() {
 
 #[test]
 #[ignore = "long"]
-fn a_worker_killed_before_the_others_arrive_fails_the_run() {
+fn worker_killed_before_all_have_arrived_fails_the_run() {
     let bench = Bench::with(CLOSED);
     let connect = ensemble::place_on_shared();
     let job = Job { bench: &bench, connect: &connect, name: "before", of: 3 };
-    // Given two of three workers that wait for the third, one of which dies
+    // Given two workers that wait for a third, and one of the two dies
     let mut waiting = vec![job.start(0, &[]), job.start(2, &[])];
     job.wait_for(2, "join");
     signal(waiting.remove(1).id(), Signal::KILL);
@@ -382,7 +382,7 @@ fn follow(bench: &Bench, job: &str, connect: &str) -> Child {
 fn workers_follow_a_sweep_until_it_ends() {
     let bench = Bench::with(&CLOSED.replace("\"2s\"", "\"1s\""));
     let connect = ensemble::place_on_shared();
-    // When a sweep shares its load
+    // When a sweep shares its load with a follower
     let follower = follow(&bench, "swept", &connect);
     let sweep =
         ["sweep", "scenario.toml", "--over", "contenders=4,8", "--connect", &connect, "--budget", "40s"];
@@ -415,7 +415,7 @@ fn workers_follow_a_plan_through_its_verification() {
 
 #[test]
 #[ignore = "long"]
-fn workers_may_meet_on_another_ensemble() {
+fn workers_can_meet_on_another_ensemble() {
     let bench = Bench::new();
     let text = CLOSED.replace("warm_up_at_most = \"500ms\"\n", "warm_up_at_most = \"2s\"\n");
     bench.scenario(&text);
@@ -425,7 +425,7 @@ fn workers_may_meet_on_another_ensemble() {
     ended(workers).iter().for_each(went_through);
     went_through(&job.merge());
     let [one, other] = [0, 1].map(|index| only(&read(&job.part(index)).unwrap()).steady.clone().unwrap());
-    // Both measured phases start at the same offset in the load
+    // The measured phases of both workers start at the same offset in the load
     assert_eq!((one.warm_up_us, one.slot_us), (2_000_000, other.slot_us));
     assert_eq!(one.warm_up_us, other.warm_up_us);
 }

@@ -1,4 +1,4 @@
-//! A/B comparisons: conclusions from blocks of runs, and their output.
+//! A/B comparisons: conclusions from blocks of runs, and the output.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -53,8 +53,8 @@ fn spoiled() -> Answer {
     Err(Silence::Spoiled("its trial is invalid (late)".into()))
 }
 
-/// Blocks on a host that gradually becomes twice as slow. Each run has this much noise; B takes `slower`
-/// times as long.
+/// Blocks on a host that gradually becomes twice as slow. Each run has this much noise, and B takes `slower`
+/// times as long as A.
 fn drifting(seed: u64, blocks: u32, noise: f64, slower: f64) -> Vec<Answers> {
     let mut draw = ChaCha8Rng::seed_from_u64(seed);
     let mut at = 0.0;
@@ -77,7 +77,7 @@ fn drifting(seed: u64, blocks: u32, noise: f64, slower: f64) -> Vec<Answers> {
 }
 
 #[test]
-fn a_20_percent_longer_wait_is_detected_while_the_host_slows_down_by_half() {
+fn a_20_percent_longer_wait_is_detected_while_the_host_becomes_twice_as_slow() {
     for seed in 0..200 {
         let found = judged("wait.p50", drifting(seed, 8, 0.03, 1.2));
         assert_eq!(found.verdict, Found::Regressed, "{seed}: {found:?}");
@@ -99,10 +99,10 @@ fn noise_and_drift_alone_rarely_show_a_difference() {
 }
 
 #[test]
-fn intervals_of_early_stopped_comparisons_miss_the_true_value_at_most_once_in_twenty() {
+fn intervals_of_early_stopped_comparisons_contain_the_true_value() {
     let length = Length { blocks: 8, until: Some(0.03), at_most: 20, outside: 0.05 };
     let stopped = |seed: u64| {
-        // Given noise that is low enough for some intervals to become narrow before the last block
+        // Given low enough noise for some intervals to become narrow before the last block
         let blocks: Vec<_> =
             (1..).zip(drifting(seed, 20, 0.04, 1.1).into_iter().map(|one| vec![one])).collect();
         for done in 8_usize.. {
@@ -120,12 +120,11 @@ fn intervals_of_early_stopped_comparisons_miss_the_true_value_at_most_once_in_tw
     let (early, missed) = (count(|(early, _)| *early), count(|(_, contains)| !contains));
     println!("{early} stopped early, {missed} missed of {}", all.len());
     assert!(early >= 100, "{early}");
-    // Two standard errors of 5 % of 300 are 8.
+    // Two standard errors of 5 % of 300 equal 8.
     assert!(missed <= 15 + 8, "{missed}");
 }
 
-/// Eight blocks with B and the repeated A computed from A, plus a small offset that grows from block to
-/// block.
+/// Eight blocks with B and the repeated A computed from A, plus a small offset that grows with each block.
 fn blocks(b: impl Fn(f64) -> f64, again: impl Fn(f64) -> f64) -> Vec<Answers> {
     let block = |at: u32| {
         let (a, more) = (100.0 + f64::from(at), f64::from(at) / 1e3);
@@ -186,12 +185,12 @@ fn verdicts_of_ab_blocks_match_the_snapshot() {
     let unknown = Answers { b: Err(Silence::Unknown("not measured".into())), ..answers(1.0, 1.0, 1.0) };
     for (name, blocks) in [
         ("three pairs, twice as long", drifting(1, 3, 0.01, 2.0)),
-        ("a side that differs from itself", blocks(|a| 1.5 * a, |a| 1.4 * a)),
-        ("equal, and B lost one", changed(24, 1.0, lost(2))),
-        ("faster, and B lost one", changed(24, 0.5, lost(2))),
-        ("slower, and B lost one", changed(24, 1.5, lost(2))),
-        ("six, and A lost one", changed(6, 1.5, late)),
-        ("no pair at all", vec![unknown; 8]),
+        ("a side with different repeated results", blocks(|a| 1.5 * a, |a| 1.4 * a)),
+        ("equal, one B run lost", changed(24, 1.0, lost(2))),
+        ("faster, one B run lost", changed(24, 0.5, lost(2))),
+        ("slower, one B run lost", changed(24, 1.5, lost(2))),
+        ("six pairs, one A run lost", changed(6, 1.5, late)),
+        ("no complete pair", vec![unknown; 8]),
         ("no block", Vec::new()),
     ] {
         add(name, vec![judged("wait.p50", blocks)]);
@@ -207,7 +206,7 @@ fn verdicts_of_ab_blocks_match_the_snapshot() {
     ];
     for (name, spoil) in spoils {
         add(
-            &format!("{name} of 26, of which 24 were asked for"),
+            &format!("{name} of 26 blocks, 24 planned"),
             vec![judged_of("wait.p50", changed(26, 1.0, spoil), 24)],
         );
     }
@@ -226,7 +225,7 @@ fn verdicts_of_ab_blocks_match_the_snapshot() {
     insta::assert_snapshot!("verdicts", said);
 }
 
-/// Eight blocks in which B drops up to this share of arrivals, and its served arrivals wait half as long.
+/// Eight blocks in which B drops up to this share of arrivals and serves the rest in half the time.
 fn shedding(dropped: f64) -> Vec<Comparison> {
     let questions = [question("wait.p50"), FigureQuestion { only_if_lost: true, ..question("dropped") }];
     let of_block = |(number, waits): (u32, Answers)| {
@@ -238,7 +237,7 @@ fn shedding(dropped: f64) -> Vec<Comparison> {
 }
 
 #[test]
-fn an_ab_conclusion_is_its_worst_verdict_and_never_passes_with_an_unknown_metric() {
+fn an_ab_conclusion_is_its_worst_verdict_and_unknown_metrics_prevent_a_pass() {
     let one = |(verdict, regression)| Comparison { verdict, regression, ..judged("wait.p50", Vec::new()) };
     let of =
         |each: &[(Found, Regression)]| Conclusion::of(&each.iter().copied().map(one).collect::<Vec<_>>());
@@ -301,7 +300,7 @@ fn losses_are_reported_as_a_share_of_all_requests() {
     assert!((lost - trial.timed_out() as f64 / all).abs() < 1e-12, "{lost} of {all}");
 }
 
-/// A stored comparison of eight blocks in which B holds the lock a fifth longer.
+/// A stored comparison of eight blocks in which B holds the lock 20 % longer.
 pub fn file() -> AbFile {
     let questions = ["throughput", "wait.p50", "wait.p99"].map(question);
     let answers = drifting(3, 8, 0.02, 1.2);
@@ -359,12 +358,12 @@ pub fn file() -> AbFile {
 }
 
 #[test]
-fn the_ab_table_and_markdown_start_with_the_conclusion_and_name_both_sides() {
+fn ab_output_starts_with_the_conclusion_and_names_both_sides() {
     insta::assert_snapshot!("ab_regressed", zklockbench_report::ab(&file(), Style::EVERYTHING));
     insta::assert_snapshot!("ab_regressed_markdown", zklockbench_report::ab_markdown(&file()));
     let mut shed = AbFile { comparisons: shedding(0.1), ..file() };
     shed.conclusion = Conclusion::of(&shed.comparisons);
-    // An interrupted comparison with a violated lock, and the same reason for every inconclusive metric
+    // An interrupted comparison with a violated lock and one reason for every inconclusive metric
     let mut partial = file();
     partial.ending = Ending::Interrupted;
     (partial.asked.until, partial.asked.reached) = (Some(0.03), Some(false));
@@ -378,7 +377,7 @@ fn the_ab_table_and_markdown_start_with_the_conclusion_and_name_both_sides() {
     partial.blocks.clear();
     let markdown = zklockbench_report::ab_markdown(&partial);
     for text in [&markdown, &zklockbench_report::ab(&partial, Style::EVERYTHING)] {
-        assert!(text.contains("No block ran to its end"), "{text}");
+        assert!(text.contains("No block finished"), "{text}");
     }
     assert!(markdown.contains("- B: hold=\"&lt;b>\\|\\`\""), "{markdown}");
 }

@@ -1,13 +1,13 @@
-//! Rules about the source code that the compiler cannot check.
+//! Source code rules that the compiler cannot check.
 
 use std::path::Path;
 
 use syn::visit::{self, Visit};
 
-/// Methods that read nodes from one server, whose data may be outdated.
+/// Methods that read nodes from one server. The server's data may be outdated.
 const READS: [&str; 5] = ["check_stat", "list_children", "list_names", "get_children", "exists"];
-/// Paths that may call [`READS`]: the metered session, the locks, request measurements, the rendezvous (which
-/// waits for watches), and `learn` (whose watch follows the same server).
+/// Paths that may call [`READS`]: the metered session, the locks, request measurements, the rendezvous (waits for
+/// watches), and `learn` (sets its watch on the same server).
 const MAY_READ_THE_PAST: [&str; 5] = [
     "crates/zk/",
     "crates/locks/",
@@ -61,12 +61,12 @@ fn checks_read_nodes_only_from_a_server_that_has_caught_up() {
             }
         }
     }
-    assert!(sources > 100, "the sources were not found");
+    assert!(sources > 100, "cannot find the sources");
     assert!(found.is_empty(), "these calls may read outdated data; use `CaughtUp`: {found:#?}");
 }
 
 #[test]
-fn the_source_check_finds_unsynced_reads_outside_sessions_locks_and_tests() {
+fn source_check_finds_unsynced_reads_outside_sessions_locks_and_tests() {
     let read = "async fn f(c: C) {\n    c.check_stat(\"/x\").await;\n}\n";
     assert_eq!(reads_of_the_past("crates/load/src/workspace.rs", read), ["crates/load/src/workspace.rs:2"]);
     assert!(reads_of_the_past("crates/zk/src/session.rs", read).is_empty());

@@ -1,4 +1,4 @@
-//! Compares the arrivals of open loads with the formulas in `docs/workloads.md`.
+//! Arrivals of open loads, compared with the formulas in `docs/workloads.md`.
 
 use std::f64::consts::TAU;
 use std::time::Duration;
@@ -49,7 +49,7 @@ fn variance(values: &[f64]) -> f64 {
     values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (values.len() - 1) as f64
 }
 
-/// Index of dispersion: the variance of counts over their mean.
+/// Index of dispersion: the variance of the counts divided by their mean.
 fn dispersion(times: &[u64], lasts_s: u64, window_ms: u64) -> f64 {
     let counts = counts(times, lasts_s, window_ms);
     variance(&counts) / mean(&counts)
@@ -59,7 +59,7 @@ fn gaps(times: &[u64]) -> Vec<f64> {
     times.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect()
 }
 
-/// Correlation of each gap with the next.
+/// Correlation of each gap with the next gap.
 fn autocorrelation(values: &[f64]) -> f64 {
     let centre = mean(values);
     let product: f64 = values.windows(2).map(|pair| (pair[0] - centre) * (pair[1] - centre)).sum();
@@ -71,7 +71,7 @@ fn close(seen: f64, expected: f64, share: f64) {
 }
 
 #[test]
-fn every_arrival_process_has_its_stated_rate() {
+fn every_arrival_process_has_its_configured_rate() {
     for (process, within) in [
         ("\"constant\"", 0.001),
         ("\"poisson\"", 0.02),
@@ -80,7 +80,7 @@ fn every_arrival_process_has_its_stated_rate() {
     ] {
         close(times(&format!("rate = 40\narrivals = {process}"), 1_200).len() as f64, 48_000.0, within);
     }
-    // The default is a Poisson process, here at a low rate.
+    // The default is a Poisson process, which is tested at a low rate.
     close(times("rate = 0.4", 10_000).len() as f64, 4_000.0, 0.06);
 }
 
@@ -113,7 +113,7 @@ fn bursts_vary_like_an_interrupted_poisson_process() {
         let expected = limit - (limit - 1.0) * (1.0 - (-both * t).exp()) / (both * t);
         close(dispersion(&times, 20_000, window.try_into().unwrap()), expected, within);
     }
-    // An interrupted Poisson process is a renewal process: its gaps vary, but are independent of each other.
+    // An interrupted Poisson process is a renewal process: its gaps vary but are independent.
     let gaps = gaps(&times);
     assert!(autocorrelation(&gaps).abs() < 0.01, "{}", autocorrelation(&gaps));
     assert!(variance(&gaps).sqrt() / mean(&gaps) > 2.0);
@@ -138,7 +138,7 @@ fn daily_arrivals_follow_a_sine() {
 }
 
 #[test]
-fn ramps_and_steps_start_after_a_warm_up_at_the_first_rate() {
+fn ramps_and_steps_start_after_a_warm_up_at_their_initial_rate() {
     let ramp = spec(
         "duration = \"1000s\"\nwarm_up = \"500s\"\narrivals = { ramp = { from = 10, to = 110 } }\nlocks = 3",
     );
@@ -159,7 +159,7 @@ fn ramps_and_steps_start_after_a_warm_up_at_the_first_rate() {
 }
 
 #[test]
-fn stationary_arrivals_depend_on_neither_warm_up_nor_end() {
+fn stationary_arrivals_do_not_depend_on_warm_up_or_end() {
     for process in ["\"poisson\"", "\"constant\"", "{ bursts = { peak = 2, length = \"1s\" } }"] {
         let lines = format!("rate = 10\nduration = \"60s\"\narrivals = {process}\n");
         let (short, long) = (spec(&lines), spec(&format!("{lines}warm_up = \"30s\"\n")));
@@ -174,7 +174,7 @@ fn stationary_arrivals_depend_on_neither_warm_up_nor_end() {
 }
 
 #[test]
-fn a_replay_follows_its_file_and_draws_missing_values() {
+fn replay_uses_the_values_of_its_file_and_draws_missing_values() {
     let mut replayed = spec("rate = 1\nduration = \"2s\"\nlocks = 4\nhold = \"7ms\"");
     let trace = [(0, Some(3), None), (1_500_000, None, Some(40)), (2_000_000, Some(0), None)];
     let trace = trace.map(|(at_us, lock, hold)| TraceArrival {
@@ -190,12 +190,12 @@ fn a_replay_follows_its_file_and_draws_missing_values() {
     };
     let drawn = draw(&replayed, seconds(2));
     let seen: Vec<_> = drawn.iter().map(|one| (one.at_us, one.hold.as_millis())).collect();
-    assert_eq!(seen, [(0, 7), (1_500_000, 40)], "the third arrival comes after the end");
+    assert_eq!(seen, [(0, 7), (1_500_000, 40)], "the third arrival must be after the end");
     assert!(drawn[0].lock == 3 && drawn[1].lock < 4);
 }
 
 #[test]
-fn the_same_seed_draws_the_same_values_and_draws_are_independent() {
+fn equal_seeds_draw_equal_values_and_draws_are_independent() {
     let lines = "rate = 100\nduration = \"10s\"\nhold = { exponential = { mean = \"5ms\" } }\n";
     let drawn = |more: &str| draw(&spec(&format!("{lines}{more}")), seconds(10));
     let base = drawn("locks = 20\nread_ratio = 0.5");
@@ -231,7 +231,7 @@ fn client_kinds_receive_their_shares_of_the_arrivals() {
     close(of_second as f64 / mixed.len() as f64, 0.1, 0.05);
     let reads = |one: &Arrival| one.mode == Mode::Read;
     assert!(mixed.iter().all(|one| reads(one) == (one.hold.as_millis() == 50)));
-    // A single kind has the same effect as no kinds.
+    // A single kind of client has the same effect as none.
     let one = spec(&format!("{lines}[[client]]\nshare = 3\n"));
     assert_eq!(draw(&one, seconds(100)), alike);
 }
@@ -256,7 +256,7 @@ fn lock_popularity_follows_zipf_and_the_seed_picks_the_hottest_lock() {
     close(asked[by_rank[0]] / drawn.len() as f64, 0.1928, 0.03);
     let other = ranked(7, 100);
     assert_ne!(by_rank, other);
-    // With uniform popularity, all locks receive the same number of requests.
+    // With uniform popularity, all locks receive similar numbers of requests.
     let alike = draw(&spec("rate = 1000\nduration = \"100s\"\nlocks = 10"), seconds(100));
     (0..10).for_each(|lock| close(alike.iter().filter(|one| one.lock == lock).count() as f64, 1e4, 0.05));
 }

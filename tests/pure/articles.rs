@@ -1,5 +1,5 @@
-//! Claims of articles: metrics that confirm or refute them, or leave them inconclusive, and the page that
-//! shows them.
+//! Claims of articles, the metrics that confirm or refute them or leave them inconclusive, and the page with all
+//! claims.
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -109,7 +109,7 @@ fn described(line: &str) -> Vec<Trial> {
     repetitions.map(repetition).collect()
 }
 
-/// Sets one measurement of a trial; `number` makes repetitions differ.
+/// Sets one measurement of a trial. `number` makes the repetitions differ.
 fn set(trial: &mut Trial, key: &str, value: &str, number: u64) {
     let amount = value.parse::<u64>().unwrap_or_default();
     let kind = |key: &str| RequestKind::ALL.into_iter().find(|kind| kind.name() == key);
@@ -279,11 +279,11 @@ fn claim(number: u8, evidence: &Evidence) -> Decision {
     decide(evidence).into_iter().find(|claim| claim.number == number).unwrap()
 }
 
-/// Numbers of lines, branches and states of the sources, which change over time.
+/// Numbers of lines, branches and states in the sources. The numbers change over time.
 static OF_SOURCES: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"((?:lines|branches|waits): )[\d.]+|\b\d+, \d+ and \d+").unwrap());
 
-/// Decisions on the claims in the first line, given the evidence in the other lines.
+/// Decides the claims in the first line from the evidence in the remaining lines.
 fn decided(case: &str) -> String {
     let (numbers, lines) = case.split_once('\n').unwrap();
     let evidence = evidence(lines);
@@ -301,7 +301,8 @@ fn each_claim_is_decided_by_the_metrics_of_its_runs() {
     insta::assert_snapshot!("decisions", answered(DECISIONS, decided));
 }
 
-/// Longest waits for 2, 10 and 50 contenders: in a race, where they triple each time, and in a queue.
+/// Longest waits of 2, 10 and 50 contenders: in a race, where each wait is three times the previous wait, and in a
+/// queue.
 fn waits(few: u64, queue: u64) -> Evidence {
     let (some, many) = (3 * few, 9 * few);
     evidence(&format!(
@@ -329,7 +330,7 @@ fn claims_are_numbered_from_1_to_43_and_have_sources_and_cases() {
 const BY_TESTS: [u8; 9] = [6, 10, 11, 12, 13, 15, 17, 41, 42];
 
 #[test]
-fn claims_without_runs_are_decided_by_tests_or_name_the_runs_they_need() {
+fn claims_without_runs_are_decided_by_tests_or_list_the_runs_they_need() {
     for decision in decide(&Evidence::default()) {
         if BY_TESTS.contains(&decision.number) {
             assert!(decision.answer != NotDecided && !decision.tests.is_empty(), "{decision:?}");
@@ -343,7 +344,7 @@ fn claims_without_runs_are_decided_by_tests_or_name_the_runs_they_need() {
 }
 
 #[test]
-fn tests_that_decide_claims_exist() {
+fn every_test_that_decides_a_claim_exists() {
     for test in claims().iter().flat_map(|claim| &claim.tests) {
         let (file, name) = test.split_once("::").unwrap();
         let source = std::fs::read_to_string(root().join(TESTS).join(format!("{file}.rs"))).unwrap();
@@ -352,7 +353,7 @@ fn tests_that_decide_claims_exist() {
 }
 
 #[test]
-fn every_claim_needs_a_shipped_scenario_that_names_it() {
+fn every_claim_is_listed_in_a_shipped_scenario() {
     let folders = ["scenarios/articles", "drivers/articles", "drivers/redis", "drivers/curator"];
     let files = folders.iter().flat_map(|folder| std::fs::read_dir(root().join(folder)).unwrap());
     let texts: Vec<String> = files
@@ -373,14 +374,14 @@ fn every_claim_needs_a_shipped_scenario_that_names_it() {
 }
 
 #[test]
-fn a_ratio_of_repetitions_has_an_interval() {
+fn ratio_of_repeated_trials_has_a_confidence_interval() {
     let figures = claim(1, &waits(10_000, 10_000)).figures;
     let figure = figures.into_iter().find(|figure| figure.what.contains("no queue / queue"));
     assert!(figure.unwrap().bounds.unwrap().coverage.unwrap() > 0.95);
 }
 
 #[test]
-fn the_newer_of_two_runs_of_a_scenario_counts() {
+fn newer_run_of_a_scenario_decides_a_claim() {
     let mut evidence = waits(1_000, 10_000);
     let mut newer = waits(10_000, 10_000).runs.swap_remove(0);
     newer.what.run.run.started_at += Duration::from_secs(60);
@@ -413,7 +414,7 @@ fn claims_without_runs_keep_their_stored_decision() {
     let calibrations = vec![Named { name: "calibration".into(), what: calibration() }];
     let evidence = Evidence { calibrations, ..Evidence::default() };
     let calibrated = Decisions::by(&evidence, None).or_kept(whole.clone());
-    // Then its decision is unchanged
+    // Then the decision is unchanged
     assert_eq!(of_claim_1(&calibrated), of_claim_1(&whole));
     assert_eq!((&calibrated.note, &calibrated.measured_on), (&whole.note, &whole.measured_on));
     // And a run that decides the claim replaces the stored decision
@@ -470,8 +471,8 @@ fn overview(decisions: &Decisions) -> String {
              repeats the comparison of the three strategies (A3) with these classes and with this suite's locks, side by side, in about \
              six minutes; claims 24 and 25 show what it found:\n\n\
              ```sh\nzklockbench run drivers/articles/printed.toml --driver articles=drivers/articles/run --counting never\n```\n\n\
-             Scenarios, options and gates also take the article's names: `parent-node-watch` is `parent-watch`, `child-watch`, \
-             `child-node-watch`, `node-watch` and `previous-node-watch` are `predecessor-watch`. Results keep our names.\n";
+             Scenarios, options and gates also accept the article's names: `parent-node-watch` for `parent-watch`, and `child-watch`, \
+             `child-node-watch`, `node-watch` and `previous-node-watch` for `predecessor-watch`. Results keep our names.\n";
     text += "\n## Articles\n\n";
     text.extend(sources().into_iter().map(article));
     text
@@ -486,7 +487,7 @@ fn article(source: Source) -> String {
 }
 
 #[test]
-fn the_page_on_the_articles_is_up_to_date() {
+fn articles_page_is_up_to_date() {
     let json = std::fs::read_to_string(root().join("results/articles/decisions.json")).unwrap();
     let decisions: Decisions = serde_json::from_str(&json).unwrap();
     crate::generated_docs::assert_fresh("docs/articles.md", &overview(&decisions));

@@ -1,4 +1,4 @@
-//! The baseline store: which runs it accepts and refuses.
+//! The baseline store, and which runs it accepts and refuses.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use zklockbench_results::RunWriter;
 
 use crate::support::records;
 
-/// Publishes a run of one trial with a change.
+/// Publishes a run of one trial after applying a change.
 fn run(parent: &Path, name: &str, change: impl Fn(&mut Run)) -> PathBuf {
     let mut writer = RunWriter::create(parent, name).unwrap();
     let trial = records::trial(0);
@@ -45,7 +45,7 @@ fn store(dir: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_stored_baseline_equals_the_run_and_names_its_commit() {
+fn stored_baseline_equals_its_run_and_records_the_commit() {
     let dir = tempfile::tempdir().unwrap();
     let source = run(dir.path(), "mine", |_| ());
     fs::write(source.join("notes.txt"), "no part of the run").unwrap();
@@ -53,7 +53,7 @@ fn a_stored_baseline_equals_the_run_and_names_its_commit() {
     assert_eq!(zklockbench_results::read(&added.dir).unwrap(), zklockbench_results::read(&source).unwrap());
     assert!(!added.dir.join("notes.txt").exists());
     assert_eq!(zklockbench_results::baselines(&dir.path().join("store")).unwrap(), [added]);
-    // The commit defaults to that of the program.
+    // The commit defaults to the program's commit.
     let other = run(dir.path(), "other", |run| run.seed = 1);
     let added =
         zklockbench_results::add_baseline(&dir.path().join("store"), &other, None, records::began()).unwrap();
@@ -77,7 +77,7 @@ fn an_unsuitable_run_is_refused_as_baseline_and_leaves_no_files() {
     fs::write(damaged.join("summary.csv"), "x").unwrap();
     assert!(refused(&damaged, Some("abc")).contains("summary.csv: was modified: its digest"));
     assert!(!store.exists() || fs::read_dir(&store).unwrap().next().is_none());
-    // Adding the same run twice is refused.
+    // The store refuses to add the same run twice.
     add(&store, &nameless, "abc").unwrap();
     let again = refused(&nameless, Some("def"));
     assert!(again.contains("is already in the store") && again.ends_with("of commit abc"), "{again}");
@@ -85,7 +85,7 @@ fn an_unsuitable_run_is_refused_as_baseline_and_leaves_no_files() {
 }
 
 #[test]
-fn a_missing_or_damaged_store_is_reported_with_a_remedy() {
+fn missing_or_damaged_store_is_reported_with_a_remedy() {
     let dir = tempfile::tempdir().unwrap();
     assert!(
         told(zklockbench_results::baselines(&dir.path().join("absent")))
@@ -119,7 +119,7 @@ fn a_missing_or_damaged_store_is_reported_with_a_remedy() {
 }
 
 #[test]
-fn baselines_are_grouped_by_commit_with_the_newest_first() {
+fn baselines_are_grouped_by_commit_from_newest_to_oldest() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
     let of = |store: &Path, scenario| {
@@ -134,7 +134,7 @@ fn baselines_are_grouped_by_commit_with_the_newest_first() {
 }
 
 #[test]
-fn a_plain_directory_lists_its_complete_runs_of_a_scenario_newest_first() {
+fn complete_runs_in_a_plain_directory_are_listed_from_newest_to_oldest() {
     let dir = tempfile::tempdir().unwrap();
     let later = |minutes: u64| {
         move |run: &mut Run| run.started_at = records::began() + Duration::from_secs(60 * minutes)

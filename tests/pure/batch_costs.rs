@@ -1,5 +1,5 @@
-//! Batch costs according to the cards. `tests/locks/batch_totals` compares some of them with real servers;
-//! this snapshot reveals a change of any formula without a server.
+//! Batch costs according to the cards. `tests/locks/batch_totals` compares some costs with real servers. This
+//! snapshot shows changes of any formula without a server.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use crate::support::trials;
 
 const CONTENDERS: std::ops::RangeInclusive<u64> = 1..=8;
 
-/// Further variants, whose totals are not compared with servers.
+/// Additional variants without a comparison with servers.
 const MORE: [&str; 6] = [
     "{ name = \"atomic-multi\", members = 2 }",
     "{ name = \"atomic-multi\", members = 4 }",
@@ -31,7 +31,7 @@ fn unpredicted(cost: &BatchCost) -> String {
     flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, text)| text).collect()
 }
 
-/// Sent and refused requests of each kind, and notifications, for each number of contenders.
+/// Sent and refused requests of each kind, and notifications, per number of contenders.
 fn costs(strategy: &str) -> String {
     let spec = trials::strategy(strategy);
     let cost = find(&spec.name).unwrap().card.batch_cost.unwrap();

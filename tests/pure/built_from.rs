@@ -1,4 +1,4 @@
-//! The commit that `--version` and results report. Compiles and runs `build.rs` as cargo does.
+//! The commit in `--version` and in results. The test compiles and runs `build.rs` as cargo does.
 
 use std::path::Path;
 use std::process::Command;
@@ -22,7 +22,7 @@ fn built_in(directory: &Path, script: &Path) -> String {
 }
 
 #[test]
-fn a_build_reports_the_commit_of_its_own_checkout_or_package() {
+fn build_reports_the_commit_of_its_own_checkout_or_package() {
     let place = tempfile::tempdir().unwrap();
     let script = place.path().join("script");
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());

@@ -1,4 +1,4 @@
-//! Output for CI, in each format: a real run, and records whose names try to break out of the syntax.
+//! Output for CI in each format, for a real run and for names that try to break out of the syntax.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -29,7 +29,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Report of the example run with gates that passed, failed and remained unknown.
+/// Report of the example run with gates that passed, failed and were unknown.
 fn example() -> CiReport {
     let stored = zklockbench_results::read(&root().join("results/example")).unwrap();
     let gates = vec![
@@ -48,8 +48,7 @@ fn gate(text: &str, verdict: Verdict) -> Outcome {
     shown::gate(text, ("polling", 20), "what was observed", verdict)
 }
 
-/// Report of a held, a violated and an invalid trial whose strategy, scenario and reasons have the hostile
-/// name.
+/// Report of a held, a violated and an invalid trial with the hostile name as strategy, scenario and reason.
 fn hostile() -> CiReport {
     let named = |mut trial: Trial, contenders| {
         trial.spec.strategy.label = HOSTILE.into();
@@ -136,9 +135,9 @@ fn tracker_outputs_match_their_published_formats() {
 // --- JUnit -------------------------------------------------------------------------------------------------
 
 #[test]
-fn junit_matches_the_schema_of_jenkins() {
+fn junit_report_matches_the_schema_of_jenkins() {
     if Command::new("xmllint").arg("--version").output().is_err() {
-        return skipped("no xmllint (libxml2-utils)");
+        return skipped("xmllint not found (Debian: libxml2-utils)");
     }
     let place = tempfile::tempdir().unwrap();
     let schema = root().join("tests/data/published/junit-10.xsd");
@@ -154,7 +153,7 @@ fn junit_matches_the_schema_of_jenkins() {
         let text = junit::render(&document).unwrap();
         let (valid, told) = validate(&text);
         assert!(valid, "{told}\n{text}");
-        // The validator rejects an invalid attribute.
+        // The validator must reject an invalid attribute.
         assert!(!validate(&text.replacen("<testsuites ", "<testsuites skipped=\"0\" ", 1)).0);
     }
 }
@@ -162,12 +161,12 @@ fn junit_matches_the_schema_of_jenkins() {
 // --- GitHub ------------------------------------------------------------------------------------------------
 
 #[test]
-fn annotations_that_github_would_drop_are_counted() {
+fn summary_counts_annotations_that_github_would_drop() {
     let document = failing(10_000);
     let lines = github::annotations(&document);
     assert_eq!(lines.len(), github::ANNOTATIONS_AT_MOST);
     assert!(
-        lines.last().unwrap().ends_with("and 9992 more checks did not pass: see the step's summary"),
+        lines.last().unwrap().ends_with("and 9992 more checks did not pass; see the step summary"),
         "{lines:?}"
     );
     for most in [2_000, 50_000, github::SUMMARY_AT_MOST] {
@@ -182,7 +181,7 @@ fn annotations_that_github_would_drop_are_counted() {
 
 // --- A comparison ------------------------------------------------------------------------------------------
 
-/// Ten repetitions of each strategy, given by its label and the factor by which it is slower.
+/// Ten repetitions of each strategy, defined by a label and a slowdown factor.
 fn side(name: &str, strategies: &[(&str, f64)]) -> Side {
     let trial = |(at, (label, times)): (usize, &(&str, f64))| {
         let mut trial = records::trial(at);
@@ -202,8 +201,8 @@ fn side(name: &str, strategies: &[(&str, f64)]) -> Side {
     records::side(name, &trials)
 }
 
-/// A comparison of three strategies: one regressed, one is the same, and one with a hostile name is only in
-/// the base.
+/// A comparison of three strategies: the first regressed, the second is the same, and the third, with a hostile
+/// name, is only in the base.
 fn comparison() -> CiReport {
     let base = side("base", &[("slower", 1.0), ("same", 1.0), (HOSTILE, 1.0)]);
     let new = side("new", &[("slower", 1.3), ("same", 1.0)]);
@@ -221,7 +220,7 @@ fn violated_locks_and_invalid_trials_are_not_tracked() {
     let all = json(&trackers::bencher(&hostile()).unwrap());
     let names: Vec<&String> = all.as_object().unwrap().keys().collect();
     assert!(names.len() == 1 && names[0].ends_with(", 3 contenders"), "{names:?}");
-    // A lower bound of a wait is not reported.
+    // A wait that is only a lower bound is not reported.
     let mut trial = records::trial(0);
     trial.histograms.insert(Measure::Unserved, records::histogram(&[2_000_000; 6]));
     let stored = records::stored(&records::run(1), &[trial]);
@@ -294,9 +293,9 @@ for family in text_string_to_metric_families(sys.stdin.read()):
 ";
 
 #[test]
-fn the_parser_of_prometheus_reads_every_metric() {
+fn prometheus_parser_reads_every_metric() {
     let Some(python) = python_with("prometheus_client") else {
-        return skipped("no Python with prometheus_client (Debian: python3-prometheus-client)");
+        return skipped("prometheus_client for Python not found (Debian: python3-prometheus-client)");
     };
     for text in
         [openmetrics::render(&example()), openmetrics::render(&hostile()), live().render(records::began())]
@@ -309,11 +308,11 @@ fn the_parser_of_prometheus_reads_every_metric() {
     let read = feed(&python, PARSE, &openmetrics::render(&example()));
     assert!(read.contains("counter\tzklockbench_acquisitions_total\tpolling\t"), "{read}");
     assert!(read.contains("gauge\tzklockbench_wait_seconds\tcurator-mutex\t"), "{read}");
-    // The parser of the older format also recognises counters.
+    // The parser for the older format also recognises counters.
     let parse = PARSE.replace("openmetrics.parser", "parser");
     let read = feed(&python, &parse, &openmetrics::plain(&openmetrics::render(&example())));
     assert!(read.contains("counter\tzklockbench_acquisitions_total\tpolling\t"), "{read}");
-    // The parser refuses a broken exposition.
+    // The parser must refuse a broken exposition.
     let broken = openmetrics::render(&example()).replace("# EOF", "");
     assert_eq!(feed(&python, PARSE, &broken), "");
 }
@@ -333,7 +332,7 @@ fn dashboard_queries() -> Vec<String> {
 }
 
 #[test]
-fn the_dashboard_queries_only_metrics_and_labels_that_a_run_exports() {
+fn dashboard_queries_only_metrics_and_labels_that_a_run_exports() {
     let text = live().render(records::began());
     // Labels of each metric. Prometheus adds `instance`.
     let mut exported: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -347,7 +346,7 @@ fn the_dashboard_queries_only_metrics_and_labels_that_a_run_exports() {
     let queries = dashboard_queries();
     assert!(queries.len() >= 10, "{queries:?}");
     for query in queries {
-        assert!(!query.contains('$'), "no value for a variable in {query}");
+        assert!(!query.contains('$'), "variable without a value in {query}");
         let asked: Vec<_> = selector.captures_iter(&query).collect();
         assert_eq!(asked.len(), query.matches("zklockbench_").count(), "{query}");
         for one in asked {
@@ -383,7 +382,7 @@ fn promtool_accepts_the_metrics_and_the_queries_of_the_dashboard() {
         [openmetrics::render(&example()), openmetrics::render(&hostile()), live().render(records::began())]
     {
         let Some((accepted, told)) = promtool(&["check", "metrics"], &openmetrics::plain(&text)) else {
-            return skipped("no promtool (Debian: prometheus)");
+            return skipped("promtool not found (Debian: prometheus)");
         };
         assert!(accepted, "{told}");
     }
@@ -392,16 +391,16 @@ fn promtool_accepts_the_metrics_and_the_queries_of_the_dashboard() {
         let all: Vec<Value> = queries.iter().map(rule).collect();
         serde_json::json!({ "groups": [{ "name": "dashboard", "rules": all }] }).to_string()
     };
-    // All rules have the same name, which the linter would report.
+    // The linter is off because all rules have the same name.
     let (accepted, told) =
         promtool(&["check", "rules", "--lint=none"], &rules(&dashboard_queries())).unwrap();
     assert!(accepted, "{told}");
-    // promtool rejects invalid input.
+    // promtool must reject invalid input.
     assert!(!promtool(&["check", "metrics"], "a{").unwrap().0);
     assert!(!promtool(&["check", "rules", "--lint=none"], &rules(&["rate(".into()])).unwrap().0);
 }
 
-/// A Python with this module: from `ZKLOCKBENCH_TEST_PYTHON`, the first in `PATH`, or the system's.
+/// A Python with this module: from `ZKLOCKBENCH_TEST_PYTHON`, `PATH`, or the system.
 fn python_with(module: &str) -> Option<String> {
     let has = |python: &&str| {
         let asked = Command::new(python).args(["-c", &format!("import {module}")]).output();
@@ -411,7 +410,7 @@ fn python_with(module: &str) -> Option<String> {
     named.or_else(|| ["python3", "/usr/bin/python3"].into_iter().find(has).map(str::to_owned))
 }
 
-/// Output of a Python program with this input; empty if the program fails.
+/// Output of a Python program for this input, or an empty text if the program fails.
 fn feed(python: &str, program: &str, input: &str) -> String {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), input).unwrap();
@@ -427,7 +426,7 @@ fn feed(python: &str, program: &str, input: &str) -> String {
 // --- A run directory ---------------------------------------------------------------------------------------
 
 #[test]
-fn six_repetitions_have_an_interval_in_every_format_that_supports_one() {
+fn intervals_of_six_repetitions_appear_in_every_format_that_supports_them() {
     let trial = |index: usize| {
         let mut trial = records::trial(index);
         trial.spec.repetition = u32::try_from(index).unwrap() + 1;

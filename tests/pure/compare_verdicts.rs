@@ -1,4 +1,4 @@
-//! Results of comparing two sides, metric by metric. `snapshots/` contains the expected results.
+//! Results of comparing two sides, metric by metric. The snapshot contains the expected results.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::compare::{NOISE, base, each, new, open, repetition, taking, with};
 use crate::support::records;
 use crate::support::records::side;
 
-/// A side with one run of seven repetitions for each of these factors.
+/// A side with one run of seven repetitions per factor.
 fn runs(name: &str, times: &[f64]) -> Side {
     let run =
         |(at, times): (usize, &f64)| -> Loaded { taking(&format!("{name} {at}"), *times, 7).runs.remove(0) };
@@ -34,7 +34,7 @@ fn named(label: &str, mut trial: Trial) -> Trial {
     trial
 }
 
-/// Repetitions of two locks, the second of which takes `other` times as long.
+/// Repetitions of two locks. The second lock takes `other` times as long as the first.
 fn beside(name: &str, other: f64) -> Side {
     let both = (0..10).flat_map(|at| [repetition(at, 1.0), named("other", repetition(at, other))]);
     side(name, &both.collect::<Vec<_>>())
@@ -60,7 +60,7 @@ fn batch(name: &str, requests: u64) -> Side {
     side(name, &[trial])
 }
 
-/// Half of all waits are unfinished, so percentiles beyond the median are lower bounds.
+/// A side in which half of all waits are unfinished, so percentiles above the median are lower bounds.
 fn open_ended(times: f64) -> Side {
     each(new(times), |at, trial| {
         let waited = (22_000.0 * times * NOISE[at]) as u64;
@@ -74,7 +74,7 @@ fn acquired(times: u64) -> Counts {
     counts
 }
 
-/// An open load that drops this many of a thousand arrivals. Waits shorten as it drops more.
+/// An open load that drops this many of a thousand arrivals. Waits get shorter as more arrivals are dropped.
 fn shedding(name: &str, dropped: u64) -> Side {
     each(open(name, false), |at, trial| {
         if let Load::Open(open) = &mut trial.spec.load {
@@ -120,7 +120,7 @@ fn lagging(side: Side, share: f64) -> Side {
     each(side, |_, trial| trial.health.lag_share = Some(share))
 }
 
-/// Approximately normal: the sum of twelve uniform values.
+/// An approximately normal value: the sum of twelve uniform values.
 pub fn normal(random: &mut ChaCha8Rng) -> f64 {
     (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0
 }
@@ -136,7 +136,7 @@ fn noisy(name: &str, locks: usize, times: f64, deviation: f64, random: &mut ChaC
     side(name, &(0..locks * 7).map(trial).collect::<Vec<_>>())
 }
 
-/// Four locks that became a tenth slower, and two locks, one of which lost a repetition.
+/// Two pairs of sides: four locks that became 10 % slower, and two locks of which one lost a repetition.
 fn noisy_pairs() -> [(Side, Side); 2] {
     let (mut five, mut six) = (ChaCha8Rng::seed_from_u64(5), ChaCha8Rng::seed_from_u64(6));
     let lacking = each(noisy("base", 2, 1.0, 0.01, &mut six), |at, trial| {
@@ -159,7 +159,7 @@ fn margins(all: Option<f64>, tail: Option<f64>) -> Ask {
     Ask { terms: Terms { margin: all, margins, ..Terms::default() }, ..Ask::default() }
 }
 
-/// A side with another load: faults, hold, timeout, parameters and overrides differ.
+/// A side with a different load: other faults, hold, timeout, parameters and overrides.
 fn another_load() -> Side {
     let restart = FaultChoice {
         kind: "kill".into(),
@@ -275,17 +275,21 @@ fn cases() -> Vec<Case> {
     let lag = |name, share| case(name, lagging(one_run(), 0.02), lagging(runs("new", &[1.5]), share));
     let [slower, lacking] = noisy_pairs();
     let mut cases = vec![
-        case("half as long again", base(), new(1.5)),
+        case("50 % longer", base(), new(1.5)),
         case("the reverse", taking("base", 1.5, 10), new(1.0)),
         case(
             "equally long",
             base(),
             side("new", &(0..10).map(|at| repetition(9 - at, 1.0)).collect::<Vec<_>>()),
         ),
-        case("three repetitions a side, three times as long", taking("base", 1.0, 3), taking("new", 3.0, 3)),
+        case(
+            "three repetitions per side, three times as long",
+            taking("base", 1.0, 3),
+            taking("new", 3.0, 3),
+        ),
         case("repetitions of several runs", halves("base", 1.0), halves("new", 1.2)),
-        case("a cell that the new lacks", beside("base", 1.0), new(1.0)),
-        case("a cell that only the new has", base(), beside("new", 1.0)),
+        case("a cell missing from the new side", beside("base", 1.0), new(1.0)),
+        case("a cell only on the new side", base(), beside("new", 1.0)),
         case("a rerun repetition keeps its pair", beside("base", 2.0), rerun(beside("new", 2.0), 7)),
         case(
             "an invalid repetition",
@@ -301,11 +305,19 @@ fn cases() -> Vec<Case> {
             base(),
             each(new(1.0), |_, trial| trial.cut_short = records::interrupted()),
         ),
-        throughput("8 of 10 lost, and none of the base", spoiled("base", 40, 40), spoiled("new", 10, 2)),
-        throughput("1 of 10 lost, and none of the base", spoiled("base", 10, 10), spoiled("new", 10, 9)),
-        throughput("1 of 10 lost on each side", spoiled("base", 10, 9), spoiled("new", 10, 9)),
-        throughput("more lost of the base", spoiled("base", 10, 8), spoiled("new", 10, 9)),
-        throughput("too few left on each side", spoiled("base", 20, 12), spoiled("new", 20, 12)),
+        throughput(
+            "8 of 10 repetitions lost, none on the base side",
+            spoiled("base", 40, 40),
+            spoiled("new", 10, 2),
+        ),
+        throughput(
+            "1 of 10 repetitions lost, none on the base side",
+            spoiled("base", 10, 10),
+            spoiled("new", 10, 9),
+        ),
+        throughput("1 of 10 repetitions lost on each side", spoiled("base", 10, 9), spoiled("new", 10, 9)),
+        throughput("more repetitions lost on the base side", spoiled("base", 10, 8), spoiled("new", 10, 9)),
+        throughput("too few repetitions left on each side", spoiled("base", 20, 12), spoiled("new", 20, 12)),
         throughput("3 of 10 never ran", base(), planned(taking("new", 1.0, 7), 10)),
         throughput("a rerun repetition is not lost", base(), rerun(new(1.0), 4)),
         case("slower, although one is lost", base(), first_late(new(1.5))),
@@ -317,19 +329,19 @@ fn cases() -> Vec<Case> {
         ),
         case("10,000 violations on each side", violated("base", 10_000, 10), violated("new", 10_000, 10)),
         case("a new violation", one("base", records::trial(0)), one("new", broken())),
-        case("a violation no more", one("base", broken()), one("new", records::trial(0))),
+        case("a violation that is gone", one("base", broken()), one("new", records::trial(0))),
         case(
-            "a lock only in the new",
+            "a lock only on the new side",
             one("base", records::trial_taking(0, 1.0)),
             beside_one(records::trial(0)),
         ),
         case(
-            "a violated lock only in the new",
+            "a violated lock only on the new side",
             one("base", records::trial_taking(0, 1.0)),
             beside_one(broken()),
         ),
-        case("a batch with one request more", batch("base", 600), batch("new", 601)),
-        case("a batch with as many requests", batch("base", 600), batch("new", 600)),
+        case("a batch with one more request", batch("base", 600), batch("new", 601)),
+        case("a batch with the same number of requests", batch("base", 600), batch("new", 600)),
         case("lower bounds of longer waits", base(), open_ended(2.0)),
         case("lower bounds of shorter waits", base(), open_ended(0.5)),
         of("a growing queue", open("base", false), open("new", true), figure("wait.mean")),
@@ -346,21 +358,21 @@ fn cases() -> Vec<Case> {
             runs("new", &[1.2]),
             margins(Some(0.3), Some(0.05)),
         ),
-        case("a tail with too few samples in the new", sampled("base", 100), sampled("new", 99)),
-        case("a tail with too few samples in the base", sampled("base", 99), sampled("new", 100)),
+        case("a tail with too few samples on the new side", sampled("base", 100), sampled("new", 99)),
+        case("a tail with too few samples on the base side", sampled("base", 99), sampled("new", 100)),
         case("a median with too few samples", sampled("base", 100), sampled("new", 5)),
         case(
-            "five runs a side",
+            "five runs per side",
             runs("base", &[1.0, 1.01, 0.99, 1.02, 0.98]),
             runs("new", &[1.5, 1.52, 1.49, 1.51, 1.48]),
         ),
-        case("three runs a side", runs("base", &[1.0, 1.01, 0.99]), runs("new", &[1.5, 1.52, 1.49])),
+        case("three runs per side", runs("base", &[1.0, 1.01, 0.99]), runs("new", &[1.5, 1.52, 1.49])),
         case(
-            "runs that lie apart by themselves",
+            "runs of one side that differ widely",
             runs("base", &[1.0, 1.4, 0.7]),
             runs("new", &[1.1, 1.5, 0.8]),
         ),
-        case("a tenth of the waits had not ended", runs("base", &[1.0, 1.01, 0.99]), unended),
+        case("10 % of the waits unfinished", runs("base", &[1.0, 1.01, 0.99]), unended),
         case("a run that ended before its first trial", one_run(), empty),
         floor("the floor rose as much", 2_000),
         floor("the floor rose by less", 1_300),
@@ -431,9 +443,9 @@ fn verdicts_of_comparisons_match_the_snapshot() {
 }
 
 #[test]
-fn a_single_repetition_gives_no_estimate_of_the_repetitions_needed() {
+fn required_repetitions_cannot_be_estimated_from_a_single_repetition() {
     let found = power(&taking("base", 1.0, 1), &Ask::default(), 0.05);
     assert!(found.rows.iter().all(|row| row.repetitions.is_none()), "{found:?}");
     let said = zklockbench_report::power(&found, Style::EVERYTHING);
-    assert!(said.starts_with("The spread of the repetitions is unknown: one repetition has none"), "{said}");
+    assert!(said.starts_with("The spread of the repetitions is unknown with a single repetition"), "{said}");
 }

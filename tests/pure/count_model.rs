@@ -1,9 +1,9 @@
-//! Model-checks locks that join by count, with three clients: every order of requests and replies, lagging
-//! servers, lost requests and replies, clients that die or stop waiting, and foreign nodes. Breaking any rule
-//! of the protocol leads to an error that the check finds.
+//! Model-checks locks that join by count, with three clients: every order of requests and replies, lagging servers,
+//! lost requests and replies, clients that die or stop waiting, and foreign nodes. The check finds an error if any
+//! rule of the protocol is broken.
 //!
-//! The model covers the protocol, not the code. A list and the watch set after it are one step: nodes ahead
-//! can only disappear, so a watch that finds its node is equivalent to a watch set together with the list.
+//! The model covers the protocol, not the code. A list and the subsequent watch are one step: nodes ahead can only
+//! disappear, so a watch that finds its node is equivalent to a watch set together with the list.
 
 use std::collections::HashMap;
 
@@ -11,16 +11,16 @@ use crate::support::depth;
 
 const CLIENTS: usize = 3;
 
-/// Rules of the clients, and an optional flaw.
+/// Rules for the clients, and an optional flaw.
 #[derive(Debug, Clone, Copy)]
 struct Protocol {
     leases: usize,
-    /// Whether node names contain a mark by which a client finds its node again. Otherwise, a lost connection
-    /// ends the session.
+    /// Whether node names contain a mark that identifies the client's own node. Otherwise, a lost connection ends the
+    /// session.
     is_marked: bool,
     /// Whether a holder hands the lock over by writing to the next contender's node.
     grants: bool,
-    /// Whether each client is a reader. Readers may hold the lock together.
+    /// Whether each client is a reader. Readers can hold the lock together.
     reads: [bool; CLIENTS],
     flaw: Option<Flaw>,
 }
@@ -28,21 +28,21 @@ struct Protocol {
 /// A rule that the protocol breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flaw {
-    /// Admits one contender more than there are leases.
+    /// Admits one more contender than there are leases.
     CountsOneTooFew,
-    /// Counts the nodes before creating its own, and adds one.
+    /// Counts the nodes before it creates its own node, and adds one.
     CountedBefore,
-    /// The third contender acts as if it were the second.
+    /// The third contender behaves like the second contender.
     ThirdIsSecond,
     /// The second contender treats a node that never existed as a deleted node.
     AbsentIsGone,
     /// The second contender waits only for a grant.
     SecondIsBlind,
-    /// A client that lost a reply assumes that no node was created.
+    /// A client that loses a reply assumes that no node was created.
     LostIsNothing,
     /// A client searches for its node without a sync, on a server that may lag.
     NoSync,
-    /// A client that finds its node assumes that the queue contains no other.
+    /// A client that finds its node assumes that the queue contains no other node.
     FoundIsAlone,
     /// The grant is a separate write before the delete.
     GrantsTooSoon,
@@ -50,11 +50,11 @@ enum Flaw {
     WatchesOne,
     /// A reader assumes that the only node ahead belongs to a reader.
     SecondReadsToo,
-    /// A client that counted no waiters at its release still assumes that there are none when it joins again.
+    /// A client that counted no waiters at its release assumes at its next join that there are still no waiters.
     RemembersTheRelease,
 }
 
-/// Numbers of mishaps that may still happen.
+/// Remaining numbers of mishaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Budget {
     losses: u8,
@@ -63,7 +63,7 @@ struct Budget {
     give_ups: u8,
 }
 
-/// Nodes after a transaction, as bit sets: those that exist, and those that were granted the lock.
+/// State after a transaction, as bit sets of existing nodes and of nodes that were granted the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Directory {
     there: u16,
@@ -74,7 +74,7 @@ struct Directory {
 enum Owner {
     /// The node is deleted in every state that a client may still read.
     Nobody,
-    /// A foreign node, whose name has no number.
+    /// A foreign node, with a name without a number.
     Stranger,
     Client {
         number: u8,
@@ -86,10 +86,10 @@ enum Owner {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Step {
-    /// The client is between two cycles or after its last.
+    /// The client is between two cycles or after its last cycle.
     Idle,
-    /// The client has requested to join: whether the reply contains a count, and the client's own count if it
-    /// counted beforehand.
+    /// The client has requested to join. `counts`: whether the reply contains a count. `counted`: the client's own
+    /// earlier count, if any.
     Asked {
         counts: bool,
         counted: Option<u8>,
@@ -105,11 +105,11 @@ enum Step {
     Looks {
         own: u8,
     },
-    /// The client is about to read the number before its own.
+    /// The client is about to read the node with the number before its own.
     LooksAtOne {
         own: u8,
     },
-    /// The client waits for the deletion of the node before its own, which hands over the lock.
+    /// The client waits for the deletion of the node before its own. The deletion hands over the lock.
     WaitsForOne {
         own: u8,
     },
@@ -164,7 +164,7 @@ impl Step {
         }
     }
 
-    /// Whether the client's last view affects its next steps.
+    /// Returns whether the client's last view affects its next steps.
     fn has_view(self) -> bool {
         !matches!(self, Self::Idle | Self::Holds { .. } | Self::HasGranted { .. } | Self::Dead)
     }
@@ -184,8 +184,7 @@ struct Client {
 struct World {
     /// Owners of all nodes ever created, by node number.
     made: Vec<Owner>,
-    /// The directory after each transaction, from the oldest state that a client may still read to the
-    /// current state.
+    /// The directory after each transaction, from the oldest state that a client may still read to the current state.
     states: Vec<Directory>,
     clients: [Client; CLIENTS],
     left: Budget,
@@ -227,7 +226,7 @@ impl World {
         self.transact(Directory { there: there & !nodes, granted });
     }
 
-    /// The nodes among these that belong to the queue.
+    /// Nodes of this set that belong to the queue.
     fn numbered(&self, nodes: u16) -> u16 {
         let is_stranger = |node: &u8| self.made[usize::from(*node)] == Owner::Stranger;
         nodes & !(0..self.made.len() as u8).filter(is_stranger).fold(0, |all, node| all | bit(node))
@@ -237,7 +236,7 @@ impl World {
         self.numbered(nodes) & (bit(own) - 1)
     }
 
-    /// The nodes among these that belong to readers.
+    /// Nodes of this set that belong to readers.
     fn of_readers(&self, reads: [bool; CLIENTS], nodes: u16) -> u16 {
         let is_readers = |node: &u8| matches!(self.made[usize::from(*node)], Owner::Client { number, .. } if reads[usize::from(number)]);
         nodes & (0..self.made.len() as u8).filter(is_readers).fold(0, |all, node| all | bit(node))
@@ -249,7 +248,7 @@ impl World {
         (behind != 0).then(|| own + 1 + u8::try_from(behind.trailing_zeros()).unwrap())
     }
 
-    /// The normal form of equivalent worlds, without states that no client can read.
+    /// Normal form of equivalent worlds, without states that no client can read.
     fn normal(mut self) -> Self {
         let last = self.states.len() - 1;
         for client in &mut self.clients {
@@ -271,7 +270,7 @@ impl World {
         self
     }
 
-    /// Renumbers nodes from the first that exists or that a client knows or may read.
+    /// Renumbers nodes from the first node that exists or that a client knows or may read.
     fn count_from_the_first(&mut self) {
         let visible = self.states.iter().fold(0, |all, state| all | state.there);
         let used = self.clients.iter().fold(visible, |all, client| all | client.step.names());
@@ -293,7 +292,7 @@ impl World {
         }
     }
 
-    /// States that a client's next reply may show. Servers may lag, but never go back.
+    /// States that a client's next reply may show. Servers may lag, but never move backwards.
     fn views(&self, client: usize) -> impl Iterator<Item = (u8, Directory)> + use<'_> {
         let from = self.clients[client].view;
         (from..).zip(self.states[usize::from(from)..].iter().copied())
@@ -328,7 +327,7 @@ impl World {
         self.clients.iter().all(is_served)
     }
 
-    /// Holders whose node exists. A holder without a node is a zombie, which its fencing token reveals.
+    /// Holders with an existing node. A holder without a node is a zombie, which its fencing token reveals.
     fn holders(&self) -> Vec<usize> {
         let holds = |client: &Client| match client.step {
             Step::Holds { own } | Step::HasGranted { own } => self.now().there & bit(own) != 0,
@@ -343,7 +342,7 @@ impl Protocol {
         self.flaw == Some(flaw)
     }
 
-    /// Nodes ahead that a client waits for; for a reader, only writers' nodes.
+    /// Nodes ahead that a client must wait for. For a reader, only writers' nodes.
     fn in_the_way(&self, world: &World, number: usize, own: u8, nodes: u16) -> u16 {
         let before = world.before(own, nodes);
         if self.reads[number] { before & !world.of_readers(self.reads, before) } else { before }
@@ -422,7 +421,7 @@ impl Protocol {
             }
             Step::LooksAtOne { own } => {
                 for (view, seen) in world.views(number) {
-                    // A foreign node does not have the expected name.
+                    // Foreign nodes do not have the expected name.
                     let is_there = world.numbered(seen.there) & bit(own - 1) != 0;
                     let step = match is_there {
                         true => Step::WaitsForOne { own },
@@ -483,7 +482,7 @@ impl Protocol {
     /// The world after the next step of a client that lost its connection during the join.
     fn resolves(&self, world: &World, number: usize) -> World {
         if !self.is_marked {
-            // The session ends, its node disappears later, and the client starts again.
+            // The session ends, its node disappears later, and the client starts over.
             let mut after = world.clone();
             after.of_client(number, |is_over, is_of_turn| (*is_over, *is_of_turn) = (true, false));
             return after.at(number, Step::Idle);
@@ -500,9 +499,9 @@ impl Protocol {
         let mut after = world.clone();
         after.delete(bit(own));
         after.clients[number].left_nobody = self.has(Flaw::RemembersTheRelease) && after.now().there == 0;
-        // A client that assumes no waiters only deletes its node, even if a waiter has arrived meanwhile.
+        // A client that assumes there are no waiters only deletes its node, even if a waiter has arrived.
         let mut ways = vec![after.after_turn(number)];
-        // A holder whose node is gone cannot grant: the whole transaction fails.
+        // A holder without its node cannot grant, because the whole transaction fails.
         let is_there = world.now().there & bit(own) != 0;
         if let Some(next) = world.next_behind(own).filter(|_| self.grants && is_there) {
             let mut after = world.clone();
@@ -551,7 +550,7 @@ impl Protocol {
         next
     }
 
-    /// Worlds after events that no client causes: an expired session ends, or a foreign node disappears.
+    /// Worlds after events without a client: an expired session ends, or a foreign node disappears.
     fn happens(&self, world: &World) -> Vec<World> {
         let mut next = Vec::new();
         let there = (0_u8..).zip(&world.made).filter(|(node, _)| world.now().there & bit(*node) != 0);
@@ -572,7 +571,7 @@ impl Protocol {
         next
     }
 
-    /// Whether a waiter could enter, but the event it waits for has not happened.
+    /// Returns whether a waiter could enter but its event has not happened.
     fn leaves_room(&self, world: &World) -> bool {
         world.clients.iter().enumerate().any(|(number, client)| {
             let (Step::Waits { own, .. } | Step::WaitsForOne { own }) = client.step else { return false };
@@ -630,7 +629,7 @@ fn explore(protocol: Protocol, left: Budget, turns: [u8; CLIENTS]) -> Found {
     found
 }
 
-/// Number of worlds that are reachable from `from`.
+/// Number of worlds reachable from `from`.
 fn reachable(edges: &[Vec<usize>], from: Vec<usize>) -> usize {
     let mut is_reached = vec![false; edges.len()];
     let mut left = from;
@@ -671,7 +670,7 @@ fn mishaps(protocol: Protocol) -> &'static [Budget] {
         Budget { give_ups: 1, ..STRANGER },
     ];
     const ONE: [Budget; 3] = [DEATH, GIVES_UP, LOSS];
-    // Sessions that end and restart multiply the number of states by ten.
+    // Sessions that end and restart multiply the number of states by ten, so explore fewer mishaps.
     let one = if protocol.is_marked { &ONE[..] } else { &ONE[..2] };
     depth::of(one, &TWO)
 }
@@ -706,7 +705,7 @@ enum Leads {
 }
 
 #[test]
-fn every_rule_of_the_model_is_needed() {
+fn check_finds_an_error_when_any_rule_is_broken() {
     use Leads::{RoomUnnoticed, SomebodyStuck, TooMany};
     let broken = [
         (CURATOR, Flaw::CountsOneTooFew, NOTHING, TooMany),
@@ -727,7 +726,7 @@ fn every_rule_of_the_model_is_needed() {
         (COUNT, Flaw::RemembersTheRelease, NOTHING, TooMany),
     ];
     for (protocol, flaw, left, leads) in broken {
-        // A flaw that remembers a cycle shows only in the second cycle. It needs no third client.
+        // A flaw that depends on an earlier cycle needs a second cycle, but no third client.
         let turns = if flaw == Flaw::RemembersTheRelease { [2, 1, 0] } else { ONCE };
         let found = explore(Protocol { flaw: Some(flaw), ..protocol }, left, turns);
         println!("{flaw:?}, {left:?}: {found:?}");
@@ -736,7 +735,7 @@ fn every_rule_of_the_model_is_needed() {
             RoomUnnoticed => found.unnoticed,
             SomebodyStuck => found.stuck,
         };
-        assert!(times > 0, "{flaw:?} doesn't lead to {leads:?}: {found:?}");
+        assert!(times > 0, "{flaw:?} does not lead to {leads:?}: {found:?}");
         assert!(explore(protocol, left, turns).is_clean(), "{protocol:?}, {left:?}");
     }
 }

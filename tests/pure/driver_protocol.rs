@@ -12,7 +12,7 @@ impl Schemas {
         Schema::new(&self.0[message]).is_valid(line)
     }
 
-    /// Whether a driver may send this message.
+    /// Returns whether a driver may send this message.
     fn allow_from_driver(&self, line: &Value) -> bool {
         ["ready", "refused", "answer", "event"].iter().any(|message| self.allow(message, line))
     }
@@ -22,7 +22,7 @@ fn page() -> String {
     std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/testing-your-client.md")).unwrap()
 }
 
-/// Messages of the example session, and whether the driver sends each. A message may span several lines.
+/// Messages of the example session, each with whether the driver sends it. A message may span several lines.
 fn session() -> Vec<(bool, Value)> {
     let page = page();
     let (_, session) = page.split_once("## A whole session").unwrap();
@@ -52,7 +52,7 @@ fn the_example_session_in_the_docs_matches_the_driver_schemas() {
 }
 
 #[test]
-fn the_suite_parses_the_driver_answers_in_the_docs() {
+fn suite_parses_the_driver_answers_in_the_docs() {
     let answers = session().into_iter().filter(|(from_driver, line)| *from_driver && line["t"] != "ready");
     for (_, line) in answers {
         let read = protocol::Line::read(line.to_string().as_bytes());

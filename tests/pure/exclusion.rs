@@ -1,4 +1,4 @@
-//! Verdicts on trials and runs: whether contenders excluded each other, or why that is unknown.
+//! Verdicts on trials and runs: whether contenders excluded each other, or why the verdict is unknown.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ use zklockbench_scenario::TrialSpec;
 
 use crate::support::{records, views};
 
-/// A valid trial with a change, judged.
+/// A valid trial, judged after a change.
 fn after(change: impl FnOnce(&mut Trial)) -> Trial {
     let mut trial = records::trial(0);
     change(&mut trial);
@@ -83,7 +83,7 @@ fn checked(seen_inside: u64, acquired: u64) -> Trial {
     after(|trial| *trial = measured(acquired, evidence))
 }
 
-/// A trial whose acquisitions were all in the warm-up.
+/// A trial with all acquisitions in the warm-up.
 fn warm_up_only(entries: u64) -> Trial {
     let evidence = Evidence { entries, waited: entries, by_transactions: entries, ..Evidence::default() };
     after(|trial| *trial = measured(0, evidence))
@@ -228,7 +228,7 @@ fn verdicts_of_trials_match_the_snapshot() {
 }
 
 #[test]
-fn a_second_node_explains_an_outage_only_for_locks_that_read_without_a_sync() {
+fn second_node_explains_an_outage_only_for_locks_without_a_sync() {
     let is_described = |lock: &str, unanswered: u64, stuck: Vec<Stuck>| {
         let mut trial = records::trial(0);
         trial.whole.requests = trial.whole.succeeded;
@@ -245,7 +245,7 @@ fn a_second_node_explains_an_outage_only_for_locks_that_read_without_a_sync() {
         "behind another contender's node"
     );
     assert!(!is_described("kazoo", 1, vec![stuck(3, None)]), "not behind a contender's node");
-    // The stuck contender waits inside its process, and the node that blocks the queue is left over.
+    // The stuck contender waits inside its process, and a leftover node blocks the queue.
     let left = "/run/lock-0/_c_1-lock-0000000075 (session 0x1)";
     let beside = |node: &str| {
         let first = Stuck { node: Some("_c_1-lock-0000000075".into()), ..stuck(3, None) };
@@ -257,11 +257,11 @@ fn a_second_node_explains_an_outage_only_for_locks_that_read_without_a_sync() {
         standing_still(&zklockbench_locks::find("local-then-remote").unwrap().card, &trial).is_some()
     };
     assert!(beside(left) && !beside("/run/lock-0/_c_2-lock-0000000074 (session 0x2)"));
-    // Nodes are left over, but no contender is stuck.
+    // There are leftover nodes, but no contender is stuck.
     assert!(is_described("curator-mutex", 1, Vec::new()) && !is_described("baton", 1, Vec::new()));
 }
 
-/// Two holders of one semaphore lease each. The second entered while the first holder's node existed.
+/// Two holders with one semaphore lease each. The second holder entered while the first holder's node existed.
 fn facts(leases: u32) -> Facts {
     let claim = LockClaim::WRITE;
     let did = |contender, at, deed| Moment { at, contender, lock: 0, session: None, deed };
@@ -284,7 +284,7 @@ fn facts(leases: u32) -> Facts {
 }
 
 #[test]
-fn the_facts_of_a_trial_are_judged_once_and_dropped() {
+fn facts_of_a_trial_are_judged_once_and_then_dropped() {
     let mut trial = Trial { facts: Some(facts(1)), ..records::trial(0) };
     judge(&mut trial);
     let order = trial.ensemble_order.clone().unwrap();
@@ -295,7 +295,7 @@ fn the_facts_of_a_trial_are_judged_once_and_dropped() {
         "{:?}",
         trial.judged
     );
-    assert_eq!(trial.evidence.by_clock, 1, "excluded for all of its 20 ms");
+    assert_eq!(trial.evidence.by_clock, 1, "excluded during its entire hold of 20 ms");
     // A second judgement reuses the results of the first.
     let again = after(|again| again.ensemble_order = trial.ensemble_order.clone());
     assert_eq!(again.judged.verdict, trial.judged.verdict);
@@ -306,7 +306,7 @@ fn the_facts_of_a_trial_are_judged_once_and_dropped() {
 }
 
 #[test]
-fn a_run_reports_its_trial_with_the_least_evidence() {
+fn run_reports_its_trial_with_the_least_evidence() {
     let mut trials = [records::trial(0), records::trial(1)];
     trials[1].evidence.seen_inside = 2;
     for trial in &mut trials {

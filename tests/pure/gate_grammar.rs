@@ -1,4 +1,4 @@
-//! Syntax of gates: accepted forms, error messages, and robustness against any text.
+//! Syntax of gates: accepted forms, error messages, and robustness against arbitrary text.
 
 use std::sync::LazyLock;
 
@@ -18,7 +18,7 @@ use crate::support::diagnosed::said_of_files;
 
 static FIGURES: LazyLock<Vec<&FigureCard>> = LazyLock::new(figures::cards);
 
-/// Knowledge of the metrics only, as for a scenario whose strategies and contenders are unknown.
+/// Knowledge of the metrics only, as for a scenario with unknown strategies and contenders.
 fn anything() -> Known<'static> {
     Known { figures: &FIGURES, cells: None }
 }
@@ -50,7 +50,7 @@ fn every_gate_form_round_trips() {
 }
 
 #[test]
-fn a_gate_may_name_a_strategy_by_an_alias() {
+fn gate_accepts_an_alias_of_a_strategy() {
     let lock = LockCard { name: "ours", aliases: &["theirs"], ..LockCard::OF_ZOOKEEPER };
     let strategies = ["ours", "ours wait=1s", "baton+ours"].map(str::to_owned);
     let cells = KnownCells { strategies: &strategies, locks: &[lock], contenders: &[1] };
@@ -84,7 +84,7 @@ fn gates_are_parsed_or_refused_with_an_explanation() {
 #[test]
 fn empty_texts_control_characters_and_infinite_numbers_are_refused() {
     let told = |text: &str| parse(text, anything()).unwrap_err().to_string();
-    assert!(told("wait.p99 < 50ms\u{1b}[31m").starts_with("column 16: `\\u{1b}` has no meaning in a gate"));
+    assert!(told("wait.p99 < 50ms\u{1b}[31m").starts_with("column 16: `\\u{1b}` is not allowed in a gate"));
     assert!(["", "   "].iter().all(|text| told(text).starts_with("column 1: expected a metric")));
     let huge = format!("wait.p99 < {}ms", "9".repeat(400));
     assert!(told(&huge).starts_with("column 12: the number is too large"), "{}", told(&huge));
@@ -150,7 +150,7 @@ fn conditions() -> impl Strategy<Value = Condition> {
     })
 }
 
-/// At least ten thousand cases, or more if configured.
+/// At least ten thousand cases, and more if configured.
 fn ten_thousand() -> ProptestConfig {
     ProptestConfig { cases: crate::cases().cases.max(10_000), ..crate::cases() }
 }

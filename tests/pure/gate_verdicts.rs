@@ -1,4 +1,4 @@
-//! Outcomes of gates on handmade records: each kind of gate passes, fails and is unknown.
+//! Outcomes of gates on handmade records. Each kind of gate passes, fails and is unknown.
 
 use zklockbench_analysis::compare::{Ask, Comparison, Loaded, Side, compare};
 use zklockbench_analysis::gate::{Evaluation, GateWatch, Outcome, Sides, overall};
@@ -15,9 +15,9 @@ use zklockbench_scenario::gate::{Gate, Known, parse};
 
 use crate::support::records;
 
-/// A run of `baton` and `mutex` with 20 contenders, and of `baton` with 2, three repetitions each by default.
-/// Each has 1,000 waits of 30 ms and 1,000 handoffs of 2 ms. `baton` acquires 100 times per second, `mutex`
-/// 50 times.
+/// A run of `baton` and `mutex` with 20 contenders and of `baton` with 2 contenders, by default with three
+/// repetitions. Each trial has 1,000 waits of 30 ms and 1,000 handoffs of 2 ms. `baton` has 100 acquisitions per
+/// second, `mutex` has 50.
 #[derive(Clone)]
 struct World {
     run: Run,
@@ -95,7 +95,7 @@ type Case = (&'static str, &'static str, fn(&mut World));
 
 fn nothing(_: &mut World) {}
 
-/// The outcome of each gate after its change, with the sentence on its worst cell.
+/// The outcome of each gate after its change, with the sentence about its worst cell.
 fn outcomes(world: &World, cases: &[Case]) -> String {
     let outcome = |(gate, name, change): &Case| {
         let mut world = world.clone();
@@ -188,7 +188,7 @@ const OTHER: &str = "throughput of baton at 20 contenders > 1.2 * throughput of 
 const NOT_REGRESSED: &str = "wait.p99 not regressed by 5% against baseline";
 const FASTER: &str = "throughput not regressed by 5% against baseline";
 
-/// Changes of a world that equals its baseline.
+/// Changes to a world that equals its baseline.
 const AGAINST_A_BASELINE: &[Case] = &[
     (NOT_REGRESSED, "as before", nothing),
     (NOT_REGRESSED, "mutex slower", mutex_slower),
@@ -211,7 +211,7 @@ const AGAINST_A_BASELINE: &[Case] = &[
     (NOT_REGRESSED, "another load", |w| base(w).trials.iter_mut().for_each(|t| t.spec.load = Load::Batch)),
 ];
 
-/// Counts of a batch are deterministic, so they need no repetitions.
+/// Batches have deterministic counts and need no repetitions.
 const BATCHES: &[Case] = &[
     ("notifications not regressed by 5% against baseline", "100 and 105", |w| batches(w, 100, 105)),
     ("notifications not regressed by 5% against baseline", "100 and 106", |w| batches(w, 100, 106)),
@@ -234,9 +234,8 @@ fn outcomes_of_gates_match_the_snapshot() {
 }
 
 #[test]
-fn a_ratio_between_strategies_that_chance_may_explain_is_unknown() {
-    // Given repetitions in which `baton` is 1.1 to 1.3 times as fast as `mutex`, or always about 1.3 times as
-    // fast
+fn ratio_between_strategies_is_unknown_if_chance_may_explain_it() {
+    // Given repetitions in which `baton` is 1.1 to 1.3 times or always about 1.3 times as fast as `mutex`
     let of = |repetitions: u32, times: fn(usize) -> f64, gate: &str| {
         let mut world = World::of(repetitions);
         world.repetitions = repetitions;
@@ -254,9 +253,9 @@ fn a_ratio_between_strategies_that_chance_may_explain_is_unknown() {
         (6, wide, 1.15, "unknown", "between 1.1 and 1.3, so it may be on either side"),
         (6, narrow, 1.15, "passed", "between 1.3 and 1.31"),
         (6, narrow, 1.5, "FAILED", "between 1.3 and 1.31"),
-        (3, narrow, 1.15, "unknown", "3 repetitions are too few to distinguish it from chance: that needs 4"),
-        // Three equal values are conclusive; two are not.
-        (2, same, 1.15, "unknown", "2 repetitions are too few to distinguish it from chance: that needs 4"),
+        (3, narrow, 1.15, "unknown", "3 repetitions are too few to rule out chance: that needs 4"),
+        // Three equal values are conclusive; two equal values are not.
+        (2, same, 1.15, "unknown", "2 repetitions are too few to rule out chance: that needs 4"),
         (3, same, 1.15, "passed", "65/s"),
     ] {
         let gate = format!("throughput of baton at 20 contenders > {factor} * throughput of mutex");
@@ -331,7 +330,7 @@ fn gates_against_a_baseline_are_corrected_for_multiple_comparisons() {
 }
 
 #[test]
-fn a_gate_without_a_matching_cell_is_unknown_and_makes_the_run_unknown() {
+fn run_is_unknown_when_a_gate_has_no_matching_cell() {
     let world = World::new();
     let outcomes = world.outcomes(&["throughput of nobody > 1/s", "violations == 0"]);
     assert_eq!(outcomes[0].word(), "unknown");
@@ -340,7 +339,7 @@ fn a_gate_without_a_matching_cell_is_unknown_and_makes_the_run_unknown() {
 }
 
 #[test]
-fn the_worst_gate_comes_first_and_a_failure_outweighs_an_unknown() {
+fn worst_gate_is_listed_first_and_a_failure_outweighs_an_unknown() {
     let mut world = World::new();
     world.run.floor = None;
     world.mutex().iter_mut().for_each(|trial| wait(trial, 45_000, 1_000));
@@ -367,7 +366,7 @@ fn the_worst_gate_comes_first_and_a_failure_outweighs_an_unknown() {
 }
 
 #[test]
-fn exclusion_is_always_a_gate_but_is_not_printed_alone() {
+fn exclusion_gate_always_exists_but_is_not_printed_alone() {
     let mut world = World::new();
     world.baton()[1] = records::trial_with_a_violation(1);
     world.baton()[1].spec.strategy.label = "baton".into();
@@ -419,7 +418,7 @@ fn overloaded(like: &Trial) -> Trial {
 }
 
 #[test]
-fn a_whole_comparison_with_a_baseline_is_judged_as_a_gate() {
+fn complete_comparison_with_a_baseline_is_judged_as_a_gate() {
     let came_to = |slow: Option<&str>, repetitions: u32| -> Outcome {
         let mut world = compared(repetitions);
         slow.into_iter().for_each(|label| slower(&mut world, label));
@@ -441,7 +440,7 @@ fn a_whole_comparison_with_a_baseline_is_judged_as_a_gate() {
     );
 }
 
-/// Number of trials after which a gate can no longer pass, with the reason; `None` if no trial rules it out.
+/// Number of trials after which a gate can no longer pass, with the reason, or `None` if the gate can still pass.
 fn lost_after(world: &World, gates: &[&str], repetitions: Option<usize>) -> Option<(usize, String)> {
     let known = Known { figures: &figures::cards(), cells: None };
     let gate = |text: &&str| Gate { name: None, condition: parse(text, known).unwrap() };
@@ -451,20 +450,20 @@ fn lost_after(world: &World, gates: &[&str], repetitions: Option<usize>) -> Opti
 }
 
 #[test]
-fn a_run_may_stop_once_a_gate_can_no_longer_pass() {
+fn run_can_stop_once_a_gate_can_no_longer_pass() {
     let planned = Some(3);
     let world = World::new();
-    // A gate on a median fails once more than half of the repetitions miss it; a gate on every repetition, at
-    // the first.
+    // A gate on a median fails once more than half of the repetitions miss the limit. A gate on every repetition
+    // fails at the first miss.
     let lost = |gate: &str| lost_after(&world, &[gate], planned).map(|(after, _)| after);
     assert_eq!(lost("throughput >= 10/s"), None);
     assert_eq!((lost("throughput >= 1000/s"), lost("every throughput >= 1000/s")), (Some(2), Some(1)));
     assert_eq!((lost("throughput of mutex >= 1000/s"), lost("acquired >= 2000")), (Some(5), Some(1)));
-    // The floor is measured before the trials, so a multiple of it is known. Another strategy's metric is
-    // not.
+    // A multiple of the floor is known, because the floor is measured before the trials. Another strategy's metric
+    // is not known.
     assert_eq!((lost("handoff.p50 < 1.5 * floor"), lost("handoff.p50 < 3 * floor")), (Some(2), None));
     assert_eq!(lost("throughput > 100 * throughput of mutex"), None);
-    // A median cannot fail early if the number of repetitions is open.
+    // A gate on a median cannot fail early if the number of repetitions is open.
     assert_eq!(lost_after(&world, &["throughput >= 1000/s"], None), None);
     // A lower bound can miss only an upper limit, and an invalid trial decides nothing.
     let mut open = World::new();

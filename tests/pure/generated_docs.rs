@@ -1,4 +1,4 @@
-//! Generated pages and tables match the code.
+//! Tests that generated pages and tables match the code.
 //!
 //! Update them with `ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test pure docs`.
 
@@ -70,7 +70,7 @@ fn the_page_on_ci_lists_every_exit_code() {
 }
 
 #[test]
-fn the_page_on_one_request_shows_the_java_that_is_compiled() {
+fn one_request_page_shows_the_java_code_that_is_compiled() {
     let java = std::fs::read_to_string(file("drivers/curator/Count.java")).unwrap();
     let method = java.find("    @Override\n    boolean joins()").unwrap();
     let method = java[method..].strip_suffix("}\n").unwrap();
@@ -112,7 +112,7 @@ fn table(run: &str, header: &str) -> String {
     text.split("\n\n").find(|part| part.starts_with(header)).unwrap().to_owned()
 }
 
-/// The example run's Markdown table, restricted to its header and the rows with 20 contenders.
+/// The example run's Markdown table, reduced to its header and the rows with 20 contenders.
 fn example_rows() -> Vec<String> {
     let table = table("results/example", "| strategy | contenders |");
     let rows = table.lines().enumerate();
@@ -124,7 +124,7 @@ fn cells(row: &str) -> Vec<&str> {
 }
 
 #[test]
-fn the_page_on_reports_shows_the_example_run_as_rendered() {
+fn reports_page_shows_the_example_run_as_rendered() {
     let page = "docs/reading-the-report.md";
     let rows: String = example_rows().iter().map(|row| format!("{row}\n")).collect();
     assert_fresh(page, &with_part(page, "example", &rows));
@@ -153,14 +153,14 @@ fn the_readme_shows_the_example_run_with_20_contenders() {
 }
 
 #[test]
-fn the_page_on_reports_shows_the_table_of_faults_of_the_example_run() {
+fn reports_page_shows_the_fault_table_of_the_example_run() {
     let table = table("results/example-faults", "| strategy | fault |");
     let page = "docs/reading-the-report.md";
     assert_fresh(page, &with_part(page, "faults example", &format!("{table}\n")));
 }
 
 #[test]
-fn every_parameter_has_a_default_that_its_kind_accepts() {
+fn every_parameter_has_a_valid_default() {
     let locks = zklockbench_locks::cards().into_iter().map(|card| (card.name, card.params));
     for (name, params) in locks.chain(fault::cards().into_iter().map(|card| (card.name, card.params))) {
         for param in params {

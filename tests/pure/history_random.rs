@@ -1,5 +1,5 @@
-//! Random histories: a correct lock is never violated, a single overlap is found, and no text makes the
-//! checker panic.
+//! Random histories. A correct lock is never violated, a single overlap is found, and no text makes the checker
+//! panic.
 
 use std::fmt::Write as _;
 
@@ -72,7 +72,7 @@ impl Simulation {
         self.zxid
     }
 
-    /// Whether a contender may enter.
+    /// Returns whether a contender may enter.
     fn may_enter(&self, who: usize) -> bool {
         let at = |wanted: &[At]| {
             (0..CONTENDERS).filter(|other| wanted.contains(&self.at[*other])).collect::<Vec<_>>()
@@ -155,8 +155,8 @@ fn assert_sound(judgement: &Judgement) {
     }
 }
 
-/// The story with an intruder that enters and leaves right after one acquisition. Also returns the lines that
-/// show the overlap, in the order of a finding.
+/// Adds an intruder that enters and leaves right after an acquisition. Also returns the lines of the overlap, in
+/// the order of a finding.
 fn with_stranger(story: &str, which: usize) -> Option<(String, Vec<u64>)> {
     let lines: Vec<&str> = story.lines().collect();
     let entries: Vec<usize> = (0..lines.len()).filter(|at| lines[*at].contains("acquire ok")).collect();
@@ -175,7 +175,7 @@ fn with_stranger(story: &str, which: usize) -> Option<(String, Vec<u64>)> {
     if release.is_some() && of_holder("ok").is_none() {
         return None; // The release has no reply, so the overlap might be classified as uncertain.
     }
-    // The story numbers lines from 0, a finding from 1.
+    // The story's line numbers start at 0, a finding's at 1.
     let shown = [Some(entry), Some(entry + 2), Some(entry + 3), release];
     let shown = shown.into_iter().flatten().map(|at| at as u64 + 1).collect();
     Some((told.join("\n"), shown))
@@ -185,7 +185,7 @@ fn kind() -> impl Strategy<Value = Kind> {
     prop_oneof![Just(Kind::Mutex), Just(Kind::Semaphore), Just(Kind::ReadWrite)]
 }
 
-/// Random events, most of them impossible in their order.
+/// Random events, most of them in an impossible order.
 fn nonsense() -> impl Strategy<Value = Vec<(u8, u8, u8, u8)>> {
     prop::collection::vec((0..3_u8, 0..16_u8, 0..6_u8, any::<u8>()), 0..60)
 }
@@ -249,7 +249,7 @@ proptest! {
     }
 
     #[test]
-    fn contradictory_events_never_make_the_checker_panic(
+    fn checker_never_panics_on_contradictory_events(
         kind in kind(),
         events in nonsense(),
     ) {
@@ -257,7 +257,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_history_never_makes_the_checker_panic(
+    fn checker_never_panics_on_a_damaged_history(
         choices in prop::collection::vec(any::<u16>(), 0..60),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
     ) {
@@ -270,7 +270,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_text_never_makes_the_checker_panic(text in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn checker_never_panics_on_arbitrary_text(text in prop::collection::vec(any::<u8>(), 0..300)) {
         let _ = check_text(&text);
     }
 }

@@ -1,4 +1,4 @@
-//! Findings of the history checker in a tiny history for each rule, with the complete output in `snapshots/`.
+//! Findings of the history checker, in a tiny history for each rule. The snapshot contains the complete output.
 
 use std::sync::LazyLock;
 
@@ -13,7 +13,7 @@ const STORIES: &str = include_str!("snapshots/pure__history_rules__stories.snap"
 static ZERO: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\w+: (0|false)(, )?").unwrap());
 static EMPTY: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\w+: \w+ \{ *\}(, )?").unwrap());
 
-/// The verdict, each lock's report without zeros, and every finding and note.
+/// The verdict, each lock's report without zeros, and all findings and notes.
 fn described(judgement: &Judgement) -> String {
     let mut said = vec![format!("{} {:?}", judgement.verdict.word(), judgement.verdict.reasons())];
     for lock in &judgement.locks {
@@ -31,7 +31,7 @@ fn described(judgement: &Judgement) -> String {
     said.join("\n")
 }
 
-/// The output for a story. Contender 99 stands for a missing contender; `strict` makes zombies violations.
+/// The output for a story. Contender 99 stands for a missing contender, and `strict` turns zombies into violations.
 fn story_answer(story: &str) -> String {
     let is_strict = story.lines().next().is_some_and(|line| line.contains(" strict"));
     let (_dir, path) = file(lines(story).replace("\"contender\":99,", "").as_bytes());
@@ -56,13 +56,13 @@ const TURN: &str = "mutex
     23-24 a/2 release ok";
 
 #[test]
-fn an_invalid_history_is_refused_with_its_line() {
+fn invalid_history_is_refused_with_the_line_of_the_error() {
     let but = |from: &str, to: &str| lines(TURN).replacen(from, to, 1);
     for (text, said) in [
         (String::new(), "the file is empty"),
         ("{\"t_us\":1}\n".to_owned(), ":1: no header"),
         (but("\"version\":1", "\"version\":2"), "reads version 1"),
-        (but("-history", "-other"), "the format is `zklockbench-other`"),
+        (but("-history", "-other"), "found `zklockbench-other`"),
         (lines(&TURN.replacen("mutex", "semaphore", 1)), "needs `leases`, 1 or more"),
         (but("\"contender\":1,", ""), ":2: this event needs `contender`"),
         (but("\"phase\":\"invoke\",", ""), ":2: this event needs `phase`"),
@@ -75,17 +75,17 @@ fn an_invalid_history_is_refused_with_its_line() {
 }
 
 #[test]
-fn the_last_line_of_a_history_counts_only_if_complete() {
+fn last_line_of_a_history_counts_only_if_it_is_complete() {
     let text = lines(TURN);
     let whole = check_text(text.trim_end().as_bytes()).unwrap();
     assert_eq!((whole.events, whole.verdict.word()), (8, "held"));
     let cut = check_text(&text.as_bytes()[..text.len() - 9]).unwrap();
     assert_eq!((cut.events, cut.verdict.word()), (7, "unknown"));
-    assert!(cut.verdict.reasons()[0].contains("breaks off at line 9"), "{cut:?}");
+    assert!(cut.verdict.reasons()[0].contains("is truncated at line 9"), "{cut:?}");
 }
 
 #[test]
-fn a_hold_without_other_runnable_contenders_is_no_evidence() {
+fn hold_is_not_evidence_when_no_other_contender_is_runnable() {
     // Two contenders on one thread alternate. Each waits for 200 µs and holds for 20 µs.
     let walking_in = |leaves: &str| {
         let mut events: Vec<(u64, String)> = (0..100_u64)
@@ -133,11 +133,11 @@ fn passed_over(header: &str, last_us: u64) -> Judgement {
 }
 
 #[test]
-fn a_long_overtaken_acquire_is_stuck_and_one_near_the_end_is_unfinished() {
+fn long_overtaken_acquire_is_stuck_unless_it_is_near_the_end() {
     let long = passed_over("mutex", 10_000_000);
     assert_eq!((long.verdict.word(), lock(&long).stuck), ("violated", 1));
     assert_eq!(lines_of(&long, Breach::Stuck), [2]);
-    // All holds are instantaneous, so there is no evidence of exclusion.
+    // Instantaneous holds give no evidence of exclusion.
     let short = passed_over("mutex", 500_000);
     let report = lock(&short);
     assert_eq!((short.verdict.word(), report.stuck, report.unfinished), ("unknown", 0, 3), "{short:?}");

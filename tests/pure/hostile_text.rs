@@ -1,4 +1,4 @@
-//! Every output shows hostile text in foreign results as plain text.
+//! Hostile text in foreign results is plain text in every output.
 
 use proptest::prelude::*;
 use zklockbench_core::units::harmless;
@@ -49,7 +49,7 @@ fn trial(text: &str) -> Trial {
     trial
 }
 
-/// Whether the output is plain text without a forged verdict line.
+/// Returns whether the output is plain text without a forged verdict line.
 fn is_only_read(shown: &str) -> bool {
     let only_text = shown.chars().all(|c| matches!(c, '\n' | '\t') || harmless(c) == c.to_string());
     only_text
@@ -80,7 +80,7 @@ proptest! {
         ] {
             prop_assert!(is_only_read(&text), "{}: {:?}", place, text);
         }
-        // Directory names are also free of hostile text.
+        // Directory names must not contain hostile text either.
         let store = parent.path().join("baselines");
         let now = std::time::SystemTime::UNIX_EPOCH;
         if let Ok(added) = add_baseline(&store, &dir, Some("abc"), now) {

@@ -1,4 +1,4 @@
-//! Output of `learn` from transaction logs: text, page and scenarios.
+//! Output of `learn` for transaction logs: text, page and scenarios.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -16,7 +16,7 @@ use zklockbench_scenario::{Columns, TrialPlan, parse_with_traces, trace_from_csv
 const GUID: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
 const HEX: &str = "0f8fad5bd9cb469fa16570867728950e";
 
-/// A transaction log of cycles of about 30 ms, starting every 20 ms, with node names from `name`.
+/// A transaction log with a cycle of about 30 ms every 20 ms, and with node names from `name`.
 fn log(cycles: i64, name: impl Fn(i64) -> String) -> Vec<u8> {
     let mut moments: Vec<(i64, i64, bool)> =
         (0..cycles).flat_map(|of| [(of * 20, of, true), (of * 20 + 30 + of % 5, of, false)]).collect();
@@ -25,7 +25,7 @@ fn log(cycles: i64, name: impl Fn(i64) -> String) -> Vec<u8> {
     for ((ms, of, is_create), zxid) in moments.into_iter().zip(1..) {
         let path = txn::buffer(name(of).as_bytes());
         let (kind, body) = match is_create {
-            // No data, no ACLs, ephemeral, parent version 0.
+            // No data, no ACLs, ephemeral, parent version 0
             true => (txn::CREATE, [&path[..], &[0xff; 4], &[0; 4], &[1], &[0; 4]].concat()),
             false => (txn::DELETE, path),
         };
@@ -66,7 +66,7 @@ fn orders(of: i64) -> String {
 }
 
 #[test]
-fn learned_load_is_printed_outcome_first_and_fits_a_terminal() {
+fn learned_load_is_printed_with_the_outcome_first_and_fits_a_terminal() {
     let directory = tempfile::tempdir().unwrap();
     let learned = learned(directory.path(), &log(300, orders));
     let text = zklockbench_report::learned(&learned, Style::default());
@@ -77,7 +77,7 @@ fn learned_load_is_printed_outcome_first_and_fits_a_terminal() {
 }
 
 #[test]
-fn the_page_of_learn_has_every_chart_and_states_the_assumptions_of_its_scenarios() {
+fn page_of_learn_has_every_chart_and_the_assumptions_of_its_scenarios() {
     let directory = tempfile::tempdir().unwrap();
     let learned = learned(directory.path(), &log(300, orders));
     let document = of_learned(&learned);
@@ -90,7 +90,7 @@ fn the_page_of_learn_has_every_chart_and_states_the_assumptions_of_its_scenarios
         .collect();
     assert_eq!(charts, ["arrivals", "queue", "waits", "holds", "keys", "longest-waits"]);
     let page = html::page(&[document], None);
-    for part in ["/orders/{id}/lock", "scenario.toml", "1.5 times the most", "whether a session expired"] {
+    for part in ["/orders/{id}/lock", "scenario.toml", "1.5 times the maximum", "whether a session expired"] {
         assert!(page.to_lowercase().contains(&part.to_lowercase()), "{part}");
     }
 }

@@ -1,5 +1,4 @@
-//! Tests without servers: scenarios, records, verdicts, results, tables, charts, and rules about the source
-//! code.
+//! Tests without servers: scenarios, records, verdicts, results, tables, charts, and source code rules.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,11 +1,11 @@
-//! The trial's judge, `check` on its history, and `merge` agree on every mix of valid holders, zombies and
+//! The judge of a trial, `check` on its history, and `merge` agree on every mix of valid holders, zombies and
 //! intruders.
 //!
-//! A case of the snapshot is a lock and its holders in the order of their acquisitions. A holder consists of
-//! its claim (`w`, `r` or a number of leases), its token, and optionally its fate:
+//! A case in the snapshot is a lock and its holders, in the order of their acquisitions. A holder has a claim (`w`,
+//! `r` or a number of leases), a token, and optionally a fate:
 //!
-//! - `expired`: the session ends, but the holder is notified only after its release;
-//! - `lost`: the holder is notified of the end of its session right after its acquisition, but stays inside;
+//! - `expired`: the session ends, and the holder is notified only after its release;
+//! - `lost`: the holder is notified right after its acquisition that its session has ended, but stays inside;
 //! - `crashed`: the holder dies right after its acquisition;
 //! - `suspended`: the connection breaks right after the acquisition and is restored by the release;
 //! - `cut`: like `suspended`, but the connection breaks right before the acquisition;
@@ -66,7 +66,7 @@ fn kind(lock: &str) -> LockKind {
     }
 }
 
-/// The judged trial, with facts as the load records them.
+/// The judged trial, with facts as recorded by the load.
 fn judged_trial(lock: &str, holders: &[CaseHolder<'_>]) -> Trial {
     let mut moments = Vec::new();
     for CaseHolder { contender, claim, token, fate, entered, left } in holders {
@@ -95,7 +95,7 @@ fn judged_trial(lock: &str, holders: &[CaseHolder<'_>]) -> Trial {
         let is_open = matches!(*fate, "expired" | "lost" | "unknown");
         did(left + 2, if is_open { Deed::MayHaveLeft } else { Deed::HasLeft { deleted: None, there: None } });
         if is_open {
-            // After a release in doubt, the contender opens a new session.
+            // After a release with an unknown outcome, the contender opens a new session.
             moments.push(Moment {
                 at: left + 10_000,
                 contender: *contender,
@@ -152,7 +152,7 @@ fn history(lock: &str, holders: &[CaseHolder<'_>]) -> String {
     lines(&story)
 }
 
-/// The case as one worker's record, merged with that of another worker with a single contender.
+/// The case as one worker's record, merged with the record of another worker with a single contender.
 fn merged(lock: &str, trial: &Trial, history: &str) -> (Trial, Counts) {
     let alone = lines(&format!("{lock} complete\n1-2 a/0 acquire ok\n3-4 a/0 release ok"));
     let (_one_dir, one) = file(history.as_bytes());
@@ -170,7 +170,7 @@ fn counts(trial: &Trial) -> Counts {
     [trial.violation_count, trial.excused.zombies, trial.excused.uncertain]
 }
 
-/// The common classification of a case by the judge, `check` and `merge`.
+/// Asserts that the judge, `check` and `merge` agree on a case, and returns their classification.
 fn classified(case: &str) -> String {
     let (lock, case) = case.trim().split_once(": ").unwrap();
     let holders = holders(case);

@@ -1,10 +1,10 @@
-//! Parts of a trial add up to the same result regardless of how the observations are divided.
+//! Parts of a trial add up to the same result, however the observations are divided.
 
 use proptest::prelude::*;
 use zklockbench_core::measure::{RequestKind, ThreadRecorder, Window, new_histogram};
 use zklockbench_record::{Occurrences, Part, Tally};
 
-/// The part of one contender, from its waits: end and length of each.
+/// The part of one contender with these waits, each given by its end and length.
 fn part(contender: usize, waits: &[(u64, u64)]) -> Part {
     let mut recorder = ThreadRecorder::new(3);
     recorder.set_window(Window { start: 0, end: 3_000_000 });
@@ -35,7 +35,7 @@ proptest! {
     // Each case merges megabytes of histograms several times.
     #![proptest_config(ProptestConfig { cases: crate::cases().cases / 8, ..crate::cases() })]
     #[test]
-    fn merging_parts_is_order_independent_and_one_part_is_unchanged(
+    fn merged_parts_do_not_depend_on_their_order(
         waits in prop::array::uniform3(some_waits())
     ) {
         let parts: Vec<Part> = waits.iter().enumerate().map(|(id, waits)| part(id, waits)).collect();

@@ -1,4 +1,4 @@
-//! Plans: predictions from trials, and their limits.
+//! Plans: predictions from trials, and the limits of the predictions.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use zklockbench_scenario::{TrialPlan, TrialSpec, parse};
 
 use crate::support::{depth, plans, records, views};
 
-/// A trial with log-normal handoffs around this mean, in microseconds.
+/// A trial with log-normal handoffs with this mean in microseconds.
 fn trial(handoff: f64, rate: f64) -> Observation {
     let mut rng = ChaCha8Rng::seed_from_u64((handoff + rate) as u64);
     let shape = LogNormal::new(-0.125, 0.5).unwrap();
@@ -41,7 +41,7 @@ fn trial(handoff: f64, rate: f64) -> Observation {
     }
 }
 
-/// Trials whose handoffs vary by `spread` from trial to trial.
+/// Trials with handoffs that vary by `spread` from trial to trial.
 fn trials(seed: u64, count: usize, spread: f64) -> Vec<Observation> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let noise = Normal::new(0.0, spread).unwrap();
@@ -70,7 +70,7 @@ fn case_of<T>(then: impl FnOnce(&LoadCase<'_>) -> T) -> T {
     })
 }
 
-/// Evidence from six trials that hardly differ.
+/// Evidence from six nearly equal trials.
 fn sound() -> Evidence {
     Evidence { trials: trials(1, 6, 0.02), ..Evidence::default() }
 }
@@ -79,14 +79,14 @@ fn fitted(trials: &[Observation]) -> Fit {
     fit(trials).unwrap()
 }
 
-/// An answer's sentence, for an arbitrary objective.
+/// An answer as a sentence, for an arbitrary objective.
 fn in_words(answer: &Answer) -> String {
     answer.sentence(&objective("wait.p99 < 500ms").unwrap())
 }
 
 #[test]
 fn prediction_intervals_contain_most_further_trials() {
-    // Given twenty plans, each from six trials of a service that varies by 5 % from trial to trial
+    // Given twenty plans, each from six trials with a service that varies by 5 % from trial to trial
     let mut inside = [0_u32; 2];
     for seed in 0..20 {
         let known = trials(seed, 6, 0.05);
@@ -97,8 +97,8 @@ fn prediction_intervals_contain_most_further_trials() {
         inside[0] += u32::from(prediction.wait_p50.contains(measured.quantile(0.5).unwrap()));
         inside[1] += u32::from(prediction.wait_p99.contains(measured.quantile(0.99).unwrap()));
     }
-    // Then at least 14 of 20 lie within the 90 % interval; with correct intervals, fewer are less likely than
-    // 1 in 400
+    // Then at least 14 of 20 are within the 90 % interval (if the intervals are correct, the chance of fewer is
+    // below 1 in 400)
     assert!(inside.iter().all(|count| *count >= 14), "{inside:?}");
 }
 
@@ -111,7 +111,7 @@ fn spec(text: &str) -> TrialSpec {
     TrialPlan::of(&parsed.scenario).trials.remove(0)
 }
 
-/// An effort that is just enough for these tests.
+/// Just enough effort for these tests.
 const LITTLE: Effort = Effort { arrivals: 2_000.0, simulations: 20, for_curve: 19, seed: 1 };
 
 fn answer(question: &Question, evidence: &Evidence) -> Answer {
@@ -129,7 +129,7 @@ fn load_of(question: &Question, more: &str) -> PlannedLoad {
 }
 
 #[test]
-fn a_load_that_fits_has_headroom_and_an_excessive_load_needs_more_locks() {
+fn load_within_capacity_has_headroom_and_excessive_load_needs_more_locks() {
     let evidence = Evidence { watches: true, ..sound() };
     // Given 20 ms of hold and 4 ms of handoff, so a lock serves 41 requests per second
     let holds = answer(&question("wait.p99 < 500ms", 20.0, 1), &evidence);
@@ -140,13 +140,13 @@ fn a_load_that_fits_has_headroom_and_an_excessive_load_needs_more_locks() {
     assert!(matches!(breaks.verdict, Verdict::Violated(_)), "{}", in_words(&breaks));
     assert!(breaks.locks_needed.is_some_and(|locks| (2..=4).contains(&locks)), "{}", in_words(&breaks));
     assert!(in_words(&breaks).contains("misses the objective: wait.p99 is predicted between"));
-    // Unmeasured facts are reported as missing.
+    // The answer lists unmeasured facts as missing.
     assert!(holds.missing.iter().any(|missing| missing.contains("server is down")));
     assert_eq!((holds.outage_us, holds.ensemble_utilisation), (None, None));
 }
 
 #[test]
-fn an_answer_for_a_mean_hold_covers_constant_and_exponential_holds() {
+fn answer_for_a_mean_hold_covers_constant_and_exponential_holds() {
     let evidence = Evidence { watches: true, ..sound() };
     let asked = |slo: &str, holds: Option<&str>| {
         let question = Question { holds: holds.map(str::to_owned), ..question(slo, 25.0, 1) };
@@ -154,7 +154,7 @@ fn an_answer_for_a_mean_hold_covers_constant_and_exponential_holds() {
         let load = if question.holds.is_none() { load.knowing_mean_only() } else { load };
         Answer::of("predecessor-watch", &evidence, &load, &question.objective, LITTLE)
     };
-    // Given a limit that constant holds meet and exponential ones miss
+    // Given a limit that constant holds meet and exponential holds miss
     let unknown = asked("wait.p99 < 180ms", None);
     let varied = unknown.if_variable.clone().unwrap();
     let p99 = unknown.prediction.as_ref().unwrap().wait_p99;
@@ -162,14 +162,13 @@ fn an_answer_for_a_mean_hold_covers_constant_and_exponential_holds() {
     // Then the objective is violated, and the answer asks for the distribution of holds
     let why = unknown.verdict.why().unwrap();
     assert!(matches!(unknown.verdict, Verdict::Violated(_)), "{why}");
-    assert!(why.contains("state how they vary, e.g. --hold 'mean 10ms p99 40ms'"), "{why}");
-    // And with a given distribution, the answer covers only that distribution
+    assert!(why.contains("specify how they vary, e.g. --hold 'mean 10ms p99 40ms'"), "{why}");
+    // And if the question specifies a distribution, the answer covers only that distribution
     let exactly = asked("wait.p99 < 180ms", Some("\"20000us\""));
     assert_eq!((exactly.verdict, exactly.if_variable), (Verdict::Held, None));
     let exponential = asked("wait.p99 < 150ms", Some("{ exponential = { mean = \"20ms\" } }"));
     assert!(matches!(exponential.verdict, Verdict::Violated(_)), "{}", in_words(&exponential));
-    // And with a limit that both distributions meet, the objective is held, with less headroom for
-    // exponential holds
+    // And if both distributions meet the limit, the objective is met, with less headroom for exponential holds
     let holds = asked("wait.p99 < 500ms", None);
     assert_eq!(holds.verdict, Verdict::Held, "{}", in_words(&holds));
     let room = |headroom: Option<Headroom>| headroom.unwrap().rate;
@@ -184,7 +183,7 @@ fn a_map_recommends_locks_only_within_the_measured_rates() {
     let load = load_of(&question, "");
     let answer = Answer::of("predecessor-watch", &evidence, &load, &question.objective, LITTLE);
     let found = map([(&answer, &load, &evidence)].into_iter(), &question.objective, LITTLE);
-    // Given a lock that serves 41 requests per second, and trials of up to 105 per second over all locks
+    // Given a lock that serves 41 requests per second, and trials of up to 105 requests per second over all locks
     let at = |rate: f64, clients: usize| {
         &found.iter().find(|cell| cell.rate == rate && cell.clients == clients).unwrap().take
     };
@@ -235,8 +234,8 @@ fn one_overloaded_lock_misses_the_objective_even_if_the_others_are_idle() {
         let load = load_of(&question, &format!("popularity = {popularity}\n"));
         Answer::of("predecessor-watch", &evidence, &load, &question.objective, LITTLE)
     };
-    // Given ten locks that serve 29 requests per second each, and 103 requests per second, spread evenly or
-    // with nearly half of them at one lock
+    // Given ten locks that serve 29 requests per second each, and a load of 103 requests per second, spread evenly
+    // or with nearly half of the requests at one lock
     let (even, uneven) = (answer("\"uniform\""), answer("{ zipf = 1.4 }"));
     assert_eq!(even.verdict, Verdict::Held, "{}", in_words(&even));
     // Then the uneven load misses the objective, although more than half of its waits are short
@@ -246,7 +245,7 @@ fn one_overloaded_lock_misses_the_objective_even_if_the_others_are_idle() {
 }
 
 #[test]
-fn a_lock_possibly_beyond_its_capacity_is_unknown() {
+fn objective_is_unknown_when_a_lock_may_be_beyond_its_capacity() {
     let evidence = Evidence { trials: trials(1, 6, 0.05), ..Evidence::default() };
     let of = |rate| answer(&question("wait.p99 < 3600s", rate, 1), &evidence);
     let (edge, beyond) = (of(41.5), of(49.0));
@@ -255,7 +254,7 @@ fn a_lock_possibly_beyond_its_capacity_is_unknown() {
 }
 
 #[test]
-fn near_capacity_the_answer_states_how_long_the_objective_is_met() {
+fn plan_states_how_long_the_objective_is_met_near_capacity() {
     let evidence = Evidence { trials: trials(1, 6, 0.001), ..Evidence::default() };
     let mut limits = Vec::new();
     let rates: &[f64] = depth::of(&[30.0, 39.4, 40.6], &[30.0, 38.0, 39.4, 40.0, 40.6]);
@@ -273,7 +272,7 @@ fn near_capacity_the_answer_states_how_long_the_objective_is_met() {
             assert!(busy >= 0.95 && answer.headroom.is_none_or(|room| room.rate >= rate), "{busy} {told}");
         }
     }
-    // And the limit is about the same for each of these loads
+    // And the limit is about the same for each of the loads
     assert!(limits.len() >= 2, "{limits:?}");
     let (least, most) =
         limits.iter().fold((f64::MAX, 0.0_f64), |(low, high), one| (low.min(*one), high.max(*one)));
@@ -294,12 +293,12 @@ fn prediction_intervals_widen_with_the_scatter_of_trials() {
     };
     assert!(width(&noisy) > 2.0 * width(&calm), "{} {}", width(&noisy), width(&calm));
     let is_noted =
-        |answer: &Answer| answer.missing.iter().any(|one| one.contains("handoffs of the trials scatter"));
+        |answer: &Answer| answer.missing.iter().any(|one| one.contains("handoffs of the trials vary"));
     assert!(is_noted(&noisy) && !is_noted(&calm), "{:?}", noisy.missing);
 }
 
 #[test]
-fn too_few_invalid_or_distant_trials_limit_the_prediction() {
+fn prediction_is_limited_when_trials_are_few_or_invalid_or_distant() {
     let of =
         |trials| answer(&question("wait.p99 < 500ms", 20.0, 1), &Evidence { trials, ..Evidence::default() });
     let few = of(trials(1, 2, 0.0));
@@ -313,20 +312,20 @@ fn too_few_invalid_or_distant_trials_limit_the_prediction() {
         .map(|one| Observation { unsound: Some("invalid: late".into()), ..one })
         .collect();
     let unsure = of(unsound.clone());
-    // A late generator only lengthens waits, so waits that meet the objective still prove it
+    // A late generator only makes waits longer, so waits that meet the objective are still conclusive
     assert_eq!(unsure.verdict, Verdict::Held, "{}", in_words(&unsure));
     assert!(
         unsure.missing.iter().any(|one| one.contains("6 of 6 trials were invalid")),
         "{:?}",
         unsure.missing
     );
-    // A miss may be due to the generator
+    // The generator may be the cause of a miss
     let evidence = Evidence { trials: unsound, ..Evidence::default() };
     let missed = answer(&question("wait.p99 < 100ms", 38.0, 1), &evidence);
     assert!(matches!(missed.verdict, Verdict::Unknown(_)), "{}", in_words(&missed));
     let far = answer(&question("wait.p99 < 5s", 900.0, 100), &sound());
     assert!(
-        far.prediction.is_none() && in_words(&far).contains("are too many to predict"),
+        far.prediction.is_none() && in_words(&far).contains("cannot be predicted"),
         "{}",
         in_words(&far)
     );
@@ -343,7 +342,7 @@ fn measured(waits_us: &[u64], question: &Question) -> MeasuredLoad {
 }
 
 #[test]
-fn a_measurement_of_the_load_decides_if_there_is_no_prediction() {
+fn measured_load_decides_when_there_is_no_prediction() {
     // Given a light load over many locks, without any trial
     let light = question("wait.p99 < 300ms", 25.0, 500);
     let open = || answer(&light, &Evidence::default());
@@ -353,7 +352,7 @@ fn a_measurement_of_the_load_decides_if_there_is_no_prediction() {
         answer.add_measured(measured(waits, &light), &light.objective);
         answer
     };
-    // When the load itself is measured, then the measurement decides
+    // When the load itself is measured, the measurement decides
     let short = decided(&[&[4_000; 1_190][..], &[59_000; 10]].concat());
     assert_eq!(short.verdict, Verdict::Held);
     let told = in_words(&short);
@@ -363,14 +362,14 @@ fn a_measurement_of_the_load_decides_if_there_is_no_prediction() {
     );
     let long = decided(&[&[4_000; 1_100][..], &[400_000; 100]].concat());
     assert!(matches!(long.verdict, Verdict::Violated(_)), "{}", in_words(&long));
-    // And few waits decide only if chance cannot explain them
+    // And a few waits decide only if chance cannot explain the result
     assert!(matches!(decided(&[4_000; 100]).verdict, Verdict::Unknown(_)));
     assert_eq!(decided(&[4_000; 300]).verdict, Verdict::Held);
     assert!(matches!(decided(&[400_000; 10]).verdict, Verdict::Violated(_)));
 }
 
 #[test]
-fn a_measurement_outweighs_a_prediction_that_it_contradicts() {
+fn measurement_outweighs_a_contradictory_prediction() {
     let asked = question("wait.p99 < 500ms", 20.0, 1);
     let mut answer = answer(&asked, &sound());
     assert_eq!(answer.verdict, Verdict::Held);
@@ -379,7 +378,7 @@ fn a_measurement_outweighs_a_prediction_that_it_contradicts() {
 }
 
 #[test]
-fn waits_that_meet_the_objective_count_even_if_the_generator_was_late() {
+fn waits_that_meet_the_objective_count_even_when_the_generator_was_late() {
     let asked = question("wait.p99 < 300ms", 20.0, 1);
     let shown = |wait_us: u64, late_us: u64| {
         let mut trial = records::trial_taking(0, 1.0);
@@ -408,14 +407,14 @@ fn a_load_with_impossibly_long_holds_is_violated_without_measurements() {
         let told = in_words(&answer);
         assert!(matches!(answer.verdict, Verdict::Violated(_)) && told.contains(says), "{told}");
     }
-    // And with predictions, the answer reports how many locks would suffice
+    // And if there are predictions, the answer reports how many locks are enough
     let asked = question("wait.p99 < 500ms", 120.0, 2);
     let told = in_words(&answer(&asked, &sound()));
-    assert!(told.contains("120 % of the time, before any handoff; over "), "{told}");
+    assert!(told.contains("120 % of the time, even without handoffs; "), "{told}");
 }
 
 #[test]
-fn the_recommended_or_most_promising_lock_is_measured_next() {
+fn plan_measures_the_recommended_or_most_promising_lock_next() {
     let slo = objective("wait.p99 < 500ms").unwrap();
     let named = |strategy: &str, p99: f64, verdict: Verdict| plans::answer(strategy, p99, verdict);
     let violated = || Verdict::violated("too slow");
@@ -423,9 +422,9 @@ fn the_recommended_or_most_promising_lock_is_measured_next() {
     let holds = [named("a", 600_000.0, violated()), named("b", 100_000.0, Verdict::Held)];
     assert_eq!(next(&holds).as_deref(), Some("b"));
     let open = [named("a", 400_000.0, violated()), named("b", 480_000.0, Verdict::unknown("close"))];
-    assert_eq!(next(&open).as_deref(), Some("b"), "the unknown lock goes first");
+    assert_eq!(next(&open).as_deref(), Some("b"), "the unknown lock must go first");
     let mut broken = [named("a", 600_000.0, violated()), named("b", 550_000.0, violated())];
-    assert_eq!(next(&broken).as_deref(), Some("b"), "the lock that misses by less goes first");
+    assert_eq!(next(&broken).as_deref(), Some("b"), "the lock with the smaller miss must go first");
     broken[1].measured = Some(measured(&[900_000; 1_200], &question("wait.p99 < 500ms", 20.0, 1)));
     assert_eq!(next(&broken), None, "a measured lock needs no second measurement");
 }
@@ -438,11 +437,11 @@ fn planning_the_same_question_gives_the_same_answer() {
 }
 
 #[test]
-fn the_plan_curve_starts_at_a_quarter_of_the_rate_and_ends_beyond_the_objective() {
+fn plan_curve_covers_rates_from_a_quarter_to_beyond_the_objective() {
     let evidence = sound();
-    // Given a load that fits
+    // Given a load that meets the objective
     let holds = answer(&question("wait.p99 < 500ms", 20.0, 1), &evidence);
-    // Then the curve rises to the rate at which the load no longer fits
+    // Then the curve rises to the rate at which the load misses the objective
     let rates: Vec<f64> = holds.curve.iter().map(|point| point.rate).collect();
     assert!((6..=10).contains(&rates.len()) && rates.is_sorted(), "{rates:?}");
     let end = holds.headroom.unwrap().rate;
@@ -454,7 +453,7 @@ fn the_plan_curve_starts_at_a_quarter_of_the_rate_and_ends_beyond_the_objective(
     // And at the requested rate, the curve equals the prediction
     let own = holds.curve.iter().find(|point| point.rate == 20.0).unwrap();
     assert_eq!(own.wait, holds.prediction.unwrap().wait_p99);
-    // And the curve of a load that does not fit ends at the requested rate
+    // And the curve of a load that misses the objective ends at the requested rate
     let breaks = answer(&question("wait.p99 < 100ms", 38.0, 1), &evidence);
     assert_eq!(breaks.curve.last().unwrap().rate, 38.0);
     assert!(breaks.curve[0].wait.high < 100_000.0 && breaks.curve.len() >= 6, "{:?}", breaks.curve);
@@ -469,7 +468,7 @@ fn an_added_round_trip_time_applies_to_every_trial_and_is_reported() {
     let far = Question { round_trip: Some(Duration::from_micros(4_999)), ..near.clone() };
     let ask = QuestionLoad { lasts: Duration::from_secs(8), ..far.copies(3.0) };
     let of = |question: &Question| spec(&question.scenario("far", &["baton".into()], &ask));
-    // The delay of each direction is rounded up to a whole microsecond
+    // The delay in each direction is rounded up to a whole microsecond
     assert_eq!(of(&far).added_round_trip(), Some(Duration::from_micros(5_000)));
     assert_eq!(of(&near).added_round_trip(), None);
     assert!(
@@ -477,7 +476,7 @@ fn an_added_round_trip_time_applies_to_every_trial_and_is_reported() {
         "{}",
         far.describe()
     );
-    // The stored question round-trips, and older files have no added round-trip time
+    // The stored question round-trips, even from older files without an added round-trip time
     let written = serde_json::to_value(&far).unwrap();
     assert_eq!(serde_json::from_value::<Question>(written.clone()).unwrap(), far);
     let mut older = written;
@@ -486,7 +485,7 @@ fn an_added_round_trip_time_applies_to_every_trial_and_is_reported() {
 }
 
 #[test]
-fn only_a_constant_delay_for_every_client_is_an_added_round_trip_time() {
+fn added_round_trip_time_requires_a_constant_delay_for_every_client() {
     let of = |faults: &str| {
         let text =
             format!("name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 4\nduration = \"5s\"\n{faults}");
@@ -532,7 +531,7 @@ fn noise_does_not_decide_which_lock_is_recommended() {
     let objective = question("wait.p99 < 500ms", 20.0, 1).objective;
     let recommended = |answers: &[Answer]| recommend(answers).unwrap().sentence(answers, &objective);
     let cases = [
-        // Equal headroom and equal requests: the first by name is recommended, and the other is mentioned
+        // Equal headroom and equal requests: the first lock by name is recommended, and the other lock is mentioned
         ([of("b", 1.52, 20.0), of("a", 1.50, 20.3)], ["Use a: ", "; b would do as well."]),
         // Equal headroom with more requests
         (
@@ -553,13 +552,16 @@ fn noise_does_not_decide_which_lock_is_recommended() {
     let mut broken = of("a", 9.0, 1.0);
     broken.verdict = Verdict::Violated(vec!["too slow".into()]);
     let told = recommended(&[broken.clone(), of("b", 1.2, 20.0)]);
-    assert!(told.starts_with("Use b: ") && told.ends_with("; it is the only one that meets it."), "{told}");
+    assert!(
+        told.starts_with("Use b: ") && told.ends_with("; no other strategy meets the objective."),
+        "{told}"
+    );
     assert_eq!(recommend(&[broken]), None);
-    // A lock is not called the only one while another lock is unknown
+    // A lock is not called the only one that meets the objective while another lock is unknown
     let mut unknown = of("a", 9.0, 1.0);
     unknown.verdict = Verdict::Unknown(vec!["too few handoffs".into()]);
     let told = recommended(&[unknown, of("b", 1.2, 20.0)]);
-    assert!(told.starts_with("Use b: ") && told.ends_with("; it is unknown whether a would do."), "{told}");
+    assert!(told.starts_with("Use b: ") && told.ends_with("; it is unknown whether a would meet the objective."), "{told}");
     // Headroom is compared by its lower bound
     let mut wide = of("a", 3.0, 60.0);
     wide.headroom = Some(Headroom { low: Some(5.1), ..wide.headroom.unwrap() });
@@ -567,7 +569,7 @@ fn noise_does_not_decide_which_lock_is_recommended() {
     assert!(told.starts_with("Use b: ") && told.ends_with("; it has the most headroom."), "{told}");
 }
 
-/// A trial over four locks, `locks` of which were interrupted when the leader was killed.
+/// A trial of four locks in which a kill of the leader interrupted `locks` of them.
 fn with_failure(locks: u64, p99_us: u64, meanwhile: Option<ArrivalWaits>) -> Trial {
     let bound = |us| Bound { us, at_least: false };
     let mut trial = records::trial(0);
@@ -598,16 +600,18 @@ fn the_cost_of_a_failure_is_reported_for_the_requested_load() {
         trials.iter().map(|trial| MeasuredFailure::of(trial, &trial.faults[0], true).unwrap()).collect()
     };
     let slo = objective("wait.p99 < 200ms").unwrap();
-    // Given three kills of a leader that interrupted four locks, with ten requests each
+    // Given three kills of a leader, each of which interrupted four locks with ten requests per lock
     let kills = [600_000, 700_000, 1_200_000].map(|p99| with_failure(4, p99, None));
-    let [cost] = &FailureCost::of_each(&failures(&kills), 2, &slo)[..] else { panic!("not a single kind") };
-    // Then a kill interrupts twenty requests of a load over two locks
+    let [cost] = &FailureCost::of_each(&failures(&kills), 2, &slo)[..] else {
+        panic!("expected a single kind of failure")
+    };
+    // Then a kill interrupts twenty requests of a load on two locks
     let gap = cost.gap.unwrap();
     assert_eq!((cost.times, gap.least_us, gap.median_us, gap.most_us), (3, 600_000, 700_000.0, 1_200_000));
     assert_eq!((cost.requests, cost.usual_wait_us, cost.not_drained), (Some(20.0), Some(5_000.0), 0));
     assert!((cost.yearly_share(10.0).unwrap() - 20.0 / 6_048_000.0).abs() < 1e-9);
     assert_eq!(cost.meanwhile, None);
-    // And a failure that interrupts a single lock costs only its requests
+    // And a failure that interrupts a single lock costs only that lock's requests
     let one = &FailureCost::of_each(&failures(&[with_failure(1, 600_000, None)]), 2, &slo)[0];
     assert_eq!(one.requests, Some(10.0));
     // And an unproved failure has no cost
@@ -617,7 +621,7 @@ fn the_cost_of_a_failure_is_reported_for_the_requested_load() {
 }
 
 #[test]
-fn the_predicted_cost_of_a_failure_is_compared_with_the_measured_one() {
+fn predicted_cost_of_a_failure_is_compared_with_the_measured_cost() {
     let slo = objective("wait.p99 < 200ms").unwrap();
     let costs = |p99s: &[u64], at_least: bool| {
         let failure = |p99: &u64| {
@@ -633,7 +637,7 @@ fn the_predicted_cost_of_a_failure_is_compared_with_the_measured_one() {
         let checked = CheckedFailure::of_each(&predicted, again);
         checked.iter().map(|one| one.reproduced).collect::<Vec<_>>()
     };
-    // Then three other kills reproduce it if their median is within 30 %
+    // Then three other kills reproduce the prediction if their median is within 30 % of it
     assert_eq!(reproduced(&costs(&[500_000, 900_000, 3_000_000], false)), [Some(true)]);
     assert_eq!(reproduced(&costs(&[500_000, 920_000, 950_000], false)), [Some(false)]);
     assert_eq!(reproduced(&costs(&[100_000, 480_000, 800_000], false)), [Some(false)]);
@@ -644,7 +648,7 @@ fn the_predicted_cost_of_a_failure_is_compared_with_the_measured_one() {
 }
 
 #[test]
-fn an_objective_with_a_server_down_is_unknown_without_enough_waits() {
+fn objective_with_a_server_down_is_unknown_without_enough_waits() {
     let slo = objective("wait.p99 < 200ms").unwrap();
     let word = |arrivals: u64, p99_us: u64| {
         let waits = ArrivalWaits::of((0..arrivals).map(|_| Some(p99_us)));
@@ -658,7 +662,7 @@ fn an_objective_with_a_server_down_is_unknown_without_enough_waits() {
     );
 }
 
-/// The answer for a closed load of clients that think for 180 ms and hold for 20 ms on average.
+/// The answer for a closed load. The clients think for 180 ms and hold for 20 ms on average.
 fn closed(slo: &str, clients: usize) -> Answer {
     let evidence = Evidence { watches: true, ..sound() };
     let text = format!(
@@ -671,11 +675,11 @@ fn closed(slo: &str, clients: usize) -> Answer {
 }
 
 #[test]
-fn a_closed_load_matches_the_machine_repairman_model_and_its_limit_is_in_clients() {
+fn closed_load_matches_the_machine_repairman_model_and_has_a_client_limit() {
     // Given ten clients and a lock that is busy for 24 ms per cycle: 20 ms of hold and 4 ms of handoff
     let ten = closed("wait.p99 < 500ms", 10);
     assert_eq!(ten.verdict, Verdict::Held, "{}", in_words(&ten));
-    // Then they acquire nearly 41.7 times per second, the capacity of the lock
+    // Then the clients acquire nearly 41.7 times per second, the lock's capacity
     let got = ten.prediction.as_ref().unwrap().throughput.middle;
     assert!((34.0..41.0).contains(&got), "{got}");
     // And the limit is a number of clients
@@ -688,7 +692,7 @@ fn a_closed_load_matches_the_machine_repairman_model_and_its_limit_is_in_clients
         "{told}"
     );
     assert!(ten.curve.is_empty());
-    // And far beyond the limit, waits are too long but finite
+    // And with far more clients than the limit, waits miss the objective but are finite
     let many = closed("wait.p99 < 500ms", 3 * limit);
     assert!(matches!(many.verdict, Verdict::Violated(_)), "{}", in_words(&many));
     assert!(many.horizon_s.is_none() && many.locks_needed.is_some(), "{}", in_words(&many));

@@ -1,4 +1,4 @@
-//! Output of a plan in the terminal and as a page.
+//! Output of a plan, in the terminal and as a page.
 
 use zklockbench_analysis::plan::{ByServers, PlanFile, Unverified, read};
 use zklockbench_core::verdict::Verdict;
@@ -17,12 +17,12 @@ fn page(plan: &PlanFile) -> String {
 }
 
 #[test]
-fn the_terminal_prints_a_plan_as_text_and_tables() {
+fn terminal_shows_a_plan_as_text_and_tables() {
     insta::assert_snapshot!(zklockbench_report::plan(&plan(), Style::EVERYTHING));
 }
 
 #[test]
-fn the_page_of_a_plan_opens_with_the_answer_and_draws_the_waits_over_the_rate() {
+fn page_of_a_plan_starts_with_the_answer_and_charts_waits_by_rate() {
     insta::assert_snapshot!(page(&plan()));
 }
 
@@ -38,19 +38,19 @@ fn the_page_of_an_older_plan_explains_the_missing_chart() {
         serde_json::json!({ "strategy": "predecessor-watch", "why": "it has the most headroom" });
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("plan.json"), older.to_string()).unwrap();
-    // When its page is written
+    // When the plan's page is rendered
     let page = page(&read(dir.path()).unwrap());
-    // Then it explains the missing chart, and the rest is complete
-    assert!(page.contains("no chart, because the version that made this plan kept no predictions"), "{page}");
+    // Then the page explains the missing chart, and the rest is complete
+    assert!(page.contains("no chart, because the version that created this plan stored no predictions"), "{page}");
     assert!(page.contains("predecessor-watch") && !page.contains("role=\"img\""));
-    // And an invalid file is named in the error
+    // And the error for an invalid file contains the file's name
     std::fs::write(dir.path().join("plan.json"), "{}").unwrap();
     let told = read(dir.path()).unwrap_err().to_string();
     assert!(told.contains("plan.json: missing field `schema_version`"), "{told}");
 }
 
 #[test]
-fn the_verdict_of_a_plan_is_that_of_its_verification() {
+fn verdict_of_a_plan_equals_the_verdict_of_its_verification() {
     let held = plan();
     let mut broken = held.clone();
     broken.verifications[0].verdict = Some(Verdict::Violated(vec!["wait.p99 was 600 ms".into()]));
@@ -64,7 +64,7 @@ fn the_verdict_of_a_plan_is_that_of_its_verification() {
 }
 
 #[test]
-fn a_missing_or_inconclusive_verification_leaves_the_plan_unknown() {
+fn plan_is_unknown_when_its_verification_is_missing_or_inconclusive() {
     let mut late = plan();
     late.verifications[0].verdict =
         Some(Verdict::Unknown(vec!["the trial is invalid: the generator was late".into()]));
@@ -76,7 +76,8 @@ fn a_missing_or_inconclusive_verification_leaves_the_plan_unknown() {
         assert_eq!(plan.verdict().word(), "unknown");
         let told = zklockbench_report::plan(&plan, Style::EVERYTHING);
         assert!(
-            told.starts_with("UNKNOWN: the verification does not confirm it: ") && told.contains(why),
+            told.starts_with("UNKNOWN: the verification does not confirm the recommendation: ")
+                && told.contains(why),
             "{told}"
         );
         assert!(page(&plan).contains("? unknown") && page(&plan).contains(why));
@@ -84,7 +85,7 @@ fn a_missing_or_inconclusive_verification_leaves_the_plan_unknown() {
 }
 
 #[test]
-fn a_plan_lists_its_comparison_of_server_counts_first() {
+fn plan_shows_its_comparison_of_server_counts_first() {
     let mut plan = plan();
     let row = |servers: usize| ByServers {
         write_us: Some(900 * servers as u64),

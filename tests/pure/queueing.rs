@@ -1,7 +1,6 @@
-//! Compares the simulator with exact formulas for means, and with Lindley's recursion, which is exact for
-//! every wait. The formulas use the rate and the mean service of the simulated arrivals. The number of
-//! arrivals needed for errors below 2 % grows with 1/(1 - utilisation)², so only `--long` tests all
-//! utilisations from 10 to 90 %.
+//! The simulator, compared with exact formulas for means and with Lindley's recursion, which is exact for every
+//! wait. The formulas use the rate and the mean service time of the simulated arrivals. Errors below 2 % need a
+//! number of arrivals proportional to 1/(1 - utilisation)², so only `--long` tests all utilisations from 10 to 90 %.
 
 use crate::queueing_formulas as formulas;
 use crate::support::depth;
@@ -17,7 +16,7 @@ use zklockbench_stats::queueing::{
 const SERVICE: f64 = 1_000.0;
 const UTILISATIONS: [f64; 9] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
 
-/// Utilisations that need only a few hundred thousand arrivals; with `--long`, all.
+/// Utilisations that need only a few hundred thousand arrivals, or all utilisations with `--long`.
 fn utilisations() -> &'static [f64] {
     depth::of(&UTILISATIONS[2..5], &UTILISATIONS)
 }
@@ -31,7 +30,7 @@ fn enough(utilisation: f64) -> usize {
     }) as usize
 }
 
-/// Locks without overhead, which serve waiters like the server of the formulas.
+/// Locks without overhead, which serve waiters like the server in the formulas.
 fn plain(count: usize) -> Locks {
     let nothing = Empirical::fixed(0.0);
     Locks {
@@ -50,7 +49,7 @@ fn exponential(rng: &mut ChaCha8Rng) -> f64 {
     Exp1.sample(rng)
 }
 
-/// Poisson arrivals at one lock, with holds drawn by `hold`.
+/// Poisson arrivals at one lock, with holds from `hold`.
 fn arrivals(utilisation: f64, hold: impl FnMut(&mut ChaCha8Rng) -> f64) -> Vec<Arrival> {
     arrivals_of(enough(utilisation), utilisation, hold)
 }
@@ -143,8 +142,8 @@ fn returning_clients_match_the_machine_repairman_model() {
 }
 
 #[test]
-fn clients_think_and_hold_as_their_kind_specifies() {
-    // Given a kind of client that holds for 1 µs and thinks for 9 µs, and another that holds for 5 µs but
+fn clients_think_and_hold_for_the_times_of_their_kind() {
+    // Given one kind of client that holds for 1 µs and thinks for 9 µs, and another kind that holds for 5 µs but
     // acquires rarely
     let fixed = |us: f64| Empirical::fixed(us);
     let often = |count| AlikeClients { count, think: fixed(9.0), hold: fixed(1.0) };
@@ -157,7 +156,7 @@ fn clients_think_and_hold_as_their_kind_specifies() {
     // And on separate locks, each client acquires as often as its cycle allows
     let both = run(&[often(1), seldom]);
     within(both.throughput(), 0.1 + 0.0001, 0.001, "throughput of both");
-    within(both.busy / both.lasted, 0.1 + 0.0005, 0.001, "time for which their locks are held");
+    within(both.busy / both.lasted, 0.1 + 0.0005, 0.001, "time that both locks are held");
 }
 
 #[test]
@@ -176,23 +175,23 @@ fn simulated_waits_depend_on_the_seed() {
 }
 
 #[test]
-fn handoffs_grow_with_the_queue_and_an_idle_lock_has_its_own_acquire_time() {
+fn handoffs_grow_with_the_queue_and_idle_locks_use_the_uncontended_time() {
     let locks = Locks {
         uncontended: Empirical::fixed(5.0),
         handoff: Handoff { shape: Empirical::fixed(1.0), first: 10.0, each_more: 3.0 },
         ..plain(1)
     };
     let arrival = |at| Arrival { at, lock: 0, hold: 100.0 };
-    // Given an arrival that finds the lock idle and three that wait behind it
+    // Given an arrival at an idle lock and three arrivals that wait behind it
     let arrivals = [arrival(0.0), arrival(1.0), arrival(2.0), arrival(3.0)];
     let outcome = open(&locks, Open { arrivals: &arrivals, sessions: 10, from: 0.0, to: 1e6 }, 1);
-    // Then handoffs take 16, 13 and 10, because three, two and one wait
+    // Then handoffs take 16, 13 and 10, because three, two and one arrivals wait
     assert_eq!(outcome.waits, [5.0, 120.0, 232.0, 341.0]);
     assert_eq!((outcome.sessions, outcome.starved), (4, 0));
 }
 
 #[test]
-fn an_arrival_without_a_free_session_waits_even_if_its_lock_is_idle() {
+fn arrival_without_a_free_session_waits_even_if_its_lock_is_idle() {
     let arrival = |at, lock| Arrival { at, lock, hold: 100.0 };
     let locks = Locks { release: Empirical::fixed(7.0), ..plain(2) };
     let arrivals = [arrival(0.0, 0), arrival(10.0, 1)];
@@ -224,7 +223,7 @@ fn failed_tries_match_erlangs_loss_formula_for_one_server() {
         assert_eq!(
             outcome.entries + outcome.failed,
             arrivals.len() - 1,
-            "the last arrival is at the end of the window"
+            "the last arrival must be at the end of the window"
         );
     }
 }

@@ -1,7 +1,7 @@
-//! Exact formulas of queueing theory, in any consistent units. Sources: Kleinrock, *Queueing Systems*, volume
-//! 1, and Reiser and Lavenberg 1980 for the machine repairman.
+//! Exact formulas of queueing theory, in any consistent units. Sources: Kleinrock, *Queueing Systems*, volume 1;
+//! for the machine repairman model, Reiser and Lavenberg 1980.
 
-/// Mean wait in an M/G/1 queue, by Pollaczek and Khinchine: `square` is the mean square of the service time.
+/// Mean wait in an M/G/1 queue, by Pollaczek and Khinchine. `square` is the mean square of the service time.
 pub fn mg1(rate: f64, service: f64, square: f64) -> Option<f64> {
     let utilisation = rate * service;
     (utilisation < 1.0).then(|| rate * square / (2.0 * (1.0 - utilisation)))
@@ -15,8 +15,8 @@ pub struct Repairman {
     pub throughput: f64,
 }
 
-/// The machine repairman model by exact mean value analysis: clients think and are served by a single server,
-/// both for exponentially distributed times.
+/// Solves the machine repairman model by exact mean value analysis. Clients think, then a single server serves
+/// them; both times are exponentially distributed.
 pub fn machine_repairman(clients: usize, think: f64, service: f64) -> Repairman {
     let mut queue = 0.0;
     let mut found = Repairman { response: service, throughput: 0.0 };

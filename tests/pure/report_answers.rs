@@ -1,4 +1,4 @@
-//! The answer at the beginning of each output, and the conclusions that a run does and does not support.
+//! The answer at the top of each output, and the conclusions that a run does and does not support.
 
 use std::path::Path;
 
@@ -48,13 +48,13 @@ fn three(repetitions: u32) -> Vec<Lock> {
     paces.map(|(label, pace)| lock(label, around(pace, repetitions))).into()
 }
 
-/// Three locks, the fastest of which is changed by `what`.
+/// Three locks. `what` changes the trials of the fastest lock.
 fn special(what: fn(&mut zklockbench_record::Trial)) -> StoredRun {
     let [_, b, c]: [Lock; 3] = three(8).try_into().unwrap_or_else(|_| panic!("three locks"));
     stored(&[Lock { what, ..lock("a", around(900.0, 8)) }, b, c])
 }
 
-/// Two equally fast locks, one of which sends more requests, and another lock.
+/// Two equally fast locks of which one sends more requests, and another lock.
 fn tied_with(other: Lock) -> StoredRun {
     let heavy = Lock { requests: 12, ..lock("heavy", around(400.0, 10)) };
     stored(&[heavy, lock("light", around(401.0, 10)), other])
@@ -105,7 +105,7 @@ fn cases() -> Vec<Case> {
 }
 
 #[test]
-fn a_run_states_only_conclusions_that_its_metrics_support() {
+fn report_states_only_conclusions_that_the_metrics_support() {
     let answers = cases().into_iter().map(|Case { name, run, gated }| {
         let view = View::of(&run);
         let report = RunReport::of(&view, &gated);
@@ -119,7 +119,7 @@ fn a_run_states_only_conclusions_that_its_metrics_support() {
 }
 
 #[test]
-fn the_first_reasons_of_each_violated_lock_are_listed() {
+fn report_lists_the_first_reasons_for_each_violated_lock() {
     let Case { run, .. } = cases().into_iter().find(|case| case.name == "five violated locks").unwrap();
     insta::assert_snapshot!("five_violated_locks", shown::terminal(&View::of(&run), Style::EVERYTHING));
 }
@@ -128,13 +128,13 @@ fn plain(text: &str) -> String {
     Regex::new("\u{1b}\\[[0-9;]*m").unwrap().replace_all(text, "").into_owned()
 }
 
-/// The first paragraph, joined into one line.
+/// The first paragraph as one line.
 fn first(text: &str) -> String {
     text.lines().take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 #[test]
-fn the_first_line_of_a_run_is_its_answer_in_every_output() {
+fn first_line_of_a_run_is_its_answer_in_every_output() {
     let mut tones = String::new();
     for Case { name, run, gated } in cases() {
         let view = View::of(&run);
@@ -164,7 +164,7 @@ fn the_first_line_of_a_run_is_its_answer_in_every_output() {
     insta::assert_snapshot!("tones", tones);
 }
 
-/// The terminal output and the page of a command.
+/// The terminal output and page of a command.
 struct Answer {
     name: &'static str,
     draw: Box<dyn Fn(Style) -> String>,
@@ -199,7 +199,7 @@ fn answers() -> Vec<Answer> {
 }
 
 #[test]
-fn every_other_command_also_opens_with_its_answer() {
+fn output_of_every_other_command_starts_with_the_answer() {
     let mut lines = String::new();
     for Answer { name, draw, page } in answers() {
         for width in [None, Some(80), Some(120)] {
@@ -228,12 +228,12 @@ fn screens() -> Vec<(&'static str, Screen)> {
 fn output_fits_the_terminal_without_breaking_words() {
     for (name, draw) in screens() {
         let wide = draw(Style::EVERYTHING);
-        // A narrow table may become a list with punctuation between values, or omit columns and name them.
+        // A narrow table may become a list with punctuation between values, or omit columns and list their names.
         let without_marks = |word: &str| word.trim_matches([',', ';', '.', ':']).to_owned();
         let known: Vec<String> = wide.split_whitespace().map(without_marks).collect();
         for width in [80, 120] {
             let text = draw(Style { width: Some(width), ..Style::EVERYTHING });
-            // Sentences are wrapped only when they are printed.
+            // Sentences are wrapped only when printed.
             let is_table = |line: &&str| line.contains("  ") && !line.starts_with([' ', '!']);
             for line in text.lines().filter(is_table) {
                 assert!(line.chars().count() <= usize::from(width), "{name}, {width}: {line}");
@@ -246,7 +246,7 @@ fn output_fits_the_terminal_without_breaking_words() {
             assert!(broken.is_empty(), "{name}, {width}: {broken:?}\n{text}");
             let letters = text.lines().filter(|line| line.trim().chars().count() == 1).count();
             assert_eq!(letters, 0, "{name}, {width}:\n{text}");
-            // Colour changes nothing else.
+            // Colours must not change the text.
             let without_ends = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
             let coloured = plain(&draw(Style { colour: true, width: Some(width), ..Style::EVERYTHING }));
             assert_eq!(without_ends(&coloured), without_ends(&text), "{name}, {width}");
@@ -260,7 +260,7 @@ fn sentences(text: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn a_command_prints_its_answer_one_table_and_a_few_short_lines() {
+fn command_prints_an_answer_one_table_and_a_few_short_lines() {
     for (name, draw) in screens() {
         for width in [80, 120] {
             let text = draw(Style { width: Some(width), ..Style::default() });
@@ -270,7 +270,7 @@ fn a_command_prints_its_answer_one_table_and_a_few_short_lines() {
             };
             let lines = text.lines().map(wrapped).collect::<Vec<_>>().join("\n");
             let after = lines.lines().skip_while(|line| !line.is_empty()).count();
-            // The examples and the sweep have more than two strategies.
+            // The examples and the sweep are larger, with more than two strategies.
             let is_small = !["faults", "the example", "sweep"].contains(&name);
             assert!(!is_small || after <= 25, "{name}, {width}: {after} lines\n{text}");
             assert!(lines.lines().all(|line| line.chars().count() <= usize::from(width)), "{name}:\n{text}");

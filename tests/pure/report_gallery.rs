@@ -1,5 +1,5 @@
-//! Charts of views that are hard to draw: their contents, and that no text overlaps another or leaves the
-//! picture. `REPORT_GALLERY=<directory> cargo test --test pure gallery` writes the charts to a directory.
+//! Charts of views that are hard to draw. The tests check the contents, and that no text overlaps another text or
+//! leaves the picture. `REPORT_GALLERY=<directory> cargo test --test pure gallery` writes the charts to a directory.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use zklockbench_record::{Election, FaultRecord};
 use zklockbench_report::chart::svgs;
 use zklockbench_report::{Style, View, chart};
 
-/// Describes the charts whose names begin with `charts`: colours with their number of uses, and all texts.
+/// Describes the charts with names that start with `charts`: all colours with their numbers of uses, and all texts.
 fn gallery(name: &str, view: &View<'_>, charts: &str) -> String {
     if let Some(root) = std::env::var_os("REPORT_GALLERY") {
         let dir = Path::new(&root).join(name);
@@ -42,7 +42,7 @@ fn gallery(name: &str, view: &View<'_>, charts: &str) -> String {
 /// Asserts that every text is inside the picture, readable in a README, and free of overlaps.
 fn assert_laid_out(chart: &str, svg: &str) {
     for size in svg.split("font-size=\"").skip(1).filter_map(|part| part.split('"').next()) {
-        // There are two units per pixel, and a README scales 1000 pixels to about 900.
+        // A pixel has two units, and a README scales 1000 pixels to about 900.
         let pixels = size.parse::<f64>().unwrap() / 2.0 * 0.9;
         assert!((11.0..100.0).contains(&pixels), "{chart}: {pixels}");
     }
@@ -55,7 +55,7 @@ fn assert_laid_out(chart: &str, svg: &str) {
 }
 
 #[test]
-fn the_layout_check_finds_text_outside_the_picture_and_overlapping_text() {
+fn layout_check_finds_overlapping_text_and_text_outside_the_picture() {
     let text = |x: u32, y: u32, anchor: &str| {
         format!(
             "<text x=\"{x}\" y=\"{y}\" dy=\"0.5ex\" text-anchor=\"{anchor}\" font-size=\"25\">\nlong enough\n</text>"
@@ -73,7 +73,7 @@ fn the_layout_check_finds_text_outside_the_picture_and_overlapping_text() {
     }
 }
 
-/// A name, its view, and the prefix of the chart names to show.
+/// A name, a view, and the prefix of the chart names to show.
 type Picture = (&'static str, fn() -> View<'static>, &'static str);
 
 const GALLERY: &[Picture] = &[
@@ -159,7 +159,7 @@ fn herd_of_2000() -> View<'static> {
     view
 }
 
-/// Elections close together and at the right edge, next to the numbers of faults.
+/// Elections close together and at the right edge, next to fault numbers.
 fn unplanned_elections_next_to_faults() -> View<'static> {
     let mut view = views::view(&["predecessor-watch", "polling"], &[10]);
     views::break_all(&mut view, &["kill leader", "pause follower"]);
@@ -169,7 +169,7 @@ fn unplanned_elections_next_to_faults() -> View<'static> {
     view
 }
 
-/// A view without the first strategy, in which the other strategies keep their colours.
+/// A view without results of the first strategy. The other strategies must keep their colours.
 fn first_not_measured() -> View<'static> {
     let mut view = views::view(&views::FIVE, &[2, 10]);
     view.cells.retain(|cell| cell.strategy != 0);
@@ -211,7 +211,7 @@ const FAULTS: [&str; 12] = [
     "slow-disk follower latency=50ms",
 ];
 
-/// Replaces the repetitions of each cell by one trial per fault.
+/// Replaces the repetitions of each cell with one trial per fault.
 fn spread(view: &mut View<'static>, faults: &[&str]) {
     for cell in &mut view.cells {
         let broken = |(at, label): (usize, &&str)| {
@@ -226,7 +226,7 @@ fn spread(view: &mut View<'static>, faults: &[&str]) {
     }
 }
 
-/// Labels of locks, some of them long.
+/// Labels of locks, including long labels.
 fn locks(count: usize) -> Vec<String> {
     (0..count)
         .map(|at| match at {
@@ -237,7 +237,7 @@ fn locks(count: usize) -> Vec<String> {
 }
 
 #[test]
-fn charts_fit_one_three_and_twenty_locks_under_one_four_and_twelve_faults() {
+fn charts_fit_up_to_twenty_locks_under_up_to_twelve_faults() {
     let mut shown = String::new();
     for (count, faults) in [(1, 1), (3, 4), (20, 12)] {
         let labels = locks(count);
@@ -254,7 +254,7 @@ fn charts_fit_one_three_and_twenty_locks_under_one_four_and_twelve_faults() {
 }
 
 #[test]
-fn charts_show_everything_that_can_go_wrong_under_faults() {
+fn charts_show_every_kind_of_problem_under_faults() {
     insta::assert_snapshot!(wrong(6) + &wrong(12));
 }
 

@@ -1,4 +1,4 @@
-//! The page of a run: a self-contained file that executes nothing from external text.
+//! The page of a run: a self-contained file that never executes external text.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -60,7 +60,7 @@ fn gated(verdict: Verdict) -> Gated {
 }
 
 #[test]
-fn the_page_of_a_failed_gate_opens_with_the_gate_and_names_the_baseline() {
+fn page_of_a_failed_gate_starts_with_the_gate_and_the_baseline() {
     let run = example("example");
     let badge = |page: &str| all("(?s)<h1>(.*?)</h1>", page)[0].to_owned();
     assert!(badge(&shown::page(&run, &Gated::default())).contains("✓ held"));
@@ -90,9 +90,9 @@ fn every_link_has_a_target_and_every_id_is_unique() {
     }
 }
 
-/// The scenario on the page already contains the overrides, which are not valid arguments.
+/// The command must not repeat the overrides: the scenario on the page already contains them.
 #[test]
-fn the_command_to_repeat_a_run_uses_its_scenario() {
+fn command_to_repeat_a_run_uses_the_scenario_of_the_run() {
     let stored = example("example");
     assert_eq!(stored.run.run.overrides, ["ensemble.data_dir=\"/tmp\"", "contenders=[1, 5, 20]"]);
     assert!(stored.run.run.scenario_text.contains("data_dir = \"/tmp\""));
@@ -101,7 +101,7 @@ fn the_command_to_repeat_a_run_uses_its_scenario() {
 }
 
 #[test]
-fn a_constant_metric_still_has_an_axis() {
+fn chart_of_a_constant_metric_has_a_valid_axis() {
     // Given waits and handoffs of exactly one millisecond
     let stored = run(&["a", "b"], |_, trial| {
         for measure in [Measure::Wait, Measure::Handoff] {
@@ -113,7 +113,7 @@ fn a_constant_metric_still_has_an_axis() {
 }
 
 #[test]
-fn the_page_loads_nothing_from_a_network_and_describes_every_chart() {
+fn page_needs_no_network_and_describes_every_chart() {
     let page = page(&[example("example-faults")]);
     assert!(
         !page.contains("http://")
@@ -128,7 +128,7 @@ fn the_page_loads_nothing_from_a_network_and_describes_every_chart() {
 }
 
 #[test]
-fn the_page_shows_the_herd_curve_if_a_release_woke_two_waiters() {
+fn page_shows_the_herd_curve_if_a_release_woke_two_waiters() {
     let woken = |rank, count, p50_us| Woken {
         from_rank: rank,
         to_rank: Some(rank),
@@ -138,7 +138,7 @@ fn the_page_shows_the_herd_curve_if_a_release_woke_two_waiters() {
     };
     let herds = [None, Some(vec![woken(1, 9, 700)]), Some(vec![woken(1, 9, 700), woken(2, 8, 1_500)])];
     let pages = herds.map(|herd| page(&[run(&["parent-watch"], |_, trial| trial.herd = herd.clone())]));
-    let title = "When the k-th waiter is notified of a release, 3 contenders";
+    let title = "Time from a release to its k-th notification, 3 contenders";
     assert_eq!(pages.each_ref().map(|page| page.contains(title)), [false, false, true]);
     let said = "parent-watch: 700 µs (99th percentile 2.8 ms) for waiter 1, 1.5 ms (99th percentile 6 ms) for waiter 2.";
     assert!(pages[2].contains(said));
@@ -146,7 +146,7 @@ fn the_page_shows_the_herd_curve_if_a_release_woke_two_waiters() {
 
 #[test]
 fn hostile_names_are_escaped_on_the_page() {
-    // Given names that would run a script, end an attribute or a script, or reverse text
+    // Given names that could run a script, end an attribute or a script, or reverse text
     let hostile = [
         "<script>alert(1)</script>",
         "\"' onload=\"alert(2)",
@@ -167,7 +167,7 @@ fn hostile_names_are_escaped_on_the_page() {
 }
 
 #[test]
-fn a_page_of_a_million_samples_per_strategy_is_small_and_renders_quickly() {
+fn page_with_a_million_samples_per_strategy_is_small_and_renders_quickly() {
     let mut samples: Histogram = new_histogram();
     for step in 1..=1_000_000_u64 {
         samples.record(200 + step * step / 40_000_000 + (step * 7_919) % 997).unwrap();
@@ -184,11 +184,11 @@ fn a_page_of_a_million_samples_per_strategy_is_small_and_renders_quickly() {
     let (took, bytes) = (began.elapsed(), page.len());
     println!("{bytes} bytes in {took:?}");
     assert!(bytes < 3_000_000, "{bytes}");
-    // A release build takes two seconds; a test build on a busy host takes much longer.
+    // A release build takes two seconds, and a test build on a busy host much longer.
     assert!(took < Duration::from_secs(60), "{took:?}");
 }
 
-/// Contrast ratio of two colours, by WCAG 2.
+/// Contrast ratio of two colours according to WCAG 2.
 fn contrast(one: &str, other: &str) -> f64 {
     let luminance = |colour: &str| {
         let digits = colour.trim_start_matches('#');
@@ -236,12 +236,12 @@ fn a_page_without_measurements_has_no_empty_sections() {
     stored.run.run.floor = None;
     let page = page(&[stored]);
     assert!(page.contains("No lock was acquired in any trial"));
-    assert!(!page.contains("Waits, handoffs and notifications"), "there must be no section without a chart");
+    assert!(!page.contains("Waits, handoffs and notifications"), "found a section without a chart");
     assert!(!page.contains("NaN") && !page.contains(">inf"));
 }
 
 #[test]
-fn a_saturated_generator_is_reported_with_its_cell() {
+fn page_reports_a_saturated_generator_with_its_cell() {
     // Given two generator threads that are both 95 % busy in the second cell
     let run = run(&["polling", "baton"], |at, trial| trial.health.cpu_share = [1.7, 1.9][at]);
     let remarks = View::of(&run).remarks;

@@ -1,4 +1,4 @@
-//! Complete screens of unusual runs. Each row is a strategy named after its peculiarity.
+//! Complete screens of unusual runs. The name of the strategy in each row states what is unusual.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -23,7 +23,7 @@ use zklockbench_results::RunFile;
 
 const PLAIN: Style = Style::EVERYTHING;
 
-/// A strategy, and a change of its repetitions, which are numbered from 0.
+/// A strategy, and a change to its repetitions. The change gets the repetition's index.
 type Row = (&'static str, fn(usize, &mut Trial));
 
 /// A view of these rows, with four contenders and three repetitions each.
@@ -78,7 +78,7 @@ const ODD: &[Row] = &[
             trial.judged = records::judged(Verdict::Violated(vec!["1 contender is stuck".into()]));
         }
     }),
-    // A hundred waits of a microsecond, one timeout after four seconds, and one wait that was still pending
+    // A hundred waits of one microsecond, a timeout after four seconds, and a pending wait
     ("unserved", |_, trial| {
         waits(trial, &[1; 100]);
         trial.measured.outcomes = OutcomeCounts::default();
@@ -86,12 +86,12 @@ const ODD: &[Row] = &[
         trial.measured.outcomes.add(Outcome::TimedOut, 1);
         trial.histograms.insert(Measure::Unserved, records::histogram(&[4_000_000, 4_000_000]));
     }),
-    // One of 101 waits is never served, and lasts for the whole trial.
+    // One of 101 waits is never served and lasts for the entire trial.
     ("starved", |_, trial| {
         waits(trial, &[1; 100]);
         trial.histograms.insert(Measure::Unserved, records::histogram(&[10_000_000]));
     }),
-    // Two repetitions with few short waits, and one with many long waits
+    // Two repetitions with a few short waits, and one repetition with many long waits
     ("percentiles-not-pooled", |at, trial| {
         let (us, times) = [(10, 5), (1_000, 500), (20, 5)][at];
         waits(trial, &vec![us; times]);
@@ -131,7 +131,7 @@ const ODD: &[Row] = &[
             line(Counted::ChildrenChanged, 1, None, Some(1)),
         ];
     }),
-    // A sum over two of three repetitions would look like a disagreement, so no sum is shown.
+    // The servers' sum over only two of three repetitions would look like a disagreement, so there is no sum.
     ("counts-incomplete", |at, trial| {
         let servers = (at > 0).then_some(100);
         trial.accounting = vec![line(Counted::Reads, 100, Some(100), servers)];
@@ -208,7 +208,7 @@ const BROKEN: &[Row] = &[
     ("too-short-to-measure", |_, trial| {
         break_by(trial, &[FaultRecord { longest_gap_us: None, ..fault("expire waiter", 0) }]);
     }),
-    // An unproved fault, a fault in an invalid trial, and a valid fault, which alone counts
+    // An unproved fault, a fault in an invalid trial, and a valid fault. Only the valid fault counts
     ("unproved-and-invalid", |at, trial| {
         let unproved = unproved("the leader still answered", fault("kill leader", 5_000_000));
         let faults = [unproved, fault("kill leader", 9_000_000), fault("kill leader", 30_000)];
@@ -252,7 +252,7 @@ fn problems_under_faults_are_shown_in_rows_notes_and_tiles() {
 }
 
 #[test]
-fn a_lock_that_leaves_contenders_waiting_is_stuck_unless_it_is_violated() {
+fn lock_with_stuck_contenders_is_shown_as_stuck_unless_it_is_violated() {
     let stuck_view = |faults: &[&str]| {
         let mut view = view(&["predecessor-watch"], &[4]);
         if !faults.is_empty() {
@@ -278,7 +278,7 @@ fn a_lock_that_leaves_contenders_waiting_is_stuck_unless_it_is_violated() {
     );
 }
 
-/// A view of a stored run, which is leaked so that the view is `'static`.
+/// A `'static` view of a stored run, which is leaked.
 fn stored(run: &Run, trials: &[Trial]) -> View<'static> {
     View::of(Box::leak(Box::new(records::stored(run, trials))))
 }
@@ -312,7 +312,7 @@ fn labelled(index: usize, label: &str, contenders: usize, repetition: u32) -> Tr
 }
 
 #[test]
-fn a_stored_run_keeps_the_scenario_order_and_lists_missing_data() {
+fn stored_run_is_shown_in_scenario_order_with_its_missing_data() {
     let shuffled = [
         labelled(0, "curator-mutex", 10, 1),
         labelled(1, "parent-watch (while_holding=relist)", 2, 1),
@@ -373,7 +373,7 @@ fn a_stored_run_keeps_the_scenario_order_and_lists_missing_data() {
 }
 
 #[test]
-fn a_run_file_of_a_version_without_floors_is_still_read() {
+fn run_file_without_a_floor_can_still_be_read() {
     let mut file = serde_json::to_value(&records::stored(&demo(), &[]).run).unwrap();
     assert!(file.as_object_mut().unwrap().remove("floor").is_some());
     let read: RunFile = serde_json::from_value(file).unwrap();
@@ -381,8 +381,8 @@ fn a_run_file_of_a_version_without_floors_is_still_read() {
 }
 
 #[test]
-fn a_partial_last_second_is_omitted() {
-    // Given a measured phase of two and a half seconds
+fn timeline_omits_a_partial_last_second() {
+    // Given a measured phase of 2.5 seconds
     assert_eq!(Bins::of(&records::trial(0)).acquired, [3, 2]);
 }
 
@@ -393,7 +393,7 @@ fn a_cell_shows_the_requests_of_its_median_repetition() {
         [[(Create, 1.0), (Delete, 1.0)], [(Create, 5.0), (Delete, 5.0)], [(Create, 1.0), (Delete, 2.0)]];
     trials(&mut view).zip(kinds).for_each(|(trial, kinds)| acquire(trial, &kinds));
     assert_eq!(view.cells[0].requests(), [(Create, 1.0), (Delete, 2.0)]);
-    // With an even number of repetitions, it is the mean of the middle two.
+    // With an even number of repetitions, the cell shows the mean of the middle two.
     view.cells[0].trials.truncate(2);
     assert_eq!(view.cells[0].requests(), [(Create, 3.0), (Delete, 3.0)]);
 }
@@ -412,7 +412,7 @@ fn terminal_and_markdown_show_every_kind_of_problem() {
 }
 
 #[test]
-fn narrow_tables_omit_columns_and_very_narrow_tables_become_lists() {
+fn tables_omit_columns_or_become_lists_on_narrow_terminals() {
     let mut with_floor = view(&FIVE, &[1, 10, 100]);
     with_floor.floor = Some(records::floor());
     let mut broken = view(&["parent-watch (while_holding=relist)", "polling"], &[4, 100]);

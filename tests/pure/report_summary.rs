@@ -1,4 +1,4 @@
-//! `summary.json`: machine-readable results of each strategy and number of contenders over its repetitions.
+//! `summary.json`: machine-readable results per strategy and number of contenders, over all repetitions.
 
 use crate::support::json_schema::Schema;
 use crate::support::{records, run_dirs, shown};
@@ -9,7 +9,7 @@ use zklockbench_record::Trial;
 use zklockbench_report::{Style, Summary, View, summary};
 use zklockbench_results::StoredRun;
 
-/// Three repetitions of different lengths, the last of which is invalid.
+/// Three repetitions of different lengths. The last repetition is invalid.
 fn trials() -> Vec<Trial> {
     let trial = |index: usize| {
         let mut trial = records::trial(index);
@@ -66,7 +66,7 @@ fn the_summary_matches_its_schema_and_has_a_digest() {
     assert_eq!(serde_json::from_value::<Summary>(json.clone()).unwrap(), whole);
     json["cells"][0].as_object_mut().unwrap().remove("repetitions");
     assert!(!validator.is_valid(&json));
-    // A modified summary is detected by its digest.
+    // The digest reveals a modified summary.
     assert!(zklockbench_results::read(&dir).unwrap().run.files.contains_key("summary.json"));
     fs::write(dir.join("summary.json"), "{}").unwrap();
     assert!(

@@ -1,4 +1,4 @@
-//! Modified and damaged run directories are refused with an error that names the file.
+//! Modified and damaged run directories are refused with an error that identifies the file.
 
 use crate::support::records;
 use crate::support::run_dirs::{self, sha256};
@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use zklockbench_core::error::Error;
 
-/// Publishes a run of two trials, damages it, and returns the reader's error.
+/// Publishes a run of two trials, damages the directory, and returns the reader's error.
 ///
-/// The digests reveal any damage first, so tests of other checks update the digests.
+/// Digests are checked first, so tests of other checks must update the digests.
 fn told_after(damage: impl FnOnce(&Path)) -> String {
     let (_parent, dir) = run_dirs::published(&[records::trial(0), records::trial(1)]);
     zklockbench_results::read(&dir).unwrap();
@@ -21,7 +21,7 @@ fn told_after(damage: impl FnOnce(&Path)) -> String {
     error.to_string().replace(dir.to_str().unwrap(), "RUN")
 }
 
-/// Changes the value at a JSON pointer and updates the digests, so that only the content can reveal the
+/// Changes the value at a JSON pointer, and updates the digests to make the content the only evidence of the
 /// change.
 fn change(dir: &Path, file: &str, pointer: &str, value: Value) {
     set(dir, file, pointer, value);
@@ -68,7 +68,7 @@ const DAMAGES: [(&str, Damage); 14] = [
         digest_anew(dir);
     }),
     ("a later version", |dir| change(dir, "trials/001.json", "/schema_version", json!(3))),
-    // The last histogram of the file, `wait`, is truncated.
+    // Truncates the last histogram in the file, `wait`.
     ("a truncated histogram", |dir| {
         rewrite(dir, "trials/000.hlog", |text| text[..text.len() - 5].to_owned());
     }),
@@ -106,7 +106,7 @@ fn damage_and_contradictions_are_reported_with_file_and_position() {
 }
 
 #[test]
-fn a_field_added_by_a_later_version_is_ignored() {
+fn reader_ignores_a_field_added_by_a_later_version() {
     let (_parent, dir) = run_dirs::published(&[records::trial(0)]);
     let text = fs::read_to_string(dir.join("run.json")).unwrap();
     fs::write(dir.join("run.json"), text.replacen('{', "{ \"weather\": \"fair\",", 1)).unwrap();
@@ -115,7 +115,7 @@ fn a_field_added_by_a_later_version_is_ignored() {
 }
 
 #[test]
-fn a_changed_digit_in_any_file_is_detected() {
+fn reader_detects_a_changed_digit_in_any_file() {
     let (_parent, dir) = run_dirs::published(&[records::trial(0)]);
     let mut files = vec!["run.json".to_owned()];
     files.extend(zklockbench_results::read(&dir).unwrap().run.files.keys().cloned());
@@ -123,7 +123,7 @@ fn a_changed_digit_in_any_file_is_detected() {
     for name in files {
         let path = dir.join(&name);
         let whole = fs::read(&path).unwrap();
-        // Changes every digit of small files, and a sample of the digits of large files.
+        // Change every digit of small files, and a sample of the digits of large files.
         let digits: Vec<usize> = (0..whole.len()).filter(|at| whole[*at].is_ascii_digit()).collect();
         for at in digits.iter().step_by(digits.len() / 40 + 1) {
             let mut changed = whole.clone();
@@ -189,7 +189,7 @@ fn change_text(dir: &Path, field: &str, text: &str) {
 }
 
 #[test]
-fn a_hostile_run_json_is_refused_by_every_reader_with_file_and_field() {
+fn every_reader_refuses_a_hostile_run_json_with_file_and_field() {
     for (field, text, said) in HOSTILE {
         let (parent, dir) = run_dirs::published(&[records::trial(0), records::trial(1)]);
         change_text(&dir, field, text);
@@ -198,7 +198,7 @@ fn a_hostile_run_json_is_refused_by_every_reader_with_file_and_field() {
         let Err(Error::Usage(told)) = added else { panic!("{field} = {text}: {added:?}") };
         assert!(told.contains(said), "{field} = {text}: {told}");
         assert!(!store.exists() || fs::read_dir(&store).unwrap().next().is_none(), "{field} = {text}");
-        // A comparison uses the scenario's name only as text.
+        // Comparisons use the scenario's name only as text.
         if said != "run.json: `scenario`" {
             let compared = zklockbench_analysis::compare::Side::read(&dir);
             let Err(Error::Usage(told)) = compared else { panic!("{field} = {text}: {compared:?}") };
@@ -208,7 +208,7 @@ fn a_hostile_run_json_is_refused_by_every_reader_with_file_and_field() {
 }
 
 #[test]
-fn a_truncated_run_json_is_refused_and_named() {
+fn truncated_run_json_is_refused_with_the_name_of_the_file() {
     let (parent, dir) = run_dirs::published(&[records::trial(0)]);
     let (path, store) = (dir.join("run.json"), parent.path().join("store"));
     let whole = fs::read(&path).unwrap();

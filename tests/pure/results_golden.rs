@@ -1,5 +1,5 @@
-//! Stored run directories of each schema version: supported versions are read, and the error for an older
-//! version names the program version that reads it.
+//! Stored run directories of each schema version. Supported versions can be read, and the error for an older version
+//! states the program version to use.
 
 use std::path::{Path, PathBuf};
 
@@ -15,30 +15,30 @@ fn golden(name: &str) -> PathBuf {
 }
 
 #[test]
-fn a_directory_of_schema_1_is_refused_with_the_version_that_reads_it() {
+fn run_of_schema_1_is_refused_with_the_program_version_to_use() {
     let error = zklockbench_results::read(&golden("schema-1")).unwrap_err();
     assert!(matches!(error, Error::Usage(_)), "{error}");
     let told = error.to_string();
     assert!(told.contains("schema-1/run.json: schema version 1, but this program reads version 2"), "{told}");
     assert!(
-        told.ends_with("use the version of the program that wrote it: 0.1.0 of commit 969a6a565aae"),
+        told.ends_with("use the program version that wrote the file: 0.1.0 of commit 969a6a565aae"),
         "{told}"
     );
 }
 
 #[test]
-fn a_directory_of_schema_2_is_read_and_rejudged_to_its_recorded_verdict() {
+fn run_of_schema_2_is_read_and_gets_its_recorded_verdict_again() {
     // Given a stored run of two trials, one with a lock and one without a lock
     let stored = zklockbench_results::read(&golden("schema-2")).unwrap();
     assert_eq!((stored.run.schema_version, stored.trials.len()), (SCHEMA_VERSION, 2));
     let recorded: Vec<&str> = stored.trials.iter().map(|trial| trial.judged.verdict.word()).collect();
     assert_eq!(recorded, ["held", "violated"]);
-    // And values that this version did not record yet are missing rather than zero
+    // And values that this version did not record are missing, not zero
     assert!(stored.trials.iter().all(|trial| trial.herd.is_none()));
     // When the run is judged again
     let mut trials = stored.trials.clone();
     trials.iter_mut().for_each(zklockbench_judge::judge);
-    // Then every part of each verdict equals the recorded part
+    // Then each part of every verdict equals the recorded part
     for (trial, stored) in trials.iter().zip(&stored.trials) {
         assert_eq!(words(&trial.judged), words(&stored.judged), "{}", trial.name());
     }
@@ -50,7 +50,7 @@ fn a_directory_of_schema_2_is_read_and_rejudged_to_its_recorded_verdict() {
 
 #[test]
 fn baselines_and_plans_of_earlier_versions_are_read() {
-    // Given a store and a plan of an earlier version
+    // Given a store and a plan from an earlier version
     let store = golden("golden/baselines");
     let baselines = zklockbench_results::baselines(&store).unwrap();
     let [one] = baselines.as_slice() else { panic!("{baselines:?}") };
@@ -61,7 +61,7 @@ fn baselines_and_plans_of_earlier_versions_are_read() {
     assert!(!plan.answers.is_empty());
 }
 
-/// The verdicts without their reasons, whose wording may change.
+/// The verdicts without their reasons, because the wording of reasons may change.
 fn words(judged: &Judged) -> [Option<&'static str>; 5] {
     let part = |verdict: &Option<Verdict>| verdict.as_ref().map(Verdict::word);
     [

@@ -1,5 +1,4 @@
-//! Resuming a run: finished trials are kept, unfinished trials are rerun, and the directory is readable at
-//! every step.
+//! Resumed runs keep finished trials and rerun unfinished trials, and the directory is readable at every step.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -14,7 +13,7 @@ use zklockbench_scenario::{Catalog, TrialPlan, parse};
 
 const PLANNED: usize = 4;
 
-/// A run directory as `kill -9` leaves it after these trials.
+/// A run directory in the state after these trials and a `kill -9`.
 fn killed(parent: &Path, trials: &[Trial]) -> PathBuf {
     let mut writer = RunWriter::create(parent, "mine").unwrap();
     writer.begins(records::run(PLANNED), &[], records::held()).unwrap();
@@ -23,7 +22,7 @@ fn killed(parent: &Path, trials: &[Trial]) -> PathBuf {
         writer.so_far(records::so_far(PLANNED)).unwrap();
     }
     let dir = writer.dir().to_owned();
-    // Restores the directory from a copy, because dropping the writer publishes or removes it.
+    // Dropping the writer publishes or removes the directory, so restore it from a copy.
     let kept = parent.join("kept");
     run_dirs::copy(&dir, &kept);
     drop(writer);
@@ -67,7 +66,7 @@ fn resume_keeps_a_finished_trial_that_run_json_does_not_list() {
     let (mut writer, stored) = resumed(&parent.path().join("mine"));
     assert_eq!(indices(&stored.trials), [0, 1]);
     writer.begins(records::run(PLANNED), &stored.trials, records::held()).unwrap();
-    // Then it contains the two written trials, but not the incomplete one
+    // Then the run contains the two complete trials, but not the incomplete trial
     let there = zklockbench_results::read(writer.dir()).unwrap();
     assert_eq!(indices(&there.trials), [0, 1]);
     assert!(!writer.dir().join("trials/002.json").exists());
@@ -80,7 +79,7 @@ fn resume_keeps_a_finished_trial_that_run_json_does_not_list() {
 }
 
 #[test]
-fn an_unfinished_trial_is_kept_until_its_rerun_and_counted_once() {
+fn unfinished_trial_is_kept_until_its_rerun_and_counted_once() {
     for before in 0..2 {
         let parent = tempfile::tempdir().unwrap();
         let there: Vec<Trial> = (0..before).map(records::trial).chain([cut_short(before)]).collect();
@@ -114,8 +113,8 @@ fn an_interrupted_trial_is_rerun_unless_violated_or_stuck() {
     assert!(!is_unfinished(&found));
 }
 
-/// Whether a run is complete although its only trial, which has this fault, is invalid. Otherwise, it is
-/// rerun.
+/// Returns whether a run counts as complete although its only trial, with this fault, is invalid. Otherwise, the
+/// trial is rerun.
 fn is_complete_although_invalid(servers: &str, fault: &str) -> bool {
     let text = format!(
         "name = \"x\"\nstrategies = [\"curator-mutex\"]\ncontenders = 4\nduration = \"9s\"\nrepetitions = 1\n\
@@ -131,12 +130,12 @@ fn is_complete_although_invalid(servers: &str, fault: &str) -> bool {
 }
 
 #[test]
-fn an_invalid_trial_with_server_faults_is_rerun_only_on_own_servers() {
+fn invalid_trial_with_server_faults_is_rerun_only_on_own_servers() {
     let (own, foreign) = ("servers = 3", "connect = \"127.0.0.1:1,127.0.0.1:2\"");
     for (servers, fault, is_complete) in [
         (foreign, "rolling-restart", true),
         (own, "rolling-restart", false),
-        // Contenders belong to the run on any servers.
+        // The contenders belong to the run on any servers.
         (foreign, "crash", false),
         (own, "crash", false),
     ] {
@@ -145,7 +144,7 @@ fn an_invalid_trial_with_server_faults_is_rerun_only_on_own_servers() {
 }
 
 #[test]
-fn a_resume_locks_the_run_and_changes_nothing_if_abandoned() {
+fn resume_locks_the_run_and_changes_nothing_if_abandoned() {
     let parent = tempfile::tempdir().unwrap();
     let mut writer = RunWriter::create(parent.path(), "mine").unwrap();
     let going = RunWriter::resume(writer.dir()).unwrap_err().to_string();
@@ -171,7 +170,7 @@ fn a_resume_locks_the_run_and_changes_nothing_if_abandoned() {
 }
 
 #[test]
-fn a_complete_run_is_not_resumed_and_an_empty_run_is_refused_with_a_remedy() {
+fn resume_refuses_complete_and_empty_runs_with_a_remedy() {
     let (parent, dir) = run_dirs::published(&[records::trial(0)]);
     assert!(
         matches!(RunWriter::resume(&dir), Ok(Resumed::Whole(path, _)) if path.ends_with("quick-2026-11-21T08-45-08Z"))
@@ -181,11 +180,11 @@ fn a_complete_run_is_not_resumed_and_an_empty_run_is_refused_with_a_remedy() {
     let told = RunWriter::resume(&half).unwrap_err().to_string();
     assert!(told.contains("is an incomplete run") && told.contains("run the scenario again"), "{told}");
     let told = RunWriter::resume(&parent.path().join("absent")).unwrap_err().to_string();
-    assert!(told.contains("absent") && told.contains("name the directory that a run left"), "{told}");
+    assert!(told.contains("absent") && told.contains("specify the directory of a run"), "{told}");
 }
 
 #[test]
-fn symlinks_in_a_run_directory_are_never_written_through() {
+fn writer_never_follows_symlinks_in_a_run_directory() {
     let parent = tempfile::tempdir().unwrap();
     let precious = parent.path().join("precious");
     fs::write(&precious, "mine").unwrap();
@@ -199,7 +198,7 @@ fn symlinks_in_a_run_directory_are_never_written_through() {
     writer.trial(&records::trial(1)).unwrap();
     drop(writer.seal(records::run(2), records::held()).unwrap());
     assert_eq!(fs::read_to_string(&precious).unwrap(), "mine");
-    // A link in place of the next `run.json` is not followed either.
+    // Nor is a link in place of the next `run.json` followed.
     let again = killed(&parent.path().join("again"), &[records::trial(0)]);
     let _ = fs::remove_file(again.join(".run.json.new"));
     symlink(&precious, again.join(".run.json.new")).unwrap();
@@ -219,7 +218,7 @@ fn a_run_reserves_disk_space_for_its_final_record() {
         new.saturating_sub(writer.dir().join("run.json").metadata().unwrap().len())
     };
     assert!(room() >= 4096, "{}", room());
-    // The published directory does not contain the reserve.
+    // The published directory must not contain the reserve.
     writer.trial(&records::trial(0)).unwrap();
     let mut run = records::run(PLANNED);
     run.outcome.ending = RunEnding::Interrupted;

@@ -1,4 +1,4 @@
-//! A report reads exactly what a run wrote, and an incomplete directory is not a run.
+//! A report reads exactly the data that a run wrote, and refuses an incomplete directory.
 
 use crate::support::json_schema::Schema;
 use crate::support::records;
@@ -49,7 +49,7 @@ fn unmeasured_values_are_null_never_zero() {
 
 #[test]
 fn client_model_and_server_counts_are_compared_separately() {
-    // The servers counted one write more than the client.
+    // The servers counted one more write than the client.
     let trial = records::trial(0);
     assert_eq!(trial.servers_agree(), Some(false));
     assert_eq!(trial.cost_model_agrees(), Some(true));
@@ -74,7 +74,7 @@ fn an_interrupted_or_aborted_run_is_published_with_its_outcome_and_trials() {
 }
 
 #[test]
-fn a_trial_that_could_not_start_leaves_a_gap_that_readers_accept() {
+fn readers_accept_the_gap_of_a_trial_that_could_not_start() {
     let (_parent, dir) = run_dirs::published(&[records::trial(0), records::trial(2)]);
     let indices: Vec<_> =
         zklockbench_results::read(&dir).unwrap().trials.iter().map(|trial| trial.spec.index).collect();
@@ -90,7 +90,7 @@ fn a_dropped_writer_without_trials_leaves_no_files_even_if_sealed() {
 }
 
 #[test]
-fn the_final_name_appears_only_when_the_run_is_published() {
+fn run_directory_gets_its_final_name_only_when_published() {
     let parent = tempfile::tempdir().unwrap();
     let end = parent.path().join("mine");
     let mut writer = RunWriter::create(parent.path(), "mine").unwrap();
@@ -100,7 +100,7 @@ fn the_final_name_appears_only_when_the_run_is_published() {
 
     let sealed = writer.seal(records::run(1), records::held()).unwrap();
     assert!(!end.exists());
-    // The sealed run is already complete, because charts are drawn from it.
+    // The sealed run is already complete, because charts are drawn from its files.
     assert_eq!(zklockbench_results::read(sealed.dir()).unwrap().trials.len(), 1);
     fs::write(sealed.dir().join("chart.svg"), "<svg/>").unwrap();
 
@@ -116,7 +116,7 @@ fn an_aborted_run_is_published_as_partial_with_its_finished_trials() {
     writer.begins(records::run(0), &[], records::held()).unwrap();
     writer.trial(&records::trial(0)).unwrap();
     writer.so_far(records::so_far(3)).unwrap();
-    // After `kill -9`, the directory is readable, even if the files of the next trial were being written.
+    // After `kill -9`, the directory is readable, even if the next trial's files were partly written.
     fs::write(writer.dir().join("trials/001.json"), "{").unwrap();
     let killed = zklockbench_results::read(writer.dir()).unwrap();
     assert_eq!((killed.trials.len(), killed.run.run.planned_trials), (1, 3));
@@ -138,7 +138,7 @@ fn a_run_aborted_before_its_first_trial_leaves_no_files() {
 }
 
 #[test]
-fn server_logs_are_kept_in_a_folder_of_the_run() {
+fn run_directory_contains_the_server_logs_in_a_folder() {
     let parent = tempfile::tempdir().unwrap();
     let writer = RunWriter::create(parent.path(), "mine").unwrap();
     assert!(!writer.server_logs().exists());
@@ -160,7 +160,7 @@ fn times_and_session_timeouts_keep_their_units() {
 }
 
 #[test]
-fn writing_a_trial_twice_is_refused_and_names_the_file() {
+fn writing_a_trial_twice_is_refused_with_the_name_of_the_file() {
     let parent = tempfile::tempdir().unwrap();
     let mut writer = RunWriter::create(parent.path(), "mine").unwrap();
     writer.trial(&records::trial(0)).unwrap();
@@ -181,7 +181,7 @@ fn every_json_file_of_a_run_matches_its_published_schema() {
         let validator = Schema::new(schema.as_value());
         let wrong: Vec<String> = validator.complaints(&json);
         assert_eq!(wrong, [""; 0], "{name}");
-        // A file without a verdict does not match.
+        // A file without a verdict must not match.
         json.as_object_mut().unwrap().remove("judged");
         assert!(!validator.is_valid(&json), "{name}");
     }
@@ -198,7 +198,7 @@ fn throughput_of_a_batch_counts_only_the_time_with_all_contenders() {
     assert_eq!(figures::FAIRNESS.of(&trial), None);
     trial.spec.stop = zklockbench_scenario::Stop::After(Duration::from_secs(1));
     assert_eq!(figures::FAIRNESS.of(&trial), Some(1.0));
-    // Both are unknown for a batch, whose pace the conductor determines.
+    // Throughput and fairness are unknown for a batch, because the conductor sets its pace.
     (trial.spec.load, trial.full_crew) = (zklockbench_scenario::Load::Batch, None);
     assert_eq!((figures::THROUGHPUT.of(&trial), figures::FAIRNESS.of(&trial)), (None, None));
 }

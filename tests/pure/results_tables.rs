@@ -1,4 +1,4 @@
-//! The CSV tables of a run directory: every column exists, and unmeasured cells are empty.
+//! The CSV tables in a run directory. Every column exists, and unmeasured cells are empty.
 
 use crate::support::records;
 use crate::support::run_dirs;
@@ -49,10 +49,10 @@ fn the_results_readme_lists_exactly_the_columns_of_summary_csv() {
         Some((begin, end)) => column.starts_with(begin) && column.ends_with(end),
     };
     for column in &columns {
-        assert!(named.iter().any(|name| is_of(name, column)), "{column} is missing from the page");
+        assert!(named.iter().any(|name| is_of(name, column)), "column {column} is missing from the page");
     }
     for name in named {
-        assert!(columns.iter().any(|column| is_of(name, column)), "there is no column {name}");
+        assert!(columns.iter().any(|column| is_of(name, column)), "the page lists a missing column {name}");
     }
 }
 
@@ -68,7 +68,7 @@ fn summary_csv_compares_medians_with_the_floor_if_measured() {
         let rows = rows(&path.join("summary.csv"));
         // The median handoff of 1.1 ms is 1.1 times the floor of 1 ms.
         assert_eq!(rows[0]["handoff_p50_over_floor"], expected);
-        // There were no uncontended acquires.
+        // There are no uncontended acquires.
         assert_eq!((&*rows[0]["uncontended_p50_over_floor"], &*rows[1]["handoff_p50_over_floor"]), ("", ""));
     }
 }

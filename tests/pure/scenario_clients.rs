@@ -1,4 +1,4 @@
-//! Kinds of clients: which contenders are of which kind, and values combined over all kinds.
+//! Kinds of clients: the kind of each contender, and values combined over all kinds.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ fn a_client_kind_inherits_missing_keys_and_is_scaled() {
 }
 
 #[test]
-fn the_mean_over_client_kinds_matches_drawn_values() {
+fn mean_over_client_kinds_matches_drawn_values() {
     let spec = spec(THREE);
     let mean = Duration::from_micros((10 * 1_000 + 5 * 7_000 + 5 * 20_000) / 20);
     assert_eq!(spec.mean_hold(), mean);

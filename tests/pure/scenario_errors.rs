@@ -1,4 +1,4 @@
-//! Messages for every mistake in a scenario file, except in faults. `snapshots/` contains the cases and
+//! Messages for every mistake in a scenario file, except for mistakes in faults. The snapshots contain the cases and
 //! messages.
 
 use crate::support::cards::{CARDS, catalog_of};
@@ -70,13 +70,13 @@ fn an_acquire_may_not_request_more_permits_than_leases() {
         &zklockbench_locks::cards(),
         &with("leases = 2, permits = 5"),
         &[
-            "4:67 5 `permits` are more than the 2 `leases`: no contender could ever get them => write at most 2, or give \
-           `curator-semaphore` 5 `leases` or more",
+            "4:67 5 `permits` exceed the 2 `leases`, so no contender could ever acquire them => use at most 2, or set \
+           `leases` of `curator-semaphore` to at least 5",
         ],
     );
-    // A missing `leases` has its default.
-    let alone = "4:55 2 `permits` are more than the 1 `leases`: no contender could ever get them => write at most 1, or \
-                 give `curator-semaphore` 2 `leases` or more";
+    // A missing `leases` key has its default.
+    let alone = "4:55 2 `permits` exceed the 1 `leases`, so no contender could ever acquire them => use at most 1, or \
+                 set `leases` of `curator-semaphore` to at least 2";
     file(&zklockbench_locks::cards(), &with("permits = 2"), &[alone]);
 }
 

@@ -1,4 +1,4 @@
-//! `[[fault]]` tables of a scenario file: valid tables, and messages for every mistake.
+//! `[[fault]]` tables in a scenario file: valid tables, and messages for every mistake.
 
 use crate::scenario_plan::planned;
 use crate::support::answered::answered;
@@ -24,14 +24,14 @@ fn parsed(lines: &str) -> Parsed {
     read(&text).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
-/// The minimum lines for a kind of fault.
+/// The minimum set of lines for a kind of fault.
 fn least(card: &FaultCard) -> String {
     let duration = if card.ends == Ends::Healed { "duration = \"1s\"\n" } else { "" };
     format!("[[fault]]\nkind = \"{}\"\nat = \"5s\"\n{duration}", card.name)
 }
 
 #[test]
-fn every_fault_needs_a_start_and_a_duration_if_it_heals() {
+fn every_fault_needs_a_start_and_every_healing_fault_a_duration() {
     let choice = |card| format!("{:?}\n", parsed(&least(card)).scenario.faults[0]);
     insta::assert_snapshot!("least", fault::cards().iter().map(choice).collect::<String>());
 }
@@ -95,7 +95,7 @@ fn containers_support_every_fault_except_one_way_partitions() {
     for card in &fault::cards() {
         let message = format!(
             "7:8 `{}` drops messages from one server to another, but Docker can only disconnect a server from \
-             its whole network => use `isolate`, or leave out `compose`: links between the suite's own servers \
+             its whole network => use `isolate`, or remove `compose`: links between the suite's own servers \
              can be cut",
             card.name
         );
@@ -112,8 +112,8 @@ fn containers_support_every_fault_except_one_way_partitions() {
 fn faults_that_break_servers_are_refused_on_foreign_ensembles() {
     for card in &fault::cards() {
         let message = format!(
-            "6:8 `{}` disturbs servers, but `connect` names an ensemble that the suite did not start => \
-             leave out the fault or `connect`: the suite never disturbs an existing ensemble on its own. To \
+            "6:8 `{}` disturbs servers, but the suite did not start the ensemble in `connect` => \
+             remove the fault or `connect`: by default, the suite never disturbs an existing ensemble. To \
              allow faults, provide commands with --hosts FILE (docs/operating.md)",
             card.name
         );
@@ -139,7 +139,7 @@ fn complaints(fault: &str) -> usize {
 }
 
 #[test]
-fn the_schema_accepts_every_kind_with_its_targets_and_parameters() {
+fn schema_accepts_every_kind_of_fault_with_its_targets_and_parameters() {
     for card in &fault::cards() {
         let quoted =
             |text: &str| text.parse::<u64>().map_or(format!("\"{text}\""), |number| number.to_string());
@@ -179,7 +179,7 @@ proptest! {
         }
         let length = if kind.ends == Ends::Healed { duration } else { 0 };
         let end = at + u64::from(times - 1) * every + jitter + length;
-        // An instantaneous fault must begin before the end.
+        // An instantaneous fault must start before the end.
         let ends = end < 60 || end == 60 && length > 0;
         let right = at < 60 && ends && (times == 1 || every > length + jitter);
         match read(&text) {

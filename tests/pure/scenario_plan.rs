@@ -1,4 +1,4 @@
-//! The plan of a scenario, its estimates, and the advice for its author.
+//! The plan and estimates of a scenario, and the advice to its author.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -50,9 +50,9 @@ fn fields(trial: &TrialSpec) -> Map<String, Value> {
     fields
 }
 
-/// Errors of a scenario; otherwise its warnings, its preview without the table, and the trials of one
-/// repetition in written order. Each trial lists the fields that differ from the previous trial, the first
-/// from a minimal scenario.
+/// Errors of a scenario; otherwise its warnings, its preview without the table, and the trials of one repetition in
+/// written order. Each trial lists the fields that differ from the previous trial; the first trial, those that
+/// differ from a minimal scenario.
 pub fn planned(text: &str) -> String {
     let mut parsed = match parse_with_traces("x.toml", text, &cards::catalog(), &trace) {
         Ok(parsed) => parsed,
@@ -125,7 +125,7 @@ fn every_repetition_contains_every_combination_once() {
 }
 
 #[test]
-fn the_seed_alone_shuffles_the_order_differently_in_each_repetition() {
+fn seed_shuffles_the_order_differently_in_each_repetition() {
     let lines = "contenders = [1, 5, 20]\nduration = \"5s\"\n";
     let one = plan(lines);
     assert_eq!(one, plan(lines));
@@ -134,7 +134,7 @@ fn the_seed_alone_shuffles_the_order_differently_in_each_repetition() {
 }
 
 #[test]
-fn the_shuffle_is_the_same_on_every_platform() {
+fn shuffled_order_is_the_same_on_every_platform() {
     let plan = plan("contenders = [1, 2]\nduration = \"5s\"\nrepetitions = 1\nseed = 7\n");
     let order: Vec<_> = combinations(&plan, 1).into_iter().map(|(label, n)| format!("{label}/{n}")).collect();
     assert_eq!(
@@ -152,7 +152,7 @@ fn the_shuffle_is_the_same_on_every_platform() {
 }
 
 #[test]
-fn written_order_iterates_over_strategies_then_contenders() {
+fn written_order_varies_strategies_first_and_then_contenders() {
     let plan = plan("contenders = [5, 1]\nduration = \"5s\"\norder = \"as-written\"\nrepetitions = 2\n");
     let written = [("polling", 5), ("polling", 1), ("parent-watch", 5), ("parent-watch", 1)];
     let order = combinations(&plan, 2);
@@ -175,7 +175,7 @@ fn every_trial_has_its_own_seed_independent_of_the_order() {
 #[test]
 fn estimated_memory_grows_with_contenders_and_the_square_of_the_queue() {
     let megabytes = |lines: &str| plan(&format!("duration = \"5s\"\n{lines}")).estimated_memory() / 1_000_000;
-    // Memory in MB, as measured for predecessor-watch with simultaneous arrivals.
+    // Memory in MB, measured for predecessor-watch with simultaneous arrivals
     for (contenders, measured) in [(500, 103), (1_000, 163), (1_500, 281), (2_000, 510), (10_000, 6_600)] {
         let estimated = megabytes(&format!("contenders = {contenders}\n"));
         assert!((measured..2 * measured).contains(&estimated), "{contenders}: {estimated} for {measured}");
@@ -186,7 +186,7 @@ fn estimated_memory_grows_with_contenders_and_the_square_of_the_queue() {
 }
 
 #[test]
-fn a_round_beyond_the_plan_equals_that_of_a_longer_plan() {
+fn extra_round_of_a_plan_equals_the_round_of_a_longer_plan() {
     let lines =
         |repetitions| format!("contenders = [1, 5]\nduration = \"1s\"\nrepetitions = {repetitions}\n");
     let (short, long) = (plan(&lines(2)), plan(&lines(7)));

@@ -1,4 +1,4 @@
-//! Parsing any text never panics, and every diagnostic points inside the text.
+//! Parsing never panics on any text, and every diagnostic has a position inside the text.
 
 use crate::support::cards;
 use proptest::prelude::*;
@@ -79,7 +79,7 @@ fn in_bounds(diagnostics: &Diagnostics, text: &str) {
     let _ = (diagnostics.render(false), diagnostics.render(true));
 }
 
-/// Parses a text and processes it like `validate`.
+/// Parses a text and processes the result like `validate`.
 fn check(text: &str) {
     match parse("random.toml", text, &cards::catalog()) {
         Err(errors) => {
@@ -117,7 +117,7 @@ proptest! {
     }
 
     #[test]
-    fn files_with_a_replaced_or_added_line_are_parsed_or_refused_with_a_position(at in 0usize..20, line in line(), replace: bool) {
+    fn files_with_a_changed_line_are_parsed_or_refused_with_a_position(at in 0usize..20, line in line(), replace: bool) {
         let mut lines: Vec<_> = VALID.split_inclusive('\n').map(str::to_owned).collect();
         if replace {
             lines[at] = line;

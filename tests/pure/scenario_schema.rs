@@ -45,7 +45,7 @@ fn every_shipped_scenario_matches_the_schema() {
 }
 
 #[test]
-fn every_key_is_in_the_schema_with_a_description_and_a_valid_default() {
+fn schema_describes_every_key_with_a_valid_default() {
     let schema = schema(&CARDS, &fault::cards());
     let faults = schema["properties"][FAULT]["items"]["anyOf"].as_array().unwrap();
     for field in fields() {
@@ -60,12 +60,12 @@ fn every_key_is_in_the_schema_with_a_description_and_a_valid_default() {
             }
         };
         let property = &properties[field.name];
-        // Only the command line may set `compose`, so editors should not suggest it.
+        // Only the command line may set `compose`, so editors must not suggest the key.
         if field.name == "compose" {
             assert!(property.is_null());
             continue;
         }
-        // `kind` is described by the card of each fault.
+        // The card of each fault describes `kind`.
         assert!(property["description"] == field.doc() || field.name == "kind", "{}", field.name);
         let default = &property["default"];
         assert!(!default.is_null() || field.default().is_none());

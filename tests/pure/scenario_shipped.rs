@@ -1,4 +1,4 @@
-//! Every shipped scenario is valid, is named after its file, and takes the documented time.
+//! Every shipped scenario is valid, has the name of its file, and takes the documented time.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ fn each_shipped_scenario_parses_and_is_named_after_its_file() {
 fn shipped_scenarios_cause_no_unexpected_warnings() {
     for (name, text) in shipped() {
         let warnings = parsed(&name, &text).warnings;
-        // Some article scenarios are also short, which causes another warning.
+        // Some article scenarios are also short, which causes a second warning.
         if name.starts_with("articles-") {
             let is_told = warnings.to_string().contains("one repetition");
             assert_eq!(is_told, text.contains("\nrepetitions = 1\n"), "{name}: {warnings}");
@@ -67,7 +67,7 @@ fn each_shipped_scenario_starts_with_purpose_expectation_and_source() {
 }
 
 #[test]
-fn each_shipped_scenario_points_editors_to_the_schema() {
+fn each_shipped_scenario_references_the_schema_for_editors() {
     let schema = zklockbench_scenario::schema(&zklockbench_locks::cards(), &fault::cards());
     let schema = format!("{}\n", serde_json::to_string_pretty(&schema).unwrap());
     assert_fresh("scenarios/scenario.schema.json", &schema);
@@ -82,7 +82,7 @@ fn each_shipped_scenario_points_editors_to_the_schema() {
 
 #[test]
 fn the_article_scenarios_cover_every_fault_within_ten_minutes() {
-    // A used-up counter would prevent all other comparisons.
+    // A used-up counter would prevent all further comparisons.
     let passes = |name: &&str| *name != fault::COUNTER_NEAR_END;
     let every_kind: BTreeSet<&str> =
         zklockbench_load::catalog().faults.iter().map(|fault| fault.name).filter(passes).collect();

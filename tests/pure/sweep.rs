@@ -1,4 +1,4 @@
-//! Sweeps: which points they measure, and their conclusions from known curves.
+//! Sweeps: the points they measure, and their conclusions from known curves.
 
 use std::collections::BTreeMap;
 
@@ -69,7 +69,7 @@ impl<'a> Machine<'a> {
         step.strategies.iter().map(measured).collect()
     }
 
-    /// Sweeps until the end, or for at most this many runs of one second each.
+    /// Runs a sweep to its end, or up to this number of one-second runs.
     fn sweep(&mut self, ask: &Ask, runs: u32) -> (Vec<Sample>, Vec<Step>, Ending) {
         let (mut samples, mut steps) = (Vec::new(), Vec::new());
         for run in 1.. {
@@ -113,10 +113,10 @@ fn ranges_and_objectives_are_parsed_or_rejected_with_an_explanation() {
 }
 
 #[test]
-fn a_sweep_covers_its_range_upwards_before_refining_it() {
+fn sweep_covers_its_range_in_ascending_order_before_refining_it() {
     let mut ask = ask("contenders=1..1000", None);
     ask.strategies = ["a", "b", "c"].map(str::to_owned).to_vec();
-    // When the budget is enough only for the grid
+    // When the budget covers only the grid
     let (flat, p99) = (|_: f64| 100.0, |_: f64| 1_000.0);
     let (samples, steps, end) = Machine::of(&flat, &p99).sweep(&ask, 7);
     // Then each strategy is measured once at each value of the grid, in ascending order
@@ -164,7 +164,7 @@ fn brackets(noise: f64) -> (usize, f64) {
 }
 
 #[test]
-fn the_bracket_contains_the_limit_and_widens_with_noise() {
+fn bracket_contains_the_limit_and_widens_with_noise() {
     let (right, narrow) = brackets(0.02);
     let enough = depth::of(9, 36);
     assert!(right >= enough, "{right}");
@@ -174,11 +174,11 @@ fn the_bracket_contains_the_limit_and_widens_with_noise() {
 }
 
 #[test]
-fn five_repetitions_decide_an_objective_and_rarely_err() {
+fn decisions_from_five_repetitions_are_rarely_wrong() {
     let mut random = ChaCha8Rng::seed_from_u64(5);
     let (mut kept, mut missed) = (0, 0);
     for _ in 0..2_000 {
-        // Given a p99 whose median is exactly at the limit, so that any decision is an error
+        // Given a p99 with its median exactly at the limit, which makes any decision an error
         let readings: Vec<Reading> = (0..5)
             .map(|_| {
                 let value = 1_000.0 * (0.3 * random.sample::<f64, _>(StandardNormal)).exp();
@@ -192,11 +192,11 @@ fn five_repetitions_decide_an_objective_and_rarely_err() {
             _ => {}
         }
     }
-    // Chance predicts 1 in 32 of 2,000 in each direction, about 62.
+    // By chance, 1 in 32 of 2,000 (about 62) are decided in each direction.
     assert!((40..=85).contains(&kept) && (40..=85).contains(&missed), "{kept} kept, {missed} missed");
 }
 
-/// Decision on an objective at one point, from the value of each repetition.
+/// Decision on an objective at one point, given the value of each repetition.
 fn decision(objective: &str, readings: &[Reading]) -> Option<Decision> {
     let sample = |(run, reading): (u32, &Reading)| Sample {
         run,
@@ -232,7 +232,7 @@ fn repetitions_without_acquisitions_also_decide_an_objective() {
     };
     assert_eq!(of("timed_out <= 3", [0.0; 5]), Some(Decision::Kept));
     assert_eq!(of("evidence > 100", [0.0; 5]), Some(Decision::Missed));
-    // A mix of met and missed is inconclusive.
+    // A mix of values that meet and miss the objective is inconclusive.
     assert_eq!(of("evidence > 100", [0.0, 900.0, 900.0, 900.0, 900.0]), Some(Decision::Undecided));
     assert_eq!(of("timed_out <= 3", [0.0, 90.0, 90.0, 90.0, 90.0]), Some(Decision::Undecided));
     assert_eq!(of("evidence > 100", [900.0; 5]), Some(Decision::Kept));
@@ -243,7 +243,7 @@ fn repetitions_without_acquisitions_also_decide_an_objective() {
 }
 
 #[test]
-fn no_point_far_above_a_collapse_is_measured() {
+fn sweep_does_not_measure_points_far_above_a_collapse() {
     let (flat, p99) = (|_: f64| 100.0, |_: f64| 1_000.0);
     let mut machine = Machine::of(&flat, &p99);
     machine.state = &|n| if n > 60.0 { State::Failed } else { State::Sound };
@@ -286,7 +286,7 @@ fn a_sweep_covers_the_first_variable_for_each_value_of_the_second() {
     ask.beside = vec![Some(1.0), Some(3.0)];
     let (flat, p99) = (|_: f64| 100.0, |_: f64| 1_000.0);
     let (_, steps, _) = Machine::of(&flat, &p99).sweep(&ask, 10);
-    // The first variable is covered before the second changes.
+    // The first variable must be covered before the second changes.
     let besides: Vec<_> = steps.iter().map(|step| step.at.beside).collect();
     assert!(besides.is_sorted_by(|one, other| one <= other), "{besides:?}");
     assert_eq!(
@@ -296,8 +296,8 @@ fn a_sweep_covers_the_first_variable_for_each_value_of_the_second() {
 }
 
 #[test]
-fn a_sweep_point_reports_the_cost_of_each_fault_unless_faults_overlap() {
-    // Given two repetitions of a crash, a later freeze, and a pause during the freeze
+fn sweep_point_reports_the_cost_of_each_fault_unless_faults_overlap() {
+    // Given two repetitions, each with a crash, a later freeze, and a pause during the freeze
     let fault = |label: &str, asked_us, gap_us, lost| FaultRecord {
         asked_us,
         longest_gap_us: Some(gap_us),
@@ -340,11 +340,11 @@ proptest! {
         machine.rng = ChaCha8Rng::seed_from_u64(seed);
         let (samples, steps, _) = machine.sweep(&ask, 60);
         let stop = stop.min(steps.len() - 1);
-        // With only the finished samples, the next step is the same.
+        // From the finished samples alone, the sweep must choose the same next step.
         let known: Vec<Sample> = samples.iter().filter(|sample| (sample.run as usize) <= stop).cloned().collect();
         let left = (60 - stop) as f64;
         prop_assert_eq!(next(&ask, &known, &|_| 1.0, left), Ok(steps[stop].clone()));
-        // No point has more than five repetitions.
+        // No point may have more than five repetitions.
         let mut count: BTreeMap<u64, usize> = BTreeMap::new();
         samples.iter().for_each(|sample| *count.entry(sample.at.x.to_bits()).or_default() += 1);
         prop_assert!(count.values().all(|count| *count <= 5));

@@ -1,4 +1,4 @@
-//! The file of a sweep: round trips, older versions, damage, and output.
+//! The sweep file: round trips, older versions, damage, and output.
 
 use std::fs;
 
@@ -107,12 +107,12 @@ fn sweep_files_round_trip_and_match_the_schema() {
     let csv = fs::read_to_string(place.path().join("sweep.csv")).unwrap();
     assert_eq!(csv.lines().count(), 1 + 2 * file.grid.len(), "{csv}");
     assert!(csv.starts_with("strategy,contenders,repetitions,sound,throughput_per_s,"), "{csv}");
-    // No temporary file is left.
+    // No temporary file may be left.
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 2);
 }
 
 #[test]
-fn knees_and_scaling_laws_in_older_sweep_files_are_ignored() {
+fn reader_ignores_knees_and_scaling_laws_in_older_sweep_files() {
     let place = tempfile::tempdir().unwrap();
     let file = file();
     let mut value = serde_json::to_value(&file).unwrap();
@@ -124,7 +124,7 @@ fn knees_and_scaling_laws_in_older_sweep_files_are_ignored() {
 }
 
 #[test]
-fn a_damaged_sweep_file_is_refused_and_named() {
+fn damaged_sweep_file_is_refused_with_its_name() {
     let place = tempfile::tempdir().unwrap();
     let told = |text: &[u8]| {
         fs::write(place.path().join(FILE.name), text).unwrap();
@@ -136,7 +136,7 @@ fn a_damaged_sweep_file_is_refused_and_named() {
     for cut in [0, 1, whole.len() / 3, whole.len() - 2] {
         let said = told(&whole.as_bytes()[..cut]);
         assert!(
-            said.contains("sweep.json: ") && said.contains("the file is incomplete or damaged: sweep again"),
+            said.contains("sweep.json: ") && said.contains("the file is incomplete or damaged; run the sweep again"),
             "{said}"
         );
     }
@@ -165,7 +165,7 @@ fn a_damaged_sweep_file_is_refused_and_named() {
 }
 
 #[test]
-fn a_sweep_is_printed_and_has_a_page_with_both_charts() {
+fn sweep_is_printed_and_its_page_has_both_charts() {
     insta::assert_snapshot!("printed", zklockbench_report::sweep(&file(), &[], Style::EVERYTHING));
     let page = html::page(&[page::of_sweep(&file())], None);
     assert_eq!(page.matches("role=\"img\"").count(), 2);

@@ -1,5 +1,5 @@
-//! Merging several workers' records of one trial: values that add up are summed, otherwise the worse value is
-//! kept. Values that need a common clock are dropped.
+//! Merging several workers' records of one trial. Counts are added up, and for other values the worse value is kept.
+//! Values that need a common clock are dropped.
 
 use std::path::PathBuf;
 
@@ -25,8 +25,8 @@ fn merging_a_single_workers_record_returns_it_unchanged() {
 }
 
 #[test]
-fn merged_workers_add_up_counts_and_keep_the_worse_health() {
-    // Given two workers, the second of which was invalid and found violations
+fn merged_workers_sum_counts_and_keep_the_worse_health() {
+    // Given two workers of which the second was invalid and found violations
     let (mut one, mut other) = (overloaded(0), overloaded(0));
     other.health.lag_share = Some(0.3);
     other.health.invalid = Some("late".into());
@@ -95,8 +95,8 @@ proptest! {
     }
 }
 
-/// Writes the history of one worker with a single contender. Each hold has its token, the zxid at which it
-/// began, and the zxid at which its node still existed.
+/// Writes the history of one worker with a single contender. A hold consists of its token, the zxid at its start,
+/// and a zxid at which its node still existed.
 fn history(dir: &tempfile::TempDir, worker: usize, holds: &[(i64, i64, i64)]) -> (usize, PathBuf) {
     let path = dir.path().join(format!("{worker}.jsonl"));
     let mut text =
@@ -125,9 +125,9 @@ fn judged(parts: &[(usize, PathBuf)], dir: &tempfile::TempDir) -> Judgement {
 }
 
 #[test]
-fn workers_whose_holds_alternate_by_zxid_exclude_each_other() {
+fn workers_exclude_each_other_when_their_holds_alternate_by_zxid() {
     let dir = tempfile::tempdir().unwrap();
-    // Given two workers that hold alternately, each of which requests the lock while the other holds it
+    // Given two workers that hold alternately, and that request the lock while the other worker holds it
     let one: Vec<_> = (0..20).map(|turn| 20 * turn).map(|z| (z + 1, z + 2, z + 11)).collect();
     let other: Vec<_> = (0..20).map(|turn| 20 * turn + 10).map(|z| (z + 1, z + 2, z + 11)).collect();
     let judgement = judged(&[history(&dir, 0, &one), history(&dir, 1, &other)], &dir);
@@ -141,7 +141,7 @@ fn workers_whose_holds_alternate_by_zxid_exclude_each_other() {
 }
 
 #[test]
-fn an_overlap_between_two_workers_by_zxid_is_a_violation() {
+fn overlap_of_two_workers_by_zxid_is_a_violation() {
     let dir = tempfile::tempdir().unwrap();
     // Given a worker that entered at zxid 5 while the other worker's node still existed at zxid 9
     let parts = [history(&dir, 0, &[(1, 2, 9)]), history(&dir, 1, &[(4, 5, 12)])];

@@ -1,10 +1,10 @@
-//! Snapshots that contain both inputs and answers, so that a new case needs no new test.
+//! Snapshots that contain both inputs and answers. A new case needs no new test.
 //!
-//! A case consists of input lines followed by answer lines, which begin with `#`. Titles begin with `##`. A
-//! line `% text` is a variant of the case above: `text` replaces `...` in the case. In `text`, `; ` stands
-//! for a newline, and `(nothing)` for an empty text. To add a case, write `# ?` as its answer.
+//! A case consists of input lines followed by answer lines, which start with `#`. Titles start with `##`. A line
+//! `% text` is a variant of the case above: `text` replaces `...` in the case. In `text`, `; ` stands for a
+//! newline, and `(nothing)` for an empty text. To add a case, write `# ?` as its answer.
 
-/// The snapshot with the current answer to each case.
+/// Returns the snapshot with the current answer to each case.
 pub fn answered(snapshot: &str, mut answer: impl FnMut(&str) -> String) -> String {
     let (_, body) = snapshot.split_once("\n---\n").expect("insta's header ends with three dashes");
     let (mut said, mut case, mut open) = (String::new(), String::new(), None);

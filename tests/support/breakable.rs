@@ -1,5 +1,5 @@
-//! Ensembles whose servers tests may break. A test uses an ensemble exclusively and leaves it healthy for the
-//! next test.
+//! Ensembles with servers that tests may break. A test has exclusive use of an ensemble, and must leave it healthy
+//! for the next test.
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,7 +44,7 @@ impl Deref for Breakable {
 
 impl Drop for Breakable {
     fn drop(&mut self) {
-        // An ensemble is not reused after a failed test.
+        // Ensembles are not reused after a failed test.
         if !std::thread::panicking() {
             self.home.all().push(Arc::clone(&self.local));
         }
@@ -79,7 +79,7 @@ async fn take(home: &'static Free) -> Breakable {
     super::calm::wait();
     let free = home.all().pop();
     let local = match free {
-        // The faults of the previous test must have healed.
+        // All faults of the previous test must be healed.
         Some(local) => {
             eventually(WITHIN, || local.whole()).await.unwrap();
             assert_eq!(local.ended(), None);

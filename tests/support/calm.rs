@@ -1,5 +1,5 @@
-//! Delays tests while the host is overloaded, so that fewer tests run at a time on a slow or busy host.
-//! Otherwise, they would miss deadlines.
+//! Delays tests while the host is overloaded. With fewer tests at a time on a slow or busy host, tests do not miss
+//! their deadlines.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,11 +7,11 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Maximum number of runnable threads per processor at which a test starts: one running and one waiting.
+/// Maximum number of runnable threads per processor for a test to start: one running and one waiting.
 const RUNNABLE_PER_PROCESSOR: f64 = 2.0;
 /// Number of runnable threads to ignore: those of the low-priority lane.
 const GIVING_WAY: f64 = 2.0;
-/// Number of samples to average: long enough for the load of the previous test to show.
+/// Number of samples to average. The samples take long enough to include the previous test's load.
 const SAMPLES: u32 = 10;
 const BETWEEN_SAMPLES: Duration = Duration::from_millis(10);
 /// Number of tests of a binary that run even on a busy host.
@@ -23,7 +23,7 @@ const AT_MOST: Duration = Duration::from_secs(60);
 static GATE: Mutex<()> = Mutex::new(());
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
-/// Counts a test as running while it lives.
+/// Counts a test as running until dropped.
 struct Running;
 
 impl Running {
@@ -55,8 +55,8 @@ pub fn wait() {
     LET_IN.set(Some(Running::begin()));
 }
 
-/// Whether few enough threads are runnable. Processor time is no criterion: niced processes would have to be
-/// ignored, but the servers are also niced.
+/// Returns whether few enough threads are runnable. Processor time would not work: it would have to exclude niced
+/// processes, but the servers are niced too.
 fn is_calm() -> bool {
     let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
     let mut sum = 0;

@@ -7,7 +7,8 @@ const WATCHES: Guarantees = Guarantees::QUEUE;
 
 const PLAIN: LockCard = LockCard { summary: "a lock", source: "a test", ..LockCard::OF_ZOOKEEPER };
 
-/// A lock that polls, two with a choice, a reentrant lock without parameters, and a lock without exclusion.
+/// A polling lock, two locks with a choice parameter, a reentrant lock without parameters, and a lock without
+/// exclusion.
 pub const CARDS: [LockCard; 5] = [
     LockCard {
         name: "polling",
@@ -17,13 +18,13 @@ pub const CARDS: [LockCard; 5] = [
                 name: "poll_interval",
                 kind: ParamKind::Duration,
                 default: "1s",
-                doc: "Time between two looks.",
+                doc: "Time between two polls.",
             },
             Param {
                 name: "look_first",
                 kind: ParamKind::Bool,
                 default: "false",
-                doc: "Looks before the first sleep.",
+                doc: "Number of polls before the first sleep.",
             },
         ],
         ..PLAIN
@@ -34,7 +35,7 @@ pub const CARDS: [LockCard; 5] = [
             name: "while_holding",
             kind: ParamKind::OneOf(&["stop", "relist"]),
             default: "stop",
-            doc: "What a holder does with its own notification.",
+            doc: "Reaction of a holder to its own notification.",
         }],
         ..PLAIN
     },
@@ -56,7 +57,7 @@ pub const CARDS: [LockCard; 5] = [
     },
 ];
 
-/// The program's catalog with these locks instead of its own.
+/// The program's catalog, with its locks replaced by these.
 pub fn catalog_of(locks: &[LockCard]) -> Catalog {
     Catalog { locks: locks.to_vec(), ..zklockbench_load::catalog() }
 }

@@ -12,9 +12,9 @@ use crate::support::sessions::{Scene, Trace, patience};
 
 /// Time without requests after which a contender counts as settled.
 pub const SETTLE: Duration = Duration::from_millis(150);
-/// Timeout of a server's answer, generous enough for a busy host.
+/// Time limit for a server's answer, generous enough for a busy host.
 const CATCHES_UP_WITHIN: Duration = Duration::from_secs(10);
-/// Timeout of any wait in a test.
+/// Time limit for any wait in a test.
 pub const LONG: Duration = Duration::from_secs(60);
 
 /// A lock object, its session, and the requests sent.
@@ -80,12 +80,12 @@ impl Contender {
         self.lock.acquire(&self.session, mode, &patience(Some(limit))).await
     }
 
-    /// Holds for `limit` or until asked to release; returns whether it was asked.
+    /// Holds until `limit` or until a release is requested. Returns whether a release was requested.
     pub async fn hold(&mut self, limit: Duration) -> bool {
         self.hold_on(limit).await == HoldOver::Asked
     }
 
-    /// Holds for `limit` or until the lock ends the hold.
+    /// Holds until `limit` or until the lock ends the hold.
     pub async fn hold_on(&mut self, limit: Duration) -> HoldOver {
         self.lock.hold(&self.session, pin!(runtime::sleep(limit))).await
     }
@@ -136,7 +136,7 @@ impl Waiting {
         Self { cancel, clock, trace, session, task }
     }
 
-    /// States of the contender's session from now on.
+    /// Future states of the contender's session.
     pub fn states(&self) -> SessionStates {
         self.session.states()
     }
@@ -183,7 +183,7 @@ impl Waiting {
         contender
     }
 
-    /// Waits until the contender's acquire was cancelled.
+    /// Waits until the contender's acquire has been cancelled.
     pub async fn gone(self) -> Contender {
         let (contender, held) = self.over().await;
         assert_eq!(held.unwrap_err(), AcquireError::Cancelled);
@@ -191,8 +191,8 @@ impl Waiting {
     }
 }
 
-/// Waits until these contenders have settled: servers have answered, notifications have arrived, and no
-/// request was sent for a while.
+/// Waits until these contenders have settled: all requests are answered, all notifications have arrived, and no
+/// request has been sent for a while.
 pub async fn settled<'a>(waits: impl IntoIterator<Item = &'a Waiting>) {
     let waits: Vec<&Waiting> = waits.into_iter().collect();
     let sent = || waits.iter().map(|waiting| waiting.trace.borrow().len()).sum::<usize>();
@@ -207,8 +207,8 @@ pub async fn settled<'a>(waits: impl IntoIterator<Item = &'a Waiting>) {
     }
 }
 
-/// Returns whether no request is sent during [`SETTLE`]. Counts only steps that end on time: if this process
-/// was delayed, so were the contenders.
+/// Returns whether no request is sent during [`SETTLE`]. Ignores late steps: whatever delays this process also
+/// delays the contenders.
 async fn is_quiet(sent: &impl Fn() -> usize, before: usize) -> bool {
     const STEPS: u32 = 10;
     let mut on_time = 0;

@@ -1,4 +1,4 @@
-//! Errors of scenario files as `line:column message => help`, in the order of the file.
+//! Errors in scenario files as `line:column message => help`, in file order.
 
 use crate::support::answered::answered;
 use crate::support::cards::catalog_of;
@@ -17,12 +17,12 @@ pub fn file(cards: &[LockCard], text: &str, expected: &[&str]) {
     assert_eq!(errors(cards, text), expected, "in\n{text}");
 }
 
-/// Errors of each file in a snapshot.
+/// Snapshot of files with the errors in each file.
 pub fn said_of_files(cards: &[LockCard], snapshot: &str) -> String {
     said(cards, "", snapshot)
 }
 
-/// Errors of a valid file followed by each group of lines in a snapshot.
+/// Snapshot of groups of lines with the errors after each group is added to a valid file.
 pub fn said_of_added_lines(cards: &[LockCard], snapshot: &str) -> String {
     file(cards, RIGHT, &[]);
     said(cards, RIGHT, snapshot)

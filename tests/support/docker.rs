@@ -1,4 +1,4 @@
-//! Docker for tests: availability, an image of ZooKeeper, and leftovers of runs.
+//! Docker for tests: availability, a ZooKeeper image, and leftovers of runs.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
@@ -18,7 +18,7 @@ fn works(arguments: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Every run first removes leftovers of killed runs, so a test of leftovers needs exclusive use of Docker.
+/// Every run starts by removing leftovers of killed runs, so a test of leftovers needs exclusive use of Docker.
 static TURN: RwLock<()> = RwLock::new(());
 
 /// Access to Docker, shared with other tests or exclusive.
@@ -43,7 +43,7 @@ impl Turn {
 }
 
 impl Docker {
-    /// Lets other tests use Docker, too.
+    /// Lets other tests use Docker as well.
     pub fn share(self) -> Self {
         let Self { zookeeper, turn } = self;
         drop(turn);
@@ -51,7 +51,7 @@ impl Docker {
     }
 }
 
-/// Docker with an image of ZooKeeper. Skips the test and returns `None` if either is missing.
+/// Docker with a ZooKeeper image. Skips the test and returns `None` if Docker or the image is missing.
 pub fn available() -> Option<Docker> {
     image().map(|zookeeper| Docker { zookeeper, turn: Turn::shared() })
 }
@@ -63,7 +63,7 @@ pub fn available_alone() -> Option<Docker> {
 
 fn image() -> Option<String> {
     if !works(&["version"]) {
-        skipped("no Docker daemon runs here; ZKLOCKBENCH_START_DOCKER=1 scripts/test starts one, as root");
+        skipped("no Docker daemon is running; as root, ZKLOCKBENCH_START_DOCKER=1 scripts/test starts one");
         return None;
     }
     let made = || {
@@ -74,7 +74,7 @@ fn image() -> Option<String> {
     let official = || works(&["image", "inspect", "zookeeper:3.9"]).then(|| "zookeeper:3.9".to_owned());
     let image = std::env::var("ZOOKEEPER_IMAGE").ok().or_else(official).or_else(made);
     if image.is_none() {
-        skipped("there is no image of ZooKeeper; scripts/base-image builds one");
+        skipped("no ZooKeeper image found; build one with scripts/base-image");
     }
     image
 }
@@ -87,8 +87,8 @@ pub fn of_project(project: &str) -> Vec<String> {
     told.iter().flat_map(|told| told.lines().map(str::to_owned)).collect()
 }
 
-/// All unused volumes, since unnamed volumes have no project label. They may include volumes that another run
-/// is about to remove.
+/// All unused volumes, because unnamed volumes have no project label. Some may belong to another run that is about
+/// to remove them.
 pub fn unused_volumes() -> BTreeSet<String> {
     let told = docker(&["volume", "ls", "--quiet", "--filter", "dangling=true"]);
     told.lines().map(str::to_owned).collect()

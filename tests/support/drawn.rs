@@ -7,13 +7,13 @@ pub fn texts(svg: &str) -> Vec<&str> {
     texts_with_attributes(svg).map(|(_, text)| text).collect()
 }
 
-/// Colours of everything except texts.
+/// Colours of all elements except texts.
 pub fn colours(svg: &str) -> Vec<&str> {
     let shapes = svg.split('<').filter(|element| !element.starts_with(['t', '/']));
     shapes.flat_map(|shape| shape.match_indices('#').map(|(at, _)| &shape[at..at + 7])).collect()
 }
 
-/// Bounding box of a text, with the height of a capital letter.
+/// Bounding box of a text, as high as a capital letter.
 #[derive(Debug)]
 pub struct TextBox<'a> {
     pub text: &'a str,

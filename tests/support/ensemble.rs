@@ -1,4 +1,4 @@
-//! Real ensembles for tests: shared by all tests of a lane, used exclusively by one test at a time, or new.
+//! Real ensembles for tests: shared by all tests of a lane, reserved for one test at a time, or new.
 //!
 //! The kernel kills the servers when the test process ends.
 
@@ -12,16 +12,17 @@ use zklockbench_ensemble::{Installation, Local, LocalSpec, Places};
 use zklockbench_zk::{Access, Target};
 use zookeeper_client::{Acls, CreateMode};
 
-/// Variable with the addresses of a running ensemble (`host:port,host:port`) for tests that may share one.
+/// Environment variable with the addresses of a running ensemble (`host:port,host:port`) for tests that can share
+/// an ensemble.
 const SHARED: &str = "ZKLOCKBENCH_TEST_CONNECT";
 
-/// Number of servers of a reused ensemble. Three servers take three times the processor time, and locks send
-/// the same requests to a single server, so only long tests use three.
+/// Number of servers of a reused ensemble: one, or three in long tests. Three servers need three times the
+/// processor time, and locks send the same requests to a single server.
 fn servers() -> usize {
     super::depth::of(1, 3)
 }
 
-/// Maximum number of tests that use an ensemble exclusively at the same time.
+/// Maximum number of concurrent tests with exclusive use of an ensemble.
 const ALONE_AT_ONCE: usize = 12;
 
 /// In-memory directory, if there is one. Tests do not depend on fsync.
@@ -45,8 +46,8 @@ async fn start_as(spec: LocalSpec) -> Local {
     Local::start(&spec, &installation).await.unwrap()
 }
 
-/// Connect string of the ensemble that all tests of a binary share: taken from the environment, or started by
-/// the first test.
+/// Connect string of the ensemble that all tests of a binary share. The ensemble comes from the environment or is
+/// started by the first test.
 pub fn shared() -> &'static str {
     static ENSEMBLE: OnceLock<Shared> = OnceLock::new();
     shared_of(servers(), &ENSEMBLE)
@@ -60,7 +61,7 @@ pub fn shared_of_three() -> &'static str {
 
 struct Shared {
     connect: String,
-    /// Keeps started servers running.
+    /// Keeps the started servers running.
     _local: Option<Arc<Local>>,
 }
 
@@ -82,7 +83,7 @@ fn start_to_share(servers: usize) -> Arc<Local> {
     Arc::new(runtime.block_on(start(servers)))
 }
 
-/// Exclusive use of an ensemble, so that its counters count only one test.
+/// Exclusive use of an ensemble. Its counters then count only one test.
 pub struct Alone {
     local: Arc<Local>,
     _permit: OwnedSemaphorePermit,
@@ -123,7 +124,7 @@ impl Deref for Alone {
 
 impl Drop for Alone {
     fn drop(&mut self) {
-        // Returned before the permit is dropped, so that the next test finds it.
+        // The ensemble is returned before the permit is dropped, for the next test to find.
         IDLE.lock().unwrap().push(Arc::clone(&self.local));
     }
 }

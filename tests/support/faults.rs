@@ -21,7 +21,7 @@ where
     seen
 }
 
-/// Waits until every server is synchronised and serves clients.
+/// Waits until every server is in sync and serves clients.
 pub async fn whole(local: &Local) {
     until("healthy again", || local.whole()).await;
 }
@@ -46,7 +46,7 @@ pub fn is_alive(pid: u32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
 }
 
-/// Variable that is set for [`Owner`] processes, but not for other runs of ignored tests.
+/// Environment variable that is set only in [`Owner`] processes, not in other runs of ignored tests.
 const OWNER: &str = "ZKLOCKBENCH_TEST_OWNER";
 
 /// Returns whether this is the process of an [`Owner`].
@@ -54,10 +54,10 @@ pub fn is_owner() -> bool {
     std::env::var_os(OWNER).is_some()
 }
 
-/// Another process of this test binary, which runs an ignored test that starts an ensemble.
+/// Another process of this test binary. It runs an ignored test that starts an ensemble.
 pub struct Owner {
     process: Child,
-    /// Words after `owned:` in its output.
+    /// Words after `owned:` in the output.
     pub told: Vec<String>,
 }
 
@@ -71,10 +71,10 @@ impl Owner {
         let told = lines.map_while(Result::ok).find_map(|line| {
             line.split_once("owned: ").map(|(_, told)| told.split_whitespace().map(str::to_owned).collect())
         });
-        Self { process, told: told.expect("the owner ended early") }
+        Self { process, told: told.expect("the owner process exited early") }
     }
 
-    /// Kills the process with SIGKILL, so that it cannot clean up.
+    /// Kills the process with SIGKILL, which prevents any cleanup.
     pub fn kill(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();

@@ -13,7 +13,7 @@ use crate::support::skip;
 
 const JARS: &str = "/usr/share/java";
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop");
-/// Timeout of any step of a foreign contender.
+/// Time limit for any step of a foreign contender.
 const LONG: Duration = Duration::from_secs(60);
 
 /// Command that runs a class of `tests/interop`. All classes are compiled on the first call.
@@ -57,14 +57,14 @@ pub fn python() -> Option<&'static str> {
     let can_be_installed = Path::new("/usr/bin/apt-get").exists();
     assert!(found.is_some() || !can_be_installed, "no kazoo; run scripts/install --for-tests");
     if found.is_none() {
-        skip::skipped("this machine's Python has no kazoo");
+        skip::skipped("kazoo is not installed for this machine's Python");
     }
     found
 }
 
 /// Driver for kazoo's locks.
 pub const KAZOO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/kazoo/run");
-/// Driver for Curator's locks, which compiles itself into `XDG_CACHE_HOME`.
+/// Driver for Curator's locks. It compiles itself into `XDG_CACHE_HOME`.
 pub const CURATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/curator/run");
 
 /// Value of `--driver` for kazoo. Skips the test and returns `None` if kazoo is missing.
@@ -75,7 +75,7 @@ pub fn kazoo() -> Option<String> {
 /// Value of `--driver` for Curator, with this cache. Skips the test and returns `None` if Curator is missing.
 pub fn curator(cache: &Path) -> Option<String> {
     if !Path::new(JARS).join("curator-recipes.jar").exists() {
-        skip::skipped(format!("this machine has no Curator in {JARS}"));
+        skip::skipped(format!("Curator not found in {JARS}"));
         return None;
     }
     Some(format!("curator=env XDG_CACHE_HOME={} '{CURATOR}'", cache.display()))
@@ -105,7 +105,7 @@ pub struct Bounded(pub Child);
 
 impl Drop for Bounded {
     fn drop(&mut self) {
-        // Fails only if the process has already ended.
+        // Fails only if the process has already exited.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -152,7 +152,7 @@ impl Obedient {
                 runtime::sleep(Duration::from_millis(2)).await;
             }
         });
-        assert!(said.await.is_some(), "never printed {line:?}, but {:?}", self.said.lock().unwrap());
+        assert!(said.await.is_some(), "expected output {line:?}, found {:?}", self.said.lock().unwrap());
     }
 
     /// Sends a command, and waits for this line of output.
@@ -162,7 +162,7 @@ impl Obedient {
     }
 }
 
-/// A process of foreign contenders that run until stopped, and then print their counts.
+/// A process with foreign contenders that run until stopped and then print their counts.
 pub struct Rivals(Bounded);
 
 impl Rivals {

@@ -1,17 +1,17 @@
-//! Requests by which holders detect violations while inside the lock. Contenders in other languages send the
-//! same.
+//! Requests by which holders detect violations while inside the lock. Contenders in other languages send the same
+//! requests.
 //!
-//! The owner node is read and written by every holder. A writer reads it, then overwrites it twice: on entry
-//! and before release. A reader reads it on entry and checks its version before release. The leader orders
-//! and numbers all writes, so:
-//! - No violation is missed: a writer between another writer's three requests, or between a reader's two,
-//!   makes the versions non-consecutive. (A reader detects this only if its server has applied the write;
+//! Every holder uses the owner node. A writer reads the node, then overwrites it twice: on entry and before its
+//! release. A reader reads the node on entry and checks its version before its release. The leader orders and
+//! numbers all writes, so:
+//! - No violation is missed: a writer between another writer's three requests, or between a reader's two requests,
+//!   makes the versions non-consecutive. (A reader detects the gap only if its server has applied the write;
 //!   writers do not detect readers.)
-//! - No violation is invented: an admitted contender's server has deleted the previous holder's node, so it
-//!   has also applied that holder's earlier writes.
+//! - There are no false violations: an admitted contender's server has deleted the previous holder's node, so the
+//!   server has also applied that holder's earlier writes.
 //!
-//! The data names the kind of client that wrote it, so a holder also detects *crossings*: handoffs between
-//! the two kinds of clients. Crossings in the two directions alternate.
+//! The node's data identifies the kind of client that wrote it, so a holder also detects *crossings*: handoffs
+//! between the two kinds of clients. Crossings in the two directions alternate.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -25,14 +25,14 @@ use crate::support::depth;
 use crate::support::foreign::Rivals;
 use crate::support::sessions::{Scene, patience};
 
-/// Number of contenders of each kind: few, so that crossings are frequent.
+/// Number of contenders of each kind, small enough for frequent crossings.
 pub const CONTENDERS: usize = 2;
 /// Number of crossings to our side after which a test ends. With `--long`, there are about 2,000 in both
 /// directions.
 pub fn crossings() -> u64 {
     depth::of(201, 1_001)
 }
-/// Timeout of a mix of contenders.
+/// Time limit for a mix of contenders.
 const LIMIT: Duration = Duration::from_secs(240);
 
 #[derive(Debug, Default)]
@@ -49,7 +49,7 @@ fn one_more(count: &Cell<u64>) {
     count.set(count.get() + 1);
 }
 
-/// A lock of this suite, and the modes that its contenders request in a cycle.
+/// A lock of this suite, and the modes that its contenders request in turn.
 #[derive(Clone)]
 pub struct Ours {
     pub strategy: &'static str,
@@ -80,7 +80,7 @@ pub fn owner_of(scene: &Scene) -> String {
     format!("{}-owner", scene.lock)
 }
 
-/// Lets both kinds of clients contend until there were enough crossings. Returns the counts of both sides.
+/// Lets both kinds of clients contend until there have been enough crossings. Returns the counts of both sides.
 pub async fn mix(ours: &Ours, scene: Rc<Scene>, rivals: impl FnOnce() -> Rivals) -> (Rc<Seen>, [u64; 3]) {
     let session = scene.session().await;
     session.create(&owner_of(&scene), b"out nobody", NodeKind::Persistent).await.unwrap();
@@ -114,7 +114,7 @@ async fn contend(ours: &Ours, scene: &Scene, seen: &Seen) {
             one_more(&seen.violations);
         }
         lock.release(&session, held).await.unwrap();
-        // After a handoff from its own kind, a contender pauses, so that the other kind gets the lock next.
+        // After a handoff from its own kind, a contender pauses to let the other kind acquire the lock next.
         if seen.crossings.get() == crossings {
             runtime::sleep(entered.elapsed()).await;
         }

@@ -82,11 +82,11 @@ impl Schema {
     fn check(&self, schema: &Value, value: &Value, at: &str, complaints: &mut Vec<String>) {
         let schema = match schema {
             Value::Bool(true) => return,
-            Value::Bool(false) => return complaints.push(format!("{at}: nothing may be there")),
+            Value::Bool(false) => return complaints.push(format!("{at}: no value is allowed here")),
             schema => schema.as_object().expect("a schema must be an object"),
         };
         if let Some(path) = schema.get("$ref") {
-            let path = path.as_str().unwrap().strip_prefix('#').expect("`$ref` must begin with `#`");
+            let path = path.as_str().unwrap().strip_prefix('#').expect("`$ref` must start with `#`");
             self.check(self.0.pointer(path).unwrap(), value, at, complaints);
         }
         for (keyword, rule) in schema.iter().filter(|(keyword, _)| *keyword != "$ref") {
@@ -96,7 +96,7 @@ impl Schema {
         }
     }
 
-    /// Returns whether a value follows one keyword. Adds violations in nested values to `complaints`.
+    /// Returns whether a value satisfies one keyword. Adds violations in nested values to `complaints`.
     fn follows(
         &self,
         keyword: &str,
@@ -250,7 +250,7 @@ fn number_follows(keyword: &str, rule: &Value, number: f64) -> bool {
     }
 }
 
-/// Compiles a JavaScript pattern, whose character classes are ASCII only.
+/// Compiles a JavaScript pattern, in which character classes are ASCII only.
 fn pattern(text: &str) -> Result<Regex, regex::Error> {
     Regex::new(&text.replace(r"\w", "[A-Za-z0-9_]").replace(r"\d", "[0-9]"))
 }
@@ -268,12 +268,12 @@ fn is_of(kind: &Value, value: &Value) -> bool {
     }
 }
 
-/// Compares values; 1 equals 1.0.
+/// Compares values, with 1 equal to 1.0.
 fn is_same(one: &Value, other: &Value) -> bool {
     one == other || (one.is_number() && one.as_f64() == other.as_f64())
 }
 
-/// Returns whether `properties` or `patternProperties` of a schema cover a name.
+/// Returns whether a schema's `properties` or `patternProperties` match a name.
 fn is_named(schema: &Map<String, Value>, name: &str) -> bool {
     let of = |keyword| schema.get(keyword).and_then(Value::as_object).into_iter().flat_map(Map::keys);
     of("properties").any(|one| one == name)

@@ -9,7 +9,7 @@ use std::thread;
 
 use super::proxy::next_packet;
 
-/// Opcodes of a multi, its create results and its setData result.
+/// Opcode of a multi, and result types of its create and its setData.
 const MULTI: i32 = 14;
 const CREATED: [i32; 2] = [1, 15];
 const DATA_SET: i32 = 5;
@@ -28,7 +28,7 @@ pub enum Lies {
     OutsideOf(&'static str),
 }
 
-/// Forwards packets, and makes joining contenders believe that they are alone.
+/// A proxy that makes every joining contender believe it is alone.
 pub struct LyingServer {
     /// Address to connect to.
     pub connect: String,
@@ -97,7 +97,7 @@ fn listen(listener: &TcpListener, server: &str, state: &Arc<State>) {
 }
 
 impl State {
-    /// Xid of a request whose reply must be falsified; `None` for other requests.
+    /// Returns the xid of a request with a reply to falsify, or `None` for other requests.
     fn is_lied_to(&self, packet: &[u8]) -> Option<i32> {
         let (xid, kind) = (number_at(packet, 4)?, number_at(packet, 8)?);
         if kind != MULTI {
@@ -114,7 +114,7 @@ impl State {
         is_meant.then_some(xid)
     }
 
-    /// Sets the number of children in the reply to a join to 1.
+    /// Sets the number of children to 1 in the reply to a join.
     fn falsify(&self, packet: &mut [u8]) {
         let Some(at) = children_in(packet) else { return };
         packet[at..at + 4].copy_from_slice(&1_i32.to_be_bytes());

@@ -1,6 +1,6 @@
 //! Support code shared by several test binaries (lanes).
 
-#![allow(dead_code, reason = "each lane uses only a part")]
+#![allow(dead_code, reason = "each lane uses only part of this module")]
 
 pub mod answered;
 pub mod breakable;

@@ -70,7 +70,7 @@ fn failures(strategy: &str) -> Vec<FailureCost> {
     vec![leader, holder]
 }
 
-/// A plan's answer for a strategy, given its 99th percentile of waits.
+/// A plan's answer for a strategy with this 99th percentile of waits.
 pub fn answer(strategy: &str, p99: f64, verdict: Verdict) -> Answer {
     let part = |us| Part { us, error_us: us / 20.0 };
     let holds = verdict == Verdict::Held;
@@ -114,13 +114,11 @@ pub fn answer(strategy: &str, p99: f64, verdict: Verdict) -> Answer {
         outage_wait: None,
         failures: failures(strategy),
         sources: vec!["measure-1, trial 0".into()],
-        missing: vec![
-            "what happens while a server is down: no run with a failing server is among the results".into(),
-        ],
+        missing: vec!["behaviour while a server is down: none of the results has a failing server".into()],
     }
 }
 
-/// A plan for two strategies. Only one meets the objective, and it was verified.
+/// A plan for two strategies. Only one strategy meets the objective, and that strategy was verified.
 pub fn plan() -> PlanFile {
     let host = records::run(1).host;
     let server = |port: u16| ServerInfo {
@@ -171,7 +169,7 @@ pub fn plan() -> PlanFile {
             ..EnsembleInfo::default()
         }),
         sources: vec![PathBuf::from("plan/runs/measure-1")],
-        left_out: vec!["known: nothing was added to its round trips, but the question adds 5 ms".into()],
+        left_out: vec!["known adds nothing to each round trip, but the question adds 5 ms".into()],
         answers: vec![
             answer("predecessor-watch", 150_000.0, Verdict::Held),
             answer("parent-watch", 600_000.0, Verdict::Violated(vec!["wait.p99 is too long".into()])),

@@ -17,7 +17,7 @@ use zklockbench_zk::{Access, Target};
 use super::json_schema::Schema;
 use super::skip::skipped;
 
-/// A working directory for one test, with results, state, and an existing `data` for local servers.
+/// A working directory for one test, with directories for results, state, and local servers' data.
 pub struct Bench {
     pub dir: tempfile::TempDir,
 }
@@ -47,13 +47,13 @@ impl Bench {
         path
     }
 
-    /// Runs a scenario with a driver that may cache files in the bench.
+    /// Runs a scenario with a driver that can cache files in the bench.
     pub fn run_driven(&self, name: &str, driver: &str, scenario: &str) -> Output {
         let driver = format!("{name}=env XDG_CACHE_HOME={} '{driver}'", self.path("cache").display());
         self.run_with(&[&driver], scenario, &[])
     }
 
-    /// Runs a scenario on local servers with these drivers and further arguments.
+    /// Runs a scenario on local servers with these drivers and additional arguments.
     pub fn run_with(&self, drivers: &[&str], scenario: &str, more: &[&str]) -> Output {
         self.scenario(scenario);
         let mut words = vec!["run", "scenario.toml", "--data-dir", "data", "--no-floor"];
@@ -62,7 +62,7 @@ impl Bench {
         self.output(&words)
     }
 
-    /// Command with this bench's directory and state. To save time, it neither warms servers up nor draws
+    /// Command with this bench's directory and state. To save time, the command skips the servers' warm-up and the
     /// charts.
     pub fn command(&self, arguments: &[&str]) -> Command {
         self.command_of(env!("CARGO_BIN_EXE_zklockbench"), arguments)
@@ -84,7 +84,7 @@ impl Bench {
         self.command(arguments).output().unwrap()
     }
 
-    /// Command for a line of arguments as typed in a shell.
+    /// Command for a line of arguments, as typed in a shell.
     pub fn typed(&self, line: &str) -> Command {
         let words = shlex::split(line).unwrap();
         self.command(&words.iter().map(String::as_str).collect::<Vec<_>>())
@@ -111,8 +111,7 @@ impl Bench {
         self.ends(2, typed).1
     }
 
-    /// Exit code, stderr and stdout, with `BENCH` and `ROOT` in place of this bench's and the repository's
-    /// path.
+    /// Exit code, stderr and stdout. `BENCH` and `ROOT` replace the paths of this bench and of the repository.
     pub fn told(&self, output: &Output) -> String {
         let told = format!("exit {}\n{}{}", output.status.code().unwrap(), stderr(output), stdout(output));
         let here = self.dir.path();
@@ -159,7 +158,7 @@ impl Bench {
         std::fs::read_to_string(self.path("said.log")).unwrap_or_default()
     }
 
-    /// Complete run directories, which are not hidden.
+    /// Complete run directories, that is, directories that are not hidden.
     pub fn results(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.path("results")).into_iter().flatten().flatten();
         entries.map(|entry| entry.path()).filter(|path| !hidden(path)).collect()
@@ -217,7 +216,7 @@ impl Drop for Bench {
     }
 }
 
-/// Validates the output of `--json` by the published schema.
+/// Validates the output of `--json` against the published schema.
 pub struct Answers(Schema);
 
 impl Answers {
@@ -231,7 +230,7 @@ impl Answers {
     }
 }
 
-/// A running program whose stderr is collected.
+/// A running program with its collected stderr.
 pub struct Watched {
     child: Child,
     said: Arc<Mutex<String>>,
@@ -247,14 +246,14 @@ impl Watched {
         self.said.lock().unwrap().contains(what)
     }
 
-    /// The rest of the first complete line that contains `what`, after `what`.
+    /// Text after `what` in the first complete line that contains `what`.
     pub fn says_after(&self, what: &str) -> Option<String> {
         let said = self.said.lock().unwrap();
         let (_, rest) = said.split_once(what)?;
         rest.split_once('\n').map(|(line, _)| line.trim().to_owned())
     }
 
-    /// Waits until the program exits; returns its exit code and stderr.
+    /// Waits until the program exits, and returns its exit code and stderr.
     pub fn end(mut self) -> (Option<i32>, String) {
         let status = self.child.wait().unwrap();
         self.listener.join().unwrap();
@@ -271,8 +270,8 @@ fn hidden(path: &Path) -> bool {
     path.file_name().unwrap().to_string_lossy().starts_with('.')
 }
 
-/// Writes an executable file in another process. Otherwise, a child of another thread could inherit the open
-/// file, and running it would fail with "text file busy".
+/// Writes an executable file in another process. Otherwise, another thread's child could inherit the open file, and
+/// running the file would fail with "text file busy".
 pub fn executable(path: &Path, content: impl AsRef<[u8]>) {
     let mut command = Command::new("install");
     command.args(["-m", "755", "/dev/stdin"]).arg(path).stdin(Stdio::piped());
@@ -289,7 +288,7 @@ pub fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Asserts that a run exited with 0, or with 4 because the host was too busy for one of its trials.
+/// Asserts that a run exited with 0, or with 4 because the host was too busy for a trial.
 pub fn held_unless_the_host_was_busy(output: &Output, trials: &[Trial]) {
     let is_spoiled = |trial: &Trial| {
         let reasons = trial.judged.verdict.reasons();
@@ -311,7 +310,7 @@ pub fn went_through(output: &Output) {
 /// Factor by which a busy host may be slower.
 const BUSY_HOST: u32 = 10;
 
-/// Waits until a condition holds. Panics after ten times `within`, the expected delay on a quiet host.
+/// Waits until a condition holds. Panics after ten times `within`, the expected delay on an idle host.
 pub fn eventually(what: &str, within: Duration, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + BUSY_HOST * within;
     while !is_so() {
@@ -343,7 +342,7 @@ pub fn measured(command: Command) -> Ended {
 pub fn measured_within(mut command: Command, limit: Duration) -> Ended {
     let began = Instant::now();
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    // Reads the pipe while the process runs, because a full pipe would block the process.
+    // Read the pipe while the process runs, because a full pipe would block the process.
     let mut stderr = child.stderr.take().unwrap();
     let listener = std::thread::spawn(move || {
         let mut said = Vec::new();
@@ -390,7 +389,7 @@ impl SmallDisk {
     pub fn mount(at: PathBuf, size: &str) -> Option<Self> {
         std::fs::create_dir_all(&at).unwrap();
         if !mounted(&format!("size={size}"), &at) {
-            skipped("only root can mount a tmpfs");
+            skipped("cannot mount a tmpfs without root");
             return None;
         }
         Some(Self(at))

@@ -1,7 +1,7 @@
 //! A proxy between a session and a server. A test can mute it, cut it, or make it lose a request.
 //!
-//! The proxy forwards complete packets and recognises each request. It counts only requests of a lock: no
-//! connects, pings, restored watches, or closing of sessions.
+//! The proxy forwards complete packets and recognises each request. It counts only a lock's requests, not connects,
+//! pings, restored watches, or closes of sessions.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
-/// Maximum number of polls for replies to earlier requests before a request is lost.
+/// Maximum number of polls for replies to earlier requests, before the proxy loses a request.
 const LOOKS_FOR_REPLIES: u32 = 200;
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const SYNC: i32 = 9;
@@ -25,9 +25,9 @@ pub struct Proxy {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// The server answers the request, but the connection breaks before the reply is forwarded.
+    /// The server answers the request, but the connection breaks before the client gets the reply.
     ReplyLost,
-    /// The connection breaks before the request is forwarded.
+    /// The connection breaks before the server gets the request.
     RequestLost,
     /// Like [`Fate::ReplyLost`], but new connections are refused until [`Proxy::mend`].
     CutOff,
@@ -40,7 +40,7 @@ pub struct Request {
     xid: i32,
     /// Opcode.
     pub kind: i32,
-    /// The path, which is the first field of most requests. Meaningless for a multi.
+    /// Path, the first field of most requests. Meaningless for a multi.
     pub path: String,
     /// Whether a read sets a watch. Meaningless for other requests.
     pub watches: bool,
@@ -59,7 +59,7 @@ impl Request {
     }
 }
 
-/// A planned fate, and the requests it applies to.
+/// A planned fate, and the requests to which it applies.
 struct Doom {
     fate: Fate,
     is: Box<dyn Fn(&Request) -> bool + Send>,
@@ -71,21 +71,21 @@ struct Doom {
 struct Journal {
     sent: Vec<Request>,
     unanswered: Vec<i32>,
-    /// Pending fates, next first.
+    /// Pending fates, in order.
     dooms: VecDeque<Doom>,
-    /// Request whose fate applies when its reply arrives.
+    /// Request with a fate that applies when the reply arrives.
     doomed: Option<(i32, Fate)>,
     /// Whether a request has met its fate.
     struck: bool,
 }
 
-/// Number of the connection on which the server has accepted a session; 0 if there is none.
+/// Number of the connection with an accepted session; 0 if there is none.
 type Live = AtomicUsize;
 
 #[derive(Default)]
 struct State {
     muted: AtomicBool,
-    /// Whether the current connection must not forward replies, because the proxy has ended the session.
+    /// Whether the current connection must not forward replies because the proxy has ended the session.
     ended: AtomicBool,
     cut: AtomicBool,
     held: AtomicBool,
@@ -110,7 +110,7 @@ impl Proxy {
         Self { connect, state }
     }
 
-    /// Drops replies and events from now on.
+    /// Drops all further replies and events.
     pub fn mute(&self) {
         self.state.muted.store(true, Ordering::SeqCst);
     }
@@ -152,8 +152,8 @@ impl Proxy {
         self.state.cut.store(false, Ordering::SeqCst);
     }
 
-    /// Plans a fate for the `n`-th request of a kind, counted from 1. Counting starts now, or after the
-    /// previously planned fate.
+    /// Plans a fate for the `n`-th request of a kind, counted from 1. The count starts now or after the previously
+    /// planned fate.
     pub fn strike(&self, fate: Fate, kind: i32, n: usize) {
         self.strike_where(fate, n, move |request| request.kind == kind);
     }
@@ -226,7 +226,7 @@ fn listen(listener: &TcpListener, state: &Arc<State>) {
         let both = [client.try_clone().unwrap(), server.try_clone().unwrap()];
         state.streams.lock().unwrap().extend(both);
         *state.servers.lock().unwrap() = vec![server.try_clone().unwrap()];
-        // A client that reconnects after the end of its session must get the server's reply.
+        // A client that reconnects after its session has ended must get the server's reply.
         state.ended.store(false, Ordering::SeqCst);
         state.journal().unanswered.clear();
         let (to_client, to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
@@ -325,7 +325,7 @@ impl State {
 }
 
 impl Journal {
-    /// Fate of a request that has just arrived; `None` if it must be forwarded normally.
+    /// Returns the fate of a request that has just arrived, or `None` for a request to forward normally.
     fn fate_of(&mut self, request: &Request) -> Option<Fate> {
         let doom = self.dooms.front_mut().filter(|doom| (doom.is)(request))?;
         if doom.before > 0 {
@@ -336,12 +336,12 @@ impl Journal {
     }
 }
 
-/// Number at an offset of a packet; -1, which is not an opcode, if the packet is too short.
+/// Number at an offset of a packet, or -1 (not an opcode) if the packet is too short.
 fn number_at(packet: &[u8], at: usize) -> i32 {
     packet.get(at..at + 4).map_or(-1, |bytes| i32::from_be_bytes(bytes.try_into().unwrap()))
 }
 
-/// Text at an offset of a packet; empty if the packet is too short.
+/// Text at an offset of a packet, or an empty text if the packet is too short.
 fn text_at(packet: &[u8], at: usize) -> String {
     let length = usize::try_from(number_at(packet, at)).unwrap_or(0);
     let bytes = packet.get(at + 4..at + 4 + length).unwrap_or_default();

@@ -9,7 +9,7 @@ use zklockbench_results::StoredRun;
 
 use super::records;
 
-/// A strategy, and the acquisitions per second of each of its repetitions.
+/// A strategy, and the acquisitions per second of each repetition.
 pub struct Lock {
     pub label: &'static str,
     pub pace: Vec<f64>,
@@ -65,7 +65,7 @@ pub fn unknown(trial: &mut Trial) {
     trial.judged = records::judged(Verdict::Unknown(vec!["nothing could have been caught".into()]));
 }
 
-/// Makes the lock a driver's, whose requests are unknown.
+/// Turns the trial into one of a driver's lock, with unknown requests.
 pub fn not_counted(trial: &mut Trial) {
     trial.driver = Some(DriverRecord {
         program: "team 1.0".into(),
@@ -78,8 +78,8 @@ pub fn not_counted(trial: &mut Trial) {
     });
 }
 
-/// Makes the lock a driver's, with requests and one notification per acquisition counted on the wire in the
-/// first repetition.
+/// Turns the trial into one of a driver's lock. In the first repetition, its requests and one notification per
+/// acquisition were counted on the wire.
 pub fn counted_apart<const REQUESTS: u64>(trial: &mut Trial) {
     not_counted(trial);
     if trial.spec.repetition == 1 {

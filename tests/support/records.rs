@@ -1,4 +1,4 @@
-//! Handmade records, as a run would store them.
+//! Handmade records, in the form that a run would store.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -26,7 +26,7 @@ pub fn began() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_micros(1_795_250_708_123_456)
 }
 
-/// A judgement of exclusion only.
+/// A judgement with a verdict on exclusion only.
 pub fn judged(exclusion: Verdict) -> Judged {
     Parts { exclusion, progress: None, order: None, accounting: None, figures: None }.into()
 }
@@ -40,7 +40,7 @@ pub fn so_far(planned: usize) -> SoFar {
     SoFar { planned, precision: None, judged: held() }
 }
 
-/// A stored run of these trials, judged as *held*.
+/// A stored run of these trials, with the verdict *held*.
 pub fn stored(run: &Run, trials: &[Trial]) -> StoredRun {
     let run = RunFile {
         schema_version: SCHEMA_VERSION,
@@ -60,7 +60,7 @@ pub fn side(name: &str, trials: &[Trial]) -> Side {
     Side { path: name.into(), runs: vec![Loaded { path: name.into(), stored }] }
 }
 
-/// A trial in which everything takes `times` as long as usual, with enough samples for every percentile.
+/// A trial in which every step takes `times` as long as usual, with enough samples for every percentile.
 pub fn trial_taking(index: usize, times: f64) -> Trial {
     let mut trial = trial(index);
     let samples: Vec<u64> = (0..1_200).map(|at| ((1_000.0 + f64::from(at)) * 10.0 * times) as u64).collect();
@@ -170,7 +170,7 @@ pub fn spec(index: usize) -> TrialSpec {
     }
 }
 
-/// A trial of an open load of 8 arrivals per second, whose queue grew by 5.6 per second.
+/// A trial with an open load of 8 arrivals per second, in which the queue grew by 5.6 per second.
 pub fn overloaded(index: usize) -> Trial {
     let mut trial = trial(index);
     trial.spec.load = Load::Open(Open {

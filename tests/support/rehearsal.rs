@@ -1,7 +1,7 @@
-//! Scripts that contenders of a lock play on the shared servers, and the requests that they send.
+//! Scripts for contenders of a lock on the shared servers, and the requests that the contenders send.
 //!
-//! A request is shown as its kind and its path below the lock, such as `create n-`, `get_children .`, or
-//! `get_data_watch n-0`. Leading zeros of queue numbers are removed, and identifiers become `<id>`.
+//! A request is shown by its kind and its path below the lock, such as `create n-`, `get_children .`, or
+//! `get_data_watch n-0`. Queue numbers lose their leading zeros, and identifiers become `<id>`.
 
 use std::time::Duration;
 
@@ -26,27 +26,27 @@ pub type Lines = Vec<String>;
 pub enum Script {
     /// One contender acquires and releases `n` times with the same lock object.
     Again(usize),
-    /// Like [`ALONE`], but the lock's directory and its parent are missing. The path above them is shown as
+    /// Like [`ALONE`], but the lock's directory and its parent are missing. The path above the parent is shown as
     /// `top`.
     BelowNothing,
-    /// Contenders arrive in these modes and release in this order of positions. Each step waits until all
-    /// others have settled.
+    /// Contenders arrive in these modes, and release in this order of positions. Before each step, all other
+    /// contenders must settle.
     Served(&'static [Mode], &'static [usize]),
-    /// `n` contenders arrive. The current holder releases once all others have settled.
+    /// `n` contenders arrive. The current holder releases once all other contenders have settled.
     Race(usize),
     /// One contender holds, and another contender's acquire times out.
     TimedOut,
-    /// One contender holds and three wait. The second waiter leaves, and the others are served in order.
+    /// One contender holds and three wait. The second waiter leaves, and the other waiters are served in order.
     MiddleLeaves,
     /// One contender acquires three times, then releases three times. A waiter that arrived before the
     /// releases enters only after the last release.
     Nested,
     /// A lock object that already holds in this mode acquires again.
     Twice(Mode),
-    /// A writer also acquires the read side, then releases the write side and the read side. A waiting writer
+    /// A writer also acquires the read side, then releases the write side, and then the read side. A waiting writer
     /// enters only after both releases.
     Downgrade,
-    /// One contender holds until a waiter asks it to release.
+    /// One contender holds until a waiter requests revocation.
     Revoked,
     /// One contender holds while a foreign client overwrites the data of its node.
     Overwritten(&'static str),
@@ -55,7 +55,7 @@ pub enum Script {
 pub const ALONE: Script = Script::Again(1);
 pub const QUEUE: Script = Script::Served(&[Write; 4], &[0, 1, 2, 3]);
 
-/// A lock with its parameters, as in a scenario.
+/// A lock with the parameters from a scenario.
 pub struct Subject {
     pub label: String,
     name: String,
@@ -81,7 +81,7 @@ impl Subject {
         one
     }
 
-    /// Starts a contender for each mode, each after the earlier contenders have settled.
+    /// Starts one contender per mode, each after the earlier contenders have settled.
     async fn line_up(&self, scene: &Scene, modes: &[Mode]) -> Vec<Waiting> {
         let mut waits = Vec::new();
         for mode in modes {
@@ -91,7 +91,7 @@ impl Subject {
         waits
     }
 
-    /// Plays a script. Returns the requests of each contender or, for [`Script::Again`], of each round.
+    /// Plays a script. Returns the requests of each contender or, for [`Script::Again`], the requests of each round.
     pub async fn play(&self, script: Script) -> Vec<Lines> {
         let scene = scene(shared()).await;
         match script {
@@ -191,8 +191,7 @@ impl Subject {
         waits.iter().filter(|waiting| waiting.is_over()).count()
     }
 
-    /// Returns whether a contender can acquire the lock while a lock of another kind is held on the same
-    /// path.
+    /// Returns whether a contender can acquire the lock while another kind of lock is held on the same path.
     pub async fn is_let_in_beside(&self, other: &Self) -> bool {
         let scene = scene(shared()).await;
         let mut holder = other.contender(&scene).await;
@@ -244,7 +243,7 @@ impl Subject {
         let mut holder = self.contender(scene).await;
         let held = holder.acquire(Write).await.unwrap();
         let waiting = self.contender(scene).await.queue_up().await;
-        assert!(holder.hold(LONG).await, "{}: no contender asked for a release", self.label);
+        assert!(holder.hold(LONG).await, "{}: no waiter requested revocation", self.label);
         settled([&waiting]).await;
         assert!(!waiting.is_over(), "{}: entered while another contender held the lock", self.label);
         holder.release(held).await.unwrap();
@@ -274,13 +273,13 @@ fn written(sent: &Sent, lock: &str) -> String {
     format!("{} {}", sent.kind.name(), short(&below))
 }
 
-/// Shortens queue numbers, and replaces identifiers by `<id>` and `<session>`.
+/// Shortens queue numbers, and replaces identifiers with `<id>` and `<session>`.
 fn short(path: &str) -> String {
     shortened(path, |id| if id.starts_with("x-") { "x-<session>-".into() } else { "<id>".into() })
 }
 
-/// Shortens queue numbers in a path, and replaces each identifier by `name`. An identifier is a UUID, 32 hex
-/// digits, or `x-<session>-` in the names of WriteLock.
+/// Shortens queue numbers in a path, and replaces each identifier with `name`. An identifier is a UUID, 32 hex
+/// digits, or WriteLock's `x-<session>-`.
 pub fn shortened(path: &str, name: impl Fn(&str) -> String) -> String {
     let id = regex::Regex::new("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}|x--?[0-9]+-").unwrap();
     let number = regex::Regex::new("0{0,9}([0-9]+)").unwrap();
@@ -290,7 +289,7 @@ pub fn shortened(path: &str, name: impl Fn(&str) -> String) -> String {
     ten_digits.replace_all(&named, shorter).into_owned()
 }
 
-/// Splits an indented text into lines, without empty lines.
+/// Splits an indented text into lines, and omits empty lines.
 pub fn lines(text: &str) -> Lines {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }

@@ -10,7 +10,7 @@ use zklockbench_ensemble::{Installation, Places, spawn_mortal};
 
 use super::foreign::Bounded;
 
-/// Timeout of a server's start on a busy host.
+/// Time limit for a server to start on a busy host.
 const STARTS_WITHIN: Duration = Duration::from_secs(60);
 
 pub struct Secured {
@@ -49,13 +49,13 @@ pub fn start(directory: &Path, port: u16, config: &str, properties: &[&str]) -> 
     let begun = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
         let log = || std::fs::read_to_string(directory.join("server.log")).unwrap_or_default();
-        assert!(begun.elapsed() < STARTS_WITHIN, "the server does not listen: {}", log());
+        assert!(begun.elapsed() < STARTS_WITHIN, "the server is not listening: {}", log());
         std::thread::sleep(Duration::from_millis(50));
     }
     Secured { address: format!("127.0.0.1:{port}"), _process: process }
 }
 
-/// The class path with Netty, which TLS needs but Debian's package omits.
+/// The class path with Netty. TLS needs Netty, but Debian's package does not include it.
 fn with_netty(class_path: &str) -> String {
     let jars = std::fs::read_dir("/usr/share/java").into_iter().flatten().flatten().map(|entry| entry.path());
     let is_netty = |jar: &PathBuf| {
@@ -95,20 +95,20 @@ pub fn with_tls(directory: &Path, key_store: &Path, trust_store: &Path) -> Secur
     start(directory, port, &config, &[])
 }
 
-/// Runs a keytool or openssl command line in a directory, with `answers` as its input.
+/// Runs a keytool or openssl command line in a directory, with `answers` on stdin.
 #[track_caller]
 pub fn tool(directory: &Path, line: &str, answers: &str) {
     let mut command = Command::new("sh");
     command.args(["-c", line]).current_dir(directory).stdin(Stdio::piped());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // Fails if the tool reads no input and has already exited.
+    // Fails if the tool does not read stdin and has already exited.
     let _ = child.stdin.take().unwrap().write_all(answers.as_bytes());
     let output = child.wait_with_output().unwrap();
     let said = [output.stdout, output.stderr].concat();
     assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&said));
 }
 
-/// A TLS server of openssl with the certificate and key in `file`.
+/// Starts an openssl TLS server with the certificate and key in `file`.
 pub fn handshakes(directory: &Path, file: &str) -> Secured {
     let address = format!("127.0.0.1:{}", free_port());
     let mut command = Command::new("openssl");
@@ -118,7 +118,7 @@ pub fn handshakes(directory: &Path, file: &str) -> Secured {
     let process = Bounded(command.spawn().unwrap());
     let begun = Instant::now();
     while TcpStream::connect(&address).is_err() {
-        assert!(begun.elapsed() < STARTS_WITHIN, "openssl does not listen");
+        assert!(begun.elapsed() < STARTS_WITHIN, "openssl is not listening");
         std::thread::sleep(Duration::from_millis(10));
     }
     Secured { address, _process: process }

@@ -133,7 +133,7 @@ impl Scene {
         assert!(matches!(made, Ok(_) | Err(zookeeper_client::Error::NodeExists)), "{made:?}");
     }
 
-    /// Forbids writing the data of the lock's directory. Clients can still create and delete nodes there.
+    /// Forbids writes to the data of the lock's directory. Clients can still create and delete nodes there.
     pub async fn forbid_writing(&self) {
         self.permit(Permission::CREATE | Permission::READ | Permission::DELETE | Permission::ADMIN).await;
     }
@@ -158,8 +158,7 @@ impl Scene {
         self.outside.create(&format!("{}/config", self.lock), &[], &options).await.unwrap();
     }
 
-    /// The lock's directory and all nodes below it, with their owning sessions. Directories precede their
-    /// children.
+    /// The lock's directory and all nodes below it, with the sessions that own them. Parents precede children.
     async fn tree(&self) -> Vec<(String, i64)> {
         // A follower may lag.
         self.outside.sync(&self.lock).await.unwrap();
@@ -177,7 +176,7 @@ impl Scene {
         tree
     }
 
-    /// Waits until there are `expected` contenders' nodes below the lock.
+    /// Waits until there are `expected` nodes of contenders below the lock.
     pub async fn has_nodes(&self, expected: usize) {
         let come = runtime::timeout(Duration::from_secs(60), async {
             while self.nodes().await != expected {
@@ -196,7 +195,7 @@ async fn open(target: &Target, trace: Option<Trace>) -> Session {
     patiently(async || target.open(TIMEOUT, TIMEOUT, observed(trace.clone())).await).await
 }
 
-/// Retries an attempt, because servers may answer too late just after their start on a busy host.
+/// Retries an attempt, because servers on a busy host may answer too late just after they start.
 async fn patiently<T, E: Debug>(attempt: impl AsyncFn() -> Result<T, E>) -> T {
     for _ in 0..3 {
         if let Ok(made) = attempt().await {
@@ -210,7 +209,7 @@ fn observed(trace: Option<Trace>) -> Observed {
     Observed { trace, ..Observed::by_nobody() }
 }
 
-/// Patience of an acquire with this timeout, or without a timeout.
+/// Patience of an acquire with this timeout, or with no timeout.
 pub fn patience(limit: Option<Duration>) -> Patience {
     Patience {
         deadline: limit.map(|limit| clock::now() + clock::micros(limit)),

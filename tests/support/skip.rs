@@ -1,11 +1,11 @@
-//! Reports tests that cannot run on this host, so that they do not silently pass.
+//! Reports tests that cannot run on this host. They would otherwise pass silently.
 
 use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write;
 
-/// Reports that the calling test is skipped, and why. Also appends the line to the file
-/// `ZKLOCKBENCH_SKIPPED`, which `scripts/test` prints at its end. With `CI=true`, panics unless
+/// Reports that the calling test is skipped, with the reason. Also appends the line to the file
+/// `ZKLOCKBENCH_SKIPPED`, which `scripts/test` prints at the end. With `CI=true`, panics unless
 /// `ZKLOCKBENCH_ALLOW_SKIPS=1`.
 pub fn skipped(why: impl Display) {
     let thread = std::thread::current();

@@ -1,9 +1,9 @@
-//! Small histories in a short notation, judged like a history file.
+//! Small histories in a short notation, judged like history files.
 //!
 //! The first line contains the lock's kind (`mutex`, `semaphore 2`, `read-write`) and optionally `complete`.
-//! Each other line is an event: `time process/contender operation phase field=value ...`. A line with two
-//! times, such as `10-11 a/1 acquire ok`, stands for two events, a call and its reply. For `session`, the
-//! phase is the session's state. The first event is line 2 of the history.
+//! Every other line is an event: `time process/contender operation phase field=value ...`. A line with two times,
+//! such as `10-11 a/1 acquire ok`, stands for two events, a call and its reply. For `session`, the phase is the
+//! session's state. The first event is on line 2 of the history.
 
 use std::path::{Path, PathBuf};
 
@@ -67,7 +67,7 @@ fn event(words: &[&str]) -> Value {
     event.into()
 }
 
-/// The text as a number or boolean if possible, otherwise as a string.
+/// Parses a number or a boolean if possible, and returns any other text as a string.
 fn value(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| text.into())
 }
@@ -81,7 +81,7 @@ pub fn check(path: &Path, strict: bool) -> Result<Judgement, Error> {
             return Err(reader.mistake(place.line, &what));
         }
     }
-    // Requires minimal evidence, because these histories are tiny.
+    // Require minimal evidence, because these histories are tiny.
     let evidence = "0.5@100%".parse().unwrap();
     Ok(checker.conclude(HistoryEnd { cut_off_at: reader.cut_off_at(), strict, evidence }))
 }
@@ -115,7 +115,7 @@ pub fn overlaps(judgement: &Judgement) -> [u64; 3] {
     [lock.violations.count, lock.zombies.count, lock.uncertain.count]
 }
 
-/// Line numbers of the single finding of a kind.
+/// Line numbers of the only finding of a kind.
 pub fn lines_of(judgement: &Judgement, breach: Breach) -> Vec<u64> {
     let found: Vec<&Finding> = judgement.findings.iter().filter(|finding| finding.breach == breach).collect();
     assert_eq!(found.len(), 1, "{judgement:?}");

@@ -1,4 +1,4 @@
-//! Runs trials with the library, on ensembles that no other test uses at the same time.
+//! Runs trials with the library, on ensembles reserved for one test at a time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -141,20 +141,20 @@ pub fn uninterrupted() -> Course<'static> {
     Course { interrupt: &NEVER, sink: &|_| {} }
 }
 
-/// Runs the only trial of a scenario on servers with readable logs, below the root `name`, with optional
-/// digest credentials.
+/// Runs the only trial of a scenario below the root `name`, on servers with readable logs and with optional digest
+/// credentials.
 pub async fn run_one_below(local: &Arc<Local>, lines: &str, name: &str, digest: Option<Secret>) -> Trial {
     let (name, access) = (Some(name.to_owned()), Access { digest, ..Access::default() });
     only(run_in(&Setting { name, access, ..Setting::breaking(local) }, &plan(lines), known).await)
 }
 
-/// Runs several trials at the same time on the same servers, each with its own proxy. The servers' counters
-/// then cover all trials.
+/// Runs several trials at the same time on the same servers, each with its own proxy. The servers' counters cover
+/// all trials together.
 pub async fn run_side_by_side(local: &Arc<Local>, plan: &[TrialSpec]) -> Vec<Trial> {
     join_all(plan.iter().map(|spec| run_beside(local, spec, known(spec), uninterrupted()))).await
 }
 
-/// Runs one of several simultaneous trials, of any lock. `course` can interrupt it.
+/// Runs one of several simultaneous trials, with any lock. `course` can interrupt the trial.
 pub async fn run_beside(local: &Arc<Local>, spec: &TrialSpec, entry: Entry, course: Course<'_>) -> Trial {
     let setting = Setting { course, ..Setting::breaking(local) };
     only(run_in(&setting, std::slice::from_ref(spec), |_| entry).await)
@@ -174,7 +174,7 @@ pub async fn run_on_threads(
     only(run_in(&setting, std::slice::from_ref(spec), |_| entry).await)
 }
 
-/// Runs a trial of any lock with several workers, and merges their records like `merge`.
+/// Runs a trial of any lock with several workers, and merges their records as `merge` does.
 pub async fn run_by_workers(local: &Local, spec: &TrialSpec, entry: Entry, of: usize) -> Trial {
     let setting = Setting { keeps_history: true, keep_awake: SELDOM, ..Setting::on(&local.connect()) };
     let name = unique("workers");
@@ -239,7 +239,7 @@ struct Setting<'a> {
     course: Course<'a>,
     keeps_history: bool,
     threads: usize,
-    /// Interval of the reads that keep the servers awake.
+    /// Interval between reads that keep the servers awake.
     keep_awake: Duration,
 }
 
@@ -289,7 +289,7 @@ impl Setting<'_> {
     }
 }
 
-/// Whether the verdict is *held*, or *unknown* only for lack of evidence. On a busy host, contenders rarely
+/// Returns whether the verdict is *held*, or *unknown* only for lack of evidence: on a busy host, contenders rarely
 /// wait.
 pub fn held_unless_the_host_was_busy(verdict: &Verdict) -> bool {
     match verdict {
@@ -324,7 +324,7 @@ async fn run_in(
     trials
 }
 
-/// Variants of locks with other batch costs than the defaults, and the numbers of contenders to test.
+/// Lock variants with different batch costs than the defaults, and the numbers of contenders to test.
 pub const BATCH_VARIANTS: [(&str, &[usize]); 28] = [
     (r#"{ name = "predecessor-watch", watch = "exists" }"#, &[10, 50]),
     (r#"{ name = "parent-watch", while_holding = "relist" }"#, &[10, 50]),

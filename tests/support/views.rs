@@ -88,7 +88,7 @@ pub fn repetition(label: &str, strategy: usize, contenders: usize, number: u32) 
     (counts.notifications.by_release_useful, counts.notifications.node_deleted) =
         (fan_out * ACQUIRED, fan_out * ACQUIRED);
     counts.overtaken = if polls { ACQUIRED * 23 / 100 } else { 0 };
-    // Half of the contenders acquire more often than the others: the fairness index is 0.81 or 0.997.
+    // Half of the contenders acquire more often than the rest: the fairness index is 0.81 or 0.997.
     let unequal = if polls { 0.4844 } else { 0.0549 };
     let turns = |at: usize| 10_000.0 * if at.is_multiple_of(2) { 1.0 + unequal } else { 1.0 - unequal };
     trial.tallies =
@@ -142,7 +142,7 @@ fn requests(strategy: usize, n: f64) -> Vec<(RequestKind, f64)> {
     all
 }
 
-/// Notifications of releases that wake a herd of waiters. Each class of ranks is notified twice as late as
+/// Notifications of releases that wake a herd of waiters. Each class of ranks is notified with twice the delay of
 /// the previous class.
 pub fn herd(waiters: u32, number: u32) -> Vec<Woken> {
     let classes = (0..RANK_CLASSES).take_while(|class| (1_u32 << class) / 2 < waiters);
@@ -150,7 +150,7 @@ pub fn herd(waiters: u32, number: u32) -> Vec<Woken> {
     classes.filter_map(|class| Woken::of(class, &late(class))).collect()
 }
 
-/// A deterministic, long-tailed sample around a mean.
+/// A deterministic, long-tailed sample with a mean near `mean_us`.
 pub fn samples(mean_us: f64, count: u32, number: u32) -> Histogram {
     let mut histogram = new_histogram();
     for step in 1..=count {
@@ -217,7 +217,7 @@ pub fn fault(label: &str, recovered_us: u64) -> FaultRecord {
     }
 }
 
-/// The fault without a proved effect.
+/// Turns a fault into one without a proved effect.
 pub fn unproved(why: &str, fault: FaultRecord) -> FaultRecord {
     FaultRecord { proved: false, proof: why.into(), ..fault }
 }

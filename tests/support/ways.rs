@@ -1,4 +1,4 @@
-//! Every lock, in each of its ways to join a queue, with the outcomes on its card.
+//! Every lock, with each of its ways to join a queue, and the outcomes on its card.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ pub struct Way {
     set: Option<Set>,
 }
 
-/// Each lock with its defaults, with each parameter for which its card lists other outcomes, and joining by
-/// count if possible. Locks without outcomes on their card are omitted.
+/// Each lock with its defaults, with each parameter for which the card lists different outcomes, and with joins by
+/// count if possible. Omits locks without outcomes on their card.
 pub fn all() -> impl Iterator<Item = Way> {
     STRATEGIES.iter().flat_map(|entry| {
         let said = entry.card.after;
@@ -48,8 +48,8 @@ impl Way {
         self.set.is_none_or(|set| set == BY_COUNT)
     }
 
-    /// Parameters for tests: short intervals, and one contender per process, so that every contender queues
-    /// on the server.
+    /// Parameters for tests: short intervals, and one contender per process to make every contender queue on the
+    /// server.
     pub fn params(&self, poll: Duration) -> Params {
         let values = self.entry.card.params.iter().filter_map(|param| {
             let value = match (param.name, param.kind) {

@@ -1,4 +1,4 @@
-//! The cost of waking many sessions for an uninvolved client.
+//! The cost to an uninvolved client when many sessions are woken.
 
 use std::cell::Cell;
 use std::process::Command;
@@ -44,7 +44,7 @@ fn herd_delays_the_writes_of_a_bystander() {
         factors
     });
     keep(server, &format!("0-{last}"));
-    // Then a write takes more than twice as long with the herd, in all rounds but one
+    // Then in all rounds but one, a write takes more than twice as long with the herd
     factors.sort_by(f64::total_cmp);
     println!("{factors:?}");
     assert!(factors[1] > 2.0, "{factors:?}");
@@ -57,8 +57,7 @@ fn keep(process: u32, processors: &str) {
     assert!(kept.status.success(), "{kept:?}");
 }
 
-/// Mean time in µs that the server takes for an update while sessions are woken, from reading the request to
-/// answering it.
+/// Mean time in µs from the server's read of an update request to its reply, while sessions are woken.
 async fn beside(scene: &Scene, server: &str, woken: &[Session], bystander: &Session) -> f64 {
     let (node, lock) = (format!("{}/node", scene.lock), &scene.lock);
     let list = async |session: &Session| session.get_children_and_watch(lock).await.unwrap().1;

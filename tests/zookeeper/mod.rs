@@ -1,5 +1,5 @@
-//! Tests of ZooKeeper that decide articles' claims about its locks, cited in `docs/articles.md`. They are
-//! part of the lane `locks`, whose servers they share.
+//! Tests of ZooKeeper that decide claims of articles about its locks. `docs/articles.md` cites these tests. They
+//! belong to the lane `locks` and share its servers.
 
 mod herd;
 mod nodes;

@@ -1,4 +1,4 @@
-//! Nodes: maximum size, sequence numbers, and lifetime.
+//! Maximum size, sequence numbers, and lifetime of nodes.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn node_holds_almost_a_mebibyte() {
     on_scene(async |scene| {
         let node = |bytes: usize| format!("{}/{bytes}", scene.lock);
         let create = async |bytes: usize| {
-            // The server closes a connection that sends too large a request.
+            // The server closes a connection when a request is too large.
             let session = scene.session().await;
             let data = vec![b'x'; bytes];
             runtime::timeout(

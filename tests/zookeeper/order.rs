@@ -1,4 +1,4 @@
-//! The order of updates, in replies to clients and in the servers' transaction logs.
+//! The order of updates in replies to clients and in the servers' transaction logs.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -17,7 +17,7 @@ use crate::support::sessions::scene;
 
 const SESSIONS_EACH: usize = 4;
 const DIRECTORIES: usize = 4;
-/// Number of creates per session. Every second node is written, and every third is deleted.
+/// Number of creates per session. Every second node is updated, and every third node is deleted.
 const NODES_EACH: usize = 50;
 
 /// The zxid and the path of a change.
@@ -45,8 +45,7 @@ fn updates_have_one_order_in_the_logs_of_all_servers() {
         let all: BTreeSet<Change> = reported.into_iter().flatten().collect();
         let transactions: BTreeSet<i64> = all.iter().map(|(zxid, _)| *zxid).collect();
         assert_eq!((all.len(), transactions.len()), (900, 900));
-        // And the logs of all servers contain these changes in the same order, once all servers have caught
-        // up
+        // And once all servers have caught up, their logs contain these changes in the same order
         let logs = runtime::timeout(Duration::from_secs(30), async {
             loop {
                 let logs: Vec<Vec<Change>> =
@@ -98,7 +97,7 @@ fn logged(directory: PathBuf, below: &str) -> Vec<Change> {
 fn reply_to_a_read_carries_the_zxid_of_its_server() {
     let alone = runtime::block_on(ensemble::alone_of(1));
     let connect = alone.connect();
-    // Given a session whose raw replies the test reads
+    // Given a session with raw replies
     let mut reader = TcpStream::connect(connect.split('/').next().unwrap()).unwrap();
     // Protocol version and last zxid, timeout, session, length of the password, and password and read-only
     // flag

@@ -1,4 +1,4 @@
-//! Watches: which changes fire them, how often, and whether a list that sets a watch can miss a change.
+//! Which changes fire watches, how often, and whether a list that sets a watch can miss a change.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::counter;
 use crate::support::ensemble;
 use crate::support::sessions::{on_scene, scene};
 
-/// Whether a watch has fired. An event precedes the reply to a later request on the same connection.
+/// Returns whether a watch has fired. An event precedes the reply to a later request on the same connection.
 async fn has_fired(watcher: &Session, watch: &mut Watch, node: &str) -> bool {
     watcher.sync(node).await.unwrap();
     runtime::timeout(Duration::from_millis(50), watch.changed()).await.is_some()
@@ -114,7 +114,7 @@ fn list_and_watch_are_one_atomic_step() {
         let (mut listed, mut notified) = (0, 0);
         let mut last_create = Duration::ZERO;
         for (round, writer) in (0..ROUNDS).zip(writers.iter().cycle()) {
-            // A create races with a list that starts up to two create times later
+            // A create races with a list that starts up to twice the duration of a create later
             let own = round.to_string();
             let node = format!("{}/{own}", scene.lock);
             let create = async {

@@ -1,4 +1,4 @@
-//! Analysis of stored results: comparisons, gates, capacity limits, predictions and the articles' claims.
+//! Analyses stored results: comparisons, gates, capacity limits, predictions and the articles' claims.
 
 pub mod ab;
 pub mod articles;

@@ -16,7 +16,7 @@ use zklockbench_scenario::gate::{Known, Limit, Relation, Rule, Scope, parse};
 #[serde(into = "String", try_from = "String")]
 #[schemars(with = "String")]
 pub struct Objective {
-    /// Text, as written.
+    /// Text of the objective, as written.
     pub text: String,
     /// Metric.
     pub figure: Figure,
@@ -31,18 +31,18 @@ impl Objective {
         self.relation.holds(value, self.limit)
     }
 
-    /// The values that meet the objective.
+    /// Returns the values that meet the objective.
     pub fn range(&self) -> RangeInclusive<f64> {
         range(self.relation, self.limit)
     }
 
-    /// Relation and limit as text: `< 100 ms`.
+    /// Formats the relation and the limit: `< 100 ms`.
     pub fn wanted(&self) -> String {
         format!("{} {}", self.relation.sign(), self.figure.unit().show(self.limit))
     }
 }
 
-/// The range of values that satisfy this relation to a limit.
+/// Returns the range of values that satisfy this relation to a limit.
 pub(crate) fn range(relation: Relation, limit: f64) -> RangeInclusive<f64> {
     match relation {
         Relation::Less => 0.0..=limit.next_down(),
@@ -60,7 +60,7 @@ impl FromStr for Objective {
         let told = shown(text, 80);
         let known = Known { figures: &figures::cards(), cells: None };
         let condition = parse(text, known).map_err(|mistake| format!("`{told}`: {mistake}"))?;
-        let own = "an objective is a metric and a limit, such as 'wait.p99 < 100ms'";
+        let own = "an objective has a metric and a limit, such as 'wait.p99 < 100ms'";
         if condition.subject.scope != Scope::default() {
             return Err(format!("`{told}`: {own}; it applies to every strategy, so omit `of` and `at`"));
         }

@@ -1,7 +1,7 @@
 //! Static descriptions of locks, their parameters and their cost models.
 //!
 //! The registry in `zklockbench-locks` builds these cards. The scenario reader, the documentation and the
-//! accounting check read them, so they cannot disagree with the code.
+//! accounting check read them, which keeps them consistent with the code.
 
 pub mod after;
 pub mod fault;
@@ -20,9 +20,9 @@ use crate::worded;
 /// Static facts about a lock strategy.
 #[derive(Debug, Clone, Copy)]
 pub struct LockCard {
-    /// Name used in scenario files and in every output.
+    /// Name used in scenario files and all output.
     pub name: &'static str,
-    /// Other names of the lock in articles, accepted wherever a strategy is named.
+    /// Names of the lock in articles, accepted wherever a strategy name is expected.
     pub aliases: &'static [&'static str],
     pub summary: &'static str,
     /// Origin of the lock: article, recipe or class.
@@ -30,12 +30,12 @@ pub struct LockCard {
     /// Request sequence, fan-out, guarantees and failure modes; printed by `strategies NAME`.
     pub details: &'static str,
     pub guarantees: Guarantees,
-    /// Reactions to each event: the defaults first, then one entry for each parameter setting that changes
-    /// them. Empty for a driver's lock.
+    /// Reactions to each event: first with default parameters, then one entry for each setting that changes a
+    /// reaction. Empty for a driver's lock.
     pub after: &'static [After],
     pub params: &'static [Param],
     pub system: &'static str,
-    /// Exact cost of one batch with this number of contenders; `None` if there is no proof.
+    /// Exact cost of one batch with this number of contenders; `None` if the cost is not proven.
     pub batch_cost: Option<fn(&Params, contenders: u64) -> BatchCost>,
 }
 
@@ -45,7 +45,7 @@ pub const NOT_ZOOKEEPER: &str = " (not ZooKeeper)";
 impl LockCard {
     pub const ZOOKEEPER: &'static str = "zookeeper";
 
-    /// Defaults that most ZooKeeper locks share.
+    /// Defaults shared by most ZooKeeper locks.
     pub const OF_ZOOKEEPER: Self = Self {
         name: "",
         aliases: &[],
@@ -59,7 +59,7 @@ impl LockCard {
         batch_cost: None,
     };
 
-    /// The system behind the lock; `None` for ZooKeeper.
+    /// Returns the system behind the lock; `None` for ZooKeeper.
     pub fn other_system(&self) -> Option<&'static str> {
         (self.system != Self::ZOOKEEPER).then_some(self.system)
     }
@@ -72,7 +72,7 @@ impl LockCard {
         std::iter::once(self.name).chain(self.aliases.iter().copied())
     }
 
-    /// Sentence that lists the aliases, with a leading space; empty without aliases.
+    /// Returns a sentence that lists the aliases, with a leading space; empty if there are none.
     pub fn also_called(&self) -> String {
         match self.aliases {
             [] => String::new(),
@@ -88,7 +88,7 @@ impl LockCard {
         if self.other_system().is_some() { NOT_ZOOKEEPER } else { "" }
     }
 
-    /// The card's details, followed by the hazard of its protection level.
+    /// Returns the details, followed by the hazard of the protection level, if any.
     pub fn described(&self) -> String {
         let details = self.details.trim();
         match self.guarantees.protection.hazard() {
@@ -97,8 +97,8 @@ impl LockCard {
         }
     }
 
-    /// Reason why `param` has no effect with the settings in `set`; `None` if it has an effect. Returns the
-    /// deciding parameter, its current word, and the words that enable `param`.
+    /// Explains why `param` has no effect with the settings in `set`; `None` if `param` has an effect.
+    /// Returns the deciding parameter, its current word, and the words that enable `param`.
     pub fn idle<'s, K: Borrow<str> + Ord>(
         &self,
         param: &str,
@@ -112,7 +112,7 @@ impl LockCard {
         (!words.contains(&chosen)).then_some((decider, chosen, words))
     }
 
-    /// The parameter that enables `param`, and the values that enable it.
+    /// Returns the parameter that enables `param`, with the enabling words.
     fn decider(&self, param: &str) -> Option<(&'static Param, Vec<&'static str>)> {
         self.params.iter().find_map(|decider| {
             let ParamKind::Choice(choices) = decider.kind else { return None };
@@ -122,8 +122,8 @@ impl LockCard {
         })
     }
 
-    /// Sentence that names the words enabling `param`, with a leading space; empty if `param` is always
-    /// enabled.
+    /// Returns a sentence that lists the words enabling `param`, with a leading space; empty if `param` is
+    /// always enabled.
     pub fn only_with(&self, param: &Param) -> String {
         match self.decider(param.name) {
             Some((decider, words)) if words.len() < decider.kind.words().len() => {
@@ -134,26 +134,26 @@ impl LockCard {
     }
 }
 
-/// What a lock guarantees, and how it waits.
+/// Guarantees of a lock, and how its contenders wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Guarantees {
     pub exclusive: bool,
-    /// Contenders are served in the order in which they arrive at the ensemble.
+    /// Whether contenders acquire the lock in the order in which they arrive at the ensemble.
     pub fifo: bool,
-    /// An owner can acquire the lock again without waiting.
+    /// Whether an owner can acquire the lock again without waiting.
     pub reentrant: bool,
-    /// Recovery of the lock's own node after a lost create response. An orphaned node would block the queue.
+    /// Recovery of the lock's own node after a lost create response. An orphaned node blocks the queue.
     pub protection: Protection,
-    /// Whether contenders wait by watches rather than by polling.
+    /// Whether contenders wait on watches instead of polling.
     pub watches: bool,
     pub holders: Holders,
-    /// Directory of the nodes that represent holds, relative to the lock's path (e.g. `/leases`). Empty if
-    /// all nodes of the lock represent holds.
+    /// Path, relative to the lock, of the directory whose nodes represent holds (e.g. `/leases`). Empty if
+    /// every node of the lock represents a hold.
     pub queue: &'static str,
 }
 
 impl Guarantees {
-    /// Guarantees of most locks: an exclusive queue in order of arrival, whose waiters use watches.
+    /// Guarantees of most locks: an exclusive FIFO queue with watches.
     pub const QUEUE: Self = Self {
         exclusive: true,
         fifo: true,
@@ -164,7 +164,8 @@ impl Guarantees {
         queue: "",
     };
 
-    /// Whether the lock distinguishes reads from writes. Without a read side, every request is a write.
+    /// Returns whether the lock distinguishes reads from writes. Without a read side, every request is a
+    /// write.
     pub fn has_read_side(&self) -> bool {
         self.holders == Holders::ReadersOrOneWriter
     }
@@ -180,13 +181,13 @@ worded! {
         /// The lock searches without a `sync`, so a lagging server can hide the node.
         ///
         /// Sources: Curator, kazoo and the Go client, none of which calls `sync`.
-        Unsynced = "protected against a lost create response, but not on a server that lags",
+        Unsynced = "protected against a lost create response, but not on a lagging server",
         Complete = "protected against a lost create response",
     }
 }
 
 impl Protection {
-    /// Hazard that remains despite this protection, as text.
+    /// Describes the hazard that remains despite this protection.
     pub fn hazard(self) -> Option<&'static str> {
         (self == Self::Unsynced).then_some(
             "After a lost create response, the lock searches for its node once, without a sync. A lagging server can hide the\n\
@@ -200,11 +201,11 @@ impl Protection {
 pub enum Holders {
     One,
     ReadersOrOneWriter,
-    /// The maximum number of holders is the value of the parameter with this name.
+    /// Name of the parameter that limits the number of holders.
     Leases(&'static str),
 }
 
-/// Access mode that an acquire requests; histories use the same names.
+/// Access mode requested by an acquire. Histories use the same names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -221,11 +222,11 @@ pub struct Param {
     pub doc: &'static str,
 }
 
-/// A word that a parameter accepts, with the parameters that it enables.
+/// Word accepted by a parameter, with the other parameters that the word enables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choice {
     pub word: &'static str,
-    /// Parameters enabled by this word. A parameter that only other words enable has no effect.
+    /// Parameters enabled by this word. Parameters enabled only by other words have no effect.
     pub takes: &'static [&'static str],
 }
 
@@ -234,7 +235,7 @@ pub enum ParamKind {
     Duration,
     Bool,
     OneOf(&'static [&'static str]),
-    /// One of several words, each of which enables other parameters.
+    /// One of several words, each enabling different parameters.
     Choice(&'static [Choice]),
     /// A whole number in this inclusive range.
     Count(u64, u64),
@@ -243,7 +244,7 @@ pub enum ParamKind {
 }
 
 impl ParamKind {
-    /// The words that the parameter accepts; empty for kinds that take no words.
+    /// Returns the accepted words; empty for kinds without words.
     pub fn words(&self) -> Vec<&'static str> {
         match self {
             Self::OneOf(words) => words.to_vec(),
@@ -252,7 +253,7 @@ impl ParamKind {
         }
     }
 
-    /// Accepted values as text; `quote` encloses each scenario word.
+    /// Describes the accepted values; `quote` encloses each literal word.
     pub fn in_words(&self, quote: &str) -> String {
         let quoted = |word: &&str| format!("{quote}{word}{quote}");
         match self {
@@ -269,8 +270,8 @@ impl ParamKind {
     }
 }
 
-/// A parameter's value as given in a scenario. In files, counts are numbers, words are strings, and a
-/// duration is an object: `{"us": 1000000}`.
+/// Value of a parameter, as set in a scenario. In files, counts are numbers, words are strings, and durations
+/// are objects: `{"us": 1000000}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum ParamValue {
@@ -338,31 +339,31 @@ pub const fn joined<const A: usize, const B: usize, const ALL: usize>(
 /// Effective parameters of a strategy, by name.
 pub type Params = BTreeMap<String, ParamValue>;
 
-/// Exact totals of one batch: N contenders queue up one after the other, then each acquires once.
+/// Exact totals of one batch: N contenders queue up one after another, and each acquires once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BatchCost {
     /// Requests by kind; a missing kind means 0.
     pub requests: Vec<(RequestKind, u64)>,
-    /// Requests among `requests` that the server refuses, e.g. a create of an existing node.
+    /// Part of `requests` that the server rejects, e.g. a create of an existing node.
     pub refused: Vec<(RequestKind, u64)>,
-    /// Writes inside successful multis; the servers count each of them.
+    /// Writes inside successful multis; the servers count each write.
     pub written_by_multis: u64,
     pub events: Events,
     /// Notifications delivered to waiters because of releases.
     pub to_waiters_by_release: u64,
     /// Notifications delivered to the releasing holder because its own watch was still armed.
     pub to_releaser: u64,
-    /// Notifications delivered because a newcomer's node appeared.
+    /// Notifications delivered because a newcomer created its node.
     pub by_arrival: u64,
-    /// Names returned by getChildren in total; `None` if the number depends on timing.
+    /// Total number of names returned by getChildren; `None` if the number depends on timing.
     pub names_returned: Option<u64>,
     /// Whether contenders poll once per interval. The accounting check then derives the number of getChildren
     /// requests from the measured waits.
     pub looks_follow_waits: bool,
-    /// Whether the number of getChildren requests is unpredictable, and so are the totals of requests and
-    /// reads.
+    /// Whether the number of getChildren requests is unpredictable. The totals of requests and reads then
+    /// are, too.
     pub looks_vary: bool,
-    /// Whether every total depends on timing, so that nothing is predicted.
+    /// Whether every total depends on timing, which rules out predictions.
     pub open: bool,
 }
 
@@ -384,12 +385,12 @@ impl BatchCost {
 /// Separator between the locks of a mixed strategy: `curator:InterProcessMutex+curator-mutex`.
 pub const MIXED_WITH: char = '+';
 
-/// The locks of a strategy: several for a mixed strategy, otherwise one.
+/// Returns the locks of a strategy: several if the strategy is mixed, otherwise one.
 pub fn members(name: &str) -> impl Iterator<Item = &str> {
     name.split(MIXED_WITH)
 }
 
-/// Replaces aliases of locks in a strategy's label by the locks' own names; the rest stays unchanged.
+/// Replaces lock aliases in a strategy label with the locks' own names; the rest stays unchanged.
 pub fn own_label(label: &str, locks: &[LockCard]) -> String {
     let (name, params) = label.split_at(label.find(' ').unwrap_or(label.len()));
     let own = |name| locks.iter().find(|lock| lock.is_called(name)).map_or(name, |lock| lock.name);
@@ -397,9 +398,10 @@ pub fn own_label(label: &str, locks: &[LockCard]) -> String {
 }
 
 impl LockCard {
-    /// Card of a mixed strategy, whose contenders use different locks on the same path, to test whether these
-    /// locks exclude each other. The card has the guarantees common to all members. Parameters are prefixed
-    /// with their lock, e.g. `curator-mutex.retry_times`. The card is leaked.
+    /// Builds the card of a mixed strategy, in which contenders use different locks on the same path. Such a
+    /// strategy tests whether the locks exclude each other. The card has the guarantees common to all
+    /// members. Parameters are prefixed with their lock, e.g. `curator-mutex.retry_times`. The card is
+    /// leaked.
     pub fn mixed(members: &[&Self]) -> Result<&'static Self, String> {
         let (Some(first), Some(_)) = (members.first(), members.get(1)) else {
             return Err(format!("name at least two locks, separated by `{MIXED_WITH}`"));
@@ -408,7 +410,7 @@ impl LockCard {
         if let Some(other) = members.iter().find(other) {
             let (first, other) = (first.name, other.name);
             return Err(format!(
-                "`{first}` and `{other}` cannot be mixed: they allow different holders at the same time"
+                "`{first}` and `{other}` cannot be mixed: they allow different sets of concurrent holders"
             ));
         }
         if let Some(card) = members.iter().find(|card| card.other_system().is_some()) {

@@ -1,9 +1,9 @@
-//! One monotonic origin for the whole process, so that any two stamps can be subtracted.
+//! Process-wide monotonic clock. All stamps share one origin, so any two can be subtracted.
 //!
-//! Every latency in the suite is a difference of two [`now`] values. Wall time is only used for display, and
-//! for comparison with records of other programs.
+//! Every latency in the suite is the difference between two [`now`] values. Wall time is used only for
+//! display and for comparison with records of other programs.
 
-#![expect(clippy::disallowed_methods, reason = "all other code takes its time from this module")]
+#![expect(clippy::disallowed_methods, reason = "all other code reads the clock through this module")]
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant, SystemTime};
@@ -13,7 +13,7 @@ static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 /// Microseconds since the process's origin.
 pub type Stamp = u64;
 
-/// Microseconds since the process's origin; never decreases.
+/// Returns the microseconds since the process's origin; never decreases.
 pub fn now() -> Stamp {
     micros(ORIGIN.elapsed())
 }
@@ -25,8 +25,9 @@ static MONOTONIC_AT_ORIGIN: LazyLock<u64> = LazyLock::new(|| {
     u64::try_from(ahead_us).unwrap_or(0)
 });
 
-/// Microseconds by which another clock is ahead of ours, from the closest of several pairs of readings. On a
-/// loaded host, milliseconds may pass between two readings. A pair within `close_us` ends the search.
+/// Returns by how many microseconds another clock is ahead of ours, based on the closest of several pairs of
+/// readings. On a loaded host, milliseconds may pass between the two readings of a pair. A pair within
+/// `close_us` ends the search.
 fn ahead_us(read: impl Fn() -> Duration, close_us: u64) -> i128 {
     let mut closest = (u64::MAX, 0);
     for _ in 0..READINGS {
@@ -43,14 +44,13 @@ fn ahead_us(read: impl Fn() -> Duration, close_us: u64) -> i128 {
     closest.1
 }
 
-/// Stamp at which CLOCK_MONOTONIC showed `us` microseconds, accurate to 2 µs. Converts readings of other
-/// processes on this host.
+/// Converts a CLOCK_MONOTONIC reading of any process on this host to a stamp, accurate to 2 µs.
 pub fn of_monotonic(us: u64) -> Stamp {
     us.saturating_sub(*MONOTONIC_AT_ORIGIN)
 }
 
-/// Converts stamps to wall-clock time, for comparison with records of other programs on this host. Wrong if
-/// the wall clock is set between the stamp and the reading.
+/// Converts stamps to wall-clock time, for comparison with records of other programs on this host. The result
+/// is wrong if the wall clock is set between the stamp and the reading.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WallClock {
     ahead_us: i128,
@@ -62,7 +62,7 @@ impl WallClock {
         Self { ahead_us: ahead_us(wall, CLOSE_US) }
     }
 
-    /// Amount by which the wall clock was set between an earlier reading and this one.
+    /// Returns by how much the wall clock was set between an earlier reading and this reading.
     pub fn set_since(&self, earlier: Self) -> Duration {
         let us = u64::try_from((self.ahead_us - earlier.ahead_us).unsigned_abs());
         Duration::from_micros(us.unwrap_or(u64::MAX))
@@ -77,7 +77,7 @@ impl WallClock {
 const CLOSE_US: u64 = 10;
 const READINGS: usize = 100;
 
-/// Difference of two stamps in microseconds; negative if `later` is the earlier one.
+/// Returns the difference between two stamps in microseconds; negative if `later` precedes `earlier`.
 pub fn signed_difference(later: Stamp, earlier: Stamp) -> i64 {
     i64::try_from(i128::from(later) - i128::from(earlier)).unwrap_or(if later > earlier {
         i64::MAX
@@ -99,11 +99,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wall_clock_keeps_pace_with_stamps_unless_it_is_set() {
+    fn wall_clock_advances_in_step_with_stamps() {
         let wall = WallClock::read();
         std::thread::sleep(Duration::from_millis(5));
         assert!(WallClock::read().set_since(wall) < Duration::from_millis(5));
-        // Use one stamp for both, because another process may run between two readings.
+        // Use one stamp for both readings, because another process may run between two calls of `now`.
         let stamp = now();
         let shown = [wall, WallClock::read()].map(|wall| wall.ms(stamp));
         assert!(shown[0].abs_diff(shown[1]) < 10, "{shown:?}");

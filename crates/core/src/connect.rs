@@ -28,7 +28,7 @@ impl Connect {
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.len() > BYTES_AT_MOST {
             return Err(format!(
-                "a connect string has at most {BYTES_AT_MOST} bytes; this one has {}",
+                "a connect string can have at most {BYTES_AT_MOST} bytes; found {}",
                 text.len()
             ));
         }
@@ -41,16 +41,16 @@ impl Connect {
         let servers: Vec<&str> = hosts.split(',').map(str::trim).filter(|one| !one.is_empty()).collect();
         if servers.len() > SERVERS_AT_MOST {
             return Err(format!(
-                "a connect string has at most {SERVERS_AT_MOST} servers; this one has {}",
+                "a connect string can have at most {SERVERS_AT_MOST} servers; found {}",
                 servers.len()
             ));
         }
         if servers.is_empty() {
-            return Err(format!("`{}` names no server", shown(text, SHOWN)));
+            return Err(format!("`{}` contains no server", shown(text, SHOWN)));
         }
         if path.contains(',') {
             return Err(format!(
-                "`{}` is not a chroot: a chroot goes after the last server",
+                "`{}` is not a chroot: the chroot must follow the last server",
                 shown(path, SHOWN)
             ));
         }
@@ -61,7 +61,7 @@ impl Connect {
         Ok(Self { addresses, chroot: path.trim_end_matches('/').to_owned() })
     }
 
-    /// The connect string in the form that every client accepts: `host:port,host:port/chroot`.
+    /// Formats the connect string as every client accepts it: `host:port,host:port/chroot`.
     pub fn text(&self) -> String {
         self.addresses.join(",") + &self.chroot
     }
@@ -91,18 +91,18 @@ fn address(text: &str) -> Result<String, String> {
     Ok(format!("{host}:{port}"))
 }
 
-/// Problem of an address in the syntax of another system, and what to write instead.
+/// Explains what is wrong with an address in another system's syntax, and what to write instead.
 fn foreign_form(text: &str) -> Option<&'static str> {
     let ends_with_port = || {
         let (host, port) = text.rsplit_once(':')?;
         (host.parse::<Ipv6Addr>().is_ok() && port.parse::<u16>().is_ok()).then_some(())
     };
     if text.contains(char::is_whitespace) {
-        Some("has spaces: separate servers with commas")
+        Some("contains spaces: separate servers with commas")
     } else if text.contains(';') {
-        Some("has a `;`: separate servers with commas, and give only their client ports")
+        Some("contains a `;`: separate servers with commas, and include only their client ports")
     } else if text.contains('%') {
-        Some("names a network interface (%), which is not supported: use another address of the server")
+        Some("contains a network interface (%), which is not supported: use another address of the server")
     } else if text.starts_with('_') && ["._tcp.", "._udp."].iter().any(|part| text.contains(part)) {
         Some("is an SRV record, which is not supported: list its servers as host:port")
     } else if text.starts_with('[') || text.matches(':').count() < 2 {
@@ -111,11 +111,12 @@ fn foreign_form(text: &str) -> Option<&'static str> {
         Some("needs brackets around the IPv6 address: write [::1]:2181")
     } else {
         let is_address = text.parse::<Ipv6Addr>().is_ok();
-        (!is_address).then_some("has more than one port: give only the client port, as in zk1:2181")
+        (!is_address).then_some("has more than one port: use only the client port, e.g. zk1:2181")
     }
 }
 
-/// Whether `host` is an IP address or a valid host name; the client library accepts nothing else for TLS.
+/// Returns whether `host` is an IP address or a valid host name. For TLS, the client library accepts nothing
+/// else.
 fn is_host(host: &str) -> bool {
     if let Some(address) = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
         return address.parse::<Ipv6Addr>().is_ok();
@@ -127,21 +128,21 @@ fn is_host(host: &str) -> bool {
     host.len() <= 253 && host.strip_suffix('.').unwrap_or(host).split('.').all(is_label)
 }
 
-/// Reason why ZooKeeper would refuse the path; `None` if it is valid.
+/// Explains why ZooKeeper would reject the path; `None` if the path is valid.
 fn chroot_problem(path: &str) -> Option<&'static str> {
     let parts: Vec<&str> = path.split('/').skip(1).collect();
     if matches!(parts[..], [] | [""]) {
         return None;
     }
     if parts.iter().any(|part| part.is_empty()) {
-        return Some("it has an empty part");
+        return Some("it contains an empty component");
     }
     if parts.iter().any(|part| [".", ".."].contains(part)) {
-        return Some("no part of a ZooKeeper path may be `.` or `..`");
+        return Some("no component of a ZooKeeper path may be `.` or `..`");
     }
     let is_forbidden =
         |c: char| c.is_control() || matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..='\u{ffff}');
-    path.contains(is_forbidden).then_some("it has a character that ZooKeeper paths cannot contain")
+    path.contains(is_forbidden).then_some("it contains a character that ZooKeeper forbids in paths")
 }
 
 #[cfg(test)]
@@ -172,32 +173,32 @@ mod tests {
     }
 
     #[test]
-    fn parse_errors_name_the_invalid_part() {
+    fn parse_errors_quote_the_invalid_part() {
         for (connect, part) in [
-            ("", "`` names no server"),
-            (" , ,", "names no server"),
-            ("/app", "`/app` names no server"),
+            ("", "`` contains no server"),
+            (" , ,", "contains no server"),
+            ("/app", "`/app` contains no server"),
             ("a:port", "`a:port` has no valid port"),
             ("a:0", "no valid port"),
             ("a:70000", "`a:70000`"),
             ("::1:2181", "`::1:2181` needs brackets"),
             ("zoo1:2888:3888", "more than one port"),
-            ("zoo1:2888:3888;2181", "has a `;`"),
-            ("a:1;b:1", "`a:1;b:1` has a `;`: separate servers with commas"),
+            ("zoo1:2888:3888;2181", "contains a `;`"),
+            ("a:1;b:1", "`a:1;b:1` contains a `;`: separate servers with commas"),
             ("fe80::1%eth0", "(%)"),
             ("_client._tcp.zk.svc:2181", "an SRV record, which is not supported"),
             ("[nothing]:1", "not a host"),
             ("-a:1", "not a host"),
             ("a..b:1", "not a host"),
             ("é:1", "not a host"),
-            ("a b:1", "`a b:1` has spaces: separate servers with commas"),
+            ("a b:1", "`a b:1` contains spaces: separate servers with commas"),
             ("tcp+tls://a:1", "drop `tcp+tls://`"),
-            ("a:1/b,c:2", "a chroot goes after the last server"),
-            ("a:1//b", "it has an empty part"),
-            ("a:1/b/", "it has an empty part"),
-            ("a:1/b/../c", "`/b/../c` is not a chroot: no part"),
-            ("a:1/.", "no part"),
-            ("a:1/\u{7}", "`/\\u{7}` is not a chroot: it has a character"),
+            ("a:1/b,c:2", "the chroot must follow the last server"),
+            ("a:1//b", "it contains an empty component"),
+            ("a:1/b/", "it contains an empty component"),
+            ("a:1/b/../c", "`/b/../c` is not a chroot: no component"),
+            ("a:1/.", "no component"),
+            ("a:1/\u{7}", "`/\\u{7}` is not a chroot: it contains a character"),
         ] {
             let problem = Connect::parse(connect).unwrap_err();
             assert!(problem.contains(part), "{connect:?}: {problem}");

@@ -31,7 +31,7 @@ pub enum Unreadable {
 }
 
 impl Unreadable {
-    /// Error to report if the user named this file or its directory.
+    /// Converts the problem to the error for a user who specified this file or its directory.
     pub fn of(self, path: &Path) -> Error {
         match self {
             Self::Failed(error) => {
@@ -55,8 +55,8 @@ fn refused(why: &str) -> Unreadable {
     Unreadable::Refused(why.to_owned())
 }
 
-/// Opens a regular file of at most `most` bytes by its name relative to `dir`. `dir` itself may be a link; no
-/// link below it is followed.
+/// Opens a regular file of at most `most` bytes by its name relative to `dir`. `dir` itself may be a link;
+/// links below `dir` are not followed.
 pub fn open(dir: &Path, name: &Path, most: u64) -> Result<File, Unreadable> {
     let steps: Option<Vec<&OsStr>> = name
         .components()
@@ -81,7 +81,7 @@ pub fn open(dir: &Path, name: &Path, most: u64) -> Result<File, Unreadable> {
             },
         )?;
     }
-    // NONBLOCK: opening a pipe must not wait for its writer.
+    // NONBLOCK: opening a pipe must not wait for a writer.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = openat(&at, *last, flags, Mode::empty()).map_err(|error| match error {
         Errno::LOOP => refused("is a link, and links are not followed"),
@@ -105,7 +105,7 @@ fn regular(file: File, most: u64) -> Result<File, Unreadable> {
     Ok(file)
 }
 
-/// Files above this size are checked for holes: a file of terabytes may occupy only a few bytes on disk.
+/// Files larger than this are checked for holes: a file of terabytes may occupy only a few bytes on disk.
 const NEVER_HOLLOW: u64 = 64 * MIB;
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -130,7 +130,7 @@ pub fn read(dir: &Path, name: impl AsRef<Path>, most: u64) -> Result<Vec<u8>, Un
     bounded(open(dir, name.as_ref(), most)?, most)
 }
 
-/// Reads at most `most` bytes of a file that the user named: links are followed, and pipes are read.
+/// Reads at most `most` bytes of a file specified by the user. Links are followed, and pipes are allowed.
 pub fn read_named(path: &Path, most: u64) -> Result<Vec<u8>, Unreadable> {
     bounded(File::open(path)?, most)
 }
@@ -143,7 +143,7 @@ pub fn bounded(from: impl io::Read, most: u64) -> Result<Vec<u8>, Unreadable> {
     if bytes.len() as u64 > most { Err(too_large(most)) } else { Ok(bytes) }
 }
 
-/// Deserializes untrusted JSON, whose strings are made safe by [`tame`].
+/// Deserializes untrusted JSON after [`tame`] has made its strings safe.
 pub fn from_json<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
     serde_json::from_slice(&tame(json))
 }
@@ -152,7 +152,7 @@ pub fn from_json<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
 const OF_SEVERAL_LINES: &str = "scenario_text";
 
 /// Escapes harmful characters in JSON strings, so that each string stays on one line and cannot control a
-/// terminal. Names and reasons appear in sentences, tables and pages, where they must not start a line.
+/// terminal. Names and reasons appear in sentences, tables and pages, where they must not start a new line.
 /// Invalid JSON is left to the parser.
 pub fn tame(json: &[u8]) -> Cow<'_, [u8]> {
     let Ok(text) = std::str::from_utf8(json) else { return Cow::Borrowed(json) };
@@ -180,7 +180,7 @@ pub fn tame(json: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(tame.into_bytes())
 }
 
-/// Length of a string whose opening quote has been consumed.
+/// Returns the length of the JSON string at the start of `text`, after its opening quote.
 fn length_of_string(text: &str) -> usize {
     let mut escaped = false;
     let ends = |byte: u8| {
@@ -199,7 +199,7 @@ fn tame_string(string: &str) -> Cow<'_, str> {
     let mut tame = String::with_capacity(string.len());
     let mut rest = string.chars();
     while let Some(letter) = rest.next() {
-        // The text as written, and the character that it stands for.
+        // The text as written, and the character it represents.
         let (written, meant) = match letter {
             '\\' => {
                 let mut written = String::from('\\');
@@ -244,12 +244,12 @@ pub fn create_anew(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Whether the directory has an entry of this name, readable or not.
+/// Returns whether the directory has an entry with this name, readable or not.
 pub fn has(dir: &Path, name: impl AsRef<Path>) -> bool {
     dir.join(name).symlink_metadata().is_ok()
 }
 
-/// Subdirectories sorted by name, without hidden directories and links.
+/// Returns the subdirectories sorted by name, without hidden directories and links.
 pub fn directories(path: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(path)? {
@@ -317,7 +317,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn from_json_keeps_strings_on_one_line_and_harmless(name: String, text: String, plain in "[ -~é✓]*") {
+        fn from_json_returns_harmless_single_line_strings(name: String, text: String, plain in "[ -~é✓]*") {
             // The random name is in a separate object, because it may equal any other key.
             let written = json!({ "named": { &name: [text] }, "plain": plain, "scenario_text": text, "n": 1.5 });
             for json in [written.to_string(), serde_json::to_string_pretty(&written).unwrap()] {
@@ -336,7 +336,7 @@ mod tests {
         }
 
         #[test]
-        fn from_json_fails_without_panic_on_invalid_json(text: String, bytes: Vec<u8>) {
+        fn from_json_accepts_exactly_the_json_that_serde_accepts(text: String, bytes: Vec<u8>) {
             for text in [text.as_bytes(), &bytes] {
                 prop_assert_eq!(from_json::<Value>(text).is_ok(), serde_json::from_slice::<Value>(text).is_ok());
             }
@@ -344,14 +344,14 @@ mod tests {
     }
 
     #[test]
-    fn only_the_value_of_the_key_scenario_text_is_not_escaped() {
+    fn from_json_leaves_only_the_scenario_text_unescaped() {
         let json = br#"["scenario_text", "a\nb", "\u009b", "\ud83d\ude00", "\"\\n"]"#;
         let read: Vec<String> = from_json(json).unwrap();
         assert_eq!(read, ["scenario_text", "a\\u{a}b", "\\u{9b}", "😀", "\"\\n"]);
     }
 
     #[test]
-    fn replaced_link_leaves_its_target_untouched() {
+    fn new_file_replaces_a_link_but_not_its_target() {
         let place = tempfile::tempdir().unwrap();
         let (link, far) = (place.path().join("link"), place.path().join("far"));
         std::fs::write(&far, "precious").unwrap();

@@ -10,10 +10,10 @@ pub enum Error {
     /// Environment failure: no ZooKeeper, cannot connect, ensemble lost, disk full. Exit code 3.
     #[error("{0}")]
     Environment(String),
-    /// The requested result is unknown, and measuring cannot continue. Exit code 4.
+    /// The requested result is unknown, and the measurement cannot continue. Exit code 4.
     #[error("{0}")]
     Unknown(String),
-    /// The user interrupted; the results so far were kept. Exit code 130.
+    /// Interrupted by the user; results so far were kept. Exit code 130.
     #[error("interrupted")]
     Interrupted,
 }
@@ -27,12 +27,13 @@ impl Error {
         Self::Environment(message.to_string())
     }
 
-    /// For `map_err`: an environment error such as `cannot create results/quick: permission denied`.
+    /// Returns a closure for `map_err` that builds an environment error such as `cannot create results/quick:
+    /// permission denied`.
     pub fn cannot<E: std::fmt::Display>(what: &str, path: &Path) -> impl Fn(E) -> Self {
         move |error| Self::environment(format!("cannot {what} {}: {error}", path.display()))
     }
 
-    /// Adds `what: ` in front of the message.
+    /// Prepends `what: ` to the message.
     pub fn about(self, what: &str) -> Self {
         match self {
             Self::Usage(why) => Self::Usage(format!("{what}: {why}")),
@@ -60,18 +61,18 @@ pub enum Exit {
     /// A lock broke its promise (two holders at once, or a stuck contender), a gate failed, or a comparison
     /// found a regression.
     Violated = 1,
-    /// Bad usage or a bad scenario; nothing was started.
+    /// Invalid usage or scenario; nothing was started.
     Usage = 2,
     /// The environment failed: no ZooKeeper, cannot connect, or the ensemble was lost.
     Environment = 3,
-    /// Not enough evidence: a partial run, nothing acquired, or a gate that cannot be decided.
+    /// Not enough evidence: a partial run, no acquisition, or an inconclusive gate.
     Unknown = 4,
     /// Interrupted by Ctrl-C or SIGTERM; partial results were kept.
     Interrupted = 130,
 }
 
 impl Exit {
-    /// Every exit code with its description for the documentation.
+    /// All exit codes with their descriptions for the documentation.
     pub const ALL: [(Exit, &'static str); 6] = [
         (Exit::Held, "done, and every verdict is held"),
         (
@@ -82,7 +83,7 @@ impl Exit {
         (Exit::Environment, "no ZooKeeper, no connection, or the ensemble was lost"),
         (
             Exit::Unknown,
-            "not enough evidence for a verdict: a partial or invalid run, or an undecided gate or comparison",
+            "not enough evidence for a verdict: a partial or invalid run, or an inconclusive gate or comparison",
         ),
         (Exit::Interrupted, "interrupted; the results so far were kept and marked partial"),
     ];

@@ -2,7 +2,7 @@
 //!
 //! A lock that errs independently with probability r per acquisition escapes n checks with probability at
 //! most exp(-rn). If each acquisition is checked for its whole wait, the exact value is (1-r)^n. The bound
-//! exp(-rn) also holds when some acquisitions are only checked for a part of their wait; (1-r)^n does not.
+//! exp(-rn) also holds when some acquisitions are checked for only part of their wait; (1-r)^n does not.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,8 +10,8 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Required evidence: the probability with which a lock that errs at `percent` of its acquisitions must be
-/// caught.
+/// Required evidence: the probability with which a lock must be caught if it errs at `percent` percent of its
+/// acquisitions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
@@ -20,7 +20,7 @@ pub struct Sensitivity {
     percent: f64,
 }
 
-/// Detection probability for printed error rates.
+/// Detection probability assumed for printed error rates.
 const SHOWN: f64 = 0.95;
 const PERCENT: std::ops::RangeInclusive<f64> = 1e-4..=100.0;
 
@@ -28,7 +28,7 @@ impl Sensitivity {
     /// Default requirement for *held*: a lock that always errs escapes in one of 100 trials.
     pub const DEFAULT: Self = Self { probability: 0.99, percent: 100.0 };
 
-    /// Number of acquisitions that must be checked; at least 1.
+    /// Returns the number of acquisitions that must be checked; at least 1.
     pub fn acquisitions(self) -> u64 {
         (exponent(self.probability).mul_add(100.0 / self.percent, -1e-9).ceil() as u64).max(1)
     }
@@ -41,7 +41,7 @@ impl Sensitivity {
         checked >= self.acquisitions()
     }
 
-    /// The stricter of the two requirements.
+    /// Returns the stricter of the two requirements.
     pub fn max(self, other: Self) -> Self {
         if other.acquisitions() > self.acquisitions() { other } else { self }
     }
@@ -53,18 +53,18 @@ impl Default for Sensitivity {
     }
 }
 
-/// The value of rn at which a lock is caught with this probability.
+/// Returns the value of rn at which a lock is caught with this probability.
 fn exponent(probability: f64) -> f64 {
     -(-probability).ln_1p()
 }
 
-/// Smallest error rate that `checked` acquisitions would have revealed with probability 0.95. `None` if even
-/// a lock that errs at every acquisition may have escaped.
+/// Returns the smallest error rate that `checked` acquisitions would have revealed with probability 0.95.
+/// `None` if even a lock that errs at every acquisition may have escaped.
 pub fn smallest_rate(checked: u64) -> Option<f64> {
     Some(exponent(SHOWN) / checked as f64).filter(|rate| *rate <= 1.0)
 }
 
-/// The excluded error rate as text.
+/// Describes the excluded error rate.
 pub fn excluded(checked: u64) -> String {
     let caught = |errs: &str, probability: f64| {
         format!("a lock that errs {errs} would have been caught with probability {probability:.2}")
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn excluded_error_rate_is_printed_as_text() {
+    fn excluded_describes_the_error_rate_that_would_have_been_caught() {
         let caught = "would have been caught with probability";
         for (checked, text) in [
             (0, "no error of the lock would have been caught".to_owned()),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn sensitivity_round_trips_and_errors_name_the_mistake() {
+    fn sensitivity_round_trips_as_text_and_explains_parse_errors() {
         for text in ["0.99@1%", "0.999@100%", "0.95@0.07%"] {
             assert_eq!(text.parse::<Sensitivity>().unwrap().to_string(), text);
         }
@@ -187,7 +187,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn stated_probability_holds_for_any_distribution_of_checked_shares(
+        fn escape_probability_is_bounded_for_any_checked_shares(
             shares in prop::collection::vec(0.0..=1.0_f64, 1..400),
             percent in 0.1..=100.0_f64,
         ) {
@@ -198,7 +198,7 @@ mod tests {
         }
 
         #[test]
-        fn needed_acquisitions_are_the_fewest_that_reach_the_probability(
+        fn sensitivity_needs_the_fewest_acquisitions_that_reach_the_probability(
             probability in 0.5..0.9999_f64,
             percent in 0.01..20.0_f64,
         ) {

@@ -24,13 +24,14 @@ impl<'a> Reader<'a> {
         Some(self.bytes(1)? != [0])
     }
 
-    /// Bytes preceded by their length; `None` also for a null buffer, which has a negative length.
+    /// Reads bytes preceded by their length. Also returns `None` for a null buffer, which has a negative
+    /// length.
     pub fn buffer(&mut self) -> Option<&'a [u8]> {
         let length = usize::try_from(self.int()?).ok()?;
         self.bytes(length)
     }
 
-    /// A UTF-8 string; invalid sequences are replaced.
+    /// Reads a UTF-8 string; invalid sequences are replaced.
     pub fn string(&mut self) -> Option<String> {
         self.buffer().map(|bytes| String::from_utf8_lossy(bytes).into_owned())
     }
@@ -52,7 +53,7 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// Opcode of the next part of a multi; `Some(None)` at the end of the multi.
+    /// Reads the opcode of the next part of a multi; `Some(None)` at the end of the multi.
     pub fn part(&mut self) -> Option<Option<i32>> {
         let (opcode, ends, _error) = (self.int()?, self.bool()?, self.int()?);
         Some((!ends).then_some(opcode))
@@ -79,8 +80,7 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// Paths of created nodes, in order, from the body of a reply to a request with this opcode. `None` if
-    /// they cannot be read.
+    /// Reads the paths of created nodes, in order, from the body of a reply to a request with this opcode.
     pub fn created(&mut self, opcode: i32) -> Option<Vec<String>> {
         const STAT: usize = 68;
         match opcode {

@@ -18,13 +18,13 @@ pub struct Ring<T> {
 type Segment<T> = OnceLock<Box<[T]>>;
 
 impl<T: Default> Ring<T> {
-    /// An empty ring of at least `size` slots.
+    /// Creates an empty ring with at least `size` slots.
     pub const fn of(size: usize) -> Self {
         let size = if size < FIRST { FIRST } else { size.next_power_of_two() };
         Self { size, first: OnceLock::new(), rest: OnceLock::new() }
     }
 
-    /// The slot; `None` if it was not allocated.
+    /// Returns the slot; `None` if the slot is not allocated.
     pub fn get(&self, number: i64) -> Option<&T> {
         match self.position(number) {
             Position::First(at) => self.first.get()?.get(at),
@@ -32,7 +32,7 @@ impl<T: Default> Ring<T> {
         }
     }
 
-    /// The slot, which is allocated if missing.
+    /// Returns the slot, allocating it if necessary.
     pub fn slot(&self, number: i64) -> &T {
         let of = |count| (0..count).map(|_| T::default()).collect();
         match self.position(number) {

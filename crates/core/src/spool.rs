@@ -1,5 +1,5 @@
-//! External sorting of records that may not fit into memory. Few records stay in memory; more go to unnamed
-//! files.
+//! External sorting of records that may not fit into memory. Small sets stay in memory; larger ones go to
+//! unnamed files.
 //!
 //! Records arrive one by one. Every [`RUN`] records are sorted and written as a *run*, and the runs are
 //! merged while reading. A file disappears with its owner, even if the process is killed. The sort is stable:
@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 
 use crate::locked::locked;
 
-/// Number of records sorted at once in memory. Small in this crate's tests, so that they use the disk.
+/// Number of records sorted at once in memory. Small in this crate's tests, so that the tests use the disk.
 pub const RUN: usize = if cfg!(test) { 8 } else { 16_384 };
 /// Number of runs merged into a longer run.
 const RUNS: usize = 64;
@@ -35,7 +35,7 @@ pub struct Sorter<T, K> {
     directory: PathBuf,
     key: fn(&T) -> K,
     fresh: Vec<T>,
-    /// Each level has longer and older runs than the previous level, from which they were merged.
+    /// Runs on disk. The runs of each level are longer and older, merged from runs of the previous level.
     levels: Vec<Level<T>>,
 }
 
@@ -54,7 +54,7 @@ struct SpoolBlock<T> {
 }
 
 impl<T: Record, K: Ord> Sorter<T, K> {
-    /// An empty sorter, which writes records that do not fit into memory to `directory`.
+    /// Creates an empty sorter, which writes records that do not fit into memory to `directory`.
     pub fn by(key: fn(&T) -> K, directory: &Path) -> Self {
         Self { directory: directory.to_owned(), key, fresh: Vec::new(), levels: Vec::new() }
     }
@@ -258,14 +258,14 @@ pub struct SpooledTable<V>(Arc<Mutex<Lookup<V>>>);
 struct Lookup<V> {
     file: Option<Arc<File>>,
     blocks: Vec<SpoolBlock<(i64, V)>>,
-    /// Recently read blocks, the latest last.
+    /// Recently read blocks, most recent last.
     read: Vec<(usize, Vec<(i64, V)>)>,
 }
 
 const BLOCKS_KEPT: usize = 64;
 
 impl<V: Record> SpooledTable<V> {
-    /// Builds the table; the first of several values with the same number counts.
+    /// Builds the table. If several values have the same number, the first wins.
     pub fn of(sorted: &Sorted<(i64, V), i64>, directory: &Path) -> io::Result<Self> {
         if sorted.0.levels.is_empty() {
             return Ok(Self::in_memory(sorted.0.fresh.clone()));
@@ -367,7 +367,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sorter_on_disk_returns_the_order_of_a_sort_in_memory(
+        fn sorting_on_disk_gives_the_same_order_as_sorting_in_memory(
             numbers in prop::collection::vec(0..50_i64, 0..1_500),
         ) {
             let directory = tempfile::tempdir().unwrap();

@@ -3,7 +3,7 @@
 //! Format: `FileTxnLog`, with magic `ZKLG` and version 2. A record consists of a checksum, a length, a
 //! header, a body and an end mark; zeros fill the file. Types are in `ZooDefs.OpCode`, bodies in
 //! `zookeeper.jute`, package `org.apache.zookeeper.txn`. A failed multi is logged, too, with its first
-//! operations intact. The end of a session lists its nodes since 3.6.0, unless
+//! operations intact. Since 3.6.0, the record that closes a session lists the session's nodes, unless
 //! `zookeeper.closeSessionTxn.enabled=false`.
 
 use serde::{Deserialize, Serialize};
@@ -93,8 +93,8 @@ pub fn begins(log: &[u8]) -> Result<Option<()>, &'static str> {
     }
 }
 
-/// Parses the start of the unread part of a log. A record that is still being written, or whose server was
-/// killed meanwhile, is incomplete or damaged. Servers stop reading there.
+/// Parses the start of the unread part of a log. A record is incomplete or damaged while it is being written,
+/// or if the server was killed during the write. Servers stop reading at such a record.
 pub fn look(log: &[u8]) -> Found<'_> {
     let mut fields = Reader(log);
     let (Some(checksum), Some(length)) = (fields.long(), fields.int()) else {
@@ -117,7 +117,8 @@ pub fn look(log: &[u8]) -> Found<'_> {
     }
 }
 
-/// Next record of a log and its length. `None` at the end and if the record is incomplete or damaged.
+/// Returns the next record of a log and its length. `None` at the end, or if the record is incomplete or
+/// damaged.
 pub fn next(log: &[u8]) -> Option<(Record<'_>, usize)> {
     match look(log) {
         Found::Record { record, length, .. } => Some((record, length)),
@@ -125,7 +126,7 @@ pub fn next(log: &[u8]) -> Option<(Record<'_>, usize)> {
     }
 }
 
-/// Position of the first intact record at or after `from`, if any.
+/// Returns the position of the first intact record at or after `from`, if any.
 pub fn resume(log: &[u8], from: usize) -> Option<usize> {
     // Limits the time if every byte looks like the start of a long record.
     let mut budget = RESUMES_WITHIN;
@@ -139,10 +140,10 @@ pub fn resume(log: &[u8], from: usize) -> Option<usize> {
     None
 }
 
-/// Maximum number of bytes to checksum in search of a record.
+/// Maximum number of bytes to checksum while searching for a record.
 const RESUMES_WITHIN: usize = 1 << 28;
 
-/// Length of a possible record: its checksum fits 32 bits, and the end mark is in place.
+/// Returns the length of a possible record: the checksum fits into 32 bits, and the end mark is in place.
 fn seemingly_complete(log: &[u8]) -> Option<usize> {
     let mut fields = Reader(log);
     if fields.int()? != 0 {
@@ -167,17 +168,18 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// Whether the transaction ended its session, which deletes the session's ephemeral nodes, listed or not.
+    /// Returns whether the transaction ended its session. This deletes all ephemeral nodes of the session,
+    /// listed or not.
     pub fn ends_session(&self) -> bool {
         self.kind == CLOSE_SESSION
     }
 
-    /// Error code of a request that failed.
+    /// Returns the error code if the request failed.
     pub fn error(&self) -> Option<i32> {
         (self.kind == ERROR).then(|| Reader(self.body).int()).flatten()
     }
 
-    /// Timeout in ms of the session that the transaction created.
+    /// Returns the session timeout in ms if the transaction created a session.
     pub fn session_timeout(&self) -> Option<i32> {
         (self.kind == CREATE_SESSION).then(|| Reader(self.body).int()).flatten()
     }
@@ -219,23 +221,23 @@ fn changes<'a>(kind: i32, mut fields: Reader<'a>, note: &mut dyn FnMut(Change<'a
     Some(())
 }
 
-/// Whether a created node is ephemeral, from the fields after its path.
+/// Returns whether a created node is ephemeral, based on the fields after its path.
 fn is_ephemeral(mut fields: Reader<'_>) -> Option<bool> {
     fields.skip_data_and_acls()?;
     fields.bool()
 }
 
-/// Whether the body of a session's end lists paths. It may also be empty or consist of a digest.
+/// Returns whether the body of a close-session record lists paths. The body may also be empty or a digest.
 fn lists_paths(mut fields: Reader<'_>) -> bool {
     match fields.0.len() {
         0 => false,
-        // A list of one four-byte path has the same length, but a digest begins with a version above 1.
+        // A list of one four-byte path has the same length, but a digest starts with a version above 1.
         DIGEST => fields.int() == Some(1) && fields.int() == Some(4),
         _ => true,
     }
 }
 
-/// Kinds and bodies of a multi's operations.
+/// Returns the kinds and bodies of a multi's operations.
 fn parts<'a>(mut fields: Reader<'a>) -> impl Iterator<Item = (i32, &'a [u8])> {
     let count = fields.int().unwrap_or(0);
     (0..count).map_while(move |_| Some((fields.int()?, fields.buffer()?)))
@@ -262,7 +264,7 @@ pub fn written(header: Record<'_>, body: &[u8]) -> Vec<u8> {
     [&checksum[..], &buffer(&payload), &[END_MARK]].concat()
 }
 
-/// A record with these fields and an empty body.
+/// Returns a record with these fields and an empty body.
 pub fn header(session: i64, cxid: i32, zxid: i64, at_ms: i64, kind: i32) -> Record<'static> {
     Record { session, cxid, zxid, at_ms, kind, body: &[] }
 }
@@ -300,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn error_and_session_records_are_read_with_their_fields() {
+    fn records_return_their_error_code_or_session_timeout() {
         let body = (-110_i32).to_be_bytes();
         let failed = written(header(7, 3, 1, 5, ERROR), &body);
         assert_eq!(next(&failed).unwrap().0.error(), Some(-110));

@@ -1,4 +1,4 @@
-//! Parsing and printing of quantities and names, and lists without duplicates.
+//! Parses and prints quantities and names, and removes duplicates from lists.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -61,12 +61,12 @@ pub fn harmless_lines(text: String) -> String {
     text.chars().map(|c| if matches!(c, '\n' | '\t') { c.to_string() } else { harmless(c) }).collect()
 }
 
-/// The character, escaped if it could control a terminal or change the text direction.
+/// Returns the character, escaped if it could control a terminal or change the text direction.
 pub fn harmless(c: char) -> String {
     if is_harmless(c) { c.to_string() } else { c.escape_unicode().to_string() }
 }
 
-/// Whether a terminal or a page can show the character as is.
+/// Returns whether a terminal or a page can show the character as is.
 pub fn is_harmless(c: char) -> bool {
     let turns =
         matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
@@ -86,17 +86,17 @@ pub fn number(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// The value, with a `≥` in front if it is a lower bound: `≥ 3 ms`.
+/// Prepends `≥` if the value is a lower bound: `≥ 3 ms`.
 pub fn at_least(shown: String, is_bound: bool) -> String {
     if is_bound { format!("≥ {shown}") } else { shown }
 }
 
-/// A share as a percentage: `5 %` for 0.05.
+/// Formats a share as a percentage: `5 %` for 0.05.
 pub fn percent(share: f64) -> String {
     format!("{} %", number(100.0 * share))
 }
 
-/// A ratio as a change: `40 % lower`, `3.2 times`.
+/// Formats a ratio as a change: `40 % lower`, `3.2 times`.
 pub fn changed(ratio: f64) -> String {
     match ratio {
         _ if !ratio.is_finite() => "up from zero".to_owned(),
@@ -106,7 +106,7 @@ pub fn changed(ratio: f64) -> String {
     }
 }
 
-/// A count with the singular or the plural of its noun.
+/// Formats a count with the singular or plural of its noun.
 pub fn counted(count: impl TryInto<u64>, one: &str, many: &str) -> String {
     let count = count.try_into().unwrap_or(u64::MAX);
     format!("{count} {}", if count == 1 { one } else { many })
@@ -116,7 +116,7 @@ pub fn contenders(count: usize) -> String {
     counted(count, "contender", "contenders")
 }
 
-/// A strategy and its number of contenders, as shown in messages: `baton, 20 contenders`.
+/// Formats a strategy and its number of contenders for messages: `baton, 20 contenders`.
 pub fn cell_name(strategy: &str, count: usize) -> String {
     format!("{strategy}, {}", contenders(count))
 }
@@ -126,7 +126,7 @@ pub fn capitalised(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// The text quoted as one shell word.
+/// Quotes the text as one shell word, if necessary.
 pub fn as_a_word(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:=@%".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {
@@ -136,7 +136,7 @@ pub fn as_a_word(text: &str) -> String {
     }
 }
 
-/// Names as a list in a sentence: `a`, `a and b`, `a, b and c`.
+/// Joins names into a list for a sentence: `a`, `a and b`, `a, b and c`.
 pub fn listed<T: AsRef<str>>(names: &[T]) -> String {
     match names {
         [] => String::new(),
@@ -148,12 +148,12 @@ pub fn listed<T: AsRef<str>>(names: &[T]) -> String {
     }
 }
 
-/// Distinct items in ascending order.
+/// Returns the distinct items in ascending order.
 pub fn distinct_sorted<T: Ord>(all: impl IntoIterator<Item = T>) -> Vec<T> {
     all.into_iter().collect::<BTreeSet<T>>().into_iter().collect()
 }
 
-/// Distinct items in order of first appearance.
+/// Returns the distinct items in order of first appearance.
 pub fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut distinct = Vec::new();
     for one in all {
@@ -164,7 +164,7 @@ pub fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
     distinct
 }
 
-/// Values grouped by key, in order of first appearance.
+/// Groups values by key, in order of first appearance.
 pub fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
     let mut groups: Vec<(K, Vec<V>)> = Vec::new();
     for (key, value) in pairs {
@@ -176,7 +176,7 @@ pub fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<
     groups
 }
 
-/// Total per day at a rate per second, with three significant digits: `4,320,000`.
+/// Formats the daily total for a rate per second, with three significant digits: `4,320,000`.
 pub fn a_day(per_s: f64) -> String {
     let a_day = per_s * 86_400.0;
     let scale = 10_f64.powi((a_day.abs().max(1.0).log10().floor() as i32 - 2).max(0));
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn counted_noun_agrees_with_the_count() {
+    fn counted_uses_the_singular_only_for_one() {
         let shown: Vec<_> = [0_u64, 1, 2].map(|count| counted(count, "entry", "entries")).into();
         assert_eq!(shown, ["0 entries", "1 entry", "2 entries"]);
         assert_eq!([1, 12].map(contenders), ["1 contender", "12 contenders"]);
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn listed_joins_names_as_in_a_sentence() {
+    fn listed_joins_names_as_a_list_in_a_sentence() {
         assert_eq!(
             [listed(&["a"]), listed(&["a", "b"]), listed(&["a", "b", "c"])],
             ["a", "a and b", "a, b and c"]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub enum Verdict {
     /// The promise was kept, with enough evidence.
     Held,
-    /// The promise was broken; the reasons name the evidence.
+    /// The promise was broken; the reasons give the evidence.
     Violated(Vec<String>),
     /// Too little evidence, a partial run or an indefinite outcome; the reasons give details.
     Unknown(Vec<String>),
@@ -24,7 +24,7 @@ impl Verdict {
         }
     }
 
-    /// Reasons for a verdict other than `held`; otherwise empty.
+    /// Returns the reasons for a verdict other than `held`; otherwise empty.
     pub fn reasons(&self) -> &[String] {
         match self {
             Self::Held => &[],
@@ -32,7 +32,7 @@ impl Verdict {
         }
     }
 
-    /// The first reason and the number of further reasons, in one sentence without a full stop.
+    /// Returns the first reason and the number of further reasons, as a sentence without a period.
     pub fn why(&self) -> Option<String> {
         let (first, more) = self.reasons().split_first()?;
         Some(match more.len() {

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 
 use zklockbench_zk::admin;
 
-/// Connections of other clients to an ensemble's servers.
+/// Number of connections that other clients have to an ensemble's servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OtherClients {
     Connected(u64),
@@ -15,11 +15,11 @@ pub enum OtherClients {
 }
 
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Readings per server. The lowest one counts, because monitors connect only briefly.
+/// Readings per server. The lowest reading counts, because monitoring tools connect only briefly.
 const READINGS: usize = 3;
 const BETWEEN: Duration = Duration::from_millis(100);
 
-/// Counts the connections to these servers. Call it before the run opens any.
+/// Counts the connections to these servers. Must be called before the run opens its own.
 pub async fn other_clients(addresses: &[String]) -> OtherClients {
     let counts = join_all(addresses.iter().map(|address| least_connections(address))).await;
     match counts.into_iter().sum::<Result<u64, String>>() {
@@ -36,7 +36,7 @@ async fn least_connections(address: &str) -> Result<u64, String> {
         }
         let srvr = admin::srvr(address, PATIENCE).await.map_err(|error| format!("{address}: {error}"))?;
         let connections = srvr.and_then(|srvr| srvr.connections);
-        // The count includes the connection of `srvr` itself.
+        // The count includes this query's own connection.
         least = least.min(
             connections.ok_or_else(|| format!("{address} reports no connection count"))?.saturating_sub(1),
         );
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn count_is_unknown_when_a_server_does_not_answer() {
+    async fn client_count_is_unknown_when_a_server_does_not_answer() {
         let servers = [server(&[1]).await, "127.0.0.1:1".to_owned()];
         let OtherClients::Unknown(why) = other_clients(&servers).await else { panic!("the count is known") };
         assert!(why.starts_with("127.0.0.1:1: "), "{why}");

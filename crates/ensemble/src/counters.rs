@@ -1,9 +1,9 @@
 //! Raises the sequence counters of directories in the stored data of stopped servers.
 //!
-//! A logged create carries its directory's counter (`CreateTxn.parentCVersion`), and a server restores the
+//! A logged create contains its directory's counter (`CreateTxn.parentCVersion`), and a server restores the
 //! counter when it replays its log. `raise` adds a log with one create and one delete per directory to the
-//! server with the newest transaction. This server must be started first, so that it is elected and the
-//! others fetch these transactions.
+//! server with the newest transaction. That server must be started first: it is then elected, and the other
+//! servers fetch the added transactions.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -19,8 +19,8 @@ const VERSION: i32 = 2;
 /// Permission bits of `ZooDefs.Perms.ALL`.
 const ALL: i32 = 31;
 
-/// Raises the counters of these directories to `number`, the number of the next sequential child; never
-/// lowers them. Returns the number (from 1) of the server whose data were changed.
+/// Raises the counters of these directories to `number`, the number of the next sequential child. Never
+/// lowers a counter. Returns the number (from 1) of the server whose data were changed.
 pub fn raise(data: &[PathBuf], directories: &[String], number: i32) -> io::Result<usize> {
     let mut newest: Option<(i64, &PathBuf, usize)> = None;
     for (data, server) in data.iter().zip(1..) {
@@ -39,7 +39,7 @@ fn stored(data: &Path) -> PathBuf {
     data.join("version-2")
 }
 
-/// Newest zxid in a server's snapshots and logs; 0 if there is none.
+/// Returns the newest zxid in a server's snapshots and logs, or 0 if there is none.
 fn last_zxid(data: &Path) -> io::Result<i64> {
     let (mut snapshot, mut logs) = (0, Vec::new());
     for entry in std::fs::read_dir(stored(data))? {
@@ -69,7 +69,7 @@ fn last_in(log: &[u8]) -> Option<i64> {
     last
 }
 
-#[expect(clippy::disallowed_methods, reason = "servers date their transactions by the wall clock")]
+#[expect(clippy::disallowed_methods, reason = "servers timestamp their transactions with the wall clock")]
 fn log(first: i64, directories: &[String], number: i32) -> Vec<u8> {
     let at_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis());
     let at_ms = i64::try_from(at_ms).unwrap_or(i64::MAX);
@@ -105,7 +105,7 @@ mod tests {
     use zklockbench_core::txn::Happened;
 
     #[test]
-    fn written_log_holds_a_create_and_a_delete_for_each_directory() {
+    fn written_log_contains_a_create_and_a_delete_per_directory() {
         let written = log(0x1_0000_0008, &["/l/a".into(), "/l/b".into()], i32::MAX - 5);
         let mut rest = &written[HEADER..];
         let mut read = Vec::new();
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn log_goes_to_the_server_with_the_newest_transaction() {
+    fn raise_adds_the_log_to_the_server_with_the_newest_transaction() {
         let root = tempfile::tempdir().unwrap();
         let data: Vec<PathBuf> = [3, 9, 7]
             .iter()
@@ -144,6 +144,6 @@ mod tests {
             .collect();
         assert_eq!(raise(&data, &["/l".into()], 7).unwrap(), 2);
         assert_eq!(last_zxid(&data[1]).unwrap(), 11);
-        assert_eq!(raise(&data, &["/l".into()], 9).unwrap(), 2, "server 2 has the newest transaction again");
+        assert_eq!(raise(&data, &["/l".into()], 9).unwrap(), 2, "server 2 still has the newest transaction");
     }
 }

@@ -1,6 +1,6 @@
-//! The data directory of a local ensemble, locked while its owner lives and removed afterwards.
+//! The data directory of a local ensemble, locked while its owner runs and removed afterwards.
 //!
-//! The next run removes the directory of a killed run: a directory whose lock is free has no owner.
+//! A directory whose lock is free has no owner, so the next run removes what a killed run left behind.
 
 use std::fs::File;
 use std::io;
@@ -14,7 +14,7 @@ use zklockbench_core::error::Error;
 
 const PREFIX: &str = "zklockbench-ensemble-";
 const LOCK: &str = "owner.lock";
-/// Name of the file that marks a directory whose servers outlive their creator.
+/// Name of the file that marks a directory whose servers outlive the process that started them.
 const KEPT: &str = "kept";
 
 /// A directory that is removed when dropped, or by the next run if its owner was killed.
@@ -27,7 +27,7 @@ pub struct EnsembleDir {
 
 impl EnsembleDir {
     /// Creates a directory below `parent` (by default, the system's temporary directory), and removes
-    /// directories whose owners are gone. `parent` must exist, because it would not be removed afterwards.
+    /// directories whose owners are gone. `parent` must exist, because the suite would never remove it.
     pub fn create(parent: Option<&Path>) -> Result<Self, Error> {
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_path_buf);
         if !parent.is_dir() {
@@ -62,7 +62,7 @@ impl EnsembleDir {
         let _ = std::fs::remove_dir_all(&self.path);
     }
 
-    /// Leaves the directory to servers that outlive this process.
+    /// Leaves the directory behind for servers that outlive this process.
     pub fn leave(mut self) -> io::Result<PathBuf> {
         std::fs::write(self.path.join(KEPT), "")?;
         self.keep = true;
@@ -70,7 +70,7 @@ impl EnsembleDir {
     }
 }
 
-/// Locks a new directory. The lock file is renamed into place once locked, so no other run finds it unlocked.
+/// Locks a new directory. The lock file is locked before it is renamed into place, so no run finds it unlocked.
 fn lock(directory: &Path) -> io::Result<File> {
     let unnamed = directory.join("owner.new");
     let lock = File::create(&unnamed)?;
@@ -87,11 +87,11 @@ impl Drop for EnsembleDir {
     }
 }
 
-/// Checks that [`EnsembleDir::leave`] left this directory, or that it no longer exists.
+/// Checks that [`EnsembleDir::leave`] left this directory behind, or that the directory no longer exists.
 pub fn check_left(directory: &Path) -> Result<(), String> {
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
     if !directory.is_absolute() || !name.starts_with(PREFIX) {
-        return Err(format!("its name does not begin with `{PREFIX}`"));
+        return Err(format!("its name does not start with `{PREFIX}`"));
     }
     match directory.symlink_metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -102,7 +102,7 @@ pub fn check_left(directory: &Path) -> Result<(), String> {
     }
 }
 
-/// Removes directories below `parent` whose owners are gone. Other users' directories are kept.
+/// Removes this user's directories below `parent` whose owners are gone.
 fn remove_stale(parent: &Path) {
     let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
     let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX));
@@ -137,7 +137,7 @@ pub fn describe_placement(directory: &Path) -> String {
     }
 }
 
-/// Type and source of the file system with the longest mount point above the path.
+/// Returns the type and source of the file system with the longest mount point that contains the path.
 fn file_system(mountinfo: &str, path: &Path) -> Option<(String, String)> {
     let mounts = mountinfo.lines().filter_map(|line| {
         let (left, right) = line.split_once(" - ")?;
@@ -145,7 +145,7 @@ fn file_system(mountinfo: &str, path: &Path) -> Option<(String, String)> {
         let mut right = right.split(' ');
         Some((mount_point, right.next()?.to_owned(), right.next()?.to_owned()))
     });
-    // Among equal mount points, the last one is on top.
+    // If a mount point occurs several times, the last mount hides the others.
     mounts
         .filter(|(mount_point, ..)| path.starts_with(mount_point))
         .max_by_key(|(mount_point, ..)| mount_point.components().count())
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn next_run_removes_only_directories_that_are_neither_in_use_nor_kept() {
+    fn next_run_keeps_directories_that_are_in_use_or_marked_as_kept() {
         let parent = tempfile::tempdir().unwrap();
         let stale = parent.path().join("zklockbench-ensemble-stale");
         let kept = parent.path().join("zklockbench-ensemble-kept");
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn stale_link_and_its_target_are_not_removed() {
+    fn symbolic_link_and_its_target_are_not_removed() {
         let parent = tempfile::tempdir().unwrap();
         let (elsewhere, link) =
             (parent.path().join("elsewhere"), parent.path().join("zklockbench-ensemble-x"));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn check_left_accepts_only_directories_left_to_servers() {
+    fn check_left_accepts_only_directories_left_behind_for_servers() {
         let parent = tempfile::tempdir().unwrap();
         let left = EnsembleDir::create(Some(parent.path())).unwrap().leave().unwrap();
         assert_eq!(check_left(&left), Ok(()));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_or_non_directory_parent_is_refused_and_not_created() {
+    fn parent_that_is_missing_or_not_a_directory_is_refused() {
         let place = tempfile::tempdir().unwrap();
         let (file, missing) = (place.path().join("file"), place.path().join("no/where"));
         std::fs::write(&file, "").unwrap();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn error_names_an_unwritable_parent() {
+    fn error_for_an_unwritable_parent_contains_its_path() {
         let message = EnsembleDir::create(Some(Path::new("/proc"))).unwrap_err().to_string();
         assert!(message.contains("in /proc: ") && message.contains("--data-dir"), "{message}");
     }
@@ -227,7 +227,7 @@ mod tests {
 ";
 
     #[test]
-    fn file_system_is_that_of_the_longest_matching_mount_point() {
+    fn longest_matching_mount_point_determines_the_file_system() {
         let kind = |path: &str| file_system(MOUNTS, Path::new(path)).unwrap().0;
         assert_eq!(kind("/dev/shm/zk"), "tmpfs");
         assert_eq!(kind("/dev/shmutter"), "ext4");
@@ -237,6 +237,6 @@ mod tests {
     #[test]
     fn placement_describes_the_cost_of_fsync() {
         let text = describe_placement(&std::env::temp_dir());
-        assert!(text.contains("fsync") || text.contains("not known"), "{text}");
+        assert!(text.contains("fsync") || text.contains("unknown"), "{text}");
     }
 }

@@ -1,7 +1,7 @@
 //! An external ensemble: its connect string and its servers. Faults run the user's own commands, such as `ssh
-//! zk1 systemctl kill -s KILL zookeeper`, and are verified on the servers' client ports.
+//! zk1 systemctl kill -s KILL zookeeper`, and are verified through the servers' client ports.
 //!
-//! The commands are read from a file named on the command line, not from scenarios, whose authors may be
+//! The commands come from a file passed on the command line, never from scenarios, whose authors may be
 //! untrusted.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,14 +28,14 @@ pub fn parse_connect(connect: &str) -> Result<Connect, Error> {
     Connect::parse(connect).map_err(|wrong| Error::usage(format!("--connect: {wrong}. Write {FORM}")))
 }
 
-/// Checks that at least one server of the connect string listens.
+/// Checks that at least one server of the connect string is listening.
 pub async fn reach_servers(of: &Connect) -> Result<(), Error> {
     reach::listens(&of.addresses)
         .await
         .map_err(|why| Error::environment(format!("cannot connect to {}: {why}", of.text())))
 }
 
-/// Top-level node of a path below the chroot. Servers keep metrics per top-level node.
+/// Returns the top-level node of a path below the chroot. Servers keep metrics per top-level node.
 pub fn namespace_of(chroot: &str, top: &str) -> String {
     let whole = format!("{chroot}{top}");
     whole.trim_start_matches('/').split('/').next().unwrap_or_default().to_owned()
@@ -61,7 +61,7 @@ impl std::fmt::Display for Action {
 /// Shell command lines for one server.
 type Commands = BTreeMap<Action, String>;
 
-/// The first action that has a command although the action that reverses it has none; returns both.
+/// Returns the first action that has a command although its inverse has none, together with the inverse.
 fn without_a_way_back(commands: &Commands) -> Option<(Action, Action)> {
     use Action::{Kill, Pause, Resume, Start, Stop, Wipe};
     let pairs = [(Kill, Start), (Stop, Start), (Wipe, Start), (Pause, Resume)];
@@ -80,13 +80,13 @@ pub struct Hosts {
     addresses: Vec<String>,
     commands: Vec<Commands>,
     paused: Mutex<BTreeSet<usize>>,
-    /// Numbers of the voting servers, known once the ensemble was healthy.
+    /// Numbers of the voting servers, known once the ensemble has been healthy.
     voters: OnceLock<Vec<usize>>,
 }
 
 const COMMAND_WITHIN: Duration = Duration::from_secs(60);
 const SEEN_WITHIN: Duration = Duration::from_secs(60);
-/// Timeout for a healthy ensemble, long enough for an election in progress.
+/// Timeout for the ensemble to be healthy, long enough for an election in progress.
 const HEALTHY_WITHIN: Duration = Duration::from_secs(10);
 const CONNECTS_WITHIN: Duration = Duration::from_secs(1);
 
@@ -102,7 +102,7 @@ impl Hosts {
             let Some(place) = place else {
                 let servers = counted(addresses.len(), "server", "servers");
                 return Err(wrong(&format!(
-                    "[hosts.{}] is not a server: the connect string names {servers}, server-1 to server-{} \
+                    "[hosts.{}] is not a server: the connect string lists {servers}, server-1 to server-{} \
                      ({})",
                     shown(&name, 40),
                     addresses.len(),
@@ -111,8 +111,8 @@ impl Hosts {
             };
             if let Some((done, undone)) = without_a_way_back(&own) {
                 return Err(wrong(&format!(
-                    "[hosts.{name}] has `{done}` and no `{undone}`: what one command breaks, another must \
-                     repair"
+                    "[hosts.{name}] has `{done}` but no `{undone}`: every command that breaks a server \
+                     needs its counterpart"
                 )));
             }
             *place = own;
@@ -125,7 +125,7 @@ impl Hosts {
         })
     }
 
-    /// Checks that the ensemble is healthy, as it must be again after each fault.
+    /// Checks that the ensemble is healthy. It must be healthy again after each fault.
     pub async fn check(&self) -> Result<(), Error> {
         self.is_healthy(HEALTHY_WITHIN).await?;
         let _ = self.voters.set(state::voters(&self.addresses).await);
@@ -135,7 +135,7 @@ impl Hosts {
     async fn is_healthy(&self, within: Duration) -> Result<(), Error> {
         eventually(within, || self.whole()).await.map(drop).map_err(|why| {
             Error::environment(format!(
-                "refusing to break servers of an ensemble that does not look healthy: {why}"
+                "refusing to inject faults into an ensemble that is not healthy: {why}"
             ))
         })
     }
@@ -150,7 +150,7 @@ impl Hosts {
         let failed = |why: String| format!("`{}` ({action} of server {server}): {why}", shown(command, 200));
         let output = tokio::time::timeout(COMMAND_WITHIN, shell.output()).await;
         let output = output
-            .map_err(|_| failed(format!("it did not end within {COMMAND_WITHIN:?}")))?
+            .map_err(|_| failed(format!("it did not finish within {COMMAND_WITHIN:?}")))?
             .map_err(|error| failed(error.to_string()))?;
         if output.status.success() {
             return Ok(());
@@ -188,7 +188,7 @@ impl Processes for Hosts {
         self.voters.get().cloned().unwrap_or_else(|| (1..=self.servers()).collect())
     }
 
-    /// Includes servers that may be down, because only a request would show it.
+    /// Includes servers that may be down, because only a request could reveal that.
     async fn awake(&self) -> Result<Vec<Numbered>, String> {
         let paused = locked(&self.paused);
         let numbered = self.addresses.iter().zip(1..).filter(|(_, number)| !paused.contains(number));
@@ -212,7 +212,7 @@ impl Processes for Hosts {
     }
 
     async fn pause(&self, server: usize) -> Done {
-        // Mark the server before running the command, so that an interrupted pause is undone, too.
+        // Mark the server as paused before running the command, so that an interrupted pause is undone, too.
         self.holds_still(server, true);
         self.run(Action::Pause, server).await?;
         eventually(SEEN_WITHIN, || self.is_silent(server)).await.map(drop)
@@ -240,7 +240,7 @@ impl Processes for Hosts {
     }
 
     async fn is_running(&self, server: usize) -> bool {
-        // A paused process counts as running: the kernel accepts connections for it.
+        // A paused process counts as running, because the kernel still accepts its connections.
         self.connects(server).await.is_ok()
     }
 
@@ -252,7 +252,7 @@ impl Processes for Hosts {
             }
             // The DNS name of a Kubernetes pod disappears with the pod.
             Err(error) if state::is_gone(&error) => Ok(format!("{address} no longer resolves ({error})")),
-            // An unreachable host looks like a slow one.
+            // An unreachable host cannot be distinguished from a slow host.
             Err(error) => Err(format!("{address}: {error}")),
             Ok(()) => Err(format!("{address} accepts connections")),
         }
@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parse_error_names_the_option_and_the_form() {
+    fn parse_error_contains_the_option_and_the_expected_form() {
         let message = parse_connect("a:port").unwrap_err().to_string();
         assert_eq!(message, "--connect: `a:port` has no valid port. Write host:port,host:port/chroot");
     }
@@ -288,15 +288,14 @@ mod tests {
     }
 
     #[test]
-    fn hosts_file_with_an_irreversible_action_or_an_unknown_server_is_refused() {
+    fn hosts_file_with_an_irreversible_action_or_unknown_server_is_refused() {
         let wrong = |text| read_hosts(text).unwrap_err();
-        assert!(
-            wrong("[hosts.server-1]\nkill = \"true\"\n")
-                .ends_with("has `kill` and no `start`: what one command breaks, another must repair")
-        );
+        assert!(wrong("[hosts.server-1]\nkill = \"true\"\n").ends_with(
+            "has `kill` but no `start`: every command that breaks a server needs its counterpart"
+        ));
         assert!(
             wrong("[hosts.server-3]\n")
-                .contains("[hosts.server-3] is not a server: the connect string names 2 servers")
+                .contains("[hosts.server-3] is not a server: the connect string lists 2 servers")
         );
         assert!(wrong("[hosts.server-0]\n").contains("is not a server"));
         assert!(

@@ -1,22 +1,22 @@
-//! Finds Java and ZooKeeper on this machine, or reports what to install.
+//! Finds Java and ZooKeeper on this machine, or explains what to install.
 
 use std::path::{Path, PathBuf};
 
 use super::private;
 use zklockbench_core::error::Error;
 
-/// Locations to search. [`Places::of_this_machine`] fills them in; tests use their own.
+/// Locations to search. [`Places::of_this_machine`] returns the real locations; tests use their own.
 #[derive(Debug, Clone, Default)]
 pub struct Places {
-    /// Home from `--zookeeper-home`.
+    /// Home directory from `--zookeeper-home`.
     pub asked: Option<PathBuf>,
-    /// Home from the variable `ZOOKEEPER_HOME`.
+    /// Home directory from the variable `ZOOKEEPER_HOME`.
     pub environment: Option<PathBuf>,
-    /// Home of the release that `scripts/install --zookeeper` installed.
+    /// Home directory of the release that `scripts/install --zookeeper` installed.
     pub installed: Option<PathBuf>,
     /// Jar directories of system packages.
     pub packaged: Vec<PathBuf>,
-    /// Release homes of other package managers.
+    /// Home directories of releases from other package managers.
     pub homes: Vec<PathBuf>,
     pub java_home: Option<PathBuf>,
     /// Directories on the `PATH`.
@@ -53,8 +53,8 @@ pub struct Installation {
 
 impl Installation {
     /// Finds Java and ZooKeeper. Searches `--zookeeper-home`, `ZOOKEEPER_HOME`, `scripts/install
-    /// --zookeeper`, Debian's jars and Homebrew's, in this order. A named home without ZooKeeper is an error,
-    /// because measuring another version would mislead.
+    /// --zookeeper`, Debian's jars and Homebrew's, in this order. A specified home without ZooKeeper is an
+    /// error, because silently measuring another version would be misleading.
     pub fn find(places: &Places) -> Result<Self, Error> {
         let java = find_java(places);
         let jars = find_jars(places);
@@ -70,8 +70,8 @@ impl Installation {
 
 const INSTALLER: &str = "scripts/install --zookeeper";
 
-/// Release behind the link of `scripts/install`, if any. The link is resolved here, so that restarted servers
-/// run the same release even if another was installed meanwhile. A dangling link resolves to its target.
+/// Returns the release that the link of `scripts/install` points to, if any. Resolving the link here makes
+/// restarted servers run the same release even after another install. A dangling link resolves to its target.
 fn installed_below(state: &Path) -> Option<PathBuf> {
     let link = state.join("zookeeper");
     let target = std::fs::read_link(&link).ok()?;
@@ -89,7 +89,7 @@ fn find_jars(places: &Places) -> Found<(String, String)> {
     let mut looked = Vec::new();
     for (by, home) in named {
         match home {
-            None => looked.push(format!("{by}: not given")),
+            None => looked.push(format!("{by}: not set")),
             Some(home) => {
                 let found =
                     of_release(home).map(|class_path| (class_path, format!("{} ({by})", home.display())));
@@ -108,8 +108,8 @@ fn find_jars(places: &Places) -> Found<(String, String)> {
     Err(looked)
 }
 
-/// Release tarball: `lib/zookeeper-<version>.jar` and its dependencies (before 3.5 the jar was next to
-/// `lib`).
+/// Returns the class path of a release: `lib/zookeeper-<version>.jar` and its dependencies. Before 3.5, the
+/// jar was next to `lib`.
 fn of_release(home: &Path) -> Result<String, String> {
     if !home.is_dir() {
         return Err("no such directory".into());
@@ -124,7 +124,7 @@ fn of_release(home: &Path) -> Result<String, String> {
     if has_server(&top) {
         return Ok(format!("{}/*:{}/*", top.display(), lib.display()));
     }
-    Err("no lib/zookeeper-<version>.jar in it (is it the directory of an unpacked release?)".into())
+    Err("no lib/zookeeper-<version>.jar found (expected the directory of an unpacked release)".into())
 }
 
 fn is_server_jar(name: &str) -> bool {
@@ -137,7 +137,7 @@ fn jars_in(directory: &Path) -> Vec<String> {
     names.filter(|name| Path::new(name).extension().is_some_and(|extension| extension == "jar")).collect()
 }
 
-/// Debian's layout: `zookeeper.jar`, whose manifest lists its dependencies, plus an slf4j binding.
+/// Returns the class path for Debian's layout: `zookeeper.jar`, which lists its dependencies, and an slf4j binding.
 fn of_package(directory: &Path) -> Result<String, String> {
     let (server, log) = (directory.join("zookeeper.jar"), directory.join("slf4j-simple.jar"));
     if !server.is_file() {
@@ -153,7 +153,7 @@ fn find_java(places: &Places) -> Found<PathBuf> {
     let from_home = places.java_home.iter().map(|home| home.join("bin"));
     let directories: Vec<PathBuf> = from_home.chain(places.path.iter().cloned()).collect();
     let candidates = directories.iter().map(|directory| directory.join("java"));
-    // On macOS, /usr/bin/java is a stub that only offers a download, so Homebrew's Java comes first.
+    // On macOS, /usr/bin/java is a stub that only offers a download, so try Homebrew's Java first.
     let brewed =
         [PathBuf::from("/opt/homebrew/opt/openjdk/bin/java"), "/usr/local/opt/openjdk/bin/java".into()];
     let java = brewed.into_iter().filter(|_| cfg!(target_os = "macos")).chain(candidates);
@@ -165,13 +165,13 @@ fn find_java(places: &Places) -> Found<PathBuf> {
 fn advice(looked: &[String]) -> String {
     let looked: Vec<String> = looked.iter().map(|line| format!("  - {line}")).collect();
     format!(
-        "a local ensemble needs Java and ZooKeeper, which were not found. Looked for:\n{}\n\
+        "a local ensemble needs Java and ZooKeeper, but at least one was not found. Searched:\n{}\n\
          To install:\n  \
          Debian, Ubuntu:  apt-get install -y zookeeper default-jre-headless\n  \
          macOS:           brew install zookeeper openjdk\n  \
-         elsewhere:       unpack a release of https://zookeeper.apache.org/releases.html and give \
+         elsewhere:       unpack a release from https://zookeeper.apache.org/releases.html and pass \
          --zookeeper-home DIR, or install it for all runs: scripts/install --zookeeper DIR\n  \
-         Docker:          give --compose docker/compose.3.yaml instead",
+         Docker:          pass --compose docker/compose.3.yaml instead",
         looked.join("\n")
     )
 }
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn option_precedes_variable_then_installed_release_then_package() {
+    fn zookeeper_home_option_precedes_variable_installed_release_and_package() {
         let (_root, mut places) = machine();
         let origin = |places: &Places| Installation::find(places).unwrap().origin;
         assert!(origin(&places).ends_with("(--zookeeper-home)"));
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn named_home_without_zookeeper_is_an_error() {
+    fn specified_home_without_zookeeper_is_an_error() {
         let (root, mut places) = machine();
         places.asked = Some(root.path().join("nowhere"));
         let message = Installation::find(&places).unwrap_err().to_string();
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn error_lists_every_place_and_every_way_to_install() {
+    fn error_lists_every_searched_location_and_every_way_to_install() {
         let places = Places { packaged: vec!["/nowhere/java".into()], ..Places::default() };
         let message = Installation::find(&places).unwrap_err().to_string();
         for part in [
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn old_release_has_the_server_jar_next_to_lib() {
+    fn server_jar_next_to_lib_is_found_in_old_releases() {
         let root = tempfile::tempdir().unwrap();
         touch(&root.path().join("zookeeper-3.4.14.jar"));
         assert!(of_release(root.path()).unwrap().contains("/lib/*"));

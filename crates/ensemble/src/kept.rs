@@ -1,4 +1,4 @@
-//! A local ensemble that survives between runs: `ensemble up`, `status`, `down`.
+//! A local ensemble that keeps running between runs: `ensemble up`, `status`, `down`.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ const END_WITHIN: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptServer {
     pub pid: u32,
-    /// `127.0.0.1:port` for clients.
+    /// Client address, `127.0.0.1:port`.
     pub address: String,
     pub log: PathBuf,
 }
@@ -40,7 +40,7 @@ pub struct KeptEnsemble {
 }
 
 impl KeptEnsemble {
-    /// Path of the state file that records the user's kept ensemble.
+    /// Returns the path of the state file that records the user's kept ensemble.
     pub fn state_file() -> Result<PathBuf, Error> {
         let directory = private::state_directory().map_or_else(private::directory, Ok).map_err(|error| {
             Error::environment(format!(
@@ -59,7 +59,7 @@ impl KeptEnsemble {
         serde_json::from_str(&text).map(Some).map_err(|error| about(state, &error))
     }
 
-    /// Starts an ensemble that outlives this process. Stops the ensemble if its record cannot be saved.
+    /// Starts an ensemble that outlives this process. If its record cannot be saved, stops it again.
     pub async fn up(spec: &LocalSpec, installation: &Installation, state: &Path) -> Result<Self, Error> {
         let local = Local::start_for(spec, installation, Lifetime::Lasting).await?;
         let kept = Self {
@@ -91,7 +91,7 @@ impl KeptEnsemble {
         own.is_some() && own == directory.canonicalize().ok()
     }
 
-    /// Servers that are alive. The command line is checked, too, because a process ID may have been reused.
+    /// Returns the running servers. Checks their command lines, too, because a process ID may have been reused.
     pub fn alive(&self) -> Vec<&KeptServer> {
         let mut system = System::new();
         let pids: Vec<_> = self.servers.iter().map(|server| sysinfo::Pid::from_u32(server.pid)).collect();
@@ -107,8 +107,8 @@ impl KeptEnsemble {
     /// Stops the servers, and removes their data and the state file. Returns the number of servers stopped.
     ///
     /// # Errors
-    /// If the data cannot be removed, or if the directory in the state file is not a kept ensemble's. In the
-    /// latter case, nothing is stopped or removed.
+    /// Fails if the data cannot be removed, or if the directory in the state file is not a kept ensemble's. In
+    /// the latter case, nothing is stopped or removed.
     pub async fn down(&self, state: &Path) -> Result<usize, Error> {
         check_left(&self.directory).map_err(|why| {
             Error::environment(format!(
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn down_refuses_a_state_file_that_names_a_foreign_directory() {
+    async fn down_refuses_a_state_file_with_a_foreign_directory() {
         let place = tempfile::tempdir().unwrap();
         let (state, precious) = (place.path().join("ensemble.json"), place.path().join("precious"));
         std::fs::create_dir(&precious).unwrap();
@@ -191,7 +191,7 @@ mod tests {
             let refused =
                 KeptEnsemble::load(&state).unwrap().unwrap().down(&state).await.unwrap_err().to_string();
             assert!(
-                refused.contains("ensemble.json") && refused.contains("does not begin with"),
+                refused.contains("ensemble.json") && refused.contains("does not start with"),
                 "{refused}"
             );
         }
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn reused_process_id_is_not_taken_for_a_server() {
+    fn reused_process_id_is_not_mistaken_for_a_server() {
         assert!(of("/nowhere/zklockbench-ensemble-x".into()).alive().is_empty());
         // A process that only reads a server's file is not a server.
         let place = tempfile::tempdir().unwrap();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_state_file_means_no_ensemble_and_broken_file_is_an_error() {
+    fn missing_state_file_is_no_error_but_a_broken_file_is() {
         let directory = tempfile::tempdir().unwrap();
         let state = directory.path().join("ensemble.json");
         assert_eq!(KeptEnsemble::load(&state).unwrap(), None);

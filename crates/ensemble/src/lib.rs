@@ -2,7 +2,7 @@
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "only deadlines and start times of servers, which are not measurements"
+    reason = "only deadlines and server start times, which are not measurements"
 )]
 
 mod clients;
@@ -42,11 +42,11 @@ pub use processes::Processes;
 pub use server::spawn_mortal;
 pub use state::{Done, Fact, Leader, Role, eventually, roles, voters};
 
-/// The transaction logs of an ensemble's servers.
+/// Transaction logs of an ensemble's servers.
 #[derive(Debug)]
 pub struct Logs {
-    /// Data directory of each server; it may not exist.
+    /// Data directory of each server; a directory may not exist.
     pub directories: Vec<PathBuf>,
-    /// Temporary directory of copied logs, removed when dropped; `None` if the logs were not copied.
+    /// Temporary directory with the copied logs, removed when dropped; `None` if no logs were copied.
     _copies: Option<tempfile::TempDir>,
 }

@@ -16,7 +16,7 @@ use super::state::{Done, Fact};
 
 /// Network links between servers in their own network namespaces. Servers are numbered from 1.
 ///
-/// Every method fails with a reason if the servers share one network. Each check takes a few seconds at most.
+/// Every method returns an error if the servers share one network. Each check takes at most a few seconds.
 /// Only `Ok` is a proof: `Err` may also mean that the check itself failed.
 #[async_trait]
 pub trait Links: Send + Sync {
@@ -27,13 +27,13 @@ pub trait Links: Send + Sync {
     async fn rejoin(&self, server: usize) -> Done;
 
     /// Drops everything that `from` sends to `to`. The opposite direction still works, but connections stall
-    /// both ways because `from` cannot acknowledge anything.
+    /// in both directions because `from` cannot acknowledge anything.
     async fn cut(&self, from: usize, to: usize) -> Done;
 
     /// Undoes a cut; does nothing if there is none.
     async fn heal(&self, from: usize, to: usize) -> Done;
 
-    /// Undoes all cuts and isolations. Continues after a failure, and returns the first failure.
+    /// Undoes all cuts and isolations, even after a failure. Returns the first failure.
     async fn heal_all(&self) -> Done;
 
     async fn reaches(&self, from: usize, to: usize) -> Fact;
@@ -43,8 +43,8 @@ pub trait Links: Send + Sync {
     /// Checks that no datagram passes between a server and the other servers or the suite.
     async fn is_isolated(&self, server: usize) -> Fact;
 
-    /// Checks that every server is reached by every other server and by the suite. The direction from servers
-    /// to the suite is not checked: a firewall of this machine may block it.
+    /// Checks that every other server and the suite can reach each server. The direction from servers to the
+    /// suite is not checked, because this machine's firewall may block it.
     async fn all_reach(&self) -> Fact;
 }
 
@@ -100,7 +100,7 @@ impl Links for Local {
     }
 }
 
-/// Number that stands for the suite among the servers' numbers.
+/// Number that identifies the suite among the numbered servers.
 const SUITE: usize = 0;
 
 /// One direction of a link, with its human-readable name.
@@ -138,7 +138,7 @@ async fn is_cut(way: Way) -> Fact {
     }
 }
 
-/// The network, after checking that these servers exist.
+/// Checks that these servers exist, and returns the network.
 fn network_of<'a>(local: &'a Local, servers: &[usize]) -> Result<&'a Network, String> {
     let network = local.network()?;
     for server in servers {
@@ -166,9 +166,9 @@ struct End {
     address: Ipv4Addr,
 }
 
-/// Sends datagrams from one end to the other; returns whether one arrived in time.
+/// Sends datagrams from one end to the other. Returns whether any of them arrived in time.
 ///
-/// A datagram needs no reply, so one direction can be checked alone. A connection would need both directions.
+/// A datagram needs no reply, so each direction can be checked separately. A connection would need both.
 async fn arrives(from: &End, to: &End, within: Duration) -> io::Result<bool> {
     let (sender, receiver) = (open(from)?, open(to)?);
     let target = receiver.local_addr()?;
@@ -176,7 +176,7 @@ async fn arrives(from: &End, to: &End, within: Duration) -> io::Result<bool> {
     let (own, word) = (sender.local_addr()?, uuid::Uuid::new_v4().into_bytes());
     let deadline = Instant::now() + within;
     while Instant::now() < deadline {
-        // A cut may reject the datagram at once instead of losing it.
+        // A cut may reject the datagram immediately instead of dropping it.
         let _ = sender.send_to(&word, target).await;
         let next = (Instant::now() + EVERY).min(deadline);
         if heard(&receiver, own, &word, next).await? {
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn loopback_datagrams_arrive_and_a_foreign_address_is_an_error() {
+    async fn datagrams_arrive_on_loopback_and_fail_from_a_foreign_address() {
         let at = |address| End { namespace: None, address };
         let here = at(Ipv4Addr::LOCALHOST);
         assert!(arrives(&here, &here, PATIENCE).await.unwrap());

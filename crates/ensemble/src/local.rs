@@ -17,21 +17,21 @@ use super::state;
 use zklockbench_core::error::Error;
 use zklockbench_core::locked::locked;
 
-/// Timeout for the servers to become ready. On two otherwise idle cores, they take 1 to 2 s.
+/// Timeout for the servers to become ready. On two otherwise idle cores, this takes 1 to 2 s.
 const READY_WITHIN: Duration = Duration::from_secs(60);
-/// Number of port blocks to try if a port is in use.
+/// Maximum number of port blocks to try if a port is in use.
 const ATTEMPTS: usize = 5;
 pub(super) const TAKEN: &str = "Address already in use";
 const LOG_LINES: usize = 8;
-/// Bytes at the end of a server's log to search for signs of a full disk.
+/// Number of bytes at the end of a server's log that are searched for signs of a full disk.
 const LOG_READ: u64 = 1 << 16;
 const NO_SPACE: &str = "No space left on device";
-/// Minimum free space in bytes. With less, servers cannot create their next log.
+/// Minimum free space in bytes that servers need to create their next log.
 const LEAST_SPACE: u64 = 1 << 16;
 
 fn no_space(directory: &Path) -> String {
     format!(
-        "no space is left for the servers' data in {}; free some, or choose another --data-dir",
+        "no space is left for the servers' data in {}; free some space, or choose another --data-dir",
         directory.display()
     )
 }
@@ -54,7 +54,7 @@ pub struct LocalSpec {
     pub servers: usize,
     /// Parent of the data directory; `None` for the system's temporary directory.
     pub data_dir: Option<PathBuf>,
-    /// Directory of the servers' logs; `None` to keep them with the data.
+    /// Directory of the servers' logs; `None` to keep the logs with the data.
     pub logs: Option<PathBuf>,
     /// Whether each server gets its own network namespace, so that servers can be cut off from each other.
     /// Needs Linux and either root or user namespaces; see [`links_capability`](super::links_capability).
@@ -63,15 +63,14 @@ pub struct LocalSpec {
     pub nicer_by: u8,
 }
 
-/// Niceness of a run's servers relative to the generator. On two busy processors, the generator's timers
-/// would otherwise wait behind the servers, and the metrics would measure that wait.
+/// Niceness of a run's servers relative to the generator. Otherwise, the generator's timers would wait behind
+/// the servers on two busy processors, and the metrics would include that wait.
 pub const NICER_BY: u8 = 5;
 
-/// A running local ensemble, removed with its data when closed or dropped. May be shared with faults that act
-/// on it.
+/// A running local ensemble, removed with its data when closed or dropped. May be shared with faults.
 #[derive(Debug)]
 pub struct Local {
-    // Declared before network and directory, so that the servers end before these are removed.
+    // Declared before network and directory, so that the servers end before their network and data are removed.
     servers: Vec<Mutex<Server>>,
     /// Locks held while a server is being started or stopped, by server number minus 1.
     changes: Vec<tokio::sync::Mutex<()>>,
@@ -110,7 +109,7 @@ impl Local {
             };
             let tail = local.log_tail();
             if skip + 1 < ATTEMPTS && tail.contains(TAKEN) {
-                info!("a port was taken in the meantime: starting again with other ports");
+                info!("another process has taken a port; retrying with other ports");
                 skip += 1;
                 continue;
             }
@@ -166,13 +165,13 @@ impl Local {
         self.network.as_ref().map(Network::ports).or(claimed).unwrap_or_default()
     }
 
-    /// Last log lines of a server that exited, or of the first server.
+    /// Returns the last log lines of a server that exited, or else of the first server.
     fn log_tail(&self) -> String {
         let ended = self.each().position(|mut server| server.has_ended().is_some());
         self.each().nth(ended.unwrap_or(0)).map(|server| tail(&server.log, 0)).unwrap_or_default()
     }
 
-    /// Iterates over the servers. Each is locked while its guard lives, so don't hold guards across an await.
+    /// Iterates over the servers. Each server is locked by its guard, so don't hold guards across an await.
     pub(super) fn each(&self) -> impl Iterator<Item = MutexGuard<'_, Server>> {
         self.servers.iter().map(locked)
     }
@@ -181,13 +180,13 @@ impl Local {
     pub(super) fn server(&self, number: usize) -> Result<MutexGuard<'_, Server>, String> {
         let count = self.servers.len();
         let server = number.checked_sub(1).and_then(|index| self.servers.get(index));
-        let server =
-            server.ok_or_else(|| format!("there is no server {number}: they are numbered 1 to {count}"))?;
+        let server = server
+            .ok_or_else(|| format!("there is no server {number}: servers are numbered 1 to {count}"))?;
         Ok(locked(server))
     }
 
     pub(super) fn network(&self) -> Result<&Network, String> {
-        self.network.as_ref().ok_or_else(|| "the servers share one network: they cannot be cut off".into())
+        self.network.as_ref().ok_or_else(|| "the servers share one network and cannot be cut off".into())
     }
 
     pub fn addresses(&self) -> Vec<String> {
@@ -198,7 +197,7 @@ impl Local {
         self.addresses().join(",")
     }
 
-    /// Process IDs of the servers that are up.
+    /// Returns the process IDs of the servers that are up.
     pub fn pids(&self) -> Vec<u32> {
         self.each().filter_map(|mut server| if server.is_running() { server.pid() } else { None }).collect()
     }
@@ -216,7 +215,7 @@ impl Local {
         &self.placement
     }
 
-    /// Configuration shared by all servers, and the source of their ZooKeeper.
+    /// Returns the configuration shared by all servers, and the source of their ZooKeeper.
     pub fn config(&self) -> Vec<(String, String)> {
         let origin = ("zookeeper".to_owned(), self.origin.clone());
         let heap = ("heap".to_owned(), server::HEAP.to_owned());
@@ -232,7 +231,7 @@ impl Local {
         Some(self.full().map_or_else(|| ended.clone(), |full| format!("{full}: {ended}")))
     }
 
-    /// Message about a full disk, if the file system or the servers' logs report one.
+    /// Returns a message about a full disk if the file system or the servers' logs report one.
     fn full(&self) -> Option<String> {
         let directory = self.directory();
         let available = rustix::fs::statvfs(directory).ok().map(|disk| disk.f_bavail * disk.f_frsize);
@@ -241,7 +240,7 @@ impl Local {
         is_full.then(|| no_space(directory))
     }
 
-    /// Leaves the servers and their data behind, to outlive this process.
+    /// Leaves the servers running and their data in place after this process ends.
     pub(super) fn leave(self) -> std::io::Result<()> {
         let Self { servers, directory, .. } = self;
         directory.leave()?;
@@ -251,8 +250,8 @@ impl Local {
         Ok(())
     }
 
-    /// Waits until no other fault is starting or stopping this server. Otherwise, one of two overlapping
-    /// faults could stop a server that the other is still starting.
+    /// Waits until no other fault is starting or stopping this server. Otherwise, a fault could stop a server
+    /// that an overlapping fault is still starting.
     pub(super) async fn changing(&self, number: usize) -> Option<tokio::sync::MutexGuard<'_, ()>> {
         let change = self.changes.get(number.checked_sub(1)?)?;
         Some(change.lock().await)
@@ -273,7 +272,7 @@ fn network_for(servers: usize) -> Result<Network, Error> {
         .map_err(|why| Error::environment(format!("cannot put servers into network namespaces: {why}")))
 }
 
-/// Last lines of a log, starting at byte `after` at the earliest.
+/// Returns the last lines of a log, reading no further back than byte `after`.
 pub(super) fn tail(log: &Path, after: u64) -> String {
     let text = std::fs::read(log).unwrap_or_default();
     let fresh = text.get(usize::try_from(after).unwrap_or(usize::MAX)..).unwrap_or_default();

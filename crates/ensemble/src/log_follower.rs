@@ -1,9 +1,9 @@
-//! Follows the transaction logs of an ensemble's servers while they are written, in transaction order.
+//! Follows an ensemble's transaction logs while the servers write them, in transaction order.
 //!
 //! A server may lack transactions from before it was wiped or after it was stopped. A leader that was cut off
-//! may have logged transactions that the others never accepted, and discards them when it rejoins. A
-//! transaction is therefore passed on only when *settled*: a majority of the servers has logged it or a later
-//! one. After that, servers may purge it.
+//! may have logged transactions that the other servers never accepted; it discards them when it rejoins. A
+//! transaction is therefore passed on only once *settled*: once a majority of the servers has logged the
+//! transaction itself or a later one. After that, servers may purge it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -16,9 +16,9 @@ use zklockbench_core::txn::{HEADER, begins};
 
 use super::transactions::{Transaction, next};
 
-/// Largest lag of a file's modification time behind the clock.
+/// Maximum lag of a file's modification time behind the clock.
 const TIMES_LAG: Duration = Duration::from_secs(2);
-/// Bytes per read. A transaction is at most as large as a request, slightly over 1 MiB.
+/// Bytes per read. A transaction is no larger than a request, which may slightly exceed 1 MiB.
 const CHUNK: usize = 1 << 20;
 const LARGEST: usize = 4 * CHUNK;
 
@@ -27,10 +27,10 @@ pub struct LogFollower {
     below: String,
     since: SystemTime,
     servers: Vec<Server>,
-    /// Transactions that were read and are not settled, each with a bit set of the servers that have it.
+    /// Transactions that are not settled yet, each with a bit set of the servers that have logged it.
     waiting: BTreeMap<i64, (Transaction, u64)>,
     passed: Option<i64>,
-    /// Number of transactions that no log contains although later ones of the same leader exist.
+    /// Number of transactions that are missing from all logs although later ones of the same leader exist.
     missing: u64,
 }
 
@@ -47,19 +47,19 @@ struct Server {
 #[derive(Debug, Default)]
 struct OpenLog {
     at: u64,
-    /// Whether the log was read to its end and a newer one exists.
+    /// Whether the log was read to its end and a newer log exists.
     is_over: bool,
 }
 
 impl LogFollower {
     /// Follows changes below `below`, a path that ends with a slash and did not exist before `since`. Logs
-    /// last written before `since` are skipped, so that a long run does not read old logs repeatedly.
+    /// last written before `since` are skipped, so a long run does not reread old logs.
     pub fn new(below: &str, since: SystemTime) -> Self {
         let (servers, waiting) = (Vec::new(), BTreeMap::new());
         Self { below: below.to_owned(), since, servers, waiting, passed: None, missing: 0 }
     }
 
-    /// Reads what was written below each server's data directory since the last call, and passes settled
+    /// Reads everything written to the servers' data directories since the last call, and passes settled
     /// transactions on. `directories` must be the same in each call.
     pub fn read(
         &mut self,
@@ -84,7 +84,7 @@ impl LogFollower {
                 self.waiting.retain(|_, (_, servers)| *servers != 0);
             }
         }
-        // Read the servers alternately, so that few transactions wait for the others.
+        // Alternate between the servers, so that few transactions wait for the other servers' logs.
         let mut bytes = vec![0; CHUNK];
         loop {
             let mut any = false;
@@ -104,7 +104,7 @@ impl LogFollower {
         }
     }
 
-    /// Passes on the unsettled rest. Returns the number of missing transactions.
+    /// Passes on the remaining unsettled transactions. Returns the number of missing transactions.
     pub fn end(mut self, pass: &mut dyn FnMut(&Transaction) -> io::Result<()>) -> io::Result<u64> {
         while let Some((_, (transaction, _))) = self.waiting.pop_first() {
             self.pass(&transaction, pass)?;
@@ -121,7 +121,7 @@ impl LogFollower {
         };
         while let Some(first) = self.waiting.first_entry().filter(|first| *first.key() <= settled) {
             let (transaction, of) = first.remove();
-            // A transaction of an earlier leader that none of these servers has was never accepted.
+            // An earlier leader's transaction that none of these servers has was never accepted.
             if of & servers != 0 || epoch(transaction.zxid) == epoch(settled) {
                 self.pass(&transaction, pass)?;
             }
@@ -148,12 +148,12 @@ fn epoch(zxid: i64) -> i64 {
 }
 
 impl Server {
-    /// Lists the logs. Returns whether the server discarded transactions that it had written, so that all its
-    /// logs must be read again.
+    /// Lists the logs. Returns whether the server has discarded transactions, in which case all its logs must
+    /// be read again.
     fn poll(&mut self, since: SystemTime) -> io::Result<bool> {
         let found = logs(&self.directory)?;
         let oldest = found.keys().next().copied();
-        // Servers purge their oldest logs and discard from the newest.
+        // Servers purge their oldest logs, but discard transactions from the newest.
         let cut = self.logs.iter().any(|(first, log)| match found.get(first) {
             Some((length, _)) => *length < log.at,
             None => log.at > 0 && oldest.is_some_and(|oldest| oldest < *first),
@@ -168,7 +168,7 @@ impl Server {
         Ok(cut)
     }
 
-    /// Reads one more chunk; returns whether there was any.
+    /// Reads the next chunk. Returns whether there was one.
     fn read(
         &mut self,
         bytes: &mut Vec<u8>,
@@ -178,7 +178,7 @@ impl Server {
         let newest = self.logs.keys().next_back().copied();
         let begins_at_ms = &mut self.begins_at_ms;
         let mut note = |transaction: Transaction| {
-            // After the first match, every transaction counts, even if the clock is set back.
+            // After the first match, include every transaction, even if the clock is set back.
             if begins_at_ms.is_none_or(|begin| transaction.at_ms >= begin) {
                 *begins_at_ms = None;
                 note(transaction);
@@ -225,7 +225,7 @@ impl OpenLog {
                 taken += length;
             }
             self.at += taken as u64;
-            // If a full chunk yields nothing, the transaction is larger, unless zeros mark the end.
+            // If a full chunk contains no complete transaction, read a larger one, unless zeros mark the end.
             let is_cut = taken == 0 && read == bytes.len() && chunk.iter().take(12).any(|byte| *byte != 0);
             if !is_cut || bytes.len() >= LARGEST {
                 return Ok(taken);
@@ -249,7 +249,7 @@ fn read_at(file: &File, bytes: &mut [u8], at: u64) -> io::Result<usize> {
 const VERSION: &str = "version-2";
 const LOG: &str = "log.";
 
-/// Logs below a server's data directory by their first zxid, with length and modification time.
+/// Returns the logs in a server's data directory by first zxid, with length and modification time.
 fn logs(directory: &Path) -> io::Result<BTreeMap<i64, (u64, SystemTime)>> {
     let mut logs = BTreeMap::new();
     let entries = match fs::read_dir(directory.join(VERSION)) {
@@ -282,7 +282,7 @@ mod tests {
     use super::super::transactions::written::{BEGIN, record, text};
     use super::*;
 
-    /// An ensemble's servers and the follower of their logs.
+    /// Data directories of an ensemble's servers, and the follower of their logs.
     struct Followed {
         place: tempfile::TempDir,
         follower: LogFollower,
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn transactions_are_passed_on_once_a_majority_has_them_or_at_the_end() {
+    fn transactions_are_passed_on_once_a_majority_has_logged_them() {
         let mut followed = Followed::by(3);
         followed.write(0, 1, &creates(1..=3));
         assert!(followed.read().is_empty(), "only one of three servers has them");
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn logs_may_be_purged_once_read() {
+    fn logs_can_be_purged_once_they_were_read() {
         let mut followed = Followed::by(1);
         followed.write(0, 1, &creates(1..=3));
         followed.write(0, 4, &creates(4..=5));
@@ -378,12 +378,12 @@ mod tests {
 
     #[test]
     fn transactions_before_the_start_are_skipped_in_every_log() {
-        // Given servers, one of which has a log that begins much earlier than the others'
+        // Given three servers, one of which has a log that starts much earlier than the others
         let began = |zxid: u64| SystemTime::UNIX_EPOCH + Duration::from_millis(1_000 + zxid) + TIMES_LAG;
         let followed = Followed::since(3, began(35_000));
         followed.write(0, 1, &creates(1..=40_000));
         (1..3).for_each(|server| followed.write(server, 30_001, &creates(30_001..=40_000)));
-        // Then all logs are read from the start time, and nothing is missing
+        // Then all logs are read from the start time on, and no transaction is missing
         assert_eq!(followed.end(), ((35_000..=40_000).collect(), 0));
     }
 
@@ -392,11 +392,11 @@ mod tests {
         let next_epoch = |number: i64| (1 << 32) + number;
         for throws_away in [true, false] {
             let mut followed = Followed::by(3);
-            // Given a leader that was cut off after the second transaction, and continued to write
+            // Given a leader that was cut off after the second transaction but continued to write
             (0..3).for_each(|server| followed.write(server, 1, &creates(1..=2)));
             followed.write(0, 1, &creates(3..=4));
             assert_eq!(followed.read(), [1, 2]);
-            // When the others elect another leader, which the old leader follows or cannot reach
+            // When the other servers elect a new leader, which the old leader follows or cannot reach
             let fresh = creates((1..=2).map(next_epoch));
             (1..3).for_each(|server| followed.write(server, next_epoch(1), &fresh));
             if throws_away {
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn file_that_is_not_a_log_is_an_error() {
+    fn file_that_is_not_a_transaction_log_is_an_error() {
         let mut followed = Followed::by(1);
         fs::write(followed.log(0, 1), b"no transactions at all").unwrap();
         let directories = [followed.place.path().join("0")];

@@ -1,4 +1,4 @@
-//! Names in a connect string that stand for several servers, such as those of headless services.
+//! Names in a connect string that stand for several servers, such as the names of headless services.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -15,8 +15,8 @@ const LOOKUP_WITHIN: Duration = Duration::from_secs(5);
 const SESSION: Duration = Duration::from_secs(10);
 const OPENS_WITHIN: Duration = Duration::from_secs(5);
 
-/// Replaces each name that has several addresses with its addresses, in a fixed order, and removes duplicate
-/// servers. Other names remain, so that each reconnect resolves them again.
+/// Replaces each name that has several addresses by its addresses, in a fixed order, and removes duplicate
+/// servers. Other names remain and are resolved again at each reconnect.
 pub async fn expand(connect: Connect) -> Connect {
     let all = join_all(connect.addresses.iter().map(|address| places_of(address))).await;
     let mut seen = BTreeSet::new();
@@ -25,7 +25,7 @@ pub async fn expand(connect: Connect) -> Connect {
     Connect { addresses: places.map(|(address, _)| address).collect(), ..connect }
 }
 
-/// The servers behind an address: the address to connect to, and the resolved address if it is known.
+/// Returns the servers behind an address: the address to connect to, and the resolved address if known.
 async fn places_of(address: &str) -> Vec<(String, Option<SocketAddr>)> {
     let found = timeout(LOOKUP_WITHIN, lookup_host(address)).await;
     let places = found.ok().and_then(Result::ok).map_or_else(Vec::new, of_one_family);
@@ -35,15 +35,15 @@ async fn places_of(address: &str) -> Vec<(String, Option<SocketAddr>)> {
     }
 }
 
-/// A name's addresses of one family, because one server may have both an IPv4 and an IPv6 address.
+/// Returns a name's addresses of one IP family, because a server may have both an IPv4 and an IPv6 address.
 fn of_one_family(found: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
     let (fours, sixes): (BTreeSet<_>, BTreeSet<_>) = found.partition(SocketAddr::is_ipv4);
     let places = if fours.is_empty() { sixes } else { fours };
     places.into_iter().collect()
 }
 
-/// Removes addresses that lead to the same server as an earlier address, e.g. of a host in several networks.
-/// The first byte of a session ID is the number of its server. Servers that open no session are kept.
+/// Removes addresses of the same server as an earlier address, e.g. of a host in several networks. The first
+/// byte of a session ID is its server's number. Addresses whose servers open no session are kept.
 pub async fn distinct_servers(target: &Target, addresses: &[String]) -> Vec<String> {
     let numbers = join_all(addresses.iter().map(|address| number_of(target.on(address)))).await;
     let mut seen = BTreeSet::new();
@@ -75,7 +75,7 @@ mod tests {
 
     #[tokio::test]
     async fn unresolved_names_are_kept_and_duplicate_servers_removed() {
-        // A name that needs no resolver
+        // The first name is invalid, so no resolver is needed
         let addresses = ["no..where:2181", "localhost:1", "127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:2"];
         let connect = Connect { addresses: addresses.map(str::to_owned).to_vec(), chroot: "/app".into() };
         assert_eq!(expand(connect).await.text(), "no..where:2181,localhost:1,127.0.0.1:2/app");

@@ -1,14 +1,14 @@
-//! A network for one ensemble: each server in its own network namespace, all on one bridge.
+//! A network for one ensemble: each server has its own network namespace, and all servers share a bridge.
 //!
 //! The bridge is in a namespace, too, so this machine's firewall rules don't apply to traffic between
-//! servers. Docker's rules, for example, drop packets that cross a bridge other than Docker's. A veth pair
-//! connects the bridge to the suite.
+//! servers. Docker's rules, for example, drop packets on any bridge other than Docker's. A veth pair connects
+//! the bridge to the suite.
 //!
 //! The namespaces are unnamed: the kernel removes them and their veth pairs when the suite and the servers
 //! exit. A killed run therefore leaves no network behind.
 //!
-//! A thread enters a namespace briefly to open a socket; a child process stays in its namespace. The links
-//! are created and cut with `ip` from iproute2.
+//! A thread briefly enters a namespace to open a socket; a child process stays in its namespace. Links are
+//! created and cut with `ip` from iproute2.
 
 use std::fs::File;
 use std::io;
@@ -27,7 +27,7 @@ use zklockbench_core::locked::locked;
 
 /// Last octet of the suite's address.
 const SUITE: u8 = 254;
-/// Client, quorum and election port. Every server has its own address, so all use the usual ports.
+/// Client, quorum and election port. Every server has its own address, so all servers use the default ports.
 const PORTS: (u16, u16, u16) = (2181, 2888, 3888);
 const TAKEN: &str = "File exists";
 
@@ -36,7 +36,7 @@ pub struct Network {
     subnet: Subnet,
     hub: PathBuf,
     servers: Vec<PathBuf>,
-    /// Namespaces of the bridge and then of the servers, kept alive by these handles.
+    /// Handles that keep the namespaces of the bridge and the servers alive, in this order.
     held: Mutex<Vec<Namespace>>,
 }
 
@@ -73,7 +73,7 @@ impl Network {
         ip_in(own, &["link", "set", "eth0", "up"])?;
         ip_in(own, &["link", "set", "lo", "up"])?;
         accept_from_unroutable(own)
-            .map_err(|error| format!("cannot switch rp_filter off for server {server}: {error}"))
+            .map_err(|error| format!("cannot turn off rp_filter for server {server}: {error}"))
     }
 
     pub fn ports(&self) -> Vec<ServerPorts> {
@@ -95,7 +95,7 @@ impl Network {
         self.servers.get(server - 1).cloned().unwrap_or_default()
     }
 
-    /// Takes a server off the bridge, in both directions.
+    /// Disconnects a server from the bridge in both directions.
     pub fn unplug(&self, server: usize) -> Result<(), String> {
         ip_in(&self.hub, &["link", "set", &port(server), "down"]).map(drop)
     }
@@ -125,8 +125,8 @@ impl Network {
     /// Removes the network. Idempotent.
     pub fn remove(&self) {
         let held: Vec<Namespace> = locked(&self.held).drain(..).collect();
-        // Delete the interface explicitly, because it would vanish only some time after its namespace. If the
-        // namespaces were removed earlier, another network may own an interface of this name.
+        // Delete the interface explicitly, because otherwise it disappears only some time after its namespace.
+        // If the namespaces were removed earlier, another network may own an interface with this name.
         if !held.is_empty() {
             let _ = ip(&["link", "del", &self.subnet.interface()]);
         }
@@ -143,7 +143,7 @@ impl Drop for Network {
     }
 }
 
-/// Checks whether this machine allows such a network, by creating one for a single server.
+/// Checks whether this machine allows such a network by creating one for a single server.
 pub fn links_capability() -> Result<(), String> {
     if !cfg!(target_os = "linux") {
         return Err("servers can be partitioned only on Linux, which has network namespaces".into());
@@ -152,7 +152,7 @@ pub fn links_capability() -> Result<(), String> {
     Network::create(1).map(drop)
 }
 
-/// Claims a network number by creating the veth pair between suite and bridge, whose name must be unique.
+/// Claims a network number by creating the veth pair between suite and bridge, because its name is unique.
 fn claim(hub: &Path) -> Result<Subnet, String> {
     let (there, routes) = (hub.display().to_string(), routes()?);
     // Skip subnets that overlap a route of this machine.
@@ -168,8 +168,8 @@ fn claim(hub: &Path) -> Result<Subnet, String> {
     Err("all address ranges for servers are in use (see `ip route`)".into())
 }
 
-/// Disables return-path filtering, which would make every cut two-way: a namespace without a route *to* a
-/// server would also drop packets *from* that server.
+/// Disables reverse-path filtering, which would make every cut bidirectional: a namespace without a route *to*
+/// a server would also drop packets *from* that server.
 fn accept_from_unroutable(namespace: &Path) -> io::Result<()> {
     let switch_off = || -> io::Result<()> {
         for interface in ["all", "eth0"] {
@@ -184,12 +184,12 @@ fn accept_from_unroutable(namespace: &Path) -> io::Result<()> {
     inside(Some(namespace), switch_off).and_then(|done| done)
 }
 
-/// Name of a server's port on the bridge.
+/// Returns the name of a server's port on the bridge.
 fn port(server: usize) -> String {
     format!("server{server}")
 }
 
-/// Last octet of a server's address.
+/// Returns the last octet of a server's address.
 fn host(server: usize) -> u8 {
     u8::try_from(server).unwrap_or(u8::MAX)
 }
@@ -212,16 +212,16 @@ impl Subnet {
         Ipv4Addr::new(self.base[0], self.base[1], self.number, host)
     }
 
-    /// Name of the suite's interface. The suite that created it owns the number.
+    /// Returns the name of the suite's interface. The run that created the interface owns the number.
     pub fn interface(&self) -> String {
         format!("{PREFIX}{}", self.number)
     }
 }
 
-/// First address of a range that overlaps no route of this machine. The range is drawn at random, not
-/// claimed, so that two callers rarely get the same range.
+/// Returns the first address of a range that overlaps no route of this machine. The range is not claimed but
+/// chosen at random, so two callers rarely get the same range.
 pub fn any_free_subnet() -> Option<Ipv4Addr> {
-    // If the routes cannot be read, creating the network fails on a collision.
+    // If the routes cannot be read, a collision makes creating the network fail.
     let routes = routes().unwrap_or_default();
     let first = rand::random_range(NUMBERS);
     let base = (first..NUMBERS.end).chain(NUMBERS.start..first);
@@ -231,7 +231,7 @@ pub fn any_free_subnet() -> Option<Ipv4Addr> {
     })
 }
 
-/// First address and prefix length.
+/// First address and prefix length of an address range.
 type Range = (u32, u32);
 
 #[derive(Deserialize)]
@@ -239,7 +239,7 @@ struct Route {
     dst: String,
 }
 
-/// Destinations of this machine's routes, without the default route.
+/// Returns the destinations of this machine's routes, except the default route.
 fn routes() -> Result<Vec<Range>, String> {
     let told = ip(&["-j", "-4", "route", "show", "table", "all"])?;
     if told.trim().is_empty() {
@@ -250,7 +250,7 @@ fn routes() -> Result<Vec<Range>, String> {
     Ok(routes.iter().filter_map(|route| range(&route.dst)).collect())
 }
 
-/// Parses a route's destination; `None` for `default`, which covers everything and collides with nothing.
+/// Parses a route's destination. Returns `None` for the default route, which blocks no range.
 fn range(text: &str) -> Option<Range> {
     let (address, bits) = text.split_once('/').unwrap_or((text, "32"));
     let bits = bits.parse().ok().filter(|bits| (1..=32).contains(bits))?;
@@ -285,16 +285,16 @@ impl Namespace {
             .map(Self)
     }
 
-    /// Path by which this process and its children can open the namespace while it is held.
+    /// Returns the path by which this process and its children can open the namespace while it is held.
     pub fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()))
     }
 }
 
-/// Runs a closure in a network namespace (`None`: the current one). Sockets opened there stay there.
+/// Runs a closure in a network namespace (`None`: the current one). Sockets opened by the closure stay in it.
 pub fn inside<T: Send>(namespace: Option<&Path>, what: impl FnOnce() -> T + Send) -> io::Result<T> {
     let Some(namespace) = namespace else { return Ok(what()) };
-    // Entering a namespace affects only the calling thread, so use a short-lived thread.
+    // Use a short-lived thread, because the calling thread stays in the namespace that it enters.
     std::thread::scope(|scope| {
         let visit = scope.spawn(|| entry(namespace)?().map(|()| what()));
         visit.join().unwrap_or_else(|_| Err(io::Error::other("the thread in the namespace panicked")))
@@ -311,7 +311,7 @@ pub fn live_in(command: &mut Command, namespace: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a namespace; the returned closure moves the calling thread into it.
+/// Opens a namespace. The returned closure moves the calling thread into the namespace.
 #[cfg(target_os = "linux")]
 fn entry(namespace: &Path) -> io::Result<impl Fn() -> io::Result<()> + Send + Sync + use<>> {
     use std::os::fd::AsFd;
@@ -330,7 +330,7 @@ fn ip(arguments: &[&str]) -> Result<String, String> {
     run(None, arguments)
 }
 
-/// Runs `ip` in a network namespace. (`ip -n` would need a name and a mount namespace.)
+/// Runs `ip` in a network namespace. (`ip -n` would need a named namespace and a mount namespace.)
 fn ip_in(namespace: &Path, arguments: &[&str]) -> Result<String, String> {
     run(Some(namespace), arguments)
 }
@@ -340,15 +340,12 @@ fn run(namespace: Option<&Path>, arguments: &[&str]) -> Result<String, String> {
     let mut ip = Command::new("ip");
     if let Some(namespace) = namespace {
         live_in(&mut ip, namespace)
-            .map_err(|error| format!("{} cannot be run in {}: {error}", command(), namespace.display()))?;
+            .map_err(|error| format!("cannot run {} in {}: {error}", command(), namespace.display()))?;
     }
-    // Use a separate process group, so that Ctrl-C does not leave a half-built network behind.
+    // Use a separate process group, so that Ctrl-C leaves no half-built network behind.
     ip.args(arguments).env("LC_ALL", "C").process_group(0);
     let output = ip.output().map_err(|error| {
-        format!(
-            "{} cannot be run: {error}. Install iproute2 (Debian: apt-get install -y iproute2)",
-            command()
-        )
+        format!("cannot run {}: {error}. Install iproute2 (Debian: apt-get install -y iproute2)", command())
     })?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
@@ -360,11 +357,11 @@ fn run(namespace: Option<&Path>, arguments: &[&str]) -> Result<String, String> {
 /// Reason why this process could not move into its own network namespace.
 static REFUSED: OnceLock<String> = OnceLock::new();
 
-/// If `is_needed` and this process does not run as root, moves it into its own user and network namespace,
-/// isolated from this machine's network. Must be called before threads start.
+/// If `is_needed` and this process does not run as root, moves this process into its own user and network
+/// namespace, isolated from this machine's network. Must be called before any thread starts.
 ///
-/// Moving avoids a child process, so signals, exit code, streams and process ID stay the same, and files
-/// belong to the user. If the move fails, [`links_capability`](super::links_capability) returns the reason.
+/// Moving the process avoids a child process: signals, exit code, streams and process ID stay the same, and
+/// files belong to the user. If moving fails, [`links_capability`](super::links_capability) returns the reason.
 pub fn leave_for_own_network(is_needed: impl FnOnce() -> bool) {
     if rustix::process::geteuid().is_root() || !is_needed() {
         return;
@@ -381,7 +378,7 @@ fn is_allowed() -> Result<(), String> {
     }
     let why = REFUSED.get().map_or("this process did not request one at startup", String::as_str);
     Err(format!(
-        "it needs root or a user namespace, and neither is available: {why}. Run as root, or allow user namespaces"
+        "this needs root or a user namespace, but neither is available: {why}. Run as root, or allow user namespaces"
     ))
 }
 
@@ -389,9 +386,9 @@ fn leave() -> Result<(), String> {
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
     unshare(true).map_err(|error| refusal(&error))?;
     let write = |file: &str, text: String| {
-        std::fs::write(file, text).map_err(|error| format!("{file} cannot be written: {error}"))
+        std::fs::write(file, text).map_err(|error| format!("cannot write {file}: {error}"))
     };
-    // The kernel accepts a gid_map only after setgroups was denied.
+    // The kernel accepts a gid_map only after setgroups has been denied.
     write("/proc/self/setgroups", "deny".into())?;
     write("/proc/self/uid_map", format!("0 {} 1", user.as_raw()))?;
     write("/proc/self/gid_map", format!("0 {} 1", group.as_raw()))?;
@@ -401,11 +398,13 @@ fn leave() -> Result<(), String> {
 fn refusal(error: &io::Error) -> String {
     use rustix::io::Errno;
     let meaning = match Errno::from_io_error(error) {
-        Some(Errno::NOSPC | Errno::USERS) => "no more of them are allowed (sysctl user.max_user_namespaces)",
-        Some(Errno::PERM) => {
-            "they are forbidden (sysctl kernel.unprivileged_userns_clone, AppArmor, or a container's seccomp profile)"
+        Some(Errno::NOSPC | Errno::USERS) => {
+            "user namespaces are exhausted (sysctl user.max_user_namespaces)"
         }
-        _ => "the system refuses to create one",
+        Some(Errno::PERM) => {
+            "forbidden by sysctl kernel.unprivileged_userns_clone, AppArmor, or a container's seccomp profile"
+        }
+        _ => "the system refused to create a user namespace",
     };
     format!("{meaning}: {error}")
 }
@@ -416,7 +415,7 @@ fn refusal(error: &io::Error) -> String {
 fn unshare(user: bool) -> io::Result<()> {
     use rustix::thread::{UnshareFlags, unshare_unsafe};
     let flags = if user { UnshareFlags::NEWUSER | UnshareFlags::NEWNET } else { UnshareFlags::NEWNET };
-    // SAFETY: only unsharing open files with other threads is unsafe, and these flags unshare none.
+    // SAFETY: only unsharing the table of open files is unsafe, and these flags do not unshare it.
     Ok(unsafe { unshare_unsafe(flags) }?)
 }
 
@@ -443,12 +442,12 @@ mod tests {
     }
 
     #[test]
-    fn default_route_blocks_no_range() {
+    fn default_route_does_not_block_any_range() {
         assert_eq!(ranges(&["default", "0.0.0.0/0"]), []);
     }
 
     #[test]
-    fn inside_runs_in_the_current_namespace_and_fails_in_a_missing_one() {
+    fn inside_runs_in_the_current_namespace_and_fails_in_a_missing_namespace() {
         assert_eq!(inside(None, || 7).unwrap(), 7);
         let gone = inside(Some(Path::new("/proc/self/fd/zklb-nowhere")), || 7);
         assert_eq!(gone.unwrap_err().kind(), io::ErrorKind::NotFound);
@@ -462,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn refusal_names_the_setting_that_forbids_namespaces() {
+    fn refusal_contains_the_setting_that_forbids_namespaces() {
         let of = |errno: rustix::io::Errno| refusal(&io::Error::from(errno));
         assert!(of(rustix::io::Errno::NOSPC).contains("user.max_user_namespaces"));
         assert!(of(rustix::io::Errno::PERM).contains("seccomp"));

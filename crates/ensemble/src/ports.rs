@@ -1,9 +1,9 @@
 //! Loopback ports for a local ensemble, chosen without races.
 //!
-//! Three parties could take a port between its choice and the server's bind:
-//! - an outgoing connection, so ports in the system's ephemeral range are never chosen;
-//! - another run of the suite, so each block of ports is claimed with a locked file while its owner lives;
-//! - a foreign server, so a start that fails because a port is taken is retried with another block.
+//! A chosen port could be taken before the server binds it. Each possible cause is handled:
+//! - An outgoing connection: ports in the system's ephemeral range are never chosen.
+//! - Another run of the suite: a run claims each block of ports with a locked file while it lives.
+//! - A foreign server: a start that fails because a port is taken is retried with another block.
 
 use std::fs::File;
 use std::io;
@@ -24,7 +24,7 @@ pub struct ServerPorts {
     pub election: u16,
 }
 
-/// Ports for each server of an ensemble, claimed until dropped.
+/// Ports for each server of an ensemble; the claim ends when dropped.
 #[derive(Debug)]
 pub struct ClaimedPorts {
     pub servers: Vec<ServerPorts>,
@@ -38,14 +38,14 @@ const POOL: RangeInclusive<u16> = 21_000..=31_990;
 
 impl ClaimedPorts {
     /// Claims a block of ports that are free and not claimed by another run. Skips the first `skip` such
-    /// blocks, whose ports turned out to be taken.
+    /// blocks, because their ports turned out to be taken.
     pub fn new(servers: usize, skip: usize) -> Result<Self, Error> {
         let directory = claims()
-            .map_err(|error| Error::environment(format!("cannot claim ports for servers: {error}")))?;
+            .map_err(|error| Error::environment(format!("cannot claim ports for the servers: {error}")))?;
         let ephemeral = ephemeral_range();
         let blocks = POOL.step_by(usize::from(BLOCK)).filter(|first| !overlaps(*first, &ephemeral));
         blocks.filter_map(|first| claim_block(&directory, first, servers)).nth(skip).ok_or_else(|| {
-            Error::environment(format!("no {} free ports among {POOL:?} on loopback", servers * 3))
+            Error::environment(format!("found no {} free ports in {POOL:?} on loopback", servers * 3))
         })
     }
 }
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn simultaneous_claims_share_no_port() {
+    fn simultaneous_claims_do_not_share_ports() {
         let (one, other) = (ClaimedPorts::new(3, 0).unwrap(), ClaimedPorts::new(3, 0).unwrap());
         assert_ne!(one.servers[0].client, other.servers[0].client);
     }
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn port_with_a_listener_is_skipped() {
+    fn port_in_use_is_not_claimed() {
         let first = ClaimedPorts::new(1, 0).unwrap();
         let port = first.servers[0].client;
         let _listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();

@@ -1,8 +1,8 @@
 //! Files with well-known names, in directories that no other user can write to.
 //!
 //! In the shared temporary directory, another user could create these names first, as files or as links to a
-//! victim's files. These files are therefore in a directory that only this user can write to. The directory
-//! is checked before use, and links are not followed.
+//! victim's files. The suite therefore uses a directory that only this user can write to, checks it before
+//! use, and does not follow links.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
@@ -18,14 +18,15 @@ const NAME: &str = "zklockbench";
 const OWN: u32 = 0o700;
 const WRITABLE: u32 = 0o022;
 
-/// The user's directory for files that are needed only while processes run: below `XDG_RUNTIME_DIR`, else
-/// `XDG_CACHE_HOME` or `~/.cache`, else the temporary directory.
+/// Returns the user's directory for files that are needed only while processes run: below `XDG_RUNTIME_DIR`,
+/// else `XDG_CACHE_HOME` or `~/.cache`, else the temporary directory.
 pub fn directory() -> io::Result<PathBuf> {
     first_of(candidates(|name| std::env::var_os(name), &std::env::temp_dir()))
 }
 
-/// Directory of the suite's state between runs: `ZKLOCKBENCH_STATE_DIR`, else `XDG_STATE_HOME/zklockbench`,
-/// else `~/.local/state/zklockbench`. Keep in sync with `state_directory` in `scripts/common.bash`.
+/// Returns the directory of the suite's state between runs: `ZKLOCKBENCH_STATE_DIR`, else
+/// `XDG_STATE_HOME/zklockbench`, else `~/.local/state/zklockbench`. Keep in sync with `state_directory` in
+/// `scripts/common.bash`.
 pub fn state_directory() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     variable("ZKLOCKBENCH_STATE_DIR")
@@ -33,7 +34,7 @@ pub fn state_directory() -> Option<PathBuf> {
         .or_else(|| variable("HOME").map(|home| home.join(".local/state/zklockbench")))
 }
 
-/// Candidate directories, best first.
+/// Returns the candidate directories, best first.
 fn candidates(variable: impl Fn(&str) -> Option<OsString>, temporary: &Path) -> Vec<PathBuf> {
     let place = |name: &str| variable(name).map(PathBuf::from).filter(|place| place.is_absolute());
     let homes =
@@ -43,7 +44,7 @@ fn candidates(variable: impl Fn(&str) -> Option<OsString>, temporary: &Path) -> 
 }
 
 fn first_of(candidates: Vec<PathBuf>) -> io::Result<PathBuf> {
-    let mut why = io::Error::other("there is no suitable directory");
+    let mut why = io::Error::other("no suitable directory found");
     for directory in candidates {
         match make(&directory) {
             Ok(()) => return Ok(directory),
@@ -53,7 +54,7 @@ fn first_of(candidates: Vec<PathBuf>) -> io::Result<PathBuf> {
     Err(why)
 }
 
-/// Creates a private directory and its parent if missing, and checks the directory.
+/// Creates a private directory and its parent if they are missing, and checks the directory.
 pub fn make(directory: &Path) -> io::Result<()> {
     let make = || DirBuilder::new().mode(OWN).create(directory);
     let made = match (make(), directory.parent()) {
@@ -72,7 +73,7 @@ pub fn make(directory: &Path) -> io::Result<()> {
 
 /// Checks that a directory belongs to this user and that no other user can write to it.
 pub fn check(directory: &Path) -> io::Result<()> {
-    // `symlink_metadata` describes a link itself, not its target.
+    // `symlink_metadata` describes the link itself, not its target.
     let found = directory.symlink_metadata()?;
     let wrong = if !found.is_dir() {
         "is not a directory"
@@ -87,10 +88,10 @@ pub fn check(directory: &Path) -> io::Result<()> {
             std::fs::set_permissions(directory, Permissions::from_mode(OWN))
         };
     };
-    Err(about(directory, &format!("it {wrong}: remove it, or ask its owner to")))
+    Err(about(directory, &format!("it {wrong}: remove it or ask its owner to do so")))
 }
 
-/// Opens a file for its lock, creating it if `make`. Does not follow links or wait for pipes.
+/// Opens a lock file, creating it if `make`. Does not follow links or block on pipes.
 pub fn open_lock(path: &Path, make: bool) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     OpenOptions::new().write(true).create(make).truncate(false).mode(0o600).custom_flags(flags).open(path)
@@ -111,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runtime_directory_comes_first_and_the_shared_one_last() {
+    fn runtime_directory_is_preferred_and_temporary_directory_is_last() {
         let set = |name: &str| match name {
             "XDG_RUNTIME_DIR" => Some("/run/user/7".into()),
             "XDG_CACHE_HOME" => Some("relative".into()),
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn planted_paths_are_refused_or_skipped() {
+    fn paths_that_another_user_could_have_planted_are_refused_or_skipped() {
         let place = tempfile::tempdir().unwrap();
         let at = |name: &str| place.path().join(name);
         std::fs::create_dir(at("open")).unwrap();
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn readable_directory_of_the_user_is_made_private() {
+    fn user_directory_readable_by_others_is_made_private() {
         let place = tempfile::tempdir().unwrap();
         let own = place.path().join("own");
         std::fs::create_dir(&own).unwrap();
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn lock_that_is_a_link_creates_no_target() {
+    fn opening_a_symbolic_link_as_a_lock_does_not_create_its_target() {
         let place = tempfile::tempdir().unwrap();
         let (link, target) = (place.path().join("21000"), place.path().join("target"));
         symlink(&target, &link).unwrap();

@@ -1,4 +1,4 @@
-//! Acts on the processes of a started ensemble, and checks their state.
+//! Controls the processes of a started ensemble, and checks their state.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -16,33 +16,33 @@ use super::state::{self, Done, Fact, Leader, Numbered, answers_nothing, eventual
 use super::{Links, Logs};
 use zklockbench_zk::admin;
 
-/// Servers that can be stopped, started, paused and checked. They are numbered from 1.
+/// Servers that can be stopped, started, paused and checked, numbered from 1.
 ///
-/// Actions fail with a reason. Each check takes three seconds at most; repeat it with
+/// Failed actions return the reason. Each check takes at most three seconds; repeat it with
 /// [`eventually`](super::eventually). `Ok` describes the observation. Only `Ok` is a proof: `Err` may also
 /// mean that the check itself failed.
 #[async_trait]
 pub trait Processes: Send + Sync {
-    /// Number of servers, up or down.
+    /// Returns the number of servers, up or down.
     fn servers(&self) -> usize;
 
-    /// Numbers of the servers that vote. Observers serve clients, but no majority needs them.
+    /// Returns the numbers of the voting servers. Observers serve clients but do not count for a majority.
     fn voters(&self) -> Vec<usize> {
         (1..=self.servers()).collect()
     }
 
-    /// The network links between servers; `None` if they cannot be cut.
+    /// Returns the network links between servers; `None` if the links cannot be cut.
     fn links(&self) -> Option<&dyn Links> {
         None
     }
 
-    /// Current transaction logs of the servers, copied to this host if necessary.
+    /// Returns the servers' current transaction logs, copied to this host if necessary.
     async fn logs(&self) -> io::Result<Logs> {
         let elsewhere = || io::Error::other("the logs of servers on other hosts cannot be read");
         self.logs_at_hand().ok_or_else(elsewhere)
     }
 
-    /// Transaction logs, if they are files on this host that can be read while servers write them.
+    /// Returns the transaction logs if they are files on this host that can be read while servers write them.
     fn logs_at_hand(&self) -> Option<Logs> {
         None
     }
@@ -56,41 +56,41 @@ pub trait Processes: Send + Sync {
         None
     }
 
-    /// Client address of a server, `host:port`.
+    /// Returns a server's client address, `host:port`.
     fn address(&self, server: usize) -> Result<String, String>;
 
-    /// Servers that can answer: those that run and are not paused.
+    /// Returns the servers that can answer: they are running and not paused.
     async fn awake(&self) -> Result<Vec<Numbered>, String>;
 
     /// Kills a server, like a crash, and waits until its process has ended.
     async fn kill(&self, server: usize) -> Done;
 
-    /// Stops a server cleanly, and waits until its process has ended; kills it after 10 s.
+    /// Stops a server cleanly, and waits until its process has ended. Kills the process after 10 s.
     async fn stop(&self, server: usize) -> Done;
 
-    /// Starts a server that is down, with the same ports, data and log. Returns once it listens; it is part
-    /// of the ensemble only when [`Processes::serves`] returns `Ok`.
+    /// Starts a server that is down, with the same ports, data and log. Returns once the server is listening;
+    /// it has joined the ensemble only when [`Processes::serves`] returns `Ok`.
     async fn start(&self, server: usize) -> Done;
 
-    /// Pauses a server, whose connections stay open but get no answers. Returns once the server is paused.
+    /// Pauses a server. Its connections stay open but get no answers. Returns once the server is paused.
     async fn pause(&self, server: usize) -> Done;
 
     async fn resume(&self, server: usize) -> Done;
 
-    /// Deletes the data of a server that is down. Once started again, it fetches everything from the leader.
-    /// Wiping a majority loses data.
+    /// Deletes the data of a server that is down. When restarted, the server fetches everything from the
+    /// leader. Wiping a majority loses data.
     async fn wipe(&self, server: usize) -> Done;
 
-    /// Whether a server's process exists; true even if paused.
+    /// Returns whether a server's process exists, paused or not.
     async fn is_running(&self, server: usize) -> bool;
 
     /// Checks that a server's process has ended and its client port refuses connections.
     async fn is_down(&self, server: usize) -> Fact;
 
-    /// Checks that a server is paused: its port is open, and it did not answer within 300 ms.
+    /// Checks that a server is paused: its port is open, but the server did not answer within 300 ms.
     async fn is_silent(&self, server: usize) -> Fact;
 
-    /// Checks that a server serves: as leader, follower, observer or standalone.
+    /// Checks that a server serves, as leader, follower, observer or standalone.
     async fn serves(&self, server: usize) -> Fact {
         let answer = admin::srvr(&self.address(server)?, state::PATIENCE).await;
         match answer.map_err(|error| format!("server {server}: {error}"))? {
@@ -121,12 +121,12 @@ pub trait Processes: Send + Sync {
         Ok(seen.join("; "))
     }
 
-    /// Checks that every server serves, one leads, and all others are synchronised with it.
+    /// Checks that every server serves, one of them leads, and all others are synchronised with the leader.
     async fn whole(&self) -> Fact {
         self.whole_but_for(&[]).await
     }
 
-    /// Like [`Processes::whole`], for all servers except these, which are down.
+    /// Like [`Processes::whole`], but for all servers except these, which are down.
     async fn whole_but_for(&self, down: &[usize]) -> Fact {
         let up = (1..=self.servers()).filter(|server| !down.contains(server));
         let addresses: Vec<String> = up.map(|server| self.address(server)).collect::<Result<_, _>>()?;
@@ -135,8 +135,8 @@ pub trait Processes: Send + Sync {
         if state::is_whole(&roles) { Ok(states) } else { Err(format!("not healthy ({states})")) }
     }
 
-    /// Current leader and its epoch. Two servers may briefly both claim to lead; the leader of the later
-    /// epoch counts, provided that a majority is synchronised with it.
+    /// Returns the current leader and its epoch. Two servers may briefly both claim to lead; the leader of the
+    /// later epoch counts, provided that a majority is synchronised with it.
     async fn leader_and_epoch(&self) -> Result<Leader, String> {
         let awake = self.awake().await?;
         let all: Vec<String> = awake.iter().map(|server| server.address.clone()).collect();
@@ -151,7 +151,7 @@ pub trait Processes: Send + Sync {
         Ok(self.leader_and_epoch().await?.server)
     }
 
-    /// Numbers of the current followers.
+    /// Returns the numbers of the current followers.
     async fn followers(&self) -> Result<Vec<usize>, String> {
         let awake = self.awake().await?;
         let looks = awake.iter().map(|Numbered { number, address }| async move {
@@ -159,10 +159,10 @@ pub trait Processes: Send + Sync {
             (srvr.mode == "follower").then_some(*number)
         });
         let followers: Vec<usize> = join_all(looks).await.into_iter().flatten().collect();
-        if followers.is_empty() { Err("no server reports that it follows".into()) } else { Ok(followers) }
+        if followers.is_empty() { Err("no server reports being a follower".into()) } else { Ok(followers) }
     }
 
-    /// Numbers of a majority of the voting servers, drawn by the seed; without them the others cannot serve.
+    /// Returns the numbers of a majority of the voting servers, chosen by the seed. The others cannot serve alone.
     fn majority(&self, seed: u64) -> Vec<usize> {
         state::majority(self.voters(), seed)
     }
@@ -236,7 +236,7 @@ impl Processes for Local {
     async fn wipe(&self, number: usize) -> Done {
         let mut server = self.server(number)?;
         if server.is_running() {
-            return Err(format!("cannot wipe server {number} while it runs"));
+            return Err(format!("cannot wipe server {number} while it is running"));
         }
         let data = server.data();
         let wipe = || -> std::io::Result<()> {
@@ -271,7 +271,7 @@ impl Processes for Local {
         }
     }
 
-    /// Checks the process, the port and the missing answer, which alone may mean a busy machine.
+    /// Checks the process and the port, too, because a missing answer alone may mean a busy machine.
     async fn is_silent(&self, server: usize) -> Fact {
         let stopped = is_stopped(self, server)?;
         Ok(format!("{stopped}; {}", answers_nothing(server, &self.address(server)?).await?))
@@ -313,7 +313,7 @@ async fn gone(local: &Local, number: usize, within: Duration) -> Done {
 const SEEN_WITHIN: Duration = Duration::from_secs(10);
 
 fn is_stopped(local: &Local, number: usize) -> Fact {
-    let pid = local.server(number)?.pid().ok_or_else(|| format!("server {number} does not run"))?;
+    let pid = local.server(number)?.pid().ok_or_else(|| format!("server {number} is not running"))?;
     let pid = Pid::from_u32(pid);
     let mut system = System::new();
     let what = ProcessRefreshKind::nothing().without_tasks();
@@ -338,31 +338,31 @@ async fn start(local: &Local, number: usize) -> Done {
         eventually(deadline - Instant::now(), || async { is_free(local, number) }).await?;
         let after = launch(local, number)?;
         let Err(why) = listens(local, number).await else { return Ok(()) };
-        // A server that does not listen in time is useless and would block the next attempt.
+        // A server that does not listen in time is useless and would get in the way of the next attempt.
         let _ = end(local, number, Signal::KILL).await;
         let tail = tail(&local.server(number)?.log, after);
         // The port was taken between the check and the bind.
         if !tail.contains(TAKEN) || Instant::now() >= deadline {
-            return Err(format!("server {number} did not start again: {why}\n{tail}"));
+            return Err(format!("server {number} did not restart: {why}\n{tail}"));
         }
     }
 }
 
 fn is_free(local: &Local, number: usize) -> Done {
     let mut server = local.server(number)?;
-    // The server's own process is not a reason to wait; `launch` reports it.
+    // Do not wait for ports that the server itself uses; `launch` reports a running server.
     if server.is_running() {
         return Ok(());
     }
     let is_free = inside(server.namespace.as_deref(), || ports::is_free(server.ports));
     match is_free {
         Ok(true) => Ok(()),
-        Ok(false) => Err(format!("a port of server {number} is taken: {:?}", server.ports)),
-        Err(error) => Err(format!("the ports of server {number} cannot be read: {error}")),
+        Ok(false) => Err(format!("a port of server {number} is in use: {:?}", server.ports)),
+        Err(error) => Err(format!("cannot check the ports of server {number}: {error}")),
     }
 }
 
-/// Starts the server. Returns the length of its log before the start.
+/// Starts the server. Returns the length of the server's log before the start.
 fn launch(local: &Local, number: usize) -> Result<u64, String> {
     let mut server = local.server(number)?;
     let length = std::fs::metadata(&server.log).map_or(0, |log| log.len());
@@ -375,7 +375,7 @@ async fn listens(local: &Local, number: usize) -> Done {
         let mut server = local.server(number)?;
         if !server.is_running() {
             // The server has ended, so waiting longer is pointless.
-            return Ok(Err(server.has_ended().unwrap_or_else(|| "it was stopped in the meantime".into())));
+            return Ok(Err(server.has_ended().unwrap_or_else(|| "another fault stopped it".into())));
         }
         accepts(&server)?;
         server.is_up();
@@ -384,7 +384,7 @@ async fn listens(local: &Local, number: usize) -> Done {
     seen.await?
 }
 
-/// Checks that a server listens for clients, from inside its namespace, so that cuts don't matter.
+/// Checks, from inside its namespace so that cuts don't matter, that a server listens for clients.
 fn accepts(server: &super::server::Server) -> Done {
     let address = SocketAddr::from((server.ports.host, server.ports.client));
     let connect = || TcpStream::connect_timeout(&address, PATIENCE).map(drop);

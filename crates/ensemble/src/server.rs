@@ -1,4 +1,4 @@
-//! One ZooKeeper server as a child process: its configuration, start, pause and end.
+//! One ZooKeeper server as a child process: configuration, start, pause and end.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -37,7 +37,7 @@ pub struct ServerSite<'a> {
     pub nicer_by: u8,
 }
 
-/// Intended state of a server. An intended exit is not reported.
+/// Intended state of a server. Intended exits are not reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meant {
     Run,
@@ -65,7 +65,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server, after writing its configuration and emptying its log.
+    /// Writes a server's configuration, empties its log, and starts the server.
     pub fn start(
         installation: &Installation,
         number: usize,
@@ -96,10 +96,10 @@ impl Server {
         Ok(server)
     }
 
-    /// Starts the process. Until [`Server::is_up`] is called, the caller handles an exit of the server.
+    /// Starts the process. Until it calls [`Server::is_up`], the caller must handle an exit of the server.
     pub fn launch(&mut self) -> io::Result<()> {
         if self.meant == Meant::BeGone {
-            return Err(io::Error::other("the ensemble is closed"));
+            return Err(io::Error::other("the ensemble has been closed"));
         }
         if self.is_running() {
             return Err(io::Error::other("it is already running"));
@@ -121,14 +121,14 @@ impl Server {
         Ok(())
     }
 
-    /// Marks a restarted server as running, so that its exit is reported.
+    /// Marks a restarted server as running, so that an exit is reported.
     pub fn is_up(&mut self) {
         if self.meant == Meant::BeDown {
             self.meant = Meant::Run;
         }
     }
 
-    /// `host:port` for clients.
+    /// Returns the client address, `host:port`.
     pub fn address(&self) -> String {
         format!("{}:{}", self.ports.host, self.ports.client)
     }
@@ -137,12 +137,12 @@ impl Server {
         self.own.join("data")
     }
 
-    /// Process ID; `None` after [`Server::kill`] or [`Server::let_go`].
+    /// Returns the process ID; `None` after [`Server::kill`] or [`Server::let_go`].
     pub fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
     }
 
-    /// Whether the process exists; true even if paused.
+    /// Returns whether the process exists, paused or not.
     pub fn is_running(&mut self) -> bool {
         self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
     }
@@ -151,7 +151,7 @@ impl Server {
         self.meant != Meant::StandStill && self.is_running()
     }
 
-    /// Exit status, if the server exited unexpectedly.
+    /// Returns the exit status if the server exited unexpectedly.
     pub fn ended(&mut self) -> Option<String> {
         if matches!(self.meant, Meant::BeDown | Meant::BeGone) {
             return None;
@@ -159,14 +159,14 @@ impl Server {
         self.has_ended()
     }
 
-    /// Exit status, if the server exited, on purpose or not.
+    /// Returns the exit status if the server exited, on purpose or not.
     pub fn has_ended(&mut self) -> Option<String> {
         let status = self.child.as_mut()?.try_wait().ok()??;
         Some(format!("server {} ended ({status})", self.number))
     }
 
     /// Sends a signal that ends the process: `KILL`, which also works on a paused process, or `TERM`, after
-    /// which a paused process is resumed.
+    /// which a paused process is resumed so that it can exit.
     pub fn end(&mut self, signal: Signal) -> io::Result<()> {
         let was = self.meant;
         self.send(signal)?;
@@ -197,12 +197,12 @@ impl Server {
         // The child has not been reaped, so its process ID cannot have been reused.
         let pid = if self.is_running() { self.pid() } else { None };
         let pid = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
-        let pid = pid.ok_or_else(|| io::Error::other("it does not run"))?;
+        let pid = pid.ok_or_else(|| io::Error::other("it is not running"))?;
         info!("server {}: sending signal {} to process {pid}", self.number, signal.as_raw());
         Ok(kill_process(pid, signal)?)
     }
 
-    /// Kills the process and waits until it has ended. No clean shutdown is needed: the data are discarded.
+    /// Kills the process and waits until it has ended. The data are discarded, so no clean shutdown is needed.
     pub fn kill(&mut self) {
         self.meant = Meant::BeGone;
         if let Some(mut child) = self.child.take() {
@@ -212,7 +212,7 @@ impl Server {
         }
     }
 
-    /// Leaves the process running; returns its process ID.
+    /// Leaves the process running. Returns its process ID.
     pub fn let_go(&mut self) -> Option<u32> {
         if self.meant == Meant::StandStill {
             let _ = self.resume();
@@ -227,8 +227,8 @@ impl Drop for Server {
     }
 }
 
-/// Makes a child start with a higher niceness. Setting it from outside would affect only the main thread and
-/// threads started later.
+/// Makes a child start with a higher niceness. Changing the niceness of a running process would affect only
+/// its main thread and threads started later.
 #[allow(unsafe_code, reason = "the only way to run code between fork and exec")]
 fn nicer(command: &mut Command, by: u8) {
     if by == 0 {
@@ -242,11 +242,11 @@ fn nicer(command: &mut Command, by: u8) {
 
 type SpawnRequest = (Command, mpsc::Sender<io::Result<Child>>);
 
-/// Starts a child that is killed when this process ends, however it ends.
+/// Starts a child that is killed when this process ends for any reason.
 ///
-/// Linux kills such a child (`PR_SET_PDEATHSIG`) when the *thread* that started it ends. One permanent thread
-/// therefore starts all children, and no JVM survives even a `kill -9` of the suite. Each child has its own
-/// process group: a Ctrl-C in the terminal reaches only the suite, which then stops its children in order.
+/// Linux kills such a child (`PR_SET_PDEATHSIG`) when the *thread* that started it ends. Therefore, a single
+/// permanent thread starts all children, and no JVM survives even a `kill -9` of the suite. Each child has its
+/// own process group, so Ctrl-C in the terminal reaches only the suite, which then stops its children in order.
 pub fn spawn_mortal(mut command: Command) -> io::Result<Child> {
     static KEEPER: OnceLock<io::Result<mpsc::Sender<SpawnRequest>>> = OnceLock::new();
     let keeper = KEEPER.get_or_init(start_keeper).as_ref().map_err(|e| io::Error::other(e.to_string()))?;
@@ -275,7 +275,7 @@ fn die_with_parent(command: &mut Command) {
     let parent = rustix::process::getpid();
     let ask = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The parent may have died before this call.
+        // The parent may have ended before this call.
         if getppid() == Some(parent) { Ok(()) } else { Err(rustix::io::Errno::SRCH.into()) }
     };
     // SAFETY: between fork and exec only async-signal-safe calls are allowed; `ask` makes two system calls
@@ -286,18 +286,18 @@ fn die_with_parent(command: &mut Command) {
 #[cfg(not(target_os = "linux"))]
 fn die_with_parent(_command: &mut Command) {}
 
-/// Heap of one server. The suite's trees are small; sessions and watches of 1,000 contenders fit well.
+/// Heap of one server. The suite's trees are small; the sessions and watches of 1,000 contenders fit easily.
 pub const HEAP: &str = "-Xmx256m";
 
-/// Property for the interval at which servers check for empty containers, and its value in ms (default: a
-/// minute). A deleted container would count as a write below its lock that no contender requested.
+/// Property with the interval at which servers check for empty containers, and its value in ms (default: a
+/// minute). A deleted container would count as a write to its lock that no contender requested.
 pub const CONTAINER_CHECK: (&str, &str) = ("znode.container.checkIntervalMs", "3600000");
 
 /// Keys of every local server's configuration, as reported in results. Deviations from the defaults:
 /// - short ticks and wide session bounds, so that scenarios may use short sessions;
 /// - no limit on connections per host, because all clients share one address;
 /// - only the four-letter commands that the suite uses, and no admin server;
-/// - small preallocation of the transaction log, so that a run does not fill a small disk;
+/// - a small preallocation of the transaction log, so that a run does not fill a small disk;
 /// - an hourly purge of all but the last three snapshots, so that a long run does not fill a large disk.
 pub const KEYS: &[(&str, &str)] = &[
     ("tickTime", "500"),
@@ -338,8 +338,8 @@ fn write_config(directory: &Path, number: usize, ports: &[ServerPorts]) -> io::R
     Ok(())
 }
 
-/// Arguments of the server's JVM. Without a configuration, releases would log everything through logback or
-/// log4j, slowly. The class path has no directory, because class data archives do not work with one.
+/// Returns the arguments of the server's JVM. Without a configuration, releases would slowly log everything
+/// through logback or log4j. The class path has no directories, because class data archives require that.
 fn java_arguments(installation: &Installation, directory: &Path) -> Vec<String> {
     let cfg = directory.join("zoo.cfg").display().to_string();
     vec![
@@ -360,7 +360,7 @@ fn java_arguments(installation: &Installation, directory: &Path) -> Vec<String> 
 
 const MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
 
-/// Whether this command line is that of a server whose ensemble's data are in `directory`.
+/// Returns whether a command line belongs to a server whose ensemble's data are in `directory`.
 pub fn is_server_of(command: &[OsString], directory: &Path) -> bool {
     let [.., main, cfg] = command else { return false };
     let (cfg, directory) = (Path::new(cfg), Some(directory));
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn config_of_three_servers_lists_all_three_and_its_own_client_port() {
+    fn config_lists_all_three_servers_and_the_servers_own_client_port() {
         let text = zoo_cfg(Path::new("/d"), 2, &ports(3));
         for line in ["clientPort=1002", "server.1=127.0.0.1:2001:3001", "server.3=127.0.0.1:2003:3003"] {
             assert!(text.lines().any(|have| have == line), "{line} is missing in {text}");
@@ -420,12 +420,12 @@ mod tests {
     }
 
     #[test]
-    fn single_server_has_no_quorum_lines() {
+    fn config_of_a_single_server_has_no_quorum_lines() {
         assert!(!zoo_cfg(Path::new("/d"), 1, &ports(1)).contains("server."));
     }
 
     #[test]
-    fn class_path_has_only_jars_and_log_configurations_are_options() {
+    fn java_arguments_contain_log_configurations_and_a_class_path_of_jars() {
         let installation =
             Installation { java: "java".into(), class_path: "/a.jar:/b.jar".into(), origin: String::new() };
         let arguments = java_arguments(&installation, Path::new("/d"));
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn short_sessions_and_any_number_of_connections_are_allowed() {
+    fn config_allows_short_sessions_and_any_number_of_connections() {
         let text = zoo_cfg(Path::new("/d"), 1, &ports(1));
         assert!(text.contains("maxClientCnxns=0\n") && text.contains("minSessionTimeout=1000\n"));
     }

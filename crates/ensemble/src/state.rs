@@ -1,5 +1,5 @@
-//! Checks of servers and links, which prove that a fault took effect or ended. Also the state of servers, the
-//! health of an ensemble, and its leader.
+//! Checks that prove that a fault took effect or ended. Also determines server states, ensemble health and the
+//! leader.
 
 use std::future::Future;
 use std::io::ErrorKind;
@@ -13,15 +13,15 @@ use rand_chacha::ChaCha8Rng;
 use zklockbench_core::units::counted;
 use zklockbench_zk::admin::{self, Mntr, Srvr};
 
-/// Human-readable observation; or why the fact is false or could not be checked.
+/// Human-readable observation, or the reason why the fact is false or could not be checked.
 pub type Fact = Result<String, String>;
 
-/// `Ok`, or why something could not be done.
+/// `Ok`, or the reason why an action failed.
 pub type Done = Result<(), String>;
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Repeats a check until it succeeds or the time is over; then fails with the last reason.
+/// Repeats a check until it succeeds. Fails with the last reason when the time is up.
 pub async fn eventually<T, F>(within: Duration, mut look: impl FnMut() -> F) -> Result<T, String>
 where
     F: Future<Output = Result<T, String>>,
@@ -43,19 +43,19 @@ const LOOK_WHETHER_WHOLE_EVERY: Duration = Duration::from_millis(50);
 pub struct Role {
     /// `host:port`.
     pub address: String,
-    /// `leader`, `follower`, `observer` or `standalone`; or why the server could not be queried.
+    /// `leader`, `follower`, `observer` or `standalone`, or the reason why the server could not be queried.
     pub state: Result<String, String>,
     pub version: Option<String>,
-    /// Number of synchronised followers; only a leader reports it.
+    /// Number of synchronised followers, which only a leader reports.
     pub synced_followers: Option<i64>,
-    /// Epoch of the last transaction, only for a server that does not allow `mntr`.
+    /// Epoch of the last transaction; set only for a server that does not allow `mntr`.
     epoch: Option<u64>,
     /// Whether the server allows neither `mntr` nor `srvr`.
     is_refused: bool,
 }
 
 impl Role {
-    /// Queries a server with `mntr`, or with `srvr` if it does not allow `mntr`.
+    /// Queries a server with `mntr`, or with `srvr` if the server does not allow `mntr`.
     pub async fn ask(address: &str) -> Self {
         let answer = admin::mntr(address).await;
         if !answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied) {
@@ -100,7 +100,7 @@ impl Role {
         }
     }
 
-    /// Whether the server reports its role but not its counters, because it does not allow `mntr`.
+    /// Returns whether the server reports its role but, without `mntr`, not its counters.
     pub fn hides_counters(&self) -> bool {
         self.epoch.is_some()
     }
@@ -109,7 +109,7 @@ impl Role {
         self.state.as_deref() == Ok(state)
     }
 
-    /// State, or `not known (why)`.
+    /// Returns the state, or `not known (why)`.
     pub fn describe(&self) -> String {
         self.state.clone().unwrap_or_else(|why| format!("not known ({why})"))
     }
@@ -124,14 +124,14 @@ pub fn described(roles: &[Role]) -> String {
     states.collect::<Vec<_>>().join("; ")
 }
 
-/// Numbers of the voting servers: all except those that report being observers.
+/// Returns the numbers of the voting servers: all except those that report being observers.
 pub async fn voters(addresses: &[String]) -> Vec<usize> {
     let roles = roles(addresses).await;
     (1..).zip(&roles).filter(|(_, role)| !role.is("observer")).map(|(number, _)| number).collect()
 }
 
-/// Whether an error proves that no server is at the address: the connection was refused, or the name does not
-/// exist. A DNS server that does not answer proves nothing.
+/// Returns whether an error proves that no server is at the address: the connection was refused or the name
+/// does not exist. A DNS server that does not answer proves nothing.
 pub fn is_gone(error: &std::io::Error) -> bool {
     let said = error.to_string();
     let is_passing = ["Temporary failure", "Try again"].iter().any(|passing| said.contains(passing));
@@ -158,7 +158,7 @@ pub fn is_whole(roles: &[Role]) -> bool {
     second.is_none() && followers + observers + 1 == roles.len() && are_in_step
 }
 
-/// Why running servers will never form an ensemble in their present state; `None` if they may.
+/// Returns the reason why these running servers can never form an ensemble; `None` if they can.
 fn never_whole(roles: &[Role]) -> Option<String> {
     if let Some(refused) = roles.iter().find(|role| role.is_refused) {
         return Some(format!("{}: {}", refused.address, refused.describe()));
@@ -174,7 +174,7 @@ fn never_whole(roles: &[Role]) -> Option<String> {
     })
 }
 
-/// Waits until the ensemble is healthy. `broken` is called between checks and may end the wait.
+/// Waits until the ensemble is healthy. Calls `broken` between checks, which may end the wait.
 pub async fn become_whole(
     addresses: &[String],
     deadline: Instant,
@@ -197,7 +197,7 @@ pub async fn become_whole(
 
 /// Timeout for a server that may not answer.
 pub const PATIENCE: Duration = Duration::from_secs(1);
-/// Time without an answer after which a server counts as silent. A running server answers within 1 or 2 ms.
+/// Time without an answer after which a server counts as silent. A running server answers in 1 or 2 ms.
 const SILENCE: Duration = Duration::from_millis(300);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -214,7 +214,7 @@ pub async fn answers_nothing(number: usize, address: &str) -> Fact {
         Err(error) if error.kind() == ErrorKind::TimedOut => {
             Ok(format!("{address} is open and did not answer within {SILENCE:?}"))
         }
-        Err(error) => Err(format!("server {number} did not stay silent, but failed: {error}")),
+        Err(error) => Err(format!("server {number} failed instead of staying silent: {error}")),
         Ok(()) => Err(format!("server {number} answers")),
     }
 }
@@ -222,15 +222,15 @@ pub async fn answers_nothing(number: usize, address: &str) -> Fact {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Leader {
     pub server: usize,
-    /// Epoch, which grows with each election: a later one proves that an election took place.
+    /// Epoch, which grows with each election. A later epoch proves that an election took place.
     pub epoch: u64,
     pub synced_followers: usize,
 }
 
 impl Leader {
     /// Queries whether a server leads, with a timeout of `patience` per answer. Returns `None` for a leader
-    /// of `epoch` or earlier, without `mntr`, which costs the leader a millisecond of processor time. If the
-    /// leader does not allow `mntr`, counts the followers among `all` servers.
+    /// of `epoch` or earlier without sending `mntr`, which costs the leader a millisecond of processor time.
+    /// If the leader does not allow `mntr`, counts the followers among `all` servers.
     pub async fn elected_after(
         epoch: Option<u64>,
         server: usize,
@@ -256,26 +256,26 @@ impl Leader {
         Some(Self { server, epoch: srvr.epoch(), synced_followers })
     }
 
-    /// Whether the leader and its synchronised followers are a majority of `servers`.
+    /// Returns whether the leader and its synchronised followers are a majority of `servers`.
     pub fn is_backed(&self, servers: usize) -> bool {
         self.synced_followers + 1 >= quorum(servers)
     }
 }
 
-/// Number of servers that report being followers, except those with a later epoch.
+/// Returns the number of servers that report being followers, except those with a later epoch.
 async fn followers_of(epoch: u64, all: &[String], patience: Duration) -> usize {
     let answers = join_all(all.iter().map(|address| admin::srvr(address, patience))).await;
     let told = answers.into_iter().filter_map(|answer| answer.ok().flatten());
     told.filter(|srvr| srvr.mode == "follower" && srvr.epoch() <= epoch).count()
 }
 
-/// Selects the valid leader among servers that claim to lead.
+/// Selects the actual leader among servers that claim to lead.
 pub fn choose(told: &[Leader], servers: usize) -> Result<Leader, String> {
     let backed = told.iter().filter(|leader| leader.is_backed(servers));
     backed.max_by_key(|leader| leader.epoch).copied().ok_or_else(|| match told {
-        [] => "no server reports that it leads".to_owned(),
+        [] => "no server reports being the leader".to_owned(),
         [told, ..] => format!(
-            "server {} reports that it leads, but only {} in step with it",
+            "server {} reports being the leader, but only {} synchronised with it",
             told.server,
             counted(told.synced_followers, "follower is", "followers are")
         ),
@@ -286,7 +286,7 @@ fn quorum(servers: usize) -> usize {
     servers / 2 + 1
 }
 
-/// Numbers of a majority of these servers, drawn by the seed.
+/// Returns the numbers of a majority of these servers, chosen by the seed.
 pub fn majority(mut numbers: Vec<usize>, seed: u64) -> Vec<usize> {
     let size = quorum(numbers.len());
     let (drawn, _) = numbers.partial_shuffle(&mut ChaCha8Rng::seed_from_u64(seed), size);
@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn eventually_repeats_the_check_and_returns_the_last_failure() {
+    async fn eventually_repeats_a_failing_check_and_returns_the_last_error() {
         let mut looks = 0;
         let third = eventually(Duration::from_secs(60), || {
             looks += 1;
@@ -352,13 +352,13 @@ mod tests {
     }
 
     #[test]
-    fn servers_that_allow_only_srvr_are_healthy_with_one_leader_of_the_latest_epoch() {
+    fn ensemble_without_mntr_is_healthy_with_one_leader_of_the_latest_epoch() {
         let of = |state, epoch| Role { epoch: Some(epoch), ..role(state, None) };
         let (leader, follower) = (of("leader", 5), of("follower", 5));
         assert!(is_whole(&[follower.clone(), leader.clone(), follower.clone()]));
-        // Nothing was written since the election
+        // No transaction was written since the election
         assert!(is_whole(&[of("follower", 4), leader.clone(), of("observer", 4)]));
-        // Some servers do allow `mntr`
+        // Some servers allow `mntr`
         assert!(is_whole(&[role("follower", None), leader.clone(), follower.clone()]));
         assert!(is_whole(&[follower.clone(), role("leader", Some(2)), follower.clone()]));
         assert!(!is_whole(&[follower.clone(), role("leader", Some(1)), follower.clone()]));
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn three_servers_are_healthy_with_one_leader_and_two_synchronised_followers() {
+    fn three_servers_are_healthy_with_a_leader_and_two_synchronised_followers() {
         let (leader, follower) = (role("leader", Some(2)), role("follower", None));
         assert!(is_whole(&[follower.clone(), leader.clone(), follower.clone()]));
         assert!(!is_whole(&[follower.clone(), follower.clone(), follower.clone()]));
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn start_fails_at_once_when_servers_cannot_become_an_ensemble() {
+    fn start_fails_immediately_when_servers_cannot_form_an_ensemble() {
         let refused =
             Role { is_refused: true, state: Err("`mntr` is not allowed there".into()), ..role("", None) };
         assert!(never_whole(&[role("leader", Some(1)), refused]).unwrap().contains("not allowed"));
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn unresolvable_server_is_gone_but_a_temporary_dns_failure_proves_nothing() {
+    async fn unresolvable_server_is_gone_except_after_a_temporary_dns_failure() {
         let unknown = tokio::net::TcpStream::connect("no..where:1").await.unwrap_err();
         assert!(is_gone(&unknown), "{unknown}");
         let temporary = "failed to lookup address information: Temporary failure in name resolution";
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn observers_belong_to_a_healthy_ensemble_but_are_not_followers() {
+    fn healthy_ensemble_may_contain_observers_besides_its_followers() {
         let (leader, follower) = (role("leader", Some(1)), role("follower", None));
         let observer = role("observer", None);
         assert!(is_whole(&[leader.clone(), follower.clone(), observer.clone()]));
@@ -418,7 +418,7 @@ mod tests {
     fn single_server_is_healthy_when_standalone_or_its_own_leader() {
         assert!(is_whole(&[role("standalone", None)]));
         assert!(is_whole(&[role("leader", Some(0))]));
-        assert!(!is_whole(&[role("leader", Some(2))]), "the followers are not listed");
+        assert!(!is_whole(&[role("leader", Some(2))]), "the followers are missing from the list");
         assert!(!is_whole(&[role("follower", None)]));
     }
 
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn leader_of_the_later_epoch_is_chosen() {
+    fn leader_with_the_later_epoch_is_chosen() {
         let (old, new) = (leader(1, 4, 2), leader(2, 5, 1));
         assert_eq!(choose(&[old, new], 3), Ok(new));
         assert_eq!(choose(&[new, old], 3), Ok(new));
@@ -437,13 +437,13 @@ mod tests {
     fn leader_without_a_synchronised_majority_is_not_chosen() {
         let (old, new) = (leader(1, 4, 2), leader(2, 5, 1));
         assert_eq!(choose(&[old, new], 5), Ok(old));
-        assert!(choose(&[new], 5).unwrap_err().contains("only 1 follower is in step"));
+        assert!(choose(&[new], 5).unwrap_err().contains("only 1 follower is synchronised"));
         assert!(choose(&[], 3).is_err());
         assert_eq!(choose(&[leader(1, 0, 0)], 1), Ok(leader(1, 0, 0)));
     }
 
     #[test]
-    fn majority_depends_on_the_seed_and_reaches_every_server() {
+    fn majority_depends_on_the_seed_and_can_include_any_server() {
         for (servers, size) in [(1, 1), (3, 2), (5, 3)] {
             let majority = |seed| majority((1..=servers).collect(), seed);
             let drawn: Vec<Vec<usize>> = (0..50).map(majority).collect();

@@ -1,7 +1,7 @@
 //! Creates, writes and deletes, read from the servers' transaction logs.
 //!
-//! The log has the ensemble's own order of events, independent of what clients observe. It also shows which
-//! nodes were deleted with their session, which notifications do not.
+//! The log contains the ensemble's own order of events, independent of what clients observe. Unlike
+//! notifications, it also shows which nodes were deleted with their session.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -14,7 +14,7 @@ pub use zklockbench_core::txn::Happened;
 /// Session ID of the servers' own transactions, which remove empty containers and expired TTL nodes.
 pub const SERVERS_OWN: i64 = 0;
 
-/// One transaction, reduced to the fields in use.
+/// One transaction, reduced to the fields that the suite uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transaction {
     /// Session that requested the transaction; [`SERVERS_OWN`] for the servers' own.
@@ -23,7 +23,7 @@ pub struct Transaction {
     /// Time of the proposal, in ms since 1970 by the leader's wall clock.
     pub at_ms: i64,
     pub changes: Vec<NodeChange>,
-    /// Whether the transaction ended its session, and so deleted the session's ephemeral nodes, listed or not.
+    /// Whether the transaction ended its session and thus deleted the session's ephemeral nodes, listed or not.
     pub ends_session: bool,
 }
 
@@ -36,14 +36,14 @@ pub struct NodeChange {
     pub ephemeral: bool,
 }
 
-/// Hash that represents a path where many are stored. Among 10⁸ paths, two collide with a probability below 1/1000.
+/// Returns a hash that represents a path. Among 10⁸ paths, a collision has a probability below 1/1000.
 pub fn number_of(path: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(path.as_bytes());
     hasher.finish()
 }
 
-/// Lifetime of a node, according to the ensemble's log.
+/// Lifetime of a node according to the ensemble's log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NodeLife {
     pub created: i64,
@@ -54,20 +54,20 @@ pub struct NodeLife {
     pub with_its_session: bool,
 }
 
-/// Nodes that exist after the transactions so far. Nodes created by one transaction count as one, which ends
-/// with the first of them to be deleted.
+/// Nodes that exist after the transactions so far. Nodes created by the same transaction count as one node,
+/// which ends when the first of them is deleted.
 #[derive(Debug, Default)]
 pub struct Living {
     created: HashMap<String, i64>,
     /// Ephemeral nodes of `created`, by session.
     ephemerals: HashMap<i64, BTreeSet<String>>,
     owners: HashMap<String, i64>,
-    /// Transactions of `created` that created several nodes.
+    /// Transactions in `created` that created several nodes.
     several: HashSet<i64>,
 }
 
 impl Living {
-    /// Completes a transaction with the ephemeral nodes of its ended session, which the log may not list.
+    /// Adds the ephemeral nodes of an ended session to its transaction, because the log may not list them.
     pub fn complete<'a>(&self, transaction: &'a Transaction) -> Cow<'a, Transaction> {
         let owned = self.ephemerals.get(&transaction.session).filter(|_| transaction.ends_session);
         let Some(owned) = owned else { return Cow::Borrowed(transaction) };
@@ -99,7 +99,7 @@ impl Living {
         }
     }
 
-    /// Applies a [complete](Self::complete) transaction; returns the node lifetimes that it ends.
+    /// Applies a [complete](Self::complete) transaction. Returns the node lifetimes that it ends.
     pub fn go_on(&mut self, transaction: &Transaction) -> Vec<NodeLife> {
         let (zxid, at_ms) = (transaction.zxid, transaction.at_ms);
         let mut ended = Vec::new();
@@ -116,7 +116,7 @@ impl Living {
                         self.owners.insert(change.path.clone(), transaction.session);
                         self.ephemerals.entry(transaction.session).or_default().insert(change.path.clone());
                     }
-                    // An earlier node with this path existed, whose deletion is not in the log.
+                    // An earlier node with this path existed, but its deletion is not in the log.
                     let forgotten =
                         self.created.insert(change.path.clone(), zxid).filter(|created| *created != zxid);
                     ended.extend(forgotten.map(|created| NodeLife { created, ..NodeLife::default() }));
@@ -142,8 +142,8 @@ impl Living {
     }
 }
 
-/// Next transaction of a log, with its changes below `below`, and its length in bytes. `None` at the end and
-/// if the transaction is incomplete or damaged.
+/// Returns the next transaction of a log, with its changes below `below`, and its length in bytes. Returns
+/// `None` at the end and for an incomplete or damaged transaction.
 pub(super) fn next(log: &[u8], below: &str) -> Option<(Transaction, usize)> {
     let (record, length) = txn::next(log)?;
     let mut changes = Vec::new();
@@ -158,7 +158,7 @@ pub(super) fn next(log: &[u8], below: &str) -> Option<(Transaction, usize)> {
     Some((Transaction { session, zxid, at_ms, changes, ends_session: record.ends_session() }, length))
 }
 
-/// Logs in the servers' format.
+/// Writers of logs in the servers' format.
 #[cfg(test)]
 pub(super) mod written {
     use zklockbench_core::txn;
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn node_lives_until_its_delete_or_the_end_of_its_session() {
+    fn node_lives_until_it_is_deleted_or_its_session_ends() {
         let ends = [2_i32.to_be_bytes().to_vec(), text("/l/b"), text("/other")].concat();
         let written = [
             record(1, CREATE, &text("/l/a")),
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn multi_applies_each_part() {
+    fn every_operation_of_a_multi_is_applied() {
         let body = multi(&[(CREATE, text("/l/x")), (DELETE, text("/l/a"))]);
         let lives = read_lives(&log(&[record(1, CREATE, &text("/l/a")), record(2, MULTI, &body)]));
         assert_eq!((lives[&1].deleted, lives[&2].created), (Some(2), 2));
@@ -265,7 +265,7 @@ mod tests {
         }
     }
 
-    /// A create in the servers' format.
+    /// Returns a create in the servers' format.
     fn create(path: &str, ephemeral: bool) -> Vec<u8> {
         let acl = [&31_i32.to_be_bytes()[..], &text("world"), &text("anyone")].concat();
         let lists = [&(-1_i32).to_be_bytes()[..], &1_i32.to_be_bytes(), &acl].concat();
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn ephemeral_nodes_end_with_their_session_even_if_unlisted() {
+    fn ephemeral_nodes_end_with_their_session_even_if_the_log_omits_them() {
         let digest = [&2_i32.to_be_bytes()[..], &[0; 8]].concat();
         let listed = |paths: &[&str]| {
             let count = i32::try_from(paths.len()).unwrap().to_be_bytes().to_vec();
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn transaction_contains_only_changes_below_the_path() {
+    fn changes_outside_the_followed_path_are_omitted() {
         let hand_over =
             multi(&[(SET_DATA, text("/l/b")), (DELETE, text("/l/a")), (SET_DATA, text("/other"))]);
         let transactions =
@@ -335,18 +335,18 @@ mod tests {
     }
 
     #[test]
-    fn recreating_a_node_ends_its_earlier_lifetime_without_a_logged_deletion() {
+    fn recreated_node_ends_its_previous_lifetime_without_a_logged_deletion() {
         let lives = read_lives(&log(&[1, 5].map(|zxid| record(zxid, CREATE, &text("/l/a")))));
         assert_eq!((lives[&1].deleted, lives[&5].deleted, lives.len()), (None, None, 2));
     }
 
     #[test]
-    fn incomplete_last_record_is_ignored() {
+    fn incomplete_last_transaction_is_ignored() {
         let mut cut = log(&[record(1, CREATE, &text("/l/a"))]);
         let (checksum, length) = (8, 4);
         cut.truncate(HEADER + checksum + length + 20);
         assert!(read_lives(&cut).is_empty());
-        // The system had already extended the file, so the missing part of the record is zeros
+        // The file had already been extended, so the missing part of the record is zeros
         let mut torn = log(&[record(1, CREATE, &text("/l/a")), record(2, DELETE, &text("/l/a"))]);
         let deletion = torn.len() - 64 - 10;
         torn[deletion..].fill(0);

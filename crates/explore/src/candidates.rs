@@ -1,4 +1,5 @@
-//! The schedules to try: every single fault at every event of an undisturbed run, orders of requests, and pairs of faults.
+//! Schedules to try: every single fault at every event of an undisturbed run, orders of requests, and pairs of
+//! faults.
 
 use std::collections::HashSet;
 
@@ -12,7 +13,7 @@ enum EventKind {
     Request,
     Reply,
     Notification,
-    /// A contender ends its hold.
+    /// End of a contender's hold.
     Release,
 }
 
@@ -28,7 +29,7 @@ fn kind(event: &str) -> EventKind {
     }
 }
 
-/// All single faults at the events of a run.
+/// Returns all single faults at the events of a run.
 pub fn single_faults(events: &[(usize, String)]) -> Vec<Decision> {
     let mut all = Vec::new();
     for (number, (contender, event)) in events.iter().enumerate() {
@@ -55,23 +56,23 @@ pub fn single_faults(events: &[(usize, String)]) -> Vec<Decision> {
     all
 }
 
-/// The faults of the connection.
+/// Returns the faults that break a connection.
 fn broken(events: &[(usize, String)]) -> impl Iterator<Item = Decision> {
     let singles = single_faults(events).into_iter();
     singles.filter(|one| matches!(one.act, Act::LoseRequest | Act::LoseReply | Act::Cut))
 }
 
-/// The faults of the connection, after which the contender cannot connect again for a while.
+/// Returns the connection faults, after each of which the contender cannot connect for a while.
 pub fn outages(events: &[(usize, String)]) -> Vec<Decision> {
     broken(events).map(|decision| Decision { stays_away: true, ..decision }).collect()
 }
 
-/// The faults of the connection, after which the contender's session moves to another server.
+/// Returns the connection faults, after each of which the contender's session moves to another server.
 pub fn moves(events: &[(usize, String)]) -> Vec<Decision> {
     broken(events).map(|decision| Decision { moves: Some(Move::Other), ..decision }).collect()
 }
 
-/// Moves to a server that has not applied the contender's last write.
+/// Returns the moves to a server that has not applied the contender's last write.
 pub fn stale_moves(events: &[(usize, String)]) -> Vec<Decision> {
     let lost = broken(events).filter(|one| one.act == Act::LoseReply && is_write(&one.at));
     lost.map(|decision| Decision { moves: Some(Move::Stale), ..decision }).collect()
@@ -82,8 +83,9 @@ fn is_write(request: &str) -> bool {
     ["create", "delete", "setData", "multi("].iter().any(|write| what.starts_with(write))
 }
 
-/// Ends of a contender's wait: at each event from its first one to the last one before it releases, if all of `others` have
-/// begun by then. A contender that waits without messages waits at least until another one releases.
+/// Returns the ways to end a contender's wait, at each event from its first event to its last before it releases,
+/// once all `others` have started. A contender that waits without messages waits at least until another contender
+/// releases.
 pub fn abandoned_waits(events: &[(usize, String)], waiter: usize, others: &[usize]) -> Vec<Decision> {
     let first = |who: usize| events.iter().position(|(contender, _)| *contender == who);
     let is_release = |event: &str| kind(event) == EventKind::Release;
@@ -102,8 +104,8 @@ pub fn abandoned_waits(events: &[(usize, String)], waiter: usize, others: &[usiz
     wait.get(all_began.unwrap_or(usize::MAX)..ends).unwrap_or_default().iter().map(at).collect()
 }
 
-/// Ends of other contenders at each event of a run: a node may disappear between two messages of a contender that
-/// watches it, while a third contender holds the lock.
+/// Returns kills of the other contenders at each event of a run. A node may disappear between two messages of a
+/// contender that watches it, while a third contender holds the lock.
 pub fn ends_of_others(events: &[(usize, String)], contenders: usize) -> Vec<Decision> {
     let mut all = Vec::new();
     for (number, (contender, event)) in events.iter().enumerate() {
@@ -114,15 +116,15 @@ pub fn ends_of_others(events: &[(usize, String)], contenders: usize) -> Vec<Deci
     all
 }
 
-/// Whether the contender created a node in these events and has not deleted one yet.
+/// Whether the contender created its node in these events and has not deleted it.
 fn has_node(events: &[(usize, String)], contender: usize) -> bool {
     let own = || events.iter().filter(|(who, event)| *who == contender && kind(event) == EventKind::Reply);
     own().any(|(_, event)| event.contains("create") && event.contains("own node"))
         && !own().any(|(_, event)| event.contains("delete"))
 }
 
-/// Second faults after a first one. Faults at events that the undisturbed run did not have come first, because locks
-/// usually fail in recovery.
+/// Returns schedules that add a second fault to `first`. Faults at events that are missing from the undisturbed run
+/// come first, because locks usually fail during recovery.
 pub fn pairs(first: &Outcome, undisturbed: &[(usize, String)]) -> Vec<Schedule> {
     let usual: HashSet<&str> = undisturbed.iter().map(|(_, event)| event.as_str()).collect();
     let [decision] = first.schedule.decisions.as_slice() else { return Vec::new() };
@@ -135,8 +137,8 @@ pub fn pairs(first: &Outcome, undisturbed: &[(usize, String)]) -> Vec<Schedule> 
     recovering.into_iter().chain(others).map(both).collect()
 }
 
-/// An order still to try: its choices from the start, and the actions that need not come next because they commute with
-/// orders already tried.
+/// An order to try: its first choices, and the actions that need not come next because equivalent orders were already
+/// tried.
 #[derive(Debug, Clone)]
 pub struct OpenOrder {
     pub prefix: Vec<String>,
@@ -148,15 +150,15 @@ impl OpenOrder {
         Self { prefix: Vec::new(), asleep: Vec::new() }
     }
 
-    /// Orders that differ from a run with this prefix at one later choice, and whether the run itself was new, i.e. not
-    /// equivalent to an earlier one. Uses the sleep sets of Godefroid's partial-order reduction.
+    /// Returns the orders that differ from a run with this prefix in one later choice, and whether the run itself was
+    /// new, i.e. not equivalent to an earlier run. Uses the sleep sets of Godefroid's partial-order reduction.
     pub fn alternatives(&self, choices: &[(Vec<Choice>, usize)]) -> (Vec<Self>, bool) {
         let mut open = Vec::new();
         let mut asleep = self.asleep.clone();
         let mut prefix = self.prefix.clone();
         for (choices, made) in choices.iter().skip(self.prefix.len()) {
             let chosen = &choices[*made];
-            // Every order from here on is equivalent to one that was already tried.
+            // Every continuation is equivalent to an order that was already tried.
             if asleep.iter().any(|other| other.name == chosen.name) {
                 return (open, false);
             }
@@ -189,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn every_message_is_lost_once_and_every_event_is_followed_by_each_end_of_a_session() {
+    fn single_faults_include_lost_messages_and_session_ends_at_each_event() {
         let run = events(&[
             (0, "c1: create own node"),
             (0, "c1: create own node, reply"),
@@ -208,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn another_contender_ends_at_each_event_while_it_has_a_node() {
+    fn other_contenders_are_killed_only_while_they_have_a_node() {
         let run = events(&[
             (1, "c2: create own node"),
             (1, "c2: create own node, reply"),
@@ -220,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waiter_gives_up_at_each_event_of_its_wait() {
+    fn abandoned_waits_cover_each_event_of_the_wait() {
         let run = events(&[
             (0, "c1: create own node"),
             (1, "c2: create own node"),
@@ -245,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn outages_follow_each_fault_of_a_connection() {
+    fn every_connection_fault_has_an_outage_variant() {
         let run = events(&[(0, "c1: create own node"), (0, "c1: create own node, reply")]);
         let all = outages(&run);
         let names: Vec<&str> = all.iter().map(|one| one.act.name()).collect();
@@ -254,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_move_at_each_fault_of_a_connection_and_leave_each_write_behind() {
+    fn moves_follow_connection_faults_and_stale_moves_follow_lost_writes() {
         let run = events(&[
             (0, "c1: create own node"),
             (0, "c1: create own node, reply"),
@@ -286,7 +288,7 @@ mod tests {
     /// An action's name, and the nodes that it reads and writes.
     type Action<'a> = (&'a str, &'a [&'a str], &'a [&'a str]);
 
-    /// Runs a model of two contenders with these actions, and counts the orders tried.
+    /// Explores a model of two contenders with these actions and counts the orders tried.
     fn tried(actions: [&[Action<'_>]; 2]) -> usize {
         let choice = |contender: usize, at: usize| {
             let (name, reads, writes) = actions[contender][at];
@@ -320,14 +322,14 @@ mod tests {
     }
 
     #[test]
-    fn orders_of_independent_actions_are_tried_once() {
+    fn independent_actions_are_tried_in_one_order() {
         let a: &[Action<'_>] = &[("a", &[], &["/a"]), ("b", &[], &["/b"])];
         let b: &[Action<'_>] = &[("c", &[], &["/c"]), ("d", &[], &["/d"])];
         assert_eq!(tried([a, b]), 1);
     }
 
     #[test]
-    fn orders_of_dependent_actions_are_all_tried() {
+    fn dependent_actions_are_tried_in_every_order() {
         // Two writers of one node with two actions each: 4! / (2! 2!)
         let same: &[Action<'_>] = &[("x", &[], &["/x"]), ("y", &[], &["/x"])];
         assert_eq!(tried([same, same]), 6);

@@ -1,4 +1,4 @@
-//! The contenders of a world, on a thread with a runtime for sessions. Each acquires and releases the lock on command.
+//! The contenders of a world. They run on their own thread and acquire and release the lock on command.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -20,11 +20,11 @@ use zklockbench_locks::{AcquireError, DrivenLock, Entry, Held, LockConfig, Patie
 use zklockbench_zk::gate::{Gate, Shut, TaskScope};
 use zklockbench_zk::{CaughtUp, Failure, ForeignSession, Observed, Session, Target, runtime};
 
-/// Time limit for a session or a request of the exploration itself.
+/// Time limit for opening or closing a session.
 const WITHIN: Duration = Duration::from_secs(20);
 /// Time limit for a driver to close a session at the end of a schedule.
 const CLOSES_WITHIN: Duration = Duration::from_secs(2);
-/// Long enough that no session expires by itself during a schedule.
+/// Session timeout, long enough that no session expires on its own during a schedule.
 pub const SESSION: Duration = Duration::from_secs(40);
 
 /// The lock to explore.
@@ -33,18 +33,18 @@ pub struct Lock {
     pub label: String,
     pub entry: Entry,
     pub params: Params,
-    /// Set if the lock is a driver's.
+    /// Set if a driver implements the lock.
     pub driven: Option<DrivenLock>,
 }
 
 #[derive(Debug)]
 pub enum Report {
     Opened(Result<(), String>),
-    /// The contender holds the lock. Contains the transaction that created its node, if it has a node.
+    /// The contender acquired the lock. Contains the ID of the transaction that created its node, if it has a node.
     Acquired(Option<i64>),
     /// The acquire ended without the lock.
     NotAcquired(Ended),
-    /// The release ended, without an error or with one.
+    /// The release ended, successfully or not.
     Released(Result<(), Ended>),
 }
 
@@ -52,7 +52,7 @@ pub enum Report {
 #[derive(Debug)]
 pub struct Ended {
     pub why: String,
-    /// Whether the contender's session goes on.
+    /// Whether the contender's session is still usable.
     pub lives: bool,
 }
 
@@ -83,11 +83,11 @@ enum Command {
     Thaw(usize),
     /// Ends all contenders.
     Clear(oneshot::Sender<()>),
-    /// Asks for a client outside the contenders' network.
+    /// Requests a client that bypasses the contenders' network.
     Outside(oneshot::Sender<Result<Client, Failure>>),
 }
 
-/// Handle of the contenders' thread. Dropping it ends them.
+/// Handle to the contenders' thread. Dropping the handle ends all contenders.
 pub struct Cast {
     commands: Option<UnboundedSender<Command>>,
     pub reports: UnboundedReceiver<(usize, Report)>,
@@ -97,7 +97,7 @@ pub struct Cast {
 
 impl Cast {
     /// # Errors
-    /// If no thread can be started.
+    /// If the thread cannot be started.
     pub fn start(lock: Lock, target: Target, contenders: usize) -> Result<Self, Error> {
         let (commands, wanted) = unbounded_channel();
         let (sender, reports) = unbounded_channel();
@@ -107,18 +107,18 @@ impl Cast {
         let work = move || runtime::block_on(serve(lock, target, troupe_drivers, wanted, sender));
         let thread = std::thread::Builder::new().name("contenders".into()).spawn(work);
         let thread = thread
-            .map_err(|error| Error::environment(format!("cannot start a thread for contenders: {error}")))?;
+            .map_err(|error| Error::environment(format!("cannot start the contenders' thread: {error}")))?;
         Ok(Self { commands: Some(commands), reports, drivers, thread: Some(thread) })
     }
 
-    /// Why the driver cannot be explored further: it broke the protocol, or it ended.
+    /// Returns the error of a driver that broke the protocol or ended.
     pub fn driver_failure(&self) -> Option<Error> {
         self.drivers.as_ref()?.failed().iter().find_map(driver_failure)
     }
 
     fn send(&self, command: Command) {
         if let Some(commands) = &self.commands {
-            // A thread that has ended does not answer, which the caller notices.
+            // If the thread has ended, the caller notices the missing answer.
             let _ = commands.send(command);
         }
     }
@@ -140,12 +140,12 @@ impl Cast {
         self.send(Command::Order(contender, Order::Release));
     }
 
-    /// Ends a contender as a killed process ends.
+    /// Ends a contender as if its process were killed.
     pub fn kill(&self, contender: usize) {
         self.send(Command::Kill(contender));
     }
 
-    /// Stops a contender, as SIGSTOP stops a process.
+    /// Stops a contender as SIGSTOP would stop its process.
     pub fn freeze(&self, contender: usize) {
         self.send(Command::Freeze(contender));
     }
@@ -174,7 +174,7 @@ impl Cast {
         self.outside().await?.delete(path, None).await.map_err(Failure::from)
     }
 
-    /// All nodes at and below the path, with their sessions. Directories come before their children.
+    /// Returns the node at `path` and all nodes below it, with their sessions. Parents come before their children.
     pub async fn list(&self, path: &str) -> Result<Vec<(String, i64)>, Failure> {
         let client = self.outside().await?;
         let tree = CaughtUp::with(&client).await?;
@@ -182,7 +182,7 @@ impl Cast {
         while let Some(path) = paths.pop() {
             let Some(stat) = tree.stat(&path).await? else { continue };
             if stat.num_children > 0 {
-                // A directory that was just deleted has no children.
+                // A node that was just deleted has no children.
                 let names = tree.children(&path).await.unwrap_or_default();
                 paths.extend(names.into_iter().map(|name| format!("{path}/{name}")));
             }
@@ -207,7 +207,7 @@ impl Cast {
         answer.await.ok()
     }
 
-    /// The client of the exploration itself. Its tasks run on the contenders' thread.
+    /// Returns the exploration's own client. The client's tasks run on the contenders' thread.
     async fn outside(&self) -> Result<Client, Failure> {
         let ended = || Err(Failure::NotConnected("the contenders' thread has ended".into()));
         self.ask(Command::Outside).await.unwrap_or_else(ended)
@@ -218,13 +218,13 @@ impl Drop for Cast {
     fn drop(&mut self) {
         drop(self.commands.take());
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has ended as well.
+            // A panicked thread has also ended.
             let _ = thread.join();
         }
     }
 }
 
-/// How the wait of an acquire can be ended.
+/// Way to end an acquire early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GivesUp {
     ByCancel,
@@ -247,21 +247,21 @@ impl Lock {
     }
 }
 
-/// A driver's failure as an error, with the rule that it broke. A driver that does not answer may wait for a lock that is
-/// stuck, which is an outcome of the exploration.
+/// Converts a driver's failure to an error that quotes the broken rule. Returns `None` for a missing answer: the
+/// driver may be waiting for a stuck lock, which is an outcome of the exploration.
 fn driver_failure(failure: &DriverError) -> Option<Error> {
     let rule = match failure.what {
         Mishap::NoAnswer(_) => return None,
         Mishap::Garbage { .. } => {
-            "\nEach line must be a JSON object, and each answer {\"id\":…,\"ok\":{…}} or {\"id\":…,\"err\":\"…\"}: see \
-             \"Rules\" in docs/testing-your-client.md, and run `zklockbench driver check`."
+            "\nEach line must be a JSON object, and each answer must be {\"id\":…,\"ok\":{…}} or {\"id\":…,\"err\":\"…\"}. \
+             See \"Rules\" in docs/testing-your-client.md, and run `zklockbench driver check`."
         }
         _ => "",
     };
     Some(Error::environment(format!("{failure}{rule}")))
 }
 
-/// State shared by all contenders of the thread.
+/// State shared by all contenders on the thread.
 struct Troupe {
     lock: Lock,
     target: Target,
@@ -275,7 +275,7 @@ struct Actor {
     orders: UnboundedSender<Order>,
     task: runtime::Task<()>,
     frozen: Option<Shut>,
-    /// Patience of the current acquire.
+    /// Deadline and cancellation of the current acquire.
     patience: Rc<RefCell<Patience>>,
 }
 
@@ -354,7 +354,7 @@ fn end(actor: Actor) {
     scope.kill();
 }
 
-/// Closes the contenders' sessions in their drivers. A driver whose contender is stuck does not answer and is killed.
+/// Closes the contenders' sessions in their drivers. A driver that does not answer is killed.
 async fn close_drivers(troupe: &Troupe, contenders: &[usize]) {
     let Some(drivers) = &troupe.drivers else { return };
     let links: Vec<_> = contenders.iter().filter_map(|contender| drivers.link(*contender)).collect();
@@ -437,7 +437,7 @@ async fn release(lock: &mut dyn Strategy, session: &Session, held: Option<Held>)
     }
 }
 
-/// After an acquire or a release of unknown outcome, the caller ends the session, as the documentation advises.
+/// Whether the acquire's outcome is unknown. The caller then ends the session, as the documentation advises.
 fn ends_the_session(error: &AcquireError) -> bool {
     matches!(error, AcquireError::Failed(failure) if !failure.is_definite())
 }
@@ -462,7 +462,7 @@ mod tests {
     use zklockbench_core::error::Exit;
 
     #[test]
-    fn a_driver_that_breaks_the_protocol_is_quoted_with_the_rule() {
+    fn protocol_error_quotes_the_drivers_line_and_the_rule() {
         let line = r#"{"id":3,"ok":true}"#.to_owned();
         let failure = |what| DriverError { driver: "q".into(), what, stderr: String::new() };
         let garbage = failure(Mishap::Garbage { why: "`ok` is not an object".into(), line: line.clone() });

@@ -1,5 +1,4 @@
-//! How long a client takes to react. The exploration learns this, because it cannot ask a client whether it is about to
-//! act.
+//! Learns how long clients take to react, because a client cannot be asked whether it is about to act.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -9,7 +8,7 @@ use zklockbench_core::locked::locked;
 
 /// Time to wait for a client that has always acted after an event so far.
 const EXPECTED: Duration = Duration::from_secs(2);
-/// Number of times that a client must do nothing after an event before it is expected to do nothing.
+/// Number of times that clients must stay quiet after an event before no reaction is expected.
 const ENOUGH: u32 = 3;
 
 /// Reactions to events, by the event's name. Shared by all worlds.
@@ -44,7 +43,7 @@ impl Habits {
         locked(&self.known).entry(after.to_owned()).or_default().was_quiet += 1;
     }
 
-    /// Time to wait for a reaction to that event.
+    /// Returns the time to wait for a reaction to an event.
     pub fn patience(&self, after: &str) -> Duration {
         let habit = locked(&self.known).get(after).copied().unwrap_or_default();
         match habit {
@@ -60,12 +59,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patience_follows_earlier_reactions() {
+    fn patience_adapts_to_earlier_reactions() {
         let habits = Habits::new(Duration::from_millis(50));
         assert_eq!(habits.patience("x"), Duration::from_millis(50));
         habits.acted("x", Duration::from_millis(1));
         assert_eq!(habits.patience("x"), EXPECTED);
-        // After a quiet reaction, waiting two seconds would waste time; three times the slowest reaction would not.
+        // Once the client has been quiet after the event, wait only three times the slowest reaction.
         habits.was_quiet("x");
         habits.acted("x", Duration::from_millis(40));
         assert_eq!(habits.patience("x"), Duration::from_millis(120));

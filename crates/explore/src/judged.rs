@@ -1,4 +1,4 @@
-//! The verdict on one schedule: the judge of histories decides whether the lock excluded.
+//! Verdict on one schedule. The history judge decides whether the lock was exclusive.
 
 use zklockbench_core::catalog::{Holders, LockCard, Params};
 use zklockbench_judge::history::{Breach, Checker, Finding, HistoryEnd};
@@ -7,10 +7,10 @@ use zklockbench_record::history::{
     Acquire, Event, Header, LinePosition, LockClaim, LockKind, Release, SessionState, Step, What,
 };
 
-/// Line of the first action: a history begins with its header.
+/// Line number of the first action, after the history's header.
 const FIRST_LINE: usize = 2;
 
-/// Actions of contenders, with a clock that counts them.
+/// Actions of contenders, in order. The position of an action is its time.
 #[derive(Debug)]
 pub struct Deeds {
     kind: LockKind,
@@ -30,32 +30,32 @@ pub enum Deed {
     HasLeft {
         is_sure: bool,
     },
-    /// The session has ended, or the node of the hold is gone: another contender may enter.
+    /// The session has ended, or the node of the hold is gone, so another contender may acquire the lock.
     LosesRight,
     /// The contender has a new node.
     GainsRight,
 }
 
-/// Result of the judge.
+/// Overlaps found by the history judge.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Exclusion {
     pub violations: u64,
-    /// Overlaps with a holder whose session had ended, which no lock prevents.
+    /// Overlaps with a holder that had lost its session, which no lock can prevent.
     pub zombies: u64,
     /// The first violation.
     pub first: Option<Intrusion>,
 }
 
-/// An entry while another contender held the lock.
+/// An acquisition while another contender held the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Intrusion {
     pub intruder: usize,
     pub holder: Option<usize>,
-    /// Number of entries before it.
+    /// Number of earlier acquisitions.
     pub entry: usize,
 }
 
-/// Kind of the lock that a card describes.
+/// Returns the kind of lock that a card describes.
 pub fn kind_of(card: &LockCard, params: &Params) -> LockKind {
     match card.guarantees.holders {
         Holders::One => LockKind::Mutex,
@@ -77,7 +77,8 @@ impl Deeds {
         self.all.push((contender, deed));
     }
 
-    /// # Errors If the actions contradict each other, which is a defect of the exploration.
+    /// # Errors
+    /// If the actions contradict each other, which is a bug in the exploration.
     pub fn judge(&self) -> Result<Exclusion, String> {
         const LOCK: &str = "lock";
         let locks = [(LOCK.to_owned(), self.kind)].into();
@@ -104,7 +105,7 @@ impl Deeds {
         Ok(Exclusion { violations: count(Breach::Violation), zombies: count(Breach::Zombie), first })
     }
 
-    /// The latest of the entries that show a violation is the intruder's.
+    /// Identifies the intruder: the contender with the latest acquisition of the violation.
     fn intrusion(&self, violation: &Finding) -> Option<Intrusion> {
         let is_entry = |number: &usize| matches!(self.all[*number].1, Deed::Enters { .. });
         let deeds = violation.lines.iter().map(|line| line.line as usize - FIRST_LINE);
@@ -160,14 +161,14 @@ mod tests {
     }
 
     #[test]
-    fn readers_exclude_writers_only() {
+    fn readers_exclude_only_writers() {
         let deeds = [(0, Deed::Asks), (0, ENTERS), (1, Deed::Asks), (1, ENTERS)];
         let violations = |readers: &[usize]| judged_as(LockKind::ReadWrite, readers, &deeds).violations;
         assert_eq!([violations(&[0, 1]), violations(&[0]), violations(&[1]), violations(&[])], [0, 1, 1, 1]);
     }
 
     #[test]
-    fn a_contender_may_acquire_again_after_it_has_released_or_given_up() {
+    fn hold_after_an_earlier_attempt_still_excludes_other_contenders() {
         let again = [(0, Deed::Asks), (0, ENTERS)];
         let released = [Deed::Asks, ENTERS, Deed::Leaves, Deed::HasLeft { is_sure: true }];
         let gave_up = [Deed::Asks, Deed::LosesRight, Deed::IsRefused, Deed::GainsRight];
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acquisition_during_a_hold_without_a_session_makes_a_zombie() {
+    fn holder_without_a_session_is_a_zombie_when_another_contender_acquires() {
         let deeds = [
             (0, Deed::Asks),
             (0, ENTERS),
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn an_intruders_own_lost_session_does_not_excuse_it() {
+    fn intruders_lost_session_does_not_excuse_a_violation() {
         let deeds = [(0, Deed::Asks), (0, ENTERS), (1, Deed::Asks), (1, Deed::LosesRight), (1, ENTERS)];
         assert_eq!(judged(&deeds).violations, 1);
     }

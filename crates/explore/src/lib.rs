@@ -1,7 +1,7 @@
-//! Exploration of a lock, message by message: contenders run against a real server through a network that delivers one message
-//! at a time, so that each message can be lost, delayed or cut, and requests can come in every order.
+//! Message-by-message exploration of a lock. Contenders run against a real server through a network that delivers one
+//! message at a time, so each message can be lost or delayed, and requests can be delivered in any order.
 //!
-//! The result shows an operator how the lock behaved, and a maintainer the shortest schedule that breaks it.
+//! Operators see how the lock behaved; maintainers get the shortest schedule that breaks it.
 
 mod candidates;
 mod cast;

@@ -1,25 +1,25 @@
-//! Names of nodes and events by their role, without sequence numbers, GUIDs and sessions, so that they are the same in
+//! Names of nodes and events by role. Names contain no sequence numbers, GUIDs or sessions, so they are the same in
 //! every run.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::wire::{OperationKind, Request};
 
-/// Names for one schedule.
+/// Names used in one schedule.
 #[derive(Debug)]
 pub struct Names {
     lock: String,
     /// Names of the contenders' nodes, by path.
     nodes: BTreeMap<String, String>,
-    /// Contenders that created the nodes, by path.
+    /// Creator of each node, by path.
     makers: HashMap<String, usize>,
-    /// Number of each contender's nodes so far.
+    /// Number of nodes named so far, by contender.
     made: HashMap<usize, u32>,
-    /// Number of events with the same name so far.
+    /// Number of events so far, by name.
     seen: HashMap<String, u32>,
 }
 
-/// `c1` is the first contender.
+/// Returns a contender's name; `c1` is the first contender.
 pub fn contender_name(contender: usize) -> String {
     format!("c{}", contender + 1)
 }
@@ -35,7 +35,7 @@ impl Names {
         }
     }
 
-    /// Records the nodes that a contender's request created; returns whether there are any.
+    /// Records the nodes that a contender's request created; returns whether any of these nodes is ephemeral.
     pub fn learn(&mut self, contender: usize, request: &Request, created: &[String]) -> bool {
         let before = self.nodes.len();
         let creates = request.operations.iter().filter_map(|operation| match operation.kind {
@@ -51,7 +51,7 @@ impl Names {
         self.nodes.len() > before
     }
 
-    /// Records the nodes that a request deleted; returns the contenders that had created them.
+    /// Forgets the nodes that a request deleted; returns the contenders that created them.
     pub fn unlearn(&mut self, request: &Request) -> Vec<usize> {
         let operations = request.operations.iter();
         let deleted = operations.filter(|operation| operation.kind == OperationKind::Delete);
@@ -64,14 +64,14 @@ impl Names {
         self.nodes.insert(path.to_owned(), format!("{}.node{number}", contender_name(contender)));
     }
 
-    /// A contender's newest node, with its path.
+    /// Returns the path of a contender's newest ephemeral node.
     pub fn newest_of(&self, contender: usize) -> Option<&str> {
         let number = self.made.get(&contender)?;
         let name = format!("{}.node{number}", contender_name(contender));
         self.nodes.iter().find(|(_, known)| **known == name).map(|(path, _)| path.as_str())
     }
 
-    /// A node as text: the lock's directory, a contender's node, or a path below the lock.
+    /// Returns a node's name: the lock's directory, a contender's node, or a path below the lock.
     pub fn node(&self, path: &str) -> String {
         if let Some(name) = self.nodes.get(path) {
             return name.clone();
@@ -83,7 +83,7 @@ impl Names {
         }
     }
 
-    /// A request as text, without its number: `create lock/n-*`.
+    /// Describes a request without its number, e.g. `getChildren lock`.
     fn request(&self, request: &Request) -> String {
         let is_create = matches!(
             request.operations.first().map(|operation| operation.kind),
@@ -96,7 +96,7 @@ impl Names {
         }
     }
 
-    /// Name of a contender's request, numbered among requests of the same name.
+    /// Returns the name of a contender's request. Repeated names are numbered.
     pub fn of_request(&mut self, contender: usize, request: &Request) -> String {
         let name = format!("{}: {}", contender_name(contender), self.request(request));
         self.numbered(name)
@@ -114,7 +114,8 @@ impl Names {
     }
 }
 
-/// Replaces GUIDs and sequence numbers, i.e. words of hexadecimal digits and hyphens with at least eight digits.
+/// Replaces GUIDs and sequence numbers by `*`: every run of hexadecimal digits and hyphens with at least eight
+/// digits.
 fn without_numbers(path: &str) -> String {
     let mut out = String::new();
     let mut word = String::new();
@@ -143,7 +144,7 @@ mod tests {
     use crate::wire::Operation;
 
     #[test]
-    fn names_contain_no_number_that_changes_between_runs() {
+    fn node_names_omit_sequence_numbers_and_guids() {
         let names = Names::new("/x/lock");
         assert_eq!(names.node("/x/lock"), "lock");
         assert_eq!(names.node("/x/lock/leases"), "lock/leases");
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn contenders_nodes_are_numbered_in_the_order_of_their_creation() {
+    fn nodes_of_a_contender_are_numbered_in_creation_order() {
         let mut names = Names::new("/l");
         names.add(1, "/l/n-0000000004");
         names.add(1, "/l/n-0000000009");
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_node_has_the_contender_that_created_it_last() {
+    fn deletion_returns_the_contender_that_last_created_the_node() {
         let request = |opcode, kind| {
             let operation = Operation { name: "", path: "/l/held".into(), kind };
             Request { xid: 1, opcode, operations: vec![operation], is_multi: false }
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_events_are_numbered() {
+    fn events_with_the_same_name_are_numbered() {
         let mut names = Names::new("/l");
         assert_eq!(names.of_notification(0, "deleted", "/l"), "c1: notification, lock deleted");
         assert_eq!(names.of_notification(0, "deleted", "/l"), "c1: notification, lock deleted #2");

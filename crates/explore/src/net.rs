@@ -1,5 +1,5 @@
-//! The network between contenders and a server. It passes whole frames to the scheduler, which alone decides when to
-//! deliver each frame.
+//! Network between contenders and servers. It hands complete frames to the scheduler, which decides when to deliver
+//! each frame.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,10 +14,9 @@ use tokio::task::AbortHandle;
 
 use zklockbench_core::locked::locked;
 
-/// Longest accepted frame.
+/// Maximum size of a frame.
 const LONGEST: usize = 16 << 20;
 
-/// Number of a connection.
 pub type ConnId = u64;
 
 #[derive(Debug)]
@@ -43,7 +42,7 @@ pub enum NetEvent {
     },
 }
 
-/// Listeners for contenders in front of their servers.
+/// One listener per contender, in front of a server.
 #[derive(Debug)]
 pub struct Net {
     /// `host:port` of each contender's listener.
@@ -58,7 +57,7 @@ struct Shared {
     /// Server that each contender's next connection reaches.
     upstream: Vec<Mutex<String>>,
     events: UnboundedSender<NetEvent>,
-    /// Contenders whose connections are refused.
+    /// Whether each contender's connections are refused.
     refused: Vec<AtomicBool>,
     open: Mutex<Open>,
 }
@@ -69,7 +68,7 @@ struct Open {
     all: HashMap<ConnId, Ends>,
 }
 
-/// Both ends of a connection. If its sender is dropped, an end is closed once everything is written.
+/// Both ends of a connection. Dropping an end's sender closes the end once everything is written.
 #[derive(Debug)]
 struct Ends {
     client: End,
@@ -89,7 +88,7 @@ impl Drop for End {
 }
 
 impl Net {
-    /// Listens for that many contenders in front of `server`.
+    /// Opens one listener per contender in front of `server`.
     ///
     /// # Errors
     /// If the loopback interface has no free port.
@@ -117,22 +116,22 @@ impl Net {
 
     fn write(&self, conn: ConnId, end: impl Fn(&Ends) -> &End, frame: Vec<u8>) {
         if let Some(end) = locked(&self.shared.open).all.get(&conn).map(end) {
-            // If the peer is gone, its reader reports that.
+            // If the peer is gone, its reader reports the loss.
             let _ = end.writes.send(frame);
         }
     }
 
-    /// Closes both sides; bytes written before still arrive.
+    /// Closes both ends. Bytes already written still arrive.
     pub fn cut(&self, conn: ConnId) {
         locked(&self.shared.open).all.remove(&conn);
     }
 
-    /// Refuses a contender's connections from now on, or accepts them again.
+    /// Refuses or accepts a contender's new connections.
     pub fn refuse(&self, contender: usize, is_refused: bool) {
         self.shared.refused[contender].store(is_refused, Ordering::SeqCst);
     }
 
-    /// Leads a contender's next connection to that server.
+    /// Directs a contender's next connection to `server`.
     pub fn lead_to(&self, contender: usize, server: &str) {
         server.clone_into(&mut locked(&self.shared.upstream[contender]));
     }
@@ -160,7 +159,7 @@ async fn accept(listener: TcpListener, contender: usize, shared: Arc<Shared>) {
     while let Ok((client, _)) = listener.accept().await {
         if !shared.refused[contender].load(Ordering::SeqCst) {
             let shared = Arc::clone(&shared);
-            // A failed handshake closes both ends; the client tries again.
+            // A failed handshake closes both ends, and the client retries.
             tokio::spawn(async move { drop(open(client, contender, &shared).await) });
         }
     }
@@ -224,7 +223,7 @@ fn end(
     End { writes, reads: reads.abort_handle() }
 }
 
-/// A frame with its length.
+/// Reads a frame, including its length prefix.
 async fn read_frame(from: &mut OwnedReadHalf) -> io::Result<Vec<u8>> {
     let mut length = [0; 4];
     from.read_exact(&mut length).await?;

@@ -1,4 +1,4 @@
-//! The outcome of a schedule: its trace, the promise that it broke, and the nodes that it left.
+//! Outcome of a schedule: trace, broken promise and remaining nodes.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -13,7 +13,7 @@ worded! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum Fault by word {
-        /// A contender entered while another held the lock with a live session.
+        /// A contender acquired the lock while another contender held it with a live session.
         Violated = "violated",
         /// A contender waits forever although the lock is free.
         Stuck = "stuck",
@@ -28,20 +28,20 @@ pub struct Outcome {
     pub schedule: Schedule,
     pub trace: Vec<TraceStep>,
     pub fault: Option<Fault>,
-    /// What happened, in one sentence; empty if all promises were kept.
+    /// Description of the failure in one sentence; empty if the lock kept all promises.
     pub sentence: String,
-    /// Index in the trace of the first entry that was a violation.
+    /// Index in the trace of the first violating acquisition.
     pub entry: Option<usize>,
-    /// Number of decisions that were taken before the first violation, or at all.
+    /// Number of decisions taken before the first violation; all decisions if there was none.
     pub needs: usize,
     pub zombies: u64,
-    /// Why the schedule could not run.
+    /// Reason why the schedule could not run.
     pub unexplored: Option<String>,
-    /// Why the schedule's fault or order is impossible.
+    /// Reason why the schedule's fault or order is impossible.
     pub impossible: Option<String>,
-    /// The choices at each step of an order, with the index of the chosen one.
+    /// Choices at each step of an order, with the index of the chosen action.
     pub choices: Vec<(Vec<Choice>, usize)>,
-    /// Names of the delivered events in order, each with the contender's number.
+    /// Delivered events in order, each with its contender's number.
     pub events: Vec<(usize, String)>,
     /// Nodes that remain after all contenders have finished.
     pub left: Nodes,
@@ -55,8 +55,8 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// The nodes beyond the usual ones. Locks may keep some ephemeral nodes, of whichever contender; persistent nodes are
-    /// usually directories.
+    /// Returns the nodes beyond the usual ones. A lock may keep ephemeral nodes of any contender, so only their
+    /// number is compared.
     pub fn beyond(&self, usual: &Self) -> Vec<String> {
         let mut usually = usual.persistent.clone();
         let is_new = |name: &&String| match usually.iter().position(|other| other == *name) {
@@ -76,7 +76,7 @@ impl Nodes {
 }
 
 impl Outcome {
-    /// Equal for runs with the same messages in the same order.
+    /// Hash of the trace, equal for runs with the same messages in the same order.
     pub fn class(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.trace.hash(&mut hasher);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_persistent_node_that_an_undisturbed_run_does_not_leave_is_left() {
+    fn only_nodes_beyond_the_usual_ones_count_as_left() {
         let usual = nodes(&["c1.node1"], &["lock/leases"]);
         assert!(nodes(&["c2.node1"], &["lock/leases"]).beyond(&usual).is_empty());
         assert!(nodes(&[], &[]).beyond(&usual).is_empty());

@@ -20,22 +20,23 @@ use zklockbench_core::error::Error;
 use zklockbench_record::StepKind;
 use zklockbench_zk::session_of;
 
-/// How a trace states that a contender has entered.
+/// Trace text of an acquisition.
 pub const HOLDS: &str = "holds the lock";
 /// Name of the event that ends a hold.
 pub const RELEASES: &str = "releases";
-/// More messages than any schedule needs. A lock that polls forever is not explored further.
+/// Maximum number of messages in a schedule. Only a lock that polls forever exceeds it.
 const MOST_MOVES: u64 = 4_000;
 
-/// Longest duration of a schedule, as a multiple of `stuck_after`.
+/// Maximum duration of a schedule, as a multiple of `stuck_after`.
 const LONGEST: u32 = 8;
-/// Time without progress after which a contender that still sends messages is stuck, as a multiple of `stuck_after`.
+/// Time without progress after which a polling contender counts as stuck, as a multiple of `stuck_after`.
 const POLLS: u32 = 2;
-/// Time limit of an acquire that a schedule lets time out; longer than a contender takes to reach any event.
+/// Timeout of an acquire that should time out. It is longer than any contender takes to reach an event.
 const TIMES_OUT_AFTER: Duration = Duration::from_millis(1_500);
-/// Interval at which the end of all clients is checked.
+/// Interval at which messages are forwarded while clients close their sessions.
 const CLEARS_EVERY: Duration = Duration::from_millis(50);
-/// Fraction of `stuck_after` after which contenders are asked for their next action although messages still arrive.
+/// Divisor of `stuck_after`. After that time without progress, contenders get their next command even if messages
+/// still arrive.
 const PATIENCE: u32 = 4;
 
 /// A schedule in progress.
@@ -47,26 +48,27 @@ struct Play<'s, 'w> {
     /// Decisions taken, each with the length of the trace at that time.
     taken: Vec<(Decision, usize)>,
     path: String,
-    /// Contender of the last fault or choice, whose messages are delivered first.
+    /// Contender of the last fault or choice. Its messages are delivered first.
     first: usize,
     choices: Vec<(Vec<Choice>, usize)>,
     events: Vec<(usize, String)>,
     wanted: VecDeque<String>,
     /// The first contender that was stuck.
     stuck: Option<usize>,
-    /// Contender whose wait ends early, and the time of that end.
+    /// Contender that gives up its wait, and the time when it does so.
     gives_up: Option<(usize, Instant)>,
-    /// Whether the stuck contender did not end its wait as asked.
+    /// Whether the stuck contender ignored its cancellation or timeout.
     is_deaf: bool,
-    /// Decisions that had no effect.
+    /// Reasons why decisions had no effect.
     missed: Vec<String>,
 }
 
-/// Runs a schedule, until `stopped` ends. `usually_left` are the nodes that remain after an undisturbed run, if known.
+/// Runs a schedule until it ends or `stopped` completes. `usually_left` contains the nodes that remain after an
+/// undisturbed run, if known.
 ///
 /// # Errors
 ///
-/// If this host has no free port, or if the driver broke its protocol.
+/// If this host has no free port, or if the driver fails.
 pub async fn play(
     world: &mut World,
     schedule: &Schedule,
@@ -94,8 +96,8 @@ pub async fn play(
     let played = tokio::select! {
         biased;
         played = play.whole(usually_left) => played,
-        () = stopped => Err(Unexplored("it was stopped".into())),
-        () = tokio::time::sleep(limit) => Err(Unexplored(format!("it did not end within {limit:?}"))),
+        () = stopped => Err(Unexplored("the exploration was stopped".into())),
+        () = tokio::time::sleep(limit) => Err(Unexplored(format!("the schedule did not end within {limit:?}"))),
     };
     if let Some(failure) = play.stage.world.cast.driver_failure() {
         return Err(failure);
@@ -114,7 +116,7 @@ pub async fn play(
 #[derive(Default)]
 struct Aftermath {
     left: Nodes,
-    /// Nodes that no finished contender should have left.
+    /// Remaining nodes beyond the usual ones.
     beyond: Vec<String>,
     is_blocked: bool,
 }
@@ -156,7 +158,7 @@ impl Play<'_, '_> {
         }
     }
 
-    /// Passes messages on while the contender has that status, but for no longer than `within`.
+    /// Forwards messages while the contender has the given status, for at most `within`.
     async fn wait_while(&mut self, contender: usize, status: &Status, within: Duration) {
         let until = Instant::now() + within;
         while self.stage.all[contender].status == *status && Instant::now() < until {
@@ -165,7 +167,7 @@ impl Play<'_, '_> {
         }
     }
 
-    /// Makes one move: delivers a message, or gives the contenders a command. Returns whether a move was possible.
+    /// Delivers one message or gives one command. Returns whether there was anything to do.
     async fn step(&mut self) -> Result<bool, Unexplored> {
         if let Some((contender, direction)) = self.next_message() {
             self.message(contender, direction).await?;
@@ -181,8 +183,8 @@ impl Play<'_, '_> {
         self.direct().await
     }
 
-    /// The next message by rank: messages to contenders come before messages to the server, and the contender of the
-    /// last fault comes first. With an order, requests are choices.
+    /// Returns the next message to deliver. Messages to contenders come before messages to the server, and the
+    /// contender of the last fault comes first. With an order, requests are left to `choose`.
     fn next_message(&self) -> Option<(usize, Direction)> {
         let count = self.stage.all.len();
         let ranked = || std::iter::once(self.first).chain((0..count).filter(|other| *other != self.first));
@@ -207,14 +209,14 @@ impl Play<'_, '_> {
         }
     }
 
-    /// Events of the newcomer are not for faults.
+    /// Records an event as a possible position of a fault. Events of the newcomer are ignored.
     fn note_event(&mut self, contender: usize, name: String) {
         if contender < self.schedule.contenders {
             self.events.push((contender, name));
         }
     }
 
-    /// Takes the decision for this event of a contender, whose messages are delivered first from now on.
+    /// Takes the decision for an event, if there is one. The contender's messages are then delivered first.
     fn due(&mut self, contender: usize, event: &str) -> Option<Decision> {
         let due = self.open.iter().position(|decision| decision.at == event)?;
         self.first = contender;
@@ -239,7 +241,7 @@ impl Play<'_, '_> {
         self.stage.moves += 1;
     }
 
-    /// Releases, unless a fault is due during the hold.
+    /// Releases the lock, unless a fault is due at that event.
     async fn end_hold(&mut self, holder: usize) -> Result<(), Unexplored> {
         let name = format!("{}: {RELEASES}", contender_name(holder));
         if self.stage.all[holder].asked == 1
@@ -267,9 +269,9 @@ impl Play<'_, '_> {
         self.stage.moves += 1;
     }
 
-    /// Once no message is in flight, gives the next command: start contenders, end outages, then release holders, then end
-    /// delays, resume stopped contenders, and at last let a newcomer try the lock. Returns whether there was a command to
-    /// give.
+    /// Gives the next command when no message is in flight, in this order: start contenders, end outages, release
+    /// holders, end delays, resume frozen contenders, let a newcomer try the lock. Returns whether there was a
+    /// command to give.
     async fn direct(&mut self) -> Result<bool, Unexplored> {
         let with =
             |status: Status| self.stage.all.iter().position(|one| one.status == status && !one.is_frozen);
@@ -289,8 +291,8 @@ impl Play<'_, '_> {
             return Ok(true);
         }
         let holder = with(Status::Holding);
-        // A contender comes back while another one holds, because its recovery may break that hold. Its own hold ends
-        // without a connection.
+        // A contender reconnects while another contender holds the lock, because its recovery may break that hold. A
+        // disconnected holder releases before it reconnects.
         if !holder.is_some_and(|holder| self.stage.all[holder].is_away) && self.end_outage() {
             return Ok(true);
         }
@@ -313,7 +315,7 @@ impl Play<'_, '_> {
         Ok(true)
     }
 
-    /// A contender whose wait has been cancelled or has timed out, and goes on.
+    /// Returns a contender that still waits after its wait was cancelled or timed out.
     fn is_to_give_up(&self) -> Option<usize> {
         let (waiter, end) = self.gives_up?;
         let one = &self.stage.all[waiter];
@@ -321,8 +323,8 @@ impl Play<'_, '_> {
         (goes_on && end <= Instant::now()).then_some(waiter)
     }
 
-    /// Whether only a newcomer would notice that the hold excludes no other contender: another contender's node was deleted
-    /// by mistake, or the holder has acquired once more after a fault.
+    /// Whether a newcomer should try the lock during this hold. After a wrongly deleted node or a second acquisition,
+    /// only a newcomer reveals that the hold excludes no other contender.
     fn is_worth_a_newcomer(&self, holder: usize) -> bool {
         let newcomer = self.schedule.contenders;
         let is_again = self.stage.all[holder].asked > 1;
@@ -331,7 +333,7 @@ impl Play<'_, '_> {
             && (is_again || self.stage.is_trespassed)
     }
 
-    /// Delivers a delayed message because the event that it waited for did not happen.
+    /// Ends a delay because its event did not happen; returns whether there was a delay.
     fn end_delay(&mut self) -> bool {
         let delayed = self.stage.all.iter().position(|one| one.delayed.is_some());
         let Some((_, past)) = delayed.and_then(|one| self.stage.all[one].delayed.take()) else {
@@ -341,7 +343,7 @@ impl Play<'_, '_> {
         true
     }
 
-    /// Lets a contender connect again once the others have nothing left to do.
+    /// Lets a disconnected contender connect again; returns whether there was one.
     fn end_outage(&mut self) -> bool {
         let Some(away) = self.stage.all.iter().position(|one| one.is_away) else { return false };
         self.fault_noted(away, "can connect again");
@@ -351,14 +353,14 @@ impl Play<'_, '_> {
 
     fn thaw(&mut self) -> bool {
         let Some(frozen) = self.stage.all.iter().position(|one| one.is_frozen) else { return false };
-        self.fault_noted(frozen, "goes on");
+        self.fault_noted(frozen, "resumes");
         self.stage.all[frozen].is_frozen = false;
-        self.stage.touch(frozen, "goes on");
+        self.stage.touch(frozen, "resumes");
         self.stage.world.cast.thaw(frozen);
         true
     }
 
-    /// Makes the next choice of an order; returns whether there was one.
+    /// Makes the next choice of the order; returns whether a choice was left.
     fn choose(&mut self) -> Result<bool, Unexplored> {
         let choices = self.choices_now();
         if choices.is_empty() {
@@ -368,7 +370,7 @@ impl Play<'_, '_> {
         let index = match &wanted {
             Some(name) => choices.iter().position(|choice| choice.name == *name).ok_or_else(|| {
                 let there: Vec<&str> = choices.iter().map(|choice| choice.name.as_str()).collect();
-                Unexplored(format!("`{name}` was next, but the choices were {}", there.join(", ")))
+                Unexplored(format!("expected the choice `{name}`, found {}", there.join(", ")))
             })?,
             None => choices.iter().position(|choice| choice.footprint.contender == self.first).unwrap_or(0),
         };
@@ -403,20 +405,20 @@ impl Play<'_, '_> {
         choices
     }
 
-    /// The first contender that is waiting.
+    /// Returns the first contender with an unfinished open, acquire or release.
     fn waiting(&self) -> Option<usize> {
         self.stage.all.iter().position(|one| {
             !one.is_over() && !matches!(one.status, Status::Absent | Status::Idle | Status::Holding)
         })
     }
 
-    /// Whether messages have arrived for a while without any progress, as from a waiter that polls.
+    /// Whether there was no progress for a while although messages arrive, as with a polling waiter.
     fn only_polls(&self) -> bool {
         self.stage.held_since.is_none()
             && self.stage.progressed.elapsed() > self.stage.world.pace.stuck_after / PATIENCE
     }
 
-    /// Whether contenders have sent messages without progress for too long, as a polling waiter does.
+    /// Whether there was no progress for too long although messages arrive. Records the stuck contender.
     fn polls_in_vain(&mut self) -> bool {
         let is_late = self.stage.progressed.elapsed() > POLLS * self.stage.world.pace.stuck_after;
         let is_held_up = self.stage.all.iter().any(|one| one.is_frozen || one.delayed.is_some());
@@ -426,8 +428,8 @@ impl Play<'_, '_> {
         self.stuck.is_some()
     }
 
-    /// Waits for unfinished contenders although no message is in flight. Returns whether anything arrived; otherwise
-    /// the contender is stuck.
+    /// Waits for unfinished contenders while no message is in flight. Returns whether anything arrived; if not, the
+    /// first unfinished contender is stuck.
     async fn lingers(&mut self) -> bool {
         let Some(waiting) = self.waiting() else { return false };
         let moves = self.stage.moves;
@@ -446,7 +448,7 @@ impl Play<'_, '_> {
         false
     }
 
-    /// The remaining nodes, and whether they block a new contender.
+    /// Lists the remaining nodes and checks whether they block a new contender.
     async fn look_back(&mut self, usually_left: Option<&Nodes>) -> Result<Aftermath, Unexplored> {
         let nodes = self.stage.world.cast.list(&self.path).await;
         let nodes = nodes.map_err(|failure| Unexplored(failure.to_string()))?;
@@ -470,7 +472,8 @@ impl Play<'_, '_> {
         Ok(Aftermath { left, beyond, is_blocked })
     }
 
-    /// Whether a newcomer gets the lock after an order. Its requests are not part of the order, so they pass at once.
+    /// Whether a newcomer gets the lock after an order. The newcomer's requests are not part of the order, so they
+    /// are delivered immediately.
     async fn newcomer_gets_in(&mut self) -> Result<bool, Unexplored> {
         let newcomer = self.schedule.contenders;
         self.open(newcomer).await?;
@@ -516,14 +519,14 @@ impl Play<'_, '_> {
         }
     }
 
-    /// Index of that intrusion in the trace.
+    /// Index of the intrusion in the trace.
     fn entry_step(&self, entry: Intrusion) -> usize {
         let trace = self.stage.trace.iter().enumerate();
         let mut entries = trace.filter(|(_, step)| step.what == HOLDS).map(|(number, _)| number);
         entries.nth(entry.entry).unwrap_or(self.stage.trace.len())
     }
 
-    /// The decisions that can have caused the first violation, given with its step in the trace: those before it.
+    /// Returns the decisions that may have caused the first violation: those taken before its step in the trace.
     fn causes(&self, first: Option<(Intrusion, usize)>) -> impl Iterator<Item = &Decision> {
         let until = first.map_or(usize::MAX, |(_, step)| step);
         self.taken.iter().filter(move |(_, at)| *at < until).map(|(decision, _)| decision)
@@ -532,7 +535,7 @@ impl Play<'_, '_> {
     fn sentence(&self, fault: Fault, first: Option<(Intrusion, usize)>, left: &[String]) -> String {
         let cause = self.causes(first).map(Decision::cause).collect::<Vec<_>>().join(", and ");
         let after = if cause.is_empty() { String::new() } else { format!("{cause}; then ") };
-        let nodes = if left.is_empty() { String::new() } else { format!("; left: {}", left.join(", ")) };
+        let nodes = if left.is_empty() { String::new() } else { format!("; remaining: {}", left.join(", ")) };
         let what = match fault {
             Fault::Violated => {
                 let name = |who: Option<usize>, other: &str| match who {
@@ -542,15 +545,15 @@ impl Play<'_, '_> {
                 };
                 let intruder = name(first.map(|(first, _)| first.intruder), "a contender");
                 let holder = name(first.and_then(|(first, _)| first.holder), "another contender");
-                format!("{intruder} entered while {holder} held the lock")
+                format!("{intruder} acquired the lock while {holder} held it")
             }
             Fault::Stuck => {
                 let contender = self.stuck.filter(|stuck| *stuck < self.schedule.contenders);
                 let who = contender.map_or_else(|| "a newcomer".to_owned(), contender_name);
                 if self.is_deaf {
-                    return format!("{after}{who} went on waiting{nodes}");
+                    return format!("{after}{who} kept waiting{nodes}");
                 }
-                format!("{who} waited forever, although no contender held the lock{nodes}")
+                format!("{who} waited forever although no contender held the lock{nodes}")
             }
             Fault::NodeLeft => format!("every contender had finished{nodes}"),
         };
@@ -561,8 +564,7 @@ impl Play<'_, '_> {
         if self.stage.world.lock.driven.is_some() {
             self.close_clients().await;
         }
-        // Sessions are closed at the server before their connections; otherwise, their nodes would remain until the
-        // timeout.
+        // Close the sessions before their connections. Otherwise, their nodes would remain until the session timeout.
         for contender in 0..self.stage.all.len() {
             if self.stage.all[contender].conn.is_some() {
                 let _ = self.stage.end_session(contender).await;
@@ -572,12 +574,12 @@ impl Play<'_, '_> {
             let _ = self.stage.world.cast.clear().await;
         }
         self.stage.world.cast.forget_reports();
-        // Nodes that cannot be removed are below the exploration's own directory and are removed with it.
+        // Nodes that cannot be removed now are removed later with the exploration's own directory.
         let _ = self.stage.world.cast.remove_all(&self.path).await;
     }
 
-    /// Lets the driver's clients close their sessions. Messages pass meanwhile: a client without answers would have to be
-    /// killed.
+    /// Closes the sessions of the driver's clients. Messages are forwarded meanwhile, because a client that gets no
+    /// answers would be killed.
     async fn close_clients(&mut self) {
         for one in &mut self.stage.all {
             (one.is_free, one.is_frozen, one.delayed) = (true, false, None);

@@ -37,13 +37,13 @@ pub struct Site {
 pub trait Runs {
     fn add(&self, schedule: Schedule, usually_left: Option<Nodes>);
 
-    /// The next outcome, or `None` at the deadline.
+    /// Returns the next outcome, or `None` at the deadline.
     ///
     /// # Errors
-    /// If a world could not be opened, or if a driver broke its protocol.
+    /// If a world could not be opened, or if a driver failed.
     fn next(&self, deadline: Instant) -> Result<Option<Outcome>, Error>;
 
-    /// Discards the schedules that were added and have not ended.
+    /// Discards all unfinished schedules.
     fn forget(&self);
 }
 
@@ -65,10 +65,10 @@ struct Job {
 struct Jobs {
     waiting: Mutex<VecDeque<Job>>,
     came: Condvar,
-    /// Number of times that schedules were discarded.
+    /// Number of calls to `forget`.
     forgotten: watch::Sender<u64>,
     is_over: AtomicBool,
-    /// Held alone by a schedule that holds the servers' links, which would stall all others.
+    /// Locked exclusively by a schedule that blocks the servers' links, which would stall all other schedules.
     links: RwLock<()>,
 }
 
@@ -115,7 +115,7 @@ impl Runs for Pool {
             Ok(outcome) => outcome.map(Some),
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => {
-                Err(Error::environment("the threads of the exploration have ended"))
+                Err(Error::environment("all exploration threads have ended"))
             }
         }
     }
@@ -132,7 +132,7 @@ impl Drop for Pool {
         self.jobs.is_over.store(true, Ordering::SeqCst);
         self.jobs.came.notify_all();
         for thread in self.threads.drain(..) {
-            // A world that panicked has also ended.
+            // A panicked thread has also ended.
             let _ = thread.join();
         }
     }

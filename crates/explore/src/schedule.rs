@@ -20,13 +20,15 @@ pub enum Act {
     Expire,
     /// The contender's process is killed before this event; its session ends.
     Kill,
-    /// The contender is stopped from this event until the others have finished, which is after the end of its session.
+    /// The contender is frozen before this event, and its session ends. It resumes after the other contenders have
+    /// finished.
     Freeze,
-    /// The contender's newest node is deleted by another program before this event.
+    /// Another program deletes the contender's newest node before this event.
     Delete,
     /// The event is delayed until the given event of another contender.
     Delay { past: String },
-    /// The contender's acquire is cancelled before this event, or times out if the lock cannot be cancelled.
+    /// The contender's acquire is cancelled before this event, or times out if the lock does not support
+    /// cancellation.
     GiveUp,
 }
 
@@ -67,13 +69,13 @@ impl Act {
     }
 }
 
-/// Server that a contender's session reaches after its connection broke.
+/// Server to which a contender's session moves after its connection breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Move {
-    /// Another server, which knows what the first one knew.
+    /// Another server that is up to date.
     Other,
-    /// A server that has not applied the lost request yet, because it is not committed.
+    /// A server that has not applied the contender's last write, because the write is not committed.
     Stale,
 }
 
@@ -85,19 +87,19 @@ impl Move {
     }
 }
 
-/// A fault at the event with that name.
+/// A fault at a named event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Decision {
     #[serde(flatten)]
     pub act: Act,
     pub at: String,
-    /// Number of the contender that the fault hits; `None`: the event's own contender.
+    /// Index of the contender that the fault hits; `None` means the event's own contender.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub victim: Option<usize>,
-    /// Whether the contender cannot connect again before the others have nothing left to do.
+    /// Whether the contender stays disconnected until the other contenders have nothing left to do.
     #[serde(default, skip_serializing_if = "is_false")]
     pub stays_away: bool,
-    /// Server to which the contender's session moves; `None`: it returns to the same server.
+    /// Server to which the contender's session moves; `None` if it returns to the same server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moves: Option<Move>,
 }
@@ -108,28 +110,28 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl Decision {
-    /// A fault that hits the event's own contender.
+    /// Creates a fault that hits the event's own contender.
     pub fn new(act: Act, at: impl Into<String>) -> Self {
         Self { act, at: at.into(), victim: None, stays_away: false, moves: None }
     }
 
-    /// The same fault, for that contender.
+    /// Returns the same fault for the given contender.
     pub fn of(self, victim: usize) -> Self {
         Self { victim: Some(victim), ..self }
     }
 
-    /// Whether the fault hits that contender.
+    /// Whether the fault hits the contender.
     pub fn hits(&self, contender: usize) -> bool {
         let own = || self.at.split_once(": ").is_some_and(|(who, _)| who == contender_name(contender));
         self.victim.map_or_else(own, |victim| victim == contender)
     }
 
-    /// Name of its class of faults.
+    /// Name of the decision's class of faults.
     pub fn class(&self) -> &'static str {
         self.moves.map_or_else(|| self.act.name(), Move::name)
     }
 
-    /// Why the decision is impossible for any lock.
+    /// Returns why the decision is impossible for any lock, if it is.
     pub fn mistake(&self) -> Option<String> {
         let breaks = matches!(self.act, Act::LoseRequest | Act::LoseReply | Act::Cut);
         let is_right = match self.moves {
@@ -137,10 +139,10 @@ impl Decision {
             Some(Move::Other) => breaks,
             Some(Move::Stale) => self.act == Act::LoseReply && !self.stays_away,
         };
-        (!is_right).then(|| format!("no session moves by that fault at `{}`", self.at))
+        (!is_right).then(|| format!("the fault at `{}` cannot move a session", self.at))
     }
 
-    /// The fault as a clause: ``c1's `create own node` was lost``.
+    /// Describes the fault as a clause: ``c1's `create own node` was lost``.
     pub fn cause(&self) -> String {
         let (who, what) = self.at.split_once(": ").unwrap_or(("", &self.at));
         let (hit, event) = match self.victim {
@@ -167,7 +169,7 @@ impl Decision {
             Act::Kill => format!("{hit} was killed before {event}"),
             Act::Freeze => format!("{hit} was frozen before {event} until its session had ended"),
             Act::Delete => format!("another program deleted {hit}'s node before {event}"),
-            Act::Delay { past } => format!("{who}'s `{what}` came after `{past}`"),
+            Act::Delay { past } => format!("{who}'s `{what}` was delayed until after `{past}`"),
             Act::GiveUp => format!("{hit}'s wait was ended before {event}"),
         }
     }
@@ -178,8 +180,8 @@ pub struct Schedule {
     pub contenders: usize,
     #[serde(default)]
     pub decisions: Vec<Decision>,
-    /// Choices among the contenders' next requests, if all contenders start together. `None`: each contender starts
-    /// when the previous one holds or waits.
+    /// Choices among the contenders' next requests, if all contenders start together. `None` means that each
+    /// contender starts once the previous contender holds the lock or waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Vec<String>>,
     /// Contenders that acquire as readers.
@@ -200,7 +202,7 @@ impl Schedule {
         Self { order: Some(order), ..Self::undisturbed(contenders) }
     }
 
-    /// Whether the schedule holds the servers' links.
+    /// Whether the schedule blocks the servers' links.
     pub fn makes_stale(&self) -> bool {
         self.decisions.iter().any(|decision| decision.moves == Some(Move::Stale))
     }
@@ -224,18 +226,18 @@ pub struct TraceStep {
     pub what: String,
 }
 
-/// Nodes that an action reads and writes, to decide which actions commute.
+/// Nodes that an action reads and writes, used to decide which actions commute.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Footprint {
     pub contender: usize,
     pub reads: Vec<String>,
     pub writes: Vec<String>,
-    /// Whether the action depends on every other one, as the end of a hold does.
+    /// Whether the action depends on every other action, as the end of a hold does.
     pub is_global: bool,
 }
 
 impl Footprint {
-    /// Nodes of a contender's request.
+    /// Returns the footprint of a contender's request.
     pub fn of(contender: usize, request: &Request) -> Self {
         let mut footprint = Self { contender, ..Self::default() };
         for operation in &request.operations {
@@ -281,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_reads_and_requests_on_other_nodes_commute() {
+    fn actions_commute_unless_they_share_a_contender_or_a_written_node() {
         let action = |contender, reads: &[&str], writes: &[&str]| Footprint {
             contender,
             reads: reads.iter().map(|path| (*path).to_owned()).collect(),
@@ -295,12 +297,12 @@ mod tests {
         assert!(create.commutes_with(&action(0, &["/l/a"], &[])));
         assert!(
             !list.commutes_with(&action(0, &["/other"], &[])),
-            "one contender's actions keep their order"
+            "actions of one contender must not commute"
         );
     }
 
     #[test]
-    fn a_written_schedule_is_read_back_unchanged() {
+    fn schedule_survives_a_json_round_trip() {
         let delay = Act::Delay { past: "c1: delete c1.node1".into() };
         let decisions = vec![
             Decision::new(Act::LoseReply, "c2: create own node"),
@@ -317,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn only_faults_of_a_connection_move_a_session() {
+    fn only_connection_faults_can_move_a_session() {
         let moved = |act, moves| Decision { moves: Some(moves), ..Decision::new(act, "c1: sync lock") };
         assert_eq!(moved(Act::Cut, Move::Other).mistake(), None);
         assert_eq!(moved(Act::LoseReply, Move::Stale).mistake(), None);
@@ -326,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_names_the_contender_that_was_hit() {
+    fn cause_identifies_the_contender_hit_by_the_fault() {
         let event = "c1: delete c1.node1";
         let outage = Decision { stays_away: true, ..Decision::new(Act::LoseRequest, event) };
         assert_eq!(outage.cause(), "c1's `delete c1.node1` was lost, and c1 could not connect for a while");

@@ -1,5 +1,5 @@
-//! The exploration of one lock: an undisturbed run, every single fault, the orders, and pairs of faults within the
-//! budget. Failures are repeated before they are reported.
+//! Explores one lock within a time budget: undisturbed runs, every single fault, request orders, and pairs of faults.
+//! New failures are repeated before they are reported.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -24,7 +24,7 @@ use zklockbench_locks::leases_of;
 
 /// Number of undisturbed runs.
 const UNDISTURBED: usize = 2;
-/// With more leases than fit, no contender is behind a waiter.
+/// Maximum number of contenders when adding a waiter behind another waiter.
 const MOST_WITH_A_MIDDLE: usize = 8;
 /// Number of repetitions of each new failure.
 const REPEATED: usize = 2;
@@ -34,13 +34,13 @@ const ORDERS: &str = "orders";
 const READERS: &str = "readers";
 const PAIRS: &str = "pairs of faults";
 const NO_FAULT: &str = "undisturbed";
-const OUT_OF_TIME: &str = "the budget ended first";
+const OUT_OF_TIME: &str = "the budget ran out";
 
-/// Counts of one class of schedules.
+/// Outcome counts for one class of schedules.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Tally {
     pub held: u64,
-    /// Schedules in which a zombie was inside with another holder, which no lock prevents. They also count as held.
+    /// Schedules in which a zombie overlapped another holder, which no lock can prevent. They also count as held.
     pub zombies: u64,
     pub violated: u64,
     pub stuck: u64,
@@ -49,7 +49,7 @@ pub struct Tally {
     pub flaky: u64,
     /// Schedules with an impossible fault or order, e.g. a message delayed until an event that depends on it.
     pub impossible: u64,
-    /// Schedules that could not run, or for which no time was left.
+    /// Schedules that could not run or did not fit into the budget.
     pub unexplored: u64,
 }
 
@@ -65,7 +65,7 @@ impl Tally {
     }
 }
 
-/// How often a failure was seen.
+/// Recurrence of a failure over repeated runs of its schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Seen {
     pub times: u64,
@@ -75,8 +75,8 @@ pub struct Seen {
 impl Seen {
     const ONCE: Self = Self { times: 1, runs: 1 };
 
-    /// Whether the failure is a finding. The trace alone proves a violation. A stuck contender and a remaining node may be
-    /// a matter of timing, so they must recur each time.
+    /// Whether the failure counts as a finding. The trace alone proves a violation. A stuck contender or a leftover
+    /// node may be due to timing, so it must recur in every run.
     fn proves(self, fault: Fault) -> bool {
         fault == Fault::Violated || (self.runs > 1 && self.times == self.runs)
     }
@@ -89,18 +89,18 @@ pub struct Finding {
     pub sentence: String,
     pub schedule: Schedule,
     pub trace: Vec<TraceStep>,
-    /// Index in the trace of the first entry that was a violation.
+    /// Index in the trace of the first violating acquisition.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub entry: Option<usize>,
-    /// Number of schedules that break the promise in the same way.
+    /// Number of schedules of this class that break the same promise.
     pub alike: u64,
     pub seen: Seen,
-    /// Number of decisions that the failure needs: those before the entry that was a violation.
+    /// Number of decisions taken before the first violation; all decisions if there was none.
     pub needs: usize,
 }
 
 impl Finding {
-    /// Sorts failures that need fewer faults before others, and those without a choice of order before those with one.
+    /// Sort key: kind of failure, number of decisions, whether an order was chosen, length of the trace.
     fn rank(&self) -> (Fault, usize, bool, usize) {
         (self.fault, self.needs, self.schedule.order.is_some(), self.trace.len())
     }
@@ -111,15 +111,15 @@ impl Finding {
 pub struct Explored {
     pub lock: String,
     pub contenders: usize,
-    /// Events of the undisturbed run, in their order.
+    /// Events of the undisturbed run, in order.
     pub events: Vec<String>,
-    /// Counts by kind of fault, and for orders.
+    /// Counts by class of schedules.
     pub classes: BTreeMap<String, Tally>,
     /// The shortest schedule for each broken promise and class.
     pub findings: Vec<Finding>,
-    /// Reasons why schedules could not run.
+    /// Reasons why schedules were not explored, with counts.
     pub unexplored: Vec<String>,
-    /// What was not to be explored.
+    /// Kinds of schedules outside the scope.
     pub not_tried: Vec<String>,
     pub took_us: u64,
     pub schedules_per_minute: f64,
@@ -131,18 +131,18 @@ impl Explored {
     }
 }
 
-/// What to explore beyond single faults and orders, and for how long.
+/// Time budget and optional parts of an exploration.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope {
     pub budget: Duration,
     pub pairs: bool,
 }
 
-/// Explores a lock. `is_stopped` ends it early, with the findings so far.
+/// Explores a lock. Once `is_stopped` returns true, the exploration ends early with the findings so far.
 ///
 /// # Errors
 ///
-/// If the ensemble refuses, or if an undisturbed run fails.
+/// If a world cannot be opened, the driver fails, or an undisturbed run fails.
 pub fn explore(site: &Site, scope: Scope, is_stopped: impl Fn() -> bool) -> Result<Explored, Error> {
     let began = Instant::now();
     let most = with_a_middle(site);
@@ -153,10 +153,10 @@ pub fn explore(site: &Site, scope: Scope, is_stopped: impl Fn() -> bool) -> Resu
         ..Search::of(Pool::start(&Site { contenders: most, ..site.clone() }), site, &is_stopped)
     };
     let undisturbed = search.undisturbed(site.contenders, &[])?.ok_or_else(|| {
-        Error::environment("no time was left for an undisturbed run; allow more with --budget")
+        Error::environment("the budget is too short for an undisturbed run; increase --budget")
     })?;
     let with_readers = if site.lock.has_readers() { search.with_readers()? } else { Vec::new() };
-    // Delays come last: there are many, and they find the fewest failures.
+    // Delays run last: there are many of them, and they reveal the fewest failures.
     let (delays, faults): (Vec<_>, Vec<_>) =
         single_faults(&undisturbed.events).into_iter().partition(|decision| decision.act.is_delay());
     let mut singles = search.single_faults(&undisturbed, faults)?;
@@ -176,7 +176,7 @@ pub fn explore(site: &Site, scope: Scope, is_stopped: impl Fn() -> bool) -> Resu
             }
             search.single_faults(&run, faults)?;
         }
-        None => search.left_out(NO_FAULT, &format!("no fault with {most} contenders was tried")),
+        None => search.left_out(NO_FAULT, &format!("no faults were tried with {most} contenders")),
     }
     search.orders(&[])?;
     search.readers(&with_readers)?;
@@ -201,7 +201,7 @@ pub fn explore(site: &Site, scope: Scope, is_stopped: impl Fn() -> bool) -> Resu
     })
 }
 
-/// Number of contenders for holders, a waiter that disappears, and the waiter behind it.
+/// Number of contenders needed for the holders, a waiter that disappears, and a waiter behind it.
 fn with_a_middle(site: &Site) -> usize {
     let holders = match site.lock.entry.card.guarantees.holders {
         Holders::Leases(leases) => leases_of(&site.lock.params, leases) as usize,
@@ -210,7 +210,7 @@ fn with_a_middle(site: &Site) -> usize {
     site.contenders.max((holders + 2).min(MOST_WITH_A_MIDDLE))
 }
 
-/// What an exploration leaves out.
+/// Lists the kinds of schedules that an exploration does not try.
 fn not_tried(site: &Site, scope: Scope) -> Vec<String> {
     let guarantees = &site.lock.entry.card.guarantees;
     let has_others = site.servers.other.is_some();
@@ -221,22 +221,22 @@ fn not_tried(site: &Site, scope: Scope) -> Vec<String> {
         (site.lock.gives_up().is_none(), "timeouts and cancellation"),
         (site.lock.has_readers(), "several readers at once"),
         (matches!(guarantees.holders, Holders::Leases(_)), "several leases at once"),
-        (guarantees.reentrant, "acquiring again while holding"),
-        (true, "third acquisitions, and second ones without a fault"),
+        (guarantees.reentrant, "reentrant acquisitions"),
+        (true, "third acquisitions, and second acquisitions without a fault"),
         (!has_others, "moves between servers"),
-        (has_others, "moves together with other faults, or by readers"),
-        (has_others && site.servers.held.is_ok(), "followers that lag"),
-        (true, "sessions that end by time, and holds of seconds"),
+        (has_others, "moves combined with other faults, and moves by readers"),
+        (has_others && site.servers.held.is_ok(), "lagging followers"),
+        (true, "session timeouts, and holds of several seconds"),
     ];
     let parts = parts.into_iter().filter(|(is_left_out, _)| *is_left_out);
     let more = format!("more than {} contenders", with_a_middle(site));
     parts.map(|(_, what)| what.to_owned()).chain(stale).chain([more]).collect()
 }
 
-/// Runs one schedule again.
+/// Replays one schedule.
 ///
 /// # Errors
-/// If the ensemble refuses.
+/// If the world cannot be opened, the driver fails, or a run takes too long.
 pub fn replay(site: &Site, schedule: &Schedule) -> Result<Outcome, Error> {
     let pool = Pool::start(&Site { worlds: 1, ..site.clone() });
     pool.add(Schedule::undisturbed(schedule.contenders).read_by(&schedule.readers), None);
@@ -247,7 +247,7 @@ pub fn replay(site: &Site, schedule: &Schedule) -> Result<Outcome, Error> {
     pool.next(deadline)?.ok_or_else(late)
 }
 
-/// The undisturbed run, or an error if it failed.
+/// Returns an undisturbed run, or an error if the run failed.
 fn carried_out(run: Outcome) -> Result<Outcome, Error> {
     match run.unexplored {
         Some(why) => Err(Error::environment(format!("an undisturbed run failed: {why}"))),
@@ -258,11 +258,11 @@ fn carried_out(run: Outcome) -> Result<Outcome, Error> {
 struct Search<'a, P> {
     pool: P,
     deadline: Instant,
-    /// Deadline for repetitions of findings.
+    /// Deadline for repetitions of failures.
     ends_at_last: Instant,
     is_stopped: &'a dyn Fn() -> bool,
     site: &'a Site,
-    /// Nodes that remain after an undisturbed run, by the number of contenders and the readers among them.
+    /// Nodes that remain after an undisturbed run, by number of contenders and list of readers.
     usually_left: HashMap<(usize, Vec<usize>), Nodes>,
     runs: u64,
     classes: BTreeMap<String, Tally>,
@@ -291,7 +291,7 @@ impl<'a, P: Runs> Search<'a, P> {
         self.classes.entry(class.to_owned()).or_default()
     }
 
-    /// The next outcome; `None` if no time is left.
+    /// Returns the next outcome, or `None` if time ran out.
     fn next(&mut self) -> Result<Option<Outcome>, Error> {
         self.next_until(self.deadline)
     }
@@ -307,13 +307,13 @@ impl<'a, P: Runs> Search<'a, P> {
         Ok(None)
     }
 
-    /// Adds a schedule to those that wait for a world.
+    /// Queues a schedule for the next free world.
     fn add(&self, schedule: Schedule) {
         let usually_left = self.usually_left.get(&(schedule.contenders, schedule.readers.clone())).cloned();
         self.pool.add(schedule, usually_left);
     }
 
-    /// The first of the undisturbed runs; `None` if no time was left for them.
+    /// Repeats an undisturbed run and returns the first outcome, or `None` if time ran out.
     fn undisturbed(&mut self, contenders: usize, readers: &[usize]) -> Result<Option<Outcome>, Error> {
         let mut runs = Vec::new();
         for _ in 0..UNDISTURBED {
@@ -324,20 +324,20 @@ impl<'a, P: Runs> Search<'a, P> {
         let first = runs.remove(0);
         self.usually_left.insert((contenders, readers.to_vec()), first.left.clone());
         if first.class() != runs[0].class() {
-            let note = "two undisturbed runs differed: the lock's clients act on their own clock".to_owned();
+            let note = "two undisturbed runs differed; the lock's clients depend on timing".to_owned();
             self.not_explored(&note, 1);
         }
         self.count(vec![(class_of(&first.schedule), first.clone())])?;
         Ok(Some(first))
     }
 
-    /// Adds each fault to the schedule of an undisturbed run.
+    /// Runs the schedule of an undisturbed run once with each fault.
     fn single_faults(&mut self, run: &Outcome, decisions: Vec<Decision>) -> Result<Vec<Outcome>, Error> {
         let with = |decision| Schedule { decisions: vec![decision], ..run.schedule.clone() };
         self.all(decisions.into_iter().map(with).collect())
     }
 
-    /// Moves between servers, where there are several.
+    /// Tries moves between servers, if there is more than one.
     fn moves(&mut self, undisturbed: &Outcome) -> Result<(), Error> {
         let servers = &self.site.servers;
         let (others, stale) = (servers.other.is_some(), servers.held.is_ok());
@@ -350,25 +350,25 @@ impl<'a, P: Runs> Search<'a, P> {
         Ok(())
     }
 
-    /// Counts a part of the exploration for which no time was left.
+    /// Records that the budget ran out before a part of the exploration.
     fn left_out(&mut self, class: &'static str, what: &str) {
         self.tally(class).unexplored += 1;
         self.not_explored(&format!("{OUT_OF_TIME}: {what}"), 1);
     }
 
-    /// Undisturbed runs in which each of the first two contenders in turn is a reader.
+    /// Runs undisturbed schedules in which one of the first two contenders is a reader.
     fn with_readers(&mut self) -> Result<Vec<Outcome>, Error> {
         let mut runs = Vec::new();
         for reader in [1, 0].into_iter().filter(|reader| *reader < self.site.contenders) {
             match self.undisturbed(self.site.contenders, &[reader])? {
                 Some(run) => runs.push(run),
-                None => self.left_out(READERS, &format!("c{} was never a reader", reader + 1)),
+                None => self.left_out(READERS, &format!("c{} was never tried as a reader", reader + 1)),
             }
         }
         Ok(runs)
     }
 
-    /// Faults and orders of runs with readers.
+    /// Tries faults and request orders in runs with readers.
     fn readers(&mut self, runs: &[Outcome]) -> Result<(), Error> {
         for run in runs {
             let faults = single_faults(&run.events).into_iter().filter(|one| !one.act.is_delay()).collect();
@@ -380,7 +380,7 @@ impl<'a, P: Runs> Search<'a, P> {
     fn pairs(&mut self, singles: &[Outcome], undisturbed: &Outcome) -> Result<(), Error> {
         let mut schedules: Vec<Vec<Schedule>> =
             singles.iter().map(|first| pairs(first, &undisturbed.events)).collect();
-        // The most promising second faults of each first fault come first.
+        // `pop` takes from the end, so reverse the lists to try the most promising second faults first.
         schedules.iter_mut().for_each(|of_one| of_one.reverse());
         let mut in_turns = Vec::new();
         while schedules.iter().any(|of_one| !of_one.is_empty()) {
@@ -389,7 +389,7 @@ impl<'a, P: Runs> Search<'a, P> {
         self.all(in_turns).map(drop)
     }
 
-    /// Runs schedules with faults in parallel; returns their outcomes.
+    /// Runs schedules in parallel and returns their outcomes.
     fn all(&mut self, schedules: Vec<Schedule>) -> Result<Vec<Outcome>, Error> {
         let mut open: HashSet<Schedule> = schedules.iter().cloned().collect();
         let mut outcomes = Vec::with_capacity(schedules.len());
@@ -409,7 +409,7 @@ impl<'a, P: Runs> Search<'a, P> {
         Ok(outcomes)
     }
 
-    /// Orders of the contenders' requests without faults.
+    /// Tries orders of the contenders' requests, without faults.
     fn orders(&mut self, readers: &[usize]) -> Result<(), Error> {
         let class = if readers.is_empty() { ORDERS } else { READERS };
         let contenders = self.site.contenders;
@@ -431,7 +431,7 @@ impl<'a, P: Runs> Search<'a, P> {
                 self.not_explored(OUT_OF_TIME, count);
                 break;
             };
-            // Schedules for which no time was left may still end.
+            // Schedules that were abandoned when the budget ran out may still end.
             if run.schedule.readers != readers {
                 continue;
             }
@@ -452,7 +452,7 @@ impl<'a, P: Runs> Search<'a, P> {
         *self.unexplored.entry(why.to_owned()).or_default() += count;
     }
 
-    /// Counts outcomes. The first failures of each class and kind are repeated.
+    /// Counts outcomes. The first failure of each class and kind is repeated.
     fn count(&mut self, outcomes: Vec<(&'static str, Outcome)>) -> Result<(), Error> {
         let mut failed = Vec::new();
         for (class, outcome) in outcomes {
@@ -483,8 +483,8 @@ impl<'a, P: Runs> Search<'a, P> {
                 self.tally(class).flaky += 1;
                 let (word, sentence) = (failure.fault.word(), &failure.sentence);
                 let why = match failure.seen {
-                    Seen::ONCE => format!("{word}, and no time was left to repeat it: {sentence}"),
-                    Seen { times, runs } => format!("{word} in {times} of {runs} runs only: {sentence}"),
+                    Seen::ONCE => format!("{word}, but not repeated in time: {sentence}"),
+                    Seen { times, runs } => format!("{word} in only {times} of {runs} runs: {sentence}"),
                 };
                 self.not_explored(&why, 1);
             }
@@ -509,7 +509,7 @@ impl<'a, P: Runs> Search<'a, P> {
         }
     }
 
-    /// Repeats failures side by side. They may exceed the budget a little.
+    /// Repeats failures in parallel. The repetitions may slightly exceed the budget.
     fn repeat(&mut self, failures: &mut [(&'static str, Finding)]) -> Result<(), Error> {
         for (_, failure) in &*failures {
             (0..REPEATED).for_each(|_| self.add(failure.schedule.clone()));
@@ -551,7 +551,7 @@ impl Finding {
     }
 }
 
-/// Class of a schedule with faults.
+/// Class of a schedule that has no request order.
 fn class_of(schedule: &Schedule) -> &'static str {
     match schedule.decisions.as_slice() {
         _ if !schedule.readers.is_empty() => READERS,
@@ -561,7 +561,7 @@ fn class_of(schedule: &Schedule) -> &'static str {
     }
 }
 
-/// Names of all classes in the order of the table.
+/// Returns the names of all classes in table order.
 pub fn class_names() -> Vec<&'static str> {
     [NO_FAULT].into_iter().chain(Act::NAMES).chain(Move::NAMES).chain([ORDERS, READERS, PAIRS]).collect()
 }

@@ -1,5 +1,4 @@
-//! One schedule's contenders and their connections: messages in flight, what each contender waits for, and what is
-//! delivered next.
+//! State of one schedule: its contenders, their connections, messages in flight, and expected replies.
 
 mod incoming;
 
@@ -16,9 +15,9 @@ use super::wire::{self, Request};
 use super::world::World;
 use zklockbench_record::StepKind;
 
-/// Longest time for a server's answer; if it takes longer, the schedule counts as not explored.
+/// Time limit for a server's reply. If it is exceeded, the schedule counts as unexplored.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
-/// Xid of the request that ends a session from outside.
+/// Xid of the exploration's own request to close a session.
 const CLOSING: [u8; 4] = i32::MAX.to_be_bytes();
 
 /// Why a schedule could not be carried out.
@@ -33,7 +32,7 @@ pub enum Status {
     Acquiring,
     Holding,
     Releasing,
-    /// The contender has finished; contains the reason if it did not get the lock.
+    /// The contender has finished; contains the reason if the contender did not get the lock.
     Done(Option<String>),
 }
 
@@ -43,19 +42,19 @@ pub enum Direction {
     ToClient,
 }
 
-/// A frame that has arrived and waits to be delivered.
+/// A received frame that awaits delivery.
 #[derive(Debug)]
 pub struct Pending {
     pub name: String,
     frame: Vec<u8>,
     pub request: Option<Request>,
-    /// Result of a refused request, for the trace.
+    /// Error of a failed request, for the trace.
     refusal: Option<String>,
     kind: StepKind,
     passes: bool,
 }
 
-/// A request that the server has received but not answered.
+/// A request that awaits the server's reply.
 #[derive(Debug)]
 pub struct Awaited {
     request: Request,
@@ -70,11 +69,11 @@ pub struct Conn {
     pub to_server: VecDeque<Pending>,
     pub to_client: VecDeque<Pending>,
     pub awaited: VecDeque<Awaited>,
-    /// Pings in progress; `true` for pings of the exploration.
+    /// Unanswered pings; `true` marks the exploration's own pings.
     pings: VecDeque<bool>,
     /// Whether a write since the last ping may have caused notifications.
     is_stale: bool,
-    /// Whether a `sync` of the exploration is in progress.
+    /// Whether the exploration's own `sync` is unanswered.
     is_syncing: bool,
     pinged: Instant,
     server_gone: bool,
@@ -88,28 +87,28 @@ pub struct Contender {
     pub is_dead: bool,
     /// Whether the contender cannot connect.
     pub is_away: bool,
-    /// Whether a fault hit the contender, which then acquires once more.
+    /// Whether a fault hit the contender, so that it acquires once more.
     pub was_hit: bool,
-    /// Whether the contender's last acquire and release leave it a session to acquire again.
+    /// Whether the contender's session is still usable after its last acquire or release.
     pub lives: bool,
-    /// Number of the contender's acquires.
+    /// Number of acquires so far.
     pub asked: u32,
-    /// Whether the contender's messages pass at once.
+    /// Whether the contender's messages are delivered immediately.
     pub is_free: bool,
-    /// Direction whose next message waits for the named event.
+    /// Direction of a delayed message, and the event that ends the delay.
     pub delayed: Option<(Direction, String)>,
-    /// Last event that reached the contender, and when.
+    /// Last event that reached the contender, and its time.
     touched: (String, Instant),
     /// Whether the contender was recorded as quiet after that event.
     was_quiet: bool,
     disconnected: Instant,
-    /// Whether the contender's session or node was ended from outside, and it has no new node yet.
+    /// Whether a fault ended the contender's session or deleted its node, and the contender has no new node yet.
     has_lost_right: bool,
     /// Whether the contender's session has yet to reach another server.
     pub is_moving: bool,
-    /// Whether the contender's session was ended from outside.
+    /// Whether the exploration ended the contender's session.
     session_ended: bool,
-    /// Whether a later session has answered a request since.
+    /// Whether a request was answered in a later session.
     is_answered_since: bool,
 }
 
@@ -144,8 +143,7 @@ impl Contender {
         matches!(self.status, Status::Done(_)) || self.is_dead
     }
 
-    /// Whether the contender acquires once more on the same lock: a fault hit it, and it has finished with its session
-    /// alive.
+    /// Whether the contender should acquire once more: a fault hit it, and it has finished with a live session.
     pub fn may_ask_again(&self) -> bool {
         let has_finished = matches!(self.status, Status::Done(_)) && !self.is_dead && !self.is_away;
         has_finished && self.was_hit && self.lives && self.asked == 1
@@ -167,15 +165,15 @@ pub struct Stage<'w> {
     pub all: Vec<Contender>,
     pub trace: Vec<TraceStep>,
     pub deeds: Deeds,
-    /// Number of delivered messages and reports, used to notice that nothing moves.
+    /// Number of deliveries and reports, used to detect that nothing happens.
     pub moves: u64,
-    /// Last change of a contender's status.
+    /// Time of the last status change.
     pub progressed: Instant,
-    /// Whether a contender deleted the node of another one that has its session.
+    /// Whether a contender deleted the node of another contender with a live session.
     pub is_trespassed: bool,
-    /// Time since which the servers' links are held.
+    /// Time at which the servers' links were blocked.
     pub held_since: Option<Instant>,
-    /// Contender that has moved to the stale server and sent nothing since.
+    /// Contender that moved to the stale server and has sent nothing since.
     pub stale_for: Option<usize>,
 }
 
@@ -216,8 +214,8 @@ impl<'w> Stage<'w> {
         self.all[contender].touched.0.clear();
     }
 
-    /// Waits until nothing more arrives without a delivery: servers have answered, notifications have arrived, and
-    /// contenders have reacted.
+    /// Waits until nothing more can arrive without another delivery: servers have answered, notifications have
+    /// arrived, and contenders have reacted.
     ///
     /// # Errors
     ///
@@ -234,7 +232,7 @@ impl<'w> Stage<'w> {
         }
     }
 
-    /// Waits for an event or a report, but no longer than `until`.
+    /// Handles the next event or report, or returns at `until`.
     pub async fn wait_until(&mut self, until: Instant) {
         let World { net, cast, .. } = &mut *self.world;
         tokio::select! {
@@ -254,7 +252,7 @@ impl<'w> Stage<'w> {
         }
     }
 
-    /// Time at which to stop waiting; `None` if there is nothing to wait for.
+    /// Returns the time at which to stop waiting, or `None` if there is nothing to wait for.
     fn waits_until(&mut self) -> Result<Option<Instant>, Unexplored> {
         let now = Instant::now();
         let mut until: Option<Instant> = None;
@@ -276,7 +274,7 @@ impl<'w> Stage<'w> {
             wait(since + ANSWERS_WITHIN);
         }
         if let Some(due) = self.links_due() {
-            // Barriers need the links.
+            // Do not send barriers now: they would need the links.
             if answers_are_due {
                 wait(due);
             }
@@ -291,9 +289,9 @@ impl<'w> Stage<'w> {
         Ok(until)
     }
 
-    /// Pings the connections on which a write may have caused notifications; returns whether there are any. The server
-    /// answers a ping only after all earlier messages. One of several servers may not have applied the write yet, so it
-    /// gets a `sync`.
+    /// Pings the connections on which a write may have caused notifications; returns whether there are any. A server
+    /// answers a ping only after all its earlier messages. With several servers, a server may not have applied the
+    /// write yet, so a `sync` replaces the ping.
     fn ping_stale(&mut self) -> bool {
         let syncs = self.world.servers.other.is_some();
         let mut any = false;
@@ -314,7 +312,7 @@ impl<'w> Stage<'w> {
         any
     }
 
-    /// Time until which the contender may still react; `None` if it has passed.
+    /// Returns the time until which the contender may still react, or `None` if no reaction is expected.
     fn reacts_until(&mut self, contender: usize, now: Instant) -> Option<Instant> {
         let one = &self.all[contender];
         if !one.is_busy() || one.is_frozen || one.is_dead {
@@ -337,7 +335,7 @@ impl<'w> Stage<'w> {
         Some(until).filter(|at| *at > now)
     }
 
-    /// Forwards messages that need no decision: heartbeats, free contenders' messages, and the ends of connections.
+    /// Forwards everything that needs no decision: heartbeats, messages of free contenders, and closed connections.
     pub fn pass_on(&mut self) {
         for contender in 0..self.all.len() {
             for direction in [Direction::ToClient, Direction::ToServer] {
@@ -356,7 +354,7 @@ impl<'w> Stage<'w> {
         }
     }
 
-    /// Delivers the next message in that direction. The reply to a doomed request is lost.
+    /// Delivers the next message in the given direction. The reply to a doomed request will be lost.
     pub fn deliver(&mut self, contender: usize, direction: Direction, is_doomed: bool) {
         let Some(conn) = self.all[contender].conn.as_mut() else { return };
         let id = conn.id;
@@ -430,7 +428,7 @@ impl<'w> Stage<'w> {
         }
     }
 
-    /// Accepts a contender's connections again.
+    /// Allows a contender to connect again.
     pub fn comes_back(&mut self, contender: usize) {
         self.world.net.refuse(contender, false);
         self.all[contender].is_away = false;
@@ -438,16 +436,16 @@ impl<'w> Stage<'w> {
         self.touch(contender, "can connect again");
     }
 
-    /// Whether the contender has a connection by which its session can be ended.
+    /// Whether the contender has a connection through which its session can be ended.
     pub fn is_connected(&self, contender: usize) -> bool {
         self.all[contender].conn.as_ref().is_some_and(|conn| !conn.server_gone)
     }
 
-    /// Ends a contender's session at the server. Its nodes are gone once the server has closed the connection.
+    /// Ends a contender's session at the server. The session's nodes are gone once the server closes the connection.
     ///
     /// # Errors
     ///
-    /// [`Unexplored`] without a connection, or if the server does not answer.
+    /// [`Unexplored`] if the contender has no connection or the server does not answer.
     pub async fn end_session(&mut self, contender: usize) -> Result<(), Unexplored> {
         let conn = self.all[contender].conn.as_ref().filter(|conn| !conn.server_gone);
         let Some(id) = conn.map(|conn| conn.id) else {
@@ -467,7 +465,7 @@ impl<'w> Stage<'w> {
         Ok(())
     }
 
-    /// Records that the contender's session or node is gone: whatever it believes, another contender may enter.
+    /// Records that the contender's session or node is gone, so another contender may acquire the lock.
     pub fn lose_right(&mut self, contender: usize) {
         self.all[contender].has_lost_right = true;
         self.deeds.add(contender, Deed::LosesRight);
@@ -479,7 +477,7 @@ impl<'w> Stage<'w> {
     }
 }
 
-/// The name without the contender: `create own node`.
+/// Strips the contender from an event's name: `create own node`.
 pub fn short(name: &str) -> &str {
     name.split_once(": ").map_or(name, |(_, rest)| rest)
 }
@@ -489,7 +487,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_contender_hit_by_a_fault_acquires_once_more_if_its_session_lives() {
+    fn contender_hit_by_a_fault_acquires_again_if_its_session_is_alive() {
         let finished = || Contender {
             status: Status::Done(None),
             was_hit: true,

@@ -1,8 +1,10 @@
-//! A stale server: the only follower that the leader reaches. It confirms sessions that move to it, but the leader and one of five
-//! servers are no majority, so a contender that moves there does not find the write that it has just sent.
+//! A stale server is the only follower that the leader still reaches. It confirms sessions that move to it. The
+//! leader and one follower of five servers are not a majority, so the contender's last write is not committed and is
+//! missing there.
 //!
-//! Three servers have no stale one. There, the leader and any follower are a majority, and a follower confirms a session over
-//! the link that brings commits. The leader itself answers a session only after that session's own writes.
+//! An ensemble of three servers cannot have a stale server. The leader and any follower are a majority, and a
+//! follower confirms a session over the link that also carries commits. The leader answers a session only after that
+//! session's own writes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +14,9 @@ use tokio::time::Instant;
 use zklockbench_ensemble::{Done, Links, Processes, eventually};
 use zklockbench_zk::admin;
 
-/// Longest hold of the links; the leader gives its followers up after 5 s.
+/// Maximum time for which the links are blocked. The leader drops its followers after 5 s.
 pub const HELD_FOR: Duration = Duration::from_secs(3);
-/// Time after which an unanswered request is taken to need the links.
+/// Time after which an unanswered request is assumed to need the links.
 pub const NEEDS_LINKS_AFTER: Duration = Duration::from_millis(300);
 const HEALTHY_WITHIN: Duration = Duration::from_secs(10);
 const PROPOSED_WITHIN: Duration = Duration::from_secs(1);
@@ -23,17 +25,17 @@ const LOOKS_EVERY: Duration = Duration::from_millis(5);
 /// Servers of an exploration.
 #[derive(Debug, Clone)]
 pub struct Servers {
-    /// `host:port` of the server that contenders reach first.
+    /// `host:port` of the server to which contenders connect first.
     pub home: String,
-    /// Server that a moved session reaches; `None` with one server.
+    /// Server that a moved session reaches; `None` if there is only one server.
     pub other: Option<String>,
-    /// Links that can be held, or why none can.
+    /// Servers with links that can be blocked, or the reason why there are none.
     pub held: Result<Held, String>,
 }
 
 impl Servers {
-    /// The first server, and the second for moves. With links that can be held, both follow, and the second can become
-    /// stale.
+    /// Chooses a first server and a second server for moves. If links can be blocked, both are followers, and the
+    /// second can become stale.
     ///
     /// # Errors
     /// If there is no server.
@@ -48,14 +50,14 @@ impl Servers {
     }
 }
 
-/// Servers whose links can be held.
+/// Servers with links that can be blocked.
 #[derive(Clone)]
 pub struct Held {
     servers: Arc<dyn Processes>,
     leader: usize,
     home: usize,
     stale: usize,
-    /// Followers that the leader does not reach while the links are held.
+    /// Followers that the leader does not reach while the links are blocked.
     cut_off: Vec<usize>,
     addresses: Vec<String>,
 }
@@ -70,11 +72,11 @@ impl std::fmt::Debug for Held {
 }
 
 impl Held {
-    /// Number of servers of which the leader and one follower are no majority.
+    /// Smallest number of servers of which the leader and one follower are not a majority.
     pub const LEAST: usize = 5;
 
     /// # Errors
-    /// If there are too few servers, if their links cannot be cut, or if no server leads.
+    /// If there are too few servers, if their links cannot be cut, or if there is no leader.
     pub async fn of(servers: Arc<dyn Processes>) -> Result<Self, String> {
         let count = servers.servers();
         if count < Self::LEAST {
@@ -82,7 +84,7 @@ impl Held {
         }
         servers.links().ok_or("the servers share one network")?;
         let (leader, followers) = (servers.leader().await?, servers.followers().await?);
-        let [home, stale, ..] = followers[..] else { return Err("too few servers follow".into()) };
+        let [home, stale, ..] = followers[..] else { return Err("found fewer than two followers".into()) };
         let cut_off = (1..=count).filter(|server| ![leader, stale].contains(server)).collect();
         let addresses = (1..=count).map(|server| servers.address(server)).collect::<Result<_, _>>()?;
         Ok(Self { servers, leader, home, stale, cut_off, addresses })
@@ -101,11 +103,11 @@ impl Held {
         self.servers.links().ok_or_else(|| "the servers share one network".into())
     }
 
-    /// Stops everything from the leader to all followers but one.
+    /// Blocks all traffic from the leader to every follower except one.
     pub async fn begin(&self) -> Done {
         let leads = self.servers.leader().await?;
         if leads != self.leader {
-            return Err(format!("server {} led at the start, but now server {leads} does", self.leader));
+            return Err(format!("the leader changed from server {} to server {leads}", self.leader));
         }
         for follower in &self.cut_off {
             self.links()?.cut(self.leader, *follower).await?;
@@ -113,7 +115,7 @@ impl Held {
         Ok(())
     }
 
-    /// Verifies that nothing gets from the leader to these followers.
+    /// Verifies that no traffic from the leader reaches the other followers.
     pub async fn has_begun(&self) -> Done {
         let links = self.links()?;
         let each = self.cut_off.iter().map(|follower| links.is_cut(self.leader, *follower));
@@ -125,13 +127,13 @@ impl Held {
         eventually(HEALTHY_WITHIN, || self.servers.whole()).await.map(drop)
     }
 
-    /// Number of writes that the leader has begun.
+    /// Returns the number of writes that the leader has proposed.
     pub async fn proposals(&self) -> Result<i64, String> {
         let mntr = admin::mntr(&self.address(self.leader)).await.map_err(|error| error.to_string())?;
-        mntr.number("zk_proposal_count").ok_or_else(|| "the leader does not count proposals".into())
+        mntr.number("zk_proposal_count").ok_or_else(|| "the leader reports no proposal count".into())
     }
 
-    /// Waits until the leader has begun another write.
+    /// Waits until the leader has proposed another write.
     pub async fn proposed_since(&self, before: i64) -> Done {
         let until = Instant::now() + PROPOSED_WITHIN;
         while self.proposals().await? <= before {

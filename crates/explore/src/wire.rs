@@ -1,12 +1,12 @@
-//! Whole frames of ZooKeeper's protocol: operations of requests, and contents of replies and notifications.
+//! Parses and builds complete frames of ZooKeeper's protocol.
 
 use zklockbench_core::jute::Reader;
 
-/// Xids of frames that answer no request, and of authentication.
+/// Xid of a notification.
 pub const NOTIFICATION: i32 = -1;
 pub const PING: i32 = -2;
 pub const AUTH: i32 = -4;
-/// Xid of a `sync` of the exploration.
+/// Xid of the exploration's own `sync`.
 pub const SYNC: i32 = i32::MAX - 1;
 const SYNC_OPCODE: i32 = 9;
 const CLOSE: i32 = -11;
@@ -15,7 +15,7 @@ const AUTH_OPCODE: i32 = 100;
 const SASL_OPCODE: i32 = 102;
 const LENGTH: usize = 4;
 
-/// A request's operation.
+/// One operation of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
     pub name: &'static str,
@@ -32,7 +32,7 @@ pub enum OperationKind {
     Write,
     /// Reads a node, or the names of its children.
     Read,
-    /// Concerns the session and no node.
+    /// Concerns only the session.
     Session,
 }
 
@@ -49,13 +49,13 @@ pub struct Request {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     Pong,
-    /// An answer to authentication.
+    /// Reply to an authentication request.
     Authenticated,
     Notification {
         event: &'static str,
         path: String,
     },
-    /// Error code, 0 for none, and the paths that the request created.
+    /// Reply with an error code (0 for success) and the paths that the request created.
     Reply {
         error: i32,
         created: Vec<String>,
@@ -67,11 +67,11 @@ pub fn ping() -> Vec<u8> {
 }
 
 pub fn close_session() -> Vec<u8> {
-    // The exploration does not wait for the answer, so the number only has to differ from the special ones.
+    // The exploration ignores the reply, so the xid only has to differ from the special xids.
     frame(&[i32::MAX, CLOSE])
 }
 
-/// A `sync` of the exploration, which a server answers once it has applied every earlier write.
+/// Builds a `sync` request, which a server answers only after it has applied every earlier write.
 pub fn sync() -> Vec<u8> {
     const PATH: &[u8] = b"/";
     let header = [SYNC.to_be_bytes(), SYNC_OPCODE.to_be_bytes(), (PATH.len() as i32).to_be_bytes()].concat();
@@ -85,7 +85,7 @@ fn frame(header: &[i32; 2]) -> Vec<u8> {
 }
 
 impl Request {
-    /// Reads a frame with its length. `None` if it is not a request.
+    /// Parses a length-prefixed frame; returns `None` if it is not a request.
     pub fn read(frame: &[u8]) -> Option<Self> {
         let mut reader = Reader(frame.get(LENGTH..)?);
         let (xid, opcode) = (reader.int()?, reader.int()?);
@@ -94,12 +94,12 @@ impl Request {
         Some(Self { xid, opcode, operations, is_multi })
     }
 
-    /// Whether the exploration lets the request pass at once: heartbeats, authentication, the orderly end of a session.
+    /// Whether the request is forwarded immediately: a heartbeat, an authentication, or the orderly end of a session.
     pub fn passes(&self) -> bool {
         matches!(self.opcode, PING_OPCODE | AUTH_OPCODE | SASL_OPCODE | CLOSE)
     }
 
-    /// Whether the client ends its session.
+    /// Whether the request ends the session.
     pub fn ends_session(&self) -> bool {
         self.opcode == CLOSE
     }
@@ -159,7 +159,7 @@ fn operation(opcode: i32, reader: &mut Reader<'_>) -> Operation {
     Operation { name, path, kind }
 }
 
-/// The operations of a multi that can be read.
+/// Parses the operations of a multi, up to the first one that cannot be parsed.
 fn multi(reader: &mut Reader<'_>) -> Vec<Operation> {
     let mut operations = Vec::new();
     while let Some(Some(opcode)) = reader.part() {
@@ -172,7 +172,7 @@ fn multi(reader: &mut Reader<'_>) -> Vec<Operation> {
 }
 
 impl Answer {
-    /// Reads a frame with its length from a server; it is the reply to `request`, if any.
+    /// Parses a length-prefixed frame from a server. A reply is assumed to answer `request`.
     pub fn read(frame: &[u8], request: Option<&Request>) -> Option<Self> {
         let mut reader = Reader(frame.get(LENGTH..)?);
         let (xid, _zxid, error) = (reader.int()?, reader.long()?, reader.int()?);
@@ -201,7 +201,7 @@ fn event_name(kind: i32) -> &'static str {
     }
 }
 
-/// The server's error code by its documented name.
+/// Returns the documented name of a server's error code.
 pub fn error_name(code: i32) -> String {
     let name = match code {
         0 => "ok",
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ephemeral_create_has_a_path_and_its_reply_has_the_new_node() {
+    fn ephemeral_create_and_its_reply_are_parsed() {
         let acl = [&int(1)[..], &int(31), &string("world"), &string("anyone")].concat();
         let create = framed(&[&int(7), &int(1), &string("/lock/n-"), &string(""), &acl, &int(3)]);
         let request = Request::read(&create).unwrap();
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_multi_lists_its_operations() {
+    fn multi_name_lists_its_operations() {
         let delete = [&int(2)[..], &[0], &int(-1), &string("/lock/a"), &int(-1)].concat();
         let check = [&int(13)[..], &[0], &int(-1), &string("/lock"), &int(3)].concat();
         let end = [&int(-1)[..], &[1], &int(-1)].concat();
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn heartbeats_and_session_closes_are_passed_on_at_once() {
+    fn heartbeats_and_session_closes_are_forwarded_immediately() {
         assert!(Request::read(&ping()).unwrap().passes());
         let closed = Request::read(&close_session()).unwrap();
         assert!(closed.passes() && closed.ends_session());
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_notification_names_the_event_and_its_node() {
+    fn notification_is_parsed_into_event_and_path() {
         let frame =
             framed(&[&int(-1), &(-1_i64).to_be_bytes(), &int(0), &int(2), &int(3), &string("/lock/a")]);
         let expected = Answer::Notification { event: "deleted", path: "/lock/a".into() };
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn truncated_bytes_are_not_a_frame() {
+    fn truncated_frames_are_rejected() {
         for length in 0..8 {
             assert_eq!(Request::read(&ping()[..length]), None);
             assert_eq!(Answer::read(&ping()[..length], None), None);

@@ -15,15 +15,16 @@ use zklockbench_zk::Target;
 pub struct Pace {
     /// Time to wait for a reaction to a new event.
     pub reacts_within: Duration,
-    /// Time to wait for a new connection after a lost one.
+    /// Time to wait for a contender to reconnect.
     pub reconnects_within: Duration,
-    /// Time without any message after which a contender counts as stuck; longer than any pause of the lock or its client.
+    /// Time without messages after which a contender counts as stuck; longer than any pause of the lock or its
+    /// client.
     pub stuck_after: Duration,
 }
 
 impl Pace {
-    /// The suite's own locks reconnect after 100 ms. Other clients pause for up to two seconds, and longer after a
-    /// refused request.
+    /// Returns the time limits for a lock. The suite's own locks reconnect after 100 ms. Other clients pause for up
+    /// to two seconds, and longer after a refused request.
     pub fn of(lock: &Lock) -> Self {
         let millis = Duration::from_millis;
         match lock.driven {
@@ -55,10 +56,10 @@ pub struct World {
 }
 
 impl World {
-    /// Opens a world with that many contenders, and another one that tries the lock after them.
+    /// Opens a world with the given number of contenders, plus a newcomer that tries the lock after them.
     ///
     /// # Errors
-    /// If the loopback interface or the ensemble refuses.
+    /// If no port or thread is available, or if the directory cannot be created.
     pub async fn open(
         lock: Lock,
         target: &Target,
@@ -76,8 +77,8 @@ impl World {
         Ok(Self { net, cast, lock, pace, habits, servers, contenders, root, plays: 0 })
     }
 
-    /// Prepares the next schedule on new ports, so that no client of an earlier schedule connects. Returns the path of
-    /// its lock.
+    /// Prepares the next schedule and returns the path of its lock. New ports prevent clients of earlier schedules
+    /// from connecting.
     ///
     /// # Errors
     ///
@@ -89,8 +90,8 @@ impl World {
     }
 }
 
-/// Opens listeners for the contenders and one more.
+/// Opens listeners for the contenders and the newcomer.
 async fn listen(server: &str, contenders: usize) -> Result<Net, Error> {
     let net = Net::listen(server, contenders + 1).await;
-    net.map_err(|error| Error::environment(format!("cannot listen in front of the server: {error}")))
+    net.map_err(|error| Error::environment(format!("cannot listen on the loopback interface: {error}")))
 }

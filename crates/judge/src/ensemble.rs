@@ -4,13 +4,13 @@
 //! Contenders can be wrong about the lock. The servers' transaction logs cannot: they record when each node
 //! was deleted, by its holder or with its session. There are two checks.
 //!
-//! By transaction ([`LockHolds`]): the reply by which a contender finds that it holds the lock reflects some
-//! transaction. That transaction must not precede the deletion of an earlier holder's node. This check needs
-//! no clock and detects overlaps of any length.
+//! By transaction ([`LockHolds`]): the reply that shows a contender that it holds the lock reflects the state as of
+//! some transaction. That transaction must not precede the deletion of an earlier holder's node. This check needs no
+//! clock and detects overlaps of any length.
 //!
-//! By clock ([`NodeHolds`]): the servers run on this host and timestamp transactions with its clock, so their
-//! times are comparable with the contenders' times. A contender is notified of a deletion only after its
-//! proposal, so a correct lock never admits it earlier.
+//! By clock ([`NodeHolds`]): the servers run on this host and timestamp transactions with its clock, so their times
+//! are comparable with the contenders' times. A contender is notified of a deletion only after the deletion was
+//! proposed, so a correct lock never admits the contender earlier.
 //!
 //! An ensemble can lose acknowledged transactions (ZOOKEEPER-4643, -4646): a follower that recorded a new
 //! epoch, but not its transactions, may be elected. A node that disappears without a deletion reveals the
@@ -43,7 +43,7 @@ struct EnsembleView<'a> {
     locks: BTreeMap<usize, LockView>,
     /// Nodes that disappeared without a deletion.
     forgotten: HashSet<i64>,
-    /// Description of the first acquisition that was too early by the clock.
+    /// Description of the first acquisition that was too early according to the clock.
     first: Option<String>,
 }
 
@@ -54,7 +54,7 @@ struct LockView {
     by_zxid: LockHolds,
     /// Time of each contender's latest acquire call.
     called: HashMap<usize, Stamp>,
-    /// Node of each contender inside, and the transaction that deleted it.
+    /// Node of each current holder, and the transaction that deleted it.
     inside: HashMap<usize, (i64, i64)>,
     /// Latest releases: time, node, and the transaction that deleted the node.
     released: VecDeque<(Stamp, i64, i64)>,
@@ -199,23 +199,23 @@ impl EnsembleView<'_> {
 
 fn describe_times(lock: usize, differ_ms: i64, before: &NodeHold, next: &NodeHold) -> String {
     let late = match before.until {
-        u64::MAX => "to the end".to_owned(),
-        until => format!("for {} ms more", until.saturating_add(differ_ms.unsigned_abs()) - next.from),
+        u64::MAX => "until the end".to_owned(),
+        until => format!("for another {} ms", until.saturating_add(differ_ms.unsigned_abs()) - next.from),
     };
     format!(
-        "contender {} (node 0x{:x}) entered lock {lock} while the node 0x{:x} of contender {} was there {late}",
+        "contender {} (node 0x{:x}) entered lock {lock} while the node 0x{:x} of contender {} still existed {late}",
         next.contender, next.node, before.node, before.contender
     )
 }
 
 fn describe_zxids(lock: usize, before: &OrderGrant, next: &OrderGrant) -> String {
     let deleted = match before.deleted {
-        Some(i64::MAX) | None => "never".to_owned(),
-        Some(deleted) => format!("by transaction 0x{deleted:x}"),
+        Some(i64::MAX) | None => "never deleted".to_owned(),
+        Some(deleted) => format!("deleted by transaction 0x{deleted:x}"),
     };
     format!(
-        "contender {} (node 0x{:x}) found that it holds lock {lock} as of transaction 0x{:x}; the node 0x{:x} of \
-         contender {} was deleted {deleted}",
+        "contender {} (node 0x{:x}) found that it held lock {lock} as of transaction 0x{:x}; the node 0x{:x} of \
+         contender {} was {deleted}",
         next.who,
         next.token,
         next.zxid.unwrap_or_default(),
@@ -333,11 +333,11 @@ mod tests {
     }
 
     #[test]
-    fn holds_are_ordered_by_when_they_were_found_not_by_node() {
+    fn holds_are_ordered_by_discovery_not_by_node() {
         // An unfair lock: the holder of the third node preceded the holder of the second node
         let order = found(&[(1, Some(1), 10), (2, Some(20), 30), (3, Some(10), 20)]);
         assert_eq!((order.checked_by_zxid, order.too_early), (2, 0));
-        // Two holds found in the same state of the queue cannot both be right
+        // Two holds found in the same state of the queue cannot both be correct
         assert_eq!(found(&[(1, Some(5), 10), (2, Some(5), 20)]).too_early, 1);
     }
 
@@ -374,7 +374,7 @@ mod tests {
         };
         let was_not_set = entered(CLOCKS_DIFFER_MS);
         assert_eq!(was_not_set.overlaps, 1);
-        assert!(was_not_set.first.unwrap().ends_with("was there for 6 ms more"));
+        assert!(was_not_set.first.unwrap().ends_with("still existed for another 6 ms"));
         assert_eq!(entered(CLOCKS_DIFFER_MS + 5).overlaps, 0);
     }
 
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn holds_by_one_node_do_not_overlap_and_unknown_nodes_are_skipped() {
+    fn holds_through_one_node_do_not_overlap_and_unknown_nodes_are_skipped() {
         let lives = Lives::from([life(1, 500)]);
         let grants = [grant(0, 1, 10_000), grant(1, 1, 20_000), grant(2, 9, 30_000)];
         let order = compared(&grants, &lives, LockKind::Mutex);
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn node_gone_without_a_deletion_is_counted_but_is_not_an_overlap() {
+    fn node_lost_without_a_deletion_is_counted_but_is_not_an_overlap() {
         let lives = Lives::from([(1, Life::default()), life(3, 90)]);
         let grants = [grant(0, 1, 10_000), grant(0, 1, 11_000), grant(1, 3, 20_000)];
         let order = compared(&grants, &lives, LockKind::Mutex);
@@ -432,11 +432,11 @@ mod tests {
         // If the node still exists, it blocks the lock
         let order = judged(&Facts { all_gone: false, ..facts(&grants, lives, LockKind::Mutex) });
         assert_eq!((order.forgotten, order.overlaps), (0, 1));
-        assert!(order.first.unwrap().ends_with("was there to the end"));
+        assert!(order.first.unwrap().ends_with("still existed until the end"));
     }
 
     #[test]
-    fn readers_hold_together_and_a_writer_holds_alone() {
+    fn readers_share_the_lock_and_a_writer_holds_it_alone() {
         let reader =
             |contender, czxid, entered| Grant { claim: LockClaim::READ, ..grant(contender, czxid, entered) };
         let lives = Lives::from([life(1, 100), life(3, 50), life(5, 120)]);

@@ -95,7 +95,7 @@ fn add_overlaps(trial: &mut Trial, judgement: &Judgement, began: Stamp) {
         uncertain: sum(|lock| lock.uncertain).count,
         longest_unsafe_us: zombies.longest_us,
     };
-    // A failed try is evidence, too: a lock that does not exclude would have let it succeed.
+    // A failed try is also evidence: a lock without exclusion would have let the try succeed.
     let refused = if trial.spec.only_tries() { judgement.refused } else { KeptOut::default() };
     let kept_out = judgement.kept_out + refused;
     trial.evidence = Evidence {
@@ -116,9 +116,9 @@ fn unless_interfered(trial: &Trial, verdict: Verdict) -> Verdict {
 
 /// Whether the contenders observed only permitted overlaps.
 ///
-/// A violation decides the verdict. *Held* requires a complete trial, and acquisitions that would have
-/// exposed a lock that does not exclude. An overlap can be observed only if another contender could run
-/// during the hold, and if a contender was blocked.
+/// A violation decides the verdict. *Held* requires a complete trial, and acquisitions that would have exposed a lock
+/// without exclusion. An overlap can be observed only if another contender could run during the hold, and if a
+/// contender was blocked.
 fn exclusion(trial: &Trial) -> Verdict {
     if trial.violation_count > 0 {
         return Verdict::Violated(vec![describe(trial)]);
@@ -142,15 +142,15 @@ fn exclusion(trial: &Trial) -> Verdict {
     if trial.spec.contenders < 2 {
         doubts.push("a single contender has no other contender to exclude".to_owned());
     } else if trial.spec.fresh_locks {
-        doubts.push("each acquisition had its own lock, so no contender had another to exclude".to_owned());
+        doubts.push("each acquisition used its own lock, so exclusion was never tested".to_owned());
     } else {
         doubts.extend(too_little(trial));
     }
     Verdict::unknown_if(doubts)
 }
 
-/// Whether every free and wanted lock was acquired and, after faults, every waiter was served. Without
-/// faults, starvation is no violation; it shows in the waits.
+/// Whether every free and wanted lock was acquired and, after faults, every waiter was served. Without faults,
+/// starvation is not a violation; the waits show it.
 fn progress(trial: &Trial) -> Option<Verdict> {
     if let Some(cut) = trial.cut_short.as_ref().filter(|cut| cut.cause == Cause::NoProgress) {
         return Some(Verdict::Unknown(vec![cut.why.clone()]));
@@ -266,8 +266,8 @@ fn faults(trial: &Trial) -> impl Iterator<Item = String> + '_ {
 pub fn zombies(trials: &[Trial]) -> Verdict {
     let found = trials.iter().filter(|trial| trial.excused.zombies > 0).map(|trial| {
         let zombies = trial.excused.zombies;
-        let entries = counted(zombies, "entry", "entries");
-        format!("{}: {entries} while a holder without a live session was inside", trial.name())
+        let entries = counted(zombies, "acquisition", "acquisitions");
+        format!("{}: {entries} during a hold without a live session", trial.name())
     });
     Verdict::violated_if(found.collect())
 }
@@ -333,7 +333,7 @@ fn describe(trial: &Trial) -> String {
     )
 }
 
-/// The known hazard of the lock that explains all stuck contenders and leftover nodes; `None` if they have
+/// Returns the lock's known hazard that explains all stuck contenders and leftover nodes, or `None` if there is
 /// another cause.
 ///
 /// A lock that searches for its node only once may create a second one, if a server hid the first or applied
@@ -365,12 +365,14 @@ pub fn differs(trial: &Trial, judgement: &Judgement) -> Option<String> {
     let (found, open) = (sum(|lock| lock.violations.count), sum(|lock| lock.uncertain.count));
     let recorded = trial.violation_count;
     match (recorded, found) {
-        (0, found) if found > 0 => {
-            Some(format!("its history shows {}, its record none", counted(found, "violation", "violations")))
-        }
-        (recorded, 0) if recorded > 0 && open == 0 => {
-            Some(format!("its record has {}, its history none", counted(recorded, "violation", "violations")))
-        }
+        (0, found) if found > 0 => Some(format!(
+            "the history shows {}, but the record shows none",
+            counted(found, "violation", "violations")
+        )),
+        (recorded, 0) if recorded > 0 && open == 0 => Some(format!(
+            "the record shows {}, but the history shows none",
+            counted(recorded, "violation", "violations")
+        )),
         _ => None,
     }
 }

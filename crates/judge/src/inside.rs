@@ -1,5 +1,5 @@
-//! Holders of one lock along an ascending axis (microseconds, milliseconds, transactions). Counts
-//! acquisitions beyond the limit, and the time for which others were blocked.
+//! Holders of one lock along an ascending axis (microseconds, milliseconds, transactions). Counts acquisitions beyond
+//! the limit, and the time for which other contenders were blocked.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -19,7 +19,7 @@ const CLAIMS: usize = 64;
 #[derive(Debug, Default)]
 struct ShutSpan {
     since: Option<u64>,
-    /// Whether another stay began while the claim was blocked.
+    /// Whether another stay started while the claim was blocked.
     joined: bool,
     total: u64,
     /// End of the last blocked time.
@@ -30,9 +30,9 @@ struct ShutSpan {
 enum StayChange {
     Began,
     Ended,
-    /// A stay that began at this position ended, and no other contender could run during it.
+    /// A stay that started at this position ended, and no other contender could run during it.
     EndedAlone(u64),
-    /// Stays ended at unknown positions; the first of them began at this position.
+    /// Stays ended at unknown positions; the first of these stays started at this position.
     EndedUnseen(u64),
 }
 
@@ -95,7 +95,7 @@ fn leases_to_write(claim: LockClaim) -> u64 {
     if claim.mode == Mode::Write { claim.leases.into() } else { 0 }
 }
 
-/// Whether a stay proves that others were blocked.
+/// Whether a stay proves that other contenders were blocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Evidence {
     Certain,
@@ -111,7 +111,7 @@ struct Stay<T> {
     who: T,
 }
 
-/// Holds inside, by the caller's keys.
+/// Current holds, by the caller's keys.
 ///
 /// Only certain stays are evidence, and only while they are certain: a doubtful stay that turns out not to
 /// have been a hold removes no evidence.
@@ -182,7 +182,7 @@ impl<T> Inside<T> {
         nearest.map(|(_, shut)| shut)
     }
 
-    /// Begins a stay under an unused key.
+    /// Starts a stay under an unused key.
     pub fn enter(&mut self, key: u64, claim: LockClaim, since: u64, evidence: Evidence, who: T) {
         let claim = self.kind.in_force(claim);
         self.taken.add(claim);
@@ -193,7 +193,7 @@ impl<T> Inside<T> {
         self.stays.insert(key, Stay { claim, since, evidence, who });
     }
 
-    /// Makes a stay doubtful, so that it is no longer evidence.
+    /// Marks a stay as doubtful, so it is no longer evidence.
     pub fn doubt(&mut self, key: u64, at: u64) {
         let Some(stay) = self.stays.get_mut(&key) else { return };
         if std::mem::replace(&mut stay.evidence, Evidence::Doubtful) == Evidence::Certain {
@@ -203,7 +203,7 @@ impl<T> Inside<T> {
         }
     }
 
-    /// Ends a stay. `alone`: no other contender could run during it.
+    /// Ends a stay. `alone` means that no other contender could run during the stay.
     pub fn leave(&mut self, key: u64, at: u64, alone: bool) -> Option<T> {
         let Stay { claim, since, evidence, who } = self.stays.remove(&key)?;
         self.taken.remove(claim);
@@ -214,7 +214,7 @@ impl<T> Inside<T> {
         Some(who)
     }
 
-    /// Drops the key of a stay that certainly happened. The stay is only counted until the next eviction.
+    /// Drops the key of a stay that certainly happened. The stay is then only counted, until the next eviction.
     pub fn merge(&mut self, key: u64) {
         if let Some(Stay { claim, since, .. }) = self.stays.remove(&key) {
             let (merged, first) = self.merged.get_or_insert((Taken::default(), since));
@@ -274,20 +274,20 @@ pub(super) struct NodeHold {
     pub until: u64,
 }
 
-/// Holds of one lock by nodes with known ends, added in the order of the axis.
+/// Holds of one lock through nodes with known ends, added in the order of the axis.
 #[derive(Debug, Default)]
 pub(super) struct NodeHolds {
     inside: Inside<NodeHold>,
-    /// End and key of each hold inside.
+    /// End and key of each current hold.
     ends: BTreeSet<(u64, u64)>,
     /// Nodes through which the lock is held.
     nodes: HashSet<i64>,
-    /// Position of each contender's request, and the blocked time of its claim by then.
+    /// Position of each contender's request, and the blocked time of its claim up to that position.
     asked: HashMap<usize, (u64, u64)>,
     pub holds: u64,
-    /// Number of holds that began while too many leases were taken.
+    /// Number of holds that started while too many leases were taken.
     pub too_early: u64,
-    /// Evidence from holds that others blocked.
+    /// Evidence from holds that were blocked by other holders.
     pub kept_out: KeptOut,
 }
 
@@ -302,7 +302,7 @@ impl NodeHolds {
         self.asked.insert(contender, (at, kept_out));
     }
 
-    /// Begins a hold. If it began too early, returns the longest conflicting hold.
+    /// Starts a hold. If the hold starts too early, returns the longest conflicting hold.
     pub fn enter(&mut self, hold: NodeHold) -> Option<NodeHold> {
         self.holds += 1;
         self.leave_until(hold.from);
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn untracked_claim_gets_the_time_of_a_smaller_one() {
+    fn untracked_claim_gets_the_time_of_a_smaller_claim() {
         let mut inside = Inside::new(LockKind::Semaphore(1000));
         for leases in 1..=CLAIMS as u32 + 5 {
             inside.asks(writer(leases), 0);

@@ -1,4 +1,4 @@
-//! Holders whose session ended while they were inside: when they were notified, and how long they stayed.
+//! Holders that lost their session during a hold: when they were notified, and how long they stayed.
 //!
 //! The servers' logs date a session's end by the deletion of the holder's node, in whole milliseconds. All
 //! other times come from the contenders.
@@ -10,7 +10,7 @@ use zklockbench_core::clock::Stamp;
 use zklockbench_record::history::SessionState;
 use zklockbench_record::{Deed, Facts, LostHold, LostHolds, Moment};
 
-/// Holds whose session ended before the holder left; `None` if the logs contain no nodes.
+/// Returns the holds that outlasted their session, or `None` if the logs contain no nodes.
 pub(super) fn find(facts: &Facts) -> io::Result<Option<LostHolds>> {
     if facts.lives.is_empty() {
         return Ok(None);
@@ -34,7 +34,7 @@ struct Holding {
     left: Option<Stamp>,
 }
 
-/// Applies a moment to its contender's hold. Returns the hold when it is over, if it was lost.
+/// Applies a moment to its contender's hold. Returns a lost hold when it is over.
 fn happens(
     facts: &Facts,
     moment: &Moment,
@@ -66,7 +66,7 @@ fn happens(
     Ok(None)
 }
 
-/// The hold, if its session ended while the holder was still inside.
+/// Returns the hold if its session ended while the holder was still inside.
 fn lost(facts: &Facts, contender: usize, hold: &Holding) -> Option<LostHold> {
     let since = |at: Stamp| (facts.wall.ms(at) - hold.ended_ms).saturating_mul(1_000);
     let inside_us = u64::try_from(since(hold.left?)).ok().filter(|us| *us > 0)?;
@@ -126,7 +126,7 @@ mod tests {
         let left = [(90_000, LEAVES), (95_000, Deed::MayHaveLeft)];
         assert_eq!(found(true, &left).count, 0, "the session ended after the holder had left");
         assert_eq!(found(false, &[(150_000, LEAVES), (151_000, Deed::MayHaveLeft)]).count, 0);
-        // And a crashed contender never leaves
+        // A crashed contender never leaves.
         assert_eq!(found(true, &[(50_000, EXPIRED)]).count, 0);
     }
 }

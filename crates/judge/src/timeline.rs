@@ -1,5 +1,5 @@
-//! Timeline of each violation: the last events of both contenders before it, and the events during it, from a
-//! second pass over the history. Its summary states what the entering contender last observed.
+//! Timeline of each violation, from a second pass over the history: the last events of both contenders before the
+//! violation, and the events during it. The summary states what the entering contender last observed.
 
 use std::collections::VecDeque;
 
@@ -59,12 +59,12 @@ struct Seen {
 #[derive(Debug)]
 struct Course {
     lock: String,
-    /// Process and number of the contender that was inside, and of the contender that entered.
+    /// Process and number of the holder, and of the contender that entered.
     lanes: [(String, u64); 2],
     at: u64,
     together_us: u64,
     before: VecDeque<Seen>,
-    /// Acquisition of the contender that was inside, and the last fault; both are always shown.
+    /// The holder's acquisition and the last fault, which are always shown.
     inside: Option<Seen>,
     fault: Option<Seen>,
     has_entered: bool,
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn summary_names_the_last_observation_of_the_entering_contender() {
+    fn summary_states_the_last_observation_of_the_entering_contender() {
         let listed = || event(200, Some(3), trace(StepKind::Reply, "getChildren, reply"));
         let suspended = Event { state: Some(SessionState::Suspended), ..event(932, Some(3), What::Session) };
         let of_all = Event { contender: None, ..suspended };

@@ -1,4 +1,4 @@
-//! Classifies an acquisition while others hold the lock. It is a violation if the leases of live holders
+//! Classifies an acquisition that overlaps other holds. The acquisition is a violation if the leases of live holders
 //! alone exceed the lock's limit.
 
 use super::history::Breach;
@@ -8,7 +8,7 @@ use zklockbench_core::clock::Stamp;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Soundness {
     Sound,
-    /// Suspended or over when the other contender entered.
+    /// Suspended or ended when the other contender acquired the lock.
     Lost,
     /// The state will never be known.
     Unknown,
@@ -25,8 +25,8 @@ pub(super) enum Granted {
 }
 
 impl Granted {
-    /// Compares the tokens, which are the zxids that created the nodes. A contender that called acquire while
-    /// the other was inside was granted the lock later, whatever its token.
+    /// Compares the tokens, which are the zxids that created the nodes. A contender that called acquire during the
+    /// other hold was granted the lock later, whatever its token.
     pub fn of(inside: (Option<i64>, Stamp), entering: (Option<i64>, Option<Stamp>)) -> Self {
         let ((inside, entered), (entering, asked)) = (inside, entering);
         if asked.is_some_and(|asked| asked >= entered) {
@@ -43,10 +43,11 @@ impl Granted {
 /// Leases of a conflicting holder, the state of its session, and the order of the grants.
 pub(super) type GrantedLease = (u64, Soundness, Granted);
 
-/// Class of an acquisition that leaves `allowed` leases for others; `None` while it depends on open states.
+/// Returns the class of an acquisition that leaves `allowed` leases for others, or `None` while the class depends on
+/// open states.
 ///
-/// The end of the entering contender's session is an excuse only if its grant came first: it then lost the
-/// lock without noticing, and the others entered rightfully.
+/// A lost session excuses the entering contender only if its grant came first: it then lost the lock without
+/// noticing, and the other contenders acquired it correctly.
 pub(super) fn class(
     allowed: u64,
     entering: Soundness,
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn only_live_holders_beyond_the_limit_are_a_violation() {
+    fn acquisition_is_a_violation_only_if_live_holders_exceed_the_limit() {
         let cases: &[(u64, &[Lease], Option<Breach>)] = &[
             (0, &[(1, Sound)], Some(Violation)),
             (0, &[(1, Lost)], Some(Zombie)),
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn entering_session_counts_only_if_granted_first() {
+    fn lost_session_excuses_the_entering_contender_only_if_granted_first() {
         let cases: &[(&[GrantedLease], [Option<Breach>; 4])] = &[
             (&[(1, Sound, Before)], [Some(Violation); 4]),
             (&[(1, Sound, After)], [Some(Violation), Some(Zombie), Some(Uncertain), None]),
@@ -179,7 +180,7 @@ mod tests {
         }
 
         #[test]
-        fn lost_holders_are_not_evidence(
+        fn holders_with_lost_sessions_do_not_change_the_class(
             allowed in 0..4_u64,
             entering in soundness(),
             inside in prop::collection::vec((1..3_u64, soundness(), granted()), 1..6),

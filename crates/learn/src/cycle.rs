@@ -1,15 +1,15 @@
-//! One cycle of a client: the arrival, grant and end of its node.
+//! One cycle of a client: the arrival of its node, the grant and the end.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How a lock's node ended.
+/// Reason for the end of a lock's node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// The node's session deleted it while holding.
+    /// The node's session deleted it while holding the lock.
     Released,
-    /// The node's session deleted it before acquiring.
+    /// The node's session deleted it before acquiring the lock.
     GaveUp,
     /// The node's session expired or was closed.
     SessionEnded,
@@ -30,15 +30,15 @@ pub struct Cycle {
     pub is_read: bool,
     /// Whether the client held the lock in this cycle.
     pub is_granted: bool,
-    /// Whether the client waited for another node.
+    /// Whether the client had to wait for another node.
     pub is_contended: bool,
-    /// Whether the cycle began before the logs.
+    /// Whether the cycle started before the logs did.
     pub is_carried_over: bool,
-    /// Time from the arrival to the grant; `None` if not granted, or if the clock was set back in between.
+    /// Time from the arrival to the grant; `None` without a grant, or if the clock was set back in between.
     pub waited_ms: Option<u32>,
     /// Time from the arrival to the end, if the client gave up.
     pub gave_up_ms: Option<u32>,
-    /// Time from the grant to the end; `None` as for `waited_ms`, or if the end was not observed.
+    /// Time from the grant to the end; `None` in the cases of `waited_ms`, or if the end was not observed.
     pub held_ms: Option<u32>,
     pub ending: Ending,
     /// Requests of the node's session after the create, up to and including the delete; 0 if unknown.
@@ -50,7 +50,7 @@ pub struct Cycle {
 }
 
 impl Cycle {
-    /// Whether the cycle shows how many requests an uncontended acquisition and its release take.
+    /// Returns whether the cycle shows how many requests an uncontended acquisition and its release take.
     pub fn is_plain(&self) -> bool {
         self.ending == Ending::Released && !self.is_contended && self.requests > 0
     }

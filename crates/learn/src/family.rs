@@ -6,14 +6,14 @@ use crate::recipe::{Recipe, is_guid};
 use crate::reconstruct::split;
 
 const ID: &str = "{id}";
-/// Largest number of distinct values of a path component that count as names instead of identifiers.
+/// Largest number of distinct values for which a path component counts as a name instead of an identifier.
 const VALUES_MOST: usize = 50;
-/// Number of names with the same stem from which their trailing number counts as an identifier.
+/// Number of names with the same stem at which their trailing number counts as an identifier.
 const NUMBERED: usize = 5;
 const LEAST_HEX: usize = 8;
 const GUID: usize = 36;
 
-/// Path of the lock whose nodes are in this directory.
+/// Returns the path of the lock whose nodes are in this directory.
 pub fn lock_below(directory: &[u8], recipe: Recipe) -> &[u8] {
     match (recipe, split(directory)) {
         (Recipe::CuratorSemaphore, (outer, b"leases")) => outer,
@@ -21,7 +21,7 @@ pub fn lock_below(directory: &[u8], recipe: Recipe) -> &[u8] {
     }
 }
 
-/// Path of the semaphore whose inner queue this directory may be.
+/// Returns the path of the semaphore whose inner queue this directory may be.
 pub fn semaphore_of(directory: &[u8]) -> Option<&[u8]> {
     match split(directory) {
         (outer, b"locks") => Some(outer),
@@ -29,7 +29,7 @@ pub fn semaphore_of(directory: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// The path with its GUIDs, hexadecimal and decimal numbers replaced by a placeholder.
+/// Replaces the GUIDs and the hexadecimal and decimal numbers in a path with a placeholder.
 pub fn folded(path: &[u8]) -> String {
     let path = String::from_utf8_lossy(path);
     path.split('/').map(folded_component).collect::<Vec<_>>().join("/")
@@ -51,7 +51,7 @@ fn folded_component(component: &str) -> String {
     }
 }
 
-/// Replaces a number at the end of a component.
+/// Replaces a number at the end of a component with a placeholder.
 fn without_number(component: &str) -> String {
     let stem = component.trim_end_matches(|c: char| c.is_ascii_digit());
     if stem.len() == component.len() || component.ends_with(ID) {
@@ -79,7 +79,7 @@ impl Values {
         let stem = without_number(value);
         let share_stem = self.stems.get(&stem).copied().unwrap_or(0);
         match (share_stem >= NUMBERED, self.distinct.len() > VALUES_MOST) {
-            // A few stems are kept, because they are more informative than `ID`.
+            // Keep a small number of stems, because they are more informative than `ID`.
             (true, _) if self.stems.len() <= VALUES_MOST => stem,
             (_, true) => ID.to_owned(),
             (true, false) => stem,
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn many_values_below_one_parent_are_identifiers() {
+    fn path_components_with_many_values_are_identifiers() {
         let customers: Vec<String> = (b'a'..=b'z')
             .flat_map(|one| (b'a'..=b'c').map(move |two| format!("/c/{}{}/lock", one as char, two as char)))
             .collect();

@@ -1,4 +1,4 @@
-//! The files of a server: its transaction logs and snapshots, by the zxids in their names.
+//! Files of a server: its transaction logs and snapshots, ordered by the zxids in their names.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read, Seek as _, Write as _};
@@ -11,10 +11,10 @@ use zklockbench_core::error::Error;
 const VERSION: &str = "version-2";
 const LOG: &str = "log.";
 const SNAPSHOT: &str = "snapshot.";
-/// Prefix of ClickHouse Keeper's logs, which have another format.
+/// Prefix of ClickHouse Keeper's logs, which use a different format.
 const KEEPER: &str = "changelog_";
 
-/// Logs and snapshots in order of their zxids.
+/// Logs and snapshots, in order of their zxids.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct ServerFiles {
     pub logs: Vec<(i64, PathBuf)>,
@@ -22,7 +22,8 @@ pub struct ServerFiles {
 }
 
 impl ServerFiles {
-    /// Files in a data or log directory, its `version-2`, or a tarball, which is unpacked below `scratch`.
+    /// Lists the files in a data or log directory, its `version-2`, or a tarball, which is unpacked below
+    /// `scratch`.
     pub fn of(path: &Path, scratch: &Path) -> Result<Self, Error> {
         if !path.is_file() {
             return Self::of_directory(path);
@@ -30,7 +31,7 @@ impl ServerFiles {
         let into = tempfile::Builder::new().prefix("unpacked-").tempdir_in(scratch);
         let into = into.map_err(Error::cannot("create a directory in", scratch))?.keep();
         unpack(path, &into).map_err(|error| {
-            // These messages may quote the file's content, so they are replaced.
+            // The original messages may quote the file's content, so replace them.
             let what = match error.kind() {
                 _ if error.to_string().starts_with("unexpected EOF") => "an incomplete tarball".to_owned(),
                 io::ErrorKind::Other | io::ErrorKind::InvalidData => {
@@ -39,7 +40,7 @@ impl ServerFiles {
                 _ => error.to_string(),
             };
             Error::usage(format!(
-                "{}: {what}; name a directory of a server, or a tarball of its version-2",
+                "{}: {what}; specify a server's directory or a tarball of its version-2",
                 path.display()
             ))
         })?;
@@ -51,7 +52,7 @@ impl ServerFiles {
         let within = if below.is_dir() { below.as_path() } else { directory };
         let unreadable = |error| {
             let within = within.display();
-            Error::usage(format!("cannot read {within}: {error}; name a server's dataDir or dataLogDir"))
+            Error::usage(format!("cannot read {within}: {error}; specify a server's dataDir or dataLogDir"))
         };
         Self::within(within).map_err(unreadable)?.and_then(|found| found.or_refuse(directory))
     }
@@ -60,7 +61,7 @@ impl ServerFiles {
         match self.logs.is_empty() && self.snapshots.is_empty() {
             false => Ok(self),
             true => Err(Error::usage(format!(
-                "{}: not a ZooKeeper transaction log; name a server's dataDir or dataLogDir, which has \
+                "{}: not a ZooKeeper transaction log; specify a server's dataDir or dataLogDir, which has \
                  log.… files in \
                  {VERSION}",
                 path.display()
@@ -73,7 +74,7 @@ impl ServerFiles {
         for entry in fs::read_dir(directory)? {
             let path = entry?.path();
             let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
-            // Opening a pipe would wait for a writer.
+            // Opening a pipe would block until a writer opens it.
             if !path.is_file() {
                 continue;
             }
@@ -112,7 +113,7 @@ fn unpack(tarball: &Path, into: &Path) -> io::Result<()> {
             let to = into.join(&name);
             if to.exists() {
                 let several =
-                    format!("contains several files named {name}: make one tarball for each server");
+                    format!("contains several files named {name}; create one tarball for each server");
                 return Err(io::Error::new(io::ErrorKind::AlreadyExists, several));
             }
             copy_sparsely(&mut entry, &to)?;
@@ -123,7 +124,7 @@ fn unpack(tarball: &Path, into: &Path) -> io::Result<()> {
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Copies a file, with holes in place of the zeros that pad a log.
+/// Copies a file and writes holes in place of the zeros that pad a log.
 fn copy_sparsely(from: &mut impl Read, to: &Path) -> io::Result<()> {
     let (mut to, mut bytes, mut length) = (File::create(to)?, vec![0; 64 << 10], 0);
     loop {
@@ -140,7 +141,7 @@ fn copy_sparsely(from: &mut impl Read, to: &Path) -> io::Result<()> {
     }
 }
 
-/// The zxid in the name of a log or snapshot. Snapshots may be compressed.
+/// Returns the zxid in the name of a log or snapshot. Snapshots may be compressed.
 fn zxid_of(name: &str, kind: &str) -> Option<i64> {
     let zxid = name.strip_prefix(kind)?;
     let zxid = zxid.strip_suffix(".gz").or_else(|| zxid.strip_suffix(".snappy")).unwrap_or(zxid);
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn tarball_is_read_like_its_directory() {
+    fn tarball_yields_the_same_files_as_its_directory() {
         let original = directory(&["snapshot.8"]);
         let log = [&b"ZKLG"[..], &[0; 200_000], b"end", &[0; 70_000]].concat();
         fs::write(original.path().join(VERSION).join("log.9"), &log).unwrap();
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn tarball_of_several_servers_is_refused_and_links_are_ignored() {
+    fn tarball_of_several_servers_is_rejected_and_links_are_ignored() {
         let scratch = tempfile::tempdir().unwrap();
         let refused = |write: &dyn Fn(&mut tar::Builder<File>)| {
             let tarball = scratch.path().join("zk.tar");
@@ -222,7 +223,10 @@ mod tests {
         let several = refused(&|builder| {
             ["zk1", "zk2"].iter().for_each(|name| builder.append_dir_all(name, servers.path()).unwrap());
         });
-        assert!(several.contains("several files named log.1: make one tarball for each server"), "{several}");
+        assert!(
+            several.contains("several files named log.1; create one tarball for each server"),
+            "{several}"
+        );
         let link = refused(&|builder| {
             let mut header = tar::Header::new_gnu();
             header.set_entry_type(tar::EntryType::Symlink);
@@ -233,9 +237,9 @@ mod tests {
     }
 
     #[test]
-    fn directories_without_logs_are_refused_with_a_suggestion() {
+    fn directories_without_logs_are_rejected_with_a_suggestion() {
         let empty = files_of(directory(&[]).path()).unwrap_err().to_string();
-        assert!(empty.contains("not a ZooKeeper transaction log; name a server's dataDir"), "{empty}");
+        assert!(empty.contains("not a ZooKeeper transaction log; specify a server's dataDir"), "{empty}");
         let keeper = files_of(directory(&["changelog_1_100.bin"]).path()).unwrap_err().to_string();
         assert!(keeper.contains("a log of ClickHouse Keeper"), "{keeper}");
         let missing = files_of(Path::new("/nowhere")).unwrap_err().to_string();

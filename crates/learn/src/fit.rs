@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 
 use zklockbench_scenario::Shares;
 
-/// Number of arrivals per key below which no exponent is fitted.
+/// Minimum number of arrivals per key for a fit.
 const ARRIVALS_PER_KEY: u64 = 10;
 /// Limits of the simulation that corrects the fit.
 const SIMULATED: u64 = 200_000;
 const KEYS_SIMULATED: usize = 20_000;
 const STEEPEST: f64 = 5.0;
 
-/// Exponent s of Zipf's law: the share of the k-th most popular key is proportional to 1/k^s. `None` if there
-/// are fewer than two keys, or few arrivals per key. `counts` are sorted in descending order.
+/// Fits the exponent s of Zipf's law: the share of the k-th most popular key is proportional to 1/k^s. `None`
+/// if there are fewer than two keys, or few arrivals per key. `counts` are sorted in descending order.
 pub fn zipf(counts: &[u64]) -> Option<f64> {
     let total: u64 = counts.iter().sum();
     if counts.len() < 2 || total < ARRIVALS_PER_KEY * counts.len() as u64 {
@@ -25,7 +25,7 @@ pub fn zipf(counts: &[u64]) -> Option<f64> {
     if counts.len() > KEYS_SIMULATED {
         return Some(observed);
     }
-    // Ranking keys by their own counts overestimates the exponent, so compare with simulated samples.
+    // Ranking keys by their observed counts overestimates the exponent, so compare with simulated samples.
     let mut exponent = observed;
     for _ in 0..3 {
         let too_much = likeliest(&simulated(exponent, counts.len(), total.min(SIMULATED))) - observed;
@@ -34,7 +34,7 @@ pub fn zipf(counts: &[u64]) -> Option<f64> {
     Some(exponent)
 }
 
-/// Maximum-likelihood estimate for counts by rank.
+/// Returns the maximum-likelihood estimate for counts by rank.
 fn likeliest(counts: &[u64]) -> f64 {
     let total: u64 = counts.iter().sum();
     let logs: Vec<f64> = (1..=counts.len()).map(|rank| (rank as f64).ln()).collect();
@@ -94,7 +94,7 @@ impl WindowCounts {
         Self { length_ms, window: 0, within: 0, sum: 0.0, squares: 0.0 }
     }
 
-    /// Adds an arrival. Arrivals must be in order of time.
+    /// Adds an arrival. Arrivals must be added in order of time.
     pub fn add(&mut self, after_ms: i64) {
         let window = after_ms / self.length_ms;
         if window != self.window {
@@ -110,7 +110,7 @@ impl WindowCounts {
         self.squares += within * within;
     }
 
-    /// The dispersion over the whole time; `None` if there are too few windows or no arrivals.
+    /// Returns the dispersion over the whole time; `None` if there are too few windows or no arrivals.
     pub fn finish(mut self, lasts_ms: i64) -> Option<Dispersion> {
         self.close();
         let windows =
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn few_arrivals_or_keys_have_no_exponent() {
+    fn zipf_returns_none_for_few_arrivals_or_keys() {
         assert_eq!((zipf(&[5, 1, 1]), zipf(&[100]), zipf(&[])), (None, None, None));
     }
 
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn evenly_spaced_arrivals_are_less_dispersed_than_independent_ones() {
+    fn evenly_spaced_arrivals_are_less_dispersed_than_independent_arrivals() {
         let even = dispersion((0..1_000).map(|at| at * 10), 10_000).unwrap();
         assert!(even.index < 0.01 && !even.is_like_poisson, "{even:?}");
         let mut rng = ChaCha8Rng::seed_from_u64(3);

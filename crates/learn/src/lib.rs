@@ -1,4 +1,4 @@
-//! How an ensemble uses locks, derived from its servers' own transaction logs.
+//! Learns how an ensemble uses locks from its servers' transaction logs.
 //!
 //! Logs are streamed (`log`), several servers' logs are merged (`merge`), records become cycles of clients
 //! (`reconstruct`), and cycles become a report (`summary`).
@@ -38,7 +38,7 @@ use reconstruct::Reconstruction;
 use snapshot::StoredNode;
 use zklockbench_core::error::Error;
 
-/// Cycles, and facts about their logs.
+/// Cycles, and facts about the logs that contain them.
 #[derive(Debug)]
 pub struct Read {
     pub observed: Observed,
@@ -118,8 +118,8 @@ impl Snapshots {
         Self { files, used: Vec::new(), unreadable: Vec::new() }
     }
 
-    /// Ephemeral nodes that existed before this transaction, from the newest earlier snapshot. Without one,
-    /// the oldest snapshot contains the nodes that still existed when it was taken.
+    /// Returns the ephemeral nodes that existed before this transaction, from the newest earlier snapshot.
+    /// Without an earlier snapshot, returns the nodes in the oldest one.
     fn before(&mut self, zxid: i64) -> Vec<StoredNode> {
         let older = self.files.iter().rfind(|(of, _)| *of < zxid);
         let Some((_, path)) = older.or(self.files.first()).cloned() else { return Vec::new() };
@@ -127,7 +127,7 @@ impl Snapshots {
         nodes.into_iter().filter(|node| node.created < zxid).collect()
     }
 
-    /// Ephemeral nodes of the snapshot with this zxid.
+    /// Returns the ephemeral nodes of the snapshot with this zxid.
     fn at(&mut self, zxid: i64) -> Option<Vec<StoredNode>> {
         let path = self.files.iter().find(|(of, _)| *of == zxid)?.1.clone();
         self.nodes(&path)
@@ -147,7 +147,7 @@ impl Snapshots {
                 Some(nodes)
             }
             Err(error) => {
-                let what = format!("{error}; the snapshot was left out");
+                let what = format!("{error}; the snapshot was skipped");
                 self.unreadable.push(Damage { file: files::name_of(path), at: 0, what });
                 None
             }
@@ -155,7 +155,7 @@ impl Snapshots {
     }
 }
 
-/// Writes logs in the servers' format.
+/// Writes logs in the servers' format, for tests.
 #[cfg(test)]
 mod written {
     use zklockbench_core::txn;

@@ -1,7 +1,8 @@
 //! Watches a running ensemble through one read-only session with a persistent recursive watch.
 //!
 //! A watch reports created and deleted nodes in order, but neither their sessions nor their times, so the
-//! arrivals of notifications count as times. After a lost connection, the tree is read again.
+//! arrival time of a notification counts as the time of the change. After a lost connection, the tree is read
+//! again.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
@@ -27,7 +28,7 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(500);
 /// Limit on the requests that read the tree.
 const READS: usize = 20_000;
 
-/// The watched path, and the duration and limits of the watch.
+/// Path, duration and limits of a watch.
 #[derive(Debug, Clone)]
 pub struct Watching {
     pub path: String,
@@ -37,7 +38,7 @@ pub struct Watching {
 }
 
 impl Watching {
-    /// All requests that a watch sends, as text.
+    /// Returns a description of all requests that a watch sends.
     pub fn requests(&self) -> Vec<String> {
         let path = &self.path;
         vec![
@@ -45,7 +46,7 @@ impl Watching {
             format!(
                 "getChildren and exists on {path} and below it, at most {READS} in all, to find existing nodes"
             ),
-            "exists on the first new node of each directory with unknown names".to_owned(),
+            "exists on the first new node of each directory whose node names are unknown".to_owned(),
             format!("a ping every few seconds for {} s, then closeSession", self.lasts.as_secs()),
         ]
     }
@@ -84,7 +85,7 @@ fn kept(error: std::io::Error) -> Error {
     Error::environment(format!("cannot spool cycles to disk: {error}"))
 }
 
-/// How a connection ended.
+/// Reason for the end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Left {
     /// The time limit was reached, or the watch was abandoned.
@@ -111,7 +112,7 @@ impl Live<'_> {
         let path = &watching.path;
         let refused = |error: ClientError| match Failure::from(error) {
             Failure::Refused(why) => Error::environment(format!(
-                "{} has no persistent watches ({why}): they need ZooKeeper 3.6 or later; learn from its logs instead",
+                "{} has no persistent watches ({why}); use ZooKeeper 3.6 or later, or learn from its logs",
                 target.connect
             )),
             failure => Error::environment(format!("cannot watch {path} on {}: {failure}", target.connect)),
@@ -140,7 +141,7 @@ impl Live<'_> {
                 event = watcher.changed() => event,
                 () = sleep_until(self.ends) => return Ok(Left::Over),
                 () = stop.cancelled() => {
-                    self.facts.cut_short = Some("it was stopped".to_owned());
+                    self.facts.cut_short = Some("the watch was stopped".to_owned());
                     return Ok(Left::Over);
                 }
             };
@@ -202,7 +203,8 @@ impl Live<'_> {
         self.reconstruction.sees(path, happened, at_ms).map_err(kept)
     }
 
-    /// Whether a new node may be ephemeral: by its name or, if unknown, by the directory's first new node.
+    /// Returns whether a new node may be ephemeral, judging by its name or, if the name is unknown, by the
+    /// directory's first new node.
     async fn may_be_ephemeral(&mut self, client: &Client, path: &[u8]) -> bool {
         let (directory, name) = split(path);
         if recognise(directory, name).is_some() {
@@ -219,13 +221,13 @@ impl Live<'_> {
                 self.are_ephemeral.insert(key, is_ephemeral);
                 is_ephemeral
             }
-            // The node is already gone, as is common for nodes of locks.
+            // The node is already gone, which is common for lock nodes.
             _ => true,
         }
     }
 }
 
-/// Existing ephemeral nodes, in order of creation.
+/// Returns the existing ephemeral nodes, in order of creation.
 async fn existing(client: &Client, path: &str) -> Result<Vec<StoredNode>, ClientError> {
     let mut found = Vec::new();
     let mut unread = vec![path.to_owned()];

@@ -17,15 +17,15 @@ use zklockbench_core::txn::{self, FRAME, Found, HEADER, Record};
 const CHUNK: usize = 1 << 20;
 /// Number of bytes searched for the next record after a damaged one.
 const SEARCHED: usize = 4 * CHUNK;
-/// Number of damaged places that are listed; the rest is only counted.
+/// Maximum number of damaged places to list; the rest are only counted.
 const KEPT: usize = 100;
 
-const CUT_OFF: &str = "a truncated record, which was left out";
-const DAMAGED: &str = "a damaged record; the rest of the file was left out";
-/// The server had preallocated the file, and was killed during a write.
-const PARTIAL: &str = "a partly written record, which was left out";
+const CUT_OFF: &str = "a truncated record, which was skipped";
+const DAMAGED: &str = "a damaged record; the rest of the file was skipped";
+/// The server had preallocated the file and was killed during a write.
+const PARTIAL: &str = "a partially written record, which was skipped";
 
-/// A place where a file could not be read.
+/// Place in a file that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Damage {
     /// Name of the file.
@@ -74,7 +74,7 @@ pub struct LogStream {
     pub zxid: Option<i64>,
     /// Zxid of the record before the current one.
     pub before: Option<i64>,
-    /// Number of records whose zxid was already read.
+    /// Number of records whose zxid had already been read.
     pub repeated: u64,
 }
 
@@ -110,7 +110,7 @@ impl LogStream {
                 Found::Record { record, length, is_marked } => {
                     let zxid = record.zxid;
                     if !is_marked {
-                        self.note(damages, "a record with a wrong end mark, which was used anyway")?;
+                        self.note(damages, "a record with an invalid end mark, which was used anyway")?;
                     }
                     if self.before.is_none_or(|before| zxid > before) {
                         self.payload = Some(self.at + FRAME..self.at + length - 1);
@@ -144,13 +144,13 @@ impl LogStream {
             Ok(Some(())) => self.at = HEADER,
             Err(what) => {
                 self.open = None;
-                damages.note(name_of(&path), 0, &format!("{what}: the file was left out"))?;
+                damages.note(name_of(&path), 0, &format!("{what}: the file was skipped"))?;
             }
         }
         Ok(true)
     }
 
-    /// Reads until the buffer has `length` unread bytes. If the file ends earlier, the record is damaged.
+    /// Reads until the buffer has `length` unread bytes. Reports a damaged record if the file ends first.
     fn need(&mut self, length: usize, damages: &mut Damages) -> Result<(), Error> {
         match self.fill(length)? {
             true => Ok(()),
@@ -189,7 +189,7 @@ impl LogStream {
             return Ok(());
         };
         let skipped = next - self.at;
-        self.note(damages, &format!("{skipped} damaged bytes, which were left out"))?;
+        self.note(damages, &format!("{skipped} damaged bytes, which were skipped"))?;
         self.at = next;
         Ok(())
     }
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
     use crate::written::{BEGIN, log, record};
 
-    /// Zxids and damage of these files.
+    /// Returns the zxids and the damage of these files.
     fn read(files: &[Vec<u8>]) -> (Vec<i64>, Vec<String>) {
         let directory = tempfile::tempdir().unwrap();
         let path = |at: usize| directory.path().join(format!("log.{at}"));
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_read_one_after_the_other_and_repeated_records_once() {
+    fn files_are_read_in_order_and_repeated_records_once() {
         let files = [log(&creates(1..=3)), log(&creates(3..=5)), Vec::new(), b"ZKLG\0".to_vec()];
         assert_eq!(read(&files), ((1..=5).collect(), Vec::new()));
     }
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn flipped_bit_damages_only_its_own_record() {
+    fn flipped_bit_damages_only_the_record_that_contains_it() {
         let records = creates(1..=3);
         let from = HEADER + records[0].len();
         for bit in 8 * from..8 * (from + records[1].len()) {
@@ -282,9 +282,9 @@ mod tests {
     }
 
     #[test]
-    fn file_of_another_program_is_skipped_and_reported() {
+    fn file_in_an_unknown_format_is_skipped_and_reported() {
         let (zxids, damage) = read(&[b"something else entirely".to_vec(), log(&creates(1..=1))]);
         assert_eq!(zxids, [1]);
-        assert_eq!(damage, ["not a ZooKeeper transaction log: the file was left out"]);
+        assert_eq!(damage, ["not a ZooKeeper transaction log: the file was skipped"]);
     }
 }

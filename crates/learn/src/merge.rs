@@ -1,8 +1,8 @@
 //! Merges several servers' logs, and finds uncommitted and missing transactions.
 //!
 //! The log of a deposed leader may contain transactions that the other servers never accepted. A server that
-//! caught up from a snapshot has no record of the transactions before it. A transaction therefore counts as
-//! committed, unless no majority has it and a server continued without it in a later epoch.
+//! caught up from a snapshot has no records of the earlier transactions. A transaction therefore counts as
+//! committed, unless it is missing from a majority and a server continued without it in a later epoch.
 
 use crate::files::ServerFiles;
 use crate::log::{Damages, LogStream};
@@ -81,7 +81,8 @@ impl Merge {
         have * 2 > self.servers.len() || !self.servers.iter().any(|server| self.went_on_without(server, zxid))
     }
 
-    /// Whether a server continued in a later epoch without this transaction or a snapshot that contains it.
+    /// Returns whether a server continued in a later epoch without this transaction and without a snapshot
+    /// that contains it.
     fn went_on_without(&self, server: &LogStream, zxid: i64) -> bool {
         let (Some(before), Some(next)) = (server.before, server.zxid) else { return false };
         let by_snapshot = || self.snapshots.iter().any(|snapshot| (zxid..next).contains(snapshot));
@@ -91,7 +92,7 @@ impl Merge {
     /// Counts the transactions missing before this one. Returns whether there is a gap.
     fn notice_gap(&mut self, zxid: i64) -> bool {
         let Some(last) = self.last else { return false };
-        // Consecutive zxids leave no gap, not even for a snapshot in between.
+        // Consecutive zxids leave no gap, even if there is a snapshot in between.
         if zxid == last + 1 {
             return false;
         }
@@ -100,7 +101,7 @@ impl Merge {
         zxid > expected || self.snapshot_between(zxid).is_some()
     }
 
-    /// The newest snapshot between the last record and this one.
+    /// Returns the newest snapshot between the last record and this one.
     fn snapshot_between(&self, zxid: i64) -> Option<i64> {
         let last = self.last?;
         self.snapshots.iter().rev().copied().find(|snapshot| (last + 1..zxid).contains(snapshot))
@@ -129,7 +130,7 @@ mod tests {
         ServerFiles::of(directory, directory).unwrap()
     }
 
-    /// Zxids of the merged records, with `0` for a gap and `-s` for a gap with snapshot `s`.
+    /// Returns the zxids of the merged records, with `0` for a gap and `-s` for a gap with snapshot `s`.
     fn merged(servers: &[&[(&str, Vec<i64>)]]) -> (Vec<i64>, u64, u64) {
         let root = tempfile::tempdir().unwrap();
         let files: Vec<ServerFiles> = servers
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn transactions_replaced_by_a_followers_snapshot_are_a_gap_unless_another_server_has_them() {
+    fn transactions_replaced_by_a_snapshot_are_a_gap_unless_another_server_logged_them() {
         let behind = [("log.1", vec![1, 2]), ("snapshot.5", Vec::new()), ("log.6", vec![6, 7])];
         assert_eq!(merged(&[&behind]), (vec![1, 2, -5, 6, 7], 3, 0));
         let other = [("log.1", (1..=7).collect())];

@@ -1,4 +1,4 @@
-//! One directory of a lock, as a queue of nodes that determines the holders.
+//! Queue of the nodes in a lock's directory, which determines the holders.
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ pub type NodePath = Arc<[u8]>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
     pub ms: i64,
-    /// Number of times the clock had been set back.
+    /// Number of times that the clock had been set back.
     pub setting: u32,
 }
 
@@ -38,7 +38,7 @@ pub struct Node {
     pub since_ms: Option<u32>,
     pub is_carried_over: bool,
     pub handoff_ms: Option<u32>,
-    /// Whether the node is in a semaphore's inner queue, and its client has already created its lease.
+    /// Whether the node is in a semaphore's inner queue and its client has already created the lease.
     pub has_lease: bool,
 }
 
@@ -46,7 +46,7 @@ pub struct Node {
 pub enum Grant {
     Waits,
     At(Moment),
-    /// The node held the lock when the logs began.
+    /// The node already held the lock at the start of the logs.
     Earlier,
 }
 
@@ -87,7 +87,7 @@ impl Queue {
         self.longest = self.longest.max(u32::try_from(length).unwrap_or(u32::MAX));
     }
 
-    /// Whether this session holds the write lock and no other writer waits, so that it may also read.
+    /// Returns whether this session holds the write lock and no other writer waits, so that it may also read.
     fn is_own_writer(&self, session: i64, others: &HashMap<NodePath, Node>) -> bool {
         let first = self.nodes.values().next().and_then(|path| others.get(path));
         self.writers == 1 && first.is_some_and(|node| node.role == Role::Write && node.session == session)

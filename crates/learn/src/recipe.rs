@@ -66,7 +66,7 @@ impl Recipe {
         matches!(self, Self::CuratorLatch | Self::LeaderElection | Self::Hadoop)
     }
 
-    /// Built-in strategy that sends the same requests, or nearly the same.
+    /// Returns the built-in strategy that sends the same or nearly the same requests.
     pub fn strategy(self) -> &'static str {
         match self {
             Self::CuratorReadWrite => "curator-read-write",
@@ -96,7 +96,7 @@ impl Recipes {
         self.0 & 1 << recipe as u32 != 0
     }
 
-    /// The recipe that explains all names, otherwise [`Recipe::Mixed`].
+    /// Returns the recipe that explains all names, or [`Recipe::Mixed`] if there is none.
     pub fn one(self) -> Recipe {
         let all: Vec<Recipe> = Recipe::ALL.into_iter().filter(|recipe| self.has(*recipe)).collect();
         match all.as_slice() {
@@ -112,7 +112,7 @@ impl Recipes {
 
 const DIGITS: usize = 10;
 
-/// The name before its sequence number; `None` if it has none.
+/// Returns the part of the name before its sequence number; `None` without a number.
 pub fn before_number(name: &[u8]) -> Option<&[u8]> {
     let (before, digits) = name.split_at_checked(name.len().checked_sub(DIGITS)?)?;
     let is_number = digits.iter().all(u8::is_ascii_digit) && !before.last().is_some_and(u8::is_ascii_digit);
@@ -125,7 +125,7 @@ pub fn before_number(name: &[u8]) -> Option<&[u8]> {
     is_number.then_some(before)
 }
 
-/// Recipe and role of an ephemeral node; `None` if its name is unknown.
+/// Returns the recipe and role of an ephemeral node; `None` if its name is unknown.
 pub fn recognise(directory: &[u8], name: &[u8]) -> Option<(Recipe, Role)> {
     if name == b"ActiveStandbyElectorLock" {
         return Some((Recipe::Hadoop, Role::Write));
@@ -134,7 +134,8 @@ pub fn recognise(directory: &[u8], name: &[u8]) -> Option<(Recipe, Role)> {
     protected(before).or_else(|| kazoo(before)).or_else(|| others(directory, before))
 }
 
-/// Protected names of Curator and go-zookeeper: `_c_`, a GUID with or without dashes, and a prefix.
+/// Recognises protected names of Curator and go-zookeeper: `_c_`, a GUID with or without dashes, and a
+/// prefix.
 fn protected(before: &[u8]) -> Option<(Recipe, Role)> {
     let marked = before.strip_prefix(b"_c_")?;
     if let Some((guid, rest)) = marked.split_at_checked(GUID)
@@ -199,7 +200,7 @@ fn is_hex(text: &[u8]) -> bool {
     text.iter().all(u8::is_ascii_hexdigit)
 }
 
-/// Whether this may be a lease of kazoo's semaphore. Names of other nodes may have the same form.
+/// Returns whether this may be a lease of kazoo's semaphore. Other nodes may have names of the same form.
 pub fn is_bare_hex(name: &[u8]) -> bool {
     name.len() == HEX && is_hex(name)
 }
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn other_names_belong_to_no_recipe() {
+    fn unfamiliar_names_belong_to_no_recipe() {
         let guid = "0f8fad5b-d9cb-469f-a165-70867728950e";
         for name in [
             "lock".to_owned(),

@@ -1,4 +1,5 @@
-//! Turns records into cycles: which nodes belong to locks, and when each arrived, held and ended.
+//! Turns records into cycles: identifies the nodes of locks, and when each arrived, acquired the lock and
+//! ended.
 //!
 //! Memory grows with the number of simultaneous nodes and of distinct locks, not with the length of the log.
 
@@ -15,9 +16,9 @@ use crate::snapshot::StoredNode;
 use zklockbench_core::spool::{Sorted, Sorter};
 use zklockbench_core::txn::{self, Change, Happened, Record};
 
-/// Largest number of distinct locks; further ones are folded by family.
+/// Largest number of distinct locks; further locks are folded into families.
 const LOCKS_MOST: usize = 500_000;
-/// Error code of a create whose node exists.
+/// Error code of a create for an existing node.
 const NODE_EXISTS: i32 = -110;
 /// Largest number of long-lived nodes that are recorded.
 const STAYING_KEPT: usize = 10_000;
@@ -88,8 +89,9 @@ pub struct Observed {
     /// Number of times the clock was set back.
     pub clock_steps: u32,
     pub staying: Vec<Staying>,
-    /// Histogram of the times in ms from a session's delete to its next create, with at most two requests in
-    /// between. Without a pause, this time consists of a commit and round trips, like a handoff.
+    /// Histogram of the times in ms from a session's delete to its next create, if the session sent at most
+    /// two requests in between. Without a pause, this time consists of a commit and round trips, like a
+    /// handoff.
     pub after_releases: BTreeMap<u32, u64>,
     /// Whether locks were folded into families because there were too many.
     pub has_folded_locks: bool,
@@ -139,7 +141,7 @@ struct Request {
 }
 
 impl Reconstruction {
-    /// Cycles that exceed memory are spooled to `scratch`.
+    /// Creates a reconstruction, which spools cycles that exceed memory to `scratch`.
     pub fn new(scope: Scope, scratch: &Path) -> Self {
         Self {
             scope,
@@ -161,7 +163,7 @@ impl Reconstruction {
         }
     }
 
-    /// Records that a watch starts or ends at this time.
+    /// Records that a watch started or ended at this time.
     pub fn watches_at(&mut self, at_ms: i64) {
         self.is_watch = true;
         self.pass_time(at_ms);
@@ -172,7 +174,7 @@ impl Reconstruction {
         self.last += 1;
         self.pass_time(at_ms);
         self.counts.records += 1;
-        // A watch reports no sessions, so each node is assigned a different one.
+        // A watch reports no sessions, so each node is assigned a different session.
         let owner = self.nodes.get(path).map_or(-self.last, |node| node.session);
         let request = Request { session: owner, cxid: 0, zxid: self.last, place: 0 };
         if happened == Happened::Created {
@@ -201,7 +203,7 @@ impl Reconstruction {
         self.create(&stored.path, request, arrived, true);
     }
 
-    /// After a gap, ends all nodes that the snapshot does not contain, and adds the new ones.
+    /// Continues after a gap: ends all nodes that the snapshot does not contain, and adds the new nodes.
     pub fn goes_on_with(&mut self, stored: Vec<StoredNode>) -> io::Result<()> {
         let kept: BTreeSet<&[u8]> = stored.iter().map(|node| node.path.as_slice()).collect();
         let lost: Vec<NodePath> =
@@ -284,7 +286,7 @@ impl Reconstruction {
         self.counts.lock_writes += u64::from(counts && is_lock);
     }
 
-    /// Records whether a lock's directory exists. Returns `false`, because directories are not locks' nodes.
+    /// Records whether a lock's directory exists. Returns `false`, because a directory is not a lock's node.
     fn set_remains(&mut self, path: &[u8], remains: bool) -> bool {
         if let Some(number) = self.numbers.get(path)
             && let Some(lock) = self.locks.get_mut(*number as usize)
@@ -326,7 +328,7 @@ impl Reconstruction {
         let is_pending = role == Role::Lease && self.link_to_inner(&mut node);
         let open = self.sessions.entry(request.session).or_default();
         if let Some(refused) = open.refused.filter(|_| is_single) {
-            // Failed creates are logged without a path, so assume that they were for this node.
+            // Failed creates are logged without a path, so assume that they targeted this node.
             node.arrived = refused;
             node.is_contended = true;
         }
@@ -360,8 +362,8 @@ impl Reconstruction {
         }
     }
 
-    /// The session's node at the head of the inner queue of the semaphore with this lease directory. Only the
-    /// holder of the inner queue creates leases; the session's other nodes belong to other threads.
+    /// Returns the session's node at the head of the inner queue of the semaphore with this lease directory.
+    /// Only the holder of the inner queue creates leases; the session's other nodes belong to other threads.
     fn inner_node(&self, leases: &[u8], recipe: Recipe, session: i64) -> Option<NodePath> {
         let inner = match recipe {
             Recipe::KazooSemaphore => [leases, b"-__lock__"].concat(),
@@ -431,7 +433,7 @@ impl Reconstruction {
             }
             return;
         }
-        // Clients of a semaphore send other requests in between, so their requests are not counted.
+        // Clients of a semaphore send other requests in between, so do not count their requests.
         let counts = node.cxid > 0 && node.role != Role::Lease;
         let is_own = request.is_some_and(|request| counts && request.session == node.session);
         let requests = request.filter(|_| is_own).map_or(0, |request| request.cxid.wrapping_sub(node.cxid));
@@ -467,7 +469,7 @@ impl Reconstruction {
         self.failure = self.failure.take().or(pushed.err());
     }
 
-    /// Index of the lock to which the nodes of a directory belong.
+    /// Returns the index of the lock to which the nodes of a directory belong.
     fn lock(&mut self, directory: &NodePath, recipe: Recipe, longest: u32) -> u32 {
         let mut path = lock_below(directory, recipe);
         if let Some(outer) = semaphore_of(directory)
@@ -522,7 +524,7 @@ impl Reconstruction {
         }
     }
 
-    /// Ends all nodes that still exist, and returns the result.
+    /// Ends all nodes that still exist and returns the result.
     pub fn finish(mut self) -> io::Result<Observed> {
         let open: Vec<NodePath> = self.nodes.keys().cloned().collect();
         let mut staying = Vec::new();
@@ -557,13 +559,13 @@ impl Reconstruction {
     }
 }
 
-/// The time, clamped to the years 1970 to 9999. Times outside come from damaged or forged records.
+/// Returns the time, clamped to the years 1970 to 9999. Times outside come from damaged or forged records.
 fn plausible(ms: i64) -> i64 {
     const LATEST_MS: i64 = 253_402_300_799_000;
     ms.clamp(0, LATEST_MS)
 }
 
-/// Directory and name of a path.
+/// Returns the directory and name of a path.
 pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
     let slash = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
     (&path[..slash], path.get(slash + 1..).unwrap_or_default())

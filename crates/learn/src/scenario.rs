@@ -16,9 +16,9 @@ use crate::times::Values;
 use zklockbench_core::units::{counted, format_micros, one_line};
 use zklockbench_scenario::{Distribution, MeasuredTimes};
 
-/// Number of families for which a scenario is written.
+/// Maximum number of families for which a scenario is written.
 const SCENARIOS: usize = 5;
-/// Longest time that a scenario replays; longer logs are reduced to their busiest part.
+/// Longest period that a scenario replays; for longer logs, only the busiest period is replayed.
 const REPLAYED_MS: i64 = 600_000;
 /// Largest number of arrivals and of locks in a scenario.
 const ARRIVALS_MOST: usize = 4_000_000;
@@ -87,7 +87,7 @@ impl Learnt<'_> {
         Ok(ScenarioFile { file, family: self.family.name.clone(), learned, assumed })
     }
 
-    /// The whole time, or the busiest part of a long log.
+    /// Returns the whole time, or the busiest period of a long log.
     fn window(&self) -> Window {
         let ms = |us: u64| i64::try_from(us / 1_000).unwrap_or(i64::MAX);
         let (first_ms, lasts_ms) = (self.observed.first_ms, ms(self.family.lasts_us));
@@ -145,7 +145,7 @@ impl Learnt<'_> {
         Ok(replayed)
     }
 
-    /// Hold of an arrival; empty if it is drawn from all holds.
+    /// Returns the hold of an arrival; empty if it must be drawn from all holds.
     fn hold(&self, cycle: &Cycle) -> String {
         match (cycle.ending, cycle.held_ms) {
             // An abandoned request occupies a position in the queue, but never holds the lock.
@@ -155,7 +155,7 @@ impl Learnt<'_> {
         }
     }
 
-    /// A logged time minus its handoff, because a new run adds its own handoffs.
+    /// Returns a logged time minus its handoff, because a new run adds its own handoffs.
     fn without_handoff(&self, ms: u32) -> u64 {
         (u64::from(ms) * 1_000).saturating_sub(self.family.handoff.estimate_us)
     }
@@ -181,9 +181,11 @@ impl Learnt<'_> {
             counted(replayed.locks as u64, "lock", "locks"),
         ];
         let assumed = [
-            Some(format!("{contenders} sessions: 1.5 times the most that had requests at the same time")),
+            Some(format!(
+                "{contenders} sessions: 1.5 times the maximum number with requests at the same time"
+            )),
             (window.to_ms - window.from_ms == REPLAYED_MS)
-                .then(|| "the busiest ten minutes represent the whole time".to_owned()),
+                .then(|| "the busiest ten minutes are representative of the whole time".to_owned()),
             (self.family.endings.gave_up > 0 && self.family.timeout_us.is_none())
                 .then(|| "abandoned requests wait until they are served, with a hold of zero".to_owned()),
         ];
@@ -199,7 +201,7 @@ impl Learnt<'_> {
             format!("{contenders} sessions that request the lock again after a release"),
             "their holds and the times between a release and the next request".to_owned(),
         ];
-        let assumed = vec!["a closed load: waiting sessions request nothing else".to_owned()];
+        let assumed = vec!["a closed load: sessions make no other requests while they wait".to_owned()];
         let think = self.distribution(self.since).to_toml();
         let load = format!(
             "contenders = {contenders}\nload = \"closed\"\nthink = {think}\nduration = \"{lasts_s}s\"\n"

@@ -14,7 +14,7 @@ use crate::files::name_of;
 use zklockbench_zk::session_of;
 
 const MAGIC: [u8; 4] = *b"ZKSN";
-/// Longest path or data to accept.
+/// Maximum accepted length of a path or data, in bytes.
 const LONGEST: u64 = 64 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,12 +88,12 @@ fn int(from: &mut impl Read) -> io::Result<i32> {
     bytes(from).map(i32::from_be_bytes)
 }
 
-/// Length of a buffer; a null buffer is empty.
+/// Reads the length of a buffer; a null buffer is empty.
 fn length(from: &mut impl Read) -> io::Result<u64> {
     let length = u64::try_from(int(from)?).unwrap_or(0);
     match length {
         0..=LONGEST => Ok(length),
-        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "an impossible length")),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "an invalid length")),
     }
 }
 

@@ -19,17 +19,18 @@ use zklockbench_core::clock::micros;
 const KEYS_SHOWN: usize = 20;
 const WAITS_SHOWN: usize = 20;
 const STAYING_SHOWN: usize = 20;
-/// Number of intervals over the whole time.
+/// Number of intervals into which the whole time is divided.
 const BINS: i64 = 120;
 const BIN_LEAST_MS: i64 = 100;
-/// Shortest time over which a rate is computed.
+/// Shortest period over which a rate is computed.
 const ACTIVE_LEAST_MS: i64 = 1_000;
 const WINDOWS_MS: [i64; 3] = [100, 1_000, 10_000];
 /// Longest time from a release to the next request that may consist only of a commit and round trips.
 const SHORT_MS: u32 = 10;
-/// Handoff to assume if the logs do not show it: typical of servers in one data centre.
+/// Handoff to assume if the logs do not reveal it: typical of servers in one data centre.
 const ASSUMED_US: u64 = 2_000;
-/// Minimum share of cycles with the usual number of requests for conclusions from that number.
+/// Minimum share of cycles that must have the usual number of requests before conclusions are drawn from that
+/// number.
 const USUAL: f64 = 0.95;
 /// Minimum number of cycles for a conclusion from request counts or handoffs.
 const CYCLES_LEAST: u64 = 20;
@@ -45,7 +46,7 @@ pub struct Asked {
     pub is_anonymous: bool,
 }
 
-/// The families, and each lock's index in them.
+/// Families, and the index of each lock's family.
 #[derive(Debug)]
 pub struct Summarised {
     pub families: Vec<Family>,
@@ -63,7 +64,7 @@ struct Sums {
     endings: Endings,
     waits: Values,
     holds: Values,
-    /// Waits and holds after contention, by number of requests; some may be timeouts at the grant.
+    /// Waits and holds of contended cycles, by number of requests; some may be timeouts at the grant.
     contended: BTreeMap<u32, (Values, Values)>,
     since: Values,
     handoffs: Values,
@@ -175,7 +176,7 @@ impl Sums {
         }
     }
 
-    /// The clients' timeout, if most abandoned requests waited about equally long.
+    /// Returns the clients' timeout, if most abandoned requests waited about equally long.
     fn timeout_us(&self) -> Option<u64> {
         let at = |share| self.timeouts.quantile(share);
         let (early, usual, late) = (at(0.1)?, at(0.5)?, at(0.9)?);
@@ -198,7 +199,7 @@ impl Sums {
         is_timeout.map(|_| given_up)
     }
 
-    /// Rule that recognises a timeout by the number of requests; `None` if inconclusive.
+    /// Returns a rule that recognises a timeout by the number of requests; `None` if inconclusive.
     fn is_timeout(&self) -> Option<Box<dyn Fn(u32) -> bool>> {
         let is_usual = |usual: u64, all: u64| usual as f64 >= USUAL * all as f64;
         let is_odd = |requests: u32| requests % 2 == 1;
@@ -357,7 +358,7 @@ impl Context<'_> {
         }
     }
 
-    /// The part of a logged time that is handoff.
+    /// Estimates the part of a logged time that is handoff.
     fn handoff(&self, sums: &Sums) -> Handoff {
         let us = |ms: u32| u64::from(ms) * 1_000;
         let of = |least_us, estimate_us: u64, most_us, basis| Handoff {
@@ -388,9 +389,9 @@ impl Context<'_> {
             }
         }
         let is_short = 2 * short.count > all.count;
-        // If most times include a long pause, consider only the short ones.
+        // If most times include a long pause, consider only the short times.
         let times = if is_short { &all } else { &short };
-        // Even long pauses produce some short times, but those spread evenly up to the limit.
+        // Even long pauses produce some short times, but those are spread evenly up to the limit.
         let are_early = is_short || exact(&short, 0.5) < us(SHORT_MS) / 2;
         if times.count < CYCLES_LEAST || !are_early || !are_without_pause(times) {
             return of(0, (most_us / 2).min(ASSUMED_US), most_us, HandoffBasis::Bounded);
@@ -455,7 +456,7 @@ impl Context<'_> {
         self.names.of_path(&path.unwrap_or_default())
     }
 
-    /// Nodes older than an hour and than ten times the 99th percentile of the holds.
+    /// Returns the nodes older than an hour and older than ten times the 99th percentile of the holds.
     fn staying(&self, sums: &Sums, own: impl Fn(u32) -> bool) -> Vec<StayingNode> {
         const HOUR_MS: i64 = 3_600_000;
         let usual = sums.holds.quantile(0.99).map_or(0, |ms| 10 * i64::from(ms));
@@ -472,22 +473,22 @@ impl Context<'_> {
     }
 }
 
-/// Limits a number of requests, keeping its parity. Threads that share a session may send any number of
+/// Caps a number of requests, keeping its parity. Threads that share a session may send any number of
 /// requests between a create and its delete.
 fn limited(requests: u32) -> u32 {
     const LIMIT: u32 = 1_000;
     if requests < LIMIT { requests } else { LIMIT + requests % 2 }
 }
 
-/// Whether these times from a release to the next request contain no pause. Pauses vary, so some are much
-/// shorter than usual; the time for a commit and round trips has a minimum.
+/// Returns whether these times from a release to the next request contain no pause. Pauses vary, so some are
+/// much shorter than usual; a commit and round trips take a minimum time.
 fn are_without_pause(times: &Values) -> bool {
     const FAST_US: f64 = 2_000.0;
     let at = |share| times.quantile_us(share).unwrap_or(0.0);
     at(0.5) <= FAST_US || at(0.1) >= 0.4 * at(0.5)
 }
 
-/// Ephemeral nodes that are not reused, or not held alternately, are not locks.
+/// Classifies a family. Ephemeral nodes that are not reused, or not held alternately, are not locks.
 fn kind(recipe: Recipe, sums: &Sums, endings: &Endings) -> FamilyKind {
     let ended = endings.released + endings.gave_up;
     let in_turns = endings.released as f64 >= 0.9 * ended as f64;
@@ -501,7 +502,7 @@ fn kind(recipe: Recipe, sums: &Sums, endings: &Endings) -> FamilyKind {
     }
 }
 
-/// A load is closed if its sessions request the lock again soon after a release.
+/// Classifies a load: closed if its sessions request the lock again soon after a release.
 fn load(sums: &Sums) -> LearnedLoad {
     const SOON_MS: f64 = 20.0;
     let cycle_ms = sums.waits.mean_ms() + sums.holds.mean_ms();
@@ -517,7 +518,7 @@ fn load(sums: &Sums) -> LearnedLoad {
     }
 }
 
-/// Names as displayed.
+/// Names to display, which may be hashed.
 struct Names(Option<RandomState>);
 
 impl Names {
@@ -525,7 +526,7 @@ impl Names {
         Self(is_anonymous.then(RandomState::new))
     }
 
-    /// The path, or a path in which each component is a hash with this run's key.
+    /// Returns the path, or its components hashed with this run's key.
     fn of_path(&self, path: &str) -> String {
         let Some(key) = &self.0 else { return path.to_owned() };
         let hashed = |part: &str| match part {

@@ -20,12 +20,12 @@ pub const FILE: VersionedFile = VersionedFile {
     of: "learned load",
     name: "learned.json",
     version: 1,
-    remedy: "the file is incomplete or damaged: learn again",
+    remedy: "the file is incomplete or damaged; run `zklockbench learn` again",
 };
-/// Number of families to keep; the rest is only counted.
+/// Maximum number of families to keep; the rest are only counted.
 const FAMILIES_KEPT: usize = 200;
 
-/// How locks are used on an ensemble.
+/// Use of locks on an ensemble.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Learned {
     /// The version of this layout: 1.
@@ -38,13 +38,13 @@ pub struct Learned {
     pub command: Vec<String>,
     /// Source of the data.
     pub source: Source,
-    /// Transactions of all clients, and the share that locks cause.
+    /// Transactions of all clients, and the share caused by locks.
     pub writes: Writes,
     /// Lock families in descending order of acquisitions.
     pub families: Vec<Family>,
     /// Families of ephemeral nodes that are not locks: elections, registries, nodes without a queue.
     pub others: Vec<Family>,
-    /// Number of families left out because they have too few acquisitions.
+    /// Number of families omitted because they have too few acquisitions.
     pub left_out: u64,
     /// Facts that this source cannot show.
     pub unknowable: Vec<String>,
@@ -53,7 +53,7 @@ pub struct Learned {
 }
 
 impl Learned {
-    /// Separates locks from other families, and drops families beyond the limit.
+    /// Separates locks from other families and drops families beyond the limit.
     pub fn of(source: Source, writes: Writes, families: Vec<Family>) -> Self {
         let all = families.len();
         let kept = families.into_iter().take(FAMILIES_KEPT);
@@ -86,7 +86,7 @@ impl Learned {
         FILE.read(directory)
     }
 
-    /// Acquisitions per second of all locks, from the first arrival to the last.
+    /// Returns the acquisitions per second of all locks, from the first arrival to the last.
     pub fn rate(&self) -> f64 {
         let from = self.families.iter().map(|family| family.from_us).min().unwrap_or(0);
         let to = self.families.iter().map(|family| family.from_us + family.lasts_us).max().unwrap_or(0);
@@ -99,13 +99,13 @@ impl Learned {
 const UNKNOWABLE: &[&str] = &[
     "attempts that created no node: a try-lock that only read the queue, a wait inside a client's process",
     "reads, watches and notifications",
-    "the handoff within each grant: it makes logged holds too long and logged waits too short",
+    "the handoff within each grant, which makes logged holds too long and logged waits too short",
     "whether a session expired or was closed",
 ];
 const UNKNOWABLE_BY_WATCH: &[&str] = &[
-    "sessions, and therefore which contenders waited or gave up, why, and which nodes ended with their \
+    "sessions, and therefore which contenders waited or gave up and why, and which nodes ended with their \
      session",
-    "everything while the connection was lost",
+    "all changes while the connection was lost",
 ];
 
 /// Source of the data.
@@ -123,7 +123,7 @@ pub struct Source {
     pub to: SystemTime,
     /// Time from the first transaction to the last.
     pub lasts_us: u64,
-    /// Number of times the leader's clock was set back. Times across these changes are left out.
+    /// Number of times the leader's clock was set back. Times across these changes are excluded.
     pub clock_steps: u32,
     /// Whether locks were folded into families because there were too many.
     pub has_folded_locks: bool,
@@ -178,7 +178,7 @@ pub struct WatchFacts {
     pub most_per_second: u64,
     /// Number of times the connection was lost. Changes during these times are unknown.
     pub reconnects: u64,
-    /// Why the watch ended early; `None` if it did not.
+    /// Reason for the early end of the watch; `None` if it did not end early.
     pub cut_short: Option<String>,
 }
 
@@ -228,16 +228,17 @@ pub struct Family {
     pub lasts_us: u64,
     /// Acquisitions per second in that time.
     pub rate: f64,
-    /// How the requests ended.
+    /// Numbers of requests by how they ended.
     pub endings: Endings,
     /// Time from the acquisition to the release; `None` if none was observed.
     pub hold: Option<Times>,
     /// Time from the request to the acquisition.
     pub wait: Option<Times>,
-    /// Time after which clients gave up; `None` if it varies, or if there are few cases.
+    /// Time after which clients gave up; `None` if it varies or there are too few cases.
     #[serde(default)]
     pub timeout_us: Option<u64>,
-    /// Time to hand over a released lock. It is part of a logged hold, but also of a client's wait.
+    /// Time to hand over a released lock. It counts toward a logged hold, whereas a client counts it toward
+    /// its wait.
     pub handoff: Handoff,
     /// Largest number of requests in one queue, including holders; for a semaphore, of holders.
     pub longest_queue: u64,
@@ -277,7 +278,8 @@ pub struct Endings {
     pub released: u64,
     /// Timed out or cancelled before an acquisition.
     pub gave_up: u64,
-    /// Timed out just as the lock became free, judged by the number of requests; `None` if inconclusive.
+    /// Timed out just as the lock became free, as inferred from the number of requests; `None` if
+    /// inconclusive.
     pub gave_up_at_grant: Option<u64>,
     /// The session ended during the hold: a crash, an expiry or a client that closed its session.
     pub session_ended_holding: u64,

@@ -7,7 +7,7 @@ use super::*;
 use crate::written::log;
 use zklockbench_core::txn;
 
-/// Builds a log. Each request advances its session's request number.
+/// Builder for a log. Each request advances its session's request number.
 #[derive(Default)]
 struct Story {
     records: Vec<Vec<u8>>,
@@ -30,7 +30,7 @@ impl Story {
         self
     }
 
-    /// Adds requests that are not logged.
+    /// Sends requests that are not logged.
     fn reads(&mut self, session: i64, count: i32) -> &mut Self {
         *self.requests.entry(session).or_default() += count;
         self
@@ -89,7 +89,7 @@ fn logged(times: Option<&Times>) -> Option<(u64, u64, u64)> {
 }
 
 #[test]
-fn waits_end_and_holds_begin_when_the_previous_holder_releases() {
+fn waits_end_and_holds_start_when_the_previous_holder_releases() {
     let mut story = Story::default();
     story.at(0).create(1, &mutex(1)).at(10).create(2, &mutex(2)).at(15).create(3, &mutex(3));
     story.at(50).delete(1, &mutex(1)).at(80).delete(2, &mutex(2)).at(100).delete(3, &mutex(3));
@@ -106,14 +106,15 @@ fn waits_end_and_holds_begin_when_the_previous_holder_releases() {
 }
 
 #[test]
-fn requests_are_classified_by_how_they_ended() {
+fn requests_are_counted_by_outcome() {
     let mut story = Story::default();
     (1..=6).for_each(|of| {
         story.at(i64::from(of)).create(i64::from(of), &mutex(of));
     });
-    // Session 2 gives up, session 1 closes without a list of its nodes, and session 9 deletes the third node.
+    // Session 2 gives up, session 1 is closed without a list of its nodes, and session 9 deletes the third
+    // node.
     story.at(10).delete(2, &mutex(2)).at(20).record(1, txn::CLOSE_SESSION, &[]).at(30).delete(9, &mutex(3));
-    // Session 5 closes while waiting, session 4 releases, and session 6 holds at the end.
+    // Session 5 is closed while waiting, session 4 releases, and session 6 still holds the lock at the end.
     story.at(40).record(5, txn::CLOSE_SESSION, &[]).at(50).delete(4, &mutex(4));
     let family = story.family();
     let expected = Endings {
@@ -161,7 +162,7 @@ fn semaphore_requests_arrive_in_the_inner_queue_and_are_granted_by_leases() {
     for of in 1..=3_u32 {
         let (session, at) = (i64::from(of), i64::from(of) * 10);
         story.at(at).create(session, &inner(of)).at(at + 2).create(session, &lease(of));
-        // There are two leases, so the third contender waits.
+        // There are two leases, so the third contender must wait.
         if of < 3 {
             story.at(at + 4).delete(session, &inner(of));
         }
@@ -176,7 +177,7 @@ fn semaphore_requests_arrive_in_the_inner_queue_and_are_granted_by_leases() {
 }
 
 #[test]
-fn odd_number_of_requests_reveals_a_timeout_at_the_grant() {
+fn timeout_at_the_grant_is_recognised_by_an_odd_number_of_requests() {
     let mut story = Story::default();
     for of in 0..40_u32 {
         story.cycle(i64::from(of), &mutex(of), i64::from(of) * 100, 10);
@@ -189,7 +190,7 @@ fn odd_number_of_requests_reveals_a_timeout_at_the_grant() {
         (family.endings.gave_up_at_grant, family.acquisitions, family.endings.released),
         (Some(1), 41, 41)
     );
-    // If clients also send other requests, the number is inconclusive.
+    // If clients also send other requests, the number of requests is inconclusive.
     (0..40).for_each(|of| {
         story
             .at(10_000 + of * 10)
@@ -232,7 +233,7 @@ fn registries_and_work_queues_are_not_locks() {
 }
 
 #[test]
-fn single_node_with_competing_clients_is_a_lock() {
+fn single_node_created_by_competing_clients_is_a_lock() {
     let mut story = Story::default();
     (0..10).for_each(|of| {
         story.cycle(of % 3, "/jobs/nightly", of * 100, 20);
@@ -242,7 +243,7 @@ fn single_node_with_competing_clients_is_a_lock() {
 }
 
 #[test]
-fn lease_belongs_to_the_thread_that_holds_the_inner_queue() {
+fn lease_belongs_to_the_thread_at_the_head_of_the_inner_queue() {
     let inner = |of: u32| format!("/pool/locks/_c_{GUID}{of:02x}-lock-{of:010}");
     let lease = |of: u32| format!("/pool/leases/_c_{GUID}{of:02x}-lease-{of:010}");
     let mut story = Story::default();
@@ -282,7 +283,7 @@ fn inner_queue_of_a_semaphore_is_not_a_lock_even_before_the_first_lease() {
 }
 
 #[test]
-fn impossible_times_are_read_without_a_panic() {
+fn implausible_times_do_not_cause_a_panic() {
     for times in [[0, i64::MAX], [i64::MIN, 5], [i64::MAX, i64::MIN]] {
         let mut story = Story { at_ms: times[0], ..Story::default() };
         story.create(1, &mutex(1));
@@ -292,7 +293,7 @@ fn impossible_times_are_read_without_a_panic() {
 }
 
 #[test]
-fn logs_without_any_readable_transaction_are_refused() {
+fn logs_without_a_readable_transaction_are_rejected() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("log.1"), "something else entirely").unwrap();
     let read =
@@ -302,7 +303,7 @@ fn logs_without_any_readable_transaction_are_refused() {
 }
 
 #[test]
-fn wait_for_one_node_begins_with_the_first_failed_create() {
+fn wait_for_a_single_node_starts_at_the_first_failed_create() {
     let mut story = Story::default();
     let exists = (-110_i32).to_be_bytes();
     story.at(0).create(1, "/jobs/nightly").at(10).record(2, txn::ERROR, &exists).at(20).record(
@@ -319,7 +320,7 @@ fn wait_for_one_node_begins_with_the_first_failed_create() {
 }
 
 #[test]
-fn timeouts_are_recognised_by_fewer_requests_than_acquisitions_take() {
+fn timeouts_are_recognised_by_their_smaller_number_of_requests() {
     let mut story = Story::default();
     // ZooKeeper's WriteLock sends five requests after contention, but three before a timeout.
     (0..60_u32).for_each(|of| {
@@ -434,7 +435,7 @@ fn handoff_is_estimated_only_from_requests_without_a_pause_after_a_release() {
 }
 
 #[test]
-fn scenario_has_the_timeout_of_abandoned_requests() {
+fn scenario_includes_the_timeout_of_abandoned_requests() {
     let mut story = Story::default();
     (0..30_u32).for_each(|of| {
         let (at, holder) = (i64::from(of) * 1_000, i64::from(of));

@@ -1,4 +1,5 @@
-//! Distributions of logged times, which have a resolution of 1 ms, and bounds for the clients' own times.
+//! Distributions of logged times, which have a resolution of 1 ms, and bounds for the times that the clients
+//! observed.
 
 use std::collections::BTreeMap;
 
@@ -26,15 +27,15 @@ impl Values {
         other.counts.iter().for_each(|(ms, count)| self.add_many(*ms, *count));
     }
 
-    /// Smallest value for which this share of all values is no larger.
+    /// Returns the smallest value that at least this share of all values does not exceed.
     pub fn quantile(&self, share: f64) -> Option<u32> {
         let rank = ((share * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
         let mut sum = 0;
         self.counts.iter().find(|(_, count)| (sum += **count, sum >= rank).1).map(|(ms, _)| *ms)
     }
 
-    /// The quantile in µs. A value of k ms is the difference of two rounded times, so it counts as k − ½ to k
-    /// + ½. Zeros count as exact, because most are waits for a free lock.
+    /// Returns the quantile in µs. A value of k ms is the difference of two rounded times, so it represents k
+    /// − ½ to k + ½. Zeros count as exact, because most are waits for a free lock.
     pub fn quantile_us(&self, share: f64) -> Option<f64> {
         let (rank, mut below) = ((share * self.count as f64).max(0.5), 0.0);
         let at = |(ms, count): (&u32, &u64)| {
@@ -55,7 +56,7 @@ impl Values {
         self.counts.keys().next_back().copied().unwrap_or(0)
     }
 
-    /// At most `most` values that represent all: equidistant quantiles, and the largest value.
+    /// Returns at most `most` values that represent all values: equidistant quantiles and the largest value.
     pub fn condensed(&self, most: usize) -> Vec<u32> {
         let count = most.min(usize::try_from(self.count).unwrap_or(usize::MAX));
         let at = |at: usize| self.quantile((at as f64 + 0.5) / count as f64).unwrap_or(0);
@@ -67,16 +68,16 @@ impl Values {
     }
 }
 
-/// How a logged time differs from the client's own.
+/// Direction in which a logged time differs from the time that the client observed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Shift {
-    /// A logged hold begins with the handoff.
+    /// A logged hold includes the handoff at its start.
     HoldsTooLong,
     /// A logged wait ends before the handoff.
     WaitsTooShort,
 }
 
-/// A logged time, with bounds for the client's own time.
+/// A logged time, with bounds for the time that the client observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Bounded {
     /// Logged value.
@@ -109,7 +110,7 @@ impl Handoff {
     /// Assumed ratio of the 99th percentile to the median, if only the median is known.
     pub const TAIL: u64 = 5;
 
-    /// Quantile of a log-logistic distribution with the estimated median and 99th percentile.
+    /// Returns the quantile of a log-logistic distribution with the estimated median and 99th percentile.
     fn quantile_us(&self, share: f64) -> f64 {
         let median = self.estimate_us.max(1) as f64;
         let exponent = (self.p99_us as f64 / median).max(1.0).ln() / 99_f64.ln();
@@ -120,11 +121,11 @@ impl Handoff {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HandoffBasis {
-    /// Given by the user.
+    /// Specified by the user.
     Given,
     /// Measured: the log shows when clients of this recipe notice a grant.
     Measured,
-    /// Estimated from the times between a release and the same session's next create, which consist of a
+    /// Estimated from the time between a release and the same session's next create, which consists of a
     /// commit and round trips.
     Estimated,
     /// Only bounded, by the shortest holds. The estimate is half of the bound, but at most 2 ms.
@@ -165,7 +166,7 @@ const CURVE: [f64; 14] = [0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.
 const MS: u64 = 1_000;
 
 impl Times {
-    /// `None` if there are no values.
+    /// Computes the distribution; `None` if there are no values.
     pub fn of(values: &Values, shift: Shift, handoff: &Handoff) -> Option<Self> {
         let us = |ms: u32| u64::from(ms) * MS;
         let at = |share: f64| bounded(values, share, shift, handoff);
@@ -193,7 +194,8 @@ impl Times {
     }
 }
 
-/// Factor for the tail of a distribution: on busy hosts, slow handoffs take up to ten times as long.
+/// Returns the factor for the tail of a distribution: on busy hosts, slow handoffs take up to ten times as
+/// long.
 fn longer_in_tail(share: f64) -> u64 {
     match share {
         0.0..0.75 => 1,
@@ -221,8 +223,8 @@ fn bounded(values: &Values, share: f64, shift: Shift, handoff: &Handoff) -> Opti
     Some(Bounded { logged_us, low_us, estimate_us, high_us })
 }
 
-/// Quantile of times without their handoffs. Variances of independent times add up, so slow handoffs account
-/// for part of the tail.
+/// Returns the quantile of times without their handoffs. Variances of independent times add up, so slow
+/// handoffs account for part of the tail.
 fn without_handoff(values: &Values, share: f64, handoff: &Handoff) -> Option<f64> {
     let median = values.quantile_us(0.5)?;
     let spread = values.quantile_us(share)? - median;
@@ -230,7 +232,7 @@ fn without_handoff(values: &Values, share: f64, handoff: &Handoff) -> Option<f64
     Some(median - handoff.quantile_us(0.5) + (spread * spread - of_handoff * of_handoff).max(0.0).sqrt())
 }
 
-/// Quantile of the sums of independent times and handoffs.
+/// Returns the quantile of the sums of independent times and handoffs.
 fn with_handoff(values: &Values, share: f64, handoff: &Handoff) -> Option<f64> {
     const POINTS: usize = 200;
     let handoffs: Vec<f64> =
@@ -301,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_handoffs_explain_the_tail_of_constant_holds_but_not_of_varying_ones() {
+    fn slow_handoffs_explain_the_tail_of_constant_but_not_varying_holds() {
         // Holds of 100 ms; 2 % of their handoffs took 12 ms longer.
         let constant = values((0..100).map(|of| if of < 98 { 103 } else { 115 }));
         let p99 =
@@ -309,7 +311,7 @@ mod tests {
         assert!(p99(&constant, Shift::HoldsTooLong).abs_diff(100_000) <= 1_000);
         let varying = values((0..1_000).map(|of| of + 3));
         assert!(p99(&varying, Shift::HoldsTooLong).abs_diff(990_000) <= 1_000);
-        // If no client waits, waits are handoffs.
+        // If no client has to wait, each wait is only a handoff.
         assert!(p99(&values([0; 9]), Shift::WaitsTooShort).abs_diff(15_000) <= 1_500);
     }
 }

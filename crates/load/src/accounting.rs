@@ -1,4 +1,4 @@
-//! Counts by the client, the cost model and the servers, and counts on the wire from a separate trial.
+//! Request counts from the client, the cost model and the servers, and wire counts from a separate trial.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,9 +18,9 @@ use zklockbench_scenario::Load;
 use zklockbench_zk::admin;
 use zklockbench_zk::keep_awake::Unread;
 
-/// Compares the counts of a whole trial. With faults, the result is empty, because broken servers lose
-/// counts. It is also empty for one worker's part, because servers count all workers, and with drivers, whose
-/// requests are not observed. The cost model applies only to a complete trial.
+/// Compares the counts of a whole trial. The result is empty with faults, because broken servers lose counts;
+/// for one worker's part, because servers count all workers; and with drivers, because their requests are not
+/// observed. The cost model applies only to a complete trial.
 pub fn compare(
     shared: &Shared,
     whole: &Counts,
@@ -38,14 +38,14 @@ pub fn compare(
     zklockbench_record::compare_counts(whole, cost.as_ref(), servers)
 }
 
-/// Reads on behalf of the suite; `None` if a search did not complete, because the number is then unknown.
+/// Returns the number of the suite's own reads, which is unknown (`None`) if a search did not complete.
 fn looked(shared: &Shared, noted: &Occurrences) -> Option<u64> {
     let board = &shared.board;
     (board.looking.load(Ordering::Acquire) == 0)
         .then(|| noted.looks_beside + board.looked.load(Ordering::Acquire))
 }
 
-/// Prediction of the cost model. Only batches have exact totals, and the model does not cover readers.
+/// Returns the cost model's prediction. Only batches have exact totals, and the model does not cover readers.
 fn expected(shared: &Shared, noted: &Occurrences) -> Option<BatchCost> {
     if shared.entry.card.guarantees.has_read_side() && shared.spec.has_readers() {
         return None;
@@ -61,7 +61,7 @@ fn expected(shared: &Shared, noted: &Occurrences) -> Option<BatchCost> {
     Some(cost)
 }
 
-/// Time between two readings; the counters are at rest when both agree.
+/// Time between two readings. The counters are at rest when two consecutive readings agree.
 const REST: Duration = Duration::from_millis(50);
 const READINGS_AT_MOST: usize = 40;
 /// Time limit for a server's answer to `srvr`.
@@ -113,7 +113,7 @@ async fn read_one(address: &str, namespace: &str) -> ServerCounters {
     reading
 }
 
-/// Reads the counters at rest: a follower applies writes slightly after the leader answers them.
+/// Reads the counters once they are at rest, because followers apply writes slightly after the leader's reply.
 pub async fn read_at_rest(addresses: &[String], namespace: &str) -> Vec<ServerCounters> {
     let mut before = read(addresses, namespace).await;
     for _ in 0..READINGS_AT_MOST {
@@ -128,7 +128,7 @@ pub async fn read_at_rest(addresses: &[String], namespace: &str) -> Vec<ServerCo
     before
 }
 
-/// Servers that serve, according to their answers to `srvr`.
+/// Returns the servers that serve, according to their answers to `srvr`.
 pub async fn serving(addresses: &[String]) -> Vec<String> {
     let asked = addresses.iter().map(|address| async move {
         let answer = admin::srvr(address, ANSWERS_WITHIN).await;
@@ -137,7 +137,7 @@ pub async fn serving(addresses: &[String]) -> Vec<String> {
     join_all(asked).await.into_iter().flatten().collect()
 }
 
-/// Counters that do not change when they are read.
+/// Returns the counters that do not change when read.
 fn work(reading: &ServerCounters) -> Vec<i64> {
     let counted = |key: &&String| key.contains("watch_count") || key.contains("namespace");
     reading.after.iter().filter(|(key, _)| counted(key)).map(|(_, value)| *value).collect()
@@ -175,7 +175,8 @@ pub fn on_the_wire(Wired { first, later, whole, fan_out }: Wired, trial: &Trial)
     let is_driven = zklockbench_locks::driven(&trial.spec.strategy.name).is_some();
     if is_driven && whole.all_requests() == 0 {
         return Counting::failed(
-            "none of its requests passed through the proxy; it may have connected elsewhere".into(),
+            "none of the lock's requests passed through the proxy; the lock may have connected elsewhere"
+                .into(),
         );
     }
     Counting {
@@ -200,7 +201,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn only_servers_that_answer_srvr_are_serving() {
+    async fn serving_returns_only_servers_that_answer_srvr() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let answering = async {

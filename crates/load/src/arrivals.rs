@@ -1,8 +1,8 @@
 //! Arrivals of an open load: the next free contender takes the next arrival.
 //!
-//! The contenders are a pool of sessions. A free contender takes the next arrival and sleeps until it is due;
-//! if no contender is free, arrivals queue in the client. No arrival waits while a contender is free, and the
-//! schedule does not depend on the lock's speed.
+//! The contenders are a pool of sessions. A free contender takes the next arrival and sleeps until the arrival
+//! is due; if no contender is free, arrivals queue in the client. No arrival waits while a contender is free,
+//! and the schedule does not depend on the lock's speed.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -33,7 +33,7 @@ pub struct Taken {
 }
 
 /// All arrivals of a trial, with eight bytes for each outcome. Arrivals are not stored: they are drawn when
-/// taken, and again when outcomes are counted.
+/// taken, and drawn again when outcomes are counted.
 pub struct Arrivals {
     draw: Box<dyn Fn() -> Coming + Send + Sync>,
     late: Late,
@@ -41,11 +41,11 @@ pub struct Arrivals {
     upcoming: Mutex<Upcoming>,
     /// End of the measured phase, relative to `begin`.
     end: AtomicU64,
-    /// Cached number of arrivals due before an end, with that end.
+    /// Cached end, with the number of arrivals due before it.
     due: Mutex<Option<(u64, usize)>>,
-    /// Outcome of each arrival: [`OPEN`], its wait in microseconds plus one, or a reason why it has no wait.
+    /// Outcome of each arrival: [`OPEN`], its wait in microseconds plus one, or a reason why the arrival has no wait.
     outcomes: Box<[AtomicU32]>,
-    /// Delay caused by the generator for each arrival, in microseconds; 0 before it starts.
+    /// Delay of each arrival caused by the generator, in microseconds; 0 before the arrival starts.
     lateness_us: Box<[AtomicU32]>,
 }
 
@@ -54,7 +54,7 @@ struct Upcoming {
     coming: Coming,
 }
 
-/// Wait of an arrival; `us` is `None` if it was not served.
+/// Wait of an arrival; `us` is `None` if the arrival was not served.
 #[derive(Debug, Clone, Copy)]
 struct WaitOfOne {
     due: Stamp,
@@ -64,7 +64,7 @@ struct WaitOfOne {
 struct DisturbedLock {
     before: Vec<WaitOfOne>,
     during: Vec<WaitOfOne>,
-    /// Time after the gap until the queue was as short as before; `None` if it stayed longer.
+    /// Time after the gap until the queue was as short as before; `None` if the queue stayed longer.
     drained_us: Option<u64>,
 }
 
@@ -108,13 +108,13 @@ impl DisturbedLock {
     }
 }
 
-/// Wait of an arrival with this outcome; `None` if it was not served.
+/// Returns the wait of an arrival with this outcome; `None` if the arrival was not served.
 fn waited(outcome: u32) -> Option<u64> {
     (outcome != OPEN && outcome != UNSERVED).then(|| u64::from(outcome - 1))
 }
 
 impl Arrivals {
-    /// Arrivals from `draw`, which must return the same arrivals on every call.
+    /// Creates arrivals from `draw`, which must return the same arrivals on every call.
     pub fn new(draw: impl Fn() -> Coming + Send + Sync + 'static, late: Late) -> Self {
         let all = draw().count();
         let nothing = || (0..all).map(|_| AtomicU32::new(0)).collect();
@@ -139,7 +139,7 @@ impl Arrivals {
         self.end.store(end.saturating_sub(self.begin.load(Ordering::Acquire)), Ordering::Release);
     }
 
-    /// Arrivals due in this time, with their numbers and due times.
+    /// Returns the arrivals due in a period, with their numbers and due times.
     fn due_in(&self, time: Range<Stamp>) -> impl Iterator<Item = (usize, Stamp, Arrival)> {
         let begin = self.begin.load(Ordering::Acquire);
         let all = (self.draw)().enumerate();
@@ -151,7 +151,7 @@ impl Arrivals {
         self.outcomes[number].load(Ordering::Acquire)
     }
 
-    /// Takes the next arrival, which may not be due yet; `None` if there are no more.
+    /// Takes the next arrival, which may not be due yet. Returns `None` if there are no more arrivals.
     pub fn take(&self, now: Stamp) -> Option<Taken> {
         loop {
             let (number, arrival) = {
@@ -172,12 +172,12 @@ impl Arrivals {
         }
     }
 
-    /// Whether an arrival that was taken ahead of time has been cancelled.
+    /// Returns whether an arrival that was taken ahead of time has been cancelled.
     pub fn is_cancelled(&self, taken: &Taken) -> bool {
         taken.arrival.at_us >= self.end.load(Ordering::Acquire)
     }
 
-    /// Records an acquire call, made `lateness_us` after the arrival was due and a contender was free.
+    /// Records an acquire call made `lateness_us` after the arrival was due and a contender was free.
     pub fn issued(&self, number: usize, lateness_us: u64) {
         let lateness_us = u32::try_from(lateness_us).unwrap_or(u32::MAX);
         self.lateness_us[number].store(lateness_us, Ordering::Release);
@@ -195,7 +195,7 @@ impl Arrivals {
         self.outcomes[number].store(outcome, Ordering::Release);
     }
 
-    /// Whether all arrivals before the end have ended.
+    /// Returns whether all arrivals due before the end have ended.
     pub fn have_all_ended(&self) -> bool {
         let end = self.end.load(Ordering::Acquire);
         let mut due = locked(&self.due);
@@ -207,7 +207,7 @@ impl Arrivals {
         self.outcomes[..number].iter().rev().all(|outcome| outcome.load(Ordering::Acquire) != OPEN)
     }
 
-    /// Outcomes of the arrivals due in this time, and the arrivals that no contender took.
+    /// Returns the outcomes of the arrivals due in a period, and the arrivals that no contender took.
     pub fn due_within(&self, from: Stamp, to: Stamp) -> (Arrived, Vec<(Stamp, Mode)>) {
         let taken = locked(&self.upcoming).next;
         let mut arrived = Arrived::default();
@@ -229,15 +229,15 @@ impl Arrivals {
         (arrived, never_taken)
     }
 
-    /// Waits of all arrivals due in this time; `None` if none was served. Unserved arrivals count as the
-    /// longest waits, and dropped arrivals are left out.
+    /// Returns the waits of all arrivals due in a period; `None` if no arrival was served. Unserved arrivals
+    /// count as the longest waits; dropped arrivals are excluded.
     pub fn waits(&self, due: Range<Stamp>) -> Option<ArrivalWaits> {
         let outcomes = self.due_in(due).map(|(number, ..)| self.outcome(number));
         ArrivalWaits::of(outcomes.filter(|outcome| *outcome != DROPPED).map(waited))
     }
 
-    /// Waits of the arrivals at locks with a gap due to a fault, until the queues were as short as before.
-    /// `before` is the undisturbed time up to the fault. `None` if no lock had a gap.
+    /// Returns the waits of arrivals at locks with a gap due to a fault, until the queues were as short as
+    /// before. `before` is the undisturbed period up to the fault. Returns `None` if no lock had a gap.
     pub fn disturbed(&self, before: Range<Stamp>, gaps: &[Option<Gap>]) -> Option<Disturbance> {
         let mut waits: Vec<Vec<WaitOfOne>> = vec![Vec::new(); gaps.len()];
         let end = self.begin.load(Ordering::Acquire).saturating_add(self.end.load(Ordering::Acquire));
@@ -255,8 +255,8 @@ impl Arrivals {
         DisturbedLock::together(&locks)
     }
 
-    /// Number of due arrivals still waiting at the end of each slot of the window. Dropped and unserved
-    /// arrivals are left out, because the end of their wait is unknown.
+    /// Returns the number of due arrivals still waiting at the end of each slot of the window. Excludes
+    /// dropped and unserved arrivals, because the ends of their waits are unknown.
     pub fn backlog(&self, window: Window, slot_us: u64) -> Vec<u64> {
         let slots = usize::try_from(window.end.saturating_sub(window.start) / slot_us).unwrap_or(0);
         let slot_of =
@@ -284,7 +284,7 @@ impl Arrivals {
             .collect()
     }
 
-    /// Dispersion of the arrivals within the window, as scheduled and as issued, for each width.
+    /// Returns the dispersion of the arrivals in the window, as scheduled and as issued, for each width.
     pub fn dispersion(&self, window: Window) -> Vec<Dispersion> {
         let of = |width_us: u64| {
             let windows = usize::try_from(window.end.saturating_sub(window.start) / width_us).ok()?;
@@ -306,7 +306,7 @@ impl Arrivals {
         Dispersion::WIDTHS_US.into_iter().filter_map(of).collect()
     }
 
-    /// Due times of arrivals, in microseconds after `from`.
+    /// Returns the due times of arrivals, in microseconds after `from`.
     pub fn due_times(&self, from: Stamp, to: Stamp) -> impl Iterator<Item = u64> {
         self.due_in(from..to).map(move |(_, due, _)| due - from)
     }
@@ -340,7 +340,7 @@ mod tests {
             .collect();
         let arrivals = Arrivals::new(move || Box::new(all.clone().into_iter()), Late::Keep);
         arrivals.begin_at(0);
-        // When the first lock serves no arrival from 5,000 to 6,000, and then one every 50 µs
+        // When the first lock serves no arrival from 5,000 to 6,000, and then one arrival every 50 µs
         for number in 0..200_usize {
             let due = number as u64 * 50;
             let late = (number % 2 == 0 && due >= 5_000).then(|| 6_000 + (due - 5_000) / 2);
@@ -348,14 +348,14 @@ mod tests {
         }
         let gap = Gap { after: None, begin: 5_000, end: 6_000 };
         let found = arrivals.disturbed(1_000..5_000, &[Some(gap), None]).unwrap();
-        // Then about twenty of its arrivals waited until the queue was as short as before
+        // Then about twenty arrivals at that lock waited until the queue was as short as before
         assert_eq!((found.locks, found.usual_wait_us), (1, Some(10)));
         assert!((800..=1_000).contains(&found.drained_us.unwrap()), "{found:?}");
         let ArrivalWaits { arrivals: count, mean, p99, .. } = found.waits;
         assert!((19..=20).contains(&count), "{found:?}");
         assert!((450..=550).contains(&mean.us) && !mean.at_least, "{found:?}");
         assert_eq!((p99.us, p99.at_least), (1_000, false));
-        // And without a gap there is no disturbance
+        // And without a gap, there is no disturbance
         assert_eq!(arrivals.disturbed(1_000..5_000, &[None, None]), None);
     }
 
@@ -409,9 +409,9 @@ mod tests {
 
     #[test]
     fn late_arrivals_are_dropped_and_counted_if_configured() {
-        // Given arrivals at 0, 10 and 500 µs, and a contender that is free from 400 µs
+        // Given arrivals at 0, 10 and 500 µs, and a contender that becomes free at 400 µs
         let arrivals = at(&[0, 10, 500], Late::Drop);
-        // Then it takes the arrival that is not due yet
+        // Then the contender takes the arrival that is not due yet
         assert_eq!(arrivals.take(1_400).map(|taken| taken.number), Some(2));
         arrivals.served(2, 7);
         // And the other arrivals count as dropped
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn arrivals_never_taken_are_unserved() {
+    fn arrivals_that_no_contender_took_are_unserved() {
         let arrivals = at(&[0, 100, 200, 300], Late::Keep);
         let first = arrivals.take(1_000).unwrap();
         arrivals.served(first.number, 50);
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn arrival_taken_ahead_is_cancelled_after_the_end() {
+    fn arrival_taken_ahead_of_time_is_cancelled_after_the_end() {
         let arrivals = at(&[0, 100, 5_000], Late::Keep);
         let taken = [(); 3].map(|()| arrivals.take(1_000).unwrap());
         arrivals.end_at(2_000);
@@ -446,13 +446,13 @@ mod tests {
 
     #[test]
     fn backlog_counts_due_arrivals_from_before_and_within_the_window() {
-        // Given arrivals before and within the window, which begins at 1,100
+        // Given arrivals before and within the window, which starts at 1,100
         let arrivals = at(&[0, 50, 120, 200, 330], Late::Keep);
-        // When the first is served before the window, the second at 1,150, the third at once, others never
+        // When the first arrival is served before the window, the second at 1,150, the third at once, no others
         arrivals.served(0, 10);
         arrivals.served(1, 100);
         arrivals.served(2, 0);
-        // Then this many arrivals wait at the end of each slot of 100 µs
+        // Then the backlog is the number of waiting arrivals at the end of each slot of 100 µs
         assert_eq!(arrivals.backlog(Window { start: 1_100, end: 1_500 }, 100), [0, 1, 2, 2]);
         assert_eq!(arrivals.due_times(1_050, 2_000).collect::<Vec<_>>(), [0, 70, 150, 280]);
     }

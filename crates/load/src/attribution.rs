@@ -10,16 +10,16 @@ use zklockbench_zk::{Arm, EventKind, Notification, sequence_of};
 const UNRESOLVED_AT_MOST: usize = 4096;
 
 enum Cause {
-    /// The release of this queue number, called at this time.
+    /// Release of the node with this number, called at this time.
     Release {
         number: i64,
         called: Stamp,
     },
-    /// A release by another worker's contender, or possibly by this worker's, at an unknown time.
+    /// Release at an unknown time by another worker's contender, or possibly by this worker's.
     ReleaseElsewhere,
     Arrival,
     Departure,
-    /// The queue has not been listed since the change, but still may be.
+    /// Unknown until the queue is listed again after the change.
     NotYetKnown,
     Unknown,
 }
@@ -34,18 +34,18 @@ struct Notice {
 
 /// Notifications of one contender, with their causes. Allocates only until its buffers fit the largest herd.
 pub struct Attribution {
-    /// Filled by the session, emptied by [`Attribution::settle`].
+    /// Notifications from the session, taken out by [`Attribution::settle`].
     pub inbox: Vec<Notification>,
     unresolved: Vec<(Arm, Notice)>,
     pub receiver: Receiver,
 }
 
-/// The contender that receives the notifications.
+/// Contender that receives the notifications.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Receiver {
     /// Lock and number of the contender's last released node.
     pub released: Option<(usize, i64)>,
-    /// Whether its current acquire is a read.
+    /// Whether the contender's current acquire is a read.
     pub reads: bool,
 }
 
@@ -57,14 +57,14 @@ impl Default for Attribution {
 }
 
 impl Attribution {
-    /// Records everything in the inbox. If `acquired`, the last awaited notification is useful if a release
-    /// caused it; all others are spurious.
+    /// Records all notifications in the inbox. If `acquired`, the last awaited notification counts as useful
+    /// if a release caused it; all others count as spurious.
     pub fn settle(&mut self, shared: &Shared, lock: usize, recorder: &mut ThreadRecorder, acquired: bool) {
         let last_awaited =
             self.inbox.iter().rposition(|notification| notification.awaited).filter(|_| acquired);
         for (position, notification) in self.inbox.iter().enumerate() {
             let (at, rank, useful) = (notification.at, notification.rank, last_awaited == Some(position));
-            // A watch left at one lock may fire while the contender is at another.
+            // A watch left behind at one lock may fire while the contender uses another lock.
             let of_path = || shared.lock_states.lock_of_node(&notification.path);
             let lock = if shared.open.is_some() { of_path().unwrap_or(lock) } else { lock };
             let notice = Notice { lock, at, rank, useful };
@@ -79,8 +79,8 @@ impl Attribution {
         self.inbox.clear();
     }
 
-    /// Records notifications whose cause was open, once the queue has been listed again. At the end, no
-    /// listing will follow, so the lowest node's departure must be the cause.
+    /// Records notifications whose cause was unknown until the queue was listed again. At the end, no listing
+    /// will follow, so the departure of the lowest node must be the cause.
     pub fn settle_late(&mut self, shared: &Shared, recorder: &mut ThreadRecorder, at_the_end: bool) {
         self.unresolved.retain(|(arm, notice)| {
             let lock_state = &shared.lock_states[notice.lock];
@@ -132,7 +132,7 @@ fn cause_of_change(lock_state: &LockState, arm: &Arm, at: Stamp) -> Cause {
     }
 }
 
-/// The latest release before an event that does not identify its release.
+/// Returns the latest release before an event that does not identify its release.
 fn latest_release(lock_state: &LockState, at: Stamp) -> Cause {
     match lock_state.release_before(at) {
         _ if lock_state.has_strangers => Cause::ReleaseElsewhere,
@@ -141,7 +141,7 @@ fn latest_release(lock_state: &LockState, at: Stamp) -> Cause {
     }
 }
 
-/// The node's release, if one was called. Otherwise the node belonged to a waiter, or its session ended.
+/// Returns the node's release if it was called. Otherwise, the node belonged to a waiter or its session ended.
 fn release_or_departure(lock_state: &LockState, number: i64) -> Cause {
     match lock_state.release_of(number) {
         Some(called) => Cause::Release { number, called },

@@ -1,8 +1,8 @@
-//! The batch: contenders arrive one after the other, then each holds once. Each step waits until the previous
-//! one has settled. Among simultaneous holders (such as readers), the earliest arrival releases first.
+//! The batch: contenders arrive one after another, then each holds once. Each step waits until the previous
+//! step has settled. Among simultaneous holders (such as readers), the earliest arrival releases first.
 //!
-//! A step has settled when every arrived contender without the lock is waiting, and all watches are set
-//! again. Only then are the totals exact; the accounting check shows whether they were.
+//! A step has settled when every contender that has arrived but does not hold the lock is waiting, and all
+//! watches have been restored. Only settled steps have exact totals, which the accounting check verifies.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -15,11 +15,11 @@ const QUIET_STEPS: usize = 8;
 const STEP: Duration = Duration::from_millis(5);
 /// Maximum number of steps, for a host that is never on time.
 const STEPS_AT_MOST: usize = 80;
-/// Maximum time to settle. The batch then continues, and its totals show the difference.
+/// Maximum time to settle. After that, the batch continues with inexact totals.
 const SETTLE_AT_MOST: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Conducts a batch. Cancel-safe: if it is dropped, the drain ends the contenders.
+/// Conducts a batch. Cancel-safe: if the future is dropped, the drain ends the contenders.
 pub async fn conduct(shared: &Shared) {
     let contenders = shared.spec.contenders;
     for arrived in 1..=contenders {
@@ -54,7 +54,7 @@ async fn first_inside(shared: &Shared) -> Option<usize> {
     None
 }
 
-/// Waits until a contender holds the lock, all others that have arrived wait, and no request is in flight.
+/// Waits until a contender holds the lock, all other arrived contenders wait, and no request is in flight.
 async fn settle(shared: &Shared, arrived: usize) {
     let watches = shared.entry.card.guarantees.watches;
     let settled = async {
@@ -96,10 +96,10 @@ pub async fn quiet(shared: &Shared) {
     }
 }
 
-/// Waits until there is silence; returns false as soon as there is traffic.
+/// Waits until there is silence. Returns false as soon as there is traffic.
 ///
 /// A step that ends late does not count: if this process is not scheduled on time, the servers may not be
-/// either, and their silence means nothing.
+/// either, so their silence means nothing.
 async fn is_quiet_since(shared: &Shared, pulse: u64) -> bool {
     let mut on_time = 0;
     for _ in 0..STEPS_AT_MOST {

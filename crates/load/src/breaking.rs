@@ -1,4 +1,4 @@
-//! Faults during a trial's load, with their targets and records, and all elections of the servers.
+//! Faults during a trial's load, with their targets and records, and all leader elections.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -24,11 +24,11 @@ use zklockbench_scenario::{Slice, TrialSpec};
 use zklockbench_zk::SessionKey;
 use zklockbench_zk::gate::Gate;
 
-/// Poll interval of each server if a fault hits servers. It limits how late an election is observed.
+/// Poll interval for each server if a fault hits servers, which limits how late an election is observed.
 const OFTEN: Duration = Duration::from_millis(40);
 const SELDOM: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Maximum time from a driver's last data on the wire to the grant that it caused.
+/// Maximum time from a driver's last data on the wire to the grant caused by these data.
 const GRANTED_WITHIN: Duration = Duration::from_secs(1);
 
 struct ContenderStates<'a> {
@@ -142,7 +142,7 @@ pub async fn break_things(
     numbered.map(|(place, fired)| record(shared, begin, place + 1, fired, elections)).collect()
 }
 
-/// Whether a firing belongs to this worker. Faults on servers belong to the first worker, faults on a
+/// Returns whether a firing belongs to this worker. Faults on servers belong to the first worker, faults on a
 /// numbered contender to its worker, and faults on all contenders to every worker. Any other firing belongs
 /// to the worker with its ordinal.
 fn is_of(slice: Slice, choice: &FaultChoice, ordinal: usize) -> bool {
@@ -201,7 +201,7 @@ fn record(shared: &Shared, begin: Stamp, number: usize, fired: Fired, elections:
     }
 }
 
-/// Records the gaps around each fault after the load, because a gap's length is only known at its end.
+/// Records the gaps around each fault. Called after the load, because a gap's length is known only at its end.
 pub fn measure_gaps(shared: &Shared, begin: Stamp, faults: &mut [FaultRecord]) {
     let stamp = |at: i64| begin.saturating_add_signed(at);
     let now = clock::now();
@@ -229,7 +229,7 @@ pub fn measure_gaps(shared: &Shared, begin: Stamp, faults: &mut [FaultRecord]) {
         let gaps = shared.gaps.due_to(FaultTime { from, until, next }, now);
         fault.longest_gap_us = gaps.iter().flatten().map(|gap| gap.lasted_us()).max();
         let gaps_end = gaps.iter().flatten().map(|gap| gap.end).max();
-        // Includes the arrivals within the gaps, which wait longest.
+        // Include the arrivals within the gaps, which wait longest.
         let over = until.saturating_add(fault.longest_gap_us.unwrap_or(0)).max(gaps_end.unwrap_or(from));
         if let Some(open) = &shared.open {
             fault.wait_p99 = open.waits(from..over).map(|waits| waits.p99);
@@ -254,14 +254,14 @@ struct Sight {
     server: usize,
 }
 
-/// New leaders of the ensemble: when its servers first reported each, and its epoch.
+/// New leaders of the ensemble, each with its epoch and the time at which a server first reported it.
 ///
 /// Two servers may briefly both claim to lead. A later epoch takes precedence, and a leader counts only after
 /// a majority has synchronised with it.
 ///
 /// Each server is polled independently, so that a stalled server does not delay the others. Polls are
-/// frequent if a fault may cause elections, to measure the time to a new leader; otherwise they run once per
-/// second. No election is missed between two polls, because it leaves a later epoch.
+/// frequent if a fault may cause elections, to measure the time to a new leader; otherwise, they run once per
+/// second. No election is missed between two polls, because every election increases the epoch.
 #[derive(Debug, Default)]
 pub struct Elections {
     servers: Vec<String>,
@@ -315,19 +315,19 @@ impl Elections {
         }
     }
 
-    /// Leaders elected since the start, without the initial leader.
+    /// Returns the leaders elected since the start, without the initial leader.
     fn elected(&self) -> Vec<Sight> {
         locked(&self.seen).iter().skip(1).copied().collect()
     }
 
-    /// Time in microseconds from `from` to the first sight of a leader elected by `to`; `None` without one.
+    /// Returns the time in microseconds from `from` to the first report of a new leader, if there was one by `to`.
     pub fn first_between(&self, from: Stamp, to: Stamp) -> Option<u64> {
         let first = self.elected().into_iter().find(|sight| (from..=to).contains(&sight.at))?;
         Some(first.at - from)
     }
 
-    /// All elections, with times relative to the measured phase, each with the fault that may have caused it.
-    /// `None` if no server ever reported a leader.
+    /// Returns all elections, each with its time relative to the measured phase and the fault that may have
+    /// caused it. Returns `None` if no server ever reported a leader.
     pub fn records(&self, begin: Stamp, faults: &[FaultRecord]) -> Option<Vec<Election>> {
         if locked(&self.seen).is_empty() {
             return None;
@@ -356,7 +356,7 @@ pub fn reaches_servers(kind: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Elections of two servers that lead alternately.
+    /// Returns elections in which two servers lead alternately.
     fn seen(sights: &[(Stamp, u64)]) -> Elections {
         let elections =
             Elections { servers: vec!["zk1:2181".into(), "zk2:2181".into()], ..Elections::default() };

@@ -1,4 +1,4 @@
-//! One contender with its own session, from joining to closing.
+//! A contender with its own session, from joining to closing.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -127,7 +127,7 @@ impl Contender {
         })
     }
 
-    /// Waits for the start of the load; `None` if the trial ends first.
+    /// Waits for the start of the load. Returns `None` if the trial ends first.
     async fn await_start(&mut self) -> Option<()> {
         let signals = &self.shared.signals;
         let mut start = signals.start.subscribe();
@@ -162,7 +162,7 @@ impl Contender {
         }
     }
 
-    /// Waits for the next cycle; `None` if there are no more.
+    /// Waits for the next cycle. Returns `None` if there are no more cycles.
     async fn next_turn(&mut self) -> Option<Turn> {
         let drain = self.shared.signals.last_turns.clone();
         if self.shared.open.is_some() {
@@ -175,7 +175,7 @@ impl Contender {
     }
 
     async fn next_arrival(&mut self, drain: &CancellationToken) -> Option<Turn> {
-        // A contender without a session, or blocked by a fault, takes no arrivals: it could not serve them.
+        // A contender without a session or blocked by a fault takes no arrivals, because it could not serve them.
         loop {
             let intended = self.pace.intended_start(drain).await?;
             self.come_in(intended, drain).await?;
@@ -212,7 +212,7 @@ impl Contender {
         }
     }
 
-    /// Starts a cycle; `None` if the load ends while a fault blocks the contender.
+    /// Starts a cycle. Returns `None` if the load ends while a fault blocks the contender.
     async fn come_in(&self, intended: Stamp, drain: &CancellationToken) -> Option<Stamp> {
         if !self.shared.has_faults() {
             return Some(intended);
@@ -220,7 +220,7 @@ impl Contender {
         drain.run_until_cancelled(self.control.admission.come_in(intended)).await
     }
 
-    /// Waits until the rate limit admits another cycle, whose wait for the lock starts only then.
+    /// Waits until the rate limit admits another cycle. The cycle's wait for the lock starts only then.
     async fn admitted(&self, intended: Stamp, drain: &CancellationToken) -> Option<Stamp> {
         let Some(throttle) = &self.shared.throttle else { return Some(intended) };
         if throttle.try_admit(CYCLE_REQUESTS).is_err() {
@@ -279,7 +279,7 @@ impl Contender {
         }
     }
 
-    /// Dies in the middle of its work, like a killed process, and returns as a new one.
+    /// Crashes in the middle of its work, like a killed process, and returns as a new process.
     fn die(&mut self, session: Session, doing: &'static str) {
         self.recorder.died(session.id(), doing);
         self.new_strategies();
@@ -351,7 +351,7 @@ impl Contender {
             return self.die_inside(session.clone(), &entry, &held, intended);
         }
         self.let_go_again(session, inner).await;
-        // A holder notified of its session's end stops writing. A paused holder has not been notified yet.
+        // A holder that was notified of its session's end stops writing, but a paused holder was not notified yet.
         if ended != HoldEnd::Lost || self.control.gate.times_opened() != thaws {
             self.recorder.write_to_resource(session, &held, entry.acquired);
         }
@@ -365,12 +365,12 @@ impl Contender {
         let number = held.node.as_ref().map(|node| node.sequence);
         let shared = Arc::clone(&self.shared);
         let lock = &shared.lock_states[shared.lock_of(self.id)];
-        // The read goes out together with the release, so that it does not lengthen a hold of zero duration.
+        // Send the read together with the release, so that the read does not lengthen a hold of zero duration.
         let looking = if stays { None } else { self.recorder.look_beside(session, &lock.path) };
         let last_look = ordering.as_ref().and_then(|ordering| ordering.ends(session));
         let mut release = self.strategy.release(session, held);
         let early = sent(&mut release).await;
-        // Others wait for this release, so everything else is recorded while the reply is in flight.
+        // Other contenders wait for this release, so record everything else while the reply is in flight.
         if !stays {
             self.recorder.write_acquired(&entry);
         }
@@ -383,7 +383,7 @@ impl Contender {
         };
         drop(release);
         let now = clock::now();
-        // Replies arrive in the order of the requests; a reply that is missing by now will not arrive.
+        // Replies arrive in the order of the requests, so a reply that is missing by now will not arrive.
         if let Some(looking) = looking {
             self.recorder.write_look(&entry, looking.now_or_never().flatten());
         }
@@ -415,13 +415,13 @@ impl Contender {
         }
     }
 
-    /// How this hold is ordered relative to holds of other workers; `None` if it need not be.
+    /// Returns how to order this hold relative to other workers' holds; `None` if no order is needed.
     fn orders_hold(&self, session: &Session, held: &Held) -> Option<HoldOrdering> {
         if !self.shared.orders_holds() {
             return None;
         }
-        // Without a known transaction of its node, a hold is ordered by writes. Reads are sent together with
-        // the release, and another program's release may overtake them; a write is awaited.
+        // If the node's transaction is unknown, order the hold by writes. A read is sent together with the
+        // release, and another program's release may overtake the read; a write is awaited.
         if session.stands_for_another() || self.recorder.token.is_none() {
             let path = self.shared.witness(self.shared.lock_of(self.id));
             return Some(HoldOrdering { path, is_written: true, is_undated: true });
@@ -437,14 +437,14 @@ impl Contender {
         self.die(session, "holding");
     }
 
-    /// Whether a fault has ended the session without a notification.
+    /// Returns whether a fault has ended the session without a notification.
     fn was_taken_away(&self, session: &Session, entered: Stamp) -> bool {
         let too_long = || self.control.gate.shut_since(entered) >= clock::micros(session.timeout());
         let was_closed = || self.control.closing(session.id()) == Some(Closing::Answered);
         self.shared.has_faults() && (too_long() || was_closed())
     }
 
-    /// State of a hold's session after the hold has ended.
+    /// Returns the state of a hold's session after the hold has ended.
     fn holder_session(
         &self,
         session: &Session,
@@ -462,7 +462,7 @@ impl Contender {
         }
     }
 
-    /// Acquires the held lock again, up to the scenario's depth. The time is not part of the wait, because
+    /// Acquires the held lock again, up to the scenario's depth. The time does not count as a wait, because
     /// the lock has been held since the outermost acquire.
     async fn take_again(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Vec<Held> {
         let mut inner = Vec::new();
@@ -502,7 +502,7 @@ impl Contender {
         };
         let mut ended = HoldEnd::Whole;
         let end = async {
-            // After a pause, a contender first completes its next step, and only then receives the event.
+            // After a pause, a contender completes its next step before it receives the event.
             ended = tokio::select! {
                 biased;
                 () = asked_to_die(shared, control, Doing::Holding) => HoldEnd::Crashed,
@@ -537,14 +537,14 @@ impl Contender {
         self.pace.pause(now, ERROR_PAUSE);
     }
 
-    /// Whether the scenario lets the contender continue with its session despite this failure.
+    /// Returns whether the scenario lets the contender continue with its session despite this failure.
     fn is_careless_after(&self, failure: &Failure) -> bool {
         let lives = || self.session.as_ref().is_some_and(|session| !session.is_over());
         self.shared.spec.in_doubt == InDoubt::KeepSession && failure.session_survives() && lives()
     }
 
-    /// Closes the session after an indefinite failure. A node of this contender may be left in the queue, and
-    /// it disappears with the session.
+    /// Closes the session after an indefinite failure, which may have left a node of this contender in the
+    /// queue. The node disappears with the session.
     fn give_up_session_after(&mut self, failure: &Failure) {
         if failure.is_definite() {
             return;
@@ -555,7 +555,7 @@ impl Contender {
         self.end_session();
     }
 
-    /// Ends the session if the scenario requires a new one for each acquisition.
+    /// Ends the session if the scenario requires a new session for each acquisition.
     fn ends_session_between_acquisitions(&mut self) {
         if self.shared.spec.session_each
             && let Some(session) = &self.session
@@ -580,7 +580,7 @@ impl Contender {
         self.others.clear();
     }
 
-    /// Replaces the lock objects, and ends all tasks that they have started.
+    /// Replaces the lock objects, and ends all tasks that the old objects have started.
     fn give_up_strategy(&mut self) {
         self.new_strategies();
         if let Some(scope) = TaskScope::here() {
@@ -592,7 +592,7 @@ impl Contender {
         if let Some(session) = self.session.take() {
             self.recorder.collect_notifications(&session, true);
             self.give_up_strategy();
-            // Ended tasks release the session, which must have no other user when it is closed.
+            // Let ended tasks release the session, which must have no other user when it is closed.
             runtime::yield_now().await;
             session.close(CLOSE_DEADLINE).await;
         }
@@ -603,8 +603,8 @@ impl Contender {
     }
 }
 
-/// How the transactions of a hold are determined, for comparison with other workers' holds: by reading its
-/// node's directory, or by writing to a node.
+/// Method of determining a hold's transactions, for comparison with other workers' holds: reading the node's
+/// directory, or writing to a node.
 struct HoldOrdering {
     path: String,
     is_written: bool,
@@ -613,7 +613,7 @@ struct HoldOrdering {
 }
 
 impl HoldOrdering {
-    /// Determines the zxid of the hold's start, during the hold.
+    /// Determines the zxid of the hold's start. Runs during the hold.
     fn begins<'a>(&'a self, session: &'a Session) -> Option<Pin<Box<dyn Future<Output = Option<i64>> + 'a>>> {
         match (self.is_undated, self.is_written) {
             (false, _) => None,
@@ -628,12 +628,12 @@ impl HoldOrdering {
     }
 }
 
-/// Returns when the contender must die during this activity; never returns without faults.
+/// Waits until a fault orders a crash during this activity. Never returns without faults.
 async fn asked_to_die(shared: &Shared, control: &Control, doing: Doing) {
     if shared.has_faults() { control.crashes.due(doing).await } else { std::future::pending().await }
 }
 
-/// Runs work, and returns whether it ever waited, so that other contenders could run.
+/// Runs work, and returns whether it ever waited and so let other contenders run.
 async fn with_wait_flag<F: Future>(work: F) -> (F::Output, bool) {
     let mut work = pin!(work);
     let mut waited = false;
@@ -652,7 +652,7 @@ async fn sent<F: Future + Unpin>(work: &mut F) -> Option<F::Output> {
     if let Poll::Ready(outcome) = begun {
         return Some(outcome);
     }
-    // The session's own task, which writes to the socket, has been woken and runs now.
+    // Let the session's own task run, which has been woken and writes to the socket.
     runtime::yield_now().await;
     None
 }
@@ -666,7 +666,7 @@ mod tests {
     }
 
     #[test]
-    fn contender_needs_less_than_eight_kibibytes() {
+    fn contender_takes_less_than_eight_kibibytes_of_memory() {
         let bytes = bytes(Contender::run);
         assert!(bytes < 8 << 10, "{bytes} bytes");
     }

@@ -1,4 +1,4 @@
-//! Directories whose sequence counter is near its end. Past the end, locks that order by number fail.
+//! Directories whose sequence counter is near its end. Beyond the end, locks that order by number fail.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use super::shared::Shared;
 use zklockbench_core::units::counted;
 use zklockbench_zk::{CaughtUp, counter, directories};
 
-/// Maximum number of locks of a trial that are checked.
+/// Maximum number of a trial's locks that are checked.
 const LOCKS: usize = 100;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl NearEnd {
         self.left == 0
     }
 
-    /// One sentence about all directories, worst first; `None` if there are none.
+    /// Describes all directories in one sentence, worst first; `None` if there are no directories.
     pub fn told(mut all: Vec<Self>) -> Option<String> {
         all.sort_by_key(|one| one.left);
         let (worst, others) = all.split_first()?;
@@ -70,14 +70,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counter_is_near_its_end_below_ten_million_creates() {
+    fn counter_is_near_its_end_with_fewer_than_ten_million_creates_left() {
         let near_end = |left| NearEnd::of("/locks/a", left).map(|near| near.is_used_up());
         assert_eq!([i64::from(i32::MAX), 10_000_001].map(near_end), [None, None]);
         assert_eq!([10_000_000, 1, 0].map(near_end), [Some(false), Some(false), Some(true)]);
     }
 
     #[test]
-    fn warning_names_the_worst_directory_and_the_remedy() {
+    fn warning_contains_the_worst_directory_and_a_remedy() {
         let warning_for = |all: &[(&str, i64)]| {
             NearEnd::told(
                 all.iter().map(|(path, left)| NearEnd { directory: (*path).into(), left: *left }).collect(),

@@ -19,9 +19,9 @@ use zklockbench_locks::driver::Processes;
 use zklockbench_scenario::{DriverProcesses, TrialSpec};
 use zklockbench_zk::{Access, Target};
 
-/// Faults that hit a whole process, so that few contenders should share one.
+/// Faults that affect a whole process, so few contenders should share a process.
 const OF_PROCESSES: [&str; 2] = ["crash", "freeze"];
-/// Default maximum number of processes with such a fault; many virtual machines distort the measurement.
+/// Default maximum number of processes with such a fault. Many virtual machines would distort the measurement.
 const FOR_FAULTS: usize = 8;
 
 /// Drivers of a trial's locks, by member of a mixed strategy. The suite's own locks have empty slots.
@@ -36,7 +36,7 @@ pub struct Driver {
 }
 
 impl Drivers {
-    /// The drivers of a trial, without started processes.
+    /// Creates a trial's drivers without starting any processes.
     pub fn of(entry: &Entry, spec: &TrialSpec, target: &Target) -> Result<Self, Error> {
         let all = (0..members(entry.card.name).count()).map(|place| {
             let (entry, params) = zklockbench_locks::member_of(entry, &spec.strategy.params, place);
@@ -46,7 +46,7 @@ impl Drivers {
                 return Err(Error::usage(why));
             }
             if sasl.as_ref().is_some_and(|sasl| sasl.user().is_none()) {
-                let why = "drivers support only digest-md5: omit --sasl gssapi or the drivers' locks";
+                let why = "drivers support only digest-md5: remove --sasl gssapi or the drivers' locks";
                 return Err(Error::usage(why));
             }
             let wanted = lock.wanted(&params, count_of(spec, lock.program.ready.contenders));
@@ -60,7 +60,7 @@ impl Drivers {
         self.0.iter().flatten()
     }
 
-    /// Number of slots, and the driver of each filled slot.
+    /// Returns the number of slots, and the driver of each filled slot.
     pub fn places(&self) -> (usize, impl Iterator<Item = (usize, &Driver)>) {
         let taken = self.0.iter().enumerate();
         (self.0.len(), taken.filter_map(|(place, driver)| Some((place, driver.as_ref()?))))
@@ -81,7 +81,7 @@ impl Drivers {
         }
     }
 
-    /// Measures the overhead of the drivers' pipes until the measured phase, which must not be disturbed.
+    /// Measures the overhead of the drivers' pipes, but stops before the measured phase to avoid disturbing it.
     pub async fn measure_until_measured(&self, window: &watch::Sender<Window>) -> Infallible {
         let mut window = window.subscribe();
         let measured = async {
@@ -109,7 +109,7 @@ impl Drivers {
     }
 }
 
-/// Number of processes for a trial's contenders, with at most `at_most_each` contenders per process.
+/// Returns the number of processes for a trial's contenders, with at most `at_most_each` contenders per process.
 fn count_of(spec: &TrialSpec, at_most_each: usize) -> usize {
     let contenders = spec.contenders.max(1);
     let breaks_processes = spec.faults.iter().any(|fault| OF_PROCESSES.contains(&fault.kind.as_str()));
@@ -123,8 +123,8 @@ fn count_of(spec: &TrialSpec, at_most_each: usize) -> usize {
     asked.max(contenders.div_ceil(at_most_each.max(1))).min(contenders)
 }
 
-/// Ends the processes of a driver and reports their failures. Returns why the measurements are invalid, if a
-/// process failed unexpectedly: its contenders then waited for a new process, or for sessions to expire.
+/// Ends a driver's processes and reports their failures. If a process failed unexpectedly, returns why the
+/// measurements are invalid: its contenders waited for a new process or for sessions to expire.
 async fn end_one(processes: Arc<Processes>, driver: &str, sink: Sink<'_>) -> Option<String> {
     let failed = processes.failed();
     for failure in processes.failures() {
@@ -134,8 +134,8 @@ async fn end_one(processes: Arc<Processes>, driver: &str, sink: Sink<'_>) -> Opt
     if late > 0 {
         let granted = counted(late, "lock was", "locks were");
         sink(EnvironmentEvent::Warning(&format!(
-            "{granted} granted to `{driver}` after it had reported the wait as ended; each was released at \
-             once"
+            "{granted} granted to `{driver}` after it had reported the wait as ended; each lock was released \
+             immediately"
         )));
     }
     // Closing the processes may take seconds.

@@ -1,7 +1,7 @@
-//! A resource guarded by a lock, which rejects writes with a token older than the newest so far.
+//! A lock-protected resource that rejects writes with a token older than the newest token so far.
 //!
 //! Every holder writes when it enters and before it leaves. A lock cannot exclude a holder that has not yet
-//! noticed its session's expiry; the resource can.
+//! noticed its session's expiry, but the resource can.
 //!
 //! Source: Kleppmann, "How to do distributed locking" (2016); Junqueira, "Note on fencing and distributed
 //! locks" (2016): the first write with a new token excludes the old holder.
@@ -16,7 +16,7 @@ use zklockbench_record::FencingCounts;
 /// Token of a hold: the identity of its node, and its rank among the holds through that node.
 type FenceToken = (i64, u32);
 
-/// One resource with two fences: by the transaction that created the holder's node, and by its number.
+/// A resource with two fences: by the transaction that created the holder's node, and by the node's number.
 #[derive(Debug, Default)]
 pub struct Fence {
     newest: Mutex<Newest>,
@@ -39,7 +39,7 @@ impl Default for Newest {
     }
 }
 
-/// Whether `own` is older than the newest token. Otherwise, `own` becomes the newest.
+/// Returns whether `own` is older than the newest token. Otherwise, `own` becomes the newest.
 fn is_older(newest: &mut FenceToken, own: FenceToken) -> bool {
     let is_older = *newest > own;
     *newest = own.max(*newest);
@@ -47,8 +47,8 @@ fn is_older(newest: &mut FenceToken, own: FenceToken) -> bool {
 }
 
 impl Fence {
-    /// Records a holder's write and returns whether it is accepted; `None` without a token. `is_stale`:
-    /// another contender has entered since, so the write would overwrite that contender's data.
+    /// Records a holder's write. Returns whether the write is accepted; `None` without a token. `is_stale`
+    /// means that another contender has entered since, so the write would overwrite that contender's data.
     pub fn write(&self, held: &Held, is_stale: bool) -> Option<bool> {
         let node = held.node.as_ref()?;
         self.writes.fetch_add(1, Ordering::Relaxed);
@@ -79,7 +79,7 @@ impl Fence {
     }
 }
 
-/// A holder's token without the rank: the zxid that created its node, or the node's number if unknown.
+/// Returns a holder's token without the rank: its node's creation zxid, or the node's number if unknown.
 pub fn token(node: &QueueNode) -> i64 {
     if node.czxid > 0 { node.czxid } else { node.sequence }
 }
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn fence_accepts_the_newest_holder_and_rejects_older_ones() {
+    fn fence_accepts_the_newest_holder_and_rejects_older_holders() {
         let fence = Fence::default();
         fence.write(&held(1), false);
         fence.write(&held(1), false);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn old_holder_is_accepted_until_the_new_one_writes() {
+    fn old_holder_is_accepted_until_the_new_holder_writes() {
         let fence = Fence::default();
         fence.write(&held(1), false);
         fence.write(&held(1), true);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn later_hold_by_the_same_node_has_the_newer_token() {
+    fn later_hold_by_the_same_node_has_a_newer_token() {
         let fence = Fence::default();
         let turn = |turn| Held { turn, ..held(1) };
         assert_eq!(fence.write(&turn(0), false), Some(true));

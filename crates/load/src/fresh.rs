@@ -50,7 +50,7 @@ impl FreshLocks {
     }
 }
 
-/// Whether the lock's users must create its directory.
+/// Returns whether the lock's users must create its directory.
 fn needs_directory(shared: &Shared) -> bool {
     let params = &shared.spec.strategy.params;
     let is_set = |set: &Set| params.get(set.param) == Some(&ParamValue::Word(set.word.to_owned()));

@@ -1,4 +1,4 @@
-//! Times in which a lock was wanted and not acquired, as observed by the contenders.
+//! Periods in which a lock was wanted but not acquired, as observed by the contenders.
 
 use std::sync::Mutex;
 
@@ -9,29 +9,29 @@ use zklockbench_core::locked::locked;
 const SHORTEST_GAP_US: u64 = 5_000;
 const GAPS_KEPT: usize = 10_000;
 
-/// Gaps of each lock, kept separately because a served lock must not hide a blocked one. A gap lasts from an
-/// acquisition, or from the first waiter of an idle lock, to the next acquisition. Recorded only with faults.
+/// Gaps of each lock, recorded only with faults. Gaps are kept per lock, because a served lock must not hide a
+/// blocked lock. A gap lasts from an acquisition, or an idle lock's first waiter, to the next acquisition.
 #[derive(Debug, Default)]
 pub struct Gaps {
     locks: Vec<Mutex<OfLock>>,
-    /// Whether each lock is wanted even while no acquire is in progress, e.g. while a session is reopened.
+    /// Whether each lock counts as wanted even while no acquire is in progress, e.g. while a session is reopened.
     always_wanted: bool,
 }
 
 #[derive(Debug, Default)]
 struct OfLock {
     waiting: u64,
-    /// Time since which the lock has been wanted and not acquired. A timeout does not reset it.
+    /// Time since which the lock has been wanted but not acquired. Timeouts do not reset this time.
     since: Option<Stamp>,
     given_up: Stamp,
     acquired: Option<Stamp>,
     long: Vec<Gap>,
 }
 
-/// A time during which a lock was wanted and not acquired.
+/// A period in which a lock was wanted but not acquired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
-    /// The previous acquisition; `None` if the lock had not been acquired yet.
+    /// Time of the previous acquisition; `None` if the lock had not been acquired yet.
     pub after: Option<Stamp>,
     pub begin: Stamp,
     pub end: Stamp,
@@ -50,8 +50,8 @@ impl Gap {
         self.end - self.begin
     }
 
-    /// Whether the gap overlaps the fault, or is the first gap after it: a lock with a crashed holder is
-    /// blocked before any contender requests it.
+    /// Returns whether the gap overlaps the fault or is the first gap after it. A crashed holder may block the
+    /// lock long before a contender requests it.
     fn is_due_to(self, fault: FaultTime) -> bool {
         let is_first_since = self.begin < fault.next && self.after.is_none_or(|after| after <= fault.until);
         self.end >= fault.from && (self.begin <= fault.until || is_first_since)
@@ -99,7 +99,7 @@ impl Gaps {
         });
     }
 
-    /// Longest gap of each lock (at least 5 ms) due to a fault. An open gap ends when a contender last
+    /// Returns each lock's longest gap (at least 5 ms) due to a fault. An open gap ends when a contender last
     /// waited.
     pub fn due_to(&self, fault: FaultTime, now: Stamp) -> Vec<Option<Gap>> {
         self.each(|of| {
@@ -108,8 +108,9 @@ impl Gaps {
         })
     }
 
-    /// Longest time from a fault's effect, or from the first acquire after it, until a lock with a gap was
-    /// acquired again. 0 without gaps; `None` if such a lock was never acquired again, or if no acquire waited.
+    /// Returns the longest time from a fault's effect, or from the first acquire after it, until a lock with a
+    /// gap was acquired again. Returns 0 without gaps, and `None` if such a lock was never acquired again or if
+    /// no acquire waited.
     pub fn recovered_after(&self, fault: FaultTime, now: Stamp) -> Option<u64> {
         let of_lock = |of: &OfLock| {
             let never = || {
@@ -140,7 +141,7 @@ enum Recovery {
 }
 
 impl OfLock {
-    /// The open gap, up to the time at which a contender last waited.
+    /// Returns the open gap, up to the time at which a contender last waited.
     fn open(&self, now: Stamp) -> Option<Gap> {
         let begin = self.since?;
         let end = if self.waiting > 0 { now } else { self.given_up }.max(begin);
@@ -153,7 +154,7 @@ impl OfLock {
 mod tests {
     use super::*;
 
-    /// Gaps of a lock that always has a waiter and is acquired at these times.
+    /// Returns the gaps of a lock that always has a waiter and is acquired at these times.
     fn acquired_at(times: &[Stamp]) -> Gaps {
         let gaps = Gaps::of(1, false);
         gaps.asks(0, 0);
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn longest_gap_and_recovery_belong_to_the_fault() {
+    fn longest_gap_and_recovery_are_attributed_to_the_fault() {
         let gaps = acquired_at(&[1_000, 2_000, 10_000, 500_000, 501_000, 520_000]);
         let longest = |from, to| longest(&gaps, from, to, 520_000);
         assert_eq!(longest(20_000, 30_000), Some(490_000));
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn served_lock_does_not_hide_a_blocked_one() {
+    fn served_lock_does_not_hide_a_blocked_lock() {
         let gaps = Gaps::of(2, false);
         gaps.asks(1, 50_000);
         for at in (0..1_000_000).step_by(2_000) {
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn gap_after_a_crash_begins_with_the_next_contender() {
+    fn gap_after_a_crash_starts_when_the_next_contender_arrives() {
         // Given a lock whose holder crashed at 2,000, and a lock that is served
         let gaps = Gaps::of(2, false);
         for (lock, at) in [(0, 1_000), (1, 1_000), (1, 9_000), (1, 400_000)] {
@@ -214,13 +215,13 @@ mod tests {
         let crash = from_to(2_000, 2_000);
         assert_eq!(gaps.recovered_after(crash, 310_000), None, "the lock has not been acquired yet");
         gaps.acquired(0, 1_000_000);
-        // Then the lock has a gap since that contender's arrival, and later gaps are not due to the crash
+        // Then the lock's gap starts at that contender's arrival, and later gaps are not due to the crash
         gaps.asks(0, 1_100_000);
         gaps.acquired(0, 3_000_000);
         let gap = Gap { after: Some(1_000), begin: 300_000, end: 1_000_000 };
         assert_eq!(gaps.due_to(crash, 3_000_000), [Some(gap), None]);
         assert_eq!(gaps.recovered_after(crash, 3_000_000), Some(700_000));
-        // And another fault that begins before the gap may be its cause
+        // And a later fault that starts before the gap may be the gap's cause
         let before_another = FaultTime { next: 250_000, ..crash };
         assert_eq!(gaps.due_to(before_another, 3_000_000), [None, None]);
         assert_eq!(gaps.recovered_after(before_another, 3_000_000), Some(0));

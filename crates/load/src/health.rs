@@ -1,11 +1,11 @@
-//! Decides whether the generator was fit to measure, from its own behaviour during the measured phase.
+//! Decides whether the load generator was fit to measure, judging by its own behaviour in the measured phase.
 //!
 //! A trial is invalid if dispatch lag was more than [`LAG_SHARE_AT_MOST`] of the handoff time (or wait time,
 //! for locks without handoffs). Dispatch lag is the time from reading a reply or notification until the
 //! awaiting contender runs again, measured on every sample.
 //!
-//! An ensemble on the same host also uses processor time. This is reported but does not invalidate a trial,
-//! because the ensemble's behaviour is a result.
+//! The processor time of an ensemble on the same host is reported but does not invalidate a trial, because the
+//! ensemble's behaviour is a result.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ impl Vitals {
     }
 }
 
-/// Processor time in microseconds and resident bytes of this process.
+/// Returns the processor time in microseconds and resident bytes of this process.
 fn process() -> Option<(u64, u64)> {
     let pid = Pid::from_u32(std::process::id());
     let mut system = System::new();
@@ -54,7 +54,7 @@ fn process() -> Option<(u64, u64)> {
     system.process(pid).map(|process| (process.accumulated_cpu_time() * 1_000, process.memory()))
 }
 
-/// Microseconds for which this process's threads have waited for a processor (Linux only).
+/// Returns the microseconds for which this process's threads have waited for a processor (Linux only).
 fn queued_us() -> Option<u64> {
     let threads = std::fs::read_dir("/proc/self/task").ok()?;
     let of_thread = |entry: std::io::Result<std::fs::DirEntry>| -> Option<u64> {
@@ -65,7 +65,7 @@ fn queued_us() -> Option<u64> {
     (!each.is_empty()).then(|| each.iter().sum::<u64>() / 1_000)
 }
 
-/// Processor times of the whole host (Linux only).
+/// Returns the processor times of the whole host (Linux only).
 fn host_times() -> Option<HostTimes> {
     let text = std::fs::read_to_string("/proc/stat").ok()?;
     let fields: Vec<u64> =
@@ -176,10 +176,10 @@ fn invalid_by_lateness(lateness: &Histogram, turn_us: f64) -> Option<String> {
     })
 }
 
-/// Share of the time above which busy generator threads may have limited the throughput.
+/// Busy share of the time above which generator threads may have limited the throughput.
 const OCCUPIED_AT_MOST: f64 = 0.95;
 
-/// Blames the generator if its threads had no time left: they were running, or waited for a processor.
+/// Blames the generator if its threads had no time left: they were running or waiting for a processor.
 fn invalid_by_processor(arrived: &Arrived, acquired: u64, running: f64, queued: f64) -> Option<String> {
     let missed = (acquired as f64) < Arrived::ACHIEVED * arrived.offered as f64;
     (missed && running + queued > OCCUPIED_AT_MOST).then(|| {
@@ -199,7 +199,7 @@ mod tests {
     use zklockbench_core::measure::new_histogram;
 
     #[test]
-    fn missed_rate_is_the_generators_fault_only_if_it_was_busy() {
+    fn missed_rate_is_blamed_on_the_generator_only_if_it_was_busy() {
         let arrived = Arrived { offered: 1_000, ..Arrived::default() };
         let judged = |acquired, running, queued| invalid_by_processor(&arrived, acquired, running, queued);
         assert_eq!(judged(500, 0.4, 0.1), None, "the generator was not busy");
@@ -239,14 +239,14 @@ mod tests {
     }
 
     #[test]
-    fn material_lag_invalidates_the_trial_with_a_remedy() {
+    fn excessive_lag_invalidates_the_trial_and_suggests_a_remedy() {
         assert_eq!(invalid_by_lag(0.05), None);
         let why = invalid_by_lag(0.4).unwrap();
         assert!(why.contains("40 %") && why.contains("--threads"), "{why}");
     }
 
     #[test]
-    fn holds_a_quarter_too_long_invalidate_the_trial() {
+    fn holds_that_are_25_percent_too_long_invalidate_the_trial() {
         let why = invalid_by_holds(0.25, 5_000.0).unwrap();
         assert!(why.contains("held 25 % too long"), "{why}");
         assert_eq!(invalid_by_holds(0.1, 5_000.0), None);

@@ -1,5 +1,5 @@
-//! Runs of a job that several workers execute together. One process publishes each run on the ensemble; the
-//! workers execute their parts, run after run, until the end is announced.
+//! Runs of a job that several workers execute together. One process publishes the runs on the ensemble, one
+//! after another; the workers execute their parts until the end of the job is announced.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ impl Job {
         Ok(Self { target: target.clone(), client, root: format!("{WORKERS_TOP}/{name}") })
     }
 
-    /// Path of one of the job's nodes: `runs`, `leader` or `ended`.
+    /// Returns the path of one of the job's nodes: `runs`, `leader` or `ended`.
     fn node(&self, name: &str) -> String {
         format!("{}/{name}", self.root)
     }
@@ -86,7 +86,7 @@ impl Job {
             Ok(Ok(())) => Ok(job),
             Ok(Err(error)) => Err(error),
             Err(_) => Err(Error::environment(format!(
-                "no job `{name}` started on {} in time: start the command that leads it, with --job {name}",
+                "no job `{name}` was started on {} in time: start the leading command with --job {name}",
                 target.connect
             ))),
         }
@@ -94,15 +94,15 @@ impl Job {
 
     async fn has(&self, name: &str) -> Result<bool, Error> {
         let path = self.node(name);
-        is_there(&self.client, &path).await.map_err(|error| refused(&self.target, "look at", &path, error))
+        is_there(&self.client, &path).await.map_err(|error| refused(&self.target, "check", &path, error))
     }
 
-    /// The first run published after `after`, with its node; `None` if the job has ended. Waits for a run.
+    /// Waits for the first run published after `after`. Returns it with its node; `None` if the job has ended.
     pub async fn next(&self, after: Option<&str>) -> Result<Option<(String, PublishedRun)>, Error> {
         let directory = self.node("runs");
         let refused = |what: &str, path: &str, error| refused(&self.target, what, path, error);
         loop {
-            // The order matters: otherwise the last run before the end could be missed.
+            // Check in this order, so that the last run before the end is not missed.
             let (is_over, leads) = (self.has("ended").await?, self.has("leader").await?);
             let now = CaughtUp::with(&self.client).await;
             let now = now.map_err(|error| refused("list", &directory, error))?;
@@ -125,7 +125,7 @@ impl Job {
                 return Ok(None);
             }
             if !leads {
-                return Err(Error::Unknown("the command that leads the job has ended".into()));
+                return Err(Error::Unknown("the command leading the job has ended".into()));
             }
             tokio::time::sleep(POLL_INTERVAL).await;
         }

@@ -1,9 +1,9 @@
 //! Stores the contenders' notes and the servers' logs on disk for the trial's judge, so that memory does not
 //! grow with the trial.
 //!
-//! A separate thread stores them. Generator threads pass on their notes in batches and never wait: notes
-//! beyond the disk's speed are counted as lost and reported. Logs that are files on this host are followed
-//! during the trial, so that the servers may purge them.
+//! A separate thread writes to the disk. Generator threads hand over their notes in batches and never wait:
+//! notes that arrive faster than the disk can store them are counted as lost and reported. Logs in files on
+//! this host are followed during the trial, so that the servers may purge them.
 
 use std::cell::RefCell;
 use std::io;
@@ -31,7 +31,7 @@ use zklockbench_zk::{Observed, is_own_session};
 const AT_ONCE: usize = 512;
 /// Maximum number of batches waiting to be written (20 MB).
 const WAITING: usize = 256;
-/// Interval of reading the logs; servers purge only much older ones.
+/// Interval at which the logs are read; servers purge only much older logs.
 const READ_LOGS_EVERY: Duration = Duration::from_secs(10);
 const NICE: i32 = 10;
 
@@ -41,7 +41,7 @@ pub enum Note {
     Did(Moment),
     /// A question about an acquisition that only the servers' logs can answer.
     Lacks(PathQuestion),
-    /// A transaction by which a contender had entered, determined later.
+    /// A transaction by which a contender had entered, determined after the entry.
     EnteredAsOf(EnteredAsOf),
 }
 
@@ -51,7 +51,7 @@ enum Message {
     End(Option<Logs>),
 }
 
-/// Notes of a generator thread, discarded without a keeper.
+/// Notes of a generator thread, which are discarded if there is no keeper.
 #[derive(Debug, Default)]
 pub struct Notes {
     thread: usize,
@@ -92,16 +92,16 @@ pub struct Kept {
     pub lives: Lives,
     /// Reason why the servers' logs could not be read.
     pub unread: Option<String>,
-    /// Number of transactions missing from all logs although later ones are logged.
+    /// Number of transactions that are missing from all logs although later ones are logged.
     pub missing: u64,
-    /// First interferences by other programs' sessions with the trial's nodes, one sentence each.
+    /// First cases of interference with the trial's nodes by other programs' sessions, one sentence each.
     pub interference: Vec<String>,
     /// Number of notes that could not be stored.
     pub lost: u64,
 }
 
 pub struct Following {
-    /// Logs that can be read while they are written.
+    /// Logs that can be read while servers write them.
     pub logs: Option<Logs>,
     /// Root of the trial, with a trailing slash.
     pub below: String,
@@ -291,7 +291,7 @@ impl LogContents {
     }
 }
 
-/// A sentence about interference by another program's session, without a full stop; `None` if there is none.
+/// Describes interference by another program's session, without a full stop; `None` if there is none.
 fn interfered(transaction: &Transaction) -> Option<String> {
     let first = transaction.changes.first()?;
     let session = transaction.session;
@@ -356,7 +356,7 @@ mod tests {
     #[tokio::test]
     async fn notes_of_all_threads_are_stored_in_order() {
         let keeper = Keeper::start(&std::env::temp_dir(), None).unwrap();
-        // Given two threads that pass on their notes one after the other
+        // Given two threads that hand over their notes one after the other
         let mut notes = [0, 1].map(|thread| keeper.notes_of(thread));
         for at in 0..2_000 {
             notes[1].note(asks(at, 1));
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_beyond_capacity_are_counted_without_waiting() {
+    fn notes_beyond_capacity_are_counted_as_lost_without_waiting() {
         // Given a keeper that stores nothing
         let (to, _from) = sync_channel(2);
         let mut notes = Notes { to: Some(to), ..Notes::default() };
@@ -388,7 +388,7 @@ mod tests {
     async fn disk_failure_is_an_error() {
         let keeper = Keeper::start(Path::new("/nowhere"), None).unwrap();
         let mut notes = keeper.notes_of(0);
-        // More notes than are sorted in memory
+        // More notes than can be sorted in memory
         (0..2 * RUN as u64).for_each(|at| notes.note(asks(at, 0)));
         notes.hand_over();
         assert_eq!(notes.lost, 0);

@@ -1,4 +1,4 @@
-//! Execution of trials: contenders on generator threads, load models, phases.
+//! Execution of trials: contenders on generator threads, load models and phases.
 
 mod accounting;
 mod arrivals;
@@ -61,7 +61,7 @@ pub use workspace::{
     Alive, FLOOR, Leftover, SignOfLife, TOP, Workspace, granted_timeout, leftovers, make_chroot, remove,
 };
 
-/// Everything that a scenario may name.
+/// Returns everything that a scenario may refer to.
 pub fn catalog() -> Catalog {
     let (locks, faults, figures) = (zklockbench_locks::cards(), fault::cards(), figures::cards());
     Catalog { locks, faults, figures, has_host_commands: false }
@@ -72,19 +72,19 @@ pub struct Environment {
     pub target: Target,
     pub workspace: Workspace,
     pub servers: Vec<String>,
-    /// Top-level node by which the servers count this run's requests, without the slash.
+    /// Top-level node, without the slash, under which the servers count this run's requests.
     pub namespace: String,
     pub threads: usize,
-    /// Interval of reads that keep the suite's own servers awake; `None` if they are not needed.
+    /// Interval of reads that keep the suite's own servers awake; `None` if no reads are needed.
     pub keep_awake: Option<Duration>,
-    /// The servers' processes, if the run started them.
+    /// Server processes, if the run started them.
     pub local: Option<Arc<dyn Processes>>,
     pub keeps_history: bool,
     /// Directory for a trial's data until the trial is judged.
     pub scratch: PathBuf,
     /// Proxy between contenders and servers, if there is one.
     pub proxy: Option<Arc<Proxy>>,
-    /// Meetings with the other workers of the run, if there are several.
+    /// Meetings with the other workers of the run, if there are any.
     pub rendezvous: Option<Rendezvous>,
     /// Whether a closed load whose faults are late continues for the planned time after the last fault.
     pub outlasts_faults: bool,
@@ -92,8 +92,8 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Targets of the contenders' sessions: one for all, or a separate proxy address for each. A fault on a
-    /// separate address outlasts the contender's session.
+    /// Returns the targets of the contenders' sessions: one target for all, or a separate proxy address for
+    /// each contender. A fault on a separate address outlasts the contender's session.
     fn for_contenders(&self, contenders: usize) -> Result<Vec<Target>, Error> {
         let Some(proxy) = &self.proxy else { return Ok(vec![self.target.clone()]) };
         let through =
@@ -105,7 +105,7 @@ impl Environment {
         self.rendezvous.as_ref().map_or(Slice::WHOLE, |rendezvous| rendezvous.slice)
     }
 
-    /// Servers that this worker observes. Only one worker observes them, so that nothing is counted twice.
+    /// Returns the servers that this worker observes. Only one worker observes servers, to avoid double counts.
     fn observed_servers(&self) -> &[String] {
         if self.slice().leads() { &self.servers } else { &[] }
     }
@@ -120,7 +120,7 @@ impl Environment {
         join_all(attempts).await.into_iter().any(|reached| reached)
     }
 
-    /// Time for which the load continues after the last fault; `None` if only the clock ends the load.
+    /// Returns the time for which the load continues after the last fault; `None` if only the clock ends the load.
     fn rest_after_faults(&self, spec: &TrialSpec) -> Option<Duration> {
         let measured = spec.stop.lasts().filter(|_| self.outlasts_faults && spec.load == Load::Closed)?;
         let ends: Option<Vec<Duration>> = spec.faults.iter().map(FaultChoice::ends_at).collect();
@@ -146,7 +146,7 @@ pub enum EnvironmentEvent<'a> {
         /// Total number, if the scenario sets it.
         of: Option<u64>,
     },
-    /// A notable event, for a user who watches the run.
+    /// A notable event, for a user watching the run.
     Note(&'a str),
     /// A warning for the user, repeated at the end.
     Warning(&'a str),

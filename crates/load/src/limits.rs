@@ -1,5 +1,4 @@
-//! Protects a shared ensemble from a run's load: a rate limit for its requests, and an alarm that ends the
-//! run.
+//! Protects a shared ensemble from a run's load with a rate limit on requests and an alarm that ends the run.
 //!
 //! Probes time a read and a write on each server twice a second, starting before the load. The servers' own
 //! metrics are unsuitable, because `srvr` and `mntr` report averages since the server's start.
@@ -21,7 +20,7 @@ use zklockbench_core::units::{listed, number};
 use zklockbench_zk::throttle::Throttle;
 use zklockbench_zk::{CaughtUp, Target};
 
-/// Limits of a run's load; none by default.
+/// Limits on a run's load; none by default.
 #[derive(Debug, Clone, Default)]
 pub struct LoadLimits {
     pub throttle: Option<Arc<Throttle>>,
@@ -38,18 +37,21 @@ pub struct Probing {
 }
 
 impl Probing {
-    /// Note on the servers whose latency is not watched; `None` if all are watched.
+    /// Returns a note about servers whose latency is not watched, if there are any.
     pub fn note(&self) -> Option<String> {
         let servers = listed(&self.unwatched);
         (!self.unwatched.is_empty()).then(|| {
-            format!("the latency of {servers} is not watched until a session can be opened there; none was granted within {WITHIN:?}")
+            format!(
+                "the latency of {servers} is not watched until a session can be opened there; no session was \
+                 granted within {WITHIN:?}"
+            )
         })
     }
 
     /// Ends the probes and removes their nodes.
     pub async fn end(self) {
         self.stop.cancel();
-        // The probes' own deadlines bound this wait.
+        // The probes' own deadlines limit this wait.
         let _ = self.task.await;
     }
 }
@@ -59,7 +61,7 @@ impl LoadLimits {
         Self { throttle: per_s.map(Throttle::at_most), alarm: None }
     }
 
-    /// Starts to probe the servers, before they get any load.
+    /// Starts probing the servers before there is any load.
     pub async fn watching(
         mut self,
         target: &Target,
@@ -84,7 +86,7 @@ impl LoadLimits {
         Ok((self, Some(Probing { stop, task, unwatched })))
     }
 
-    /// Returns the reason once the load must end.
+    /// Waits until the load must end, and returns the reason.
     pub async fn alarm(&self) -> String {
         if let Some(mut alarm) = self.alarm.clone()
             && let Ok(raised) = alarm.wait_for(Option::is_some).await
@@ -102,7 +104,7 @@ const BEFORE: usize = 10;
 const BETWEEN_BEFORE: Duration = Duration::from_millis(50);
 /// Number of rounds in a median, so that one slow answer does not end the run.
 const ROUNDS: usize = 6;
-/// Minimum rise of the latency, because a hiccup alone can multiply a latency of a millisecond.
+/// Minimum rise in latency, because a hiccup alone can multiply a latency of one millisecond.
 const RISE_AT_LEAST: Duration = Duration::from_millis(10);
 /// Time limit for an answer; slower answers count as this long.
 const WITHIN: Duration = Duration::from_secs(5);
@@ -146,7 +148,7 @@ impl Probe {
         }
     }
 
-    /// Time of a read and a write; `None` without a session or after an error.
+    /// Times a read and a write. Returns `None` without a session or after an error.
     async fn time(&mut self) -> Option<Duration> {
         let client = self.client.as_ref()?;
         let begun = clock::now();
@@ -165,7 +167,7 @@ impl Probe {
 }
 
 impl Probes {
-    /// Opens a session on each server. One suffices, because an ensemble can serve without all its servers.
+    /// Opens a session on each server. One session suffices, because an ensemble can serve with some servers down.
     async fn on(target: &Target, servers: &[String]) -> Result<Self, Error> {
         let run: u64 = rand::random();
         let mut probes: Vec<Probe> = (servers.iter().enumerate())
@@ -179,20 +181,20 @@ impl Probes {
         if probes.iter().all(|probe| probe.client.is_none())
             && let Some(first) = probes.first_mut()
         {
-            // This attempt is slower, but its error names the cause. The first attempt's node may exist.
+            // This attempt is slower, but its error states the cause. The first attempt's node may already exist.
             first.path += "-again";
             first.client = Some(first.open().await?);
         }
         Ok(Self { servers: probes })
     }
 
-    /// Servers without a session.
+    /// Returns the servers without a session.
     fn silent(&self) -> Vec<String> {
         let silent = self.servers.iter().filter(|probe| probe.client.is_none());
         silent.map(|probe| probe.target.connect.clone()).collect()
     }
 
-    /// Median latency of several rounds.
+    /// Returns the median latency of several rounds.
     async fn usual(&mut self) -> Duration {
         let mut rounds = Vec::new();
         for _ in 0..BEFORE {
@@ -202,7 +204,7 @@ impl Probes {
         median(&rounds).unwrap_or(WITHIN)
     }
 
-    /// Latency of the slowest server that answered.
+    /// Returns the latency of the slowest server that answered.
     async fn round(&mut self) -> Option<Duration> {
         join_all(self.servers.iter_mut().map(Probe::time)).await.into_iter().flatten().max()
     }
@@ -223,7 +225,7 @@ impl Probes {
         let (mut times, mut sent) = (VecDeque::new(), VecDeque::new());
         loop {
             tokio::time::sleep(EVERY).await;
-            // The other servers' probes wait, so reopening is limited to the time between two rounds.
+            // Reopening delays the other servers' probes, so limit it to the time between two rounds.
             join_all(self.servers.iter_mut().map(|probe| probe.reopen(EVERY))).await;
             times.extend(self.round().await);
             sent.push_back((
@@ -249,7 +251,7 @@ impl Thresholds {
         let ms = |time: Duration| number(time.as_secs_f64() * 1e3);
         (now > limit).then(|| {
             format!(
-                "the servers' latency rose beyond {} times its usual level: from {} to {} ms (--stop-if-latency)",
+                "the servers' latency rose to more than {} times its usual level, from {} to {} ms (--stop-if-latency)",
                 number(factor),
                 ms(self.usual),
                 ms(now)
@@ -280,7 +282,7 @@ fn median(times: &[Duration]) -> Option<Duration> {
 /// Time limit for reading the configuration; a server without a quorum does not answer.
 const CONFIGURATION_WITHIN: Duration = Duration::from_secs(2);
 
-/// Number of servers in the ensemble's own configuration; `None` if it cannot be read.
+/// Returns the number of servers in the ensemble's own configuration; `None` if it cannot be read.
 pub async fn configured_servers(target: &Target) -> Option<usize> {
     let whole = Target { connect: target.parts().0.to_owned(), access: target.access.clone() };
     let reading = async { workspace::open(&whole).await.ok()?.get_data("/zookeeper/config").await.ok() };
@@ -289,7 +291,7 @@ pub async fn configured_servers(target: &Target) -> Option<usize> {
     Some(servers).filter(|servers| *servers > 0)
 }
 
-/// Number of sessions of a run's workers; 0 if they cannot be read.
+/// Returns the number of sessions of a run's workers; 0 if they cannot be read.
 pub async fn sessions_of_workers(target: &Target, run_id: &str) -> usize {
     let Ok(client) = workspace::open(target).await else { return 0 };
     let Ok(now) = CaughtUp::with(&client).await else { return 0 };

@@ -1,8 +1,8 @@
 //! State of one lock, shared by the contenders of this process: contenders inside, order of arrival, and
-//! release times for handoffs and notifications. Whether the lock excludes is judged later, from the
-//! contenders' moments.
+//! release times for handoffs and notifications. Exclusion is judged later, from the contenders' recorded
+//! moments.
 //!
-//! Uses atomics; mutexes only in trials with faults or histories.
+//! Uses atomics, and mutexes only in trials with faults or histories.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use zklockbench_record::LockClaim;
 use zklockbench_record::history::LockKind;
 use zklockbench_zk::changes::ChangeLog;
 
-/// Number of releases kept by node number; no notification is later than this many releases.
+/// Number of releases kept by node number. No notification arrives later than this many releases.
 const REMEMBERED: usize = 1 << 14;
 /// Number of recent releases kept for notifications that do not identify their release. A contender that
 /// loses many races processes its notifications only after it enters.
@@ -29,10 +29,10 @@ const ROUNDED_US: u64 = 1_000;
 /// Number of a holder without a queue node.
 const NO_NUMBER: i64 = i64::MIN;
 
-/// Lock number of a contender that is inside no lock.
+/// Lock number of a contender that is not inside any lock.
 const NOWHERE: usize = usize::MAX;
 
-/// The lock that each contender is inside. A contender is inside at most one of the trial's locks.
+/// The lock that each contender is inside, if any. A contender is inside at most one of the trial's locks.
 #[derive(Debug)]
 pub struct Presences(Box<[AtomicUsize]>);
 
@@ -41,7 +41,7 @@ impl Presences {
         Self((0..contenders).map(|_| AtomicUsize::new(NOWHERE)).collect())
     }
 
-    /// Lock number and contender, for each contender inside a lock.
+    /// Returns the lock number and the contender, for each contender inside a lock.
     pub fn inside(&self) -> impl Iterator<Item = (usize, usize)> {
         let all =
             self.0.iter().enumerate().map(|(contender, lock)| (lock.load(Ordering::Acquire), contender));
@@ -69,7 +69,7 @@ pub struct LockState {
     most_inside: AtomicUsize,
     /// Leases requested by acquires in progress.
     waiting: AtomicUsize,
-    /// Whether more contenders were inside together than the lock allows.
+    /// Whether more contenders have been inside together than the lock allows.
     was_crowded: AtomicBool,
     /// Latest release call at which more leases were wanted than the lock has.
     handed_over: AtomicU64,
@@ -128,14 +128,14 @@ impl Release {
 }
 
 impl LockState {
-    /// A free lock of `kind`. For a semaphore, each contender requests `leases`.
+    /// Creates a free lock of `kind`. For a semaphore, each contender requests `leases`.
     #[cfg(test)]
     pub fn new(path: String, contenders: usize, kind: LockKind, leases: u32) -> Self {
         let template = LockTemplate { kind, leases, below: "", has_strangers: false };
         Self::among(Arc::new(Presences::of(contenders)), 0, path, template)
     }
 
-    /// A free lock with a number among the trial's locks.
+    /// Creates a free lock with its number among the trial's locks.
     pub fn among(presences: Arc<Presences>, number: usize, path: String, template: LockTemplate) -> Self {
         let LockTemplate { kind, leases, below, has_strangers } = template;
         let capacity = match kind {
@@ -178,7 +178,7 @@ impl LockState {
         if self.queue.is_empty() { &self.path } else { &self.queue }
     }
 
-    /// Whether a node represents a hold rather than an intermediate step.
+    /// Returns whether a node represents a hold rather than an intermediate step.
     pub fn is_of_a_holder(&self, node: &str) -> bool {
         self.queue.is_empty() || node.rsplit_once('/').is_some_and(|(directory, _)| directory == self.queue)
     }
@@ -187,21 +187,21 @@ impl LockState {
         self.capacity >= 2 * self.wanted
     }
 
-    /// Begins an acquire; returns its position in the order of arrival, from 1.
+    /// Starts an acquire. Returns its position in the order of arrival, starting at 1.
     pub fn arrive(&self, claim: LockClaim) -> u64 {
         self.waiting.fetch_add(claim.leases as usize, Ordering::AcqRel);
         self.arrivals.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    /// Ends an acquire, whether or not it got the lock.
+    /// Ends an acquire, whether or not it succeeded.
     pub fn waits_no_longer(&self, claim: LockClaim) {
         self.waiting.fetch_sub(claim.leases as usize, Ordering::AcqRel);
     }
 
-    /// Records that an acquire was served. Returns whether as many later arrivals as may be inside together
-    /// overtook it. Fewer do not count, because there were enough leases for all.
+    /// Records that an acquire was served. Returns whether it was overtaken by as many later arrivals as may
+    /// be inside together. Fewer do not count, because there were enough leases for all of them.
     pub fn serve(&self, arrival: u64) -> bool {
-        // Each position keeps the later of two arrivals and passes on the earlier.
+        // Each position keeps the later of two arrivals and passes the earlier one on.
         let mut earlier = arrival;
         for place in &self.latest_served {
             earlier = place.fetch_max(earlier, Ordering::AcqRel).min(earlier);
@@ -233,7 +233,7 @@ impl LockState {
         is_crowded
     }
 
-    /// Whether more contenders were ever inside together than the lock allows. The judge decides why.
+    /// Returns whether more contenders were ever inside together than the lock allows. The judge determines why.
     pub fn was_crowded(&self) -> bool {
         self.was_crowded.load(Ordering::Relaxed)
     }
@@ -244,7 +244,7 @@ impl LockState {
         self.fence.write(held, self.entered.load(Ordering::Acquire) > entered)
     }
 
-    /// A single holder is the usual case and needs no write to shared memory here.
+    /// Avoids a write to shared memory in the usual case of a single holder.
     fn note_crowd(&self, inside: usize) {
         if inside > self.most_inside.load(Ordering::Relaxed) {
             self.most_inside.fetch_max(inside, Ordering::Relaxed);
@@ -268,7 +268,7 @@ impl LockState {
         }
     }
 
-    /// Requested and possible total hold time in the measured phase; `None` if the holds fit.
+    /// Returns the requested and the possible total hold time in the measured phase; `None` if the holds fit.
     pub fn impossible_holds(&self, measured_us: u64) -> Option<(u64, u64)> {
         let asked_us = self.asked_us.load(Ordering::Relaxed);
         let possible_us = measured_us.saturating_mul(self.capacity as u64);
@@ -311,10 +311,11 @@ impl LockState {
         }
     }
 
-    /// Time of the last release call that could admit this request; 0 if there is none. A release admits no
-    /// waiter if enough leases were free, and a reader's release admits no reader.
+    /// Returns the time of the last release call that could admit this request; 0 if there is none. A release
+    /// admits no waiter if enough leases were free, and a reader's release admits no reader.
     ///
-    /// Other workers' releases are unknown. If there are any, only the preceding node's release counts.
+    /// Other workers' releases are unknown. If other workers use the lock, only the preceding node's release
+    /// counts.
     pub fn handed_over(&self, mode: Mode, held: &Held) -> Stamp {
         if self.has_strangers {
             let before = held.node.as_ref().and_then(|node| self.release_of(node.sequence - 1));
@@ -324,14 +325,14 @@ impl LockState {
         latest.load(Ordering::Acquire)
     }
 
-    /// Records an acquisition. Returns the time of the previous acquisition, if holders exclude each other.
+    /// Records an acquisition. Returns the time of the previous acquisition if holders exclude each other.
     pub fn follows(&self, claim: LockClaim, now: Stamp) -> Option<Stamp> {
         let before = self.entered.swap(now, Ordering::AcqRel);
         let is_alone = claim.mode == Mode::Write && self.capacity == 1;
         Some(before).filter(|before| is_alone && *before > 0)
     }
 
-    /// Last release called by `at`: its queue number, and the time of its call.
+    /// Returns the queue number and the call time of the last release called by `at`.
     pub fn release_before(&self, at: Stamp) -> Option<(i64, Stamp)> {
         let newest = self.releases.load(Ordering::Acquire);
         let oldest = newest.saturating_sub(LATEST);
@@ -346,7 +347,7 @@ impl LockState {
         before.max_by_key(|(_, stamp)| *stamp)
     }
 
-    /// Number and time of the release with this index.
+    /// Returns the number and time of the release with this index.
     fn noted(&self, index: usize) -> (i64, Stamp) {
         self.latest.get(index as i64).map_or((NO_NUMBER, 0), Release::noted)
     }
@@ -355,7 +356,7 @@ impl LockState {
         self.releases.load(Ordering::Acquire)
     }
 
-    /// Time at which the holder with this queue number called release; `None` if it has not.
+    /// Returns the time at which the holder with this queue number called release; `None` if it has not.
     pub fn release_of(&self, number: i64) -> Option<Stamp> {
         let (noted, at) = self.released.get(number)?.noted();
         (noted == number).then_some(at)
@@ -372,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn lock_is_crowded_if_it_has_more_holders_than_it_allows() {
+    fn lock_with_more_holders_than_allowed_is_crowded() {
         type Stays<'a> = &'a [(LockClaim, bool)];
         let (write, read) = (LockClaim::WRITE, LockClaim::READ);
         let two = LockClaim { leases: 2, ..write };
@@ -471,7 +472,7 @@ mod tests {
             [second, fourth, first, third].map(|one| lock_state.serve(one)),
             [false, false, true, false]
         );
-        // And if each takes two of three leases, one later arrival is enough to overtake
+        // And if each contender takes two of three leases, a single later arrival is enough to overtake
         let lock_state = LockState::new("/l".into(), 4, LockKind::Semaphore(3), 2);
         let [first, second, third, fourth] = arrivals(&lock_state);
         assert_eq!(
@@ -496,7 +497,7 @@ mod tests {
         let _ = lock_state.arrive(LockClaim::WRITE);
         lock_state.exit(1, &held(2), LockClaim::WRITE, 30);
         assert_eq!(lock_state.handed_over(Mode::Write, &held(2)), 30);
-        // A reader that leaves admits no reader.
+        // A reader's release admits no other reader.
         let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
         lock_state.enter(0, LockClaim::READ, 10);
         let _ = lock_state.arrive(LockClaim::WRITE);

@@ -1,4 +1,4 @@
-//! The locks of a trial. Each lock's state is created at its first use, so that unused locks take no memory.
+//! A trial's locks. Each lock's state is created on first use, so unused locks take no memory.
 
 use std::ops::Index;
 use std::sync::{Arc, OnceLock};
@@ -8,8 +8,8 @@ use zklockbench_zk::changes::{ChangeLog, ChangeLogs};
 
 /// Prefix of the last component of each lock's path.
 pub const LOCK: &str = "lock-";
-/// Prefix of a lock's witness node. A holder without its own node writes to it when it enters and before it
-/// leaves, which orders holds across workers.
+/// Prefix of a lock's witness node. A holder without its own node writes to the witness node when it enters
+/// and before it leaves, which orders holds across workers.
 pub const WITNESS: &str = "witness-";
 
 #[derive(Debug)]
@@ -43,12 +43,12 @@ impl LockStates {
         format!("{}{LOCK}{lock}", self.root)
     }
 
-    /// Used locks, in the order of their numbers.
+    /// Returns the used locks, in the order of their numbers.
     pub fn used(&self) -> impl Iterator<Item = &LockState> {
         self.states.iter().filter_map(|state| state.get().map(|state| &**state))
     }
 
-    /// Contenders inside any lock, in the order of the locks.
+    /// Returns the contenders inside any lock, in the order of the locks.
     pub fn all_inside(&self) -> Vec<usize> {
         let mut inside: Vec<_> = self.presences.inside().collect();
         inside.sort_unstable();
@@ -59,7 +59,7 @@ impl LockStates {
         self.presences.inside().next().is_some()
     }
 
-    /// Number of the lock that a node belongs to.
+    /// Returns the number of the lock that a node belongs to.
     pub fn lock_of_node(&self, path: &str) -> Option<usize> {
         let below = path.strip_prefix(&self.root)?.strip_prefix(LOCK)?;
         below.split('/').next()?.parse().ok().filter(|lock| *lock < self.len())
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn lock_state_is_created_at_first_use() {
+    fn lock_state_is_created_on_first_use() {
         let states = states(100_000, "");
         assert_eq!((states.used().count(), states.path(7)), (0, "/zklockbench/x/t000/lock-7".to_owned()));
         states[99_999].arrive(LockClaim::WRITE);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn contenders_at_different_locks_do_not_overlap() {
+    fn contenders_inside_different_locks_do_not_overlap() {
         let states = states(2, "");
         states[0].enter(0, LockClaim::WRITE, 10);
         states[1].enter(1, LockClaim::WRITE, 20);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn change_logs_are_found_by_the_directory_of_the_queue() {
+    fn change_log_is_found_by_its_queue_directory() {
         let states = states(20, "/locks");
         let of = |path: &str| states.at(&format!("/zklockbench/x/t000/{path}")).map(std::ptr::from_ref);
         assert_eq!(of("lock-12/locks"), Some(std::ptr::from_ref(&states[12].changes)));

@@ -1,5 +1,5 @@
-//! Facts about acquisitions that only the servers' logs contain: the transaction of a create whose reply
-//! lacked it, and the transaction of an event that arrived without one.
+//! Facts about acquisitions that only the servers' logs contain: the transaction of a create whose reply did
+//! not contain it, and the transaction of an event that arrived without it.
 
 use std::io;
 
@@ -28,22 +28,22 @@ impl LoggedChange {
     }
 }
 
-/// A question about one path, sorted by path and by the last transaction before any possible answer.
+/// A question about one path. Questions are sorted by path and by the last transaction before any answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PathQuestion {
     /// Number of the path, from [`number_of`].
     path: u64,
     after: i64,
-    /// First change of this kind after `after`, and a lower bound of its zxid. `None`: the path's only
-    /// create.
+    /// Requested change: the first of this kind after `after`, with a lower bound of its zxid. `None` for the
+    /// path's only create.
     first: Option<(Happened, i64)>,
     entered: Stamp,
     contender: usize,
 }
 
 impl PathQuestion {
-    /// Questions about an acquisition with this node: the transaction of its create, and the transaction of
-    /// the event that admitted the contender, each if unknown.
+    /// Returns the questions about an acquisition with this node: the transactions of its create and of the
+    /// event that admitted the contender, as far as they are unknown.
     pub fn of_entry(
         session: &Session,
         node: &QueueNode,
@@ -74,8 +74,8 @@ impl PathQuestion {
     }
 }
 
-/// Answers questions from the changes in the servers' logs; an answer that the logs lack remains unknown.
-/// Adds the transactions of creates to `nodes`, and the transactions of events to `events`.
+/// Answers questions from the changes in the servers' logs. Answers that the logs do not contain remain
+/// unknown. Adds the transactions of creates to `nodes`, and the transactions of events to `events`.
 pub fn answer(
     questions: &Sorted<PathQuestion, (u64, i64)>,
     changes: &Changes,
@@ -103,7 +103,7 @@ pub fn answer(
         }
         match (question.first, of.created) {
             (Some(_), _) => of.waiting.push(question),
-            // If several nodes were created at the path, it is unknown which of them is the right one.
+            // If several nodes were created at the path, the right one is unknown.
             (None, Some(zxid)) if of.creates == 1 => nodes.push(question.answered(zxid))?,
             (None, _) => {}
         }
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
     use zklockbench_record::Facts;
 
-    /// Answers about acquisitions at 0, 1, ...: transactions of creates, and transactions of events.
+    /// Returns the answers about acquisitions at 0, 1, ...: transactions of creates, and transactions of events.
     fn answers(asked: Vec<PathQuestion>) -> [Vec<EnteredAsOf>; 2] {
         let questions = (0..).zip(asked).map(|(entered, question)| PathQuestion { entered, ..question });
         let questions = Sorted::of(PathQuestion::order, questions.collect());
@@ -182,13 +182,13 @@ mod tests {
     }
 
     #[test]
-    fn czxid_of_an_unreported_create_is_found_by_path() {
+    fn create_zxid_missing_from_the_reply_is_found_by_path() {
         let [nodes, events] = answers(vec![by_node("/l/own"), by_node("/l/twice")]);
         assert_eq!((nodes, events), (vec![(0, 0, 12)], vec![]), "with two creates, the right one is unknown");
     }
 
     #[test]
-    fn event_is_dated_by_the_first_matching_change_after_its_watch() {
+    fn event_gets_the_zxid_of_the_first_matching_change_after_its_watch() {
         let asked = [
             by_event("/l/own", Happened::Written, 12, 12),
             by_event("/l/own", Happened::Written, 30, 30),

@@ -1,4 +1,4 @@
-//! Nodes left behind by a trial's sessions, in the locks' directories (where they block others) or elsewhere.
+//! Nodes left behind by a trial's sessions, in the locks' directories (where they block contenders) or elsewhere.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -51,7 +51,7 @@ impl Orphans {
     }
 }
 
-/// Children of the run's directory before the load of a trial; `None` if they could not be read.
+/// Children of the run's directory before a trial's load; `None` if they could not be read.
 pub type Before = Option<BTreeSet<String>>;
 
 pub async fn before(client: &Client, run: &str) -> Before {
@@ -59,9 +59,9 @@ pub async fn before(client: &Client, run: &str) -> Before {
     Some(now.children(run).await.ok()?.into_iter().collect())
 }
 
-/// Finds nodes left after all contenders released; `None` if the ensemble did not answer. Abandoned nodes
-/// disappear with their sessions, so the search is repeated until no ephemeral node is left or every
-/// abandoned session must have ended.
+/// Finds nodes left after all contenders have released. Returns `None` if the ensemble did not answer.
+/// Abandoned nodes disappear with their sessions, so the search is repeated until no ephemeral node is left
+/// or every abandoned session must have ended.
 pub async fn find(shared: &Shared, client: &Client, run: &str, before: &Before) -> Option<Orphans> {
     let until = clock::now() + clock::micros(shared.settling().orphans);
     loop {
@@ -76,7 +76,7 @@ pub async fn find(shared: &Shared, client: &Client, run: &str, before: &Before) 
     }
 }
 
-/// Ephemeral and numbered nodes in the locks' directories; other nodes are the lock's own directories.
+/// Finds ephemeral and numbered nodes in the locks' directories. Other nodes are the locks' own directories.
 async fn in_locks(now: CaughtUp<'_>, shared: &Shared) -> Result<Orphans, ClientError> {
     let most = if shared.has_faults() { usize::MAX } else { LOCKS };
     let locks = shared.lock_states.used().take(most).map(|lock_state| lock_state.path.clone()).collect();
@@ -93,7 +93,7 @@ async fn in_locks(now: CaughtUp<'_>, shared: &Shared) -> Result<Orphans, ClientE
     Ok(left)
 }
 
-/// Nodes in the locks' parent directory that do not belong to a lock.
+/// Finds nodes in the locks' parent directory that do not belong to a lock.
 async fn beside_locks(now: CaughtUp<'_>, shared: &Shared) -> Result<Orphans, ClientError> {
     if shared.lock_states.len() > LOCKS_LISTED {
         return Ok(Orphans::default());
@@ -108,7 +108,7 @@ async fn beside_locks(now: CaughtUp<'_>, shared: &Shared) -> Result<Orphans, Cli
     named(now, root, &names).await
 }
 
-/// Nodes in the run's directory that did not exist before the load.
+/// Finds nodes in the run's directory that did not exist before the load.
 async fn beside_trial(now: CaughtUp<'_>, run: &str, before: &Before) -> Result<Orphans, ClientError> {
     let Some(before) = before else { return Ok(Orphans::default()) };
     let mut names = now.children(run).await?;
@@ -116,7 +116,7 @@ async fn beside_trial(now: CaughtUp<'_>, run: &str, before: &Before) -> Result<O
     named(now, run, &names).await
 }
 
-/// Counts these children of a directory, and describes the first ones.
+/// Counts these children of a directory, and describes the first of them.
 async fn named(now: CaughtUp<'_>, directory: &str, names: &[String]) -> Result<Orphans, ClientError> {
     let mut left = Orphans { count: names.len() as u64, ..Orphans::default() };
     for name in names.iter().take(Trial::ORPHANS_KEPT) {

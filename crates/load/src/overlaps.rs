@@ -1,5 +1,5 @@
-//! Messages of contenders that were inside a lock together, copied when the overlap is noticed, because later
-//! messages replace them. Whether the overlap is a violation is judged later.
+//! Messages of contenders that were inside a lock together, copied as soon as the overlap is noticed, because
+//! later messages would replace them. Whether the overlap is a violation is judged later.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ const KEPT: usize = 4 * Trial::VIOLATIONS_KEPT;
 
 #[derive(Debug)]
 pub struct Overlaps {
-    /// The last messages of each contender.
+    /// Last messages of each contender.
     pub messages: Box<[Arc<Messages>]>,
     noted: AtomicUsize,
     /// Copied messages, by contender and number.
@@ -44,7 +44,7 @@ impl Overlaps {
         }
     }
 
-    /// The copied messages and the faults, in chronological order. Faults' times are relative to `begin`.
+    /// Returns the copied messages and the faults in chronological order. Fault times are relative to `begin`.
     pub fn traced(&self, faults: &[FaultRecord], begin: Stamp) -> Vec<Traced> {
         let kept = locked(&self.kept);
         let messages = kept.iter().map(|((contender, _), message)| traced(*contender, message));
@@ -58,7 +58,7 @@ impl Overlaps {
             Traced { at, contender: None, kind: StepKind::Fault, what }
         });
         let mut all: Vec<Traced> = faults.chain(messages).collect();
-        // Within a microsecond, requests come last.
+        // Within the same microsecond, requests come last.
         all.sort_by_key(|one| (one.at, one.kind == StepKind::Request));
         all
     }
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faults_and_messages_are_in_order_of_time() {
+    fn faults_and_messages_are_in_chronological_order() {
         let fault = FaultRecord {
             kind: "freeze".into(),
             target: "contender 2".into(),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn request_follows_a_reply_of_the_same_microsecond() {
+    fn request_follows_a_reply_from_the_same_microsecond() {
         let overlaps = Overlaps::of(2);
         overlaps.messages[0].note(7, MessageKind::Request(RequestKind::GetChildren), "/run/lock-0");
         overlaps.messages[1].note(7, MessageKind::Reply(RequestKind::GetChildren), "/run/lock-0");

@@ -1,4 +1,4 @@
-//! Timing of a contender: its start within the ramp, its think times, its intended starts.
+//! Timing of a contender: its start within the ramp, its think times, and its intended starts.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub struct Turn {
     pub intended: Stamp,
     pub arrival: Option<Served>,
     pub mode: Mode,
-    /// Hold time, if known in advance; otherwise it is drawn when the hold begins.
+    /// Hold time, if known in advance; otherwise, it is drawn at the start of the hold.
     pub hold: Option<Duration>,
 }
 
@@ -44,7 +44,7 @@ const READS: u64 = 1 << 63;
 
 impl Pace {
     pub fn new(spec: &TrialSpec, contender: usize) -> Self {
-        // One stream per contender: adding a contender does not change the draws of the others.
+        // Use one stream per contender, so that adding a contender does not change the draws of the others.
         let stream = |number| {
             let mut rng = ChaCha8Rng::seed_from_u64(spec.seed);
             rng.set_stream(number);
@@ -65,7 +65,7 @@ impl Pace {
     }
 
     /// Sleeps until the next intended start and returns it. The wait is measured from this time, even if the
-    /// generator is late. `None` if the load ends first.
+    /// generator is late. Returns `None` if the load ends first.
     pub async fn intended_start(&mut self, drain: &CancellationToken) -> Option<Stamp> {
         if self.next > clock::now() {
             drain.run_until_cancelled(runtime::sleep_until(Some(self.next))).await?;
@@ -73,7 +73,7 @@ impl Pace {
         (!drain.is_cancelled()).then_some(self.next)
     }
 
-    /// Ends a cycle at `at`; the next one starts after the think time.
+    /// Ends a cycle at `at`. The next cycle starts after the think time.
     pub fn done(&mut self, at: Stamp) {
         self.next = at + clock::micros(self.kind.think.sample(&mut self.rng));
     }
@@ -88,7 +88,7 @@ impl Pace {
     }
 
     fn mode(&mut self) -> Mode {
-        // The draw is below 1: with a ratio of 1, every acquire is a read, and with 0, none is.
+        // The draw is below 1, so every acquire is a read with a ratio of 1, and none is with a ratio of 0.
         if self.reads.random::<f64>() < self.kind.read_ratio { Mode::Read } else { Mode::Write }
     }
 

@@ -1,13 +1,13 @@
-//! Progress: whether every contender that wants the lock gets it, and no leftover blocks it.
+//! Checks progress: every contender that wants the lock gets it, and no leftover node blocks the lock.
 //!
 //! Progress is required only while the ensemble can serve, after the last fault has healed. The load then
 //! continues until all waiting contenders have been served. A phase that ends after a number of acquisitions
-//! is abandoned if there are none.
+//! is abandoned if acquisitions stop.
 //!
-//! In an outage, a lock is free and contenders wait for it, but none gets it. Every lock has a short one
-//! between a release and the next acquisition. An outage that is longer than the lock explains is a result,
-//! and possible causes are searched for: unavailable servers, a foreign node in the queue, or versions that
-//! can leave a request unprocessed.
+//! In an outage, a lock is free and contenders wait for it, but none gets it. A short outage occurs between
+//! every release and the next acquisition. An outage that is too long to be explained by the lock is a result.
+//! The suite then searches for possible causes: unavailable servers, a foreign node in the queue, or versions
+//! that can leave a request unprocessed.
 //!
 //! Source: TigerBeetle's vortex, which checks liveness only while its faults are within the tolerated limits.
 
@@ -31,18 +31,18 @@ use zklockbench_scenario::TrialSpec;
 use zklockbench_zk::{CaughtUp, Target, admin, sequence_of, session_of};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Number of acquisitions by others, per contender, after which a waiter counts as passed over.
+/// Number of acquisitions by other contenders, per contender, after which a waiter counts as passed over.
 const TURNS_BY_OTHERS: u64 = 20;
 const OUTAGE_POLL_INTERVAL: Duration = Duration::from_millis(25);
 /// Time limit for a server's answer during an outage; slower servers are reported.
 const ANSWERS_WITHIN: Duration = Duration::from_millis(500);
-/// Maximum time for which a lock may be free while contenders wait, without its configured pauses.
+/// Maximum time for which a lock may be free while contenders wait, excluding its configured pauses.
 const FREE_AT_MOST: Duration = Duration::from_secs(1);
 
 /// Continues the load until all current waiters have been served and every free, wanted lock has been
 /// acquired. Returns the stuck contenders.
 ///
-/// If acquires time out, no contender waits long. A lock that was free, wanted and not acquired for too long
+/// If acquires time out, no contender waits long. A lock that was free and wanted but not acquired for too long
 /// therefore also counts as stuck.
 pub async fn settle(shared: &Shared, target: &Target, servers: &[String]) -> Vec<Stuck> {
     let mark = clock::now();
@@ -84,12 +84,12 @@ pub async fn settle(shared: &Shared, target: &Target, servers: &[String]) -> Vec
     }
 }
 
-/// Whether a lock of a trial without faults may be stuck at the end of its load.
+/// Returns whether a lock of a trial without faults may be stuck at the end of its load.
 pub fn may_be_stuck(shared: &Shared) -> bool {
     needs_explanation(shared) && !unserved_locks(shared).is_empty()
 }
 
-/// Wanted locks that must still be acquired; without faults, only locks that were free for too long.
+/// Returns the wanted locks that must still be acquired; without faults, only locks that were free for too long.
 fn unserved_locks(shared: &Shared) -> Vec<usize> {
     if shared.slice.is_part() {
         // A lock that looks free may be held by a contender of another worker.
@@ -105,13 +105,13 @@ fn unserved_locks(shared: &Shared) -> Vec<usize> {
     shared.lock_states.used().map(|state| state.number).filter(is_unserved).collect()
 }
 
-/// Time for which a lock has been free, wanted and not acquired; 0 while it is held.
+/// Returns the time for which a lock has been free and wanted but not acquired; 0 while the lock is held.
 fn unserved_us(shared: &Shared, lock: usize, waits: &BTreeMap<usize, Stamp>, now: Stamp) -> u64 {
     let state = &shared.lock_states[lock];
     if state.is_held() { 0 } else { state.unserved.until(waits.get(&lock).copied(), now) }
 }
 
-/// Start of the longest current wait for each lock.
+/// Returns the start of the longest current wait for each lock.
 fn first_waits(shared: &Shared) -> BTreeMap<usize, Stamp> {
     let mut first = BTreeMap::new();
     for (contender, since) in waiting_since(shared, Stamp::MAX) {
@@ -121,8 +121,8 @@ fn first_waits(shared: &Shared) -> BTreeMap<usize, Stamp> {
     first
 }
 
-/// Waits until no lock was acquired for so long that none will be, and returns the reason. Contenders may be
-/// waiting for each other, or a foreign node may block the queue.
+/// Waits until no lock has been acquired for so long that none ever will be, and returns the reason.
+/// Contenders may be waiting for each other, or a foreign node may block the queue.
 pub async fn give_up(shared: &Shared) -> String {
     let limit = patience(&shared.spec) + shared.sessions_outlast();
     let progress = || (shared.board.acquired.load(Ordering::Acquire), *shared.signals.arrivals.borrow());
@@ -145,7 +145,7 @@ struct Unchanged<T> {
 }
 
 impl<T: PartialEq> Unchanged<T> {
-    /// Time in microseconds since the last change of `seen`.
+    /// Returns the time in microseconds since the last change of `seen`.
     fn lasts(&mut self, seen: T, now: Stamp) -> Stamp {
         if seen != self.last {
             *self = Self { last: seen, since: now };
@@ -154,7 +154,7 @@ impl<T: PartialEq> Unchanged<T> {
     }
 }
 
-/// Maximum time between acquisitions before a trial is abandoned.
+/// Returns the maximum time between acquisitions before a trial is abandoned.
 fn patience(spec: &TrialSpec) -> Duration {
     let broken = spec.faults.iter().filter_map(|fault| fault.duration).max().unwrap_or_default();
     let paused = longest_pause(&spec.strategy.params);
@@ -215,15 +215,15 @@ async fn describe(
     stuck
 }
 
-/// All nodes of a lock, sorted by directory and number.
+/// Returns all nodes of a lock, sorted by directory and number.
 async fn queue(client: &Client, path: &str) -> Vec<Node> {
     let mut nodes = nodes(client, path, false, &AtomicU64::new(0)).await;
     nodes.sort_by(|one, other| (one.directory(), one.sequence).cmp(&(other.directory(), other.sequence)));
     nodes
 }
 
-/// Index of the node with which a session waits: the last node that it put into a queue. Earlier nodes are
-/// leftovers, and unnumbered nodes are never queue positions.
+/// Returns the index of the node with which a session waits: the last node that the session added to a queue.
+/// Earlier nodes are leftovers, and unnumbered nodes are never queue positions.
 fn waiting_node(nodes: &[Node], session: Option<i64>) -> Option<usize> {
     let own = nodes.iter().enumerate().filter(|(_, node)| Some(node.owner) == session);
     let queued = own.filter(|(_, node)| node.sequence.is_some());
@@ -240,7 +240,7 @@ struct Node {
 }
 
 impl Node {
-    /// Directory of the node; a lock with several parts has a directory for each.
+    /// Returns the directory of the node; a lock with several parts has a directory for each.
     fn directory(&self) -> &str {
         self.name.rsplit_once('/').map_or("", |(directory, _)| directory)
     }
@@ -249,8 +249,8 @@ impl Node {
         shared.controls.iter().position(|one| one.session().map(|key| key.id()) == Some(self.owner))
     }
 
-    /// Whether no contender ever had the node's session. The suite's locks queue only with ephemeral nodes; a
-    /// driver's lock may also create persistent ones.
+    /// Returns whether no contender ever had the node's session. The suite's locks queue only with ephemeral
+    /// nodes, but a driver's lock may also create persistent nodes.
     fn is_strangers(&self, shared: &Shared) -> bool {
         match session_of(self.owner) {
             None => !shared.drivers.are_there(),
@@ -279,7 +279,7 @@ impl Node {
     }
 }
 
-/// Describes a queue's first node if no contender owns it; `None` otherwise, or without an answer.
+/// Describes a queue's first node if no contender owns it. Returns `None` otherwise or without an answer.
 async fn foreign_first_node(shared: &Shared, target: &Target) -> Option<String> {
     let client = open(target).await.ok()?;
     for lock_state in shared.lock_states.used() {
@@ -296,8 +296,8 @@ async fn foreign_first_node(shared: &Shared, target: &Target) -> Option<String> 
     None
 }
 
-/// Nodes in a lock's directory and its subdirectories that may block a queue; with `only_first`, only the
-/// first of each directory, to save reads. Adds the successful reads, which servers count, to `reads`.
+/// Returns the nodes below a lock's directory that may block a queue; with `only_first`, only each directory's
+/// first node, to save reads. Adds the successful reads, which servers count, to `reads`.
 async fn nodes(client: &Client, path: &str, only_first: bool, reads: &AtomicU64) -> Vec<Node> {
     let mut nodes = Vec::new();
     let Ok(now) = CaughtUp::with(client).await else { return nodes };
@@ -324,12 +324,12 @@ async fn nodes(client: &Client, path: &str, only_first: bool, reads: &AtomicU64)
     nodes
 }
 
-/// Whether a node may be a queue position: ephemeral, or numbered and without children.
+/// Returns whether a node may be a queue position: ephemeral, or numbered and without children.
 fn blocks(sequence: Option<i64>, owner: i64, children: i32) -> bool {
     session_of(owner).is_some() || (sequence.is_some() && children == 0)
 }
 
-/// The name with the lowest number, and all names without a number, which may be directories.
+/// Returns the name with the lowest number, and all names without a number, which may be directories.
 fn lowest(names: &[String]) -> impl Iterator<Item = &String> {
     let first = names.iter().filter_map(|name| Some((sequence_of(name)?, name))).min();
     names.iter().filter(|name| sequence_of(name).is_none()).chain(first.map(|(_, name)| name))
@@ -343,7 +343,7 @@ async fn watches(servers: &[String]) -> Vec<(i64, String)> {
     all
 }
 
-/// Records the longest outage on the board, with signs visible only during it. Never returns.
+/// Records the longest outage on the board, with signs that are visible only during the outage. Never returns.
 pub async fn watch_standstills(shared: &Shared, target: &Target, servers: &[String]) {
     if shared.slice.is_part() {
         // A lock that looks free may be held by a contender of another worker.
@@ -383,9 +383,9 @@ pub async fn watch_standstills(shared: &Shared, target: &Target, servers: &[Stri
     }
 }
 
-/// Searches for signs during an outage: silent servers, and a first queue node that no contender owns.
+/// Searches for signs of the cause of an outage: silent servers, or a first queue node that no contender owns.
 async fn find_signs(shared: &Shared, target: &Target, servers: &[String]) -> Vec<String> {
-    // A search that is dropped stays counted as incomplete.
+    // If this search is dropped, it stays counted as incomplete.
     shared.board.looking.fetch_add(1, Ordering::AcqRel);
     let silent = join_all(servers.iter().map(|server| async move {
         match admin::srvr(server, ANSWERS_WITHIN).await {
@@ -399,12 +399,12 @@ async fn find_signs(shared: &Shared, target: &Target, servers: &[String]) -> Vec
     silent.into_iter().flatten().chain(stranger).collect()
 }
 
-/// Whether an outage requires an explanation: not for locks without guarantees, and not with faults.
+/// Returns whether outages require an explanation: only for exclusive locks, and only without faults.
 fn needs_explanation(shared: &Shared) -> bool {
     shared.entry.card.guarantees.exclusive && !shared.has_faults()
 }
 
-/// The longest outage, if it requires an explanation, with signs of its cause: search results, server
+/// Returns the longest outage if it requires an explanation, with signs of its cause: search results, server
 /// counters, and requests that lost their connection.
 pub fn longest_standstill(
     shared: &Shared,
@@ -448,8 +448,8 @@ fn signs_of_servers(servers: &[ServerCounters]) -> impl Iterator<Item = String> 
     })
 }
 
-/// Describes servers of versions that can leave a request unprocessed until the next one arrives. Servers
-/// kept awake are excluded: there, a request waits at most for the next read.
+/// Describes servers whose versions can leave a request unprocessed until the next request arrives. Excludes
+/// servers that are kept awake, where a request waits at most for the next read.
 fn forgetful(servers: &[ServerCounters], lasted_us: u64) -> Option<String> {
     let versions: BTreeSet<&str> = servers
         .iter()
@@ -541,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn session_waits_with_its_last_queue_node() {
+    fn waiting_node_is_the_last_queue_node_of_the_session() {
         let left_and_again =
             [node("n-0000000001", 7, 10), node("n-0000000002", 8, 11), node("n-0000000003", 7, 12)];
         assert_eq!(waiting_node(&left_and_again, Some(7)), Some(2));
@@ -549,7 +549,7 @@ mod tests {
             (waiting_node(&left_and_again, Some(9)), waiting_node(&left_and_again, None)),
             (None, None)
         );
-        // With a lock in parts, the latest part counts
+        // With a lock in several parts, the latest part counts
         let parts = [node("part-0/n-0000000009", 7, 20), node("part-1/n-0000000004", 7, 21)];
         assert_eq!((waiting_node(&parts, Some(7)), parts[1].directory()), (Some(1), "part-1"));
         // And the single node of a race is not a queue position
@@ -569,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn only_versions_before_the_fix_can_forget_a_request() {
+    fn only_versions_before_the_fix_can_leave_a_request_unprocessed() {
         let forget = ["3.4.14", "3.6.3", "3.7.1", "3.8.0"];
         assert!(forget.iter().all(|version| can_forget(version)));
         let sound = ["3.6.4", "3.7.2", "3.8.1", "3.9.3", "4.0.0", "unknown"];
@@ -577,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn restarted_server_is_a_sign_of_the_cause() {
+    fn restarted_server_is_reported_as_a_possible_cause() {
         let uptime = |value| [("zk_uptime".to_owned(), value)].into();
         let server = |before, after| ServerCounters {
             address: "zk1:2181".into(),
@@ -593,7 +593,7 @@ mod tests {
     }
 
     #[test]
-    fn used_up_counter_explains_an_outage_without_blaming_a_version() {
+    fn used_up_counter_explains_an_outage_instead_of_an_affected_version() {
         let shared = shared("duration = \"1s\"");
         shared.board.standstill_us.store(5_000_000, Ordering::Relaxed);
         let servers = [ServerCounters { version: Some("3.8.0".into()), ..ServerCounters::default() }];
@@ -607,7 +607,7 @@ mod tests {
     }
 
     #[test]
-    fn affected_version_is_blamed_only_if_the_server_was_not_kept_awake() {
+    fn affected_version_is_reported_only_if_the_server_was_not_kept_awake() {
         let blamed = |unread_us| {
             let server =
                 ServerCounters { version: Some("3.8.0".into()), unread_us, ..ServerCounters::default() };

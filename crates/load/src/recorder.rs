@@ -43,12 +43,12 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// Delay of the acquire call after the arrival was due and a contender was free.
+    /// Returns the delay of the acquire call after the arrival was due and a contender was free.
     fn lateness_us(&self, served: Served) -> u64 {
         self.called.saturating_sub(self.intended.max(served.taken))
     }
 
-    /// Wait of the arrival that this acquire serves.
+    /// Returns the wait of the arrival that this acquire serves.
     fn waited(&self, served: Served, ended: Stamp, is_served: bool) -> ArrivalWait {
         ArrivalWait { due: self.intended, called: Some((served.taken, self.called)), ended, is_served }
     }
@@ -88,12 +88,12 @@ pub enum HolderSession {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HoldEnd {
-    /// The hold time is over.
+    /// The hold time has elapsed.
     Whole,
-    /// The load is over.
+    /// The load has ended.
     Drained,
     Lost,
-    /// The holder was asked to release.
+    /// The holder received a request to release.
     Revoked,
     Crashed,
 }
@@ -134,7 +134,7 @@ impl Recorder {
         self.observation.recorder.borrow_mut()
     }
 
-    /// The measure for reads or for writes, if some acquires are reads.
+    /// Returns the measure for reads or for writes, if some acquires are reads.
     fn part(&self, mode: Mode) -> Option<Measure> {
         part_of_waits(&self.shared.spec, mode)
     }
@@ -146,7 +146,7 @@ impl Recorder {
         self.occurrences().error(format!("{doing}: {}", failure.kind()));
     }
 
-    /// Records the contender's death during this activity.
+    /// Records the contender's crash during this activity.
     pub fn died(&mut self, session: i64, doing: &'static str) {
         self.note_held_back();
         if doing == "waiting" {
@@ -186,9 +186,9 @@ impl Recorder {
         attempt
     }
 
-    /// Records the start of a hold, with data that change before they are written.
+    /// Records the start of a hold, with data that may change before the record is written.
     pub fn enter(&mut self, session: &Session, held: &Held, attempt: Attempt) -> AcquiredLock {
-        // A driver's own timestamp counts, because the pipe's delay is not part of the wait.
+        // Prefer the driver's own timestamp, because the pipe's delay is not part of the wait.
         let acquired = held.told.granted.unwrap_or_else(clock::now).max(attempt.called);
         let lock_state = self.lock_state();
         let claim = self.claim(attempt.mode);
@@ -206,7 +206,7 @@ impl Recorder {
         }
         let node = held.node.as_ref();
         let czxid = node.map(|node| node.czxid).filter(|czxid| *czxid > 0);
-        // With other workers, a node's number does not show when it was created, so a write orders the hold.
+        // With other workers, a node's number does not show when the node was created, so a write orders the hold.
         self.token = if self.shared.orders_holds() { czxid } else { node.map(token) };
         self.note_of_hold(acquired, session, Deed::Enters { claim, token: czxid, zxid });
         self.is_logged = self.shared.reads_logs && node.is_some();
@@ -246,10 +246,10 @@ impl Recorder {
     }
 
     /// Reads the lock just before the release of a hold that bypassed the session. The read shows a
-    /// transaction by which the hold had begun.
+    /// transaction by which the hold had started.
     ///
-    /// Only some acquisitions are read, because each read costs the servers work. They are consecutive,
-    /// because they are compared with each other.
+    /// Reads only for some acquisitions, because each read costs the servers work. These acquisitions are
+    /// consecutive, because they are compared with each other.
     pub fn look_beside<'a>(
         &self,
         session: &'a Session,
@@ -266,14 +266,14 @@ impl Recorder {
         self.pass_on(Note::EnteredAsOf((entry.acquired, self.id, zxid)));
     }
 
-    /// Whether a read is needed to date the start of the current hold.
+    /// Returns whether a read is needed to date the start of the current hold.
     pub fn looks_at_entry(&self) -> bool {
         let undated =
             |moment: &Moment| matches!(moment.deed, Deed::Enters { token: Some(_), zxid: None, .. });
         self.held_back.iter().any(undated)
     }
 
-    /// Records a transaction by which the current hold had begun; it also identifies a hold without a node.
+    /// Records a transaction by which the current hold had started, which also identifies a hold without a node.
     pub fn write_begun(&mut self, begun: Option<i64>) {
         for moment in &mut self.held_back {
             if let Deed::Enters { token, zxid, .. } = &mut moment.deed {
@@ -284,7 +284,7 @@ impl Recorder {
         }
     }
 
-    /// The claim of an acquire. A lock without a read side treats every request as a write.
+    /// Returns the claim of an acquire. A lock without a read side treats every request as a write.
     fn claim(&self, mode: Mode) -> LockClaim {
         let reads = self.shared.entry.card.guarantees.has_read_side() && mode == Mode::Read;
         LockClaim { leases: self.shared.leases, ..if reads { LockClaim::READ } else { LockClaim::WRITE } }
@@ -305,7 +305,7 @@ impl Recorder {
         self.attribution.settle_late(shared, &mut recorder, false);
         self.attribution.settle(shared, lock, &mut recorder, true);
         shared.series.acquired(acquired, wait);
-        // A sample of an open load counts at its intended start, even if it ends much later.
+        // In an open load, a sample counts at its intended start, even if it ends much later.
         let counts_at = if attempt.served.is_some() { attempt.intended } else { acquired };
         match attempt.served {
             Some(served) => {
@@ -382,8 +382,8 @@ impl Recorder {
         });
     }
 
-    /// Time for which the previous holder blocked an acquire beyond the scenario's hold limit, until its
-    /// release call or else until the acquire returned.
+    /// Returns the time for which the previous holder blocked an acquire beyond the scenario's hold limit, up to
+    /// its release call or else up to the return of the acquire.
     fn blocked_beyond_limit(
         &self,
         lock_state: &LockState,
@@ -445,7 +445,7 @@ impl Recorder {
         let there = self.there.take();
         let deed = match failure {
             _ if state == HolderSession::Closing => Deed::MayHaveLeft,
-            // Without a node, there was nothing left to release.
+            // Without a node, there was no lock left to release.
             None | Some(Failure::NoNode | Failure::OwnNodeMissing) => Deed::HasLeft { deleted: None, there },
             Some(failure) if failure.is_definite() => Deed::CouldNotLeave,
             Some(_) => Deed::MayHaveLeft,
@@ -498,7 +498,7 @@ impl Recorder {
         }
     }
 
-    /// Records a failed try, which is not a sample of a wait.
+    /// Records a failed try, which does not count as a wait.
     fn write_failed_try(&self, session: &Session, attempt: &Attempt, now: Stamp) {
         let requests = session.take_requests();
         let mut recorder = self.observation.recorder.borrow_mut();
@@ -510,8 +510,7 @@ impl Recorder {
         recorder.count(now, |counts| counts.failed_try_requests += requests);
     }
 
-    /// Records a wait that ended without the lock, as a lower bound. Time after the measured phase is left
-    /// out.
+    /// Records a wait that ended without the lock, as a lower bound. Excludes time after the measured phase.
     pub fn write_unserved(&self, attempt: &Attempt, now: Stamp) {
         let mut recorder = self.observation.recorder.borrow_mut();
         if self.shared.signals.drain.is_cancelled() {
@@ -575,7 +574,7 @@ impl Recorder {
         }
     }
 
-    /// A callback that records the state changes of one session.
+    /// Returns a callback that records the state changes of one session.
     pub fn of_session(&self, session: i64) -> impl Fn(Stamp, SessionState) + 'static {
         let (id, shared, observation) = (self.id, Arc::clone(&self.shared), self.observation.clone());
         move |at, state| {
@@ -586,7 +585,7 @@ impl Recorder {
         }
     }
 
-    /// Records an action of a holder, or keeps it until its transactions are known.
+    /// Records an action of a holder, or holds it back until its transactions are known.
     fn note_of_hold(&mut self, at: Stamp, session: &Session, deed: Deed) {
         if self.shared.orders_holds() {
             let (contender, lock, session) = (self.id, self.shared.lock_of(self.id), Some(session.id()));
@@ -596,7 +595,7 @@ impl Recorder {
         }
     }
 
-    /// Records the moments that were held back; they are sorted by time later.
+    /// Records the moments that were held back. All moments are sorted by time later.
     pub fn note_held_back(&mut self) {
         let notes = &mut self.observation.log.borrow_mut().notes;
         self.held_back.drain(..).for_each(|moment| notes.note(Note::Did(moment)));
@@ -624,7 +623,7 @@ fn note(
     observation.log.borrow_mut().notes.note(Note::Did(moment));
 }
 
-/// The measure for reads or for writes, if some acquires are reads.
+/// Returns the measure for reads or for writes, if some acquires are reads.
 pub fn part_of_waits(spec: &TrialSpec, mode: Mode) -> Option<Measure> {
     let part = match mode {
         Mode::Read => Measure::ReadWait,
@@ -633,8 +632,8 @@ pub fn part_of_waits(spec: &TrialSpec, mode: Mode) -> Option<Measure> {
     spec.has_readers().then_some(part)
 }
 
-/// Number of polls, computed from the time slept: one after each interval. Rounded, because a few
-/// microseconds between sleep and request belong to neither.
+/// Returns the number of polls during the time slept: one after each interval. Rounds the result, because a
+/// few microseconds pass between the sleep and the request.
 fn polls_while_asleep(slept_us: u64, interval: Duration) -> u64 {
     let interval = clock::micros(interval).max(1);
     (slept_us + interval / 2) / interval

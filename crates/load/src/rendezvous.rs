@@ -1,12 +1,12 @@
-//! Meetings of a run's workers: when they join, around the floor and each trial's load, and at the end. None
-//! of them is in the load's path.
+//! Meetings of a run's workers: when they join, around the floor and each trial's load, and at the end. No
+//! meeting is in the load's path.
 //!
-//! Each worker has an ephemeral node while it takes part, and adds a node at each meeting. When all have done
-//! so, worker 0 releases them by one more node, or states why it cannot. A worker whose node disappears is
-//! lost, and the run with it: a replacement would change the load halfway.
+//! Each worker has an ephemeral node while it takes part, and creates a node at each meeting. Once all workers
+//! have done so, worker 0 releases them by creating another node, or states why it cannot. If a worker's node
+//! disappears, the worker is lost and the run ends: a replacement would change the load halfway.
 //!
-//! A waiting worker sets its watch before it announces itself, and reads again after every event. An event
-//! does not contain the change (apache/curator#1290).
+//! A waiting worker sets its watch before it announces itself, and reads again after every event, because an
+//! event does not contain the change (apache/curator#1290).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -28,7 +28,7 @@ use zklockbench_zk::{CaughtUp, Target};
 
 /// Session timeout: how long a worker counts as alive after its process has ended.
 const SESSION: Duration = Duration::from_secs(6);
-/// Time for which the last worker waits for the others to leave.
+/// Time for which the last worker waits for the other workers to leave.
 const LEFT_WITHIN: Duration = Duration::from_secs(20);
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(100);
 /// Maximum wait for other workers within a run, longer than any work between two meetings.
@@ -49,7 +49,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Difference from another worker; `None` if both belong to the same run.
+    /// Returns the difference from another worker; `None` if both can take part in the same run.
     fn difference(&self, other: &Self) -> Option<String> {
         let differs = |what: &str, own: &str, others: &str| {
             (own != others).then(|| format!("has a different {what} ({others}, not {own})"))
@@ -89,7 +89,7 @@ impl fmt::Display for MeetingError {
 }
 
 impl MeetingError {
-    /// The run's error: *unknown* after a lost worker, a usage error if a worker differs.
+    /// Returns the run's error: *unknown* after a lost worker, a usage error if a worker differs.
     pub fn error(&self) -> Error {
         match self {
             Self::Lost(_) => Error::Unknown(self.to_string()),
@@ -124,9 +124,9 @@ pub struct Rendezvous {
     root: String,
     /// Maximum wait for the other workers at the first meeting.
     patience: Duration,
-    /// Requests and events of this worker's meetings since they were last taken.
+    /// Requests and events of this worker's meetings since the last call of [`Rendezvous::take_beside`].
     beside: Mutex<Beside>,
-    /// Reason why the workers no longer continue together; unset while they do.
+    /// Reason why the workers no longer continue together; unset until then.
     failed: OnceLock<MeetingError>,
 }
 
@@ -144,7 +144,7 @@ pub struct Meeting<'a> {
 }
 
 enum Come {
-    /// This worker leads: it releases all workers, or states why not.
+    /// This worker leads: it releases all workers or states why it cannot.
     Leads(Released),
     /// This worker waits for the release, or for the loss of the leader.
     Waits { released: OneshotWatcher, lost: OneshotWatcher },
@@ -187,7 +187,7 @@ impl Rendezvous {
         let is_begun = is_there(&self.client, &begun).await.map_err(|error| failed(&begun, error))?;
         if is_begun {
             return Err(Error::usage(format!(
-                "the run {} has begun without this {}: a worker cannot rejoin a run; restart all workers \
+                "the run {} started without this {}: workers cannot rejoin a run; restart all workers \
                  with another --run-id",
                 self.name(),
                 self.slice
@@ -199,8 +199,8 @@ impl Rendezvous {
         match self.client.create(&path, &data, &ephemeral).await {
             Ok(_) => Ok(()),
             Err(ClientError::NodeExists) => Err(Error::usage(format!(
-                "worker {} is already in the run {}: give each worker its own --index, or wait {} s if it \
-                 was just killed",
+                "worker {} has already joined the run {}: use a different --index for each worker, or wait {} s if \
+                 the worker was just killed",
                 self.slice.index,
                 self.name(),
                 SESSION.as_secs()
@@ -235,7 +235,7 @@ impl Rendezvous {
         }
     }
 
-    /// Joins a meeting within the run. Worker 0 returns when all have joined, the other workers at once.
+    /// Joins a meeting within the run. Worker 0 returns once all have joined; other workers return at once.
     pub async fn meet(&self, name: &str) -> Meeting<'_> {
         self.come(name, PATIENCE.max(self.patience)).await
     }
@@ -333,14 +333,14 @@ impl Rendezvous {
         )
     }
 
-    /// Workers with a node below the path, and a watch for the next change.
+    /// Returns the workers with a node below the path, and a watch for the next change.
     async fn list(&self, path: &str) -> Result<(BTreeSet<usize>, OneshotWatcher), ClientError> {
         let (names, watcher) = self.asked(|| self.client.list_and_watch_children(path)).await?;
         self.counts(|beside| beside.reads += 1);
         Ok((names.iter().filter_map(|name| name.parse().ok()).collect(), watcher))
     }
 
-    /// Whether a node exists, and a watch for its next change. Servers do not count a read of an absent node.
+    /// Returns whether a node exists, and a watch for its next change. Servers do not count reads of missing nodes.
     async fn look(&self, path: &str) -> Result<(bool, OneshotWatcher), ClientError> {
         let (stat, watcher) = self.asked(|| self.client.check_and_watch_stat(path)).await?;
         self.counts(|beside| beside.reads += u64::from(stat.is_some()));
@@ -370,7 +370,7 @@ impl Rendezvous {
         count(&mut locked(&self.beside));
     }
 
-    /// Counts an event; fails if the session is over.
+    /// Counts an event. Fails if the session is over.
     fn heard(&self, event: &WatchedEvent) -> Result<(), MeetingError> {
         self.counts(|beside| match event.event_type {
             EventType::NodeCreated => beside.node_created += 1,
@@ -383,7 +383,7 @@ impl Rendezvous {
         if is_over { Err(MeetingError::Lost(vec![self.slice.index])) } else { Ok(()) }
     }
 
-    /// Creates a node unless it exists.
+    /// Creates a node unless it already exists.
     async fn make(&self, path: &str, data: &[u8], mode: CreateMode) -> Result<(), ClientError> {
         let options = mode.with_acls(Acls::anyone_all());
         match self.asked(|| self.client.create(path, data, &options)).await {
@@ -399,12 +399,12 @@ impl Rendezvous {
     /// Records this moment on the leading server's clock by creating a node.
     pub async fn stamp(&self, name: &str) {
         let path = format!("{}/{name}", self.root);
-        // A missing timestamp is reported when all are read.
+        // A missing timestamp is reported when all timestamps are read.
         let _ = self.make(&path, &[], CreateMode::Persistent).await;
         let _ = self.make(&format!("{path}/{}", self.slice.index), &[], CreateMode::Persistent).await;
     }
 
-    /// Time between the workers' first and last timestamps on the leading server's clock.
+    /// Returns the time between the workers' first and last timestamps on the leading server's clock.
     pub async fn spread(&self, name: &str) -> Result<Duration, String> {
         let mut stamps = Vec::new();
         for worker in self.all() {
@@ -419,8 +419,8 @@ impl Rendezvous {
         Ok(Duration::from_millis(u64::try_from(spread).unwrap_or(0)))
     }
 
-    /// Leaves the run; if it has ended, waits until all workers have reached the end. The last worker removes
-    /// the meetings' nodes. If the run broke off here, the other workers count this one as lost.
+    /// Leaves the run. If the run has ended, waits until all workers have reached the end; the last worker
+    /// removes the meetings' nodes. If the run was aborted here, the other workers count this worker as lost.
     pub async fn leave(self, has_ended: bool) {
         if has_ended {
             let last = self.meet("end").await;
@@ -431,13 +431,13 @@ impl Rendezvous {
         let _ = cleared.await;
     }
 
-    /// Removes the run's nodes after the other workers have left, if this worker has the lowest number of
-    /// those still here. Otherwise removes only its own node.
+    /// Removes the run's nodes after the other workers have left, if this worker has the lowest number of all
+    /// remaining workers. Otherwise, removes only its own node.
     async fn clear(&self) -> Result<(), ClientError> {
         loop {
             let (alive, went) = self.list(&self.workers()).await?;
             if alive.first() != Some(&self.slice.index) {
-                // Deletes the node before the session ends, so that other workers need not wait for its end.
+                // Delete the node before the session ends, so that other workers need not wait for the session's end.
                 let own = format!("{}/{}", self.workers(), self.slice.index);
                 return self.client.delete(&own, None).await;
             }
@@ -451,7 +451,7 @@ impl Rendezvous {
 }
 
 impl Meeting<'_> {
-    /// Continues when worker 0 has released all workers.
+    /// Waits until worker 0 has released all workers.
     pub async fn release(self) -> Released {
         let Self { rendezvous, name, come, patience } = self;
         let released = match come {
@@ -460,7 +460,7 @@ impl Meeting<'_> {
                 Err(error) => here.and(Err(rendezvous.broken(&error))),
             },
             Come::Waits { released, lost } => {
-                // Worker 0 determines which workers are late, and may itself have been as late.
+                // Worker 0 determines which workers are late, but may itself have been just as late.
                 let waiting = rendezvous.wait_for(&name, released, lost);
                 tokio::time::timeout(2 * patience, waiting)
                     .await
@@ -478,9 +478,9 @@ impl Rendezvous {
         self.make(&self.released(name), &data, CreateMode::Persistent).await
     }
 
-    /// Waits for the release by worker 0, which leaves without one only if it is lost.
+    /// Waits for worker 0's release. Worker 0 leaves without a release only if it is lost.
     async fn wait_for(&self, name: &str, mut released: OneshotWatcher, mut lost: OneshotWatcher) -> Released {
-        // A release before this worker announced itself means failure.
+        // A release before this worker has announced itself means failure.
         let mut is_alive = true;
         loop {
             if let Some(released) = self.read(name).await? {
@@ -497,7 +497,7 @@ impl Rendezvous {
             (_, released) = self.look(&self.released(name)).await.map_err(|error| self.broken(&error))?;
             let was_alive = is_alive;
             (is_alive, lost) = self.look(&self.leader()).await.map_err(|error| self.broken(&error))?;
-            // At the first meeting, the leader may not have joined yet; once joined, it does not leave.
+            // At the first meeting, the leader may not have joined yet, but once it has joined, it does not leave.
             if name == JOIN && was_alive && !is_alive && event.event_type == EventType::NodeDeleted {
                 return Err(MeetingError::Lost(vec![0]));
             }

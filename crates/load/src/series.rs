@@ -1,4 +1,4 @@
-//! Course of a load in slots of equal length, used to decide when the warm-up is over.
+//! Acquisitions and waits of a load in slots of equal length, used to decide when the warm-up is over.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -55,7 +55,7 @@ impl SlotSeries {
         self.begin.store(start, Ordering::Release);
     }
 
-    /// Records an acquisition and its wait, unless it is beyond the last slot.
+    /// Records an acquisition and its wait, unless the acquisition is beyond the last slot.
     pub fn acquired(&self, at: Stamp, wait_us: u64) {
         let since = at.saturating_sub(self.begin.load(Ordering::Relaxed));
         let index = usize::try_from(since / self.slot_us).unwrap_or(usize::MAX);
@@ -78,7 +78,7 @@ impl SlotSeries {
         self.slots[..slots].iter().map(|slot| slot.acquired.load(Ordering::Relaxed)).collect()
     }
 
-    /// Total of the waits that ended in each of the first `slots`, in microseconds.
+    /// Returns the total of the waits that ended in each of the first `slots`, in microseconds.
     pub fn waits_us(&self, slots: usize) -> Vec<u64> {
         self.slots[..slots].iter().map(|slot| slot.wait_us.load(Ordering::Relaxed)).collect()
     }
@@ -89,8 +89,8 @@ impl SlotSeries {
     }
 }
 
-/// Whether throughput and waits are steady, given the acquisitions and the total wait of each slot. Both are
-/// tested by MSER-5, which determines how much of the beginning to leave out (White, Cobb and Spratt, 2000).
+/// Returns whether throughput and waits are steady, given the acquisitions and the total wait of each slot. Tests
+/// both with MSER-5, which determines how much of the start to discard (White, Cobb and Spratt, 2000).
 pub fn steadiness(acquired: &[u32], waits_us: &[u64]) -> Steadiness {
     let all: u64 = acquired.iter().map(|count| u64::from(*count)).sum();
     if all * 5 < ACQUISITIONS_PER_BATCH * acquired.len() as u64 {
@@ -125,13 +125,13 @@ mod tests {
     }
 
     impl Timeline {
-        /// Steadiness after this many seconds.
+        /// Returns the steadiness after this many seconds.
         fn by(&self, seconds: u64) -> Steadiness {
             let slots = usize::try_from(seconds * 1_000_000 / self.slot_us).unwrap().min(self.acquired.len());
             steadiness(&self.acquired[..slots], &self.wait_us[..slots])
         }
 
-        /// End of the warm-up according to all waits, in seconds; slots without acquisitions are left out.
+        /// Returns the end of the warm-up in seconds according to all waits, ignoring slots without acquisitions.
         fn warm_up_s(&self) -> Option<f64> {
             let slots = self.acquired.iter().zip(&self.wait_us).enumerate();
             let waits: Vec<(usize, f64)> = slots
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn step_in_the_load_is_not_steady_and_only_a_rise_is_growth() {
+    fn load_with_a_step_is_not_steady_and_only_a_rise_is_growth() {
         // Given a rate that drops after a quarter, and a rate that rises beyond the capacity near the end
         let (down, up) = (recorded("step-early"), recorded("step-late"));
         assert_eq!((down.by(20), up.by(20)), (Steadiness::NotYet, Steadiness::NotYet));

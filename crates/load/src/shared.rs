@@ -1,5 +1,5 @@
-//! State that one trial's contenders share with the conductor: atomics, signals, gaps and, for each
-//! contender, its controls and visible state.
+//! State that one trial's contenders share with the conductor: atomics, signals, gaps, and each contender's
+//! controls and visible state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -34,7 +34,7 @@ use zklockbench_zk::{Session, SessionKey, SessionState, Target, runtime};
 
 #[derive(Debug, Clone)]
 pub struct Signals {
-    /// Time at which contenders may start, on the process clock; `None` until it is known.
+    /// Time at which contenders may start, on the process clock; `None` until known.
     pub start: watch::Sender<Option<Stamp>>,
     pub window: watch::Sender<Window>,
     /// In a batch, contenders with a lower number may arrive.
@@ -42,7 +42,7 @@ pub struct Signals {
     pub releases: watch::Sender<Option<usize>>,
     /// Stop acquiring: cancel waits and release holds.
     pub drain: CancellationToken,
-    /// Complete the current cycle and begin no new one.
+    /// Complete the current cycle and start no new one.
     pub last_turns: CancellationToken,
     pub close: CancellationToken,
     /// Stop immediately.
@@ -89,13 +89,13 @@ pub struct Board {
     /// Longest time so far for which the lock was free while a contender waited for it.
     pub standstill_us: AtomicU64,
     pub standstill_began: AtomicU64,
-    /// Signs found in long outages.
+    /// Signs of the causes of long outages.
     pub signs: Mutex<BTreeSet<String>>,
-    /// Number of the suite's own reads during outages, which the servers' counts include.
+    /// Number of the suite's own reads during outages, which are part of the servers' counts.
     pub looked: AtomicU64,
     /// Number of searches in progress. While there are any, the number of the suite's own reads is unknown.
     pub looking: AtomicU64,
-    /// First breach of the protocol by a server.
+    /// First protocol violation by a server.
     pub breach: OnceLock<String>,
     /// Times at which contenders noticed lost connections or ended sessions, in trials that keep evidence.
     pub losses: Mutex<Vec<(Stamp, history::SessionState)>>,
@@ -116,7 +116,7 @@ pub struct Shared {
     pub drivers: Drivers,
     /// Targets of sessions: one per contender, or one for all.
     targets: Vec<Target>,
-    /// Counter of the lock's traffic, if any, and the target that bypasses it.
+    /// Counter of the lock's traffic, if any, and the target that bypasses the counter.
     pub wire: Option<(Arc<Wire>, Target)>,
     pub opening: tokio::sync::Semaphore,
     pub kind: LockKind,
@@ -131,7 +131,7 @@ pub struct Shared {
     pub series: SlotSeries,
     pub open: Option<Arrivals>,
     pub keeps_history: bool,
-    /// Whether the servers' logs can be read, which contain the ensemble's order of holders.
+    /// Whether the servers' logs, which contain the ensemble's order of holders, can be read.
     pub reads_logs: bool,
     pub gaps: Gaps,
     pub overlaps: Overlaps,
@@ -139,13 +139,13 @@ pub struct Shared {
     pub throttle: Option<Arc<Throttle>>,
 }
 
-/// Maximum time in which contenders begin new cycles in a counting trial.
+/// Maximum time in which contenders start new cycles in a counting trial.
 pub const COUNTING_LASTS: Duration = Duration::from_secs(2);
 /// Time for completing the last cycles of a counting trial.
 pub const LAST_TURNS: Duration = Duration::from_secs(3);
 
-/// Number of sessions opened at once. A server accepts connections one by one, so a thousand at once would
-/// only queue until they time out.
+/// Number of sessions opened at once. A server accepts connections one by one, so a thousand simultaneous
+/// connections would only queue until they time out.
 const OPENING_AT_ONCE: usize = 64;
 
 fn kind_of(entry: &Entry, params: &Params) -> LockKind {
@@ -156,7 +156,7 @@ fn kind_of(entry: &Entry, params: &Params) -> LockKind {
     }
 }
 
-/// Maximum time from the start of the load to the end of the measured phase.
+/// Returns the maximum time from the start of the load to the end of the measured phase.
 fn lasts_at_most(spec: &TrialSpec) -> Duration {
     let Stop::After(duration) = spec.stop else { return Duration::ZERO };
     spec.warm_up_at_most.max(spec.warm_up) + duration
@@ -211,8 +211,8 @@ impl Shared {
         }
     }
 
-    /// Determines whether the servers' logs can be read: only those of the suite's own servers, and on other
-    /// hosts only if evidence is kept.
+    /// Determines whether the servers' logs can be read: only logs of the suite's own servers, and logs on
+    /// other hosts only if evidence is kept.
     pub fn with_logs(self, own: Option<&dyn zklockbench_ensemble::Processes>) -> Self {
         // The servers' logs contain nothing about another system's locks.
         let own = own.filter(|_| self.entry.card.other_system().is_none());
@@ -233,17 +233,17 @@ impl Shared {
         !self.spec.faults.is_empty()
     }
 
-    /// Whether transactions order this worker's holds relative to other workers' holds.
+    /// Returns whether transactions order this worker's holds relative to other workers' holds.
     pub fn orders_holds(&self) -> bool {
         self.slice.is_part() && self.keeps_history
     }
 
-    /// Whether evidence is kept for each hold: its session, its writes, and the transaction that found it.
+    /// Returns whether evidence is kept for each hold: its session, its writes, and the transaction that found it.
     pub fn keeps_evidence(&self) -> bool {
         self.has_faults() || self.keeps_history
     }
 
-    /// Lock that a contender uses; it changes only if arrivals choose it.
+    /// Returns the lock that a contender uses, which changes only if arrivals determine the lock.
     pub fn lock_of(&self, contender: usize) -> usize {
         self.controls[contender].lock()
     }
@@ -256,8 +256,8 @@ impl Shared {
         self.drivers.of_contender(contender)
     }
 
-    /// Target of a contender's own session. With a driver, this session is not part of the lock and bypasses
-    /// the counter.
+    /// Returns the target of a contender's own session. With a driver, this session is not part of the lock
+    /// and bypasses the counter.
     pub fn own_target_of(&self, contender: usize) -> &Target {
         let direct =
             self.wire.as_ref().filter(|_| self.driver_of(contender).is_some()).map(|(_, direct)| direct);
@@ -283,7 +283,7 @@ impl Shared {
         self.lock_states.used().map(|lock_state| lock_state.most_inside() as u64).max().unwrap_or(0)
     }
 
-    /// Utilisation of the locks over `measured_us`; `None` if several holders may share one.
+    /// Returns the utilisation of the locks over `measured_us`; `None` if several holders may share a lock.
     pub fn utilisation(&self, measured_us: u64) -> Option<Utilisation> {
         if self.kind != LockKind::Mutex || measured_us == 0 || !self.entry.card.guarantees.exclusive {
             return None;
@@ -301,18 +301,18 @@ impl Shared {
             .fold(FencingCounts::default(), |sum, lock_state| sum + lock_state.fence.counts())
     }
 
-    /// Time by which sessions outlast the scenario's timeout, because servers or drivers chose a longer
+    /// Returns the time by which sessions outlast the scenario's timeout, because servers or drivers chose a longer
     /// timeout.
     pub fn sessions_outlast(&self) -> Duration {
         self.negotiated().saturating_sub(self.spec.session_timeout)
     }
 
-    /// Longest negotiated session timeout; zero before the first session.
+    /// Returns the longest negotiated session timeout; zero before the first session.
     pub fn negotiated(&self) -> Duration {
         Duration::from_millis(self.board.negotiated_ms.load(Ordering::Acquire))
     }
 
-    /// Time limits at the end of the trial, extended by the negotiated session timeouts.
+    /// Returns the time limits at the end of the trial, extended by the negotiated session timeouts.
     pub fn settling(&self) -> Settling {
         self.spec.settling.and_for(self.sessions_outlast())
     }
@@ -329,7 +329,7 @@ pub struct Control {
     pub gate: Arc<Gate>,
     pub admission: Arc<Admission>,
     pub clock: DeadlineClock,
-    /// Orders to die during an activity and to return as a new process.
+    /// Orders to crash during an activity and to return as a new process.
     pub crashes: Arc<CrashOrders>,
     waits_since: AtomicU64,
     /// Time of the last grant by a driver; 0 before the first.
@@ -341,7 +341,7 @@ pub struct Control {
     closings: Mutex<BTreeMap<i64, Closing>>,
 }
 
-/// Progress of closing a contender's session by a fault.
+/// Progress of a fault that closes a contender's session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Closing {
     /// The close was requested: the session may end at any moment, or never.
@@ -409,7 +409,7 @@ impl Control {
     }
 }
 
-/// Follows a session until its end, and passes on its state changes with their times. A session closed by its
+/// Follows a session until its end, and reports its state changes with their times. A session closed by its
 /// own contender is not reported as expired.
 pub fn follow(session: &Session, note: impl Fn(Stamp, history::SessionState) + 'static) {
     let mut states = session.states();

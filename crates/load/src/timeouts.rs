@@ -1,4 +1,4 @@
-//! Acquires and releases that outlive their timeout.
+//! Acquires and releases that exceed their timeout.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use zklockbench_scenario::TrialSpec;
 
 /// Minimum tolerance: a lock needs some requests to leave its queue.
 const AT_LEAST: Duration = Duration::from_millis(100);
-/// Tolerance of a try, which consists only of requests.
+/// Tolerance for a try, which consists only of requests.
 const OF_TRIES: Duration = Duration::from_secs(1);
 
 fn tolerance(timeout: Duration) -> Duration {
     if timeout.is_zero() { OF_TRIES } else { (timeout / 10).max(AT_LEAST) }
 }
 
-/// Records by how much a call outlived the acquire timeout, if by more than the tolerance. A call that
+/// Records by how much a call exceeded the acquire timeout, if by more than the tolerance. A call that
 /// outlasts the measured phase counts up to the end of the phase.
 pub fn check(spec: &TrialSpec, recorder: &mut ThreadRecorder, measure: Measure, called: Stamp, ended: Stamp) {
     let Some(timeout) = spec.acquire_timeout else { return };
@@ -36,7 +36,7 @@ mod tests {
     use zklockbench_core::measure::Window;
     use zklockbench_scenario::{TrialPlan, parse};
 
-    /// Overrun in microseconds of a call that took this long with this timeout.
+    /// Returns the overrun in microseconds of a call that took this long with this timeout.
     fn overrun(timeout: &str, took_ms: u64, measure: Measure) -> Option<u64> {
         let text = format!(
             "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\nduration = \"1s\"\nacquire_timeout = \"{timeout}\"\n"
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn overrun_counts_beyond_a_tenth_of_the_timeout() {
+    fn overrun_is_recorded_beyond_a_tenth_of_the_timeout() {
         let near = |found: Option<u64>, us: u64| found.is_some_and(|found| found.abs_diff(us) <= us / 500);
         assert_eq!(overrun("2s", 2_190, Measure::Overrun), None);
         assert!(near(overrun("2s", 12_000, Measure::Overrun), 10_000_000));

@@ -1,5 +1,5 @@
 //! One trial from its first session to its last: its sessions, the measurements around its load, and the
-//! meetings of several workers. `phases` contains the load, and `outcome` the trial's record.
+//! meetings of several workers. `phases` contains the load, and `outcome` contains the trial's record.
 
 #![expect(clippy::disallowed_methods, reason = "the start time of a trial is only a label")]
 
@@ -37,13 +37,13 @@ use zklockbench_record::{Beside, Cause, CutShort, FaultRecord, Phase, ServerCoun
 use zklockbench_scenario::{Load, Stop, TrialSpec};
 use zklockbench_zk::{Target, reach, sessions_not_resumed};
 
-/// Minimum time limit of a drain. It is longer if a contender may wait for a reply that never arrives.
+/// Minimum time limit for a drain. The limit is longer if a contender may wait for a reply that never arrives.
 const DRAIN_AT_LEAST: Duration = Duration::from_secs(15);
-/// Time for a contender to notice the end of its session after it reconnects.
+/// Time for a contender to notice the end of its session after reconnecting.
 const SESSION_ENDS: Duration = Duration::from_secs(5);
 /// Time limit for opening a session for checks around a load.
 const SESSION_WITHIN: Duration = Duration::from_secs(5);
-/// The same limit after faults, from which servers may still be recovering.
+/// The same limit after faults, when servers may still be recovering.
 const RECOVERS_WITHIN: Duration = Duration::from_secs(15);
 /// Time without service after which a single server that has ended counts as lost.
 const LOST_AFTER: Duration = Duration::from_secs(3);
@@ -57,11 +57,11 @@ const TICK: Duration = Duration::from_millis(200);
 /// Maximum spread of the workers' starts, as a share of the shortest phase.
 const SPREAD_AT_MOST: f64 = 0.1;
 
-/// Runs one trial. An interrupt or a lost ensemble ends it early; its record then contains the measurements
-/// so far and is marked as partial.
+/// Runs one trial. If an interrupt or a lost ensemble ends the trial early, its record contains the
+/// measurements so far and is marked as partial.
 ///
 /// # Errors
-/// The trial could not begin: the ensemble rejects its nodes, or no session could be opened.
+/// Fails if the trial cannot start: the ensemble rejects its nodes, or no session can be opened.
 pub async fn run_trial(
     environment: &Environment,
     spec: &TrialSpec,
@@ -72,8 +72,8 @@ pub async fn run_trial(
     run(environment, spec, entry, interrupt, sink, None).await
 }
 
-/// Like [`run_trial`], optionally with a wire that counts the lock's traffic, and the target that bypasses
-/// it. Contenders then complete the cycles that they have begun.
+/// Like [`run_trial`], but optionally with a wire that counts the lock's traffic, and a target that bypasses
+/// the wire. Contenders then complete the cycles that they have started.
 pub(super) async fn run(
     environment: &Environment,
     spec: &TrialSpec,
@@ -138,7 +138,7 @@ struct Conductor<'a> {
     began: Stamp,
     wall: WallClock,
     phases: Vec<Phase>,
-    /// Set if some contenders had no session; the others were still measured.
+    /// Set if some contenders had no session, although the others were measured.
     too_few: Option<CutShort>,
     cut_short: Option<CutShort>,
     /// Elections observed during the load.
@@ -160,7 +160,7 @@ struct ObservedLoad {
     nodes_left: Option<u64>,
     /// Lock directories whose counter is near its end.
     near_end: Vec<NearEnd>,
-    /// Time between the workers' starts, if this worker determines it.
+    /// Time between the workers' starts, if this worker determines that time.
     spread: Option<Result<Duration, String>>,
     /// Requests of the workers' meetings during the load.
     met: Option<Beside>,
@@ -228,8 +228,8 @@ impl<'a> Conductor<'a> {
         Ok(self.record(connect_us, observed, threads).await)
     }
 
-    /// Runs the load, and reads the servers' counters before and after it. All workers begin after the first
-    /// reading and keep their sessions until the second.
+    /// Runs the load, and reads the servers' counters before and after it. All workers start after the first
+    /// reading and keep their sessions until the second reading.
     async fn observe_load(&mut self) -> ObservedLoad {
         let (environment, servers) = (self.environment, self.environment.observed_servers());
         let namespace = &environment.namespace;
@@ -241,10 +241,10 @@ impl<'a> Conductor<'a> {
             Some(client) => orphans::before(client, environment.workspace.root()).await,
             None => None,
         };
-        // The end of this session is not part of the load.
+        // Ending this session is not part of the load.
         drop(session);
         let meeting = self.come_to(CONNECTED).await;
-        // Discards the requests so far, which precede the first reading.
+        // Discard the requests so far, which precede the first reading.
         let _ = environment.rendezvous.as_ref().map(Rendezvous::take_beside);
         let before = accounting::read_at_rest(servers, namespace);
         let (before, elections, serving) =
@@ -298,7 +298,7 @@ impl<'a> Conductor<'a> {
         met
     }
 
-    /// Continues when all workers have reached the meeting; cuts the trial short if one is missing.
+    /// Waits until all workers have reached the meeting. Cuts the trial short if a worker is missing.
     async fn go_on_from(&mut self, meeting: Option<Meeting<'a>>) {
         let Some(meeting) = meeting else { return };
         match self.interrupt.run_until_cancelled(meeting.release()).await {
@@ -308,7 +308,7 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// Spread of the workers' starts on the leading server's clock, if this worker determines it.
+    /// Returns the spread of the workers' starts on the leading server's clock, if this worker determines it.
     async fn start_spread(&self) -> Option<Result<Duration, String>> {
         let rendezvous = self.environment.rendezvous.as_ref().filter(|one| one.slice.leads())?;
         if self.cut_short.is_some() {
@@ -317,7 +317,7 @@ impl<'a> Conductor<'a> {
         Some(rendezvous.spread(&meeting(self.shared.spec.index, STARTED)).await)
     }
 
-    /// Reason why the workers' starts are too far apart to form one load; `None` if they are not.
+    /// Returns an error message if the workers' starts are too far apart to form a single load.
     fn too_far_apart(&self, spread: &Result<Duration, String>) -> Option<String> {
         let spread = match spread {
             Ok(spread) => *spread,
@@ -326,8 +326,8 @@ impl<'a> Conductor<'a> {
         let shortest = shortest_phase(&self.shared.spec)?;
         (spread > shortest.mul_f64(SPREAD_AT_MOST)).then(|| {
             format!(
-                "the workers began {} apart, which is more than {:.0} % of the shortest phase ({}); use longer phases, or \
-                 less busy hosts",
+                "the workers started {} apart, which is more than {:.0} % of the shortest phase ({}); use longer \
+                 phases or less busy hosts",
                 humantime::format_duration(spread),
                 100.0 * SPREAD_AT_MOST,
                 humantime::format_duration(shortest)
@@ -340,7 +340,7 @@ impl<'a> Conductor<'a> {
         self.cut_short.get_or_insert_with(|| CutShort { cause, why: why.into() });
     }
 
-    /// Waits until every contender has a session or failed to open one. Returns the time in microseconds.
+    /// Waits until every contender has opened a session or failed to. Returns the elapsed time in microseconds.
     async fn connect(&mut self) -> Result<u64, Error> {
         let begin = self.phase_begins("connect", None);
         let shared = Arc::clone(&self.shared);
@@ -385,12 +385,12 @@ impl<'a> Conductor<'a> {
         Ok(took)
     }
 
-    /// Whether this worker searches for leftover nodes, which other systems' locks do not create.
+    /// Returns whether this worker searches for leftover nodes, which other systems' locks do not create.
     fn looks_for_orphans(&self) -> bool {
         self.shared.slice.leads() && self.shared.entry.card.other_system().is_none()
     }
 
-    /// Whether this worker checks any nodes after the load.
+    /// Returns whether this worker checks any nodes after the load.
     fn checks_nodes(&self) -> bool {
         let checks = self.wants_orphans() || self.shared.spec.fresh_locks || !self.has_fresh_counters();
         checks && self.shared.slice.leads() && !self.is_lost()
@@ -401,12 +401,12 @@ impl<'a> Conductor<'a> {
         is_ended && self.looks_for_orphans()
     }
 
-    /// Whether no counter can be near its end: the servers are fresh, and no fault advances their counters.
+    /// Returns whether no counter can be near its end, because servers are fresh and no fault advances counters.
     fn has_fresh_counters(&self) -> bool {
         self.environment.local.is_some() && !self.shared.has_faults()
     }
 
-    /// A session for checks around the load. Only the first failure is reported.
+    /// Opens a session for checks around the load. Reports only the first failure.
     async fn session_for_checks(&mut self) -> Option<Client> {
         let within = if self.shared.has_faults() { RECOVERS_WITHIN } else { SESSION_WITHIN };
         match self.environment.workspace.session_for_checks(within).await {
@@ -421,7 +421,7 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// Warns of servers that served before the load but no longer do, unless faults explain it.
+    /// Warns about servers that served before the load but no longer serve, unless faults explain this.
     async fn report_lost_servers(&self, serving: &[String]) {
         if self.shared.has_faults() || self.is_lost() {
             return;
@@ -447,7 +447,7 @@ impl<'a> Conductor<'a> {
         if self.has_fresh_counters() { Vec::new() } else { counters::of_trial(&self.shared, client).await }
     }
 
-    /// Runs work unless the user interrupts it, or the trial is cut short.
+    /// Runs work until it ends, the user interrupts it, or the trial is cut short.
     async fn until_cut_short(&mut self, work: impl Future<Output = ()>) {
         let Environment { target, servers, .. } = self.environment;
         let (cause, why) = tokio::select! {
@@ -498,14 +498,14 @@ impl<'a> Conductor<'a> {
         self.phase_ended("drain", begin);
     }
 
-    /// Time limit of a drain. A server that has expired a session elsewhere may leave the connection open
+    /// Returns the time limit of a drain. A server that has expired a session elsewhere may leave the connection open
     /// without answering. The client then waits for its session timeout, which a driver may choose (`cli_mt`:
     /// 30 s).
     fn drain_at_most(&self) -> Duration {
         DRAIN_AT_LEAST.max(self.shared.negotiated() + SESSION_ENDS)
     }
 
-    /// Gives contenders some time to complete the cycles that they have begun.
+    /// Gives contenders some time to complete the cycles that they have started.
     async fn end_turns(&self) {
         self.shared.signals.last_turns.cancel();
         let bounded = tokio::time::timeout(LAST_TURNS, all_finished(&self.shared));
@@ -552,7 +552,7 @@ impl<'a> Conductor<'a> {
     }
 }
 
-/// Collects the records of the threads that end in time or soon after an abort; other threads return none.
+/// Collects the records of all threads that end in time or soon after an abort.
 async fn collect<R>(
     threads: &mut Vec<oneshot::Receiver<R>>,
     abort: &CancellationToken,
@@ -581,8 +581,8 @@ async fn all_finished(shared: &Shared) {
     }
 }
 
-/// Returns when no server has accepted a connection for a session's lifetime, so that no contender can still
-/// hold a lock. Shorter absences are tolerated.
+/// Waits until no server has accepted a connection for a session's lifetime, so no contender can still hold a
+/// lock. Tolerates shorter absences. Returns the reason for ending the load.
 async fn ensemble_lost(environment: &Environment, shared: &Shared) -> String {
     let broken = shared.spec.faults.iter().filter_map(|fault| fault.duration).max().unwrap_or_default();
     let lives = shared.spec.session_timeout.max(shared.negotiated());
@@ -602,7 +602,7 @@ async fn ensemble_lost(environment: &Environment, shared: &Shared) -> String {
     }
 }
 
-/// Returns when servers started by the run have ended unexpectedly, and none has served since. Never returns
+/// Waits until servers started by the run have ended unexpectedly and none has served since. Never returns
 /// with faults, for which [`ensemble_lost`] allows time to heal.
 async fn servers_ended(environment: &Environment, shared: &Shared) -> String {
     let Some(local) = environment.local.as_ref().filter(|_| !shared.has_faults()) else {
@@ -633,7 +633,7 @@ async fn lasting<T>(patience: Duration, look: impl AsyncFn() -> Option<T>) -> T 
     }
 }
 
-/// Whether a server has answered a contender in the last second.
+/// Returns whether a server has answered a contender in the last second.
 fn has_replied_lately(shared: &Shared) -> bool {
     clock::now().saturating_sub(shared.last_reply.load(Ordering::Relaxed)) < 1_000_000
 }
@@ -650,7 +650,7 @@ async fn tick(shared: &Shared, sink: Sink<'_>) {
     }
 }
 
-/// Length of the timeline in seconds; generous if acquisitions end the phase.
+/// Returns the length of the timeline in seconds; generous if acquisitions end the phase.
 fn expected_seconds(spec: &TrialSpec) -> usize {
     let guess = spec.stop.lasts().unwrap_or(Duration::from_secs(3_600));
     usize::try_from(guess.as_secs() + 2).unwrap_or(usize::MAX)
@@ -666,7 +666,7 @@ fn keeper(environment: &Environment, shared: &Shared, since: SystemTime) -> Resu
     started.map_err(|error| Error::environment(format!("cannot start a thread: {error}")))
 }
 
-/// Shortest phase of known length; `None` if there is none.
+/// Returns the shortest phase of known length; `None` if there is none.
 fn shortest_phase(spec: &TrialSpec) -> Option<Duration> {
     let measured = spec.stop.lasts().unwrap_or_default();
     [spec.ramp_up, spec.warm_up_at_most.max(spec.warm_up), measured]

@@ -1,4 +1,4 @@
-//! Time for which a lock was free, wanted and not acquired. Failed acquires count, too, so that timeouts do
+//! Time for which a lock was free and wanted but not acquired. Failed acquires count, too, so that timeouts do
 //! not hide a lock that serves no contender.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,14 +28,14 @@ impl UnservedTime {
         self.freed.fetch_max(at, Ordering::AcqRel);
     }
 
-    /// Records a wait for the free lock that ended without the lock.
+    /// Records a wait for the free lock that ended without an acquisition.
     pub fn gave_up(&self, called: Stamp, at: Stamp) {
         let from = self.free_from(called);
         self.counted.fetch_max(at, Ordering::AcqRel);
         self.total_us.fetch_add(at.saturating_sub(from), Ordering::AcqRel);
     }
 
-    /// Records that no acquire can succeed any more. Contenders get an error, so none waits.
+    /// Records that no acquire can succeed any more. Contenders get an error, so none of them waits.
     pub fn used_up(&self) {
         self.is_used_up.store(true, Ordering::Release);
     }
@@ -44,7 +44,7 @@ impl UnservedTime {
         self.is_used_up.load(Ordering::Acquire)
     }
 
-    /// Time from which a wait counts: only while the lock was free, and without time already counted.
+    /// Returns the time from which a wait counts: only while the lock was free, excluding time already counted.
     fn free_from(&self, called: Stamp) -> Stamp {
         let [acquired, freed, counted] =
             [&self.acquired, &self.freed, &self.counted].map(|stamp| stamp.load(Ordering::Acquire));
@@ -55,8 +55,8 @@ impl UnservedTime {
         self.acquired.load(Ordering::Acquire) > mark
     }
 
-    /// Time in microseconds for which the free lock has been wanted and not acquired. `waiting_since`: start
-    /// of the longest current wait.
+    /// Returns the time in microseconds for which the free lock has been wanted but not acquired.
+    /// `waiting_since` is the start of the longest current wait.
     pub fn until(&self, waiting_since: Option<Stamp>, now: Stamp) -> u64 {
         if self.is_used_up() {
             return 0;
@@ -70,7 +70,7 @@ impl UnservedTime {
 mod tests {
     use super::*;
 
-    /// A lock that was acquired at 10 and released at 20.
+    /// Returns a lock that was acquired at 10 and released at 20.
     fn released_at_20() -> UnservedTime {
         let unserved = UnservedTime::default();
         unserved.acquired(10);
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn waits_that_time_out_add_up_while_the_lock_is_free() {
         let unserved = released_at_20();
-        // Waits that began during the hold, during the first wait, and after a pause
+        // Waits that started during the hold, during the first wait, and after a pause
         for (called, ended) in [(5, 40), (30, 60), (100, 140)] {
             unserved.gave_up(called, ended);
         }

@@ -34,11 +34,11 @@ pub struct ThreadRecord {
     pub part: Part,
     /// Number of notes for the judge that could not be stored.
     pub lost: u64,
-    /// Times during which servers were not kept awake.
+    /// Periods during which servers were not kept awake.
     pub unread: Vec<Unread>,
 }
 
-/// Starts a thread for its share of contenders. It sends its record when all have ended, or after an abort.
+/// Starts a thread for a share of the contenders. The thread sends its record when all have ended or after an abort.
 pub fn spawn(
     shared: Arc<Shared>,
     share: Share,
@@ -66,7 +66,7 @@ async fn work(shared: Arc<Shared>, share: Share, seconds: usize) -> ThreadRecord
     let keep = |server| runtime::spawn_local(keep_awake(server, share.every, shared.signals.close.clone()));
     let awake: Vec<_> = share.awake.into_iter().map(keep).collect();
     let abort = shared.signals.abort.clone();
-    // A separate task, because a future awaited here would be polled at every event of this thread.
+    // Use a separate task, because a future awaited here would be polled at every event of this thread.
     let all = runtime::spawn_local(async move {
         abort.run_until_cancelled(async { (join_all(contenders).await, join_all(awake).await).1 }).await
     });

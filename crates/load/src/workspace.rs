@@ -17,21 +17,22 @@ use zklockbench_scenario::Slice;
 use zklockbench_zk::throttle::Throttle;
 use zklockbench_zk::{CaughtUp, Failure, Target, reach, why_not_counting};
 
-/// Top-level node of all runs: servers keep metrics for each top-level node forever.
+/// Top-level node shared by all runs, because servers keep metrics for each top-level node forever.
 pub const TOP: &str = "/zklockbench";
 
-/// Top-level node of the workers' meetings, separate from [`TOP`] because servers count requests by it.
+/// Top-level node of the workers' meetings, separate from [`TOP`] because servers count requests by top-level node.
 pub(super) const WORKERS_TOP: &str = "/zklockbench-workers";
 
-/// Number of concurrent requests when many nodes are created or removed; servers write them in batches.
+/// Number of concurrent requests for creating or removing many nodes. Servers write such requests in batches.
 pub(super) const AT_ONCE: usize = 64;
 const SESSION: Duration = Duration::from_secs(20);
 const CONNECT_DEADLINE: Duration = Duration::from_secs(15);
-/// Long enough for an election. With the checks before it and the diagnosis, an error takes less than 10 s.
+/// Time limit for the first session, long enough for an election. With checks and diagnosis, an error is
+/// reported in less than 10 s.
 const FIRST_CONTACT: Duration = Duration::from_secs(6);
 const TRIES_AGAIN: Duration = Duration::from_millis(100);
 
-/// Data of a run's root once an ephemeral node below it shows that the run is alive.
+/// Data of a run's root once an ephemeral node below the root shows that the run is alive.
 pub(super) const SHOWS_LIFE: &[u8] = b"alive as long as it has ephemeral nodes";
 /// Data of a run's root before the run shows life, to distinguish it from other clients' nodes.
 const MADE: &[u8] = b"made by zklockbench";
@@ -93,8 +94,8 @@ impl Workspace {
         }
     }
 
-    /// Shows other clients that the run is alive, by an ephemeral node in a separate session. This
-    /// distinguishes a run between two trials from the leftovers of a killed run.
+    /// Shows other clients that the run is alive with an ephemeral node of a separate session. The node
+    /// distinguishes a run that is between two trials from the leftovers of a killed run.
     pub async fn show_life(&self) -> Result<SignOfLife, Error> {
         let client = self.alive().await?;
         let marked = client.set_data(&self.root, SHOWS_LIFE, None).await;
@@ -127,8 +128,8 @@ impl Workspace {
         Ok(client)
     }
 
-    /// A session for checks before or after a load: the session of the sign of life, or else a new one. The
-    /// deadline is short, because servers may be gone or at their connection limit.
+    /// Returns a session for checks before or after a load: the session of the sign of life, or else a new
+    /// session. The deadline is short, because servers may be gone or at their connection limit.
     pub(super) async fn session_for_checks(&self, within: Duration) -> Result<Client, String> {
         let alive = locked(&self.life).clone();
         if let Some(alive) = alive.filter(|client| client.state() == SessionState::SyncConnected) {
@@ -144,7 +145,7 @@ impl Workspace {
         Err(format!("no session to {} within {within:?}{limit}", self.target.connect))
     }
 
-    /// The workspace with a rate limit for creating and removing nodes.
+    /// Returns the workspace with a rate limit for creating and removing nodes.
     pub fn limited_by(self, throttle: Option<Arc<Throttle>>) -> Self {
         Self { throttle, ..self }
     }
@@ -153,7 +154,7 @@ impl Workspace {
         &self.root
     }
 
-    /// The workspace of a run that another worker creates.
+    /// Returns the workspace of a run that another worker creates.
     pub fn made_by_another(target: Target, run_id: &str) -> Self {
         let (counts, life) = (Arc::default(), Arc::default());
         Self { root: format!("{TOP}/{run_id}"), target, counts, throttle: None, life }
@@ -163,7 +164,7 @@ impl Workspace {
         format!("{}/t{trial:03}", self.root)
     }
 
-    /// Creates a trial's directories; returns the trial's root.
+    /// Creates a trial's directories. Returns the trial's root.
     pub async fn prepare(&self, trial: usize, locks: usize, slice: Slice) -> Result<String, Error> {
         let client = open(&self.target).await?;
         let root = self.trial_root(trial);
@@ -181,7 +182,7 @@ impl Workspace {
         Ok(root)
     }
 
-    /// Creates a node outside the trials; returns its path. [`Workspace::clear`] removes it.
+    /// Creates a node outside the trials. Returns its path. [`Workspace::clear`] removes the node.
     pub async fn place(&self, name: &str) -> Result<String, Error> {
         let client = open(&self.target).await?;
         let path = format!("{}/{name}", self.root);
@@ -189,7 +190,7 @@ impl Workspace {
         Ok(path)
     }
 
-    /// Counters near their end in the chroot and the run's directories.
+    /// Returns the counters that are near their end in the chroot and the run's directories.
     pub async fn counters_near_end(&self) -> Vec<NearEnd> {
         let Ok(client) = open(&self.target).await else { return Vec::new() };
         let Ok(now) = CaughtUp::with(&client).await else { return Vec::new() };
@@ -201,9 +202,9 @@ impl Workspace {
         let why = self.counts.get_or_try_init(async || self.try_counting().await).await?;
         why.as_ref().map_or(Ok(()), |why| {
             Err(Error::environment(format!(
-                "{strategy} cannot be used on {}: {why}. It joins a queue by a multi that creates a node and sets the \
-                 directory's data, and the reply must contain the directory's stat at that transaction. Omit the strategy, \
-                 or use join = \"create\"",
+                "cannot use {strategy} on {}: {why}. The lock joins a queue with a multi that creates a node and sets \
+                 the directory's data, and the reply must contain the directory's stat at that transaction. Remove the \
+                 strategy, or set join = \"create\"",
                 self.target.connect
             )))
         })
@@ -268,7 +269,7 @@ pub async fn make_chroot(target: &Target) -> Result<(), Error> {
     Ok(())
 }
 
-/// Creates a node that any client may use, unless it exists; returns whether it was created.
+/// Creates a node that any client may use, unless it already exists. Returns whether it was created.
 pub(super) async fn ensure(client: &Client, target: &Target, path: &str, data: &[u8]) -> Result<bool, Error> {
     match client.create(path, data, &CreateMode::Persistent.with_acls(Acls::anyone_all())).await {
         Ok(_) => Ok(true),
@@ -277,7 +278,7 @@ pub(super) async fn ensure(client: &Client, target: &Target, path: &str, data: &
     }
 }
 
-/// Whether a node exists once the server has caught up.
+/// Returns whether a node exists once the server has caught up.
 pub(super) async fn is_there(client: &Client, path: &str) -> Result<bool, ClientError> {
     Ok(CaughtUp::with(client).await?.stat(path).await?.is_some())
 }
@@ -289,9 +290,9 @@ pub(super) fn refused(target: &Target, what: &str, path: &str, error: ClientErro
             ": pass the identity that owns it with --auth, --auth-file or --sasl"
         }
         ClientError::NoAuth if access.sasl.is_some() => {
-            ": it belongs to an identity other than that of --sasl"
+            ": the node belongs to an identity other than the one set with --sasl"
         }
-        ClientError::NoAuth => ": it belongs to an identity other than that of --auth",
+        ClientError::NoAuth => ": the node belongs to an identity other than the one set with --auth",
         ClientError::InvalidAcl if access.sasl.is_some() => {
             ": the servers' zoo.cfg needs the line authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
         }
@@ -304,7 +305,7 @@ pub(super) fn refused(target: &Target, what: &str, path: &str, error: ClientErro
     Error::environment(format!("cannot {what} {path} on {}: {failure}{help}", target.connect))
 }
 
-/// Removes a run's root and all nodes below it, and the top-level node if it is then empty.
+/// Removes a run's root and all nodes below it. Also removes the top-level node if it is then empty.
 async fn remove_run(target: &Target, root: &str, throttle: Option<&Throttle>) -> Result<(), Error> {
     let client = open(target).await?;
     remove_tree(&client, root, throttle).await.map_err(|error| refused(target, "delete", root, error))?;
@@ -344,7 +345,7 @@ pub async fn granted_timeout(target: &Target, asked: Duration) -> Result<Duratio
     Ok(opened(target, opening, FIRST_CONTACT).await?.session_timeout())
 }
 
-/// Waits for a session; the error names the cause.
+/// Waits for a session. The error states the cause.
 async fn opened(
     target: &Target,
     opening: impl Future<Output = Result<Client, Failure>>,
@@ -384,7 +385,7 @@ pub(super) async fn admit(throttle: Option<&Throttle>) {
     }
 }
 
-/// Deletes a node and all nodes below it, as far as they exist.
+/// Deletes a node and all nodes below it, if they exist.
 async fn remove_tree(client: &Client, root: &str, throttle: Option<&Throttle>) -> Result<(), ClientError> {
     loop {
         let now = CaughtUp::with(client).await?;
@@ -404,7 +405,7 @@ async fn remove_tree(client: &Client, root: &str, throttle: Option<&Throttle>) -
                 admit(throttle).await;
                 match client.delete(&path, None).await {
                     Ok(()) | Err(ClientError::NoNode) => Ok(()),
-                    // A child was added in the meantime: list again.
+                    // A child was added since the list was read: list again.
                     Err(ClientError::NotEmpty) => {
                         grew.store(true, Ordering::Relaxed);
                         Ok(())
@@ -427,7 +428,7 @@ const QUIET: Duration = Duration::from_secs(600);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Alive {
     Sessions(usize),
-    /// The run has created a node recently; it counts as dead after this time.
+    /// The run has created a node recently, and counts as dead after this time.
     Until(SystemTime),
 }
 
@@ -442,7 +443,7 @@ pub struct Leftover {
     pub newest: SystemTime,
     /// Whether the run has an ephemeral node while it is alive; runs of older versions have none.
     pub shows_life: bool,
-    /// Whether the suite created the nodes, by the root's data or, for older versions, its children's names.
+    /// Whether the suite created the nodes, as shown by the root's data or, in older versions, its children's names.
     pub is_own: bool,
 }
 
@@ -456,13 +457,13 @@ impl Leftover {
         self.is_own &= other.is_own;
     }
 
-    /// Whether the suite created the nodes and its run is over.
+    /// Returns whether the suite created the nodes and its run is over.
     pub fn may_be_removed(&self, now: SystemTime) -> bool {
         self.is_own && self.alive(now).is_none()
     }
 
-    /// Reason why the run may still be in progress; `None` if it is over. A run of an older version may have
-    /// no session, and counts as in progress if it created a node in the last 10 minutes.
+    /// Returns the reason why the run may still be in progress; `None` if it is over. A run of an older
+    /// version may have no session, and counts as in progress if it created a node in the last 10 minutes.
     pub fn alive(&self, now: SystemTime) -> Option<Alive> {
         if self.ephemeral > 0 {
             return Some(Alive::Sessions(self.ephemeral));
@@ -470,13 +471,13 @@ impl Leftover {
         if self.shows_life {
             return None;
         }
-        // A clock behind the servers' must not make a node seem older than it is.
+        // If this host's clock is behind the servers', treat the newest node as just created.
         let age = now.duration_since(self.newest).unwrap_or_default();
         (age < QUIET).then(|| Alive::Until(self.newest + QUIET))
     }
 }
 
-/// All runs that have nodes on the ensemble.
+/// Returns all runs that have nodes on the ensemble.
 pub async fn leftovers(target: &Target) -> Result<Vec<Leftover>, Error> {
     let client = opened(target, target.client(SESSION), FIRST_CONTACT).await?;
     let now = CaughtUp::with(&client).await.map_err(|error| refused(target, "list", TOP, error))?;
@@ -484,7 +485,7 @@ pub async fn leftovers(target: &Target) -> Result<Vec<Leftover>, Error> {
     for top in [TOP, WORKERS_TOP] {
         let runs = match now.children(top).await {
             Err(ClientError::NoNode) => {
-                let chroot = now.stat("/").await.map_err(|error| refused(target, "look at", "/", error))?;
+                let chroot = now.stat("/").await.map_err(|error| refused(target, "check", "/", error))?;
                 chroot.ok_or_else(|| missing_chroot(target, "check its spelling"))?;
                 Vec::new()
             }
@@ -513,7 +514,7 @@ pub async fn remove(target: &Target, run_id: &str) -> Result<(), Error> {
 }
 
 async fn survey(now: CaughtUp<'_>, root: &str, run_id: String) -> Result<Option<Leftover>, ClientError> {
-    // Read before the nodes: a run that is alive has its ephemeral node by then.
+    // Read the data before the nodes: by then, a run that is alive has its ephemeral node.
     let data = match now.data(root).await {
         Ok(data) => data,
         Err(ClientError::NoNode) => return Ok(None),
@@ -543,7 +544,7 @@ async fn survey(now: CaughtUp<'_>, root: &str, run_id: String) -> Result<Option<
     Ok((found.nodes > 0).then_some(found))
 }
 
-/// Whether the suite created a root with these data and children. Roots of older versions have no data.
+/// Returns whether the suite created a root with these data and children. Roots of older versions have no data.
 fn is_own(data: &[u8], children: &[String]) -> bool {
     let is_trial = |name: &str| {
         let number = name.strip_prefix('t').unwrap_or_default();
@@ -554,7 +555,7 @@ fn is_own(data: &[u8], children: &[String]) -> bool {
         || (data.is_empty() && !children.is_empty() && children.iter().all(is_known))
 }
 
-/// Visits nodes and all nodes below them by level, as far as they exist. `each` also receives the level.
+/// Visits nodes and all nodes below them, level by level, if they exist. `each` also receives the level.
 pub(super) async fn walk(
     now: CaughtUp<'_>,
     roots: Vec<String>,
@@ -583,7 +584,7 @@ pub(super) async fn walk(
     Ok(())
 }
 
-/// Paths of a node's children; empty if the node is gone.
+/// Returns the paths of a node's children; empty if the node is gone.
 pub(super) async fn children(now: CaughtUp<'_>, path: &str) -> Result<Vec<String>, ClientError> {
     match now.children(path).await {
         Err(ClientError::NoNode) => Ok(Vec::new()),
@@ -598,7 +599,7 @@ mod tests {
     use zklockbench_zk::{Access, Secret};
 
     #[test]
-    fn missing_permission_error_names_the_option() {
+    fn permission_error_contains_the_option_to_set() {
         let message_for = |digest: Option<Secret>| {
             let access = Access { digest, ..Access::default() };
             let target = Target { connect: "zk:1".into(), access };
@@ -609,12 +610,12 @@ mod tests {
         assert_eq!(message_for(None), expected);
         assert!(
             message_for(Some(Secret::from("a:b".to_owned())))
-                .ends_with("an identity other than that of --auth")
+                .ends_with("an identity other than the one set with --auth")
         );
     }
 
     #[test]
-    fn run_with_a_recent_node_may_be_alive_until_a_known_time() {
+    fn run_with_a_recent_node_counts_as_alive_for_a_limited_time() {
         let newest = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
         let left = |ephemeral, shows_life| Leftover {
             run_id: "x".into(),
@@ -636,7 +637,7 @@ mod tests {
     }
 
     #[test]
-    fn only_roots_with_the_suites_data_or_structure_are_its_own() {
+    fn root_belongs_to_the_suite_only_with_its_data_or_structure() {
         let of = |data: &[u8], children: &[&str]| {
             is_own(data, &children.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
         };
@@ -646,7 +647,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_connection_points_to_the_servers_log() {
+    fn lost_connection_error_refers_to_the_server_log() {
         let target = Target { connect: "zk:1".into(), access: Access::default() };
         let message = refused(&target, "create", "/zklockbench", ClientError::ConnectionLoss).to_string();
         assert!(

@@ -1,7 +1,7 @@
-//! Cost models that several strategies share, as exact functions of the number of contenders.
+//! Cost models shared by several strategies, as exact functions of the number of contenders.
 //!
-//! In a batch, contenders arrive one after the other, and each arrival settles before the next. Then each
-//! contender holds once, and releases when all watches are set again.
+//! In a batch, contenders arrive one after another, and each arrival settles before the next. Each contender
+//! then holds the lock once, and releases it when all watches are set again.
 
 use std::collections::VecDeque;
 
@@ -11,14 +11,14 @@ use zklockbench_core::measure::RequestKind::{
     CheckWatches, Create, Delete, Exists, GetChildren, GetChildrenWatch, GetDataWatch, Multi,
 };
 
-/// A queue in which each waiter watches its predecessor. All but the first contender list twice and set one
-/// watch.
+/// Computes the cost of a queue in which each waiter watches its predecessor. All but the first contender
+/// list twice and set one watch.
 pub fn predecessor_queue(watch: RequestKind, n: u64) -> BatchCost {
     // Arrival k lists k names; a waiter that is woken with m nodes left lists m.
     BatchCost { names_returned: Some(n * n), ..queue(watch, n, n - 1) }
 }
 
-/// A queue of `nodes` nodes, `contended` of which are not first when created.
+/// Computes the cost of a queue of `nodes` nodes, of which `contended` are not first when created.
 fn queue(watch: RequestKind, nodes: u64, contended: u64) -> BatchCost {
     BatchCost {
         requests: vec![
@@ -33,8 +33,8 @@ fn queue(watch: RequestKind, nodes: u64, contended: u64) -> BatchCost {
     }
 }
 
-/// A queue in which each waiter watches the two nodes before it, and lists again when the farther one is
-/// deleted.
+/// Computes the cost of a queue in which each waiter watches the two nodes ahead, and lists again when the
+/// farther node is deleted.
 pub fn two_back_queue(n: u64) -> BatchCost {
     // The first contender watches no nodes, the second watches one, and all others watch two.
     let watches = (2 * n).saturating_sub(3);
@@ -54,9 +54,9 @@ pub fn two_back_queue(n: u64) -> BatchCost {
     }
 }
 
-/// Processes of `size` contenders that share one node at a time in a queue like [`predecessor_queue`]. Up to
-/// `turns` contenders hold by one node. Processes alternate, because each creates its next node after
-/// releasing the last one.
+/// Computes the cost of processes with `size` contenders each, which share one node at a time in a queue like
+/// [`predecessor_queue`]. Up to `turns` contenders hold the lock with one node. Processes alternate, because
+/// each creates its next node after releasing the last one.
 pub fn processes_in_turns(n: u64, size: u64, turns: u64) -> BatchCost {
     let Queued { nodes, contended } = queued(n, size, turns);
     queue(GetDataWatch, nodes, contended)
@@ -85,11 +85,11 @@ fn queued(n: u64, size: u64, turns: u64) -> Queued {
     Queued { nodes, contended }
 }
 
-/// A queue joined by count: like [`predecessor_queue`], but the first `without_a_list` contenders need no
-/// list.
+/// Computes the cost of a queue joined by count: like [`predecessor_queue`], but the first `without_a_list`
+/// contenders need no list.
 pub fn counted_queue(watch: RequestKind, without_a_list: u64, n: u64) -> BatchCost {
     let listing = n.saturating_sub(without_a_list);
-    // Arrival k lists k names; when it is woken, it lists the n - k + 1 that are left, starting with its own.
+    // Arrival k lists k names; when woken, it lists the n - k + 1 names that are left, starting with its own.
     let names_returned = Some(listing * (n + 1));
     BatchCost { names_returned, ..joined_by_count(predecessor_queue(watch, n), 2 * (n - listing) - 1, n) }
 }
@@ -101,8 +101,8 @@ pub fn counted_two_back_queue(n: u64) -> BatchCost {
     BatchCost { names_returned, ..joined_by_count(created, 1, n) }
 }
 
-/// A semaphore based on a queue. A waiter watches as many nodes before it as there are leases, and lists again when the
-/// first of them is gone.
+/// Computes the cost of a semaphore based on a queue. A waiter watches as many nodes ahead as there are
+/// leases, and lists again at the first deletion among them.
 pub fn queue_semaphore(leases: u64, n: u64) -> BatchCost {
     let waiting = n.saturating_sub(leases);
     // Arrival k lists k names; the waiter that release r admits lists all names left at that time.
@@ -142,8 +142,8 @@ fn joined_by_count(created: BatchCost, lists_saved: u64, n: u64) -> BatchCost {
     BatchCost { requests: requests.collect(), written_by_multis: 2 * n, ..created }
 }
 
-/// A race for one node: each release wakes all waiters, all of them create, and all but the winner read
-/// again. Callers add events and names, which depend on the kind of read.
+/// Computes the cost of a race for one node: each release wakes all waiters, all of them create, and all but
+/// the winner read again. Callers add events and names, which depend on the kind of read.
 pub fn race(look: RequestKind, n: u64) -> BatchCost {
     let lost = n * (n - 1) / 2;
     BatchCost {
@@ -155,8 +155,8 @@ pub fn race(look: RequestKind, n: u64) -> BatchCost {
     }
 }
 
-/// A queue in which each waiter watches the parent, and a holder does not list again: every arrival and every
-/// release wakes all waiters, and each of them lists.
+/// Computes the cost of a queue in which each waiter watches the parent, and a holder does not list again.
+/// Every arrival and every release wakes all waiters, and each of them lists.
 pub fn parent_queue(n: u64) -> BatchCost {
     let pairs = n * (n - 1) / 2;
     let squares_below_n = (n - 1) * n * (2 * n - 1) / 6;
@@ -178,17 +178,17 @@ pub fn parent_queue(n: u64) -> BatchCost {
     }
 }
 
-/// Adds the first contender's cost of creating missing directories whose parent exists. Each costs a refused
-/// create, an exists of the directory and one of its parent, and a create of the container.
+/// Adds the first contender's cost of creating missing directories whose parent exists. Each directory costs
+/// a refused create, an exists of the directory and of its parent, and a create of the container.
 fn make_directories(cost: &mut BatchCost, directories: u64) {
     cost.requests.extend([(Create, 2 * directories), (Exists, 2 * directories)]);
     cost.refused.extend([(Create, directories), (Exists, directories)]);
 }
 
-/// Leases that are taken under a queue lock: one contender waits for a lease, the others wait in the queue.
+/// Computes the cost of leases taken under a queue lock: one contender waits for a lease, all others wait in
+/// the queue.
 pub fn semaphore(leases: u64, n: u64) -> BatchCost {
-    // Contenders that must wait for a lease, and of these, the contenders that must first wait in the inner
-    // queue.
+    // Contenders that must wait for a lease, and those among them that must first wait in the inner queue.
     let for_lease = n.saturating_sub(leases);
     let in_queue = for_lease.saturating_sub(1);
     let straight = n - in_queue;
@@ -217,7 +217,8 @@ pub fn semaphore(leases: u64, n: u64) -> BatchCost {
     cost
 }
 
-/// Queue locks taken one after the other, in the same order: only the first has waiters, the others are free.
+/// Computes the cost of queue locks taken one after another in the same order: only the first lock has
+/// waiters, all others are free.
 pub fn one_queue_after_another(members: u64, n: u64) -> BatchCost {
     let free = members - 1;
     let mut cost = predecessor_queue(GetDataWatch, n);
@@ -227,7 +228,8 @@ pub fn one_queue_after_another(members: u64, n: u64) -> BatchCost {
     cost
 }
 
-/// Queue locks that are all joined in one transaction and left in another; every check lists all of them.
+/// Computes the cost of queue locks that are joined in one transaction and left in another; every check lists
+/// all of them.
 pub fn queues_at_once(members: u64, n: u64) -> BatchCost {
     BatchCost {
         // The first contender finds no directory: its multi and its lists are refused, and it creates all directories.

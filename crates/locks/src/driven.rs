@@ -29,7 +29,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Names and versions of the driver and its libraries, as text.
+    /// Describes the driver and its libraries, with their versions.
     pub fn said(&self) -> String {
         let inside = self.ready.inside.iter().map(|(name, version)| format!("{name} {version}"));
         let inside: Vec<String> = inside.collect();
@@ -47,21 +47,19 @@ pub struct DrivenLock {
 }
 
 impl DrivenLock {
-    /// Reason why the driver cannot be used with TLS or SASL; `None` if it can. `name` is the lock's name on
-    /// its card.
+    /// Explains why the driver cannot be used with TLS or SASL; `None` if it can. `name` is the lock's name
+    /// on its card.
     pub fn unfit_for(&self, name: &str, wants_tls: bool, wants_sasl: bool) -> Option<String> {
         let ready = &self.program.ready;
         let (what, without) = match () {
             () if wants_tls && !ready.tls => ("encrypt connections", "TLS"),
-            () if wants_sasl && !ready.sasl => ("authenticate by SASL", "--sasl"),
+            () if wants_sasl && !ready.sasl => ("authenticate with SASL", "--sasl"),
             () => return None,
         };
-        Some(format!(
-            "`{name}` is a driver's lock, and its driver cannot {what}: drop {without}, or leave the lock out"
-        ))
+        Some(format!("the driver of `{name}` cannot {what}: remove {without} or exclude this lock"))
     }
 
-    /// Driver settings for a trial with this number of processes.
+    /// Returns the driver settings for a trial with this number of processes.
     pub fn wanted(&self, params: &Params, processes: usize) -> Wanted {
         let value = |value: &ParamValue| match value {
             ParamValue::Duration(time) => clock::millis(*time).into(),
@@ -80,7 +78,7 @@ impl DrivenLock {
     }
 }
 
-/// Entries of a driver's locks, leaked so that they are `'static` like those of the suite's own locks.
+/// Returns the entries of a driver's locks, leaked to be `'static` like the suite's own entries.
 pub(super) fn locks_of(program: Program) -> Result<Vec<(Entry, DrivenLock)>, String> {
     let program: &'static Program = Box::leak(Box::new(program));
     let locks = program.ready.locks.iter();
@@ -176,7 +174,7 @@ fn details(abilities: &Abilities) -> String {
         TokenKind::None => "The driver reports no fencing token.",
     };
     format!(
-        "Acquire and release: by an external program. Its requests are counted on the wire.\n\
+        "An external program acquires and releases the lock. Its requests are counted on the wire.\n\
          Timeouts: {}. Cancellation: {}.\n{token}",
         how(abilities.timeout),
         how(abilities.cancel)
@@ -230,7 +228,7 @@ impl Driven {
         }
     }
 
-    /// Hold for a grant; without a node if the driver did not report one completely.
+    /// Returns the hold for a grant, without a node if the driver's report of the node is incomplete.
     fn held(&self, link: &Link, granted: Granted) -> Held {
         let Granted { done, pipe_us, at } = granted;
         let node = || {
@@ -332,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_parameter_is_refused() {
+    fn invalid_parameters_are_refused() {
         for (default, why) in [
             (json!(-1), "not a whole number"),
             (json!("slow"), "neither a time"),

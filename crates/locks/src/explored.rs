@@ -1,10 +1,11 @@
-//! Promises that locks break, by class of fault, as `explore` finds them. A test compares them with a stored exploration.
+//! Promises that locks break, by class of fault, as found by `explore`. A test compares this list with a
+//! stored exploration.
 
 /// Broken promises of a lock.
 #[derive(Debug, Clone, Copy)]
 pub struct Broken {
     pub lock: &'static str,
-    /// Class of faults, as `explore` names it.
+    /// Class of faults, as named by `explore`.
     pub after: &'static str,
     /// `violated`, `stuck` or `node left`.
     pub promises: &'static [&'static str],
@@ -15,12 +16,12 @@ const BROKEN: &[Broken] = &[
     Broken { lock: "ephemeral-child", after: "deleted node", promises: &["violated"] },
 ];
 
-/// Promises that `lock` breaks, in the order of the fault classes.
+/// Returns the promises that `lock` breaks, in the order of the fault classes.
 pub fn broken_promises(lock: &str) -> impl Iterator<Item = &'static Broken> {
     BROKEN.iter().filter(move |broken| broken.lock == lock)
 }
 
-/// Table for the lock's card; empty if no promise is broken.
+/// Returns the table for the lock's card; empty if no promise is broken.
 pub fn table(lock: &str) -> String {
     let mut rows = broken_promises(lock)
         .map(|broken| format!("| {} | {} |\n", broken.after, broken.promises.join(", ")))

@@ -43,8 +43,8 @@ pub use wait::{DeadlineClock, Patience, WaitGauge};
 pub trait Strategy {
     /// Waits until the lock is held.
     ///
-    /// A failed acquire leaves no node behind, unless the error is indefinite. In that case the caller ends
-    /// the session, which deletes the node, unless the scenario keeps the session.
+    /// A failed acquire leaves no node behind, unless the error is indefinite. After an indefinite error, the
+    /// caller ends the session, which deletes the node, unless the scenario keeps the session.
     async fn acquire(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Acquired;
 
     /// Waits until the hold ends: when `end` completes, or earlier if the hold is revoked or lost.
@@ -77,10 +77,10 @@ pub enum HoldOver {
 /// Proof that a lock is held.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
-    /// Node that holds the lock; `None` for a lock without one.
+    /// Node that holds the lock; `None` for a lock without a node.
     pub node: Option<QueueNode>,
-    /// Number of this hold by the node, from 0: the second part of the fencing token. Above 0 only if several
-    /// contenders of a process hold by one node.
+    /// Number of this hold with the node, from 0: the second part of the fencing token. Above 0 only if
+    /// several contenders of a process share one node.
     pub turn: u32,
     pub told: Told,
 }
@@ -120,7 +120,8 @@ pub enum AcquireError {
 pub type Acquired<T = Held> = Result<T, AcquireError>;
 
 impl AcquireError {
-    /// Cleans up after a failed acquire: leaves the queue, unless the session is over and its node with it.
+    /// Cleans up after a failed acquire: leaves the queue, unless the session is over and the node is gone
+    /// with it.
     ///
     /// Returns the original error, or the failure to leave the queue, after which the node may still exist.
     async fn after(self, leaving: impl Future<Output = Result<(), Failure>>) -> Self {
@@ -146,22 +147,22 @@ pub struct LockConfig {
 }
 
 impl LockConfig {
-    /// Value of a duration parameter, or `default` if it is not set.
+    /// Returns the value of a duration parameter, or `default` if the parameter is not set.
     pub fn duration(&self, name: &str, default: Duration) -> Duration {
         duration_of(&self.params, name, default)
     }
 
-    /// Value of a count parameter, or `default` if it is not set.
+    /// Returns the value of a count parameter, or `default` if the parameter is not set.
     pub fn count(&self, name: &str, default: u64) -> u64 {
         count_of(&self.params, name, default)
     }
 
-    /// Value of a boolean parameter; false if it is not set.
+    /// Returns the value of a boolean parameter; false if the parameter is not set.
     pub fn flag(&self, name: &str) -> bool {
         matches!(self.params.get(name), Some(ParamValue::Bool(true)))
     }
 
-    /// Value of a text parameter; `None` if it is not set.
+    /// Returns the value of a text parameter; `None` if the parameter is not set.
     pub fn word(&self, name: &str) -> Option<&str> {
         match self.params.get(name) {
             Some(ParamValue::Word(word)) => Some(word),
@@ -178,7 +179,7 @@ fn has_word(params: &Params, name: &str, word: &str) -> bool {
     matches!(params.get(name), Some(ParamValue::Word(value)) if value == word)
 }
 
-/// Longest sleep between two checks; zero if the lock does not poll.
+/// Returns the longest sleep between two checks; zero if the lock does not poll.
 pub fn longest_pause(params: &Params) -> Duration {
     let by_flag = has_word(params, "wake", "poll-flag") || has_word(params, "class", "article");
     let retries = has_word(params, "wait", "retry");
@@ -196,7 +197,7 @@ pub fn count_of(params: &Params, name: &str, default: u64) -> u64 {
     }
 }
 
-/// Number of leases set by the parameter `param`, at least 1.
+/// Returns the number of leases set by the parameter `param`; at least 1.
 pub fn leases_of(params: &Params, param: &str) -> u32 {
     u32::try_from(count_of(params, param, 1)).unwrap_or(u32::MAX).max(1)
 }

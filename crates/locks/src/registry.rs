@@ -1,6 +1,6 @@
 //! Registry of all strategies. `docs/reference/locks.md` is generated from their cards.
 //!
-//! Drivers register their locks at run time. `a+b` is a mix: each contender uses one of its locks.
+//! Drivers register their locks at run time. `a+b` is a mix: each contender uses one of these locks.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock};
@@ -12,7 +12,7 @@ use zklockbench_core::catalog::{LockCard, MIXED_WITH, Params, Protection, member
 use zklockbench_core::locked::locked;
 use zklockbench_core::units::capitalised;
 
-/// Every strategy, in display order.
+/// All strategies, in display order.
 pub const STRATEGIES: &[Entry] = &[
     articles::ephemeral_node::ENTRY,
     articles::ephemeral_child::ENTRY,
@@ -59,12 +59,12 @@ impl DrivenLocks {
         Ok(Self(all))
     }
 
-    /// Driver locks registered in this process.
+    /// Returns the driver locks registered in this process.
     pub fn registered() -> &'static Self {
         DRIVEN.get().unwrap_or(&NONE)
     }
 
-    /// Adds the locks of `others`, except those of drivers with the same name.
+    /// Adds the locks of `others`, except locks of drivers whose name is already present.
     #[must_use]
     pub fn or(self, others: &Self) -> Self {
         let is_here = |driver: &str| self.0.iter().any(|(_, lock)| lock.program.command.name == driver);
@@ -73,7 +73,7 @@ impl DrivenLocks {
         Self(self.0.into_iter().chain(more).collect())
     }
 
-    /// Cards of the suite's own strategies, followed by these locks' cards.
+    /// Returns the cards of the suite's own strategies, followed by the cards of these locks.
     pub fn cards(&self) -> Vec<LockCard> {
         STRATEGIES.iter().chain(self.0.iter().map(|(entry, _)| entry)).map(|entry| entry.card).collect()
     }
@@ -92,12 +92,12 @@ pub fn register(programs: Vec<Program>) -> Result<(), String> {
     DRIVEN.set(DrivenLocks::of(programs)?).map_err(|_| "the drivers are already registered".to_owned())
 }
 
-/// Cards of all strategies; those of drivers come last.
+/// Returns the cards of all strategies; driver locks come last.
 pub fn cards() -> Vec<LockCard> {
     DrivenLocks::registered().cards()
 }
 
-/// Strategy with this name, or a mix of several names joined by `+`.
+/// Finds the strategy with this name, or a mix of several names joined by `+`.
 pub fn find(name: &str) -> Option<&'static Entry> {
     if name.contains(MIXED_WITH) { mixed(name) } else { find_one(name) }
 }
@@ -107,12 +107,12 @@ fn find_one(name: &str) -> Option<&'static Entry> {
     all.find(|entry| entry.card.is_called(name))
 }
 
-/// Replaces aliases from articles by the suite's own names in a strategy's label.
+/// Replaces article aliases in a strategy's label with the suite's own names.
 pub fn own_label(label: &str) -> String {
     zklockbench_core::catalog::own_label(label, &cards())
 }
 
-/// Strategy and parameters of one contender: the entry itself, or a member of a mix.
+/// Returns the strategy and parameters of one contender: the entry itself, or a member of a mix.
 pub fn member_of(entry: &Entry, params: &Params, contender: usize) -> (Entry, Params) {
     let names: Vec<&str> = members(entry.card.name).collect();
     let name = names[contender % names.len()];
@@ -129,8 +129,8 @@ pub fn driven(name: &str) -> Option<&'static DrivenLock> {
 pub fn reference() -> String {
     let mut text = String::from(
         "# Locks\n\n\
-         Generated from the code by `ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test pure docs`; do not edit. It lists every \
-         lock;\n`zklockbench strategies NAME` prints the same for one.\n\n\
+         Generated from the code by `ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test pure docs`; do not edit. It lists all \
+         locks;\n`zklockbench strategies NAME` prints the same for one lock.\n\n\
          | strategy | how | exclusive | read side | order of arrival | reentrant | protected | waits by |\n\
          |---|---|---|---|---|---|---|---|\n",
     );
@@ -143,8 +143,8 @@ pub fn reference() -> String {
 fn events() -> String {
     let rows = Event::ALL.iter().map(|event| format!("| {} | {} |\n", event.name(), event.meaning()));
     format!(
-        "\nThe table under each card lists what the lock does after each event that can affect it, and the error with which an \
-         acquire\nfails. `tests/locks/matrix/cards.rs` causes each event on a real server and checks the outcome. A contender whose \
+        "\nThe table under each card lists what the lock does after each event that can affect it, and the error if an \
+         acquire\nfails. `tests/locks/matrix/cards.rs` triggers each event on a real server and checks the outcome. A contender whose \
          acquire or release\nfails on a lost connection ends its session.\n\n\
          | event | what happens |\n|---|---|\n{}",
         rows.collect::<String>()
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn cards_list_default_outcomes_before_those_that_parameters_change() {
+    fn cards_list_default_outcomes_before_parameter_specific_outcomes() {
         for LockCard { name, params, after, .. } in STRATEGIES.iter().map(|entry| entry.card) {
             let Some((by_default, others)) = after.split_first() else { continue };
             assert_eq!(by_default.with, None, "{name}");

@@ -56,7 +56,7 @@ impl DeadlineClock {
         clock::now().saturating_add(self.0.ahead_us.load(Ordering::SeqCst))
     }
 
-    /// Returns when the clock reaches `deadline`; never if it is `None`.
+    /// Returns when the clock reaches `deadline`; never if `deadline` is `None`.
     async fn reaches(&self, deadline: Option<Stamp>) {
         let Some(deadline) = deadline else { return std::future::pending().await };
         loop {
@@ -72,12 +72,12 @@ impl DeadlineClock {
     }
 }
 
-/// Deadline and cancellation of one acquire; by default, it waits forever.
+/// Deadline and cancellation of one acquire; by default, the acquire waits forever.
 #[derive(Debug, Clone, Default)]
 pub struct Patience {
     /// End of the wait; `None` without a timeout.
     pub deadline: Option<Stamp>,
-    /// Whether the acquire only tries: unless the lock is free, it times out at once.
+    /// Whether the acquire only tries. It then times out at once unless the lock is free.
     pub tries_once: bool,
     pub clock: DeadlineClock,
     /// Cancels the wait.
@@ -112,8 +112,7 @@ impl Patience {
     }
 }
 
-/// Changes of the connection, which Java's client reports to every watcher and which therefore wake every
-/// waiter.
+/// Connection changes. Java's client reports them to every watcher, so they wake every waiter.
 ///
 /// A change between two waits ends the second wait at once, unless [`AnyEvent::forget`] is called first.
 #[derive(Default)]
@@ -166,7 +165,7 @@ pub fn blocks(params: &Params) -> bool {
     !matches!(params.get(BLOCKING.name), Some(ParamValue::Bool(false)))
 }
 
-/// Cost of a batch of acquires that do not wait; unknown, because timing decides how many succeed.
+/// Returns an open cost for a batch of acquires that do not wait, because timing decides how many succeed.
 pub fn cost_of_tries() -> BatchCost {
     BatchCost { open: true, ..BatchCost::default() }
 }
@@ -185,7 +184,8 @@ pub const FLAG_INTERVAL: Param = Param {
     doc: "Time between two checks of the flag; only with `wake = \"poll-flag\"` or `class = \"article\"`.",
 };
 
-/// Flag that a contender polls at fixed intervals from the start of its acquire; `None` if it does not poll.
+/// Flag that a contender polls at fixed intervals from the start of its acquire; `None` if the contender does
+/// not poll.
 ///
 /// The three-strategy article's classes work like this: a watcher sets the flag, and the waiting thread polls
 /// it.
@@ -208,7 +208,7 @@ impl Flag {
     }
 }
 
-/// Time until the next check. The first check comes after one interval, not at the start.
+/// Returns the time until the next check. The first check comes after one interval, not at the start.
 fn until_next_look(interval: Duration, begun: Stamp, now: Stamp) -> Duration {
     let interval_us = clock::micros(interval).max(1);
     Duration::from_micros(interval_us - (now - begun) % interval_us)

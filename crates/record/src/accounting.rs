@@ -134,8 +134,8 @@ const READS: [RequestKind; 6] = [GetChildren, GetChildrenWatch, GetData, GetData
 /// Multis are not in this list, because servers and client count each write inside a multi.
 const WRITES: [RequestKind; 3] = [Create, Delete, SetData];
 
-/// Compares the counts of a whole trial. Servers only count successful requests, so they are compared with
-/// the client's successes.
+/// Compares the counts of a whole trial. Servers count only successful requests, so their counts are compared with
+/// the client's successful requests.
 pub fn compare_counts(
     whole: &Counts,
     cost: Option<&BatchCost>,
@@ -272,8 +272,8 @@ pub enum CountedTurns {
 impl CountedTurns {
     pub fn told(self) -> &'static str {
         match self {
-            Self::AfterTheFirst => "each contender's first cycle left out",
-            Self::All => "first cycles included",
+            Self::AfterTheFirst => "excluding each contender's first cycle",
+            Self::All => "including first cycles",
         }
     }
 }

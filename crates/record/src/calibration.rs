@@ -50,7 +50,7 @@ pub struct Saturation {
     /// Measuring time in microseconds.
     pub lasted_us: u64,
     /// Processor time of the generator's thread per elapsed time, at most 1. Near 1, the generator was the
-    /// limit, and the ensemble may be capable of more. `None` if the system does not report it.
+    /// bottleneck, and the ensemble may support a higher rate. `None` if the system does not report it.
     pub generator_share: Option<f64>,
 }
 
@@ -75,8 +75,8 @@ pub struct ServerFigures {
     pub role: String,
     /// Measurements of each kind of request.
     pub requests: Vec<RequestFigures>,
-    /// Time from a session's call of setData to the arrival of the event at another session of this server
-    /// that watches the node.
+    /// Time from a session's setData call until the event arrives at another session of this server that watches the
+    /// node.
     pub watch: Option<Timing>,
     /// Time from the call to open a session until the server has granted it, including the connection.
     pub session_open: Option<Timing>,
@@ -105,11 +105,11 @@ pub struct PairFigures {
     pub from: String,
     /// Server of the session that watches; may be the same server.
     pub to: String,
-    /// Time from the call of delete to the arrival of the event: the floor.
+    /// Time from the delete call to the arrival of the event: the floor.
     pub handoff: Option<Timing>,
-    /// Time from the call of delete to the arrival of its reply, which may follow the event.
+    /// Time from the delete call to the arrival of its reply, which may follow the event.
     pub reply: Option<Timing>,
-    /// Time from the call of delete until a read by the watcher has confirmed that the node is gone.
+    /// Time from the delete call until a read by the watcher has confirmed that the node is gone.
     pub confirmed: Option<Timing>,
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use zklockbench_core::measure::{Growth, added_up, growth};
 
-/// Arrivals due in the measured phase, whenever they ended. Each was served, unserved or dropped.
+/// Arrivals due in the measured phase, no matter when they ended. Each was served, unserved or dropped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Arrived {
     /// Arrivals that were due.
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn dispersion_is_off_if_it_differs_by_more_than_a_tenth() {
+    fn dispersion_deviates_if_it_differs_by_more_than_a_tenth() {
         let of = |scheduled, issued| Dispersion { width_us: 100_000, windows: 50, scheduled, issued };
         assert!(!of(1.0, 1.09).is_off() && of(1.0, 1.11).is_off() && of(1.0, 0.8).is_off());
         assert!(!of(0.0, 0.05).is_off(), "even arrivals are not issued to the microsecond");

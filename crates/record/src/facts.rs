@@ -58,7 +58,7 @@ impl Traced {
 pub struct Facts {
     pub kind: LockKind,
     pub began: Stamp,
-    /// Faults, and messages before overlaps, in order of time.
+    /// Faults, and messages before overlaps, in chronological order.
     pub traced: Vec<Traced>,
     /// Recorded moments, by time and then by thread.
     pub noted: Sorted<Noted, (Stamp, usize)>,
@@ -66,7 +66,7 @@ pub struct Facts {
     pub created: Sorted<EnteredAsOf, (Stamp, usize)>,
     /// Transactions as of which contenders entered, if known only afterwards.
     pub entered_as_of: Sorted<EnteredAsOf, (Stamp, usize)>,
-    /// Holds, each identified by its end, whose session another contender had closed by then.
+    /// Holds that ended after another contender had closed their session, each identified by its end.
     pub closed: HashSet<Hold>,
     /// Number of moments lost because the disk was too slow, plus the number of threads that never ended.
     pub gaps: u64,
@@ -108,7 +108,7 @@ impl Facts {
         }
     }
 
-    /// The facts with these moments of one thread.
+    /// Returns the facts with the moments of one thread.
     pub fn with_moments(self, moments: Vec<Moment>) -> Self {
         let noted = moments.into_iter().map(|moment| (0, moment)).collect();
         Self { noted: Sorted::of(Self::by_time, noted), ..self }
@@ -122,8 +122,8 @@ impl Facts {
         (*entered, *contender)
     }
 
-    /// Whether a node is gone although no server's log records its end. The ensemble has then lost
-    /// acknowledged transactions, and nothing about the node counts against the lock.
+    /// Whether a node is gone although no server's log records its end. The ensemble has then lost acknowledged
+    /// transactions, so the node is not evidence against the lock.
     pub fn is_forgotten(&self, life: &Life) -> bool {
         self.all_gone && life.deleted.is_none()
     }
@@ -139,7 +139,7 @@ impl Facts {
         name.strip_prefix(LOCK).and_then(|number| number.parse().ok()).unwrap_or(0)
     }
 
-    /// The moments in order of time, with the transactions that only the servers' logs show.
+    /// Returns the moments in chronological order, with the transactions that only the servers' logs show.
     pub fn moments(&self) -> io::Result<impl Iterator<Item = io::Result<Moment>> + '_> {
         let mut noted = self.noted.iter()?;
         let [mut created, mut as_of] = [AsOf::new(&self.created)?, AsOf::new(&self.entered_as_of)?];
@@ -159,7 +159,7 @@ impl Facts {
         }))
     }
 
-    /// Passes the trial's events to `each` in order of time.
+    /// Passes the trial's events to `each` in chronological order.
     ///
     /// # Errors
     /// The first error of `each`, or of reading the moments, converted by `unreadable`.

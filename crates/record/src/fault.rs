@@ -67,7 +67,7 @@ pub struct Disturbance {
     /// Waits of these arrivals.
     #[serde(flatten)]
     pub waits: ArrivalWaits,
-    /// Mean wait of earlier arrivals at these locks, in microseconds; `None` without any.
+    /// Mean wait of earlier arrivals at these locks, in microseconds; `None` if there were none.
     pub usual_wait_us: Option<u64>,
     /// Longest time, over the locks, from the end of a lock's longest gap until its queue was no longer than
     /// before the fault. `None` if a queue did not drain before the load ended.

@@ -38,7 +38,7 @@ pub struct FigureEntry {
 #[derive(Debug, Clone, Copy)]
 pub struct FigureColumn {
     pub heading: &'static str,
-    /// Order of omission in narrow tables: the largest value goes first, and 0 always stays.
+    /// Order of omission in narrow tables: the largest value is omitted first, and 0 is never omitted.
     pub spare: u8,
     pub in_percent: bool,
     /// Explanation below the table; empty if the heading suffices.
@@ -181,7 +181,7 @@ const fn count(name: &'static str, better: Better) -> FigureEntry {
 /// Median time of a try that does not get the lock.
 pub static FAILED_TRY_P50: FigureEntry =
     latency("failed try p50", Measure::FailedTry, Statistic::percent(50), 4)
-        .explained("from the call of a try to its return without the lock");
+        .explained("from the call of a failed try to its return");
 
 /// Defines the entries with their descriptions, and the list of all entries.
 macro_rules! figures {
@@ -205,16 +205,16 @@ pub static HANDOFF_P50: FigureEntry = latency("handoff p50", Measure::Handoff, S
     .explained("from a holder's call of release to the next holder's return from acquire");
 
 figures! {
-    /// Time until every contender had made all of its acquisitions; only for loads with a fixed number of
+    /// Time until every contender had completed all its acquisitions; only for loads with a fixed number of
     /// acquisitions.
     TOTAL_TIME = FigureEntry::new(FigureKind::Ratio, "total_time", Unit::Micros, Better::Lower)
         .read(|trial| trial.total_us().map(|us| us as f64))
         .stored_as("total_time_us")
         .column("total", 0)
-        .explained("until every contender had made all of its acquisitions")
+        .explained("until every contender had completed all its acquisitions")
         .chart(FigureChart {
             id: "total-time",
-            title: "Time until every contender had made all of its acquisitions",
+            title: "Time until every contender had completed all its acquisitions",
             axis: "seconds",
             section: "total-time",
             from: 1,
@@ -242,14 +242,14 @@ figures! {
             missing: None,
         })
         .tracked();
-    /// Share of the tries that got the lock; only for acquires that never wait.
+    /// Share of tries that acquired the lock; only for acquires that never wait.
     WON_SHARE = share("won_share", Better::Higher)
         .read(|trial| {
             let (won, failed) = (trial.measured.acquired(), trial.failed_tries());
             ratio(won, won + failed).filter(|_| trial.spec.only_tries())
         })
         .column_in_percent("won", 1)
-        .explained("share of the tries that got the lock");
+        .explained("share of tries that acquired the lock");
     /// Requests per failed try.
     REQUESTS_PER_FAILED_TRY = amount("requests_per_failed_try", Better::Lower)
         .read(|trial| ratio(trial.measured.failed_try_requests, trial.failed_tries()).filter(|_| is_seen(trial)))
@@ -279,10 +279,10 @@ figures! {
             axis: "fan-out: notifications caused by a release, per release",
             section: "requests",
             from: 2,
-            missing: Some("no trial released a lock that others waited for"),
+            missing: Some("no trial released a lock while other contenders waited"),
         })
         .tracked();
-    /// Part of `fan_out` whose contender then acquired without waiting again.
+    /// Part of `fan_out` after which the contender acquired the lock without waiting again.
     FAN_OUT_USEFUL = amount("fan_out_useful", Better::Neither)
         .read(|trial| per_release(trial, trial.measured.notifications.by_release_useful));
     /// Rest of `fan_out`: notifications that did not lead to an acquisition.
@@ -303,7 +303,7 @@ figures! {
         })
         .compared()
         .tracked();
-    /// Notifications delivered per acquisition, whatever their cause.
+    /// Notifications delivered per acquisition, regardless of their cause.
     NOTIFICATIONS_PER_ACQUISITION = amount("notifications_per_acquisition", Better::Lower)
         .read(|trial| per_acquisition(trial, |sent| sent.notifications))
         .on_the_wire()
@@ -333,7 +333,7 @@ figures! {
     NODES_LEFT = amount("nodes_left", Better::Lower)
         .read(|trial| ratio(trial.nodes_left?, trial.whole.acquired()))
         .column("nodes left/acq", 4)
-        .explained("nodes that stay on the ensemble, per acquisition");
+        .explained("nodes that remain on the ensemble, per acquisition");
     /// Share of acquisitions overtaken by a later arrival; for a semaphore with n leases, by at least n later
     /// arrivals.
     OVERTAKEN_SHARE = share("overtaken_share", Better::Lower)
@@ -364,7 +364,7 @@ figures! {
         .read(|trial| trial.health.host_steal_share)
         .stored_elsewhere()
         .column_in_percent("stolen", 11)
-        .explained("share of the host's processor time that its hypervisor gave to others");
+        .explained("share of the host's processor time that its hypervisor gave to other guests");
     /// Locks acquired.
     ACQUIRED = count("acquired", Better::Neither).read(|trial| whole(trial.measured.acquired()));
     /// Acquires that timed out.
@@ -503,9 +503,9 @@ pub const TURNS_FOR_FAIRNESS: u64 = 5;
 pub fn reference() -> String {
     const HEAD: &str = "# Metrics\n\n\
         Generated from the code by `ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test pure docs`; do not edit.\n\
-        It lists the metrics for gates, `--figure` and objectives.\n";
+        Metrics for gates, `--figure` and objectives.\n";
     const SAMPLES: &str = "\n## Metrics with samples\n\n\
-        Write a measure and a statistic: `wait.p99`, `handoff.mean`. Statistics are mean, min, max, median and percentiles \
+        Combine a measure and a statistic: `wait.p99`, `handoff.mean`. Statistics are mean, min, max, median and percentiles \
         such as p50 or p99.9. All values are times.\n\n| measure | meaning |\n|---|---|\n";
     const PLAIN: &str = "\n## Metrics without samples\n\n\
         These metrics describe the measured phase unless stated otherwise. A metric that was not measured is missing.\n\n| metric | unit | better | meaning |\n|---|---|---|---|\n";
@@ -665,7 +665,7 @@ mod tests {
     use zklockbench_core::measure::Statistic;
 
     #[test]
-    fn metrics_have_unique_names_that_named_finds() {
+    fn every_metric_has_a_unique_name_and_is_found_by_it() {
         use Statistic::{Max, Mean, Min, Percentile};
         let each =
             [Mean, Min, Percentile(50_000), Percentile(90_000), Percentile(99_000), Percentile(99_900), Max];
@@ -681,7 +681,7 @@ mod tests {
     }
 
     #[test]
-    fn named_suggests_the_nearest_name_and_accepts_names_with_units() {
+    fn metric_lookup_suggests_the_nearest_name_and_accepts_units() {
         assert!(named("thruput").unwrap_err().contains("there is no metric `thruput`"));
         assert!(named("throughptu").unwrap_err().contains("did you mean `throughput`?"));
         assert_eq!(named("throughput_per_s"), Ok(THROUGHPUT.figure()));

@@ -35,8 +35,8 @@ impl Timing {
 /// The floor of an ensemble. See `docs/capacity-planning.md` for how each part is measured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Floor {
-    /// Time from one session's call of delete to the arrival of the event at another session that watches the
-    /// node. All pairs of servers are equally frequent.
+    /// Time from one session's delete call until the event arrives at another session that watches the node. All
+    /// pairs of servers are equally frequent.
     pub handoff: Option<Timing>,
     /// Handoffs with both sessions on the same server.
     pub handoff_same_server: Option<Timing>,
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_third_floor_replaces_an_outlier() {
+    fn third_floor_replaces_an_outlier() {
         let floor = |p50_us| Floor {
             handoff: Some(Timing { count: 300, p50_us, p90_us: p50_us, p99_us: p50_us }),
             ..Floor::default()
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn handoffs_are_multiples_of_the_median() {
+    fn handoff_times_are_multiples_of_the_floors_median() {
         let mut samples = new_histogram();
         [1_000, 2_000, 9_000].into_iter().for_each(|us| samples.record(us).unwrap());
         let floor = Floor { handoff: Timing::of(&samples), ..Floor::default() };

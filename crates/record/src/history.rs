@@ -1,5 +1,5 @@
-//! A history is judged long after the run, and may come from other tools. `docs/results-format.md` describes
-//! the file format; these are its types.
+//! Types of histories. A history may be judged long after the run, and may come from other tools.
+//! `docs/results-format.md` describes the file format.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::timeline::StepKind;
 use zklockbench_core::catalog::Mode;
 use zklockbench_core::clock::Stamp;
 
-/// Declarations of a history before its first event.
+/// Declarations before the first event of a history.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Header {
     /// Whether the history is complete; `None` if not stated.
@@ -216,10 +216,10 @@ pub enum Deed {
         claim: LockClaim,
         /// Transaction that created the contender's node; `None` without a node.
         token: Option<i64>,
-        /// Transaction as of which the contender found that it holds the lock; `None` if unknown.
+        /// Transaction as of which the contender found that it held the lock; `None` if unknown.
         zxid: Option<i64>,
     },
-    /// The acquire failed, and the contender does not enter.
+    /// The acquire failed, and the contender does not hold the lock.
     Fails,
     Leaves {
         /// Whether no other contender could run during the hold.

@@ -1,4 +1,4 @@
-//! Holds that did not end as planned: with their session, at the scenario's limit, or beyond it.
+//! Holds that did not end as planned, but with their session, at the scenario's limit, or beyond the limit.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use zklockbench_core::measure::added_up;
 use zklockbench_core::measure::combine::most;
 
-/// A hold whose session the ensemble ended. Times are microseconds since the end of the session, by the
+/// A hold with a session that the ensemble ended. Times are microseconds since the end of the session, by the
 /// servers' clock in whole milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LostHold {
@@ -21,7 +21,7 @@ pub struct LostHold {
     pub inside_us: u64,
 }
 
-/// Holds whose session the ensemble ended, over a trial.
+/// Holds with a session that the ensemble ended, over a trial.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LostHolds {
     /// Number of these holds.

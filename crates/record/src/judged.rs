@@ -13,13 +13,13 @@ use zklockbench_core::verdict::Verdict;
 /// A verdict with its parts. Each part has its own reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Judged {
-    /// Combination of exclusion, progress, order and, for a run, the metrics. Accounting is left out, because
-    /// a disagreement casts doubt on the metrics, not on the lock.
+    /// Combination of exclusion, progress, order and, for a run, the metrics. Accounting is excluded, because a
+    /// disagreement casts doubt on the metrics, not on the lock.
     pub verdict: Verdict,
     /// Reason for a verdict other than `held`, in one sentence without a full stop; `None` if the verdict is
     /// `held`.
     pub why: Option<String>,
-    /// Whether only permitted holders were inside together, as observed by the contenders.
+    /// Whether only permitted holders held the lock at the same time, as observed by the contenders.
     pub exclusion: Verdict,
     /// Whether every free and wanted lock was acquired and, after faults, every waiter served. `None` for a
     /// trial without faults and stuck locks.
@@ -98,12 +98,12 @@ pub struct Holder {
     pub entered_us: i64,
 }
 
-/// Acquisition while another contender was still inside.
+/// Acquisition while another contender still held the lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Violation {
     /// Index of the lock among the trial's lock paths.
     pub lock: usize,
-    /// Contender that was already inside.
+    /// Contender that already held the lock.
     pub inside: Holder,
     /// Contender that entered.
     pub entered: Holder,
@@ -122,7 +122,7 @@ pub struct Excused {
     pub zombies: u64,
     /// Overlaps classified as uncertain.
     pub uncertain: u64,
-    /// Longest time during which a zombie was inside with another holder, in microseconds.
+    /// Longest overlap of a zombie with another holder, in microseconds.
     pub longest_unsafe_us: u64,
 }
 
@@ -130,7 +130,7 @@ added_up!(Excused { zombies, uncertain, longest_unsafe_us: most });
 
 /// Number of acquisitions that could have revealed a faulty lock.
 ///
-/// A faulty lock may let a contender in at any time, but an overlap is only observed while another contender
+/// A faulty lock may let a contender in at any time, but an overlap can be observed only while another contender
 /// holds the lock. Each acquisition therefore counts by the share of its wait with an observable holder.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 pub struct KeptOut {
@@ -188,7 +188,7 @@ pub struct Evidence {
     pub entries: u64,
     /// Acquisitions blocked by other holders.
     pub waited: u64,
-    /// Effective number of acquisitions whose entry during another hold would have been observed. Each counts
+    /// Effective number of acquisitions for which an entry during another hold would have been observed. Each counts
     /// by the share of its wait in which a holder was inside and other contenders could run.
     pub seen_inside: u64,
     /// Acquisitions whose transactions show that they had to wait, and at which transaction they entered.
@@ -224,7 +224,7 @@ pub struct EnsembleOrder {
     pub checked: u64,
     /// Acquisitions while the node of an earlier holder still existed, by the servers' clock.
     pub overlaps: u64,
-    /// Acquisitions with a known transaction as of which the contender found that it holds the lock.
+    /// Acquisitions with a known transaction as of which the contender found that it held the lock.
     pub checked_by_zxid: u64,
     /// Acquisitions in `checked_by_zxid` whose transaction precedes the deletion of an earlier holder's node.
     pub too_early: u64,

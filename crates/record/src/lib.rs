@@ -1,4 +1,4 @@
-//! The results of a run as plain data, shared by the crates that measure and those that analyse.
+//! The results of a run as plain data, shared by the crates that measure and the crates that analyse.
 
 mod accounting;
 mod calibration;

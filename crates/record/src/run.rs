@@ -114,11 +114,11 @@ pub const WITHOUT_LOGS: &str = "transaction logs";
 pub enum RunEnding {
     /// All planned trials ran.
     Complete,
-    /// The user ended it early.
+    /// The user ended the run early.
     Interrupted,
-    /// The environment ended it early.
+    /// A failure of the environment ended the run early.
     Aborted,
-    /// Ended early, as requested, because a gate could no longer pass.
+    /// The run ended early, as requested, because a gate could no longer pass.
     GateFailed,
 }
 
@@ -152,7 +152,7 @@ impl RunOutcome {
 
     /// Outcome stored when a run starts. It remains if the run is killed.
     pub fn not_noted() -> Self {
-        let why = "the run was killed or aborted, unless it is still in progress";
+        let why = "the run is still in progress, or was killed or aborted";
         Self { ending: RunEnding::Interrupted, why: Some(why.to_owned()) }
     }
 
@@ -230,7 +230,7 @@ pub struct Segment {
     pub outcome: RunOutcome,
     /// Numbers of the trials that count, in order.
     pub trials: Vec<usize>,
-    /// Trials that an earlier segment began but did not end, and that were rerun.
+    /// Trials that an earlier segment started but did not finish, and that were rerun.
     pub made_again: Vec<usize>,
     /// Ensemble of the segment.
     pub ensemble: EnsembleInfo,
@@ -271,7 +271,7 @@ pub struct Run {
     pub overrides: Vec<String>,
     /// Host of the generator.
     pub host: HostInfo,
-    /// Ensemble; for a resumed run, its first segment's.
+    /// Ensemble of the run; for a resumed run, the ensemble of its first segment.
     pub ensemble: EnsembleInfo,
     /// Floor of the ensemble, measured before the first trial; `None` in runs of older versions. For a
     /// resumed run, the floor of its first segment, if the other segments agree.
@@ -298,8 +298,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// Segments of the run, restricted to these trials; a run that was not resumed is one segment. Trials
-    /// that no segment lists belong to the last one, because it was killed before it could record them.
+    /// Segments of the run, restricted to these trials; a run that was not resumed is one segment. Trials that no
+    /// segment lists belong to the last segment, which was killed before it could record them.
     pub fn in_segments(&self, trials: &[usize]) -> Vec<Segment> {
         let mut segments = self.segments.clone();
         if segments.is_empty() {

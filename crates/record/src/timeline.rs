@@ -25,11 +25,11 @@ pub enum StepKind {
 pub struct Timeline {
     /// Summary in one sentence without a full stop.
     pub summary: String,
-    /// The contender that was inside, and the one that entered.
+    /// The holder, and the contender that entered.
     pub contenders: [String; 2],
     /// Length of the overlap, in microseconds from the entry.
     pub together_us: u64,
-    /// The last steps before the entry and those during the overlap, in order of time.
+    /// The last steps before the entry and the steps during the overlap, in chronological order.
     pub steps: Vec<TimelineStep>,
 }
 

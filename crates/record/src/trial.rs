@@ -185,7 +185,7 @@ pub struct Trial {
     pub cut_short: Option<CutShort>,
     /// Health of the generator.
     pub health: Health,
-    /// Longest outage that neither the lock itself nor faults explain; `None` without one.
+    /// Longest outage that neither the lock itself nor faults explain; `None` if there was none.
     pub standstill: Option<Standstill>,
     /// Counts of the measured phase.
     pub measured: Counts,
@@ -209,7 +209,7 @@ pub struct Trial {
     /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counting: Option<Counting>,
-    /// Largest number of contenders inside one lock together, over the whole trial.
+    /// Largest number of simultaneous holders of one lock, over the whole trial.
     pub most_inside: u64,
     /// Overlaps that a lock with sessions cannot prevent, or that cannot be classified.
     pub excused: Excused,
@@ -244,8 +244,8 @@ pub struct Trial {
     /// Paths and sessions of the first [`Trial::ORPHANS_KEPT`] orphans; not recorded by older versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub orphan_nodes: Vec<String>,
-    /// Holds whose session the ensemble ended, by the servers' logs. `None` without logs, and in trials of
-    /// older versions.
+    /// Holds with a session that the ensemble ended, according to the servers' logs. `None` without logs, and in
+    /// trials of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_holds: Option<LostHolds>,
     /// Holds compared with the scenario's limit; `None` without a limit.
@@ -443,7 +443,7 @@ impl Trial {
         self.faults.iter().filter_map(|fault| fault.longest_gap_us).max()
     }
 
-    /// Longest time from a fault's effect to the next acquisition; `None` if there was none after some fault.
+    /// Longest time from a fault's effect to the next acquisition; `None` if no acquisition followed some fault.
     pub fn longest_recovery_us(&self) -> Option<u64> {
         let recovered: Option<Vec<u64>> = self.faults.iter().map(|fault| fault.recovered_us).collect();
         recovered?.into_iter().max()
@@ -511,11 +511,11 @@ pub struct Health {
 pub struct DriverRecord {
     /// Name that the driver reported.
     pub program: String,
-    /// Number of processes that took the lock for the contenders.
+    /// Number of processes that acquired locks for the contenders.
     pub processes: usize,
     /// Maximum number of contenders per process. Contenders that share a process fail together.
     pub contenders_each: usize,
-    /// Whether the driver uses the suite's clock, so that its stamps count; `None` if it reported no times.
+    /// Whether the driver uses the suite's clock, so that its timestamps are usable; `None` if it reported no times.
     pub clock_fits: Option<bool>,
     /// Echo times of the reading thread, before the load.
     pub echo: Option<EchoTimes>,

@@ -1,6 +1,5 @@
-//! Workers' parts of a run, and the trial that is their sum. A part is the data of one generator thread or of
-//! one load generator. Parts add up in any order; derived values and verdicts are computed once, from the
-//! sum.
+//! Workers' parts of a run, and the trial that is their sum. A part is the data of one generator thread or of one
+//! load generator. Parts can be added in any order; derived values and verdicts are computed once, from the sum.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Add;
@@ -220,7 +219,7 @@ pub struct Occurrences {
     /// Holds that ended while another contender was closing their session, with the id of that session. Each
     /// hold is identified by its last moment.
     pub closing: HashMap<Hold, i64>,
-    /// The suite's own reads of locks, which the servers count, too.
+    /// The suite's own reads of locks, which the servers also count.
     pub looks_beside: u64,
     pub writes_beside: u64,
     /// Holders that had requested the deletion of their own node before they left.
@@ -281,7 +280,7 @@ impl Part {
         }
     }
 
-    /// Merges all parts into one, which is empty without parts.
+    /// Merges all parts; the result is empty if there are no parts.
     pub fn merged(parts: impl IntoIterator<Item = Self>) -> Self {
         parts.into_iter().reduce(Self::add).unwrap_or_else(Self::nothing)
     }

@@ -1,5 +1,5 @@
-//! An A/B comparison for a terminal, as Markdown and as a page. The brief form has only metrics that differ
-//! or are inconclusive. Charts show each ratio with its interval, and the ratios by block.
+//! Renders an A/B comparison for a terminal, as Markdown and as a page. The brief form lists only metrics
+//! that differ or are inconclusive. Charts show each ratio with its interval, and the ratios by block.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ use zklockbench_core::units::{self, counted, grouped, listed, percent};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_stats::Interval;
 
-const NO_BLOCK: &str = "No block ran to its end, so there is nothing to show.";
+const NO_BLOCK: &str = "No block finished, so there is nothing to show.";
 
 pub fn ab(file: &AbFile, style: Style) -> String {
     let is_shown = |one: &Comparison| style.all || one.verdict != ComparisonVerdict::Same;
@@ -40,7 +40,7 @@ pub fn ab(file: &AbFile, style: Style) -> String {
     printed.text(style)
 }
 
-/// Markdown for a pull request: the conclusion and each comparison, with everything else folded.
+/// Returns Markdown for a pull request: the conclusion and each comparison, with the other details collapsed.
 pub fn ab_markdown(file: &AbFile) -> String {
     let mut said = vec![format!("### {}", escaped(&ab_headline(file)))];
     said.extend(bullets(both_sides(file)));
@@ -75,10 +75,10 @@ fn outcome(file: &AbFile) -> (Value, &'static str) {
         (Verdict::Violated(_), _) => return (Value::from(&judged), "VIOLATED: a lock broke a promise"),
         (_, Conclusion::Regressed) => ("regressed", Tone::Bad, "Regressed: B is worse than A"),
         (_, Conclusion::Unknown) => {
-            ("inconclusive", Tone::Doubtful, "Inconclusive: it is unknown whether B is worse than A")
+            ("inconclusive", Tone::Doubtful, "Inconclusive: B may or may not be worse than A")
         }
         (Verdict::Unknown(_), _) => {
-            return (Value::from(&judged), "Unknown: it is unknown whether the locks held");
+            return (Value::from(&judged), "Unknown: not enough evidence that the locks held");
         }
         (_, Conclusion::Improved) => {
             ("improved", Tone::Good, "Improved: B is better than A, and nothing is worse")
@@ -109,7 +109,7 @@ pub fn ab_headline(file: &AbFile) -> String {
     )
 }
 
-/// The metric with the largest change in the direction of the conclusion, whether regressed or improved.
+/// Returns the metric with the largest change in the direction of the conclusion.
 fn most_changed(file: &AbFile) -> Option<String> {
     let wanted = match (file.judged(), file.conclusion) {
         (Verdict::Held, Conclusion::Regressed) => ComparisonVerdict::Regressed,
@@ -161,17 +161,17 @@ fn grid(file: &AbFile, is_shown: impl Fn(&Comparison) -> bool) -> Table {
         .numbers("B", 0, |one| value(one.unit, one.b, one.b_at_least))
         .numbers("B/A", 0, |one| ratio(one, one.ratio))
         .explained(format!(
-            "the ratio within a pair, with its {} interval, not widened for the number of comparisons",
+            "the ratio within a pair, with its {} interval, not corrected for multiple comparisons",
             percent(1.0 - file.terms.alpha)
         ))
         .numbers("pairs", 2, |one| one.pairs)
         .words("verdict", |one| Value::from(one.verdict))
         .explained(
-            "regressed and improved: the interval widened for the number of comparisons lies wholly beyond the margin; same: \
-             the interval lies within it",
+            "regressed and improved: the interval, corrected for multiple comparisons, lies entirely beyond the \
+             margin; same: the interval lies within it",
         )
         .numbers("A/A", 1, |one| ratio(one, one.itself))
-        .explained("A again against A, the noise on this machine")
+        .explained("the second run of A compared with the first, which shows the noise on this machine")
         .table("Each metric of each combination", 2, file.comparisons.iter().filter(|one| is_shown(one)))
         .noted(format!(
             "Widened for {}. {}",
@@ -180,7 +180,7 @@ fn grid(file: &AbFile, is_shown: impl Fn(&Comparison) -> bool) -> Table {
         ))
 }
 
-/// Requests by kind, one row per side.
+/// Returns the requests by kind, one row per side.
 fn by_kind(file: &AbFile) -> Table {
     let rows = file.counted.iter().filter(|one| one.counting.is_there()).map(|one| CountedRow {
         side: Some(one.turn.title()),
@@ -204,7 +204,7 @@ fn ratio(of: &Comparison, ratio: Option<Interval>) -> String {
     }
 }
 
-/// How restarts of servers affect the comparison; `None` if both sides share an ensemble that was not
+/// Describes how server restarts affect the comparison; `None` if both sides share an ensemble that was not
 /// restarted.
 fn starts(file: &AbFile) -> Option<String> {
     let (a, b) = (&file.sides.a, &file.sides.b);
@@ -212,12 +212,13 @@ fn starts(file: &AbFile) -> Option<String> {
     let kept: Vec<&str> = kept.map(|(_, name)| name).collect();
     match kept.as_slice() {
         [] => Some(
-            "the servers of both sides were restarted for each block, and A's servers once more for A again"
+            "the servers of both sides were restarted for each block, and A's servers again before the second run of A"
                 .to_owned(),
         ),
         _ if a.ensemble.connect == b.ensemble.connect => None,
         kept => Some(format!(
-            "the servers of {} ran throughout: their own state is part of the difference, which repeating A can't show",
+            "the servers of {} ran throughout, so their state may affect the ratio; \
+             the second run of A cannot show this",
             listed(kept)
         )),
     }
@@ -228,10 +229,10 @@ fn notes(file: &AbFile) -> Vec<String> {
     match file.ending {
         Ending::Complete => {}
         Ending::GoingOn => {
-            notes.push("the comparison was still in progress when this was written".to_owned())
+            notes.push("the comparison was still in progress when this report was written".to_owned())
         }
         Ending::Interrupted => notes.push(format!(
-            "interrupted after {}: judged by what was measured until then",
+            "interrupted after {}: based on the measurements until then",
             counted(file.blocks.len(), "block", "blocks")
         )),
         Ending::Aborted => {
@@ -246,7 +247,7 @@ fn notes(file: &AbFile) -> Vec<String> {
     if let (Some(until), Some(reached)) = (file.asked.until, file.asked.reached) {
         let until = percent(until);
         notes.push(if reached {
-            format!("every interval is within ± {until}; only their width decided when to stop")
+            format!("every interval is within ± {until}; only their width determined when to stop")
         } else {
             format!("± {until} was requested but not reached")
         });
@@ -254,8 +255,8 @@ fn notes(file: &AbFile) -> Vec<String> {
     notes
 }
 
-/// Sentence on resumptions. Blocks before and after a resumption used different ensembles, but both sides of
-/// a block shared one.
+/// Describes the resumptions in a sentence. Blocks before and after a resumption used different ensembles,
+/// but both sides of a block shared one.
 fn resumed(after: &[usize]) -> Option<String> {
     let after: Vec<String> = after.iter().filter(|after| **after > 0).map(ToString::to_string).collect();
     let blocks = if after == ["1"] { "block" } else { "blocks" };
@@ -263,7 +264,7 @@ fn resumed(after: &[usize]) -> Option<String> {
         .then(|| format!("resumed after {} {blocks}, each time on a reopened ensemble", listed(&after)))
 }
 
-/// Reasons for verdicts, grouped by reason.
+/// Returns the reasons for the verdicts, each with the metrics to which it applies.
 fn reasons(comparisons: &[Comparison]) -> Vec<String> {
     let told = |one: &Comparison| Some(format!("{}: {}", one.verdict.word(), one.why.as_ref()?));
     let line = |(told, same): (String, Vec<&Comparison>)| match same.as_slice() {
@@ -286,7 +287,7 @@ pub fn of_ab(file: &AbFile) -> Document {
     let mut measured = vec![Block::Facts(place(&a.ensemble, &file.host))];
     measured.extend((!same).then(|| Block::Facts(place(&b.ensemble, &file.host))));
     let scenario = |turn: Turn, side: &SideRecord| Block::Code {
-        caption: format!("The scenario of {}:", turn.title()),
+        caption: format!("Scenario of {}:", turn.title()),
         text: side.scenario_text.clone(),
     };
     let reproduce = vec![
@@ -302,7 +303,7 @@ pub fn of_ab(file: &AbFile) -> Document {
         section(RATIOS.section, "Ratios", charts.map(|(title, chart)| drawn(title, chart))),
         section("figures", "Figures", [grid(file, |_| true), by_kind(file)]),
         section("notes", "Notes", noted(notes(file))),
-        section("environment", "Where it was measured", measured),
+        section("environment", "Measurement environment", measured),
         section("reproduce", "How to reproduce this", reproduce),
     ];
     let (verdict, _) = outcome(file);
@@ -351,7 +352,8 @@ fn ab_row(file: &AbFile, one: &Comparison) -> RatioRow {
     }
 }
 
-/// Ratios in the order of measurement. They reveal a drift or a single bad block, which intervals hide.
+/// Charts the ratios in the order of measurement, to reveal drift or a single bad block, which intervals
+/// hide.
 fn ab_blocks(file: &AbFile) -> Result<Chart, String> {
     let labels: Vec<String> = file.blocks.iter().map(|block| block.number.to_string()).collect();
     let mut comparisons: Vec<&Comparison> = file.comparisons.iter().collect();
@@ -361,8 +363,7 @@ fn ab_blocks(file: &AbFile) -> Result<Chart, String> {
     if panels.is_empty() {
         return Err("no block has a ratio".to_owned());
     }
-    let how_to_read =
-        "Dashed: no change, and the margin. A block that gave no ratio has no marker.".to_owned();
+    let how_to_read = "Dashed: no change, and the margin. A block without a ratio has no marker.".to_owned();
     let caption = std::iter::once(how_to_read).chain(both_sides(file)).collect();
     let keys = OVER_A.map(str::to_owned).into();
     Ok(of_panels("blocks", "Ratios block by block", keys, panels, caption))
@@ -389,8 +390,8 @@ fn label(one: &Comparison) -> String {
     format!("{}, {}: {}", one.cells.strategy(), one.cells.contenders(), one.figure)
 }
 
-/// Ratios of B to A, or of the repeated A to A, by the position of their block. Blocks without a ratio are
-/// skipped.
+/// Returns the ratios of B to A, or of the repeated A to A, by the position of their block. Blocks without a
+/// ratio are skipped.
 fn over_a(one: &Comparison, which: usize) -> impl Iterator<Item = PlotPoint> + '_ {
     let value = move |values: &Values| if which == 0 { values.b } else { values.again };
     one.values.iter().enumerate().filter_map(move |(at, values)| {

@@ -1,4 +1,4 @@
-//! A calibration for a terminal and as a page: the floor, then each server's requests.
+//! Renders a calibration for a terminal and as a page: the floor, then each server's requests.
 
 use super::document::{Block, Columns, Document, Finding, Link, Table, Tone, Value};
 use super::page::{filled, measured, noted, place, section};
@@ -9,7 +9,7 @@ use zklockbench_record::{Calibration, PairFigures, RawRequest, Saturation, Serve
 /// Utilisation of the generator's thread above which the generator is assumed to be the bottleneck.
 const BUSY: f64 = 0.9;
 
-/// The outcome and the floor; with `--all`, the requests of each server.
+/// Renders the outcome and the floor and, with `--all`, the requests of each server.
 pub fn calibration(calibration: &Calibration, style: Style) -> String {
     let requests = calibration.servers.iter().map(|server| requests(calibration, server));
     let writes = calibration
@@ -28,7 +28,7 @@ fn missing(calibration: &Calibration) -> impl Iterator<Item = String> {
     calibration.missing.iter().map(|missing| format!("not measured: {missing}"))
 }
 
-/// Lower bound for any lock in this environment.
+/// Returns a sentence with the lower bounds for any lock in this environment.
 pub fn headline(calibration: &Calibration) -> String {
     let took =
         |what: &str, of: Option<Timing>| of.map(|of| format!("{what} takes {}", format_micros(of.p50_us)));
@@ -38,14 +38,14 @@ pub fn headline(calibration: &Calibration) -> String {
     match parts.as_slice() {
         [] => "The floor could not be measured.".to_owned(),
         parts => format!(
-            "Without a lock {} (medians{}): no lock can be faster here.",
+            "Without a lock, {} (medians{}): no lock can be faster here.",
             listed(parts),
             rest(calibration)
         ),
     }
 }
 
-/// Pause before each measurement, unless it is the default.
+/// Describes the pause before each measurement; empty if it is the default.
 fn rest(calibration: &Calibration) -> String {
     let told = |us| format!(", each after {} of rest", format_micros(us));
     calibration.rest_us.map_or_else(String::new, told)
@@ -81,8 +81,9 @@ fn floor(calibration: &Calibration) -> Table {
 
 pub(crate) fn floor_grid(rows: impl IntoIterator<Item = Row>) -> Table {
     let named = Columns::<Row>::new().words("floor", |(name, _)| *name).explained(
-        "handoff: from one session's call of delete to the arrival of the event at a session that watches the node, \
-         without any lock; uncontended acquire: an ephemeral sequential create and a getChildren of that one name",
+        "handoff: from one session's delete call to the arrival of the event at a session that watches the node, \
+         without any lock; uncontended acquire: the create of an ephemeral sequential node, then a \
+         getChildren that returns only its name",
     );
     times(named, |(_, timing): &Row| *timing).table("Lower bounds for any lock here", 1, rows)
 }
@@ -99,7 +100,7 @@ fn pairs(calibration: &Calibration) -> Table {
         .numbers("handoff p50", 0, move |pair| median(pair.handoff))
         .numbers("reply p50", 1, move |pair| median(pair.reply))
         .numbers("confirmed p50", 1, move |pair| median(pair.confirmed))
-        .table("From server to server", 1, &calibration.pairs)
+        .table("Handoffs between servers", 1, &calibration.pairs)
         .shown_if(calibration.servers.len() > 1)
 }
 
@@ -120,7 +121,8 @@ fn requests(calibration: &Calibration, server: &ServerFigures) -> Table {
     times(named, |(_, alone, _): &Request| *alone)
         .numbers("at saturation", 0, |(.., saturated)| saturated.map(rate))
         .explained(format!(
-            "{sessions} sessions with {in_flight} requests each in flight; ≥: the generator had no processor time for more"
+            "{sessions} sessions with {in_flight} requests each in flight; ≥: the generator's processor was the \
+             bottleneck"
         ))
         .table(
             format!("{} ({})", server.address, server.role),
@@ -129,7 +131,7 @@ fn requests(calibration: &Calibration, server: &ServerFigures) -> Table {
         )
 }
 
-/// Replies per second; a lower bound if the generator was saturated.
+/// Returns the replies per second; a lower bound if the generator was saturated.
 fn rate(saturated: Saturation) -> Value {
     Value::Rate(saturated.per_s).at_least(saturated.generator_share.is_some_and(|share| share >= BUSY))
 }
@@ -143,9 +145,9 @@ pub fn of_calibration(calibration: &Calibration) -> Document {
     let measured = measured(calibration.started_at, &calibration.tool_version, commit);
     let sections = [
         section(FLOOR.section, "The floor", [floor(calibration), pairs(calibration)]),
-        section("requests", "Requests, server by server", servers),
+        section("requests", "Requests by server", servers),
         section("notes", "Notes", noted(missing(calibration).collect())),
-        section("environment", "Where it was measured", [place, measured]),
+        section("environment", "Measurement environment", [place, measured]),
     ];
     let verdict = match calibration.missing.is_empty() {
         true => Value::verdict("measured", Tone::Good),
@@ -153,7 +155,7 @@ pub fn of_calibration(calibration: &Calibration) -> Document {
     };
     let writes = calibration.synced_writes_per_s.map(|per_s| {
         let sentence = format!(
-            "The leader takes {} synced writes a second; an acquisition has at least two.",
+            "The leader takes {} synced writes a second; an acquisition needs at least two.",
             number(per_s)
         );
         Finding::new("Writes", Tone::Plain, sentence, None)

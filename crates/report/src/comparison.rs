@@ -1,6 +1,6 @@
-//! A comparison of stored runs for a terminal, as Markdown and as a page. Charts show each ratio with its
-//! interval and the values behind it, and the waits of both sides. Also, the number of repetitions needed to
-//! detect a change.
+//! Renders a comparison of stored runs for a terminal, as Markdown and as a page. Charts show each ratio with
+//! its interval and the values behind it, and the waits of both sides. Also renders the number of repetitions
+//! needed to detect a change.
 
 use std::path::Path;
 
@@ -35,7 +35,7 @@ pub fn comparison(compared: &Comparison, style: Style) -> String {
         let hidden = table.rows.len().saturating_sub(MOST_ROWS);
         table.rows.truncate(MOST_ROWS);
         if hidden > 0 {
-            remarks.push(format!("{hidden} more rows like these: --all."));
+            remarks.push(format!("{hidden} more rows: use --all to show them."));
         }
         (table, has_same.then(|| same_or_shown(compared)))
     };
@@ -52,22 +52,22 @@ pub fn comparison(compared: &Comparison, style: Style) -> String {
     printed.text(style)
 }
 
-/// Sentence on the metrics that the table omits.
+/// Returns a sentence on the metrics that the table omits.
 fn same_or_shown(compared: &Comparison) -> String {
     let count = |role| compared.rows.iter().filter(|row| !is_news(row) && row.role == role).count();
     let same = counted(count(Role::Decides), "metric", "metrics");
     match count(Role::Shown) {
         0 => format!("{same} stayed within the margin."),
-        shown => format!("{same} stayed within the margin; {shown} more do not decide."),
+        shown => format!("{same} stayed within the margin; {shown} more do not affect the outcome."),
     }
 }
 
-/// Whether a deciding row changed, is inconclusive, or was not measured.
+/// Returns whether a deciding row changed, is inconclusive, or was not measured.
 fn is_news(row: &Row) -> bool {
     row.role == Role::Decides && row.compared.verdict != ComparisonVerdict::Same
 }
 
-/// Markdown for a pull request: everything that needs attention, with the rest folded.
+/// Returns Markdown for a pull request: everything that needs attention, with the rest collapsed.
 pub fn comparison_markdown(compared: &Comparison) -> String {
     let mut said = vec![format!("### {}", escaped(&compared.conclusion.sentence))];
     said.extend(forced(compared).map(|why| format!("**{}**", escaped(&why))));
@@ -78,7 +78,7 @@ pub fn comparison_markdown(compared: &Comparison) -> String {
     said.extend(faster(compared).iter().map(|line| escaped(line)));
     said.extend(bullets(notes(compared)));
     if !same.is_empty() {
-        said.push(folded(&format!("{} the same or only shown", same.rows.len()), &markdown_table(&same)));
+        said.push(folded(&format!("{} the same or informational", same.rows.len()), &markdown_table(&same)));
     }
     let sides = bullets(sides(compared)).unwrap_or_default();
     said.push(folded("How to read this", &[sides, escaped(&news.legend(&[]))].join("\n\n")));
@@ -110,7 +110,7 @@ fn forced(compared: &Comparison) -> impl Iterator<Item = String> + '_ {
         .map(|why| format!("Comparison forced, although the runs are not comparable: {why}"))
 }
 
-/// Selected rows, without violation counts of cells that have no violations.
+/// Returns the selected rows, without violation counts of cells that have no violations.
 fn grid(compared: &Comparison, is_shown: impl Fn(&Row) -> bool) -> Table {
     let mut rows: Vec<&Row> = compared.rows.iter().filter(|row| !is_idle(row) && is_shown(row)).collect();
     rows.sort_by_key(|row| (row.role, row.compared.verdict));
@@ -126,7 +126,7 @@ fn grid(compared: &Comparison, is_shown: impl Fn(&Row) -> bool) -> Table {
         .explained(ratio_explained(compared))
         .words("interval", |row| interval(row))
         .explained(format!(
-            "of new/base, with a confidence of at least {}; exact: counts that the load determines",
+            "range of new/base, with a confidence of at least {}; exact: counts that the load determines",
             percent(1.0 - compared.terms.alpha)
         ))
         .numbers("reps", 3, |row| repetitions(row))
@@ -135,7 +135,7 @@ fn grid(compared: &Comparison, is_shown: impl Fn(&Row) -> bool) -> Table {
             Role::Shown => format!("({})", row.compared.verdict).into(),
         })
         .explained(
-            "regressed or improved: the interval, widened for the number of comparisons, lies wholly beyond the margin; \
+            "regressed or improved: the interval, corrected for multiple comparisons, lies entirely beyond the margin; \
              same: the interval lies within it; (in parentheses): not part of the outcome",
         )
         .table("Each metric of each combination", 2, rows)
@@ -184,7 +184,7 @@ fn repetitions(row: &Row) -> Value {
     if was == is { was.into() } else { format!("{was}, {is}").into() }
 }
 
-/// A ratio of values, or the difference in percentage points for lost shares.
+/// Formats a ratio of values, or a difference in percentage points for lost shares.
 pub(super) fn on_scale(scale: Scale, ratio: f64) -> String {
     match scale {
         Scale::Values => times(ratio),
@@ -196,7 +196,7 @@ pub(super) fn on_scale(scale: Scale, ratio: f64) -> String {
     }
 }
 
-/// A ratio; infinite if the base is 0.
+/// Formats a ratio; infinite if the base is 0.
 fn times(ratio: f64) -> String {
     if ratio.is_infinite() { "∞".to_owned() } else { number(ratio) }
 }
@@ -223,15 +223,15 @@ fn notes(compared: &Comparison) -> Vec<String> {
     notes.extend(without_partner(compared));
     let differences = compared.differences.iter().filter(|one| !one.meaningless);
     notes.extend(differences.map(|one| format!("differs: {}", one.describe())));
-    notes.extend(compared.unsound.iter().take(MOST).map(|unsound| format!("does not count: {unsound}")));
+    notes.extend(compared.unsound.iter().take(MOST).map(|unsound| format!("excluded: {unsound}")));
     if let Some(more) = compared.unsound.len().checked_sub(MOST).filter(|more| *more > 0) {
-        notes.push(format!("does not count: {more} more"));
+        notes.push(format!("excluded: {more} more"));
     }
     notes.extend(left_out(&compared.left_out));
     notes
 }
 
-/// Reasons for verdicts, grouped by reason.
+/// Returns the reasons for the verdicts, each with the metrics to which it applies.
 fn whys(compared: &Comparison) -> Vec<String> {
     let mut rows: Vec<&Row> = compared.rows.iter().filter(|row| row.role == Role::Decides).collect();
     rows.sort_by_key(|row| row.compared.verdict);
@@ -275,7 +275,7 @@ pub fn power(power: &Power, style: Style) -> String {
             median.map(|median| row.measured_in.show(median))
         })
         .numbers("spread", 1, |row| row.spread.map(Value::Share))
-        .explained("how far the repetitions lie apart (standard deviation)")
+        .explained("standard deviation of the repetitions")
         .numbers("reps", 1, |row| row.readings.values.len())
         .numbers("needed", 0, |row| match (row.repetitions, row.spread) {
             (Some(count), _) => Value::from(count),
@@ -306,19 +306,19 @@ fn power_headline(power: &Power) -> String {
     let most = power.rows.iter().filter_map(|row| row.repetitions).max();
     let open = power.rows.iter().filter(|row| row.repetitions.is_none()).count();
     if power.rows.iter().all(|row| row.spread.is_none()) {
-        return "The spread of the repetitions is unknown: one repetition has none, and neither has a \
+        return "The spread of the repetitions is unknown with a single repetition or a \
             growing queue. Run more repetitions first."
             .into();
     }
     let Some(most) = most else {
-        return format!("No number of repetitions up to 500 a side shows a change of {change}.");
+        return format!("Even 500 repetitions per side would not detect a change of {change}.");
     };
     let most = counted(most as u64, "repetition", "repetitions");
     let of = match open {
         0 => "in every metric".to_owned(),
         open => format!("in all but {}", counted(open as u64, "metric", "metrics")),
     };
-    format!("{most} a side show a change of {change} {of}.")
+    format!("{most} per side detect a change of {change} {of}.")
 }
 
 pub(super) const RATIOS: Link = Link { section: "ratios", text: "ratios" };
@@ -360,7 +360,7 @@ fn of_row(row: &Row) -> Option<Finding> {
     finding(row.compared.verdict, sentence).filter(|_| row.role == Role::Decides)
 }
 
-/// A finding on a metric with a clear difference.
+/// Returns a finding on a metric with a clear difference.
 pub(super) fn finding(verdict: ComparisonVerdict, sentence: String) -> Option<Finding> {
     let tone = Value::from(verdict).tone();
     matches!(tone, Tone::Good | Tone::Bad)
@@ -398,7 +398,7 @@ fn ratios_compared(compared: &Comparison) -> Result<Chart, String> {
     of_ratios("comparison", of, [how_to_read, sides].into_iter().chain(forced).collect())
 }
 
-/// A chart of these ratios, worst verdict first; an error with the reason if there are none.
+/// Returns a chart of these ratios, worst verdict first; an error with the reason if there are none.
 pub(super) fn of_ratios(id: &str, mut ratios: Ratios, caption: Vec<String>) -> Result<Chart, String> {
     if ratios.rows.is_empty() {
         return Err("no metric has a ratio".to_owned());
@@ -419,7 +419,7 @@ pub(super) fn of_ratios(id: &str, mut ratios: Ratios, caption: Vec<String>) -> R
 
 fn ratio_row(row: &Row) -> RatioRow {
     let [above, below] = relative(row);
-    let shown = if row.role == Role::Shown { " (only shown)" } else { "" };
+    let shown = if row.role == Role::Shown { " (informational)" } else { "" };
     RatioRow {
         label: format!("{}, {}: {}{shown}", row.cell.strategy, row.cell.contenders, row.figure),
         verdict: row.compared.verdict,
@@ -430,7 +430,7 @@ fn ratio_row(row: &Row) -> RatioRow {
     }
 }
 
-/// Repetitions of both sides divided by the base's median; empty if that median is 0.
+/// Returns the repetitions of both sides divided by the base's median; empty if that median is 0.
 fn relative(row: &Row) -> [Vec<f64>; 2] {
     let median = row.compared.base.median.filter(|median| *median > 0.0 && median.is_finite());
     let of = |values: &[f64]| {
@@ -441,7 +441,7 @@ fn relative(row: &Row) -> [Vec<f64>; 2] {
 
 const SIDES: [&str; 2] = ["base", "new"];
 
-/// Waits of both sides by percentile on shared axes, one panel per cell, worst verdicts first.
+/// Charts the waits of both sides by percentile on shared axes, one panel per cell, worst verdicts first.
 fn percentiles_compared(base: &Side, new: &Side, compared: &Comparison) -> Result<Chart, String> {
     let mut rows: Vec<_> = compared.rows.iter().filter(|row| row.strategies.is_empty()).collect();
     rows.sort_by_key(|row| row.compared.verdict);
@@ -451,7 +451,7 @@ fn percentiles_compared(base: &Side, new: &Side, compared: &Comparison) -> Resul
     if panels.is_empty() {
         return Err("no valid trial of either side measured a wait".to_owned());
     }
-    let how_to_read = "Wait: from when the acquire should have started to its return. The samples of all \
+    let how_to_read = "Wait: from the intended start of the acquire to its return. The samples of all \
         valid repetitions of a side are pooled; a line ends where fewer than ten samples remain beyond it, \
         or only unserved waits.";
     let forced = forced(compared).map(|said| said + ".");

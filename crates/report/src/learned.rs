@@ -1,5 +1,5 @@
-//! A learned load for a terminal and as a page: lock families, with charts of arrivals, queues, holds, waits
-//! and popularity.
+//! Renders a learned load for a terminal and as a page: lock families, with charts of arrivals, queues,
+//! holds, waits and popularity.
 
 use super::document::{
     Axis, Bar, Bars, Block, Chart, ChartKind, Column, Columns, Curve, Document, Finding, Lines, Link, Mark,
@@ -12,7 +12,7 @@ use zklockbench_learn::{
     Bounded, Family, FamilyKind, HandoffBasis, Key, Learned, LongWait, ScenarioFile, SourceKind, Times,
 };
 
-/// The outcome, a table of the families, and remarks.
+/// Renders the outcome, a table of the families, and remarks.
 pub fn learned(learned: &Learned, style: Style) -> String {
     let printed = Printed {
         outcome: headline(learned),
@@ -25,7 +25,7 @@ pub fn learned(learned: &Learned, style: Style) -> String {
     printed.text(style)
 }
 
-/// The number of families, the rate, and the family with the longest waits.
+/// Returns a sentence with the number of families, the rate, and the family with the longest waits.
 pub fn headline(learned: &Learned) -> String {
     if learned.families.is_empty() {
         let transactions = counted(learned.writes.transactions, "transaction", "transactions");
@@ -49,7 +49,7 @@ fn p99(family: &Family) -> u64 {
     family.wait.as_ref().map_or(0, |wait| wait.p99.logged_us)
 }
 
-/// The most popular of several locks.
+/// Returns the most popular of several locks.
 fn hottest(family: &Family) -> Option<String> {
     let key = family.keys.first().filter(|_| family.locks > 1)?;
     Some(format!("one key takes {} of the load", percent(key.share)))
@@ -63,18 +63,18 @@ fn families(learned: &Learned) -> Table {
     Columns::<&Family>::new()
         .words("family", |family| one_line(&family.name))
         .column(Column { spare: 3, ..words("recipe") }, |family| family.recipe.words())
-        .explained("by the names of the nodes")
+        .explained("inferred from the names of the nodes")
         .numbers("locks", 2, |family| family.locks)
         .numbers("acquired", 0, |family| family.acquisitions)
         .numbers("/s", 0, |family| Value::Amount(family.rate))
         .numbers("wait p50", 1, |family| bounded(family.wait.as_ref(), |times| times.p50))
         .explained(
-            "from the create of the node to the end of the one before; a client's wait is longer by a \
+            "from the creation of the node to the end of its predecessor; a client's wait is longer by a \
              handoff",
         )
         .numbers("wait p99", 0, |family| bounded(family.wait.as_ref(), |times| times.p99))
         .numbers("hold p50", 0, |family| bounded(family.hold.as_ref(), |times| times.p50))
-        .explained("from then to the end of the node; a client's hold is shorter by a handoff")
+        .explained("from the end of the wait to the end of the node; a client's hold is shorter by a handoff")
         .numbers("hold p99", 1, |family| bounded(family.hold.as_ref(), |times| times.p99))
         .numbers("sessions", 4, |family| family.sessions)
         .numbers("queue", 5, |family| family.longest_queue)
@@ -87,17 +87,17 @@ fn endings(learned: &Learned) -> Table {
         .words("family", |family| one_line(&family.name))
         .numbers("released", 0, |family| family.endings.released)
         .numbers("gave up", 0, |family| family.endings.gave_up)
-        .explained("deleted by their session before they could hold")
+        .explained("deleted by their own session before an acquisition")
         .numbers("at the grant", 1, |family| family.endings.gave_up_at_grant)
         .explained(
-            "gave up just when the lock was free, distinguished from an acquisition by the number of requests before the delete",
+            "gave up just as the lock became free; identified by the number of requests before the delete",
         )
         .numbers("session ended, holding", 1, |family| family.endings.session_ended_holding)
-        .explained("crashed, expired or closed with the lock held")
+        .explained("crashed, expired or closed while holding the lock")
         .numbers("session ended, waiting", 2, |family| family.endings.session_ended_waiting)
         .numbers("deleted by another", 2, |family| family.endings.broken)
         .numbers("open", 1, |family| family.endings.open)
-        .explained("still there at the end")
+        .explained("still open at the end")
         .table("Ends of the requests", 1, &learned.families)
         .lean()
 }
@@ -158,10 +158,10 @@ fn handoff(family: &Family) -> Option<String> {
         HandoffBasis::Estimated => format!("about {estimate}, at most {most}"),
         HandoffBasis::Bounded => format!("assumed to be {estimate}, at most {most}"),
     };
-    Some(format!("Logged holds contain a handoff ({known}). State yours with --handoff."))
+    Some(format!("Logged holds contain a handoff ({known}). Specify yours with --handoff."))
 }
 
-/// Reasons to doubt the learned load.
+/// Returns reasons to doubt the learned load.
 fn doubts(learned: &Learned) -> Vec<String> {
     let source = &learned.source;
     let steps = u64::from(source.clock_steps);
@@ -173,33 +173,33 @@ fn doubts(learned: &Learned) -> Vec<String> {
         }));
         doubts.extend((logs.missing > 0).then(|| {
             let missing = counted(logs.missing, "transaction is", "transactions are");
-            format!("gap: {missing} in no log; name the other servers' directories, too")
+            format!("gap: {missing} in no log; add the directories of the other servers")
         }));
     }
     if let Some(watch) = &source.watch {
         doubts.extend(watch.cut_short.as_ref().map(|why| format!("cut short: {why}")));
         doubts.extend((watch.reconnects > 0).then(|| {
             let lost = counted(watch.reconnects, "time", "times");
-            format!("gap: the connection was lost {lost}, and events during that time are not known")
+            format!("gap: the connection was lost {lost}, and events during that time are unknown")
         }));
     }
     doubts.extend((steps > 0).then(|| {
-        format!("clock: set back {}; times across the change are left out", counted(steps, "time", "times"))
+        format!("clock: set back {}; times across the change are excluded", counted(steps, "time", "times"))
     }));
     doubts.extend(
-        source.has_folded_locks.then(|| "locks: too many to keep apart; some were merged".to_owned()),
+        source.has_folded_locks.then(|| "locks: too many to distinguish; some were merged".to_owned()),
     );
     doubts
 }
 
-/// Extent of the logs or of the watch.
+/// Describes the extent of the logs or of the watch.
 fn extent(learned: &Learned) -> String {
     let (source, writes) = (&learned.source, &learned.writes);
     let lasts = format_micros(source.lasts_us);
     let from = humantime::format_rfc3339_seconds(source.from);
     match (&source.logs, &source.watch) {
         (Some(logs), _) => format!(
-            "{} of {} in {} from {from}; locks make {} of all writes.",
+            "{} of {} in {} from {from}; locks account for {} of all writes.",
             counted(writes.transactions, "transaction", "transactions"),
             counted(logs.directories.len() as u64, "server", "servers"),
             lasts,
@@ -214,7 +214,7 @@ fn extent(learned: &Learned) -> String {
     }
 }
 
-/// The load of a family, in a sentence.
+/// Returns the load of a family, in a sentence.
 fn sentence(family: &Family) -> String {
     let locks = counted(family.locks, "lock", "locks");
     let sessions = counted(family.sessions, "session", "sessions");
@@ -224,7 +224,7 @@ fn sentence(family: &Family) -> String {
         format!(
             "arrivals in windows of {} {} (index of dispersion {})",
             format_micros(one.window_us),
-            if one.index > 1.0 { "come in bursts" } else { "are more even than independent ones" },
+            if one.index > 1.0 { "come in bursts" } else { "are more even than independent arrivals" },
             number(one.index)
         )
     });
@@ -284,7 +284,7 @@ fn charted(learned: &Learned) -> impl Iterator<Item = (usize, &Family)> {
     learned.families.iter().take(CURVES).enumerate()
 }
 
-/// Every chart that has data.
+/// Returns every chart that has data.
 fn charts(learned: &Learned) -> Vec<Chart> {
     let over_time = [
         over_time(learned, "arrivals", "Arrivals over time", "arrivals per second", |family| {
@@ -388,7 +388,7 @@ fn bars(id: &str, title: &str, caption: String, axis: Axis, rows: Vec<Bar>) -> C
     chart(id, title, caption, said.into_iter(), kind)
 }
 
-/// The most popular locks of the busiest family that has several locks.
+/// Charts the most popular locks of the busiest family with several locks.
 fn keys(learned: &Learned) -> Option<Chart> {
     let family = learned.families.iter().find(|family| family.locks > 1)?;
     let row = |key: &Key| {
@@ -402,7 +402,7 @@ fn keys(learned: &Learned) -> Option<Chart> {
     Some(bars("keys", "Most popular locks", caption, axis, rows))
 }
 
-/// The longest waits of all families.
+/// Charts the longest waits of all families.
 fn longest_waits(learned: &Learned) -> Option<Chart> {
     let mut all: Vec<&LongWait> = learned.families.iter().flat_map(|family| &family.longest_waits).collect();
     all.sort_by_key(|wait| std::cmp::Reverse(wait.waited_us));
@@ -411,7 +411,7 @@ fn longest_waits(learned: &Learned) -> Option<Chart> {
     let most = all.iter().map(|wait| wait.waited_us).max()? as f64 / 1e6;
     let row = |wait: &&LongWait| {
         let label = format!("{} s: {}", number(wait.at_us as f64 / 1e6), one_line(&wait.lock));
-        let end = if wait.is_granted { "" } else { ", in vain" };
+        let end = if wait.is_granted { "" } else { ", not granted" };
         let value = format!("{}{end}, session {}", format_micros(wait.waited_us), wait.session);
         Bar::new(0, label, wait.waited_us as f64 / 1e6, value)
     };

@@ -23,11 +23,11 @@ pub struct Picture {
 pub struct Row {
     /// Time, if the picture has times.
     pub at: Option<String>,
-    /// Lane of the contender; `None` for a row about all of them.
+    /// Lane of the contender; `None` for a row about all contenders.
     pub lane: Option<usize>,
     pub kind: StepKind,
     pub what: String,
-    /// Whether the row lies in the overlap.
+    /// Whether the row is within the overlap.
     pub is_shaded: bool,
 }
 
@@ -48,19 +48,20 @@ impl From<&Timeline> for Picture {
     }
 }
 
-/// A violation in at most 30 lines of 80 columns: what happened, and the last steps before it.
+/// Renders a violation in at most 30 lines of 80 columns: what happened, and the last steps before the
+/// violation.
 pub fn timeline_text(timeline: &Timeline) -> String {
     let picture = Picture::from(timeline);
     let summary = super::table::wrapped(&one_line(&headline(timeline)), "", WIDTH);
     format!("{summary}\n\n{}{}\n", picture.text(), picture.legend())
 }
 
-/// The summary of a violation, with the length of the overlap.
+/// Returns the summary of a violation, with the length of the overlap.
 pub fn headline(timeline: &Timeline) -> String {
     format!("{}; both were inside for {}", timeline.summary, format_micros(timeline.together_us))
 }
 
-/// Time relative to the entry: `-68 µs`.
+/// Formats the time relative to the entry: `-68 µs`.
 fn relative(us: i64) -> String {
     let sign = match us {
         ..0 => "-",
@@ -83,7 +84,7 @@ impl Picture {
         format!("{MARKS}{}", if self.is_shaded() { "  ▒ both inside" } else { "" })
     }
 
-    /// Text of at most 80 columns.
+    /// Renders the picture as text of at most 80 columns.
     pub fn text(&self) -> String {
         let is_shaded = self.is_shaded();
         let left = match (self.has_times(), is_shaded) {
@@ -109,7 +110,7 @@ impl Picture {
         text
     }
 
-    /// An SVG picture with lanes for contenders and the server, and arrows for messages.
+    /// Renders an SVG picture with lanes for contenders and the server, and arrows for messages.
     pub fn svg(&self) -> String {
         let left = if self.has_times() { TIMES_WIDTH } else { MARGIN };
         let (width, height) = (left + MARGIN + LANE * self.lanes.len(), HEAD + ROW * (self.rows.len() + 1));
@@ -168,7 +169,8 @@ struct Drawing {
 }
 
 impl Drawing {
-    /// The first contender is left of the server, the others are right of it.
+    /// Returns the lane of a contender: the first contender is left of the server, the others are right of
+    /// the server.
     fn lane(&self, contender: usize) -> usize {
         self.left + if contender == 0 { 0 } else { LANE * (contender + 1) - LANE / 4 }
     }
@@ -196,7 +198,7 @@ impl Drawing {
         }
     }
 
-    /// The arrow of a message to or from the lane at `x`.
+    /// Returns the arrow of a message to or from the lane at `x`.
     fn arrow(&self, kind: StepKind, x: usize, y: usize) -> Markup {
         let half = usize::midpoint(x, self.server);
         let (from, to, class) = match kind {
@@ -234,7 +236,7 @@ mod tests {
         Picture { lanes: ["c1", "c2"].map(str::to_owned).to_vec(), rows }
     }
 
-    /// A violation with as many steps as a timeline can have.
+    /// Creates a violation with the maximum number of steps of a timeline.
     fn timeline() -> Timeline {
         let step =
             |at_us, contender, kind, what: &str| TimelineStep { at_us, contender, kind, what: what.into() };
@@ -260,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn each_contender_has_a_lane_of_the_80_columns() {
+    fn each_contender_has_its_own_lane_within_80_columns() {
         let text = picture().text();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[1], "→ create own node");
@@ -277,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_violation_takes_at_most_30_lines_and_its_overlap_is_shaded() {
+    fn violation_fits_in_30_lines_with_a_shaded_overlap() {
         let text = timeline_text(&timeline());
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines.len() <= 30 && lines.iter().all(|line| line.chars().count() <= 80), "{text}");

@@ -1,4 +1,4 @@
-//! A plan for a terminal and as a page: question, verdicts, predictions and their verification.
+//! Renders a plan for a terminal and as a page: question, verdicts, predictions and their verification.
 
 use super::document::{
     Axis, Block, Chart, ChartKind, Columns, Curve, Document, Ends, Finding, Guide, GuideCourse, Lines, Link,
@@ -15,7 +15,7 @@ use zklockbench_core::units::{a_day, as_a_word, capitalised, counted, format_mic
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::figures::{THROUGHPUT, WAIT_P50, WAIT_P99, WON_SHARE};
 
-/// The outcome, the expected waits, and the answer for each strategy; with `--all`, their basis, too.
+/// Renders the outcome, the expected waits, and the answer for each strategy; with `--all`, also their basis.
 pub fn plan(plan: &PlanFile, style: Style) -> String {
     let answers = plan.answers.iter().flat_map(|answer| {
         let sentence = format!("{}: {}.", answer.strategy, answer.sentence(&plan.question.objective));
@@ -40,8 +40,8 @@ pub fn plan(plan: &PlanFile, style: Style) -> String {
     printed.text(style)
 }
 
-/// The recommended lock and its predictions, or the reason why no lock is recommended. Preceded by a warning
-/// if the verification contradicts it.
+/// Returns the recommended lock and its predictions, or the reason why no lock is recommended, preceded by a
+/// warning if the verification contradicts the recommendation.
 pub fn headline(plan: &PlanFile) -> String {
     doubt(plan).into_iter().chain([recommendation(plan)]).collect::<Vec<_>>().join(" ")
 }
@@ -54,7 +54,7 @@ fn recommendation(plan: &PlanFile) -> String {
     let nearest = most_promising(&plan.answers, objective);
     let why = nearest.and_then(|at| plan.answers[at].verdict.why()).unwrap_or_default();
     if !plan.answers.iter().all(|answer| matches!(answer.verdict, Verdict::Violated(_))) {
-        return format!("UNKNOWN: none of them is known to meet {}: {why}.", objective.text);
+        return format!("UNKNOWN: no strategy is known to meet {}: {why}.", objective.text);
     }
     let locks = plan.answers.iter().filter_map(|answer| Some((answer.locks_needed?, &answer.strategy))).min();
     let instead = match locks {
@@ -63,14 +63,14 @@ fn recommendation(plan: &PlanFile) -> String {
             "spread the load over {locks} locks ({strategy}), hold for less time, or allow a longer wait"
         ),
     };
-    format!("NO: none of them meets {} ({why}): {instead}.", objective.text)
+    format!("NO: no strategy meets {} ({why}): {instead}.", objective.text)
 }
 
 fn word(verdict: &Verdict) -> Value {
     Value::worded(verdict, ["yes", "NO", "unknown"])
 }
 
-/// A predicted value with its interval.
+/// Returns a predicted value with its interval.
 fn within(unit: fn(f64) -> Value, Predicted { low, middle, high }: Predicted) -> Value {
     unit(middle).between(unit(low), unit(high))
 }
@@ -83,7 +83,7 @@ fn rate(Predicted { low, middle, high }: Predicted) -> Value {
     Value::Rate(middle).between(Value::Amount(low), Value::Amount(high))
 }
 
-/// Maximum rate that meets the objective.
+/// Returns the maximum rate that meets the objective.
 fn room(room: Headroom) -> Value {
     if let Some(clients) = room.clients {
         return Value::Text(format!("{clients} clients")).at_least(room.at_least);
@@ -108,8 +108,8 @@ fn waits(plan: &PlanFile) -> Table {
         })
         .metric(&WAIT_P50, |answer| of_prediction(answer, |one| time(one.wait_p50)))
         .explained(
-            "from requesting a lock to having it, with the 90 % interval for a trial of 20,000 arrivals: it covers chance \
-             and what is not known about the service time",
+            "from the request to the acquisition, with the 90 % interval for a trial of 20,000 arrivals, which \
+             covers chance and uncertainty about the service time",
         )
         .metric(&WAIT_P99, |answer| of_prediction(answer, |one| time(one.wait_p99)))
         .numbers("measured", 1, move |answer| {
@@ -133,7 +133,7 @@ fn waits(plan: &PlanFile) -> Table {
         .shown_if(is_predicted(plan))
 }
 
-/// A value of the objective's metric.
+/// Returns a value of the objective's metric.
 fn unit_value(plan: &PlanFile, value: f64) -> Value {
     if plan.question.objective.figure == THROUGHPUT.figure() {
         Value::Rate(value)
@@ -156,11 +156,11 @@ fn map(plan: &PlanFile) -> Table {
             MapChoice::NotKnown => Value::verdict("not measured", Tone::Doubtful),
         })
         .explained(
-            "the lock that meets the objective with the fewest locks and, of these, with the shortest wait",
+            "the strategy that meets the objective with the fewest locks and, among equals, the shortest wait",
         )
         .numbers("locks", 0, move |cell| lock(cell).map(|(locks, _)| locks))
         .numbers("wait", 0, move |cell| lock(cell).map(|(_, wait)| wait))
-        .explained("about how long, by the objective's metric")
+        .explained("approximate, by the objective's metric")
         .table("What to use at other rates", 1, &plan.map)
         .noted("From the same measurements.")
 }
@@ -176,13 +176,13 @@ fn ensemble(plan: &PlanFile) -> Table {
         .numbers("sessions", 0, |answer| of_prediction(answer, |one| Value::Amount(one.sessions.high)))
         .explained("maximum in use at once, in 19 of 20 simulations")
         .numbers("waiting", 0, |answer| of_prediction(answer, |one| Value::Amount(one.waiting.middle)))
-        .explained("for a lock, at a time, on average")
+        .explained("average number of requests that wait for a lock")
         .numbers("watches", 1, |answer| answer.watches.map(Value::Amount))
         .numbers("requests", 0, |answer| answer.requests_per_s.map(Value::Rate))
         .numbers("ensemble busy", 0, move |answer| or_not(answer.ensemble_utilisation.map(Value::Share)))
-        .explained("the share of its write capacity that is used")
+        .explained("share of its write capacity in use")
         .numbers("server down", 0, move |answer| or_not(answer.outage_us.map(Value::micros)))
-        .explained("the longest time that a wanted lock was not acquired, when a server failed")
+        .explained("longest time that a wanted lock was not acquired when a server failed")
         .numbers("wait p99 then", 0, move |answer| {
             or_not(answer.outage_wait.map(|wait| Value::micros(wait.us).at_least(wait.at_least)))
         })
@@ -191,12 +191,12 @@ fn ensemble(plan: &PlanFile) -> Table {
         .shown_if(is_predicted(plan))
 }
 
-/// Cost of using a new lock for each request.
+/// Returns the cost of using a new lock for each request.
 fn fresh(plan: &PlanFile) -> Table {
     Columns::<&FreshCost>::new()
         .words("strategy", |cost| cost.strategy.as_str())
         .numbers("acquire p50", 0, |cost| cost.acquire_p50_us.map(Value::Duration))
-        .explained("with the creation of missing directories")
+        .explained("including the creation of missing directories")
         .numbers("requests/acq", 0, |cost| cost.requests.map(Value::Amount))
         .numbers("nodes left/acq", 0, |cost| cost.nodes_left.map(Value::Amount))
         .explained("persistent nodes that stay on the ensemble")
@@ -227,9 +227,9 @@ fn failures(plan: &PlanFile) -> Table {
         })
         .explained("the time to drain the queue once the lock is acquired again")
         .numbers("of a year", 1, |(_, cost)| cost.yearly_share(plan.question.rate).map(Value::Share))
-        .explained("the share of its requests that are delayed if it happens once a week")
+        .explained("share of a year's requests that are delayed if the failure happens once a week")
         .words("meanwhile", |(_, cost)| cost.meanwhile.as_ref().map(word))
-        .explained("whether the objective is met after that, while the server is still missing")
+        .explained("whether the objective is met after the outage, while the server is still down")
         .table("What failures cost", 1, rows)
         .noted(format!("Medians, with minimum and maximum.{}", granted(plan)))
         .lean()
@@ -245,15 +245,17 @@ fn by_servers(plan: &PlanFile) -> Table {
         .numbers("limit", 0, |row| row.headroom.map(room))
         .explained("the highest rate that meets the objective, with its 90 % interval")
         .numbers("a write", 0, |row| row.write_us.map(Value::micros))
-        .explained("a synced write through the leader without other load, the median")
+        .explained("median of a synced write through the leader without other load")
         .numbers("writes at most", 1, |row| row.writes_per_s.map(Value::Rate))
         .numbers("leader killed", 0, |row| row.outage_us.map(Value::micros))
-        .explained("the longest time without an acquisition; the death of a single server stops every lock until it is restarted")
+        .explained(
+            "longest time without an acquisition; a single server stops every lock until it is restarted",
+        )
         .table("How many servers", 1, &plan.by_servers)
         .noted(format!("With {strategy}, all servers on one host."))
 }
 
-/// Sentence on the session timeout that the servers granted.
+/// Returns a sentence on the session timeout that the servers granted.
 fn granted(plan: &PlanFile) -> String {
     let all = plan.answers.iter().flat_map(|answer| &answer.failures).map(|cost| cost.granted_us);
     match all.max().unwrap_or(0) {
@@ -280,7 +282,7 @@ fn fits(plan: &PlanFile) -> Table {
         .numbers("more", 0, |(_, fit)| (*fit)?.each_more.map(part))
         .numbers("load", 0, |(_, fit)| (*fit)?.by_rate.map(part))
         .numbers("off", 0, |(_, fit)| Some(Value::Share((*fit)?.spread)))
-        .explained("how far trials lie from it (standard deviation)")
+        .explained("deviation of the trials from the fit (standard deviation)")
         .numbers("trials", 0, |(_, fit)| Some((*fit)?.residuals.len()))
         .numbers("measured at", 1, move |(_, fit)| {
             fit.map(|fit| range(fit.range.rate_from, fit.range.rate_to, "/s"))
@@ -288,7 +290,7 @@ fn fits(plan: &PlanFile) -> Table {
         .numbers("waiting", 2, move |(_, fit)| {
             fit.map(|fit| range(fit.range.waiting_from, fit.range.waiting_to, ""))
         })
-        .table("What it was predicted from", 1, rows)
+        .table("Inputs of the predictions", 1, rows)
         .noted(
             "handoff = first + more × (waiting − 1) + load × acquisitions a second, fitted over trials. ±: standard error. \
              Missing: not significantly different from zero.",
@@ -300,28 +302,32 @@ fn part(part: Part) -> String {
     format!("{} ± {} µs", number(part.us), number(part.error_us))
 }
 
-/// The objective's metric with longer or shorter service times, for each strategy.
+/// Returns the objective's metric with longer or shorter service times, for each strategy.
 fn sensitivities(plan: &PlanFile) -> Vec<String> {
     let figure = plan.question.objective.figure;
     let one = |one: &Sensitivity| {
         let change = format!("{:+.0} %", 100.0 * (one.service - 1.0));
-        format!("{change}: {}{}", figure.unit().show(one.value), if one.holds { "" } else { " (breaks)" })
+        format!("{change}: {}{}", figure.unit().show(one.value), if one.holds { "" } else { " (misses)" })
     };
     let of = |answer: &Answer| {
         let all: Vec<String> = answer.sensitivity.iter().map(one).collect();
-        format!("{}: {figure} if holds and handoffs took longer or less: {}", answer.strategy, all.join(", "))
+        format!(
+            "{}: {figure} if holds and handoffs take longer or shorter: {}",
+            answer.strategy,
+            all.join(", ")
+        )
     };
     plan.answers.iter().filter(|answer| !answer.sensitivity.is_empty()).map(of).collect()
 }
 
-/// Unknown facts, each with the affected strategies unless all are affected.
+/// Describes unknown facts, each with the affected strategies unless all are affected.
 fn missing(plan: &PlanFile) -> Vec<String> {
     let all = plan.answers.iter().flat_map(|answer| {
         answer.missing.iter().map(move |missing| (missing.as_str(), answer.strategy.as_str()))
     });
     let said = |(text, of): (&str, Vec<&str>)| match of.len() == plan.answers.len() {
         true => format!("not known: {text}"),
-        false => format!("not known of {}: {text}", of.join(", ")),
+        false => format!("not known for {}: {text}", of.join(", ")),
     };
     grouped(all).into_iter().map(said).collect()
 }
@@ -330,7 +336,7 @@ fn left_out(plan: &PlanFile) -> Vec<String> {
     plan.left_out.iter().map(|left| format!("left out: {left}")).collect()
 }
 
-/// The strategy and load of a verification, and whether it met the objective.
+/// Returns the strategy and load of a verification, and whether it met the objective.
 fn verified(one: &Verification) -> String {
     let agrees =
         one.agrees.map_or("", |agrees| if agrees { ", as predicted" } else { ", which was not predicted" });
@@ -344,7 +350,7 @@ fn verified(one: &Verification) -> String {
             Verdict::Held => "the objective was met".to_owned(),
             Verdict::Violated(_) if one.held => format!("it failed: {}", why(&one.verdict())),
             Verdict::Violated(_) => "the objective was missed".to_owned(),
-            Verdict::Unknown(_) => format!("that shows nothing: {}", why(&one.verdict())),
+            Verdict::Unknown(_) => format!("inconclusive: {}", why(&one.verdict())),
         },
     )
 }
@@ -353,17 +359,17 @@ fn why(verdict: &Verdict) -> String {
     verdict.why().unwrap_or_default()
 }
 
-/// Reasons for skipped verifications, one sentence each.
+/// Returns reasons for skipped verifications, one sentence each.
 fn unverified(plan: &PlanFile) -> Vec<String> {
     plan.unverified.iter().map(|one| format!("{} was not verified: {}", one.strategy, one.why)).collect()
 }
 
-/// Warning that the verification does not confirm a recommendation; `None` if it does.
+/// Warns if the verification does not confirm the recommendation; `None` if it does.
 fn doubt(plan: &PlanFile) -> Option<String> {
     let verdict = plan.verdict();
     plan.recommendation.as_ref().filter(|_| verdict != Verdict::Held)?;
     let alarm = if matches!(verdict, Verdict::Violated(_)) { "FAILED" } else { "UNKNOWN" };
-    Some(format!("{alarm}: the verification does not confirm it: {}.", why(&verdict)))
+    Some(format!("{alarm}: the verification does not confirm the recommendation: {}.", why(&verdict)))
 }
 
 fn told(is_so: bool, good: &str, bad: &str) -> Value {
@@ -432,15 +438,15 @@ pub fn of_plan(plan: &PlanFile) -> Document {
         section("missing", "What is missing", noted(lacks.collect())),
         section("load", "The load", load(plan)),
         section("basis", "Model inputs", basis),
-        section("environment", "Where it was measured", environment(plan)),
+        section("environment", "Measurement environment", environment(plan)),
         section("reproduce", "How to reproduce this", reproduce(plan)),
     ];
     let verdict = word(&plan.verdict());
     let topic = if plan.recommendation.is_some() { "Recommended" } else { "No recommendation" };
     Document {
         title: match plan.question.think {
-            Some(_) => format!("Will it carry {} clients?", plan.question.clients),
-            None => format!("Will it carry {} requests a second?", number(plan.question.rate)),
+            Some(_) => format!("Can it serve {} clients?", plan.question.clients),
+            None => format!("Can it serve {} requests a second?", number(plan.question.rate)),
         },
         about: capitalised(&plan.question.describe()),
         headline: Finding::new(topic, verdict.tone(), headline(plan), Some(CURVE)),
@@ -452,7 +458,7 @@ pub fn of_plan(plan: &PlanFile) -> Document {
     }
 }
 
-/// Description in the question's scenario, which may list learned and assumed facts.
+/// Returns the description in the question's scenario, which may list learned and assumed facts.
 fn load(plan: &PlanFile) -> Option<Block> {
     let scenario: toml::Table = plan.question.scenario.as_ref()?.parse().ok()?;
     Some(Block::Text(scenario.get("description")?.as_str().filter(|text| !text.is_empty())?.to_owned()))
@@ -485,8 +491,8 @@ fn curve(plan: &PlanFile) -> Block {
         plan.answers.iter().zip(0..).filter_map(|(one, at)| line(plan, one, at)).collect();
     if series.is_empty() {
         let why = match is_predicted(plan) {
-            true if question.think.is_some() => "clients that come back have no fixed rate",
-            true => "the version that made this plan kept no predictions for other rates",
+            true if question.think.is_some() => "returning clients have no fixed rate",
+            true => "the version that created this plan stored no predictions for other rates",
             false => "nothing could be predicted",
         };
         return Block::NoChart { title, why: why.to_owned() };
@@ -528,7 +534,7 @@ fn asked(plan: &PlanFile, answer: &Answer) -> Option<CurvePoint> {
     answer.curve.iter().copied().min_by(|one, other| far(one).total_cmp(&far(other)))
 }
 
-/// Measurements of a strategy's verifications at the question's rate per lock.
+/// Returns the measurements of a strategy's verifications at the question's rate per lock.
 fn verified_waits(plan: &PlanFile, answer: &Answer) -> Vec<(f64, f64)> {
     let figure = wait_of(&plan.question.objective).to_string();
     let own = plan.verifications.iter().filter(|one| one.strategy == answer.strategy);
@@ -582,7 +588,7 @@ fn environment(plan: &PlanFile) -> Vec<Block> {
     facts.into_iter().chain(noted(plan.caveats())).collect()
 }
 
-/// Words of a command without `--resume` and its directory.
+/// Returns the words of a command without `--resume` and its directory.
 fn asks_anew(command: &[String]) -> impl Iterator<Item = &str> {
     let mut names_directory = false;
     command.iter().map(String::as_str).filter(move |word| {
@@ -596,10 +602,10 @@ fn reproduce(plan: &PlanFile) -> Vec<Block> {
     let command: Vec<String> = std::iter::once("zklockbench".to_owned()).chain(words).collect();
     let sources: Vec<String> = plan.sources.iter().map(|source| source.display().to_string()).collect();
     vec![
-        Block::Code { caption: "Ask again:".to_owned(), text: command.join(" ") },
+        Block::Code { caption: "Repeat the plan:".to_owned(), text: command.join(" ") },
         Block::Facts(vec![
             fact("Asked", humantime::format_rfc3339_seconds(plan.asked_at).to_string()),
-            fact("Answered from", sources.join(", ")),
+            fact("Based on", sources.join(", ")),
             program(&plan.tool_version, plan.tool_commit.as_deref()),
         ]),
     ]

@@ -1,4 +1,5 @@
-//! The report of a run, behind its terminal text, Markdown, page and summary. All begin with the same line.
+//! Report of a run, shared by its terminal text, Markdown, page and summary, which all start with the same
+//! line.
 
 use std::path::Path;
 
@@ -44,7 +45,7 @@ impl<'a> RunReport<'a> {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Headline {
-    /// Verdict that decides a build: that of the gates if it is worse than that of the locks.
+    /// Verdict that decides a build: the worse of the verdicts on the gates and on the locks.
     pub verdict: Value,
     /// Word before the sentence if the outcome is a failure or unknown, e.g. `FAILED`.
     pub alarm: Option<&'static str>,
@@ -67,7 +68,7 @@ impl Headline {
         let why = || judged.why().unwrap_or_default();
         let is_only_stuck = view.judged.is_only_stuck();
         let violated = Some(violated_word(is_only_stuck));
-        // Unless it is strict, the implicit gate only repeats the verdict.
+        // Unless `--strict` is set, the implicit gate only repeats the verdict.
         let gates = match judged {
             Verdict::Held => gated.gates.as_slice(),
             _ => worth_showing(&gated.gates).unwrap_or_default(),
@@ -106,10 +107,10 @@ impl Headline {
     }
 }
 
-/// Maximum number of violated locks with a full sentence; others are only named.
+/// Maximum number of violated locks with a full sentence; other locks are only listed by name.
 const LOCKS_TOLD: usize = 3;
 
-/// The number of locks with a full sentence, and the text on all locks that broke a promise.
+/// Returns the number of locks with a full sentence, and the text on all locks that broke a promise.
 fn must_not_be_used(conclusions: &[Conclusion]) -> (usize, String) {
     let broken: Vec<&Conclusion> =
         conclusions.iter().take_while(|one| one.topic == Topic::MustNotBeUsed).collect();
@@ -117,7 +118,7 @@ fn must_not_be_used(conclusions: &[Conclusion]) -> (usize, String) {
     let mut said: Vec<String> = told.iter().map(|one| one.sentence.clone()).collect();
     let names: Vec<&str> = others.iter().flat_map(|one| &one.strategies).map(String::as_str).collect();
     if !names.is_empty() {
-        said.push(format!("Nor must {} be used.", listed(&names)));
+        said.push(format!("{} must not be used either.", listed(&names)));
     }
     (told.len(), said.join(" "))
 }
@@ -132,7 +133,7 @@ fn verdict(judged: &Verdict, is_only_stuck: bool, gated: &Gated) -> Value {
     }
 }
 
-/// Main metrics of a run without comparisons.
+/// Describes the main metrics of a run without comparisons.
 fn in_figures(view: &View<'_>) -> String {
     let has = |cell: &Cell<'_>| cell.sum(|one| one.measured.acquired()) > 0;
     let most = view.best_common_count(has);
@@ -160,7 +161,7 @@ pub struct Gated {
 }
 
 impl Gated {
-    /// Gates of a stored run, read from its summary; empty if an older version wrote no summary.
+    /// Returns the gates of a stored run, read from its summary; empty if an older version wrote no summary.
     ///
     /// # Errors
     /// If the file exists but cannot be read or is not a summary.

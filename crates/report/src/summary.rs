@@ -55,7 +55,7 @@ pub struct Summary {
 pub struct CellSummary {
     /// Label of the strategy.
     pub strategy: String,
-    /// System of the lock, if it is not ZooKeeper.
+    /// System of the lock; `None` for ZooKeeper.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
     /// Number of contenders in the scenario.
@@ -66,7 +66,7 @@ pub struct CellSummary {
     pub load: String,
     /// Numbers of repetitions that ran and that are valid.
     pub repetitions: Repetitions,
-    /// Verdict over all its trials; `None` for a single contender, which has no other to exclude.
+    /// Verdict over all its trials; `None` for a single contender, which has nothing to exclude.
     pub verdict: Option<Verdict>,
     /// Reason for a verdict other than `held`, in one sentence without a full stop; otherwise `None`.
     pub why: Option<String>,
@@ -87,7 +87,7 @@ pub struct Repetitions {
     /// Trials that ran.
     pub ran: usize,
     /// Number of valid repetitions, from which the metrics come. If there are none, metrics come from all
-    /// trials and mean little.
+    /// trials and are unreliable.
     pub sound: usize,
 }
 
@@ -254,7 +254,7 @@ fn latency(each: &[Latency]) -> Option<LatencySummary> {
 const OUTSIDE: f64 = 0.05;
 
 impl Aggregate {
-    /// A metric over these trials; `None` if none measured it, or if a queue grew.
+    /// Computes a metric over these trials; `None` if no trial measured it, or if a queue grew.
     pub fn of_figure<'t>(figure: Figure, trials: impl IntoIterator<Item = &'t Trial>) -> Option<Self> {
         let each: Vec<_> = trials.into_iter().map(|trial| trial.reading(figure)).collect();
         if each.contains(&Err(Missing::Unstable)) {
@@ -265,7 +265,7 @@ impl Aggregate {
         Self::of(readings.iter().map(|reading| reading.value), at_least)
     }
 
-    /// Statistics of the repetitions' values; `None` if none is finite.
+    /// Returns the statistics of the repetitions' values; `None` if none is finite.
     pub fn of(values: impl IntoIterator<Item = f64>, at_least: bool) -> Option<Self> {
         let values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         let Spread { median, min, max, count } = Spread::of(values.iter().copied())?;

@@ -1,4 +1,5 @@
-//! Results of a sweep for a terminal and as a page, with charts of throughput and wait over its variable.
+//! Renders the results of a sweep for a terminal and as a page, with charts of throughput and wait over its
+//! variable.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +23,7 @@ use zklockbench_record::FigureEntry;
 use zklockbench_record::figures::{THROUGHPUT, WAIT_P50, WAIT_P99};
 use zklockbench_stats::Interval;
 
-/// The outcome, each point, and the findings as text.
+/// Renders the outcome, each point, and the findings as text.
 pub fn sweep(file: &SweepFile, notes: &[String], style: Style) -> String {
     let found = file.findings.iter().flat_map(|finding| {
         let title = title(file, finding);
@@ -31,7 +32,7 @@ pub fn sweep(file: &SweepFile, notes: &[String], style: Style) -> String {
     let notes = notes.iter().cloned().chain(ending(file)).map(|note| format!("! {note}"));
     let printed = Printed {
         outcome: headline(file),
-        above: file.samples.is_empty().then(|| "No run ended, so there is nothing to show.".to_owned()),
+        above: file.samples.is_empty().then(|| "No run finished, so there is nothing to show.".to_owned()),
         tables: tables(file).into(),
         remarks: notes.chain(found).collect(),
         basis: vec![extent(file)],
@@ -40,7 +41,7 @@ pub fn sweep(file: &SweepFile, notes: &[String], style: Style) -> String {
     printed.text(style)
 }
 
-/// The tables, the most important first.
+/// Returns the tables, the most important first.
 fn tables(file: &SweepFile) -> [Table; 2] {
     match is_about_sessions(file) {
         true => [failures(file), points(file)],
@@ -48,7 +49,7 @@ fn tables(file: &SweepFile) -> [Table; 2] {
     }
 }
 
-/// Whether the sweep shows the cost of failures with each session timeout.
+/// Returns whether the sweep shows the cost of failures with each session timeout.
 fn is_about_sessions(file: &SweepFile) -> bool {
     file.over.iter().any(|over| over.variable == Variable::SessionTimeout)
 }
@@ -57,7 +58,7 @@ fn variable(file: &SweepFile) -> Variable {
     file.over.first().map_or(Variable::Contenders, |over| over.variable)
 }
 
-/// The limit for the objective of each strategy or, without an objective, the point of collapse.
+/// Returns the limit of the objective for each strategy or, without an objective, the point of collapse.
 pub fn headline(file: &SweepFile) -> String {
     let judged = file.judged();
     let alarm = match &judged {
@@ -75,7 +76,7 @@ pub fn headline(file: &SweepFile) -> String {
             Edge::AllKept { up_to } => format!("{of} up to {} at least", show(*up_to)),
             Edge::NoneKept { .. } => format!("{of} nowhere"),
             Edge::Unknown { kept: Some(kept), .. } => {
-                format!("{of} up to {} (more is undecided)", show(*kept))
+                format!("{of} up to {} (higher values are undecided)", show(*kept))
             }
             Edge::Unknown { kept: None, .. } => format!("{of} undecided"),
         })
@@ -92,7 +93,7 @@ pub fn headline(file: &SweepFile) -> String {
     let costs: Vec<String> =
         file.findings.iter().filter_map(|finding| first_failure(file, finding)).collect();
     let said = match (&file.objective, ends.as_slice()) {
-        (_, []) if file.findings.is_empty() => "No run ended".to_owned(),
+        (_, []) if file.findings.is_empty() => "No run finished".to_owned(),
         (Some(objective), ends @ [_, ..]) => {
             format!("{} is met over {name}: {}", objective.text, ends.join(", "))
         }
@@ -105,7 +106,7 @@ pub fn headline(file: &SweepFile) -> String {
     format!("{alarm}{said}.")
 }
 
-/// Outages due to the first fault at the smallest and the largest value.
+/// Describes the outages due to the first fault at the smallest and the largest value.
 fn first_failure(file: &SweepFile, finding: &Finding) -> Option<String> {
     let known = |point: &Point| {
         let failure = point.failures.first()?;
@@ -134,7 +135,7 @@ fn extent(file: &SweepFile) -> String {
     )
 }
 
-/// Name of a series: the strategy and, with a second variable, its value.
+/// Returns the name of a series: the strategy and, with a second variable, its value.
 fn title(file: &SweepFile, finding: &Finding) -> String {
     let strategy = shown(&finding.series.strategy, 80);
     match (file.over.get(1), finding.series.beside) {
@@ -162,7 +163,8 @@ fn sentences(file: &SweepFile, finding: &Finding) -> Vec<String> {
                     }
                 };
                 format!(
-                    "{objective}: the {end} value of {name} that meets it lies between {} (met) and {} (missed){open}.",
+                    "{objective}: the {end} value of {name} that meets the objective is between {} (met) and {} \
+                     (missed){open}.",
                     show(*kept),
                     show(*missed)
                 )
@@ -185,13 +187,13 @@ fn sentences(file: &SweepFile, finding: &Finding) -> Vec<String> {
             format!("Collapse: between {} and {}: {why}.", show(*held), show(*broke))
         }
         Collapse::Between { held: None, broke, why } => {
-            format!("Collapse: at {} already: {why}.", show(*broke))
+            format!("Collapse: already at {}: {why}.", show(*broke))
         }
         Collapse::NotFound { up_to, saturated_at } => {
             let up_to = up_to.map_or_else(String::new, |up_to| format!(" up to {}", show(up_to)));
             let end = saturated_at.map_or_else(String::new, |from| {
                 format!(
-                    "; from {} on the load generator could not keep up, which says nothing about the lock",
+                    "; from {} on, the load generator could not keep up, so the lock was not tested",
                     show(from)
                 )
             });
@@ -204,8 +206,8 @@ fn sentences(file: &SweepFile, finding: &Finding) -> Vec<String> {
 /// A point, and a fault at it.
 type Row<'f> = (&'f Finding, &'f Point, Option<&'f FailurePoint>);
 
-/// Columns that name the strategy, the fault if requested, and the point. The number excludes the first
-/// variable's column.
+/// Returns the columns that identify the strategy, the fault if requested, and the point, and their number
+/// without the column of the first variable.
 fn columns(file: &SweepFile, has_faults: bool) -> (Columns<'_, Row<'_>>, usize) {
     let (mut columns, mut labels) = (Columns::<Row<'_>>::new(), 1);
     columns = columns.words("strategy", |(finding, ..)| shown(&finding.series.strategy, 60));
@@ -231,7 +233,7 @@ fn points(file: &SweepFile) -> Table {
         .metric(&WAIT_P99, |(_, one, _)| interval(&WAIT_P99, one.wait_p99).at_least(one.wait_p99_at_least));
     if file.objective.is_some() {
         columns = columns.words("objective", |(_, point, _)| point.decision.map(Decision::word)).explained(
-            "met or missed if all five repetitions agree, which is wrong once in 20 times at most",
+            "met or missed if all five repetitions agree, which is wrong at most once in 20 times",
         );
     }
     let points = file
@@ -245,7 +247,7 @@ fn points(file: &SweepFile) -> Table {
         .lean()
 }
 
-/// Effects of each fault at each point, grouped by fault.
+/// Returns the effects of each fault at each point, grouped by fault.
 fn failures(file: &SweepFile) -> Table {
     let (columns, labels) = columns(file, true);
     columns
@@ -279,7 +281,7 @@ fn gap(range: MeasuredRange) -> Value {
     }
 }
 
-/// A value with the half-width of its interval.
+/// Returns a value with the half-width of its interval.
 fn interval(entry: &FigureEntry, found: Option<Interval>) -> Value {
     let shown = found.map(|found| {
         let half = found.half_width().map_or_else(String::new, |half| format!(" ±{:.0}%", 100.0 * half));
@@ -302,7 +304,7 @@ fn legend(file: &SweepFile) -> String {
         "Values: medians of the valid repetitions. ±: half of their range. ≥: waits were cut off by the end of the trial."
             .to_owned();
     if file.samples.iter().any(|sample| sample.state == State::Saturated) {
-        said.push_str(" Generator saturated: such points say nothing about the lock.");
+        said.push_str(" Generator saturated: such points do not test the lock.");
     }
     said
 }
@@ -310,10 +312,10 @@ fn legend(file: &SweepFile) -> String {
 fn ending(file: &SweepFile) -> Option<String> {
     match file.ending {
         Ending::Complete => None,
-        Ending::GoingOn => Some("the sweep was still in progress when this was written".into()),
-        Ending::OutOfTime => Some("time ran out before everything was as precise as it could be".into()),
+        Ending::GoingOn => Some("the sweep was still in progress when this report was written".into()),
+        Ending::OutOfTime => Some("time ran out before all points were precise enough".into()),
         Ending::NotCovered => Some("time ran out before the whole range was covered".into()),
-        Ending::Interrupted => Some("interrupted: judged by what was measured until then".into()),
+        Ending::Interrupted => Some("interrupted: based on the measurements until then".into()),
         Ending::Aborted => {
             let why = file.why.as_deref().unwrap_or("a run failed");
             Some(format!("cut short: {}", shown(why, 400)))
@@ -341,7 +343,7 @@ pub fn of_sweep(sweep: &SweepFile) -> Document {
             text: sweep.scenario_text.clone(),
         },
         Block::Code {
-            caption: "Sweep it again:".to_owned(),
+            caption: "Repeat the sweep:".to_owned(),
             text: format!("zklockbench sweep SCENARIO{} --seed {}", over.concat(), sweep.seed),
         },
         page::measured(sweep.started_at, &sweep.tool_version, sweep.tool_commit.as_deref()),
@@ -350,7 +352,7 @@ pub fn of_sweep(sweep: &SweepFile) -> Document {
         section(CURVES.section, "Curves", charts(sweep)),
         section("figures", "Figures", tables(sweep)),
         section("notes", "Notes", noted(notes)),
-        section("environment", "Where it was measured", measured),
+        section("environment", "Measurement environment", measured),
         section("reproduce", "How to reproduce this", reproduce),
     ];
     let verdict = Value::from(&sweep.judged());
@@ -372,7 +374,7 @@ pub fn draw_sweep(file: &SweepFile, dir: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(draw_each(charts, &measured_on(file), dir)?.files)
 }
 
-/// Both charts of a sweep, unless the chart's metric was never measured.
+/// Returns both charts of a sweep, unless the chart's metric was never measured.
 fn charts(file: &SweepFile) -> Vec<Chart> {
     let throughput = Swept {
         id: "sweep-throughput",

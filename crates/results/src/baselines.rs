@@ -35,17 +35,17 @@ const BASELINE_FILE: VersionedFile = VersionedFile {
     of: "baseline",
     name: FILE,
     version: VERSION,
-    remedy: "the file was changed or damaged: add the run again, with `zklockbench baseline add RUN`",
+    remedy: "the file was modified or damaged; add the run again with `zklockbench baseline add RUN`",
 };
 
-/// `baseline.json`: the commit of a run, and when it was added.
+/// Contents of `baseline.json`: the commit of a run, and the time when it was added.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BaselineFile {
     /// Version of this layout: 1.
     pub schema_version: u32,
     /// Commit that was measured.
     pub commit: String,
-    /// Wall time at which the run was added; a label.
+    /// Wall time at which the run was added, for display only.
     #[serde(with = "as_utc")]
     #[schemars(with = "String")]
     pub added_at: SystemTime,
@@ -82,7 +82,7 @@ pub fn add(store: &Path, run: &Path, commit: Option<&str>, now: SystemTime) -> R
     if layout::check_name(&name).is_err() {
         let (path, scenario) = (run.join(layout::RUN), shown(&stored.scenario, 60));
         return Err(Error::usage(format!(
-            "{}: `scenario`: `{scenario}` cannot name a directory; it was changed after the run: restore it from a copy",
+            "{}: `scenario`: `{scenario}` is not a valid directory name; restore the file from a copy",
             path.display()
         )));
     }
@@ -122,7 +122,7 @@ pub fn list(store: &Path) -> Result<Vec<Baseline>, Error> {
             store.display()
         )),
         std::io::ErrorKind::NotADirectory => {
-            Error::usage(format!("{} is not a directory; name a baseline store", store.display()))
+            Error::usage(format!("{} is not a directory; specify a baseline store", store.display()))
         }
         _ => cannot("read", store, &error),
     })?;
@@ -158,8 +158,8 @@ pub fn is_store(dir: &Path) -> bool {
     disk::directories(dir).unwrap_or_default().iter().any(|path| disk::has(path, FILE))
 }
 
-/// The complete runs of a scenario in a directory of runs, newest first, and the errors of runs with an
-/// unreadable `run.json`, which are skipped.
+/// Returns the complete runs of a scenario in a directory of runs, newest first. Runs with an unreadable `run.json`
+/// are skipped, and their errors are returned.
 pub fn runs_of(dir: &Path, scenario: &str) -> Result<(Vec<PathBuf>, Vec<Error>), Error> {
     let (mut runs, mut passed_over) = (Vec::new(), Vec::new());
     for path in layout::runs_in(dir)? {

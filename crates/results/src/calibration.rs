@@ -21,7 +21,7 @@ const FILE: VersionedFile = VersionedFile {
     of: "calibration",
     name: layout::CALIBRATION,
     version: CALIBRATION_SCHEMA_VERSION,
-    remedy: "the file was changed or damaged: calibrate again",
+    remedy: "the file was modified or damaged; calibrate again",
 };
 
 /// `calibration.json`.
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn read_calibration_distinguishes_missing_foreign_and_damaged_files() {
+    fn read_calibration_distinguishes_missing_unrelated_and_damaged_files() {
         let dir = tempfile::tempdir().unwrap();
         let error = || {
             let error = read_calibration(dir.path()).unwrap_err();

@@ -101,7 +101,7 @@ pub fn schemas() -> [(&'static str, Schema); 2] {
 /// A type of versioned JSON file.
 #[derive(Debug, Clone, Copy)]
 pub struct VersionedFile {
-    /// Kind of directory that has such a file, e.g. `sweep`.
+    /// Kind of directory that contains the file, e.g. `sweep`.
     pub of: &'static str,
     pub name: &'static str,
     pub version: u32,
@@ -120,7 +120,7 @@ struct Header {
 }
 
 impl VersionedFile {
-    /// Reads the file from a directory that the user named.
+    /// Reads the file from a directory that the user specified.
     pub fn read<T: DeserializeOwned>(&self, dir: &Path) -> Result<T, Error> {
         match disk::read(dir, self.name, AT_MOST) {
             Ok(bytes) => self.parse(&dir.join(self.name), &bytes),
@@ -143,8 +143,8 @@ impl VersionedFile {
                 format!(": {version}{commit}")
             });
             return Err(Error::usage(format!(
-                "{}: schema version {schema_version}, but this program reads version {}; use the version of the \
-                 program that wrote it{writer}",
+                "{}: schema version {schema_version}, but this program reads version {}; use the program \
+                 version that wrote the file{writer}",
                 path.display(),
                 self.version
             )));
@@ -166,7 +166,7 @@ impl VersionedFile {
         Ok(read)
     }
 
-    /// The error for a file with contents that this program would not have written.
+    /// Returns the error for a file with contents that this program would not have written.
     pub fn broken(&self, path: &Path, what: &str) -> Error {
         Error::usage(format!("{}: {what}; {}", path.display(), self.remedy))
     }

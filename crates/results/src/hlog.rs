@@ -60,14 +60,14 @@ pub fn read(log: &[u8]) -> Result<BTreeMap<Measure, Histogram>, Broken> {
         let line = line_of(log, offset_of(log, &interval));
         let (measure, histogram) = decode(&interval).map_err(|what| Broken { line, what })?;
         if histograms.insert(measure, histogram).is_some() {
-            return Err(Broken { line, what: format!("a second histogram of `{}`", measure.name()) });
+            return Err(Broken { line, what: format!("duplicate histogram of `{}`", measure.name()) });
         }
     }
     Ok(histograms)
 }
 
 fn decode(interval: &IntervalLogHistogram<'_>) -> Result<(Measure, Histogram), String> {
-    let tag = interval.tag().ok_or("a histogram without a tag")?;
+    let tag = interval.tag().ok_or("the histogram has no tag")?;
     let name = tag.as_str();
     let measure = Measure::try_from(name.to_owned())?;
     let bytes = STANDARD
@@ -100,7 +100,7 @@ fn is_of_a_measure(bytes: &[u8]) -> Result<(), String> {
         return Err("its range differs from this program's".into());
     }
     if number(4..8) > (own.distinct_values() * MOST_BYTES_OF_A_COUNT) as u64 {
-        return Err("it announces more counts than it can have".into());
+        return Err("its header announces too many counts".into());
     }
     Ok(())
 }
@@ -142,15 +142,15 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_line() {
+    fn errors_contain_the_line_number() {
         assert_eq!(read(b"#a comment\nTag=wait,x\n").unwrap_err().line, 2);
         let twice = "Tag=wait,0.0,1.0,1.0,".to_owned();
         let line = String::from_utf8(log(&BTreeMap::from([(Measure::Wait, of(&[1]))]))).unwrap();
         let payload = line.trim_end().rsplit(',').next().unwrap();
         let broken = read(format!("{twice}{payload}\n{twice}{payload}\n").as_bytes()).unwrap_err();
-        assert_eq!(broken, Broken { line: 2, what: "a second histogram of `wait`".into() });
+        assert_eq!(broken, Broken { line: 2, what: "duplicate histogram of `wait`".into() });
         let broken = read(format!("0.0,1.0,1.0,{payload}\n").as_bytes()).unwrap_err();
-        assert_eq!(broken, Broken { line: 1, what: "a histogram without a tag".into() });
+        assert_eq!(broken, Broken { line: 1, what: "the histogram has no tag".into() });
     }
 
     proptest! {

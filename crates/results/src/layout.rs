@@ -1,4 +1,4 @@
-//! Paths: names of run directories and of every file in them. Also, remedies for file system errors.
+//! Names of run directories and their files, and remedies for file system errors.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ pub fn run_name(scenario: &str, began: SystemTime) -> String {
     format!("{scenario}-{time}")
 }
 
-/// Name for an attempt; later attempts append `-2`, `-3` and so on.
+/// Returns the name for an attempt; later attempts append `-2`, `-3` and so on.
 pub(super) fn numbered(name: &str, attempt: u32) -> String {
     if attempt < 2 { name.to_owned() } else { format!("{name}-{attempt}") }
 }
@@ -65,7 +65,7 @@ pub(super) fn trial_number(file: &str) -> Option<usize> {
     file.strip_suffix(".json")?.parse().ok()
 }
 
-/// Number of the trial that a file belongs to; `None` if it belongs to none.
+/// Number of the trial that a file belongs to; `None` if the file belongs to no trial.
 pub(super) fn trial_of(file: &str) -> Option<usize> {
     let (number, rest) = file.split_once('.')?;
     ["json", "hlog", "history.jsonl"].contains(&rest).then(|| number.parse().ok())?
@@ -99,13 +99,13 @@ pub fn check_name(name: &str) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::usage(format!(
-        "`{}` cannot name a run; give one directory name, without `/`, `\\` and control characters, and \
-         without a leading dot",
+        "`{}` is not a valid run name; use one directory name without `/`, `\\`, control characters \
+         or a leading dot",
         shown(name, 60)
     )))
 }
 
-/// Whether the directory is a run, complete or not; reading it reports which.
+/// Whether the directory is a complete or incomplete run.
 fn is_run(path: &Path) -> bool {
     disk::has(path, RUN) || path.join(TRIALS).is_dir()
 }
@@ -135,7 +135,7 @@ fn remedy(kind: ErrorKind) -> &'static str {
         }
         ErrorKind::PermissionDenied => "fix its permissions, or choose another directory",
         ErrorKind::ReadOnlyFilesystem => "choose a directory that can be written to",
-        ErrorKind::NotFound => "check whether it was removed or renamed meanwhile",
+        ErrorKind::NotFound => "check whether it was removed or renamed",
         _ => "check the disk, or choose another directory",
     }
 }
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn full_disk_error_names_the_path_and_a_remedy() {
+    fn full_disk_error_contains_the_path_and_a_remedy() {
         let error = std::io::Error::from(ErrorKind::StorageFull);
         let cannot_write = cannot("write", Path::new("out/run.json"), &error);
         assert!(matches!(cannot_write, Error::Environment(_)));

@@ -1,4 +1,4 @@
-//! Reads a run directory, packed or not: all of it, or an error with the faulty file and a remedy.
+//! Reads a complete run directory, packed or not. Errors contain the faulty file and a remedy.
 //!
 //! Invalid directories are usage errors; I/O errors are environment errors.
 
@@ -25,7 +25,7 @@ const RUN_FILE: VersionedFile = VersionedFile {
     of: "run",
     name: layout::RUN,
     version: SCHEMA_VERSION,
-    remedy: "the directory was modified or damaged after the run: restore it from a copy, or run the scenario again",
+    remedy: "the directory was modified or damaged after the run; restore it from a copy, or run the scenario again",
 };
 
 /// Size limit in bytes for a packed run, beyond the needs of any run.
@@ -40,7 +40,7 @@ pub fn read(dir: &Path) -> Result<StoredRun, Error> {
     Ok(StoredRun::of(run, trials))
 }
 
-/// The run record without trials. Accepts the final or the hidden path.
+/// Returns the run record without trials. Accepts the final or the hidden path.
 pub fn recorded_run(dir: &Path) -> Result<Run, Error> {
     Ok(read_run(&super::staging::left_at(dir))?.run)
 }
@@ -84,11 +84,11 @@ pub(super) fn read_run(dir: &Path) -> Result<RunFile, Error> {
     }
     let dir_shown = dir.display();
     Err(Error::usage(if !dir.is_dir() {
-        format!("{dir_shown} is not a directory; name the directory that a run left")
+        format!("{dir_shown} is not a directory; specify the directory of a run")
     } else if dir.join(layout::TRIALS).is_dir() {
         format!(
-            "{dir_shown} is an incomplete run: it has no {}, because no trial has ended yet, or none had \
-             when the run was killed; run the scenario again",
+            "{dir_shown} is an incomplete run: it has no {}, because no trial has ended yet, or the run was \
+             killed before the first trial ended; run the scenario again",
             layout::RUN
         )
     } else {
@@ -112,7 +112,7 @@ fn unchanged(dir: &Path, run: &RunFile) -> Result<(), Error> {
         let opened = disk::open(dir, Path::new(name), layout::most(name));
         match opened.and_then(|file| Ok(digest_of_all_from(file)?)) {
             Ok(now) if now == *digest => {}
-            // The report may have been rewritten; it only derives from the other files.
+            // The report may have been rewritten; it is only derived from the other files.
             Ok(_) if name == layout::REPORT => {}
             Ok(_) => return Err(changed(&path)),
             Err(Unreadable::Missing) if CAN_BE_MISSING.iter().any(|part| name.starts_with(part)) => {}
@@ -145,7 +145,7 @@ fn may_have_more(dir: &Path, run: &RunFile) -> bool {
 /// Numbers of all trials in a directory, in order.
 fn numbers_in(dir: &Path) -> Result<Vec<usize>, Error> {
     let folder = dir.join(layout::TRIALS);
-    // Links to directories are refused, too.
+    // Links to directories are also refused.
     if folder.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
         return Err(broken(&folder, "is not a directory"));
     }
@@ -156,7 +156,7 @@ fn numbers_in(dir: &Path) -> Result<Vec<usize>, Error> {
     Ok(numbers)
 }
 
-/// A file of this trial that has no digest in the run.
+/// Returns a file of the trial that has no digest in the run, if there is one.
 fn undigested(dir: &Path, run: &RunFile, number: usize) -> Option<PathBuf> {
     let files = [layout::trial_json(dir, number), layout::trial_hlog(dir, number)];
     files.into_iter().find(|path| {
@@ -165,8 +165,8 @@ fn undigested(dir: &Path, run: &RunFile, number: usize) -> Option<PathBuf> {
     })
 }
 
-/// Numbers of the existing trials, in order. Checks that the run counts each trial and has the digests of its
-/// files. Trials that could not start leave gaps, and an unfinished run may have further trials.
+/// Returns the numbers of the existing trials, in order. Checks that the run counts each trial and has the digests of
+/// its files. Trials that could not start leave gaps, and an unfinished run may have further trials.
 fn trial_numbers(dir: &Path, run: &RunFile) -> Result<Vec<usize>, Error> {
     let mut numbers = numbers_in(dir)?;
     let undigested = |number: &usize| undigested(dir, run, *number);
@@ -181,7 +181,7 @@ fn trial_numbers(dir: &Path, run: &RunFile) -> Result<Vec<usize>, Error> {
     }
     if let Some(beyond) = numbers.get(run.trials) {
         let path = layout::trial_json(dir, *beyond);
-        return Err(broken(&path, &format!("is one too many: {} counts {}", layout::RUN, trials())));
+        return Err(broken(&path, &format!("is unexpected: {} counts {}", layout::RUN, trials())));
     }
     match numbers.iter().find_map(undigested) {
         Some(path) => Err(broken(&path, &format!("has no digest in {}", layout::RUN))),
@@ -198,10 +198,10 @@ fn read_trial(dir: &Path, index: usize) -> Result<Trial, Error> {
     trial.histograms = hlog::read(&log)
         .map_err(|hlog::Broken { line, what }| broken(&path, &format!("line {line}: {what}")))?;
     if trial.spec.index != index {
-        return Err(broken(&json, &format!("holds trial {}", trial.spec.index)));
+        return Err(broken(&json, &format!("contains trial {}", trial.spec.index)));
     }
     match contradictions(&file).into_iter().next() {
-        Some(what) => Err(broken(&json, &format!("contradicts itself: {what}"))),
+        Some(what) => Err(broken(&json, &format!("is inconsistent: {what}"))),
         None => Ok(file.trial.into_owned()),
     }
 }
@@ -246,7 +246,7 @@ fn contradictions(file: &TrialFile<'_>) -> Vec<String> {
     found
 }
 
-/// An error if two numbers that must be equal differ.
+/// Returns an error if two numbers that must be equal differ.
 fn same(what: &str, said: u64, found: u64) -> Option<String> {
     (said != found).then(|| format!("{what}: {said} in one place, {found} in another"))
 }
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn read_distinguishes_foreign_directories_from_incomplete_runs() {
+    fn read_distinguishes_unrelated_directories_from_incomplete_runs() {
         let dir = tempfile::tempdir().unwrap();
         assert!(error_of_read(&dir.path().join("absent")).contains("is not a directory"));
         assert!(error_of_read(dir.path()).contains("is not a run directory: it has no run.json"));

@@ -43,12 +43,12 @@ fn columns() -> Vec<Column> {
     all.into_iter().flatten().collect()
 }
 
-/// A column whose value is always known.
+/// Creates a column with a value that is always known.
 fn known<T: Display>(name: impl Into<String>, value: impl Fn(&SummaryRow<'_>) -> T + 'static) -> Column {
     maybe(name, move |trial| Some(value(trial)))
 }
 
-/// A column whose value may be missing.
+/// Creates a column with a value that may be missing.
 fn maybe<T: Display>(
     name: impl Into<String>,
     value: impl Fn(&SummaryRow<'_>) -> Option<T> + 'static,
@@ -110,7 +110,7 @@ fn of_trial() -> Vec<Column> {
     ]
 }
 
-/// The trial, if it had faults.
+/// Returns the trial if it had faults.
 fn under_faults<'a>(row: &SummaryRow<'a>) -> Option<&'a Trial> {
     Some(row.trial).filter(|trial| !trial.faults.is_empty())
 }

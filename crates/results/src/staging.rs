@@ -32,7 +32,7 @@ pub struct Staging {
     published: bool,
     /// Whether the directory has measurements that must not be lost.
     keeps: bool,
-    /// Callback with the path of a dropped directory that is kept.
+    /// Callback for a dropped directory that is kept.
     tell_kept: Option<fn(&Path)>,
     /// Lock held while a program writes to the directory; `None` on a file system without locks.
     _lock: Option<File>,
@@ -116,7 +116,7 @@ impl ClaimedDirectory {
     pub fn of(dir: &Path) -> Result<Self, Error> {
         let found = left_at(dir);
         let dir = found.canonicalize().map_err(|error| {
-            Error::usage(format!("{}: {error}; name the directory that a run left", dir.display()))
+            Error::usage(format!("{}: {error}; specify the directory of a run", dir.display()))
         })?;
         let (parent, last) = (dir.parent().unwrap_or(&dir), dir.file_name().unwrap_or_default());
         let last = last.to_string_lossy();
@@ -127,7 +127,7 @@ impl ClaimedDirectory {
             if layout::is_partial(&dir) { parent.join(&name) } else { layout::partial(&parent, &name) };
         if in_the_way.symlink_metadata().is_ok() {
             return Err(Error::usage(format!(
-                "{} cannot be resumed while {} is there: move one of them away",
+                "{} cannot be resumed while {} exists; move one of them away",
                 dir.display(),
                 in_the_way.display()
             )));
@@ -141,8 +141,8 @@ impl ClaimedDirectory {
                 dir.display()
             ))),
             Err(error) => Err(Error::environment(format!(
-                "cannot tell whether a run is still writing to {}: it cannot be locked ({error}); copy it to a disk \
-                 whose file system has locks, and resume it there",
+                "cannot determine whether a run is still writing to {}: locking failed ({error}); copy it to a \
+                 file system that supports locks, and resume it there",
                 dir.display()
             ))),
         }
@@ -251,7 +251,7 @@ fn holds_something(dir: &Path) -> bool {
     fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some())
 }
 
-/// Whether an open directory is still the one at this path.
+/// Whether an open directory is still the directory at `path`.
 fn is_at(open: &File, path: &Path) -> bool {
     let both = (open.metadata(), fs::metadata(path));
     matches!(both, (Ok(one), Ok(other)) if (one.dev(), one.ino()) == (other.dev(), other.ino()))

@@ -102,7 +102,7 @@ impl RunWriter {
             .into_iter();
         if let Some(link) = folders.find(|folder| folder.is_symlink()) {
             let link = link.display();
-            return Err(Error::usage(format!("{link} is a link, and a run is not resumed through links")));
+            return Err(Error::usage(format!("{link} is a link; a run cannot be resumed through a link")));
         }
         let mut writer = Self::of(claim.take_back()?);
         (writer.is_resumed, writer.trials) = (true, stored.trials.len());
@@ -244,7 +244,7 @@ impl RunWriter {
     pub fn seal(mut self, run: Run, judged: Judged) -> Result<SealedRun, Error> {
         self.digest_trials()?;
         let run = self.file(run, judged);
-        // If a trial has ended, a preliminary `run.json` exists, and the final one is retried when
+        // If a trial has ended, a preliminary `run.json` exists, and writing the final file is retried when
         // publishing.
         match write_run(self.dir(), &run) {
             Err(error) if !self.dir().join(layout::RUN).is_file() => return Err(error),
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn error_for_a_taken_name_names_the_existing_run() {
+    fn error_for_a_taken_name_identifies_the_existing_run() {
         let parent = tempfile::tempdir().unwrap();
         fs::create_dir(parent.path().join("done")).unwrap();
         let _going = RunWriter::create(parent.path(), "going").unwrap();
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn error_names_a_parent_that_is_a_file() {
+    fn error_identifies_a_parent_that_is_a_file() {
         let parent = tempfile::tempdir().unwrap();
         let file = parent.path().join("file");
         fs::write(&file, "").unwrap();

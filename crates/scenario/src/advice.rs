@@ -1,4 +1,4 @@
-//! Warnings about scenarios that are valid but may not do what their author wants.
+//! Warnings about scenarios that are valid but may not do what the user intends.
 
 use std::time::Duration;
 
@@ -20,12 +20,11 @@ pub struct Advice {
     pub help: String,
 }
 
-/// Below this number of acquisitions, even a median means little.
+/// Number of acquisitions below which even a median is unreliable.
 const ACQUISITIONS_FEW: f64 = 20.0;
-/// At this utilisation or above, queues are long, so the results of short trials vary.
+/// Utilisation from which queues are long, so the results of short trials vary.
 const NEAR_SATURATION: f64 = 0.8;
-/// Queue length above which simultaneous arrivals cause a warning, because each arrival lists the whole
-/// queue.
+/// Number of simultaneous arrivals above which to warn, because each arrival lists the whole queue.
 const BURST: usize = 2_000;
 
 pub fn of(scenario: &Scenario, locks: &[LockCard], faults: &[FaultCard]) -> Vec<Advice> {
@@ -75,7 +74,7 @@ fn warm_up(scenario: &Scenario) -> Option<Advice> {
     // Every arrival of a replay is measured.
     let replays = scenario.load.open().is_some_and(|open| matches!(open.arrivals, Arrivals::Replay(_)));
     let has_none = matches!(scenario.stop, Stop::After(_)) && scenario.warm_up.is_zero();
-    let message = "without a warm-up, the slower first acquisitions count too";
+    let message = "without a warm-up, the slower first acquisitions are also counted";
     (has_none && !replays).then(|| advice("duration", message, "add a line such as warm_up = \"1s\""))
 }
 
@@ -85,11 +84,11 @@ fn few_acquisitions(trials: &[TrialSpec]) -> Option<Advice> {
     let (count, TrialSpec { strategy, contenders: number, load, .. }) =
         few.min_by(|a, b| a.0.total_cmp(&b.0)).filter(|(count, _)| *count < ACQUISITIONS_FEW)?;
     let (label, with) = (&strategy.label, contenders(*number));
-    let message = format!("`{label}` with {with} will acquire only about {count:.0} times");
+    let message = format!("`{label}` with {with} will complete only about {count:.0} acquisitions");
     let help = match load.open() {
-        Some(_) => "measure longer, or raise the rate".to_owned(),
+        Some(_) => "use a longer `duration` or a higher rate".to_owned(),
         None => format!(
-            "measure longer, hold shorter, or shorten `{POLL_INTERVAL_PARAM}` of a strategy that polls"
+            "use a longer `duration`, a shorter `hold`, or a shorter `{POLL_INTERVAL_PARAM}` of a strategy that polls"
         ),
     };
     Some(advice("duration", message, &help))
@@ -102,7 +101,7 @@ fn impatience(trials: &[TrialSpec]) -> Option<Advice> {
     let (label, with) = (&waiting.strategy.label, contenders(waiting.contenders));
     let message =
         format!("`{label}` with {with} will often time out: waits are about {}", format_duration(wait));
-    let help = "use a longer `acquire_timeout`, unless timeouts are the point";
+    let help = "use a longer `acquire_timeout`, unless timeouts are intended";
     (wait > timeout).then(|| advice("acquire_timeout", message, help))
 }
 
@@ -111,8 +110,10 @@ fn tries_without_pause(trials: &[TrialSpec]) -> Option<Advice> {
     let spins =
         |trial: &&TrialSpec| trial.load == Load::Closed && trial.only_tries() && trial.mean_think().is_zero();
     let TrialSpec { strategy, .. } = trials.iter().find(spins)?;
-    let message =
-        format!("contenders of `{}` retry a failed try at once, which loads the servers", strategy.label);
+    let message = format!(
+        "contenders of `{}` retry failed tries immediately, which puts load on the servers",
+        strategy.label
+    );
     Some(advice("acquire_timeout", message, "add a pause such as think = \"100ms\", or use load = \"open\""))
 }
 
@@ -121,7 +122,7 @@ fn idle_locks(scenario: &Scenario) -> Option<Advice> {
     let (locks, are) = (counted(scenario.locks, "lock", "locks"), if *fewest == 1 { "is" } else { "are" });
     let message = format!("with {} only {fewest} of {locks} {are} used", contenders(*fewest));
     let is_idle = scenario.locks > *fewest && scenario.load.open().is_none();
-    is_idle.then(|| advice("locks", message, "list larger contender counts, or fewer locks"))
+    is_idle.then(|| advice("locks", message, "use larger contender counts or fewer locks"))
 }
 
 fn session_timeout(scenario: &Scenario) -> Option<Advice> {
@@ -138,7 +139,7 @@ fn session_timeout(scenario: &Scenario) -> Option<Advice> {
     }
     let message =
         format!("a pause of {} in a server's JVM or on this host expires sessions", written(timeout));
-    let help = "use at least 2s, unless expiry is the point";
+    let help = "use at least 2s, unless expiry is intended";
     (timeout < Duration::from_secs(2)).then(|| advice("session_timeout", message, help))
 }
 
@@ -158,7 +159,7 @@ fn nobody_reads(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -
     let in_vain =
         trials.iter().any(TrialSpec::has_readers) && !listed.any(|card| card.guarantees.has_read_side());
     let message = "no listed strategy has a read side, so every request is a write";
-    let help = "list a strategy with a read side, or leave `read_ratio` out";
+    let help = "list a strategy with a read side, or remove `read_ratio`";
     in_vain.then(|| advice("read_ratio", message, help))
 }
 
@@ -170,7 +171,7 @@ fn rate_key(scenario: &Scenario) -> &'static str {
     }
 }
 
-/// Whether a lock serves one request of this trial at a time.
+/// Returns whether a lock serves one request of this trial at a time.
 fn is_alone(trial: &TrialSpec, card: &LockCard) -> bool {
     let one = match card.guarantees.holders {
         Holders::One => true,
@@ -205,17 +206,17 @@ fn saturation(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -> 
     let (message, help) = if mean >= 1.0 {
         (
             format!("{}: the queue grows without limit", at(offered.rate, mean)),
-            "lower the rate, shorten the hold or use more locks, unless overload is the point",
+            "lower the rate, shorten the hold or use more locks, unless overload is intended",
         )
     } else if changes && peak >= 1.0 {
         (
             format!("{} at the peak, so the queue grows", at(offered.peak_rate, peak)),
-            "lower the rate or shorten the hold, unless overload is the point",
+            "lower the rate or shorten the hold, unless overload is intended",
         )
     } else if mean >= NEAR_SATURATION {
         (
             format!("{}: near saturation", at(offered.rate, mean)),
-            "waits are long there and vary between repetitions; stay below 80 %, or measure for a long time",
+            "waits are then long and vary between repetitions; stay below 80 %, or use a long `duration`",
         )
     } else {
         return None;
@@ -225,7 +226,7 @@ fn saturation(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -> 
 
 /// Warns if the pool of sessions is too small for the holds and handoffs alone.
 fn small_pool(trials: &[TrialSpec]) -> Option<Advice> {
-    // Failed tries return at once, so they occupy no session.
+    // Failed tries return immediately, so they do not occupy a session.
     let waits = |trial: &TrialSpec| Offered::of(trial).filter(|_| !trial.only_tries());
     let busy = |trial: &TrialSpec| Some((trial.contenders, waits(trial)?.busy_sessions(HANDOFF)));
     let short = |(contenders, busy): &(usize, f64)| busy - *contenders as f64;
@@ -236,12 +237,12 @@ fn small_pool(trials: &[TrialSpec]) -> Option<Advice> {
         "{with} are too few: by Little's law {} sessions are busy at once (rate × (hold + {handoff} for the handoff))",
         number(busy)
     );
-    let help = "use more contenders: otherwise arrivals wait for a free session, and the pool is measured instead of \
+    let help = "use more contenders: otherwise, arrivals wait for a free session, and the pool is measured instead of \
                 the lock";
     (busy > count as f64).then(|| advice("contenders", message, help))
 }
 
-/// Warns if there are too few contenders for one of each kind.
+/// Warns if there are too few contenders to have at least one of each kind.
 fn missing_kind(trials: &[TrialSpec]) -> Option<Advice> {
     let is_missing =
         |trial: &&TrialSpec| trial.load.open().is_none() && trial.contenders_by_kind().contains(&0);
@@ -249,13 +250,13 @@ fn missing_kind(trials: &[TrialSpec]) -> Option<Advice> {
     let kind = trial.contenders_by_kind().iter().position(|count| *count == 0)? + 1;
     let of = contenders(trial.contenders);
     let message = format!("none of {of} is of kind {kind}: its share is too small");
-    Some(advice(CLIENT, message, "use more contenders, or give that kind a larger share"))
+    Some(advice(CLIENT, message, "use more contenders, or increase the share of this kind"))
 }
 
 fn one_popular_lock(scenario: &Scenario) -> Option<Advice> {
     let Popularity::Zipf(_) = scenario.load.open()?.popularity else { return None };
     let message = "a single lock cannot be more popular than others";
-    let help = "use more `locks`, or leave the key out";
+    let help = "use more `locks`, or remove the key";
     (scenario.locks <= 1).then(|| advice("popularity", message, help))
 }
 
@@ -265,8 +266,9 @@ fn unused_steps(scenario: &Scenario) -> Option<Advice> {
         return None;
     };
     let before = steps.iter().rev().skip(1).map(|step| step.lasts).sum::<Duration>();
-    let message = format!("the last step would start after {}, when the trial is over", written(before));
-    (before >= measured).then(|| advice("duration", message, "measure longer, or drop the last steps"))
+    let message = format!("the last step would start after {}, when the trial has ended", written(before));
+    (before >= measured)
+        .then(|| advice("duration", message, "use a longer `duration`, or remove the last steps"))
 }
 
 /// Warns about a fault that stops all service for longer than the session timeout.
@@ -281,12 +283,12 @@ fn no_service(scenario: &Scenario, at: usize, fault: &FaultChoice, cards: &[Faul
         written(lasts),
         written(timeout)
     );
-    let help = "use a shorter `duration` or a longer `session_timeout`, unless expiry is the point";
+    let help = "use a shorter `duration` or a longer `session_timeout`, unless expiry is intended";
     let expires = lasts > timeout && (card.stops_service || everywhere);
     expires.then(|| Advice { fault: Some(at), ..advice(FAULT, message, help) })
 }
 
-/// Maximum time until the effect of a fault is visible.
+/// Maximum time until a fault takes effect.
 const TAKES_EFFECT: Duration = Duration::from_millis(500);
 
 /// Warns about a fault that the end of the load may cut short.
@@ -306,17 +308,19 @@ fn ends_late(trials: &[TrialSpec], at: usize, fault: &FaultChoice) -> Option<Adv
     let (end, measured) = trials.iter().filter_map(end_of).max()?;
     let (end, measured) = (format_duration(end), format_duration(measured));
     let message = format!(
-        "`{}` may last until about {end} of the {measured} measured; a fault that the end of the load cuts short is not \
+        "`{}` may last until about {end} of the {measured} measured; a fault cut short by the end of the load is not \
          proved",
         fault.label
     );
-    let help = "start it earlier, shorten it, fire it less often, or give a longer `duration` at the top";
+    let help =
+        "start the fault earlier, shorten it, fire it less often, or use a longer `duration` at the top";
     Some(Advice { fault: Some(at), ..advice(FAULT, message, help) })
 }
 
 fn nobody_waits(scenario: &Scenario, at: usize, fault: &FaultChoice) -> Option<Advice> {
     let is_alone = fault.target == Target::Word("waiter") && scenario.contenders.contains(&1);
-    let message = format!("a single contender never waits, so `{}` hits no contender there", fault.label);
-    let help = "drop 1 from `contenders`, or choose another target";
+    let message =
+        format!("a single contender never waits, so `{}` has no effect with that count", fault.label);
+    let help = "remove 1 from `contenders`, or choose another target";
     is_alone.then(|| Advice { fault: Some(at), ..advice(FAULT, message, help) })
 }

@@ -1,4 +1,4 @@
-//! An open load: arrivals that do not depend on how fast the lock is.
+//! An open load: arrivals that do not depend on the speed of the lock.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 use zklockbench_core::catalog::Mode;
 use zklockbench_core::units::{as_us, format_duration, number};
 
-/// Arrivals, and what happens to those that find no free session.
+/// Arrivals, and the treatment of arrivals that find no free session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Open {
     /// Arrival process.
     pub arrivals: Arrivals,
     /// Popularity of the locks.
     pub popularity: Popularity,
-    /// What happens to arrivals that find no free session.
+    /// Treatment of arrivals that find no free session.
     pub late: Late,
     /// Maximum time for serving the backlog after the measured phase.
     #[serde(rename = "backlog_at_most_us", with = "as_us")]
@@ -101,7 +101,7 @@ pub struct Replay {
 pub struct TraceArrival {
     /// Microseconds after the first arrival.
     pub at_us: u64,
-    /// Index of the requested lock, if the file names one.
+    /// Index of the requested lock, if the file specifies a lock.
     pub lock: Option<usize>,
     pub hold: Option<Duration>,
     pub mode: Option<Mode>,
@@ -118,7 +118,7 @@ pub enum Popularity {
     Zipf(f64),
 }
 
-/// What happens to an arrival that finds no free session.
+/// Treatment of an arrival that finds no free session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Late {
@@ -130,7 +130,7 @@ pub enum Late {
 }
 
 impl Arrivals {
-    /// Mean arrivals per second over `over`, from the start of the measured phase.
+    /// Returns the mean arrivals per second over `over`, from the start of the measured phase.
     pub fn mean_rate(&self, over: Duration) -> f64 {
         match self {
             Self::Constant { rate } | Self::Poisson { rate } | Self::Bursts { rate, .. } => *rate,
@@ -149,7 +149,7 @@ impl Arrivals {
         }
     }
 
-    /// Arrivals per second during the warm-up and at the start of the measured phase.
+    /// Returns the arrivals per second during the warm-up and at the start of the measured phase.
     pub fn first_rate(&self) -> f64 {
         match self {
             Self::Constant { rate }
@@ -162,14 +162,14 @@ impl Arrivals {
         }
     }
 
-    /// Highest rate in arrivals per second within `over` from the start of the measured phase. The mean rate
-    /// for a replay.
+    /// Returns the highest rate in arrivals per second within `over` from the start of the measured phase.
+    /// The mean rate for a replay.
     pub fn peak_rate(&self, over: Duration) -> f64 {
         match self {
             Self::Constant { rate } | Self::Poisson { rate } => *rate,
             Self::Bursts { rate, peak, .. } => rate * peak,
             Self::Day { rate, amplitude, period } => {
-                // A period that is cut off in its first quarter has its highest rate at the end.
+                // A period that is cut off in its first quarter reaches its highest rate at the end.
                 let quarters =
                     (over.as_secs_f64() / period.as_secs_f64().max(f64::MIN_POSITIVE) * 4.0).min(1.0);
                 rate * (1.0 + amplitude * (quarters * std::f64::consts::FRAC_PI_2).sin())
@@ -188,19 +188,19 @@ impl Arrivals {
         }
     }
 
-    /// Upper estimate of the number of arrivals. It uses the peak rate for bursts, because one burst may fill
-    /// the whole time.
+    /// Returns an upper bound on the number of arrivals. Uses the peak rate for bursts, because one burst may
+    /// fill the whole time.
     pub fn at_most(&self, warm_up: Duration, measured: Duration) -> f64 {
         let peak = if let Self::Bursts { peak, .. } = self { *peak } else { 1.0 };
         peak * (self.first_rate() * warm_up.as_secs_f64() + self.mean_rate(measured) * measured.as_secs_f64())
     }
 
-    /// Whether the process does not change over time, so that a steady state is possible.
+    /// Returns whether the process is constant over time, so that a steady state is possible.
     pub fn is_stationary(&self) -> bool {
         matches!(self, Self::Constant { .. } | Self::Poisson { .. } | Self::Bursts { .. })
     }
 
-    /// Description of the process with scaled times, without a rate that a separate key specifies.
+    /// Describes the process with scaled times, without a rate that a separate key specifies.
     pub fn described(&self, scale: f64) -> String {
         let time = |time: &Duration| format_duration(time.mul_f64(scale));
         match self {
@@ -255,7 +255,7 @@ impl Arrivals {
 }
 
 impl Popularity {
-    /// Share of all arrivals that request the most popular lock.
+    /// Returns the share of all arrivals that request the most popular lock.
     pub fn hottest(&self, locks: usize) -> f64 {
         match self {
             Self::Uniform => 1.0 / locks.max(1) as f64,
@@ -264,8 +264,8 @@ impl Popularity {
     }
 }
 
-/// Sum of rank^-power over the ranks 1 to `count`. An integral approximates the terms after the thousandth,
-/// with a relative error below 1e-6.
+/// Returns the sum of rank^-power over the ranks 1 to `count`. An integral approximates the terms after the
+/// thousandth, with a relative error below 1e-6.
 fn harmonic(count: usize, power: f64) -> f64 {
     const SUMMED: usize = 1_000;
     let sum: f64 = (1..=count.min(SUMMED)).map(|rank| (rank as f64).powf(-power)).sum();
@@ -279,12 +279,12 @@ fn harmonic(count: usize, power: f64) -> f64 {
 }
 
 impl Replay {
-    /// Time from the first arrival to just after the last, in whole milliseconds.
+    /// Returns the time from the first arrival to just after the last, in whole milliseconds.
     pub fn lasts(&self) -> Duration {
         Duration::from_millis(self.trace.last().map_or(0, |last| last.at_us / 1_000) + 1)
     }
 
-    /// Number of locks needed: one more than the highest index in the file.
+    /// Returns the number of locks needed: one more than the highest index in the file.
     pub fn locks(&self) -> usize {
         self.trace
             .iter()
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn hottest_of_100_zipf_locks_gets_19_percent_of_arrivals() {
+    fn most_popular_of_100_zipf_locks_gets_19_percent_of_arrivals() {
         close(Popularity::Zipf(1.0).hottest(100), 1.0 / 5.187_377_517_639_621);
         close(Popularity::Zipf(0.0).hottest(100), 0.01);
         close(Popularity::Uniform.hottest(100), 0.01);

@@ -1,4 +1,5 @@
-//! Parses tables of times from spreadsheets and load generators: delimiters, column names, units and dates.
+//! Parses tables of times from spreadsheets and load generators, with their delimiters, column names, units
+//! and dates.
 
 use std::io::{BufRead, Read};
 use std::str::FromStr;
@@ -12,10 +13,10 @@ use zklockbench_core::worded;
 
 /// Maximum time in seconds: later than any real clock, but still exact in microseconds.
 const LATEST_S: f64 = 4e9;
-/// Minimum time since 1970, in seconds, for numbers whose unit is guessed to be finer than seconds (1973).
+/// Minimum time since 1970, in seconds, of numbers whose unit is inferred to be finer than seconds (1973).
 const EPOCH_FROM_S: f64 = 1e8;
 
-/// Names of the time, lock and hold columns if they are not the defaults, and the units of their numbers.
+/// Names of the time, lock and hold columns, unless these are the defaults, and the units of their numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Columns {
     /// Name of the column, or its number from 1 in a file without a header.
@@ -43,12 +44,12 @@ impl Columns {
         [&self.time, &self.lock, &self.hold].into_iter().flatten()
     }
 
-    /// Whether any column is named. The file may then have further columns, and rows in any order.
+    /// Returns whether any column is named. If so, the file may have further columns, and rows in any order.
     pub(super) fn are_named(&self) -> bool {
         self.named().next().is_some()
     }
 
-    /// Whether the first line is a header. Without a header, columns are named only by number.
+    /// Returns whether the first line is a header. Without a header, columns are specified by number only.
     pub(super) fn have_header(&self) -> bool {
         !self.are_named() || self.named().any(|name| name.parse::<usize>().is_err())
     }
@@ -80,7 +81,8 @@ impl TimeUnit {
         }
     }
 
-    /// The first unit in which a number is a plausible time: seconds, or a finer unit for times since 1970.
+    /// Returns the first unit in which a number is a plausible time: seconds, or a finer unit for times since
+    /// 1970.
     fn by_size(number: f64) -> Option<Self> {
         Self::ALL.into_iter().find(|unit| {
             let seconds = number / unit.per_second();
@@ -162,7 +164,7 @@ impl<R: BufRead> Delimited<R> {
         Ok(Some(line))
     }
 
-    /// Rejects rows of different metrics, which would count each request several times.
+    /// Rejects rows of different metrics, because each request would be counted several times.
     fn check_metric(&mut self, line: u64) -> Result<(), String> {
         let Some((column, first)) = &mut self.metric else { return Ok(()) };
         let Some(found) = self.row.get(*column).filter(|found| *found != K6_METRIC) else { return Ok(()) };
@@ -181,7 +183,7 @@ impl<R: BufRead> Delimited<R> {
         &self.row
     }
 
-    /// A cell of the current row; `None` if it is empty.
+    /// Returns a cell of the current row; `None` if it is empty.
     pub(super) fn cell(&self, column: usize) -> Option<&str> {
         self.row.get(column).filter(|text| !text.is_empty())
     }
@@ -190,9 +192,11 @@ impl<R: BufRead> Delimited<R> {
     pub(super) fn time(&self, text: &str, numbers: Numbers) -> Result<Duration, String> {
         let text_shown = shown(text, 60);
         let wrong = || {
-            format!("`{text_shown}` is neither a number of seconds nor a duration; write e.g. 1.25 or 1250ms")
+            format!(
+                "`{text_shown}` is neither a number of seconds nor a duration; use a value such as 1.25 or 1250ms"
+            )
         };
-        let negative = || format!("`{text_shown}` is negative; write e.g. 1.25 or 1250ms");
+        let negative = || format!("`{text_shown}` is negative; use a value such as 1.25 or 1250ms");
         let number = match self.has_decimal_commas {
             true => text.replace(',', ".").parse::<f64>(),
             false => text.parse::<f64>(),
@@ -211,7 +215,10 @@ impl<R: BufRead> Delimited<R> {
         }
         let Some(unit) = numbers.unit_of(number) else {
             let option = if numbers == Numbers::Refused { "--hold-unit" } else { "--time-unit" };
-            return Err(format!("`{text_shown}` has no unit; name it: {option} {}", listed(TimeUnit::NAMES)));
+            return Err(format!(
+                "`{text_shown}` has no unit; use {option} with one of {}",
+                listed(TimeUnit::NAMES)
+            ));
         };
         let seconds = number / unit.per_second();
         if seconds > LATEST_S {
@@ -245,7 +252,8 @@ fn digits_of(zone: &str) -> Option<(u64, u64)> {
 /// Index of a column, and the unit in its name.
 pub(super) type Place = (usize, Option<TimeUnit>);
 
-/// Unit in a default column name: none in `hold`, milliseconds in `hold_ms`. `None` for other names.
+/// Returns the unit in a default column name: none in `hold`, milliseconds in `hold_ms`. `None` for other
+/// names.
 pub(super) fn usual(name: &str, column: &str) -> Option<Option<TimeUnit>> {
     let name = name.to_ascii_lowercase();
     match name.strip_prefix(column)? {
@@ -254,7 +262,7 @@ pub(super) fn usual(name: &str, column: &str) -> Option<Option<TimeUnit>> {
     }
 }
 
-/// Finds a column by name or number; without one, by its default name.
+/// Finds a column by name or number or, if neither is specified, by its default name.
 pub(super) fn find(header: &StringRecord, name: Option<&str>, column: &str) -> Result<Option<Place>, String> {
     let Some(name) = name else {
         let mut places = header.iter().enumerate();
@@ -267,14 +275,14 @@ pub(super) fn find(header: &StringRecord, name: Option<&str>, column: &str) -> R
     let missing = || {
         let names: Vec<String> = header.iter().map(|name| shown(name, 40)).collect();
         let names = listed(names.iter().map(String::as_str));
-        format!("line 1: there is no column `{}`; there are {names}", shown(name, 60))
+        format!("line 1: there is no column `{}`; the columns are {names}", shown(name, 60))
     };
     at.map(|at| Some((at, usual(name, column).flatten()))).ok_or_else(missing)
 }
 
 const K6_METRIC: &str = "metric_name";
 
-/// Options for reading the output of a known program, recognised by its header or first row.
+/// Returns the options for reading the output of a known program, recognised by its header or first row.
 pub(super) fn options_of_program(header: &StringRecord) -> Option<String> {
     let has = |name: &str| header.iter().any(|one| one == name);
     let is_nanoseconds = |text: &str| text.len() == 19 && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -287,12 +295,12 @@ pub(super) fn options_of_program(header: &StringRecord) -> Option<String> {
     } else {
         return None;
     };
-    Some(format!("a file of {program} is read with {options}"))
+    Some(format!("to read a {program} file, use {options}"))
 }
 
-/// Most frequent delimiter in the first line; a comma if there is none.
+/// Returns the most frequent delimiter in the first line; a comma if there is none.
 fn delimiter(input: &mut impl BufRead) -> u8 {
-    // The first read reports any error.
+    // Ignore errors here, because the first read reports them.
     let start = input.fill_buf().unwrap_or_default();
     let line = start.split(|byte| b"\r\n".contains(byte)).find(|line| !line.is_empty()).unwrap_or_default();
     let mut is_quoted = false;
@@ -350,7 +358,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_date_is_read_with_its_time_zone() {
+    fn date_is_parsed_with_its_time_zone() {
         let noon = Duration::from_millis(1_700_136_000_500);
         for text in [
             "2023-11-16T12:00:00.5Z",

@@ -1,7 +1,7 @@
 //! Problems in a scenario file, their positions, and how to fix them.
 //!
-//! A [`Diagnostic`] has a position, a message and help. [`Diagnostics`] are those of one file, rendered as
-//! text or data. [`nearest`] suggests a valid name for a mistyped one.
+//! A [`Diagnostic`] has a position, a message and help. [`Diagnostics`] contains all diagnostics of one file,
+//! rendered as text or data. [`nearest`] suggests a valid name for a mistyped one.
 
 use std::fmt;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use zklockbench_core::error::Error;
 pub enum Severity {
     /// The file cannot be run.
     Error,
-    /// The file can be run, but the result may not be what its author wants.
+    /// The file can be run, but the result may not be what the user intends.
     Warning,
 }
 
@@ -28,7 +28,7 @@ pub struct Diagnostic {
     pub span: Range<usize>,
     pub message: String,
     pub help: Option<String>,
-    /// Keys that have no effect: removing one of them makes the file valid.
+    /// Keys that have no effect; removing any of them makes the file valid.
     pub idle: Vec<&'static str>,
 }
 
@@ -59,7 +59,7 @@ pub struct Position {
 /// A diagnostic in `--json` output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MachineDiagnostic {
-    /// Name of the file, as given.
+    /// Name of the file, as specified.
     pub file: String,
     /// Start of the offending text.
     #[serde(flatten)]
@@ -79,7 +79,7 @@ pub struct Diagnostics {
     file: String,
     text: String,
     list: Vec<Diagnostic>,
-    /// Settings from options. If there are any, line numbers of the text do not match those of the file.
+    /// Settings from options. If there are any, the line numbers of the text differ from those of the file.
     options: Vec<Written>,
 }
 
@@ -191,8 +191,8 @@ fn inside(text: &str, span: &Range<usize>) -> Range<usize> {
     start..floor(span.end).max(start)
 }
 
-/// Path of the key at this offset, from the outermost table. The serializer writes each key and its value on
-/// one line.
+/// Returns the path of the key at this offset, from the outermost table. The serializer writes each key and
+/// its value on one line.
 fn key_at(text: &str, offset: usize) -> Vec<String> {
     let before = inside(text, &(offset..offset)).start;
     let start = text[..before].rfind('\n').map_or(0, |at| at + 1);
@@ -212,7 +212,7 @@ fn position(text: &str, offset: usize) -> Position {
     Position { line: before.matches('\n').count() + 1, column: before[line_start..].chars().count() + 1 }
 }
 
-/// The closest candidate, if it is close enough to suggest.
+/// Returns the closest candidate, if it is close enough to suggest.
 ///
 /// Case and `_` versus `-` are ignored. A different word order or a missing prefix before `:` or `/` costs
 /// little. Otherwise, about one typo per three characters is tolerated.
@@ -236,7 +236,7 @@ fn how_far(typed: &str, candidate: &str) -> usize {
     [without_owner, turned].into_iter().flatten().fold(whole, usize::min)
 }
 
-/// Whether both have the same words in any order: `kill-leader` and `leader-killed`.
+/// Returns whether both have the same words in any order: `kill-leader` and `leader-killed`.
 fn has_same_words(typed: &str, candidate: &str) -> bool {
     let words = |name: &str| -> Vec<String> {
         name.split(|c: char| !c.is_alphanumeric())
@@ -255,14 +255,14 @@ fn has_same_words(typed: &str, candidate: &str) -> bool {
     typed.iter().all(takes)
 }
 
-/// Whether both are the same word, possibly with different endings.
+/// Returns whether both are the same word, possibly with different endings.
 fn is_same_word(one: &str, other: &str) -> bool {
     let (shorter, longer) = if one.len() <= other.len() { (one, other) } else { (other, one) };
     let ending = longer.strip_prefix(shorter);
     ending.is_some_and(|ending| ending.is_empty() || shorter.len() >= 3 && ending.len() <= 3)
 }
 
-/// The names in backticks, separated by commas.
+/// Formats the names in backticks, separated by commas.
 pub fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_count_characters_and_lines_count_from_one() {
+    fn diagnostics_count_columns_in_characters_and_lines_from_one() {
         let text = "a = 1\nµ = \"é\"\n";
         let at = text.find('"').unwrap();
         let machine = one(text, at..at + 4).machine();
@@ -304,14 +304,14 @@ mod tests {
     }
 
     #[test]
-    fn a_span_past_the_end_or_inside_a_character_is_moved_into_the_text() {
+    fn invalid_span_is_clamped_to_the_text_and_to_characters() {
         let diagnostics = one("é", 1..99);
         assert_eq!(diagnostics.iter().next().unwrap().span, 0..2);
         assert!(diagnostics.render(false).contains("wrong"));
     }
 
     #[test]
-    fn a_diagnostic_shows_file_line_column_text_and_remedy() {
+    fn diagnostic_shows_file_line_column_text_and_help() {
         let shown = one("name = \"x\"\nhold = 20\n", 18..20).render(false);
         for expected in ["error: wrong", "a.toml:2:8", "hold = 20", "^^", "help: do this"] {
             assert!(shown.contains(expected), "{expected} is missing in:\n{shown}");
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_similar_name_is_suggested() {
+    fn similar_name_is_suggested_for_a_mistyped_name() {
         let locks = ["parent-watch", "predecessor-watch", "polling", "no-lock"];
         let scenarios = ["faults/slow-reader", "faults/leader-killed", "parent-watch"];
         let owned = ["baton", "team:TeamLock", "faults/leader-killed"];

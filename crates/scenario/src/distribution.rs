@@ -68,8 +68,8 @@ impl MeasuredTimes {
         Self(times.into())
     }
 
-    /// Reduces the times to at most [`MeasuredTimes::MOST`] with the same mean. Each group of neighbours in
-    /// sorted order becomes its mean.
+    /// Reduces the times to at most [`MeasuredTimes::MOST`] with the same mean, by replacing each group of
+    /// neighbours in sorted order with its mean.
     pub fn condensed(mut times: Vec<Duration>) -> Self {
         times.sort_unstable();
         let most = Self::MOST.min(times.len().max(1));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn every_shape_has_its_stated_mean() {
+    fn samples_of_every_shape_have_the_stated_mean() {
         for distribution in shapes(0.5) {
             let (drawn, stated) = (drawn_mean(&distribution), distribution.mean().as_secs_f64());
             assert!((drawn / stated - 1.0).abs() < 0.02, "{distribution:?}: drew {drawn}, states {stated}");
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn fewer_than_one_draw_in_a_thousand_exceeds_rarely_exceeded() {
+    fn fewer_than_one_sample_in_a_thousand_exceeds_the_rarely_exceeded_bound() {
         for distribution in shapes(2.0) {
             let (mut rng, most) = (ChaCha8Rng::seed_from_u64(4), distribution.rarely_exceeded());
             let longer = (0..10_000).filter(|_| distribution.sample(&mut rng) > most).count();
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_uniform_draw_stays_within_its_bounds() {
+    fn uniform_samples_stay_within_their_bounds() {
         let mut rng = ChaCha8Rng::seed_from_u64(2);
         let bounds = MILLISECOND..=2 * MILLISECOND;
         let uniform = Distribution::Uniform { min: *bounds.start(), max: *bounds.end() };
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_tail_that_a_file_can_specify_never_overflows() {
+    fn longest_tail_that_a_file_can_specify_never_overflows() {
         assert_eq!(times(Duration::from_secs(u64::MAX), 1e9), LONGEST);
         let mut rng = ChaCha8Rng::seed_from_u64(3);
         let wild = Distribution::LogNormal { median: Duration::from_secs(86_400_000), sigma: 3.0 };
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn scaling_multiplies_times_and_leaves_the_shape() {
+    fn scaling_multiplies_times_and_preserves_the_shape() {
         let scaled = Distribution::LogNormal { median: 10 * MILLISECOND, sigma: 0.5 }.scaled(0.1);
         assert_eq!(scaled, Distribution::LogNormal { median: MILLISECOND, sigma: 0.5 });
     }

@@ -28,7 +28,7 @@ pub struct Catalog {
     pub faults: Vec<FaultCard>,
     /// Metrics that gates can use, except percentiles.
     pub figures: Vec<&'static FigureCard>,
-    /// Whether the user provided commands that disturb the servers of an existing ensemble.
+    /// Whether the user provided commands to disturb the servers of an existing ensemble.
     pub has_host_commands: bool,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Document<'c> {
     pub(super) ensemble: Ensemble,
     pub(super) strategies: Vec<ListedStrategy<'c>>,
     pub(super) strategies_whole: bool,
-    /// The arrival process, at one arrival per second if it takes a rate.
+    /// Arrival process, at one arrival per second if the process takes a rate.
     pub(super) arrivals: Option<(Process, Arrivals)>,
     pub(super) clients: Vec<Given<Client>>,
     /// Faults whose kind could be read.
@@ -76,7 +76,7 @@ impl<'c> Document<'c> {
             root.get(key).map(|value| list(key, value, example, sink)).unwrap_or_default().into_iter()
         };
         let clients =
-            items(CLIENT, "share = 0.2; `contenders` sets how many clients there are").filter_map(|item| {
+            items(CLIENT, "share = 0.2; `contenders` sets the number of clients").filter_map(|item| {
                 keys::<Client>(
                     Section::Client,
                     item,
@@ -109,7 +109,7 @@ impl<'c> Document<'c> {
         }
     }
 
-    /// Position of `load`, or of the first key if `load` is missing.
+    /// Returns the position of `load`, or of the first key if `load` is missing.
     pub(super) fn load_key(&self) -> Range<usize> {
         self.places.key("load").unwrap_or(self.start..self.start)
     }
@@ -129,13 +129,13 @@ impl<'c> Document<'c> {
         }
     }
 
-    /// The arrivals at this rate, or at the process's own rates if it has them.
+    /// Returns the arrivals at this rate, or at the process's own rates if it has any.
     pub(super) fn arrivals_at(&self, rate: Option<f64>) -> Option<Arrivals> {
         let (process, arrivals) = self.arrivals.clone()?;
         if process.takes_rate() { Some(arrivals.times(rate?)) } else { Some(arrivals) }
     }
 
-    /// Maximum length of the warm-up, as given or by default.
+    /// Returns the maximum length of the warm-up, as specified or by default.
     pub(super) fn warm_up_at_most(&self) -> Duration {
         let warm_up = self.said.warm_up.unwrap_or_default().0;
         let changes = self.said.load == Some(LoadWord::Open)
@@ -144,7 +144,7 @@ impl<'c> Document<'c> {
         self.said.warm_up_at_most.map_or(usual, |most| most.0)
     }
 
-    /// A kind of clients, with missing keys taken from the top of the file.
+    /// Builds a kind of clients, with missing keys taken from the top of the file.
     fn client(&self, kind: &Client) -> Option<ClientKind> {
         let top = &self.said;
         Some(ClientKind {
@@ -239,8 +239,8 @@ fn keys<T: Default + DeserializeOwned>(
     Some(section(under, &known_keys(under, keys, &[], |_| None, sink), sink))
 }
 
-/// Gates without mistakes. Cells in gates are not checked if the scenario's own strategies or contenders
-/// could not be read.
+/// Reads the gates and returns those without mistakes. Cells in gates are not checked if the scenario's own
+/// strategies or contenders could not be read.
 fn gates(value: &TomlValue<'_>, known: Known<'_>, sink: &Sink<'_>) -> Vec<Gate> {
     if let DeValue::String(text) = value.get_ref() {
         let help = format!("put it in brackets: gate = [\"{}\"]", shown(text, 60));

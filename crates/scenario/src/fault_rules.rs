@@ -1,4 +1,4 @@
-//! Rules that reject faults that are contradictory or impossible in this scenario or on this ensemble.
+//! Rules that reject faults that are contradictory, or impossible in this scenario or on this ensemble.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -59,7 +59,7 @@ fn target(fault: &FaultEntry<'_>, _: &Document<'_>, sink: &Sink<'_>) -> Option<(
             Targets::Fixed => format!("`{name}` takes no `{key}`: its kind determines the target"),
             targets => format!("`{name}` hits {}, so it takes no `{key}`", targets.noun()),
         };
-        sink.error(place, message, "leave the key out");
+        sink.error(place, message, "remove the key");
     }
     if let [(one, _), (other, place), ..] = right.as_slice() {
         let message = format!("both `{one}` and `{other}` set the target of `{name}`");
@@ -73,12 +73,12 @@ fn start(fault: &FaultEntry<'_>, _: &Document<'_>, sink: &Sink<'_>) -> Option<()
     match fault.places.given(&["at", "after_acquisitions"]).as_slice() {
         [] => sink.error(
             fault.span.clone(),
-            format!("nothing sets when `{name}` fires"),
+            format!("no time is set for `{name}` to fire"),
             "add `at = \"5s\"`, or `after_acquisitions = 100`",
         ),
         [(one, _), (other, place)] => sink.error(
             place.clone(),
-            format!("both `{one}` and `{other}` set when `{name}` fires"),
+            format!("both `{one}` and `{other}` set the time at which `{name}` fires"),
             "keep one of them",
         ),
         _ => {}
@@ -91,14 +91,12 @@ fn duration(fault: &FaultEntry<'_>, _: &Document<'_>, sink: &Sink<'_>) -> Option
     match (fault.card.ends, fault.places.key("duration")) {
         (Ends::Healed, None) => sink.error(
             fault.span.clone(),
-            format!("`{name}` needs a `duration`, after which it is healed"),
+            format!("`{name}` requires a `duration`, after which the fault is healed"),
             "add a line such as duration = \"2s\"",
         ),
-        (Ends::ByItself, Some(key)) => sink.error(
-            key,
-            format!("`{name}` ends on its own, so it takes no `duration`"),
-            "leave the key out",
-        ),
+        (Ends::ByItself, Some(key)) => {
+            sink.error(key, format!("`{name}` ends on its own, so it takes no `duration`"), "remove the key")
+        }
         _ => {}
     }
     None
@@ -109,34 +107,34 @@ fn how_often(fault: &FaultEntry<'_>, _: &Document<'_>, sink: &Sink<'_>) -> Optio
     match (fault.said.times.map(|times| times.0), fault.places.key("every")) {
         (Some(times @ 2..), None) => sink.error(
             value_of(fault, "times"),
-            format!("`{name}` fires {times} times, but nothing sets the interval"),
+            format!("`{name}` fires {times} times, but no interval is set"),
             "add a line such as every = \"10s\"",
         ),
         (Some(1), Some(key)) => sink.error(
             key,
             format!("`every` has no effect on `{name}`, which fires once"),
-            "leave the key out, or add times = 2",
+            "remove the key, or add times = 2",
         ),
         _ => {}
     }
     None
 }
 
-/// A fault must end before it fires again.
+/// Checks that a fault ends before it fires again.
 fn overlap(fault: &FaultEntry<'_>, _: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (name, said) = (fault.card.name, &fault.said);
     let (every, jitter, times) = (said.every?.0, said.jitter?.0, said.times?.0);
     let busy = said.duration.unwrap_or_default().0 + jitter;
     let parts = if jitter.is_zero() { "`duration`" } else { "`duration` and `jitter` together" };
     let message = format!("`every` {} is not longer than {parts}, {}", written(every), written(busy));
-    let help = format!("give a longer `every`: `{name}` would fire again before it has ended");
+    let help = format!("use a longer `every`; otherwise, `{name}` would fire again before it has ended");
     (times > 1 && every <= busy).then(|| sink.error(value_of(fault, "every"), message, help))
 }
 
 fn load(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let name = fault.card.name;
     let message = format!("`{name}` cannot fire in a batch: faults would make the batch's totals inexact");
-    let help = "leave the fault out, or use load = \"closed\"";
+    let help = "remove the fault, or use load = \"closed\"";
     (file.said.load? == LoadWord::Batch).then(|| sink.error(fault.span.clone(), message, help))
 }
 
@@ -144,12 +142,11 @@ fn connected(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Op
     let (name, needs) = (fault.card.name, fault.card.needs);
     let has_commands = file.catalog.has_host_commands;
     let by_command = has_commands && needs == Capability::Processes;
-    let message =
-        format!("`{name}` disturbs servers, but `connect` names an ensemble that the suite did not start");
+    let message = format!("`{name}` disturbs servers, but the suite did not start the ensemble in `connect`");
     let help = if has_commands {
-        "leave out the fault: commands can end, start and pause servers, but cannot cut links between servers"
+        "remove the fault: commands can kill, start and pause servers, but cannot cut links between servers"
     } else {
-        "leave out the fault or `connect`: the suite never disturbs an existing ensemble on its own. To allow faults, \
+        "remove the fault or `connect`: by default, the suite never disturbs an existing ensemble. To allow faults, \
          provide commands with --hosts FILE (docs/operating.md)"
     };
     let is_wrong = file.places.has("connect") && needs.reaches_servers() && !by_command;
@@ -163,7 +160,7 @@ fn containers(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> O
         "`{name}` drops messages from one server to another, but Docker can only disconnect a server from its whole \
          network"
     );
-    let help = "use `isolate`, or leave out `compose`: links between the suite's own servers can be cut";
+    let help = "use `isolate`, or remove `compose`: links between the suite's own servers can be cut";
     (is_wrong && fault.card.needs == Capability::Links).then(|| sink.error(fault.span.clone(), message, help))
 }
 
@@ -176,7 +173,7 @@ fn servers(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Opti
         _ if servers < least => sink.error(
             fault.span.clone(),
             format!("`{name}` needs at least {least} servers, but `servers` is {servers}"),
-            format!("leave it out, or write servers = {least} under `[ensemble]`"),
+            format!("remove the fault, or set servers = {least} under `[ensemble]`"),
         ),
         Target::Server(number) if number > servers => sink.error(
             value_of(fault, "server"),
@@ -186,7 +183,7 @@ fn servers(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Opti
         Target::Word("follower") if servers == 1 => sink.error(
             value_of(fault, "target"),
             "one server has no `follower`: `servers` is 1",
-            "hit the `leader`, or write servers = 3 under `[ensemble]`",
+            "hit the `leader`, or set servers = 3 under `[ensemble]`",
         ),
         _ => {}
     }
@@ -204,21 +201,21 @@ fn contender(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Op
 
 fn needed_key(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let needed = field(Section::Top, fault.card.needs_key?)?;
-    let message = format!("without `{}` there is nothing for `{}` to act on", needed.name, fault.card.name);
+    let message = format!("without `{}`, `{}` has no effect", needed.name, fault.card.name);
     let help = format!("add a line such as {} at the top", needed.example());
     let only_tries = needed.name == "acquire_timeout"
         && file.said.acquire_timeout.is_some_and(|timeout| timeout.0.is_zero());
     (only_tries || !file.places.has(needed.name)).then(|| sink.error(fault.span.clone(), message, help))
 }
 
-/// Faults must begin and end within the measured phase.
+/// Checks that a fault begins and ends within the measured phase.
 fn phase(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (whole, name, said) = (file.said.duration?.0, fault.card.name, &fault.said);
     let at = said.at.unwrap_or_default().0;
     if at >= whole {
         let message =
             format!("`{name}` fires at {}, but the measured phase lasts {}", written(at), written(whole));
-        let help = "fire it earlier, or give a longer `duration` at the top of the file";
+        let help = "fire the fault earlier, or use a longer `duration` at the top of the file";
         sink.error(value_of(fault, "at"), message, help);
         return None;
     }
@@ -230,13 +227,14 @@ fn phase(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Option
     };
     let message =
         format!("`{name}` {when} {}, but the measured phase lasts {}", written(end), written(whole));
-    let help = "start it earlier, shorten it, fire it less often, or give a longer `duration` at the top";
-    // A fault without a duration must at least begin within the phase.
+    let help =
+        "start the fault earlier, shorten it, fire it less often, or use a longer `duration` at the top";
+    // A fault without a duration must at least start within the phase.
     let is_late = end > whole || end == whole && said.duration.is_none();
     is_late.then(|| sink.error(value_of(fault, key), message, help))
 }
 
-/// Maximum time from the first scheduled start of a fault to its last end.
+/// Returns the maximum time from the first scheduled start of a fault to its last end.
 fn lasting(fault: &FaultEntry<'_>) -> Duration {
     let said = &fault.said;
     let more = said.times.map_or(0, |times| times.0 - 1);
@@ -244,18 +242,18 @@ fn lasting(fault: &FaultEntry<'_>) -> Duration {
     starts + said.jitter.unwrap_or_default().0 + said.duration.unwrap_or_default().0
 }
 
-/// A fault that waits for more acquisitions than there will be never fires.
+/// Rejects a fault that never fires, because it waits for more acquisitions than there will be.
 fn acquisitions(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (after, each) = (fault.said.after_acquisitions?.0, file.said.acquisitions?.0);
     let fewest = file.fewest_contenders()?;
     let all = each.saturating_mul(u64::try_from(fewest).unwrap_or(u64::MAX));
     let each = counted(each, "acquisition", "acquisitions");
-    let message = format!("{} with {each} each end after {all} of them", contenders(fewest));
+    let message = format!("{} with {each} each make only {all} acquisitions in all", contenders(fewest));
     let help = format!("use a value below {all}, or raise `acquisitions` at the top");
     (after >= all).then(|| sink.error(value_of(fault, "after_acquisitions"), message, help))
 }
 
-/// Valid times may be too short after scaling.
+/// Rejects times that are too short after scaling.
 fn scaled(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (scale, value) = (file.said.time_scale?.0, file.places.value("time_scale")?);
     let name = fault.card.name;
@@ -265,7 +263,7 @@ fn scaled(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Optio
         let Some(time) = time.filter(|time| time.mul_f64(scale) < SHORTEST) else { continue };
         let (time, least) = (written(time), written(SHORTEST));
         let message = format!("`time_scale` makes `{key}` {time} of `{name}` shorter than {least}");
-        sink.error(value.clone(), message, format!("use a larger `time_scale`, or give it a longer `{key}`"));
+        sink.error(value.clone(), message, format!("use a larger `time_scale` or a longer `{key}`"));
     }
     None
 }

@@ -15,7 +15,7 @@ use zklockbench_core::units::shown;
 /// Parameters set by the scenario.
 pub(super) type Set = BTreeMap<&'static str, ParamValue>;
 
-/// Effective value of a parameter: as set, or the default.
+/// Returns the effective value of a parameter: as set, or the default.
 pub(super) fn in_force(param: &Param, set: &Set) -> Option<ParamValue> {
     set.get(param.name).cloned().or_else(|| default_value(param))
 }
@@ -26,7 +26,7 @@ pub(super) struct FaultEntry<'c> {
     pub(super) span: Range<usize>,
     pub(super) places: Places,
     pub(super) said: Fault,
-    /// Target, if it is given as a word.
+    /// Target, if specified as a word.
     word: Option<&'static str>,
     set: Set,
 }
@@ -61,7 +61,7 @@ impl FaultEntry<'_> {
         })
     }
 
-    /// Kind, target and set parameters, in the card's order.
+    /// Returns the kind, the target and the set parameters, in the card's order.
     fn label(&self) -> String {
         let set = |param: &Param| Some(format!("{}={}", param.name, self.set.get(param.name)?));
         let parts = [self.card.name.to_owned(), self.target().to_string()].into_iter();
@@ -113,7 +113,7 @@ fn card<'c>(kind: &TomlValue<'_>, cards: &'c [FaultCard], sink: &Sink<'_>) -> Op
     found
 }
 
-/// The target word, if the kind has it. Kinds without targets are reported by the rules.
+/// Reads the target word, if the kind has it. The rules report kinds without targets.
 fn target_word(card: &FaultCard, value: &TomlValue<'_>, sink: &Sink<'_>) -> Option<&'static str> {
     let number = match card.targets {
         Targets::Servers => "server = 1",
@@ -122,7 +122,7 @@ fn target_word(card: &FaultCard, value: &TomlValue<'_>, sink: &Sink<'_>) -> Opti
     };
     let nouns = card.targets.noun();
     let help = format!(
-        "`{}` hits {nouns}: write one of these words in quotes, or name one of the {nouns} by {number}",
+        "`{}` hits {nouns}: use one of these words in quotes, or select one of the {nouns} with {number}",
         card.name
     );
     sink.checked(value.span(), plain(value).and_then(|plain| word(&plain, &card.words(), &help)))

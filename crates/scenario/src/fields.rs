@@ -1,4 +1,4 @@
-//! The keys of scenario files by section, derived from the types of the sections.
+//! Keys of scenario files by section, derived from the types of the sections.
 
 use std::sync::LazyLock;
 
@@ -20,7 +20,7 @@ pub const GATE: &str = "gate";
 /// Parameter of strategies whose default is the top-level `poll_interval`.
 pub const POLL_INTERVAL_PARAM: &str = "poll_interval";
 
-/// The arrival processes that take a rate; others have their own rates or times.
+/// Arrival processes that take a rate; other processes have their own rates or times.
 pub const PROCESSES_WITH_RATE: [&str; 4] = ["poisson", "constant", "bursts", "day"];
 
 pub const OPEN_KEYS: &[&str] = &["rate", "rate_each", "arrivals", "popularity", "late", "backlog_at_most"];
@@ -39,7 +39,7 @@ pub enum Section {
 impl Section {
     pub const ALL: [Self; 5] = [Self::Top, Self::Ensemble, Self::Client, Self::Fault, Self::Gate];
 
-    /// Header of the section; `None` for the top level.
+    /// Returns the header of the section; `None` for the top level.
     pub fn header(self) -> Option<&'static str> {
         match self {
             Self::Top => None,
@@ -68,22 +68,22 @@ impl Field {
         self.annotation("description").unwrap_or_default()
     }
 
-    /// Example assignment.
+    /// Returns the example assignment.
     pub fn example(&self) -> String {
         format!("{} = {}", self.name, self.annotation("x-example").unwrap_or_default())
     }
 
-    /// Other names that users try.
+    /// Returns other names that users may try.
     pub fn also(&self) -> impl Iterator<Item = &str> {
         self.annotation("x-also").unwrap_or_default().split_whitespace()
     }
 
-    /// Default, as TOML.
+    /// Returns the default, as TOML.
     pub fn default(&self) -> Option<&str> {
         self.annotation("x-default")
     }
 
-    /// Behaviour without the key.
+    /// Returns the behaviour without the key.
     pub fn absent(&self) -> Option<&str> {
         self.annotation("x-absent")
     }
@@ -92,13 +92,13 @@ impl Field {
         self.default().is_none() && self.absent().is_none()
     }
 
-    /// Description of the valid values.
+    /// Returns the description of the valid values.
     pub fn words(&self) -> &str {
         self.annotation("x-words").unwrap_or("text")
     }
 }
 
-/// Description of a definition's valid values: its own text, or its alternatives.
+/// Returns the description of a definition's valid values: its own text, or its alternatives.
 fn words(definition: &Value) -> Value {
     let quoted = |word: &&str| format!("`\"{word}\"`");
     let alternatives = || alternatives(definition).iter().map(quoted).collect::<Vec<_>>().join(" or ");
@@ -214,7 +214,7 @@ pub fn fields_of(section: Section) -> impl Iterator<Item = &'static Field> {
     fields().iter().filter(move |field| field.section == section)
 }
 
-/// A form of arrival process or distribution: how to write it, and its meaning.
+/// A form of an arrival process or distribution: its syntax and its meaning.
 pub struct Form {
     pub name: String,
     pub example: String,
@@ -225,7 +225,7 @@ pub fn processes() -> Vec<Form> {
     forms::<Process>()
 }
 
-/// All distributions except a plain duration.
+/// Returns all distributions except a plain duration.
 pub fn distributions() -> Vec<Form> {
     forms::<Shape>().into_iter().skip(1).collect()
 }
@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_key_and_alias_is_unambiguous() {
+    fn keys_and_aliases_are_unambiguous() {
         for section in Section::ALL {
             let mut words: Vec<_> =
                 fields_of(section).flat_map(|field| field.also().chain([field.name])).collect();

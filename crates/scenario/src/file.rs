@@ -81,7 +81,7 @@ pub(super) struct Top {
     #[schemars(extend("x-default" = r#""""#, "x-example" = r#""Does a herd slow the handoff?""#))]
     #[schemars(extend("x-also" = "purpose summary about desc"))]
     pub(super) description: Option<String>,
-    /// The strategies compared: names, or tables of a name and parameters.
+    /// Strategies to compare: names, or tables of a name and parameters.
     #[schemars(with = "Vec<String>", extend("x-words" = "list of [strategies](#strategies)"))]
     #[schemars(extend("x-example" = r#"["polling", { name = "predecessor-watch", watch = "exists" }]"#))]
     #[schemars(extend("x-also" = "strategy algorithms recipes"))]
@@ -243,11 +243,11 @@ pub(super) struct Top {
 
 #[derive(Default, Deserialize, JsonSchema)]
 pub(super) struct Ensemble {
-    /// Servers to start on this host: 1, 3 or 5. Not with `connect`.
+    /// Servers to start on this host: 1, 3 or 5. Excludes `connect`.
     #[schemars(extend("x-default" = "3", "x-example" = "3", "x-also" = "size nodes replicas"))]
     pub(super) servers: Option<Is<Servers>>,
-    /// Directory for the servers' data. Most of a write's cost depends on whether it is on tmpfs or on disk.
-    /// Excludes `connect`.
+    /// Directory for the servers' data. Most of the cost of a write depends on whether the directory is on
+    /// tmpfs or on disk. Excludes `connect`.
     #[schemars(extend("x-absent" = "chosen by the suite, and recorded in the results"))]
     #[schemars(extend("x-example" = r#""/dev/shm""#, "x-also" = "dir directory datadir path"))]
     pub(super) data_dir: Option<Is<File>>,

@@ -52,7 +52,7 @@ worded! {
 }
 
 impl Across {
-    /// The default for a metric.
+    /// Returns the default for a metric.
     pub fn usual(figure: Figure) -> Self {
         if figure.is_count() { Self::Every } else { Self::Median }
     }
@@ -64,7 +64,7 @@ pub struct Subject {
     pub scope: Scope,
 }
 
-/// Cells that a condition covers, optionally only those of one strategy or one number of contenders.
+/// Cells that a condition covers, optionally limited to one strategy or one number of contenders.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Scope {
     /// Label of the strategy; `None` for all.
@@ -77,7 +77,7 @@ pub struct Scope {
 pub enum Rule {
     /// The value has this relation to the limit.
     Compare(Relation, Limit),
-    /// A comparison with a baseline does not find the metric worse by this percentage or more.
+    /// The comparison with a baseline does not find that the metric is worse by this percentage or more.
     NotRegressed { percent: f64 },
 }
 
@@ -127,7 +127,7 @@ pub enum Limit {
 pub enum Reference {
     /// The median of the ensemble's floor: a handoff or an uncontended acquire, depending on the metric.
     Floor,
-    /// Another metric. A missing strategy or number of contenders is that of the compared cell.
+    /// Another metric. A missing strategy or number of contenders defaults to that of the compared cell.
     Figure(Subject),
 }
 
@@ -139,13 +139,13 @@ pub struct Quantity {
 }
 
 impl Quantity {
-    /// The value in the metric's unit.
+    /// Returns the value in the metric's unit.
     pub fn value(self) -> f64 {
         self.number * self.unit.times / self.unit.per
     }
 }
 
-/// A unit in the syntax of gates.
+/// A unit as written in a gate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Written {
     pub text: &'static str,

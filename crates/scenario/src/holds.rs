@@ -1,4 +1,4 @@
-//! Holds from a file: one duration per line, or a column of a table.
+//! Reads holds from a file: one duration per line, or a column of a table.
 
 use std::io::BufRead;
 use std::time::Duration;
@@ -31,9 +31,9 @@ pub fn holds_from_text(input: impl BufRead, columns: &Columns) -> Result<Vec<Dur
     }
 }
 
-const ONE_HOLD: &str = "write one hold per line, or name the column with --hold-column";
+const ONE_HOLD: &str = "write one hold per line, or specify the column with --hold-column";
 
-/// Whether a row has several durations, in several cells or in one, as in `5ms 700ms`.
+/// Returns whether a row has several durations, in several cells or in one cell, as in `5ms 700ms`.
 fn has_several<R: BufRead>(table: &Delimited<R>, numbers: Numbers) -> bool {
     let is_time = |text: &&str| table.time(text, numbers).is_ok();
     let unit = |part: &str| {
@@ -43,7 +43,7 @@ fn has_several<R: BufRead>(table: &Delimited<R>, numbers: Numbers) -> bool {
     let in_cell = |cell: &str| {
         // A space may precede a unit, as in `5 ms`.
         let times: Vec<&str> = cell.split_whitespace().filter(is_time).collect();
-        // The parts of one duration have smaller and smaller units, as in `1m 30s`.
+        // The parts of a single duration have ever smaller units, as in `1m 30s`.
         let are_one = times.windows(2).all(|pair| unit(pair[0]) > unit(pair[1]));
         if are_one { 1 } else { times.len() }
     };
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_one_hold_per_line_or_a_column_with_a_unit() {
+    fn holds_are_read_one_per_line_or_from_a_column_with_a_unit() {
         let ms = |all: &[u64]| all.iter().map(|one| Duration::from_millis(*one)).collect::<Vec<_>>();
         assert_eq!(holds("3ms\n\n5 ms\n1s\n"), Ok(ms(&[3, 5, 1_000])));
         assert_eq!(holds("time,hold_ms,lock\n0,3,a\n1,2.5,b\n").unwrap()[1], Duration::from_micros(2_500));
@@ -73,7 +73,7 @@ mod tests {
             ("hold_ms\n-4\n", "line 2: `-4` is negative"),
             ("hold_s\nNaN\n", "line 2: `NaN` is neither"),
             ("3ms,a\nfast\n", "line 2: `fast` is neither"),
-            ("timeStamp,elapsed\n0,95\n", "; a file of JMeter is read with --time-column"),
+            ("timeStamp,elapsed\n0,95\n", "; to read a JMeter file, use --time-column"),
         ] {
             let found = holds(text).unwrap_err();
             assert!(found.contains(told), "{text:?}: {found}");
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_column_of_another_program_is_read_in_its_unit() {
+    fn named_column_of_another_program_is_read_in_its_unit() {
         let columns = |hold: &str| Columns {
             hold: Some(hold.into()),
             time_unit: Some(TimeUnit::Milliseconds),
@@ -109,7 +109,7 @@ mod tests {
         let expected: Vec<_> = [120, 95].map(Duration::from_millis).into();
         assert_eq!(holds_from_text(&jmeter[..], &columns("elapsed")), Ok(expected));
         let error = holds_from_text(&jmeter[..], &columns("latency")).unwrap_err();
-        assert!(error.contains("no column `latency`; there are `timeStamp`, `elapsed`"), "{error}");
+        assert!(error.contains("no column `latency`; the columns are `timeStamp`, `elapsed`"), "{error}");
         let by_number = holds_from_text(&b"1,20\n2,30\n"[..], &columns("2"));
         assert_eq!(by_number, Ok([20, 30].map(Duration::from_millis).into()));
     }

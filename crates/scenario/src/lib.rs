@@ -1,4 +1,4 @@
-//! Parses scenario files into plans of trials, or into diagnostics. Does no I/O and is independent of
+//! Parses scenario files into plans of trials or into diagnostics, without I/O and independently of
 //! ZooKeeper.
 
 mod advice;

@@ -1,4 +1,4 @@
-//! A valid scenario and its trials.
+//! Valid scenarios and their trials.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ impl EnsembleChoice {
         matches!(self, Self::Local { .. })
     }
 
-    /// Whether the ensemble is external, not started by the suite.
+    /// Returns whether the ensemble is external, not started by the suite.
     pub fn is_external(&self) -> bool {
         matches!(self, Self::Connect(_))
     }
@@ -56,7 +56,7 @@ pub struct StrategyChoice {
     /// Name plus the parameters as written in the scenario, e.g. `predecessor-watch watch=exists`. The label
     /// of another system's lock ends with `(not ZooKeeper)`.
     pub label: String,
-    /// System of the lock, if it is not ZooKeeper.
+    /// System of the lock; `None` for ZooKeeper.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
     /// Number of driver processes for the contenders, if the scenario sets it.
@@ -68,7 +68,7 @@ pub struct StrategyChoice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DriverProcesses {
-    /// One process, or more if the driver allows fewer contenders per process.
+    /// One process, or more if the driver limits the number of contenders per process.
     One,
     PerContender,
     /// This number of processes, with contenders spread as evenly as possible.
@@ -98,7 +98,7 @@ pub enum Load {
 }
 
 impl Load {
-    /// Name in the scenario file and in outputs.
+    /// Returns the name in the scenario file and in outputs.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Closed => "closed",
@@ -131,12 +131,12 @@ pub enum Stop {
     #[serde(rename = "after_us", with = "as_us")]
     #[schemars(with = "u64")]
     After(Duration),
-    /// When each contender has acquired this many times.
+    /// After this number of acquisitions by each contender.
     Acquisitions(u64),
 }
 
 impl Stop {
-    /// Duration of the measured phase; `None` if acquisitions end it.
+    /// Returns the duration of the measured phase; `None` if acquisitions end it.
     pub fn lasts(self) -> Option<Duration> {
         if let Self::After(duration) = self { Some(duration) } else { None }
     }
@@ -159,7 +159,7 @@ pub enum Order {
     AsWritten,
 }
 
-/// What a contender does after a failure with an unknown outcome.
+/// Behaviour of a contender after a failure with an unknown outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum InDoubt {
@@ -171,11 +171,11 @@ pub enum InDoubt {
 }
 
 worded! {
-    /// What a holder does when it is notified that its session has ended.
+    /// Behaviour of a holder that is notified that its session has ended.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "snake_case")]
     pub enum OnLost by name {
-        /// The holder ends the hold at once.
+        /// The holder ends the hold immediately.
         #[default]
         Stop = "stop",
         /// The holder continues to hold as planned.
@@ -184,7 +184,7 @@ worded! {
 }
 
 impl OnLost {
-    /// Whether the value is the default, which files omit.
+    /// Returns whether the value is the default, which files omit.
     pub fn is_stop(&self) -> bool {
         *self == Self::Stop
     }
@@ -313,9 +313,9 @@ pub struct TrialSpec {
     /// Whether each acquisition opens a new session within its wait.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub session_each: bool,
-    /// What contenders do after a failure with an unknown outcome.
+    /// Behaviour of contenders after a failure with an unknown outcome.
     pub in_doubt: InDoubt,
-    /// What holders do when they are notified that their session has ended.
+    /// Behaviour of holders that are notified that their session has ended.
     #[serde(default, skip_serializing_if = "OnLost::is_stop")]
     pub on_lost: OnLost,
     /// Maximum hold.
@@ -344,13 +344,13 @@ pub struct TrialSpec {
 }
 
 impl TrialSpec {
-    /// Whether acquires are tries, which get the lock at once or fail.
+    /// Returns whether acquires are tries, which acquire the lock immediately or fail.
     pub fn only_tries(&self) -> bool {
         let has_no_time = self.acquire_timeout.is_some_and(|timeout| timeout.is_zero());
         has_no_time || self.strategy.params.get("blocking") == Some(&ParamValue::Bool(false))
     }
 
-    /// Whether the warm-up continues until the load is steady, instead of for a fixed time.
+    /// Returns whether the warm-up continues until the load is steady, instead of for a fixed time.
     pub fn has_open_end(&self) -> bool {
         let stationary = self.load.open().is_none_or(|open| open.arrivals.is_stationary());
         self.load != Load::Batch && stationary && self.warm_up_at_most > self.warm_up
@@ -364,8 +364,8 @@ impl TrialSpec {
         vec![ClientKind { share: 1.0, hold: hold.clone(), think: think.clone(), read_ratio: *read_ratio }]
     }
 
-    /// Kind of the contender with this index, except in an open load. The first contenders are of the first
-    /// kind.
+    /// Returns the kind of the contender with this index, except in an open load. The first contenders are of
+    /// the first kind.
     pub fn kind_of(&self, contender: usize) -> ClientKind {
         let of_each = self.contenders_by_kind();
         let ends = of_each.iter().scan(0, |end, count| (*end += count, Some(*end)).1);
@@ -374,7 +374,7 @@ impl TrialSpec {
         kinds.swap_remove(before.min(kinds.len() - 1))
     }
 
-    /// Number of contenders of each kind, except in an open load.
+    /// Returns the number of contenders of each kind, except in an open load.
     pub fn contenders_by_kind(&self) -> Vec<usize> {
         let kinds = self.kinds();
         let shares = shares(&kinds);
@@ -406,7 +406,7 @@ impl TrialSpec {
         self.kinds().iter().map(|kind| kind.think.rarely_exceeded()).max().unwrap_or_default()
     }
 
-    /// Whether any client reads. Must not allocate, because it is called for each acquisition.
+    /// Returns whether any client reads. Must not allocate, because it is called for each acquisition.
     pub fn has_readers(&self) -> bool {
         match &*self.clients {
             [] => self.read_ratio > 0.0,
@@ -414,12 +414,13 @@ impl TrialSpec {
         }
     }
 
-    /// Hold times of all kinds as one distribution, approximated by samples if there are several kinds.
+    /// Returns the hold times of all kinds as one distribution, approximated by samples if there are several
+    /// kinds.
     pub fn all_holds(&self) -> Distribution {
         self.together(|kind| &kind.hold)
     }
 
-    /// Think times of all kinds as one distribution, approximated in the same way.
+    /// Returns the think times of all kinds as one distribution, approximated in the same way.
     pub fn all_thinks(&self) -> Distribution {
         self.together(|kind| &kind.think)
     }
@@ -429,7 +430,7 @@ impl TrialSpec {
         if let [kind] = &*kinds {
             return of(kind).clone();
         }
-        // Ten times as many values as are kept, so that each kept value is the mean of ten neighbours.
+        // Draw ten times as many values as are kept, so that each kept value is the mean of ten neighbours.
         const DRAWN: usize = 10 * MeasuredTimes::MOST;
         let (shares, mut rng) = (shares(&kinds), ChaCha8Rng::seed_from_u64(1));
         let draw = |at: usize| {
@@ -439,7 +440,7 @@ impl TrialSpec {
         Distribution::Measured(MeasuredTimes::condensed((0..DRAWN).map(draw).collect()))
     }
 
-    /// Added round-trip time; `None` unless the delay is the trial's only fault.
+    /// Returns the added round-trip time; `None` unless the delay is the trial's only fault.
     pub fn added_round_trip(&self) -> Option<Duration> {
         let ([fault], Stop::After(lasts)) = (self.faults.as_slice(), self.stop) else { return None };
         let FaultChoice { kind, target, start, duration, times, params, .. } = fault;
@@ -470,8 +471,8 @@ pub struct Settling {
 }
 
 impl Settling {
-    /// Times to settle for sessions with this timeout on a loaded host. They cover the remaining life of an
-    /// unused session, a round of elections, and delays due to the load.
+    /// Returns the times to settle for sessions with this timeout on a loaded host. They cover the remaining
+    /// life of an unused session, a round of elections, and delays due to the load.
     pub fn of(session_timeout: Duration) -> Self {
         Self { progress: Duration::from_secs(10), orphans: Duration::from_secs(3) }.and_for(session_timeout)
     }
@@ -511,12 +512,12 @@ const LATENCY: &str = "latency";
 pub const DISTANCE_NOTE: &str = "The delay is added by a proxy between contenders and servers, half of it in each direction, \
     throughout the measured phase; the latency between servers does not change.";
 
-/// Added time per direction for this round-trip time: half of it, in whole microseconds.
+/// Returns the added time per direction for this round-trip time: half of it, in whole microseconds.
 pub fn each_way(round_trip: Duration) -> Duration {
     Duration::from_micros(micros(round_trip).div_ceil(2))
 }
 
-/// A `[[fault]]` table that adds this round-trip time for the whole `duration`.
+/// Creates a `[[fault]]` table that adds this round-trip time for the whole `duration`.
 pub fn distance(round_trip: Duration, duration: &str) -> Table {
     let latency = format!("{}us", each_way(round_trip).as_micros());
     [("kind", DELAY), ("at", "0s"), ("duration", duration), (LATENCY, latency.as_str())]

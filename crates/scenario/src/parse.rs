@@ -1,4 +1,4 @@
-//! Parses the text of a scenario file into a scenario, or reports everything that is wrong with it.
+//! Parses the text of a scenario file into a scenario, or reports everything that is wrong with the text.
 
 use std::ops::Range;
 use std::path::Path;
@@ -25,7 +25,7 @@ pub fn decode(file_name: &str, bytes: Vec<u8>) -> Result<String, Diagnostics> {
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         let byte = error.as_bytes().get(at).copied().unwrap_or_default();
-        // No byte before the first invalid one is replaced, so its offset stays valid.
+        // Bytes before the first invalid byte are not replaced, so the offset stays valid.
         let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
         let sink = Sink::new(&text);
         let help = "save the file as UTF-8";
@@ -42,7 +42,7 @@ pub fn decode(file_name: &str, bytes: Vec<u8>) -> Result<String, Diagnostics> {
 /// Parses a scenario file; `file_name` appears only in messages.
 pub fn parse(file_name: &str, text: &str, catalog: &Catalog) -> Result<Parsed, Diagnostics> {
     let nothing =
-        |file: &Path, _: &Columns| Err(format!("{} is not read here; leave the replay out", file.display()));
+        |file: &Path, _: &Columns| Err(format!("{} cannot be read here; remove the replay", file.display()));
     parse_with_traces(file_name, text, catalog, &nothing)
 }
 
@@ -91,7 +91,7 @@ const MISTAKES_OF_A_SCENARIO: usize = 5;
 const NO_SCENARIO: &str =
     "write key = value; if this is not a scenario: `zklockbench scenarios` lists the built-in ones";
 
-/// Syntax errors: the first of each line, because later ones mostly follow from it.
+/// Returns the first syntax error of each line, because later errors mostly follow from it.
 fn not_toml(text: &str, errors: &[Error]) -> Vec<Diagnostic> {
     let never_closed = |error: &Error| {
         ["unclosed array,", "unclosed inline"].iter().any(|part| error.message().contains(part))
@@ -105,7 +105,7 @@ fn not_toml(text: &str, errors: &[Error]) -> Vec<Diagnostic> {
             let help = help(error.message(), &text[line.clone()]);
             found.push((line, Diagnostic::error(span, format!("not TOML: {}", error.message()), help)));
         }
-        // Everything after an unclosed list or table is inside it.
+        // Everything after an unclosed list or table counts as part of it.
         if is_open
             && ["in array", "array elements", "unclosed"].iter().any(|part| error.message().contains(part))
         {
@@ -116,7 +116,7 @@ fn not_toml(text: &str, errors: &[Error]) -> Vec<Diagnostic> {
 }
 
 const HELP: [(&str, &str); 6] = [
-    ("duplicate key", "the key is already set above: keep one of the two"),
+    ("duplicate key", "the key is already set above; keep one of the two"),
     ("unclosed array table", "close the header with `]]`, as in [[fault]]"),
     ("unclosed table", "close the header with `]`, as in [ensemble]"),
     ("key with no value", "write key = value; comments start with #"),
@@ -134,7 +134,7 @@ fn help(message: &str, line: &str) -> String {
     )
 }
 
-/// The line that contains this byte.
+/// Returns the line that contains this byte.
 fn line_of(text: &str, at: usize) -> Range<usize> {
     let bytes = text.as_bytes();
     let at = at.min(bytes.len());
@@ -143,7 +143,7 @@ fn line_of(text: &str, at: usize) -> Range<usize> {
     from..to
 }
 
-/// A key and its unquoted word or duration, if quotes are missing.
+/// Returns a key and its unquoted word or duration, if quotes are missing.
 fn unquoted(line: &str) -> Option<(&str, &str)> {
     let (key, rest) = line.split_once('=')?;
     let word = rest.split('#').next().unwrap_or_default().trim();
@@ -157,7 +157,7 @@ mod tests {
     use crate::Position;
 
     #[test]
-    fn an_invalid_byte_is_reported_with_line_and_column_in_characters() {
+    fn invalid_byte_is_reported_with_its_line_and_column_in_characters() {
         let wrong = decode("a.toml", b"name = \"x\"\nhold = \"\xc2\xb5\xb5s\"\n".to_vec()).unwrap_err();
         let told = &wrong.machine()[0];
         assert_eq!((told.file.as_str(), told.position), ("a.toml", Position { line: 2, column: 10 }));

@@ -25,7 +25,7 @@ impl TrialPlan {
     /// Expands strategies × contenders × repetitions.
     ///
     /// Every repetition contains every combination once, so drift of the machine affects all strategies
-    /// alike. The seed shuffles each repetition unless the scenario fixes the order. The plan is the same on
+    /// alike. The seed shuffles each repetition unless the scenario fixes the order. The plan is identical on
     /// every platform.
     pub fn of(scenario: &Scenario) -> Self {
         let load = scaled_load(scenario);
@@ -34,13 +34,13 @@ impl TrialPlan {
         Self { scenario: scenario.clone(), trials }
     }
 
-    /// Trials of a repetition (from 1) in running order; also beyond the planned repetitions.
+    /// Returns the trials of a repetition (from 1) in running order, even beyond the planned repetitions.
     pub fn round(&self, repetition: u32) -> Vec<TrialSpec> {
         round(&self.scenario, &scaled_load(&self.scenario), repetition)
     }
 }
 
-/// Replacements for invalid trials: the same trials in a new random order, numbered from `first`.
+/// Returns replacements for invalid trials: the same trials in a new random order, numbered from `first`.
 pub fn again(invalid: &[TrialSpec], first: usize) -> Vec<TrialSpec> {
     let mut again: Vec<TrialSpec> =
         invalid.iter().map(|spec| TrialSpec { makes_up_for: Some(spec.index), ..spec.clone() }).collect();
@@ -52,7 +52,7 @@ pub fn again(invalid: &[TrialSpec], first: usize) -> Vec<TrialSpec> {
     again
 }
 
-/// Every combination once, in running order.
+/// Returns every combination once, in running order.
 fn round(scenario: &Scenario, load: &Load, repetition: u32) -> Vec<TrialSpec> {
     let mut round = one_of_each(scenario, load, repetition);
     if scenario.order == Order::Shuffled {
@@ -66,7 +66,7 @@ fn round(scenario: &Scenario, load: &Load, repetition: u32) -> Vec<TrialSpec> {
     round
 }
 
-/// Every combination once, as written.
+/// Returns every combination once, in the scenario's order.
 fn one_of_each(scenario: &Scenario, load: &Load, repetition: u32) -> Vec<TrialSpec> {
     let mut round = Vec::new();
     for strategy in &scenario.strategies {
@@ -127,7 +127,7 @@ fn trial(
     }
 }
 
-/// The load with scaled times. All trials share it, because a replay may be large.
+/// Returns the load with scaled times. All trials share the load, because a replay may be large.
 fn scaled_load(scenario: &Scenario) -> Load {
     let Load::Open(open) = &scenario.load else { return scenario.load.clone() };
     Load::Open(Open { arrivals: open.arrivals.clone().scaled(scenario.time_scale), ..open.clone() })
@@ -142,7 +142,7 @@ fn offered(load: &Load, rate_of: RateOf, contenders: usize) -> Load {
     }
 }
 
-/// The strategy with its durations scaled, but with its label as written.
+/// Scales the durations of a strategy, but keeps its label as written.
 fn scaled(strategy: &StrategyChoice, scale: f64) -> StrategyChoice {
     let mut strategy = strategy.clone();
     scale_params(&mut strategy.params, scale);
@@ -157,7 +157,7 @@ fn scale_params(params: &mut Params, scale: f64) {
     }
 }
 
-/// The fault with all times scaled, but with its label as written.
+/// Scales all times of a fault, but keeps its label as written.
 pub(super) fn scaled_fault(fault: &FaultChoice, scale: f64) -> FaultChoice {
     let mut fault = fault.clone();
     if let Start::At(at) = &mut fault.start {
@@ -170,7 +170,7 @@ pub(super) fn scaled_fault(fault: &FaultChoice, scale: f64) -> FaultChoice {
     fault
 }
 
-/// Purposes of random numbers; each has an independent generator.
+/// Purposes of random numbers; each purpose has an independent generator.
 #[derive(Clone, Copy)]
 enum Purpose {
     Order = 1,
@@ -202,7 +202,7 @@ pub const MEMORY_BASIS: &str = "without servers: 90 MB, 90 kB per contender, 85 
 /// Base memory in bytes, including 20 MB of buffers for a slow disk.
 const MEMORY_BYTES: u128 = 90_000_000;
 const CONTENDER_BYTES: u128 = 90_000;
-/// Size of a name of 12 to 55 bytes, in the reply and in the list made from it (measured).
+/// Memory for a name of 12 to 55 bytes, in the reply and in the list built from the reply (measured).
 const NAME_BYTES: u128 = 85;
 /// Size of a lock before its first use.
 const LOCK_BYTES: u128 = 130;
@@ -218,7 +218,7 @@ const OBJECT_BYTES: u128 = 500;
 const ARRIVAL_BYTES: u128 = 8;
 /// Size of a replayed arrival.
 const REPLAYED_BYTES: u128 = 40;
-/// Size of a second of the timeline: in each thread, in the total, and while it is written.
+/// Size of a second of the timeline: in each thread, in the total, and while the timeline is written.
 const SECOND_BYTES: u128 = 500;
 
 pub const DISK_BASIS: &str = "300 bytes per acquisition on its own servers, until its trial is judged; \
@@ -242,16 +242,16 @@ const REQUESTS_PER_ACQUISITION: f64 = 5.0;
 pub(super) const HANDOFF: Duration = Duration::from_millis(3);
 /// Seconds for each contender of a batch to join the queue.
 const ENQUEUE_S: f64 = 0.005;
-/// Longer than any plan, in seconds, but short enough that sums cannot overflow.
+/// Seconds that exceed the length of any plan, but whose sums cannot overflow.
 const FOREVER_S: f64 = 1e12;
 
 impl TrialSpec {
-    /// Duration of the whole trial, from connecting to the end of the drain; see [`BASIS`].
+    /// Returns the duration of the whole trial, from connecting to the end of the drain; see [`BASIS`].
     pub fn estimated_duration(&self) -> Duration {
         time(self.seconds())
     }
 
-    /// Approximate peak memory of this process during the trial, in bytes.
+    /// Returns the approximate peak memory of this process during the trial, in bytes.
     pub fn estimated_memory(&self) -> u64 {
         let (locks, contenders) = (self.locks as u128, self.contenders as u128);
         // Each contender lists all contenders of its lock.
@@ -277,7 +277,8 @@ impl TrialSpec {
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
-    /// Peak disk space of a trial until it is judged, without a history, in bytes; see [`DISK_BASIS`].
+    /// Returns the peak disk space of a trial until it is judged, without a history, in bytes; see
+    /// [`DISK_BASIS`].
     fn estimated_disk(&self) -> u64 {
         (DISK_BYTES * self.estimated_acquisitions()) as u64
     }
@@ -294,7 +295,7 @@ impl TrialSpec {
         }
     }
 
-    /// Requests per second in the measured phase; a lower bound for a closed load.
+    /// Returns the requests per second in the measured phase; a lower bound for a closed load.
     pub fn estimated_requests_per_s(&self) -> f64 {
         let lasts = self.measured().max(1e-3);
         let polling = self.strategy.poll_interval().map_or(0.0, |every| {
@@ -304,7 +305,7 @@ impl TrialSpec {
         REQUESTS_PER_ACQUISITION * self.estimated_acquisitions() / lasts + polling
     }
 
-    /// Number of arrivals drawn for the longest warm-up and the measured phase.
+    /// Returns the number of arrivals drawn for the longest warm-up and the measured phase.
     fn drawn(&self) -> u64 {
         match (&self.load, self.stop) {
             (Load::Open(open), Stop::After(measured)) => {
@@ -315,7 +316,7 @@ impl TrialSpec {
         }
     }
 
-    /// Number of replayed arrivals kept in memory.
+    /// Returns the number of replayed arrivals kept in memory.
     fn replayed(&self) -> u64 {
         match self.load.open().map(|open| &open.arrivals) {
             Some(Arrivals::Replay(replay)) => replay.count as u64,
@@ -323,8 +324,8 @@ impl TrialSpec {
         }
     }
 
-    /// Wait of the last contender in a lock's queue. In an open load, the mean wait or, above capacity, the
-    /// wait of the last arrival.
+    /// Returns the wait of the last contender in a lock's queue. In an open load, the mean wait or, above
+    /// capacity, the wait of the last arrival.
     pub fn estimated_wait(&self) -> Duration {
         if let Some(busy) = self.service_utilisation() {
             let waits = if busy < 1.0 { self.cycle() * busy / (1.0 - busy) } else { self.backlog(busy) };
@@ -341,14 +342,14 @@ impl TrialSpec {
         around + self.ramp_up.as_secs_f64() + self.warm_up.as_secs_f64() + self.measured() + left
     }
 
-    /// Utilisation of an open load's most popular lock, including handoffs. Above 1 if arrivals exceed the
-    /// lock's capacity.
+    /// Returns the utilisation of an open load's most popular lock, including handoffs. Above 1 if arrivals
+    /// exceed the lock's capacity.
     fn service_utilisation(&self) -> Option<f64> {
         let offered = Offered::of(self)?;
         Some(offered.rate * offered.hottest * (offered.hold + HANDOFF).as_secs_f64())
     }
 
-    /// Seconds to serve the arrivals that still wait at the end of the measured phase.
+    /// Returns the seconds needed to serve the arrivals that still wait at the end of the measured phase.
     fn backlog(&self, busy: f64) -> f64 {
         if self.only_tries() {
             return 0.0;
@@ -357,7 +358,7 @@ impl TrialSpec {
         ((busy - 1.0) * self.measured()).clamp(0.0, most)
     }
 
-    /// Seconds of the measured phase; approximate if acquisitions end it.
+    /// Returns the seconds of the measured phase; approximate if acquisitions end it.
     pub(super) fn measured(&self) -> f64 {
         let queueing = if self.load == Load::Batch { self.contenders as f64 * ENQUEUE_S } else { 0.0 };
         match self.stop {
@@ -372,16 +373,16 @@ impl TrialSpec {
         self.contenders.div_ceil(self.locks.max(1)) as f64
     }
 
-    /// Seconds between acquisitions of a busy lock.
+    /// Returns the seconds between acquisitions of a busy lock.
     fn cycle(&self) -> f64 {
         let looking = self.strategy.poll_interval().unwrap_or_default().as_secs_f64();
-        // A lone poller sleeps a whole interval before its first poll. In a queue, the next poll is half an
-        // interval away on average.
+        // A lone poller sleeps for a whole interval before its first poll. In a queue, the next poll is half
+        // an interval away on average.
         let looking = if self.busiest() > 1.0 { looking / 2.0 } else { looking };
         self.mean_hold().as_secs_f64() + HANDOFF.as_secs_f64() + looking
     }
 
-    /// Seconds between acquisitions of a lone contender.
+    /// Returns the seconds between acquisitions of a lone contender.
     fn own_cycle(&self) -> f64 {
         self.cycle() + self.mean_think().as_secs_f64()
     }
@@ -392,7 +393,7 @@ impl TrialPlan {
         self.trials.iter().map(TrialSpec::estimated_requests_per_s).fold(0.0, f64::max)
     }
 
-    /// Requests per second to the ensemble, as text.
+    /// Describes the requests per second to the ensemble.
     pub fn requests_in_words(&self) -> String {
         let (rate, is_open) = (self.estimated_requests_per_s(), self.scenario.load.open().is_some());
         // The rate of a closed load without holds and pauses depends on the ensemble.
@@ -444,7 +445,7 @@ pub(super) struct Offered {
 }
 
 impl Offered {
-    /// Arrivals of an open load; `None` for other loads.
+    /// Returns the arrivals of an open load; `None` for other loads.
     pub(super) fn of(trial: &TrialSpec) -> Option<Self> {
         let (open, Stop::After(measured)) = (trial.load.open()?, trial.stop) else { return None };
         let rate = open.arrivals.mean_rate(measured);
@@ -456,31 +457,34 @@ impl Offered {
         Some(Self { rate, peak_rate, arrivals: rate * measured.as_secs_f64(), hold, hottest })
     }
 
-    /// Share of time in which the most popular lock is held, without handoffs. At 1 or more, the lock is
-    /// overloaded.
+    /// Returns the share of time in which the most popular lock is held, without handoffs. At 1 or more, the
+    /// lock is overloaded.
     pub(super) fn utilisation(&self) -> f64 {
         self.rate * self.hottest * self.hold.as_secs_f64()
     }
 
-    /// Utilisation at the highest rate.
+    /// Returns the utilisation at the highest rate.
     pub(super) fn peak_utilisation(&self) -> f64 {
         self.peak_rate * self.hottest * self.hold.as_secs_f64()
     }
 
-    /// Lower bound for the mean number of busy sessions, each busy for a hold and `longer` (Little's law).
+    /// Returns a lower bound for the mean number of busy sessions, each busy for a hold and `longer`
+    /// (Little's law).
     pub(super) fn busy_sessions(&self, longer: Duration) -> f64 {
         self.rate * (self.hold + longer).as_secs_f64()
     }
 }
 
 impl TrialSpec {
-    /// Share of all acquisitions that request the most popular lock; an equal share in a closed load.
+    /// Returns the share of all acquisitions that request the most popular lock; an equal share in a closed
+    /// load.
     pub fn hottest_share(&self) -> f64 {
         Offered::of(self).map_or(1.0 / self.locks.max(1) as f64, |offered| offered.hottest)
     }
 }
 
-/// Mean hold of the arrivals replayed within this time, and the most popular lock's share of these arrivals.
+/// Returns the mean hold of the arrivals replayed within this time, and the most popular lock's share of
+/// these arrivals.
 fn of_replay(replay: &Replay, open: &Open, trial: &TrialSpec, measured: Duration) -> (Duration, f64) {
     let end = micros(measured);
     let within = || replay.trace.iter().take_while(|arrival| arrival.at_us < end);

@@ -16,7 +16,7 @@ use zklockbench_core::catalog::fault::{FaultChoice, Start};
 use zklockbench_core::clock::micros;
 use zklockbench_core::units::{contenders, counted, format_duration, number, percent};
 
-/// A valid scenario as `validate` shows it: [`fmt::Display`] as text, [`Serialize`] as JSON.
+/// A valid scenario as shown by `validate`: [`fmt::Display`] as text, [`Serialize`] as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Preview {
     pub name: String,
@@ -238,7 +238,7 @@ fn ensemble(scenario: &Scenario) -> String {
     }
 }
 
-/// Requests to an existing ensemble, as a phrase after the load.
+/// Describes the requests to an existing ensemble, as a phrase after the load.
 fn requests(plan: &TrialPlan) -> String {
     if !plan.scenario.ensemble.is_external() {
         return String::new();
@@ -267,7 +267,7 @@ fn load(scenario: &Scenario) -> String {
     };
     let late = match open.late {
         Late::Keep => "",
-        Late::Drop => ", dropped where no contender is free",
+        Late::Drop => ", dropped if no contender is free",
     };
     format!("open, {}{locks}{kinds}{late}, {end}", open.arrivals.described(scenario.time_scale))
 }

@@ -67,7 +67,7 @@ impl<'a> Sink<'a> {
         self.list.into_inner()
     }
 
-    /// Span in the file of a part of a text value; `None` if the text is escaped in the file.
+    /// Returns the span in the file of a part of a text value; `None` if the text is escaped in the file.
     pub(super) fn within(
         &self,
         value: &Range<usize>,
@@ -108,7 +108,7 @@ impl Places {
         self.0.get(name).map(|(_, value)| value.clone())
     }
 
-    /// Keys of `names` that are given, with their positions, in file order.
+    /// Returns the keys of `names` that are given, with their positions, in file order.
     pub(super) fn given(&self, names: &[&'static str]) -> Vec<(&'static str, Range<usize>)> {
         let mut given: Vec<_> = names.iter().filter_map(|name| Some((*name, self.key(name)?))).collect();
         given.sort_by_key(|(_, key)| key.start);
@@ -155,7 +155,7 @@ pub(super) fn section<T: Default + DeserializeOwned>(
     Given { said: deserialized(right).unwrap_or_default(), places: Places::of_table(table) }
 }
 
-/// Serde's errors for the value of a key, or for each item of its list.
+/// Returns serde's errors for the value of a key, or for each item of its list.
 fn mistakes<'a, T: DeserializeOwned>(key: &Spanned<DeString<'a>>, value: &TomlValue<'a>) -> Vec<Error> {
     let alone = |value: TomlValue<'a>| deserialized::<T>([(key.clone(), value)].into_iter().collect()).err();
     match (&**key.get_ref(), value.get_ref()) {
@@ -196,8 +196,8 @@ fn spelt_out<'a>(key: &str, value: &TomlValue<'a>) -> TomlValue<'a> {
 
 /// Messages of serde and toml, and their replacements.
 const OWN_WORDS: [(&str, &str); 7] = [
-    ("invalid type: unit variant", "expected a table with its parts, found only a name"),
-    ("expected empty table", "expected only a name, because it has no parts"),
+    ("invalid type: unit variant", "expected a table with parameters, found only a name"),
+    ("expected empty table", "expected only a name, without parameters"),
     ("wanted exactly 1", "expected a table with one name"),
     ("wanted string or table", "expected a name in quotes, or a table with one name"),
     ("was too large", TOO_LARGE),
@@ -208,7 +208,7 @@ const OWN_WORDS: [(&str, &str); 7] = [
 
 const TOO_LARGE: &str = "the number is too large";
 
-/// Valid values for a key, with an example of the distribution or process that its value names.
+/// Describes the valid values of a key, with an example of the distribution or process in its value.
 fn help(section: Section, key: &str, value: &TomlValue<'_>) -> String {
     let Some(key) = field(section, key) else { return String::new() };
     let name = match value.get_ref() {
@@ -228,7 +228,7 @@ fn help(section: Section, key: &str, value: &TomlValue<'_>) -> String {
     }
 }
 
-/// Message and advice for a serde error in the value of a key.
+/// Returns the message and advice for a serde error in the value of a key.
 fn explained(error: &str, otherwise: String) -> (String, String) {
     if let Some((message, help)) = error.split_once('\n') {
         return (message.to_owned(), help.to_owned());
@@ -266,7 +266,7 @@ fn report_missing(section: Section, table: &DeTable<'_>, sink: &Sink<'_>) {
 }
 
 /// Reports every unknown key; `owner` may return where it belongs. The value of a misspelt key is kept under
-/// the intended name, so that mistakes in the value are reported, too.
+/// the intended name, so that mistakes in the value are also reported.
 pub(super) fn known_keys<'a>(
     section: Section,
     table: &DeTable<'a>,
@@ -321,7 +321,7 @@ fn advice(key: &str, section: Section, params: &[&'static str]) -> String {
     }
     let names = fields_of(section).map(|field| field.name);
     format!(
-        "the keys here are {}",
+        "the valid keys are {}",
         listed(names.chain(params.iter().copied()).chain(tables(section).iter().copied()))
     )
 }
@@ -333,7 +333,7 @@ fn belongs(field: &Field) -> String {
     }
 }
 
-/// The intended key of the section, by its name or by another word for it.
+/// Returns the intended key of the section, by its name or by an alias.
 fn meant(key: &str, section: Section) -> Option<&'static str> {
     let by_word = |word: &str| fields_of(section).find(|field| field.also().any(|one| one == word));
     if let Some(field) = by_word(key) {
@@ -361,8 +361,8 @@ pub(super) fn plain(value: &TomlValue<'_>) -> Result<Value, Wrong> {
         .map_err(|error| wrong(explained(error.message(), String::new()).0, "write a smaller one"))
 }
 
-/// The tables of a list. Also accepts a single table, after reporting that its header lacks the second
-/// brackets.
+/// Returns the tables of a list. Also accepts a single table, after reporting that its header lacks the
+/// second pair of brackets.
 pub(super) fn list<'t, 'a>(
     key: &str,
     value: &'t TomlValue<'a>,
@@ -373,7 +373,7 @@ pub(super) fn list<'t, 'a>(
         DeValue::Array(items) => items.iter().collect(),
         DeValue::Table(_) => {
             let message = format!("`{key}` is a single table, but a list of tables is expected");
-            sink.error(value.span(), message, format!("write its header with two brackets: [[{key}]]"));
+            sink.error(value.span(), message, format!("write its header with double brackets: [[{key}]]"));
             vec![value]
         }
         _ => {

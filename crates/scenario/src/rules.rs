@@ -60,7 +60,7 @@ pub(super) fn check(file: &Document<'_>, sink: &Sink<'_>) {
     }
 }
 
-const CLOSE_IT: &str = "leave the key out, or use load = \"closed\"";
+const CLOSE_IT: &str = "remove the key, or use load = \"closed\"";
 
 fn meaningless(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let said = &file.said;
@@ -77,11 +77,11 @@ fn meaningless(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
             refuse(positive(said.warm_up_at_most), "warm_up_at_most", &measured("warm_up_at_most"));
             let why = "a batch has no `ramp_up`: contenders queue up one after the other";
             refuse(positive(said.ramp_up), "ramp_up", why);
-            let why = "a batch has one lock, for which all contenders queue";
+            let why = "in a batch, all contenders queue for one lock";
             refuse(said.locks.is_some_and(|locks| locks.0 != Some(1)), "locks", why);
             let why = "a batch has no `hold_limit`: its holds end one after the other";
             refuse(said.hold_limit.is_some(), "hold_limit", why);
-            let why = "a batch has sessions that are open before its contenders queue up";
+            let why = "in a batch, sessions are opened before the contenders queue up";
             refuse(said.sessions == Some(Sessions::PerAcquisition), "sessions", why);
             no_think(file, "a batch has no `think`: each contender acquires only once", sink);
         }
@@ -89,7 +89,7 @@ fn meaningless(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
             refuse(true, "acquisitions", "an open load has no `acquisitions`: it ends by the clock");
             let why = "an open load has no `ramp_up`: all contenders are ready before the first arrival";
             refuse(positive(said.ramp_up), "ramp_up", why);
-            let why = "an open load has sessions that are open before the next arrival";
+            let why = "in an open load, sessions are opened before the arrivals";
             refuse(said.sessions == Some(Sessions::PerAcquisition), "sessions", why);
             let why = "an open load has no `think`: arrivals do not wait for a free contender";
             no_think(file, why, sink);
@@ -97,8 +97,8 @@ fn meaningless(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
         }
     }
     for (name, key) in file.places.given(OPEN_KEYS) {
-        let help = "leave the key out, or use load = \"open\"";
-        sink.idle(&[name], key, format!("`{name}` is for an open load"), help);
+        let help = "remove the key, or use load = \"open\"";
+        sink.idle(&[name], key, format!("`{name}` requires an open load"), help);
     }
     None
 }
@@ -123,7 +123,7 @@ fn closed_stop(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     match file.places.given(&["duration", "acquisitions"]).as_slice() {
         [] => sink.error(
             file.load_key(),
-            "nothing ends the measured phase",
+            "the measured phase has no end",
             "add `duration = \"5s\"`, or `acquisitions = 10` for each contender",
         ),
         [_, (_, later)] => sink.idle(
@@ -137,7 +137,8 @@ fn closed_stop(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     None
 }
 
-/// Does not apply to an open load, in which not all locks are held at once.
+/// Rejects more locks than can be used. Does not apply to an open load, in which not all locks are held at
+/// once.
 fn useless_locks(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (locks, value, most) = (file.said.locks?.0?, file.places.value("locks")?, file.most_contenders()?);
     let message = format!("{locks} locks are more than {} can use", contenders(most));
@@ -150,26 +151,26 @@ fn acquires_once(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
         sink.idle(&["duration"], key, message, CLOSE_IT);
     }
     let (count, value) = (file.said.acquisitions?.0, file.places.value("acquisitions")?);
-    let message = format!("in a batch each contender acquires once, not {count} times");
+    let message = format!("in a batch, each contender acquires once, not {count} times");
     (count > 1).then(|| sink.idle(&["acquisitions"], value, message, CLOSE_IT))
 }
 
 fn queues(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     for ListedStrategy { card, span, .. } in &file.strategies {
         if !card.guarantees.exclusive && !card.guarantees.watches {
-            let message = format!("`{}` excludes no contender, so its batch never queues", card.name);
+            let message = format!("`{}` excludes no contender, so a batch never queues for it", card.name);
             sink.error(span.clone(), message, "use load = \"closed\" for it");
         }
     }
     None
 }
 
-/// The last contender of a batch waits for the holds of all others, so a shorter timeout always expires.
+/// Rejects a timeout that always expires: the last contender of a batch waits for the holds of all others.
 fn patience(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (timeout, value) = (file.said.acquire_timeout?.0, file.places.value("acquire_timeout")?);
     if timeout.is_zero() {
-        let message = "in a batch each contender acquires once, so a try makes no sense";
-        sink.error(value, message, "leave `acquire_timeout` out, or use load = \"closed\"");
+        let message = "in a batch, each contender acquires once, so tries are not allowed";
+        sink.error(value, message, "remove `acquire_timeout`, or use load = \"closed\"");
         return None;
     }
     let Times(hold) = file.said.hold.as_ref().filter(|_| file.clients.is_empty())?;
@@ -181,8 +182,8 @@ fn patience(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let most = file.most_contenders()?;
     let others = u32::try_from(most.saturating_sub(1)).unwrap_or(u32::MAX);
     let wait = shortest.mul_f64(file.said.time_scale?.0).saturating_mul(others);
-    let message = format!("the last of a batch of {most} waits at least {}", written(wait));
-    let help = "make `acquire_timeout` longer, or leave it out to wait forever";
+    let message = format!("the last contender of a batch of {most} waits at least {}", written(wait));
+    let help = "use a longer `acquire_timeout`, or remove it to wait without a limit";
     (wait > timeout).then(|| sink.error(value, message, help))
 }
 
@@ -192,7 +193,7 @@ fn rate(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     match (process.takes_rate(), given.as_slice()) {
         (true, []) => sink.error(
             file.load_key(),
-            "nothing sets the arrival rate",
+            "the arrival rate is not set",
             "add `rate = 40`, in arrivals a second, or `rate_each = 0.2` for each contender",
         ),
         (true, [_, (_, later)]) => sink.idle(
@@ -204,7 +205,7 @@ fn rate(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
         (true, _) => {}
         (false, given) => {
             let takers = listed(PROCESSES_WITH_RATE);
-            let help = format!("leave the key out, or use another arrival process: {takers}");
+            let help = format!("remove the key, or use another arrival process: {takers}");
             for (_, key) in given {
                 let message = format!("`{}` sets its own arrival rate", process.name());
                 sink.error(key.clone(), message, help.as_str());
@@ -217,10 +218,10 @@ fn rate(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
 fn open_stop(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let is_endless = file.arrivals.is_some() && file.replay().is_none() && !file.places.has("duration");
     let help = "add a line such as duration = \"60s\"";
-    is_endless.then(|| sink.error(file.load_key(), "nothing ends the measured phase", help))
+    is_endless.then(|| sink.error(file.load_key(), "the measured phase has no end", help))
 }
 
-/// Rates that change from the start of the measured phase need a warm-up of fixed length.
+/// Requires a fixed length of the warm-up for rates that change from the start of the measured phase.
 fn changes_at_once(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (process, arrivals) = file.arrivals.as_ref()?;
     let changes = !arrivals.is_stationary() && file.replay().is_none();
@@ -228,12 +229,12 @@ fn changes_at_once(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let value = file.places.value("warm_up_at_most")?;
     let message =
         format!("`{}` starts with the measured phase, which a longer warm-up would delay", process.name());
-    let help = "leave the key out, or give a longer `warm_up`";
+    let help = "remove the key, or use a longer `warm_up`";
     (changes && is_longer).then(|| sink.error(value, message, help))
 }
 
-/// A trial needs at least one arrival, and no more than fit in memory. `time_scale` does not change their
-/// number.
+/// Checks that a trial has at least one arrival, and no more arrivals than fit in memory. `time_scale` does
+/// not change their number.
 fn count(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let ((process, _), said) = (file.arrivals.as_ref()?, &file.said);
     let most = file.most_contenders().unwrap_or(1) as f64;
@@ -247,10 +248,10 @@ fn count(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let most = arrivals.at_most(file.warm_up_at_most(), measured);
     if most > ARRIVALS_MAX as f64 {
         let message = format!("there would be up to {most:.0} arrivals, more than {ARRIVALS_MAX}");
-        sink.error(value, message, "lower the rate, or measure for a shorter time");
+        sink.error(value, message, "use a lower rate or a shorter `duration`");
     } else if arrivals.mean_rate(measured) <= 0.0 && file.replay().is_none() {
-        let message = format!("at these rates nothing arrives within {}", written(measured));
-        sink.error(value, message, "give at least one rate above 0");
+        let message = format!("at these rates, nothing arrives within {}", written(measured));
+        sink.error(value, message, "set at least one rate above 0");
     }
     None
 }
@@ -289,14 +290,14 @@ fn identical(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     None
 }
 
-/// A key that every kind of clients sets has no effect at the top.
+/// Rejects a key at the top that every kind of clients sets, because it has no effect.
 fn clients(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let said_by_all = |name: &&str| file.clients.iter().all(|kind| kind.places.has(name));
     for name in ["hold", "think", "read_ratio"].into_iter().filter(said_by_all) {
         let key = file.places.key(name).filter(|_| !file.clients.is_empty());
         let Some(key) = key else { continue };
         let message = format!("every kind of client has its own `{name}`");
-        sink.idle(&[name], key, message, "leave the key out here, or in one `[[client]]`");
+        sink.idle(&[name], key, message, "remove the key here or in one `[[client]]`");
     }
     None
 }
@@ -304,7 +305,7 @@ fn clients(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
 fn pollers(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let key = file.places.key(POLL_INTERVAL_PARAM).filter(|_| file.strategies_whole)?;
     let pollers = listed(takers(&file.catalog.locks, POLL_INTERVAL_PARAM));
-    let help = format!("leave the key out; the strategies that poll: {pollers}");
+    let help = format!("remove the key; the strategies that poll: {pollers}");
     let message = "no listed strategy polls, so `poll_interval` has no effect";
     let polls = file.strategies.iter().any(ListedStrategy::polls);
     (!polls).then(|| sink.idle(&[POLL_INTERVAL_PARAM], key, message, help))
@@ -314,20 +315,20 @@ fn warm_up(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (least, most) = (file.said.warm_up?.0, file.said.warm_up_at_most?.0);
     let value = file.places.value("warm_up_at_most")?;
     let message = format!("the warm-up takes at least {}", written(least));
-    let help = "set `warm_up_at_most` to at least that, or leave it out";
+    let help = "set `warm_up_at_most` to at least that time, or remove it";
     (most < least).then(|| sink.error(value, message, help))
 }
 
-/// Nested acquires of a lock that is not reentrant would deadlock.
+/// Rejects nested acquires of a lock that is not reentrant, because they would deadlock.
 fn depth(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let depth = file.said.depth?.0;
     let reentrant = file.catalog.locks.iter().filter(|card| card.guarantees.reentrant);
     let reentrant = listed(reentrant.map(|card| card.name));
-    let help = format!("leave `depth` out, or list only reentrant strategies: {reentrant}");
+    let help = format!("remove `depth`, or list only reentrant strategies: {reentrant}");
     for strategy in file.strategies.iter().filter(|strategy| depth > 1 && !strategy.card.guarantees.reentrant)
     {
         let message =
-            format!("`{}` is not reentrant: its holder cannot take it {depth} times", strategy.card.name);
+            format!("`{}` is not reentrant: its holder cannot acquire it {depth} times", strategy.card.name);
         sink.error(strategy.span.clone(), message, &help);
     }
     None
@@ -338,12 +339,12 @@ fn ensemble(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
         (
             "connect",
             &["servers", "data_dir", "compose"],
-            "is for an ensemble started by the suite, but `connect` names an existing one",
+            "is for an ensemble started by the suite, but `connect` specifies an existing one",
         ),
         (
             "compose",
             &["servers", "data_dir"],
-            "is for servers run as processes here, but `compose` names a file of containers",
+            "is for servers run as processes here, but `compose` specifies containers",
         ),
     ];
     for (key, others, why) in WHY.into_iter().filter(|(key, ..)| file.places.has(key)) {
@@ -355,7 +356,7 @@ fn ensemble(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     None
 }
 
-/// Valid times may be too short after scaling.
+/// Rejects times that are too short after scaling.
 fn scaled(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (scale, value) = (file.said.time_scale?.0, file.places.value("time_scale")?);
     let smallest = file.strategies.iter().filter_map(|listed| listed.choice.poll_interval()).min();
@@ -364,24 +365,24 @@ fn scaled(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
         let Some(time) = time.filter(|time| time.mul_f64(scale) < SHORTEST) else { continue };
         let message =
             format!("`time_scale` makes `{name}` {} shorter than {}", written(time), written(SHORTEST));
-        sink.error(value.clone(), message, format!("use a larger `time_scale`, or give a longer `{name}`"));
+        sink.error(value.clone(), message, format!("use a larger `time_scale` or a longer `{name}`"));
     }
     None
 }
 
-/// `repetitions_at_most` requires `precision`.
+/// Checks that `repetitions_at_most` is used with `precision`.
 fn repetitions_at_most(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let key = file.places.key("repetitions_at_most").filter(|_| !file.places.has("precision"))?;
     sink.idle(
         &["repetitions_at_most"],
         key,
         "`repetitions_at_most` has no effect without `precision`",
-        "leave the key out, or add a line such as precision = \"2%\"",
+        "remove the key, or add a line such as precision = \"2%\"",
     );
     None
 }
 
-/// `repetitions_at_most` must not be below `repetitions`.
+/// Checks that `repetitions_at_most` is not below `repetitions`.
 fn repetitions(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let precision = file.places.value("precision")?;
     let (least, most) = (file.said.repetitions?.0, file.said.repetitions_at_most?.0);
@@ -398,11 +399,11 @@ fn trials(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let combinations = file.strategies.len().saturating_mul(said.contenders.as_ref()?.len());
     let trials = combinations.saturating_mul(repetitions);
     let message = format!("the plan has {trials} trials, more than {TRIALS_MAX}");
-    let help = "list fewer contender counts or strategies, or repeat less";
+    let help = "list fewer contender counts or strategies, or use fewer `repetitions`";
     (trials > TRIALS_MAX).then(|| sink.error(value, message, help))
 }
 
-/// Every arrival of a file is measured, so a replay has no warm-up.
+/// Rejects a warm-up of a replay, because every arrival of the file is measured.
 fn replayed_from_the_start(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     file.replay()?;
     let said = &file.said;
@@ -411,7 +412,7 @@ fn replayed_from_the_start(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     {
         if let Some(value) = file.places.value(name).filter(|_| is_set) {
             let message = format!("a replay has no `{name}`: every arrival of its file is measured");
-            sink.error(value, message, "leave the key out");
+            sink.error(value, message, "remove the key");
         }
     }
     None
@@ -424,7 +425,7 @@ fn replayed(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     if named > locks
         && let Some(value) = place()
     {
-        let message = format!("{path} asks for {named} locks, but `locks` is {locks}");
+        let message = format!("{path} uses {named} locks, but `locks` is {locks}");
         sink.error(value, message, format!("write locks = {named}"));
     }
     let value = file.places.value("time_scale").filter(|_| file.said.duration.is_none())?;
@@ -434,16 +435,17 @@ fn replayed(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     is_short.then(|| sink.error(value, message, "use a larger `time_scale`"))
 }
 
-/// Fresh locks cannot be combined with popularity or with the locks of a replay.
+/// Rejects fresh locks with popularity or with a replay that specifies locks.
 fn fresh_locks(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     if file.said.locks?.0.is_some() {
         return None;
     }
-    let (value, help) = (file.places.value("locks")?, "leave the key out, or write a number of `locks`");
+    let (value, help) = (file.places.value("locks")?, "remove the key, or set `locks` to a number");
     if let Some(key) = file.places.key("popularity") {
         sink.idle(&["popularity"], key, "each arrival has its own lock, so none is popular", help);
     }
     let (replay, named) = (file.replay()?, file.replay()?.locks());
-    let message = format!("{} asks for {named} locks, not for a new one each time", replay.file.display());
+    let message =
+        format!("{} uses {named} locks, not a new lock for each acquisition", replay.file.display());
     (named > 1).then(|| sink.error(value, message, format!("write locks = {named}")))
 }

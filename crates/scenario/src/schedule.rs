@@ -1,8 +1,8 @@
-//! The arrivals of an open load, all determined before the load begins. The same seed gives the same arrivals
-//! on any host.
+//! Arrivals of an open load, all determined before the load starts. The same seed gives the same arrivals on
+//! any host.
 //!
-//! Each of several workers draws the whole load and keeps its [`Slice`], so that all slices add up to the
-//! load of a single worker. `docs/workloads.md` has the formulas.
+//! With several workers, each worker draws the whole load and keeps its [`Slice`], so that the slices add up
+//! to the load of a single worker. `docs/workloads.md` has the formulas.
 
 use std::f64::consts::TAU;
 use std::fmt;
@@ -28,7 +28,7 @@ pub struct Arrival {
     pub hold: Duration,
 }
 
-/// Purposes of random numbers; each has an independent stream.
+/// Purposes of random numbers; each purpose has an independent stream.
 #[derive(Clone, Copy)]
 enum Purpose {
     Gap = 1,
@@ -45,10 +45,10 @@ enum Purpose {
 
 pub type Coming = Box<dyn Iterator<Item = Arrival> + Send>;
 
-/// All arrivals of a trial that are due within `lasts` of the start of the warm-up, in order of time. They
-/// are drawn on demand; other loads have none.
+/// Returns all arrivals of a trial that are due within `lasts` of the start of the warm-up, in order of time.
+/// Arrivals are drawn on demand; other loads have none.
 ///
-/// A stationary process spans the warm-up and the measured phase. Other processes begin after the warm-up,
+/// A stationary process spans the warm-up and the measured phase. Other processes start after the warm-up,
 /// during which arrivals come at the first rate or, for a replay, not at all.
 pub fn coming(spec: &TrialSpec, lasts: Duration) -> Coming {
     let Some(open) = spec.load.open() else { return Box::new(std::iter::empty()) };
@@ -61,7 +61,7 @@ pub fn coming(spec: &TrialSpec, lasts: Duration) -> Coming {
     );
     let mut kinds = KindDraw::new(spec.kinds(), stream(spec.seed, Purpose::Kind));
     Box::new(wanted.map(move |wanted| {
-        // Drawn even if the file specifies it, so that later draws do not depend on the file.
+        // Draw the kind even if the file specifies it, so that later draws do not depend on the file.
         let kind = kinds.next();
         let (lock, hold) = (locks.draw(&mut which), kind.hold.sample(&mut holds));
         let reads = modes.random::<f64>() < kind.read_ratio;
@@ -78,7 +78,7 @@ pub fn draw(spec: &TrialSpec, lasts: Duration) -> Vec<Arrival> {
     coming(spec, lasts).collect()
 }
 
-/// Arrivals with their times and, for a replay, the values from the file.
+/// Returns the arrivals with their times and, for a replay, the values from the file.
 fn wanted(spec: &TrialSpec, open: &Open, lasts: Duration) -> Box<dyn Iterator<Item = TraceArrival> + Send> {
     let times: Box<dyn Iterator<Item = u64> + Send> = match &open.arrivals {
         Arrivals::Replay(replay) => {
@@ -123,8 +123,9 @@ fn evenly(rate: f64, lasts: Duration) -> impl Iterator<Item = u64> + Send {
     (0_u64..).map(move |number| (number as f64 * gap_us) as u64).take_while(move |at| *at < end)
 }
 
-/// An interrupted Poisson process with this mean rate, and `peak` times that rate in bursts. Bursts have the
-/// mean `length`; bursts and pauses are exponential. The first state is drawn by the states' shares of time.
+/// Returns an interrupted Poisson process with this mean rate, and `peak` times that rate in bursts. Bursts
+/// have the mean `length`; bursts and pauses are exponential. The first state is drawn with the states'
+/// shares of time as probabilities.
 fn bursts(
     mean: f64,
     peak: f64,
@@ -157,7 +158,7 @@ fn bursts(
     })
 }
 
-/// Every arrival of a Poisson process of that rate between the two times, in seconds.
+/// All arrivals of a Poisson process of this rate between two times, in seconds.
 struct Candidates {
     at: f64,
     to: f64,
@@ -181,7 +182,7 @@ struct Stretch {
     rate: Rate,
 }
 
-/// Arrivals per second, as a function of the time since a stretch began.
+/// Arrivals per second, as a function of the time since the start of a stretch.
 #[derive(Debug, Clone, Copy)]
 enum Rate {
     Flat,
@@ -212,8 +213,8 @@ impl Stretch {
     }
 }
 
-/// Thinning (Lewis and Shedler): candidates come at the highest rate of their stretch. Each is kept with a
-/// probability of the current rate divided by the highest.
+/// Thins candidates (Lewis and Shedler), which arrive at the highest rate of their stretch. Each candidate is
+/// kept with a probability of the current rate divided by the highest rate.
 fn changing(stretches: Vec<Stretch>, seed: u64) -> impl Iterator<Item = u64> + Send {
     let (mut gaps, mut thinning) = (stream(seed, Purpose::Gap), stream(seed, Purpose::Thinning));
     let of = |stretch: &Stretch| Candidates { at: stretch.from, to: stretch.to, rate: stretch.highest };
@@ -234,7 +235,8 @@ fn changing(stretches: Vec<Stretch>, seed: u64) -> impl Iterator<Item = u64> + S
     })
 }
 
-/// The warm-up at the first rate, then the changing part and, if that ends early, the last rate.
+/// Returns the warm-up at the first rate, then the changing part and, if that part ends early, a stretch at
+/// the last rate.
 fn stretches(spec: &TrialSpec, arrivals: &Arrivals, end: f64) -> Vec<Stretch> {
     let begin = spec.warm_up.as_secs_f64().min(end);
     let mut stretches = vec![Stretch::flat(0.0, begin, arrivals.first_rate())];
@@ -275,7 +277,7 @@ struct Locks {
     count: usize,
 }
 
-/// `count` locks by rank, the most popular first, in an order drawn from the seed.
+/// Returns `count` locks by rank, the most popular first, in an order drawn from the seed.
 pub fn ranked(seed: u64, count: usize) -> Vec<usize> {
     let mut ranked: Vec<usize> = (0..count).collect();
     ranked.shuffle(&mut stream(seed, Purpose::Rank));
@@ -314,17 +316,17 @@ impl Slice {
         ordinal % self.of == self.index
     }
 
-    /// This worker's ordinals below `count`, in ascending order.
+    /// Returns this worker's ordinals below `count`, in ascending order.
     pub fn below(self, count: usize) -> impl Iterator<Item = usize> + Clone {
         (self.index..count).step_by(self.of)
     }
 
-    /// Whether other workers generate the rest of the load.
+    /// Returns whether other workers generate the rest of the load.
     pub fn is_part(self) -> bool {
         self.of > 1
     }
 
-    /// Whether this worker performs one-time tasks, such as preparing and removing nodes.
+    /// Returns whether this worker performs one-time tasks, such as preparing and removing nodes.
     pub fn leads(self) -> bool {
         self.index == 0
     }

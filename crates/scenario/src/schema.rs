@@ -1,6 +1,6 @@
 //! The JSON Schema (draft 2020-12) of the scenario file, for editors that complete and check TOML.
 //!
-//! Covers single keys and the most common impossible combinations; `validate` checks everything.
+//! The schema covers single keys and the most common impossible combinations; `validate` checks everything.
 
 use serde_json::{Map, Value, json};
 
@@ -16,7 +16,7 @@ pub fn schema(locks: &[LockCard], kinds: &[FaultCard]) -> Value {
     properties["strategies"]["items"] = strategies(locks);
     properties["strategies"]["minItems"] = json!(1);
     properties.insert(ENSEMBLE.to_owned(), ensemble());
-    let clients = "The kinds of clients, if they are not all alike.";
+    let clients = "Kinds of clients, if they are not all alike.";
     properties.insert(CLIENT.to_owned(), list(clients, &section(Section::Client)));
     let faults: Vec<_> = kinds.iter().map(fault).collect();
     let wrong = "Faults to inject into each trial.";
@@ -101,7 +101,8 @@ fn strategies(cards: &[LockCard]) -> Value {
     let names: Vec<_> = cards.iter().map(|card| card.name).collect();
     let mut choices = vec![json!({ "type": "string", "enum": names })];
     choices.extend(cards.iter().map(with_params));
-    // A driver's locks are known only once the command line names it, so their parameters are not described.
+    // A driver's locks are known only when the command line specifies the driver, so their parameters are not
+    // described.
     let drivers: [Value; 2] = serde_json::from_str(include_str!("drivers.json")).unwrap_or_default();
     choices.extend(drivers);
     json!({ "anyOf": choices })
@@ -173,7 +174,7 @@ fn fault(card: &FaultCard) -> Value {
     })
 }
 
-/// Whether a key of all faults applies to this kind.
+/// Returns whether a key of all faults applies to this kind.
 fn has_key(card: &FaultCard, name: &str) -> bool {
     match name {
         "target" => card.targets != Targets::Fixed,

@@ -49,7 +49,7 @@ impl TryFrom<Shape> for Times {
             Shape::Fixed(time) => Distribution::Fixed(time.0),
             Shape::Uniform { min, max } if min.0 > max.0 => {
                 let message = format!("`min` {} is more than `max` {}", written(min.0), written(max.0));
-                return Err(wrong(message, "swap the two"));
+                return Err(wrong(message, "swap the two values"));
             }
             Shape::Uniform { min, max } => Distribution::Uniform { min: min.0, max: max.0 },
             Shape::Exponential { mean } => Distribution::Exponential { mean: mean.0 },
@@ -152,7 +152,7 @@ impl JsonSchema for ReplayedFile {
     }
 }
 
-/// A rate that may be 0.
+/// A rate, possibly 0.
 type Rate = Is<Number<0, { 1_000_000 * ONE }>>;
 
 #[derive(Clone, Deserialize, JsonSchema)]
@@ -164,7 +164,7 @@ pub(super) struct RateStep {
     lasts: Is<Time<1, WEEK>>,
 }
 
-/// Reads a scenario's replay file, in order of time. Errors name the file, the line and the problem.
+/// Reads a scenario's replay file, in order of time. Errors state the file, the line and the problem.
 pub type ReadTrace<'r> = &'r dyn Fn(&Path, &Columns) -> Result<Vec<TraceArrival>, String>;
 
 impl Process {
@@ -184,7 +184,7 @@ impl Process {
         PROCESSES_WITH_RATE.contains(&self.name())
     }
 
-    /// The arrivals, at one per second if the process takes a rate.
+    /// Returns the arrivals, at one per second if the process takes a rate.
     pub(super) fn arrivals(self, traces: ReadTrace<'_>) -> Result<Arrivals, Wrong> {
         let rate = 1.0;
         Ok(match self {
@@ -214,7 +214,7 @@ fn replay(parts: ReplayParts, traces: ReadTrace<'_>) -> Result<Replay, Wrong> {
         None => wrong(problem, "write the path of a CSV file or of a history, relative to the scenario file"),
     })?;
     if trace.is_empty() {
-        return Err(wrong(format!("{file} has no arrivals"), "name a file with at least one"));
+        return Err(wrong(format!("{file} has no arrivals"), "use a file with at least one arrival"));
     }
     Ok(Replay { file: file.into(), count: trace.len(), trace: trace.into() })
 }

@@ -1,11 +1,11 @@
 //! Weighted parts of a whole, looked up by position.
 
-/// The end of each part, as a share of the whole.
+/// Parts of a whole. Each entry is the end of a part, as a share of the whole.
 #[derive(Debug)]
 pub struct Shares(Vec<f64>);
 
 impl Shares {
-    /// Parts with these weights.
+    /// Returns the parts with these weights.
     pub fn of(weights: impl IntoIterator<Item = f64>) -> Self {
         let mut sum = 0.0;
         let mut ends: Vec<f64> = weights.into_iter().map(|weight| (sum += weight, sum).1).collect();
@@ -13,7 +13,7 @@ impl Shares {
         Self(ends)
     }
 
-    /// Parts whose weights follow Zipf's law.
+    /// Returns the parts whose weights follow Zipf's law.
     pub fn zipf(count: usize, power: f64) -> Self {
         Self::of((1..=count).map(|rank| (rank as f64).powf(-power)))
     }
@@ -22,7 +22,7 @@ impl Shares {
         &self.0
     }
 
-    /// Index of the part at a position from 0 to 1.
+    /// Returns the index of the part at a position from 0 to 1.
     pub fn at(&self, position: f64) -> usize {
         self.0.partition_point(|end| *end <= position).min(self.0.len() - 1)
     }

@@ -21,7 +21,7 @@ pub(super) struct ListedStrategy<'c> {
 }
 
 impl ListedStrategy<'_> {
-    /// Whether the strategy polls instead of waiting for a notification.
+    /// Returns whether the strategy polls instead of waiting for a notification.
     pub(super) fn polls(&self) -> bool {
         self.card.params.iter().any(|param| param.name == POLL_INTERVAL_PARAM)
     }
@@ -49,7 +49,7 @@ pub(super) fn strategies<'c>(
     (read, whole)
 }
 
-/// Gives the scenario's poll interval to every polling strategy that did not set its own.
+/// Sets the scenario's poll interval for every polling strategy without its own interval.
 pub(super) fn apply_poll_interval(listed: &mut [ListedStrategy<'_>], interval: Duration) {
     for strategy in listed.iter_mut().filter(|strategy| strategy.polls()) {
         if !strategy.choice.label.contains(&format!(" {POLL_INTERVAL_PARAM}=")) {
@@ -82,7 +82,7 @@ fn from_table<'c>(
     let mut spread = None;
     let card = match table.remove("driver") {
         Some(driver) => {
-            // Controls how the driver runs, so it is not a parameter of its locks.
+            // The key controls how the driver runs, so it is not a parameter of the driver's locks.
             if let Some(value) = table.remove(PROCESSES) {
                 let read = plain(&value).and_then(|value| processes(&value));
                 spread = sink.checked(value.span(), read);
@@ -130,7 +130,7 @@ fn named<'c>(
     card(name, &value, cards, sink)
 }
 
-/// A driver's lock, named by its driver and its name within the driver.
+/// Finds a driver's lock by the name of the driver and the name of the lock within the driver.
 fn driven<'c>(
     item: &TomlValue<'_>,
     driver: &TomlValue<'_>,
@@ -146,7 +146,7 @@ fn driven<'c>(
         return None;
     };
     let lock = expect(value.get_ref().as_str(), &value, "a lock's name", "write it in quotes", sink)?;
-    // If the driver is unknown, it is reported instead of its lock.
+    // If the driver is unknown, report the driver instead of its lock.
     let at = if locks_of(driver_name, cards).is_empty() { driver } else { &value };
     card(&format!("{driver_name}:{lock}"), at, cards, sink)
 }
@@ -155,11 +155,11 @@ fn locks_of<'c>(driver: &str, cards: &'c [LockCard]) -> Vec<&'c str> {
     cards.iter().filter_map(|card| card.name.strip_prefix(driver)?.strip_prefix(':')).collect()
 }
 
-/// Message and advice for an unknown lock of a driver.
+/// Returns the message and advice for an unknown lock of a driver.
 fn unknown_lock(driver: &str, lock: &str, cards: &[LockCard]) -> (String, String) {
     let (locks, driver) = (locks_of(driver, cards), shown(driver, 60));
     if locks.is_empty() {
-        let help = format!("give its command on the command line: --driver {driver}=COMMAND");
+        let help = format!("specify its command on the command line: --driver {driver}=COMMAND");
         return (format!("unknown driver `{driver}`"), help);
     }
     let all = format!("its locks are {}", listed(locks.iter().copied()));
@@ -184,11 +184,11 @@ fn card<'c>(name: &str, at: &TomlValue<'_>, cards: &'c [LockCard], sink: &Sink<'
     found
 }
 
-/// A mix of several locks, of which each contender uses one.
+/// Creates a mix of several locks, of which each contender uses one.
 fn mixed<'c>(name: &str, at: &TomlValue<'_>, cards: &'c [LockCard], sink: &Sink<'_>) -> Option<&'c LockCard> {
     let members: Vec<_> = members(name).map(|name| card(name, at, cards, sink)).collect::<Option<_>>()?;
     let mixed = LockCard::mixed(&members);
-    sink.checked(at.span(), mixed.map_err(|why| wrong(format!("`{}` can't be mixed", shown(name, 60)), why)))
+    sink.checked(at.span(), mixed.map_err(|why| wrong(format!("`{}` cannot be mixed", shown(name, 60)), why)))
 }
 
 /// Reports every parameter that has no effect with the other parameters.
@@ -196,7 +196,7 @@ fn report_idle(card: &LockCard, set: &Set, params: &DeTable<'_>, sink: &Sink<'_>
     for key in params.keys() {
         let Some((decider, chosen, words)) = card.idle(key.get_ref(), set) else { continue };
         let message = format!("`{}` has no effect with {} = \"{chosen}\"", key.get_ref(), decider.name);
-        let help = format!("leave it out, or set `{}` to one of {}", decider.name, listed(words));
+        let help = format!("remove it, or set `{}` to one of {}", decider.name, listed(words));
         sink.error(key.span(), message, help);
     }
 }
@@ -213,9 +213,9 @@ fn report_unservable(card: &LockCard, set: &Set, params: &DeTable<'_>, sink: &Si
         let (Some(part), Some(most)) = (count(card, set, key), count(card, set, whole)) else { continue };
         if part > most {
             let message = format!(
-                "{part} `{key}` are more than the {most} `{whole}`: no contender could ever get them"
+                "{part} `{key}` exceed the {most} `{whole}`, so no contender could ever acquire them"
             );
-            let help = format!("write at most {most}, or give `{}` {part} `{whole}` or more", card.name);
+            let help = format!("use at most {most}, or set `{whole}` of `{}` to at least {part}", card.name);
             sink.error(value.span(), message, help);
         }
     }

@@ -1,6 +1,6 @@
 //! Arrivals from a CSV file, in order of time. `docs/workloads.md` describes the format.
 //!
-//! Readers of other formats pass arrivals to a [`TraceBuilder`]. This module does not open files.
+//! Readers of other formats pass arrivals to a [`TraceBuilder`]. This module opens no files.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -23,7 +23,7 @@ const LONGEST_HOLD: Duration = Duration::from_secs(24 * 3600);
 const ROWS_MAX: usize = 5_000_000;
 const COLUMNS: [&str; 4] = ["time", "lock", "hold", "mode"];
 
-/// Collects arrivals. Errors name the line, the problem and, after `; `, the remedy.
+/// Collects arrivals. Errors state the line, the problem and, after `; `, the remedy.
 #[derive(Debug, Default)]
 pub struct TraceBuilder {
     /// Whether arrivals may be added in any order.
@@ -35,14 +35,14 @@ pub struct TraceBuilder {
 }
 
 impl TraceBuilder {
-    /// Adds an arrival from this line, at a time of any clock. Returns its index for [`TraceBuilder::held`].
+    /// Adds an arrival from this line, at a time by any clock. Returns its index for [`TraceBuilder::held`].
     pub fn arrives(&mut self, line: u64, at_us: u64, lock: Option<&str>) -> Result<usize, String> {
         let number = self.arrivals.len();
         if number == 0 {
             self.first_us = at_us;
         }
         if number >= ROWS_MAX {
-            return Err(format!("line {line}: more than {ROWS_MAX} arrivals; leave out part of the file"));
+            return Err(format!("line {line}: more than {ROWS_MAX} arrivals; use only part of the file"));
         }
         let at_us = if self.sorts { at_us } else { self.since_first(line, at_us)? };
         let lock = lock.map(|name| self.number_of(name, line)).transpose()?;
@@ -60,7 +60,7 @@ impl TraceBuilder {
         within_a_week(line, since)
     }
 
-    /// Sorts the arrivals by time, and counts their times from the first.
+    /// Sorts the arrivals by time and makes their times relative to the first.
     fn sort(&mut self) -> Result<(), String> {
         self.arrivals.sort_by_key(|arrival| arrival.at_us);
         let first_us = self.arrivals.first().map_or(0, |arrival| arrival.at_us);
@@ -88,14 +88,14 @@ impl TraceBuilder {
         }
         let number = self.locks.len();
         if number as u64 >= CONTENDERS_MAX {
-            return Err(format!("line {line}: more than {CONTENDERS_MAX} locks; leave out part of the file"));
+            return Err(format!("line {line}: more than {CONTENDERS_MAX} locks; use only part of the file"));
         }
         self.locks.insert(name.to_owned(), (number, line));
         Ok(number)
     }
 
-    /// Returns the arrivals. Locks keep their numbers if all are numbers; otherwise they are numbered by
-    /// first use.
+    /// Returns the arrivals. Locks keep their numbers if all names are numbers; otherwise, they are numbered
+    /// in order of first use.
     pub fn finish(mut self) -> Result<Vec<TraceArrival>, String> {
         if self.sorts {
             self.sort()?;
@@ -145,7 +145,7 @@ pub fn trace_from_csv(input: impl BufRead, columns: &Columns) -> Result<Vec<Trac
         let at = |problem: String| format!("line {line}: {problem}");
         let (column, numbers) = places.time;
         let due = table.cell(column);
-        let due = due.ok_or_else(|| at("no time; write seconds since any start".to_owned()))?;
+        let due = due.ok_or_else(|| at("missing time; use seconds since any start".to_owned()))?;
         let due = table.time(due, numbers).map_err(|problem| at(format!("time {problem}")))?;
         let number = trace.arrives(line, micros(due), places.lock.and_then(|column| table.cell(column)))?;
         if let Some((column, numbers)) = places.hold
@@ -162,14 +162,14 @@ pub fn trace_from_csv(input: impl BufRead, columns: &Columns) -> Result<Vec<Trac
             Some("read") => trace.asks(number, Mode::Read),
             Some("write") => trace.asks(number, Mode::Write),
             Some(other) => {
-                return Err(at(format!("mode `{}` is unknown; write read or write", shown(other, 60))));
+                return Err(at(format!("mode `{}` is unknown; use `read` or `write`", shown(other, 60))));
             }
         }
     }
     trace.finish()
 }
 
-/// Positions of the columns, and how numbers in them are interpreted.
+/// Positions of the columns, and the interpretation of their numbers.
 struct Places {
     time: (usize, Numbers),
     lock: Option<usize>,
@@ -201,7 +201,7 @@ impl Places {
     }
 }
 
-const NAME_COLUMNS: &str = "name the columns with --time-column, --hold-column and --time-unit";
+const NAME_COLUMNS: &str = "specify the columns with --time-column, --hold-column and --time-unit";
 
 /// Rejects unknown columns and duplicate columns.
 fn check_usual(header: &StringRecord) -> Result<(), String> {
@@ -222,7 +222,7 @@ fn unknown_column(name: &str, header: &StringRecord) -> String {
     let program = options_of_program(header);
     if name.starts_with(|first: char| first.is_ascii_digit()) {
         let options =
-            program.unwrap_or("name columns by their numbers: --time-column 1 --hold-column 2".to_owned());
+            program.unwrap_or("specify columns by number: --time-column 1 --hold-column 2".to_owned());
         return format!("line 1: no header; add one such as time,hold; {options}");
     }
     let help = program.unwrap_or_else(|| did_you_mean(name, COLUMNS, NAME_COLUMNS));
@@ -244,14 +244,14 @@ mod tests {
     }
 
     #[test]
-    fn arrivals_are_reads_or_writes_as_their_mode_column_states() {
+    fn mode_column_determines_whether_arrivals_read_or_write() {
         let modes = trace("time,mode\n0,read\n1,write\n2,\n").unwrap();
         let modes: Vec<_> = modes.iter().map(|arrival| arrival.mode).collect();
         assert_eq!(modes, [Some(Mode::Read), Some(Mode::Write), None]);
     }
 
     #[test]
-    fn times_are_relative_to_the_first_in_seconds_or_a_given_unit() {
+    fn times_are_relative_to_the_first_arrival_in_the_specified_unit() {
         let arrivals = trace("time\n1763838143.000001\n1763838143.5\n1763838144.25\n").unwrap();
         assert_eq!(arrivals, [0, 499_999, 1_249_999].map(|at| arrival(at, None, None)));
         let arrivals = trace("time\n500ms\n1s 1ms\n2s\n").unwrap();
@@ -315,12 +315,12 @@ mod tests {
             (
                 jmeter,
                 columns("time_stamp", "elapsed", ms, None),
-                "line 1: there is no column `time_stamp`; there are `timeStamp`",
+                "line 1: there is no column `time_stamp`; the columns are `timeStamp`",
             ),
             (
                 jmeter,
                 columns("timeStamp", "elapsed", None, None),
-                "line 2: hold `95` has no unit; name it: --hold-unit",
+                "line 2: hold `95` has no unit; use --hold-unit with one of",
             ),
             (vegeta, columns("1", "9", ns, None), "line 1: there is no column `9`"),
             (vegeta, columns("0", "3", ns, None), "line 1: there is no column `0`"),
@@ -336,42 +336,42 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_reported_with_its_line_and_a_remedy() {
+    fn mistakes_are_reported_with_their_line_and_a_remedy() {
         for (text, said) in [
             ("", "line 1: the file is empty; write a header"),
             ("\n\n", "line 1: the file is empty; write a header"),
             (
                 "0.5\n1\n",
-                "line 1: no header; add one such as time,hold; name columns by their numbers: --time-column 1",
+                "line 1: no header; add one such as time,hold; specify columns by number: --time-column 1",
             ),
-            ("at,duration\n0,1\n", "line 1: unknown column `at`; name the columns with --time-column"),
-            ("lock\na\n", "line 1: there is no column `time`; name the columns with --time-column"),
+            ("at,duration\n0,1\n", "line 1: unknown column `at`; specify the columns with --time-column"),
+            ("lock\na\n", "line 1: there is no column `time`; specify the columns with --time-column"),
             (
                 "timeStamp,elapsed,label\n",
-                "line 1: unknown column `timeStamp`; a file of JMeter is read with --time-column timeStamp",
+                "line 1: unknown column `timeStamp`; to read a JMeter file, use --time-column timeStamp",
             ),
             (
                 "metric_name,timestamp,metric_value\n",
-                "line 1: unknown column `metric_name`; a file of k6 is read with",
+                "line 1: unknown column `metric_name`; to read a k6 file, use",
             ),
             ("time,time_ms\n0,1\n", "line 1: two columns are named `time_ms`"),
-            ("time\n5000000000\n", "line 2: time `5000000000` has no unit; name it: --time-unit"),
+            ("time\n5000000000\n", "line 2: time `5000000000` has no unit; use --time-unit with one of"),
             ("time,lok\n0,1\n", "line 1: unknown column `lok`; did you mean `lock`?"),
             ("time,time\n0,1\n", "line 1: two columns are named `time`"),
             ("time\n0\n\n1\n0.5\n", "line 5: its time is earlier than that of the previous line; sort"),
             ("time\n5\n4\n", "line 3: its time is earlier"),
-            ("time\n-1\n", "line 2: time `-1` is negative; write e.g. 1.25"),
+            ("time\n-1\n", "line 2: time `-1` is negative; use a value such as 1.25"),
             ("time\n-20ms\n", "line 2: time `-20ms` is negative"),
             (
                 "time\n-x\n",
-                "line 2: time `-x` is neither a number of seconds nor a duration; write e.g. 1.25",
+                "line 2: time `-x` is neither a number of seconds nor a duration; use a value such as 1.25",
             ),
             ("time\nnan\n", "line 2: time `nan` is neither"),
             ("time\n1e300\n", "line 2: time `1e300` is neither"),
-            ("time,lock\n,1\n", "line 2: no time"),
+            ("time,lock\n,1\n", "line 2: missing time"),
             ("time\n0\n1000000\n", "line 3: 11days 13h 46m 40s after the first; a replay takes at most"),
             ("time,hold\n0,soon\n", "line 2: hold `soon` is neither"),
-            ("time,mode\n0,look\n", "line 2: mode `look` is unknown; write read or write"),
+            ("time,mode\n0,look\n", "line 2: mode `look` is unknown; use `read` or `write`"),
             ("time,hold\n0,2d\n", "line 2: hold `2d` is longer than a day"),
             ("time,lock\n0,1\n1\n", "line 3: 1 cells, but the first line has 2"),
             ("time,lock\n0,1\n1,100000\n", "line 3: lock 100000 is too large; use numbers below 100000"),
@@ -395,7 +395,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_yields_sorted_arrivals_or_an_error_with_its_line(text in "(time(,lock)?\n)?[0-9a-z,.\"\n é]{0,60}") {
+        fn any_text_yields_sorted_arrivals_or_an_error_with_a_line_number(text in "(time(,lock)?\n)?[0-9a-z,.\"\n é]{0,60}") {
             match trace(&text) {
                 Ok(arrivals) => prop_assert!(arrivals.is_sorted_by_key(|arrival| arrival.at_us)),
                 Err(told) => prop_assert!(told.starts_with("line "), "{}", told),

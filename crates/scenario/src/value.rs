@@ -1,4 +1,4 @@
-//! The kinds of values of keys and parameters: parsing, description and JSON Schema.
+//! Kinds of values of keys and parameters, with their parsing, description and JSON Schema.
 
 use std::borrow::Cow;
 use std::fmt::{self, Display};
@@ -20,7 +20,7 @@ use zklockbench_core::connect::Connect;
 use zklockbench_core::evidence::Sensitivity;
 use zklockbench_core::units::{parse_duration, shown};
 
-/// What is wrong with a value and, on a second line, how to fix it.
+/// Problem with a value and, on a second line, its remedy.
 pub(super) type Wrong = String;
 
 pub(super) fn wrong(message: impl Display, help: impl Display) -> Wrong {
@@ -36,7 +36,7 @@ pub(super) fn wrong_type(expected: &str, found: &Value, help: &str) -> Wrong {
 pub(super) trait Kind {
     type Value;
 
-    /// Description of valid values, without an article. Kinds with bounds override `words`.
+    /// Description of the valid values, without an article. Kinds with bounds override `words`.
     const WORDS: &'static str = "";
 
     fn words() -> String {
@@ -104,7 +104,7 @@ impl<K: Kind> JsonSchema for Is<K> {
 /// A whole number within these bounds.
 pub(super) struct Whole<T, const LEAST: u64, const MOST: u64>(PhantomData<T>);
 
-/// The largest whole number in TOML, which messages do not mention as a bound.
+/// Largest whole number in TOML, which messages do not mention as a bound.
 pub(super) const UNBOUNDED: u64 = i64::MAX as u64;
 
 impl<T: TryFrom<u64>, const LEAST: u64, const MOST: u64> Kind for Whole<T, LEAST, MOST> {
@@ -171,7 +171,7 @@ fn whole(value: &Value, bounds: &RangeInclusive<u64>, help: &str) -> Result<u64,
 
 fn out_of_bounds(value: &Value, help: &str) -> Wrong {
     let text = value.as_str().map_or_else(|| value.to_string(), |text| text.trim().to_owned());
-    wrong(format!("`{}` is out of bounds", shown(&text, 40)), help)
+    wrong(format!("`{}` is out of range", shown(&text, 40)), help)
 }
 
 /// A duration within these bounds, in milliseconds.
@@ -210,7 +210,7 @@ fn duration(value: &Value, bounds: &RangeInclusive<Duration>) -> Result<Duration
             return Err(wrong_type("a duration", value, &help));
         }
         _ => {
-            let help = "write it as text with a unit, such as \"20ms\" or \"1s\"";
+            let help = "write it in quotes and with a unit, such as \"20ms\" or \"1s\"";
             return Err(wrong_type("a duration", value, help));
         }
     };
@@ -246,7 +246,7 @@ impl<const LEAST: u64, const MOST: u64> Kind for Number<LEAST, MOST> {
             Value::Float(number) => *number,
             Value::Integer(number) => *number as f64,
             other => {
-                // Accepts "40/s": the key implies the unit.
+                // Accept "40/s", because the key implies the unit.
                 let digits = other.as_str().map(|text| text.trim().trim_end_matches("/s").trim_end());
                 if let Some(digits) = digits.filter(|digits| digits.parse::<f64>().is_ok()) {
                     help = format!("write {digits}, without quotes or a unit");
@@ -279,15 +279,15 @@ impl Kind for Servers {
     }
 
     fn read(value: &Value) -> Result<usize, Wrong> {
-        let help = "write one of 1, 3, 5, without brackets";
+        let help = "use one of 1, 3, 5, without brackets";
         match value {
             Value::Integer(number) if !matches!(number, 1 | 3 | 5) => {
                 let help = match number {
-                    2 | 4 => "write one of them: an even number of servers tolerates no more failures",
+                    2 | 4 => "use one of these: an even number of servers does not tolerate more failures",
                     6.. => {
-                        "start at most 5 local servers; for more, run them elsewhere and name them in `connect`"
+                        "start at most 5 local servers; for more, run them elsewhere and list them in `connect`"
                     }
-                    _ => "write one of them",
+                    _ => "use one of these",
                 };
                 Err(wrong(format!("`{number}` is not one of 1, 3, 5"), help))
             }
@@ -384,7 +384,7 @@ impl Kind for File {
         let is_empty = path.trim().is_empty();
         (!is_empty)
             .then(|| path.into())
-            .ok_or_else(|| wrong("the path is empty", "write a path, or leave the key out"))
+            .ok_or_else(|| wrong("the path is empty", "write a path, or remove the key"))
     }
 }
 
@@ -423,7 +423,7 @@ impl Kind for Unit {
     }
 
     fn read(value: &Value) -> Result<TimeUnit, Wrong> {
-        word(value, &TimeUnit::NAMES, "write one of them, in quotes")?.parse()
+        word(value, &TimeUnit::NAMES, "use one of these, in quotes")?.parse()
     }
 }
 
@@ -439,14 +439,14 @@ impl Kind for ConnectString {
     }
 
     fn read(value: &Value) -> Result<String, Wrong> {
-        let help = "write host:port pairs with commas between, and a chroot only after the last: \
+        let help = "write host:port pairs separated by commas, with a chroot only after the last pair: \
                     \"zk1:2181,zk2:2181/chroot\"";
         let connect = text(value, "a connect string", help)?;
         Connect::parse(connect).map(|connect| connect.text()).map_err(|problem| wrong(problem, help))
     }
 }
 
-/// The number of a driver's processes over which contenders are spread.
+/// Reads the number of driver processes over which the contenders are spread.
 pub(super) fn processes(value: &Value) -> Result<DriverProcesses, Wrong> {
     match value.as_str() {
         Some("one") => Ok(DriverProcesses::One),
@@ -474,7 +474,7 @@ pub(super) fn param_value(param: &Param, value: &Value) -> Result<ParamValue, Wr
             flag.map(ParamValue::Bool)
         }
         ParamKind::OneOf(_) | ParamKind::Choice(_) => {
-            word(value, &param.kind.words(), "write one of them, in quotes")
+            word(value, &param.kind.words(), "use one of these, in quotes")
                 .map(|word| ParamValue::Word(word.to_owned()))
         }
         ParamKind::Count(least, most) | ParamKind::CountWithin(least, most, _) => {
@@ -494,7 +494,8 @@ pub(super) fn word<'w>(value: &Value, words: &[&'w str], otherwise: &str) -> Res
     })
 }
 
-/// The default of a parameter, as a value. `None` if the card's text does not fit its kind.
+/// Returns the default of a parameter, as a value. `None` if the card's text does not fit the kind of the
+/// parameter.
 pub fn default_value(param: &Param) -> Option<ParamValue> {
     let text = || Value::String(param.default.to_owned());
     let value = match param.kind {

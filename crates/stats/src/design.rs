@@ -9,7 +9,7 @@ use statrs::distribution::{ContinuousCDF, Normal};
 
 use super::interval::{Interval, sorted};
 
-/// How the values of one or two samples are paired.
+/// Way to pair the values of one or two samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Design {
     /// Two independent samples: the median of the ratios of all their pairs (Hodges–Lehmann).
@@ -26,9 +26,9 @@ const COUNTED_UP_TO: usize = 120;
 const MOST: usize = 512;
 
 impl Design {
-    /// The ratio of new to base, or the center of `new` for [`Design::One`]. The true value is outside the
-    /// interval with a probability of at most `outside`. `None` if a sample is empty or has a negative value
-    /// or NaN.
+    /// Returns the ratio of `new` to `base`, or the center of `new` for [`Design::One`]. The true value is outside
+    /// the interval with a probability of at most `outside`. `None` if a sample is empty or has a negative value or
+    /// NaN.
     pub fn interval(self, base: &[f64], new: &[f64], outside: f64) -> Option<Interval> {
         let shifts: Vec<f64> = match self {
             Self::Independent => {
@@ -47,7 +47,7 @@ impl Design {
         Some(Interval::between(middle, &shifts, self.end(base.len(), new.len(), outside)))
     }
 
-    /// Smallest miss probability that an interval of samples of these sizes can have.
+    /// Returns the smallest possible miss probability of an interval from samples of these sizes.
     pub fn least_outside(self, base: usize, new: usize) -> f64 {
         match self {
             // One outcome on either side, out of all ways to choose the base from the pooled values.
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_of_every_design_miss_the_true_value_no_more_often_than_specified() {
+    fn intervals_miss_the_true_value_no_more_often_than_specified() {
         for design in [Design::Independent, Design::Pairs, Design::One] {
             for (count, outside) in [(6, 0.05), (8, 0.0125), (8, 0.05), (12, 0.05), (15, 0.2)] {
                 let missed = missed(design, count, outside);

@@ -18,14 +18,14 @@ pub struct Interval {
     /// Lower end; 0 with too few values.
     #[schemars(with = "Option<f64>")]
     pub low: f64,
-    /// Upper end. Null if infinite: too few values, or a ratio whose base is 0 too often.
+    /// Upper end. Null if infinite: too few values, or a ratio with too many bases of 0.
     #[schemars(with = "Option<f64>")]
     pub high: f64,
     /// Probability that the interval contains the true value, whatever the distribution.
     pub coverage: f64,
 }
 
-/// An interval as stored in files of this version and earlier ones.
+/// An interval as stored in files of this and earlier versions.
 #[derive(Deserialize)]
 struct StoredInterval {
     #[serde(alias = "ratio")]
@@ -65,7 +65,7 @@ impl Interval {
         Self { value, low: 0.0, high: f64::INFINITY, coverage: 1.0 }
     }
 
-    /// The interval without the `end` − 1 smallest and largest of the sorted values; unbounded if `end` is 0.
+    /// Returns the interval without the `end` − 1 smallest and largest sorted values. It is unbounded if `end` is 0.
     /// `tail` is the probability beyond one end.
     pub(crate) fn between(value: f64, sorted: &[f64], (end, tail): (usize, f64)) -> Self {
         if end == 0 || 2 * end > sorted.len() + 1 {
@@ -82,7 +82,7 @@ impl Interval {
         self.low <= value && value <= self.high
     }
 
-    /// Position relative to the range. Every verdict uses this rule.
+    /// Returns the position relative to the range. Every verdict uses this rule.
     pub fn against(&self, range: &RangeInclusive<f64>) -> Position {
         match (range.contains(&self.low), range.contains(&self.high)) {
             (true, true) => Position::Within,
@@ -109,7 +109,7 @@ fn middle(sorted: &[f64]) -> Option<f64> {
     Some(if one == other { one } else { f64::midpoint(one, other) })
 }
 
-/// The median with an interval from order statistics. `None` if `values` is empty.
+/// Returns the median with an interval from order statistics, or `None` if `values` is empty.
 pub fn median_interval(values: &[f64], outside: f64) -> Option<Interval> {
     // Each value is below the median with probability one half.
     let count = values.len();
@@ -126,10 +126,10 @@ pub fn median_interval(values: &[f64], outside: f64) -> Option<Interval> {
     Some(Interval::between(middle(&sorted)?, &sorted, end))
 }
 
-/// Largest sample counted exactly; larger ones use a normal approximation.
+/// Largest sample that is counted exactly; larger samples use a normal approximation.
 const COUNTED_UP_TO: usize = 1_000;
 
-/// The median, with the smallest and largest value as its interval. `None` if `values` is empty.
+/// Returns the median with the smallest and largest value as its interval, or `None` if `values` is empty.
 pub fn range_interval(values: &[f64]) -> Option<Interval> {
     let end = if values.len() > 1 { (1, 0.5_f64.powi(values.len() as i32)) } else { (0, 0.0) };
     let sorted = sorted(values.to_vec());

@@ -8,7 +8,7 @@ use zookeeper_client::SaslOptions;
 use super::tls::Tls;
 use zklockbench_core::error::Error;
 
-/// A string that `Debug` output hides.
+/// A string hidden from `Debug` output.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -25,7 +25,7 @@ impl fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// The plain text. Pass it only where other users of the host cannot read it.
+    /// Returns the plain text. Pass the text only where other users of the host cannot read it.
     pub fn told(&self) -> &str {
         &self.0
     }
@@ -52,19 +52,20 @@ pub struct Access {
 }
 
 impl Access {
-    /// Fails if `digest` is not `USER:PASSWORD`. The error does not contain the credentials.
+    /// Returns an error if `digest` is not `USER:PASSWORD`. The error does not contain the credentials.
     pub fn new(digest: Option<Secret>, sasl: Option<Sasl>, tls: Option<Tls>) -> Result<Self, Error> {
         let is_whole =
             |Secret(digest): &Secret| digest.split_once(':').is_some_and(|(user, _)| !user.is_empty());
         if !digest.as_ref().is_none_or(is_whole) {
             return Err(Error::usage(
-                "--auth needs USER:PASSWORD (and so does the first line of --auth-file)",
+                "--auth must be USER:PASSWORD, and so must the first line of --auth-file",
             ));
         }
         Ok(Self { digest, sasl, tls })
     }
 
-    /// Whether sessions authenticate. If so, only the same identity may access the nodes they create.
+    /// Returns whether sessions authenticate. If so, only the same identity may access the nodes that they
+    /// create.
     pub fn has_identity(&self) -> bool {
         self.digest.is_some() || self.sasl.is_some()
     }
@@ -77,7 +78,7 @@ pub enum Sasl {
         user: String,
         password: Secret,
     },
-    /// Kerberos, with the ticket of the user who runs the suite.
+    /// Kerberos, with the ticket of the user running the suite.
     #[cfg(feature = "gssapi")]
     Gssapi {
         /// Service name: the first part of the servers' principal.
@@ -101,7 +102,7 @@ impl Sasl {
                     Ok(Self::DigestMd5 { user: user.to_owned(), password })
                 }
                 _ => Err(Error::usage(
-                    "--sasl needs a password: set ZKLOCKBENCH_SASL_PASSWORD, or name a file with --sasl-password-file",
+                    "--sasl requires a password: set ZKLOCKBENCH_SASL_PASSWORD or --sasl-password-file",
                 )),
             },
             _ => Err(Error::usage(
@@ -125,7 +126,7 @@ impl Sasl {
         ))
     }
 
-    /// User and password, for clients that the suite starts; `None` for Kerberos.
+    /// Returns the user and password, for clients started by the suite; `None` for Kerberos.
     pub fn user(&self) -> Option<(&str, &Secret)> {
         match self {
             Self::DigestMd5 { user, password } => Some((user, password)),
@@ -151,9 +152,9 @@ mod tests {
     use crate::Target;
 
     #[test]
-    fn identity_is_hidden_in_errors_and_debug_output() {
+    fn credentials_are_hidden_in_errors_and_debug_output() {
         let wrong = Access::new(Some(Secret("hunter2".into())), None, None).unwrap_err().to_string();
-        assert!(wrong.starts_with("--auth needs USER:PASSWORD") && !wrong.contains("hunter2"), "{wrong}");
+        assert!(wrong.starts_with("--auth must be USER:PASSWORD") && !wrong.contains("hunter2"), "{wrong}");
         assert!(Access::new(Some(Secret(":hunter2".into())), None, None).is_err());
         let sasl = Sasl::named("bench", || Ok(Some(Secret("hunter2".into())))).unwrap();
         let access = Access::new(Some(Secret("bench:hunter2".into())), Some(sasl), None).unwrap();
@@ -180,7 +181,7 @@ mod tests {
             assert_eq!(named(name, "hunter2"), Ok(bench.clone()), "{name}");
         }
         for (name, password, expected) in [
-            ("bench", "", "--sasl needs a password"),
+            ("bench", "", "--sasl requires a password"),
             ("", "hunter2", "--sasl needs USER"),
             ("bench:secret", "hunter2", "--sasl needs USER"),
             ("digest-md5:", "hunter2", "--sasl needs USER"),

@@ -1,4 +1,4 @@
-//! Four-letter commands: queries to one server about its state.
+//! Four-letter commands, which query the state of one server.
 
 use std::io;
 use std::sync::OnceLock;
@@ -29,7 +29,8 @@ fn longest(command: &str) -> usize {
 /// Maximum number of watches read from a `wchc` reply.
 const WATCHES_KEPT: usize = 100_000;
 
-/// A server's reply to `mntr`: its counters and gauges. Kept as text, because the keys depend on the server.
+/// A server's reply to `mntr`: its counters and gauges. Stored as text, because the keys depend on the
+/// server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mntr {
     text: String,
@@ -44,18 +45,18 @@ impl Mntr {
         self.text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('\t')).map(str::trim)
     }
 
-    /// A counter or gauge, truncated to an integer; `None` if the server does not report the key.
+    /// Returns a counter or gauge, truncated to an integer; `None` if the server does not report the key.
     pub fn number(&self, key: &str) -> Option<i64> {
         let value = self.value(key)?;
         value.parse().ok().or_else(|| value.parse::<f64>().ok().map(|number| number as i64))
     }
 
-    /// `leader`, `follower`, `observer` or `standalone`.
+    /// Returns `leader`, `follower`, `observer` or `standalone`.
     pub fn state(&self) -> Option<&str> {
         self.value("zk_server_state")
     }
 
-    /// Version without build details, e.g. `3.8.0`.
+    /// Returns the version without build details, e.g. `3.8.0`.
     pub fn version(&self) -> Option<&str> {
         without_build(self.value("zk_version")?)
     }
@@ -73,7 +74,7 @@ fn without_build(version: &str) -> Option<&str> {
 ///
 /// # Errors
 /// If the server cannot be reached, does not answer within 2 s, has no quorum, or does not allow the command
-/// ([`io::ErrorKind::PermissionDenied`]). By default, ZooKeeper only allows `srvr`.
+/// ([`io::ErrorKind::PermissionDenied`]). By default, ZooKeeper allows only `srvr`.
 pub async fn mntr(address: &str) -> io::Result<Mntr> {
     let answer = ask(address, "mntr", PATIENCE).await?;
     if answer.contains("zk_server_state") {
@@ -82,7 +83,7 @@ pub async fn mntr(address: &str) -> io::Result<Mntr> {
     Err(refused("mntr", &answer))
 }
 
-/// Reads one server's configuration with `conf`, as pairs of key and value.
+/// Reads one server's configuration with `conf`, as key-value pairs.
 pub async fn conf(address: &str) -> io::Result<Vec<(String, String)>> {
     let answer = ask(address, "conf", PATIENCE).await?;
     let pairs: Vec<_> = answer
@@ -139,7 +140,7 @@ impl Srvr {
         Some(Self { mode: value("Mode:")?.to_owned(), version, zxid, connections })
     }
 
-    /// Epoch of the last transaction.
+    /// Returns the epoch of the last transaction.
     pub fn epoch(&self) -> u64 {
         self.zxid >> 32
     }
@@ -155,8 +156,8 @@ pub async fn srvr(address: &str, patience: Duration) -> io::Result<Option<Srvr>>
     }
 }
 
-/// Checks that a server's process answers `ruok`, with or without a quorum. A reply that refuses the command
-/// counts as an answer.
+/// Checks that a server's process answers `ruok`, with or without a quorum. A reply that rejects the command
+/// also counts as an answer.
 ///
 /// # Errors
 /// If the server cannot be reached, or does not answer in time ([`io::ErrorKind::TimedOut`]).
@@ -169,21 +170,21 @@ pub async fn ruok(address: &str, patience: Duration) -> io::Result<()> {
     }
 }
 
-/// TLS settings for commands to TLS ports. A process works with only one ensemble.
+/// TLS settings for commands to TLS ports. Each process uses only one ensemble.
 static TLS: OnceLock<Tls> = OnceLock::new();
 
-/// Sends all later commands of this process over TLS.
+/// Makes this process send all later commands over TLS.
 pub fn speak_tls(tls: &Tls) {
     let _ = TLS.set(tls.clone());
 }
 
-/// A server's complete reply to a command, even if the reply is a refusal.
+/// Returns a server's complete reply to a command, even if the reply is a refusal.
 pub(super) async fn ask(address: &str, word: &str, patience: Duration) -> io::Result<String> {
     let (heard, ended) = hear(address, word, patience).await;
     ended.map(|()| heard)
 }
 
-/// The part of a server's reply received before the timeout, and an error if it is incomplete.
+/// Returns the part of a server's reply received before the timeout, and an error if the reply is incomplete.
 pub(super) async fn hear(address: &str, word: &str, patience: Duration) -> (String, io::Result<()>) {
     let mut answer = Vec::new();
     let conversation = async {
@@ -213,7 +214,7 @@ async fn converse(
         Err(error) if error.kind() != io::ErrorKind::UnexpectedEof || answer.is_empty() => Err(error),
         _ if answer.len() > longest => {
             let why = format!(
-                "{address} answers `{word}` with more than {} KiB (not a ZooKeeper server?)",
+                "{address} replied to `{word}` with more than {} KiB (not a ZooKeeper server?)",
                 longest >> 10
             );
             Err(io::Error::new(io::ErrorKind::InvalidData, why))
@@ -222,10 +223,10 @@ async fn converse(
     }
 }
 
-/// All commands that the suite sends, as a value of the server setting `4lw.commands.whitelist`.
+/// All commands that the suite sends, in the format of the server setting `4lw.commands.whitelist`.
 pub const WORDS: &str = "srvr,mntr,conf,ruok,wchc";
 
-/// The error for a reply that does not answer the command.
+/// Returns the error for a reply that does not answer the command.
 fn refused(word: &str, answer: &str) -> io::Error {
     if answer.contains(NOT_ALLOWED) {
         let why = format!(
@@ -235,11 +236,11 @@ fn refused(word: &str, answer: &str) -> io::Error {
         return io::Error::new(io::ErrorKind::PermissionDenied, why);
     }
     io::Error::other(if answer.contains(NOT_SERVING) {
-        "the server is up, but not serving (no quorum yet)".to_owned()
+        "the server is running but not serving (no quorum yet)".to_owned()
     } else if answer.is_empty() {
         format!("no answer to `{word}`: the server closed the connection (is this a TLS port?)")
     } else {
-        format!("the program that answers `{word}` is not a ZooKeeper server")
+        format!("the reply to `{word}` is not from a ZooKeeper server")
     })
 }
 
@@ -271,14 +272,14 @@ mod tests {
     }
 
     #[test]
-    fn refused_commands_name_a_remedy() {
+    fn errors_for_refused_commands_suggest_a_remedy() {
         let whitelist = "mntr is not executed because it is not in the whitelist.";
         let message_for = |answer: &str| refused("mntr", answer).to_string();
         assert!(message_for(whitelist).contains("4lw.commands.whitelist=srvr,mntr,"));
         assert_eq!(refused("mntr", whitelist).kind(), io::ErrorKind::PermissionDenied);
         assert!(message_for("This ZooKeeper instance is not currently serving requests").contains("quorum"));
         assert!(message_for("").contains("TLS port"));
-        assert!(message_for("HTTP/1.1 400 Bad Request").contains("not a ZooKeeper server"));
+        assert!(message_for("HTTP/1.1 400 Bad Request").contains("not from a ZooKeeper server"));
     }
 
     #[tokio::test]
@@ -306,7 +307,8 @@ mod tests {
             () = streaming => unreachable!("the stream never ends"),
         };
         let error = answer.unwrap_err();
-        let expected = format!("{address} answers `mntr` with more than 4096 KiB (not a ZooKeeper server?)");
+        let expected =
+            format!("{address} replied to `mntr` with more than 4096 KiB (not a ZooKeeper server?)");
         assert_eq!(error.to_string(), expected);
     }
 }

@@ -1,5 +1,5 @@
-//! Sleeps accurate to microseconds, for arrivals, holds and polls. Tokio's timers end on whole milliseconds.
-//! One kernel timer per thread is set to the end of the earliest sleep.
+//! Microsecond-accurate sleeps for arrivals, holds and polls. Tokio's timers only have millisecond
+//! resolution. Each thread sets one kernel timer to the end of its earliest sleep.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ thread_local! {
     static HERE: RefCell<Option<Rc<Alarm>>> = const { RefCell::new(None) };
 }
 
-/// The pending sleeps of one thread, ordered by their ends.
+/// Pending sleeps of one thread, ordered by end.
 pub struct Alarm {
     timer: AsyncFd<OwnedFd>,
     sleepers: RefCell<BTreeMap<(Stamp, u64), Waker>>,
@@ -39,7 +39,7 @@ impl Drop for Installed {
 }
 
 impl Alarm {
-    /// Installs an alarm for the sleeps on this thread. If the system has no such timer, sleeps end on whole
+    /// Installs an alarm for the sleeps on this thread. If the system lacks such a timer, sleeps end on whole
     /// milliseconds.
     pub fn install() -> Installed {
         let alarm = timer()
@@ -61,7 +61,8 @@ impl Alarm {
         Sleep { key: (until, number), alarm: self }
     }
 
-    /// Wakes due sleepers whenever the timer expires. The timer is never read: setting it again clears it.
+    /// Wakes due sleepers whenever the timer expires. The timer is never read, because setting it again
+    /// clears the expiration.
     async fn ring(&self) {
         while let Ok(mut expired) = self.timer.readable().await {
             expired.clear_ready();
@@ -165,7 +166,7 @@ mod tests {
     use super::*;
     use crate::runtime;
 
-    /// Least lateness of 20 sleeps in microseconds, to tolerate a busy host.
+    /// Returns the smallest lateness of 20 sleeps in microseconds, to tolerate a busy host.
     fn least_lateness(length: Duration) -> u64 {
         let lateness = |()| async move {
             let due = clock::now() + clock::micros(length);
@@ -183,7 +184,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn sleep_ends_within_a_fraction_of_a_millisecond() {
+    fn sleep_overshoots_by_less_than_half_a_millisecond() {
         for us in [1, 150, 2_300] {
             let late = least_lateness(Duration::from_micros(us));
             assert!(late < 500, "{us} µs took {late} µs longer");

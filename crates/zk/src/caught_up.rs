@@ -1,8 +1,8 @@
-//! Up-to-date reads, for checks of the tree. A server may return stale data, so it has to catch up first.
+//! Up-to-date reads for checks of the tree. A server may return stale data unless it first catches up.
 //!
 //! A `sync` is not enough: the leader answers its own clients' syncs at once, possibly before it has applied
-//! a transaction that its followers were already told to commit. A refused write is ordered like any other
-//! transaction, so its reply follows everything committed before.
+//! a transaction that its followers may already commit. A rejected write is ordered like any other
+//! transaction, so its reply follows all earlier commits.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub struct CaughtUp<'a>(&'a Client);
 impl<'a> CaughtUp<'a> {
     /// Waits until the client's server has applied everything committed before this call.
     pub async fn with(client: &'a Client) -> Result<Self, ClientError> {
-        // No node has this version, so the write is refused.
+        // No node has this version, so the server rejects the write.
         match client.set_data("/", &[], Some(i32::MAX)).await {
             Ok(_) | Err(ClientError::BadVersion | ClientError::NoAuth | ClientError::NoNode) => {
                 Ok(Self(client))
@@ -43,7 +43,7 @@ impl<'a> CaughtUp<'a> {
 }
 
 impl Session {
-    /// Waits until the session's server has caught up, for reads by a check.
+    /// Waits until the session's server has caught up, so that a check can read from it.
     pub async fn caught_up(&self) -> Result<CaughtUp<'_>, Failure> {
         let caught_up = runtime::timeout(CATCHES_UP, CaughtUp::with(&self.0.client)).await;
         Ok(caught_up.ok_or(Failure::NoReply)??)

@@ -1,13 +1,12 @@
-//! Classifies changes of a node's children as creates or deletes, from recorded lists and requests.
+//! Classifies changes to a node's children as creates or deletes, based on recorded lists and requests.
 //!
-//! A child watch reports that something changed, but not what. Sequence numbers count the creates: if a list
-//! has n children and highest number s, it was taken after s + 1 creates and s + 1 − n deletes. In total,
-//! these are 2(s + 1) − n changes. A watch set with that list is fired by the next change: a create or a
-//! delete.
+//! A child watch reports that something changed, but not what. Sequence numbers count the creates: a list
+//! with n children and highest number s was taken after s + 1 creates and s + 1 − n deletes, which is 2(s +
+//! 1) − n changes. A watch set with that list fires on the next change: a create or a delete.
 //!
 //! All contenders record their lists here, so the kind is known once any contender lists the children right
-//! after the change. Otherwise, request times may decide: a request that was answered before the other was
-//! sent came first. If neither helps, the change is reported as mixed or unknown.
+//! after the change. Otherwise, request times may determine the order: a request that was answered before
+//! another request was sent came first. If neither source helps, the change is reported as mixed or unknown.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,22 +22,22 @@ pub enum ChildChange {
     LowestDeleted,
     /// Another child was deleted: a waiter left.
     OtherDeleted,
-    /// Several changes of different kinds, in unknown order.
+    /// Several changes of different kinds in an unknown order.
     Mixed,
     NobodyLooked,
 }
 
-/// Number of later changes searched for a recorded list.
+/// Number of later changes to search for a recorded list.
 const SEARCH_AHEAD: i64 = 64;
 
 /// The change logs of several locks.
 pub trait ChangeLogs {
-    /// The log of the lock with this queue directory.
+    /// Returns the log of the lock with this queue directory.
     fn at(&self, queue: &str) -> Option<&ChangeLog>;
 }
 
-/// The changes in one queue directory, shared by all contenders of a process. Lock-free: readers recognise a
-/// slot being overwritten by its number, and skip it.
+/// The changes in one queue directory, shared by all contenders of a process. Lock-free: readers detect by
+/// its number that a slot is being overwritten, and skip the slot.
 #[derive(Debug)]
 pub struct ChangeLog {
     lists: Latest,
@@ -71,7 +70,7 @@ impl ChangeLog {
         }
     }
 
-    /// The kind of the change that fired a watch set with that list.
+    /// Returns the kind of change that fired a watch set with this list.
     pub fn fired(&self, armed: &Arm) -> ChildChange {
         let Some(before) = armed.change_number() else { return ChildChange::NobodyLooked };
         // Try the change itself first, then later changes.
@@ -85,7 +84,7 @@ impl ChangeLog {
         if created == ahead { ChildChange::Created } else { self.first_by_time(armed) }
     }
 
-    /// Decides by request times whether the next create or the delete of the lowest child came first.
+    /// Determines from request times whether the next create or the delete of the lowest child came first.
     fn first_by_time(&self, armed: &Arm) -> ChildChange {
         let create = self.created.get(armed.creates());
         let delete = armed.lowest.and_then(|lowest| self.deleted.get(lowest));
@@ -132,7 +131,7 @@ impl Latest {
     }
 }
 
-/// Number of latest changes whose waiters are counted. Counts of older changes restart at 1.
+/// Number of recent changes whose waiters are counted. Counts for older changes restart at 1.
 const REMEMBERED: usize = 1 << 10;
 
 /// Counts the notified waiters for each change of one lock. Shared by all contenders of a process; lock-free.
@@ -157,7 +156,7 @@ impl Ranks {
         self.releases.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Rank (from 1) of a waiter among all waiters notified of the same change.
+    /// Returns the rank (from 1) of a waiter among all waiters notified of the same change.
     pub fn next(&self, notification: &Notification) -> u32 {
         let key = self.key(notification);
         let changed = u64::from(key as u32) << 32;
@@ -167,7 +166,8 @@ impl Ranks {
         add_one(before.unwrap_or_else(|heard| heard)) as u32
     }
 
-    /// Key shared by all waiters of a change: number of the list or deleted node, else of the latest release.
+    /// Returns the key shared by all waiters of a change: the number of the list or deleted node, or else of
+    /// the latest release.
     fn key(&self, notification: &Notification) -> u64 {
         let number = match notification.kind {
             EventKind::ChildrenChanged => notification.armed.as_ref().and_then(Arm::change_number),
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_without_a_list_between_them_are_of_mixed_kind() {
+    fn changes_of_different_kinds_without_a_list_in_between_are_mixed() {
         let log = log_of(&[&[4, 5]]);
         assert_eq!(log.fired(&list(&[3, 4])), ChildChange::Mixed);
         log.listed(&list(&[4]));
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn request_answered_before_the_other_was_sent_came_first() {
+    fn request_answered_before_another_is_sent_comes_first() {
         let armed = list(&[3, 4]);
         let log = log_of(&[&[4, 5]]);
         log.deleted("/lock/n-0000000003", 10, 20);
@@ -245,11 +245,11 @@ mod tests {
     }
 
     #[test]
-    fn waiters_are_ranked_per_list_or_node() {
+    fn waiters_are_ranked_separately_for_each_list_or_node() {
         let ranks = Ranks::default();
         let list = |names: &[&str]| ranks.next(&heard(EventKind::ChildrenChanged, "/l", Some(names)));
         let (first, second) = (["n-0000000003", "n-0000000004"], ["n-0000000004"]);
-        // A waiter may be notified of the first change after another was notified of the second
+        // A waiter may be notified of the first change after another waiter was notified of the second change
         assert_eq!([list(&first), list(&first), list(&second), list(&first), list(&second)], [1, 2, 1, 3, 2]);
         let ranks = Ranks::default();
         let node = |path| ranks.next(&heard(EventKind::NodeDeleted, path, None));
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn waiters_without_numbers_are_ranked_per_release() {
+    fn waiters_on_unnumbered_nodes_are_ranked_per_release() {
         let ranks = Ranks::default();
         let node = || ranks.next(&heard(EventKind::NodeDeleted, "/l/lock", None));
         ranks.released();

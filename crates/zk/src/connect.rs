@@ -1,4 +1,4 @@
-//! Opening sessions: connect string, chroot, credentials, and the choice of a session's server.
+//! Opens sessions: connect string, chroot, credentials, and choice of the server.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::{Failure, runtime};
 /// Maximum length of a server's reply in bytes: enough to list a queue of 250,000 contenders with names of 60
 /// bytes. Java clients accept 1 MiB by default (`jute.maxbuffer`).
 const LONGEST_FRAME: usize = 16 << 20;
-/// Delay before another attempt to expire a session.
+/// Delay before the next attempt to expire a session.
 const TRIES_AGAIN: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Clone)]
@@ -29,12 +29,12 @@ impl Target {
         self.connect.split_at(self.connect.find('/').unwrap_or(self.connect.len()))
     }
 
-    /// The same chroot on other servers.
+    /// Returns a target with the same chroot on other servers.
     pub fn on(&self, servers: &str) -> Self {
         Self { connect: format!("{servers}{}", self.parts().1), access: self.access.clone() }
     }
 
-    /// The same chroot through proxies, where proxy i forwards to server i.
+    /// Returns a target with the same chroot through proxies, where proxy i forwards to server i.
     pub fn through(&self, proxies: &str, servers: &[String]) -> Self {
         let proxied: Vec<&str> = proxies.split(',').collect();
         let tls = self.access.tls.as_ref().map(|tls| tls.behind(&proxied, servers));
@@ -43,8 +43,8 @@ impl Target {
     }
 
     /// Opens a session, trying first the server at this position (modulo the number of servers). A random
-    /// choice rarely spreads ten contenders evenly, and sessions on the leader are served sooner. Trials of
-    /// the same lock would then differ by chance.
+    /// choice rarely spreads ten contenders evenly, and the leader serves its sessions faster. Trials of the
+    /// same lock would then differ by chance.
     pub async fn open_at(
         &self,
         position: usize,
@@ -56,7 +56,7 @@ impl Target {
         self.within(deadline, self.connected(connector, session_timeout), observed).await
     }
 
-    /// The connect string, rotated so that the server at that position comes first; for clients that try
+    /// Returns the connect string, rotated to start with the server at this position, for clients that try
     /// servers in order.
     pub fn connect_from(&self, position: usize) -> String {
         let (servers, chroot) = self.parts();
@@ -87,8 +87,8 @@ impl Target {
         Ok(Session::new(client, observed, self.access.has_identity()))
     }
 
-    /// Expires a session from another connection, which takes the session over and closes it. Returns once a
-    /// server confirms that the session has ended.
+    /// Expires a session by taking it over from another connection and closing it. Returns once a server
+    /// confirms the end of the session.
     ///
     /// The tests of Curator (Java) and kazoo (Python) expire sessions in the same way.
     ///
@@ -98,22 +98,22 @@ impl Target {
     pub async fn expire(&self, key: SessionKey, deadline: Duration) -> Result<(), Failure> {
         if key.password == Password::NotTold {
             return Err(Failure::Refused(format!(
-                "session 0x{:x} can't be expired from outside: the driver's `open` returned no password",
+                "cannot expire session 0x{:x}: the driver's `open` returned no password",
                 key.id()
             )));
         }
         let expiring = async {
             // Set when a connection breaks, e.g. because the session's own client reconnected. The close may
-            // have taken effect, and servers answer a closed session like a wrong password.
+            // have taken effect, and servers reply to a closed session as to a wrong password.
             let mut may_be_closed = false;
             loop {
                 let connector = self.connector().with_session(key.session.clone());
                 let ended = connector.end_session(self.access.tls.is_some(), &self.connect).await;
                 match ended.map_err(Failure::from) {
-                    // Servers answer a wrong password as if the session were over.
+                    // Servers reply to a wrong password as if the session were over.
                     Err(Failure::SessionExpired) if key.password == Password::Told && !may_be_closed => {
                         return Err(Failure::Refused(format!(
-                            "the servers refuse session 0x{:x}: it had already ended, or its password is \
+                            "the servers rejected session 0x{:x}: it had already ended, or its password is \
                              different",
                             key.id()
                         )));
@@ -201,7 +201,7 @@ mod tests {
             listener.set_nonblocking(true).unwrap();
         }
         for position in 0..6 {
-            // No server answers, and the deadline passes before the client tries another.
+            // No server answers, and the deadline passes before the client tries another server.
             let opened = target.open_at(position, timeout, deadline, Observed::by_nobody()).await;
             assert!(opened.is_err());
             let tried = listeners.iter().map(|listener| listener.accept().is_ok()).collect::<Vec<_>>();
@@ -224,7 +224,8 @@ mod tests {
         }
     }
 
-    /// Failure of a session whose server answers the first SASL token with `error` and `token`.
+    /// Returns the failure of a session when the server answers the first SASL token with `error` and
+    /// `token`.
     async fn sasl_failure(error: i32, token: Option<&[u8]>) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let sasl = Sasl::DigestMd5 { user: "bench".into(), password: Secret::from("hunter2".to_owned()) };
@@ -266,12 +267,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn sasl_failure_names_its_cause() {
+    async fn sasl_failure_reports_its_cause() {
         let realms = br#"realm="a\\\\b",realm="c",nonce="n",charset=utf-8,algorithm=md5-sess"#;
         for (error, token, expected) in [
             (-115, None, "do not accept this SASL mechanism"),
             (-124, None, "do not accept this SASL mechanism"),
-            (0, None, "have no SASL"),
+            (0, None, "do not support SASL"),
             (0, Some(&realms[..]), "SASL failed: "),
             (0, Some(b"\xff"), "SASL failed: "),
         ] {

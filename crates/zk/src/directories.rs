@@ -10,8 +10,8 @@ use super::{CaughtUp, Failure, counter, sequence_of};
 const SESSION: Duration = Duration::from_secs(20);
 const OPEN_WITHIN: Duration = Duration::from_secs(15);
 
-/// A directory and its subdirectories, each with the number of its next sequential child; empty if the
-/// directory is missing.
+/// Returns a directory and its subdirectories, each with the number of its next sequential child. Empty if
+/// the directory is missing.
 pub async fn directories(now: CaughtUp<'_>, root: &str) -> Result<Vec<(String, i64)>, ClientError> {
     let Some(stat) = now.stat(root).await? else { return Ok(Vec::new()) };
     let mut found = vec![(root.to_owned(), counter::next_number(stat.cversion, stat.num_children))];

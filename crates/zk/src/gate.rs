@@ -1,7 +1,7 @@
 //! A gate in front of all work of one contender, which can pause or kill the contender.
 //!
-//! A contender is its own loop and every task it started, including its session's task, which sends the
-//! heartbeats. None of them runs behind a shut gate, as in a stopped process or during a long garbage
+//! A contender consists of its own loop and every task it started, including its session's task, which sends
+//! heartbeats. No task runs behind a shut gate, as if the process were stopped or in a long garbage
 //! collection. The servers receive nothing and expire the session; the contender is notified only after the
 //! gate opens. Killing a session's tasks closes the connection without notice, like killing a process.
 
@@ -44,7 +44,7 @@ impl std::fmt::Debug for Follower {
 }
 
 impl Gate {
-    /// Stops everything behind the gate, except a poll in progress.
+    /// Pauses everything behind the gate, except a poll in progress.
     fn shut(&self) {
         let _one_at_a_time = locked(&self.waiting);
         if !self.is_shut() {
@@ -61,7 +61,7 @@ impl Gate {
             self.shut.fetch_sub(1, Ordering::SeqCst);
             return;
         }
-        // Store the time first, because work behind the gate reads it after resuming.
+        // Store the time first, because work behind the gate reads the time after resuming.
         self.opened_at.store(clock::now(), Ordering::SeqCst);
         self.opened.fetch_add(1, Ordering::SeqCst);
         self.moved(Movement::Opened);
@@ -88,18 +88,18 @@ impl Gate {
         self.opened.load(Ordering::SeqCst)
     }
 
-    /// Length of the last closure in microseconds, if the gate opened after `at`; otherwise 0.
+    /// Returns how long the gate was last shut, in microseconds, if it opened after `at`; otherwise 0.
     pub fn shut_since(&self, at: Stamp) -> u64 {
         let opened = self.opened_at.load(Ordering::SeqCst);
         if opened < at { 0 } else { opened.saturating_sub(self.shut_at.load(Ordering::SeqCst)) }
     }
 
-    /// Number of polls that passed the gate.
+    /// Returns the number of polls that passed the gate.
     pub fn times_passed(&self) -> u64 {
         self.passed.load(Ordering::SeqCst)
     }
 
-    /// Whether the gate is shut. If so, keeps the waker until the gate opens.
+    /// Returns whether the gate is shut. If so, keeps the waker until the gate opens.
     fn holds_up(&self, waker: &Waker) -> bool {
         if !self.is_shut() {
             // All work behind a gate runs on one thread, so there is no other writer.
@@ -146,7 +146,7 @@ pub struct TaskScope(Rc<ScopeState>);
 #[derive(Default)]
 struct ScopeState {
     gate: Arc<Gate>,
-    /// Tasks of sessions, which outlive the contender until their sessions are closed.
+    /// Tasks of sessions. These tasks outlive the contender until their sessions are closed.
     tasks: Tasks,
     /// Background tasks of the contender's lock, which end with the contender.
     detached: Tasks,
@@ -189,7 +189,7 @@ impl TaskScope {
         drop(take(&self.0.tasks));
     }
 
-    /// Ends the background tasks of an abandoned lock, so that its session can close.
+    /// Ends the background tasks of an abandoned lock. Its session can then close.
     pub fn end_detached(&self) {
         drop(take(&self.0.detached));
     }
@@ -206,7 +206,7 @@ fn add(tasks: &Tasks, task: Task<()>) {
     tasks.push(task);
 }
 
-/// Takes the tasks out, to drop them outside the borrow: a task that ends may start another.
+/// Takes the tasks out, so that they are dropped outside the borrow. A task that ends may start another task.
 fn take(tasks: &Tasks) -> Vec<Task<()>> {
     std::mem::take(&mut *tasks.borrow_mut())
 }
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_behind_a_shut_gate_runs_until_it_opens() {
+    fn work_behind_a_shut_gate_pauses_until_the_gate_opens() {
         let gate = Arc::new(Gate::default());
         let scope = TaskScope::behind(Arc::clone(&gate));
         let counted = Rc::new(Cell::new(0));
@@ -260,7 +260,7 @@ mod tests {
             let before = counted.get();
             runtime::sleep(Duration::from_millis(30)).await;
             assert_eq!(counted.get(), before);
-            // And is then opened from another thread
+            // When the gate is then opened from another thread
             std::thread::spawn(move || drop(shut)).join().unwrap();
             while counted.get() == before {
                 runtime::yield_now().await;
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn killed_scope_ends_only_its_own_tasks() {
+    fn killing_a_scope_ends_its_tasks() {
         let scope = TaskScope::default();
         runtime::block_on(async {
             let dropped = Rc::new(());
@@ -322,17 +322,13 @@ mod tests {
     }
 
     #[test]
-    fn gate_shut_twice_opens_when_the_second_guard_is_dropped() {
+    fn gate_shut_twice_opens_only_when_both_guards_are_dropped() {
         let gate = Arc::new(Gate::default());
         let [one, other] = [Shut::these([&gate]), Shut::these([&gate])];
         let is_open = || !gate.holds_up(Waker::noop());
         drop(one);
         assert!(!is_open());
-        assert_eq!(
-            (gate.times_opened(), gate.shut_since(0)),
-            (0, 0),
-            "the other guard still keeps the gate shut"
-        );
+        assert_eq!((gate.times_opened(), gate.shut_since(0)), (0, 0), "the second guard keeps the gate shut");
         drop(other);
         assert!(is_open());
         assert_eq!(gate.times_opened(), 1);

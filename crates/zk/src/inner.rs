@@ -27,7 +27,7 @@ pub struct Sent {
     pub path: String,
 }
 
-/// Destination of a session's observations. Shared by the sessions of one generator thread.
+/// Destination of a session's observations, shared by all sessions of a generator thread.
 #[derive(Clone)]
 pub struct Observed {
     pub recorder: Rc<RefCell<ThreadRecorder>>,
@@ -36,9 +36,9 @@ pub struct Observed {
     pub changes: Option<Arc<dyn ChangeLogs>>,
     /// Rate limiter for the requests, if any.
     pub throttle: Option<Arc<Throttle>>,
-    /// Every request in the order of sending, for the conformance tests.
+    /// All requests in the order sent, for the conformance tests.
     pub trace: Option<Rc<RefCell<Vec<Sent>>>>,
-    /// The contender's last messages.
+    /// Last messages of the contender.
     pub messages: Option<Arc<Messages>>,
 }
 
@@ -47,7 +47,8 @@ thread_local! {
 }
 
 impl Observed {
-    /// Destination for sessions without metrics, shared per thread because a recorder takes megabytes.
+    /// Returns a destination for sessions without metrics. It is shared per thread, because a recorder takes
+    /// megabytes.
     pub fn by_nobody() -> Self {
         Self {
             recorder: UNREAD.with(Rc::clone),
@@ -87,7 +88,7 @@ pub(super) struct Inner {
     pub(super) news: News,
     /// Path of the last node whose deletion was requested; empty if none.
     pub(super) deleted: RefCell<String>,
-    /// Session of another program that this session represents, if that program takes the locks.
+    /// Session of another program that this session represents, if the other program takes the locks.
     pub(super) foreign: Option<Arc<dyn ForeignSession>>,
 }
 
@@ -105,7 +106,7 @@ impl Inner {
             .unwrap_or_else(|| StampWaker::new(Some(Arc::clone(&self.observed.pulse))))
     }
 
-    /// Keeps a waker for the next request unless the library still holds it and could wake it late.
+    /// Keeps a waker for the next request, unless the library still holds the waker and could wake it late.
     pub(super) fn return_waker(&self, waker: Arc<StampWaker>) {
         if Arc::strong_count(&waker) == 1 {
             waker.reset();
@@ -121,7 +122,7 @@ impl Inner {
         if is_answered {
             self.observed.last_reply.fetch_max(arrived, Ordering::Relaxed);
         }
-        // The server answers an exists of an absent node with NoNode. The reply does not count as a success.
+        // The server answers an exists on a missing node with NoNode. This reply does not count as a success.
         let is_absent =
             matches!(sent.kind, RequestKind::Exists | RequestKind::ExistsWatch) && bytes == wire::EMPTY_REPLY;
         let succeeded = matches!(message, MessageKind::Reply(_)) && !is_absent;
@@ -158,12 +159,12 @@ impl Inner {
         deleted.push_str(path);
     }
 
-    /// The change log of the lock with this queue directory.
+    /// Returns the change log of the lock with this queue directory.
     fn log_at(&self, queue: &str) -> Option<&ChangeLog> {
         self.observed.changes.as_ref()?.at(queue)
     }
 
-    /// The change log of the lock whose queue contains this node.
+    /// Returns the change log of the lock whose queue contains this node.
     pub(super) fn log_of(&self, node: &str) -> Option<&ChangeLog> {
         let (lock, _) = node.rsplit_once('/')?;
         self.log_at(lock)
@@ -213,20 +214,20 @@ impl Inner {
         }
     }
 
-    /// The server keeps one watch per session, path and kind, so a new watch replaces the earlier one. Their
-    /// single notification must be counted once.
+    /// The server keeps one watch per session, path and kind, so a new watch replaces an earlier one. The
+    /// single notification of both watches must be counted once.
     pub(super) fn supersede(&self, fresh: &Armed) {
         self.reap();
         self.parked.borrow_mut().retain(|old| old.path != fresh.path || old.child != fresh.child);
     }
 }
 
-/// A session's progress in the ensemble's order of transactions since the last reset, as shown by its
-/// replies.
+/// A session's progress in the ensemble's transaction order since the last reset, as shown by its replies.
 ///
-/// A server applies transactions in order, so a session that observed one has observed all earlier ones. A
-/// reply's header has the last transaction that the server had applied at the read. A stat has the last
-/// change of the returned data, which may be earlier. Where a reply has a stat, the stat is preferred.
+/// A server applies transactions in order, so a session that observed one transaction has observed all
+/// earlier ones. A reply's header contains the last transaction that the server had applied at the time of
+/// the read. A stat contains the last change of the returned data, which may be earlier. If a reply has a
+/// stat, the stat takes precedence.
 #[derive(Debug, Default)]
 pub(super) struct News {
     /// Latest transaction observed.
@@ -236,7 +237,7 @@ pub(super) struct News {
 
 #[derive(Debug, Default)]
 enum Last {
-    /// Nothing was received since the reset.
+    /// Nothing has been received since the reset.
     #[default]
     Nothing,
     Told,
@@ -246,13 +247,13 @@ enum Last {
     Undated,
 }
 
-/// The session's last observation, if it was an event without its transaction. The servers' logs have the
-/// transaction: a watch fires once, so it was the first of its kind after the watch was set.
+/// The session's last observation, if it was an event without its transaction. The servers' logs contain the
+/// transaction: a watch fires once, so the event was the first of its kind after the watch was set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Undated {
     pub kind: EventKind,
     pub path: Rc<str>,
-    /// Latest transaction known to the session when the read that set the watch was answered.
+    /// Latest transaction known to the session when it received the reply to the read that set the watch.
     pub after: i64,
     /// Highest zxid that the session has observed.
     pub seen: i64,
@@ -292,17 +293,17 @@ impl News {
         self.last.replace(Last::Nothing);
     }
 
-    /// Latest transaction observed; 0 if none.
+    /// Returns the latest transaction observed; 0 if none.
     fn seen(&self) -> i64 {
         self.zxid.get()
     }
 
-    /// Transaction that dates the last observation; `None` if unknown.
+    /// Returns the transaction that dates the last observation; `None` if unknown.
     pub(super) fn zxid(&self) -> Option<i64> {
         Some(self.seen()).filter(|zxid| matches!(*self.last.borrow(), Last::Told) && *zxid > 0)
     }
 
-    /// The last observation, if it was an event without its transaction.
+    /// Returns the last observation, if it was an event without its transaction.
     pub(super) fn undated(&self) -> Option<Undated> {
         match &*self.last.borrow() {
             Last::Event(path, kind, after) => {
@@ -319,7 +320,7 @@ impl News {
 
 /// A handle to an armed watch.
 ///
-/// Dropping the handle leaves the watch armed, as in Java clients: its notification is counted on arrival.
+/// Dropping the handle leaves the watch armed, as in Java clients. The notification is counted on arrival.
 pub struct Watch {
     armed: Option<Armed>,
     session: Rc<Inner>,
@@ -337,7 +338,7 @@ impl Watch {
     pub async fn changed(&mut self) -> EventKind {
         let notification = poll_fn(|cx| match &mut self.armed {
             Some(armed) => armed.poll(cx, true),
-            // The event was already returned: a watch fires only once.
+            // The event was already returned, and a watch fires only once.
             None => Poll::Pending,
         })
         .await;
@@ -360,8 +361,8 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        // The watch stays armed on the server. Do not poll it here: its owner may be ending, and the client
-        // library's watch panics when polled after the session's task has ended.
+        // The watch stays armed on the server. Do not poll the watch here: its owner may be ending, and the
+        // client library panics when a watch is polled after the session's task has ended.
         if let Some(armed) = self.armed.take() {
             self.session.parked.borrow_mut().push(armed);
         }

@@ -1,13 +1,13 @@
-//! Periodic reads that keep a server from stalling on a request.
+//! Periodic reads that prevent a server from stalling on a request.
 //!
 //! ZooKeeper 3.6.0 to 3.6.3, 3.7.0, 3.7.1 and 3.8.0 can leave a request unprocessed until the next request
 //! reaches that server (ZOOKEEPER-4537). The processing thread checks its queues before it takes the monitor,
-//! and then sleeps without checking again. If every contender waits for one lock, no request follows, and all
-//! stall until some session's heartbeat. The suite's own servers therefore get a small read every [`EVERY`];
-//! external servers get no extra load.
+//! and then sleeps without checking again. If all contenders wait for one lock, no request follows, and all
+//! of them stall until the next heartbeat of any session. The suite therefore sends a small read to its own
+//! servers every [`EVERY`]. External servers get no extra load.
 //!
 //! An unanswered read is retried, with a new session if needed. The longest time without an answered read is
-//! reported, because the server was not kept awake meanwhile.
+//! reported, because the server was not kept awake during that time.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use super::session::close;
 use super::{Failure, runtime};
 use zklockbench_core::clock::{self, Stamp};
 
-/// Interval of the reads, which limits how long a request can stay unprocessed.
+/// Interval between reads, which limits how long a request can stay unprocessed.
 pub const EVERY: Duration = Duration::from_millis(20);
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 const CLOSE_DEADLINE: Duration = Duration::from_secs(2);

@@ -63,7 +63,7 @@ pub enum Failure {
     /// The server announced a reply beyond the size limit, so the connection was closed. The request may have
     /// taken effect.
     #[error(
-        "the server announced a reply of {length} bytes, over the limit of {} MiB (in Java clients: jute.maxbuffer)",
+        "the server announced a reply of {length} bytes, which exceeds the limit of {} MiB (in Java clients: jute.maxbuffer)",
         .limit >> 20
     )]
     ReplyTooLong {
@@ -78,10 +78,10 @@ pub enum Failure {
     /// itself would wait for a reconnect until the session expires.
     #[error("no reply")]
     NoReply,
-    /// The session is over; its ephemeral nodes are deleted or about to be deleted.
+    /// The session is over; its ephemeral nodes are deleted or will be deleted soon.
     #[error("session expired")]
     SessionExpired,
-    /// The client could not connect or its session was closed.
+    /// The client could not connect, or its session was closed.
     #[error("not connected: {0}")]
     NotConnected(String),
     /// The contender's queue node is not in the list although the session is alive.
@@ -148,7 +148,8 @@ impl Failure {
     }
 }
 
-/// The length's four bytes as text, if they are printable: another protocol's greeting.
+/// Returns the four bytes of the length as text if they are printable, which indicates another protocol's
+/// greeting.
 fn text_in(length: usize) -> Option<String> {
     let bytes = u32::try_from(length).ok()?.to_be_bytes();
     bytes.iter().all(u8::is_ascii_graphic).then(|| String::from_utf8_lossy(&bytes).into_owned())
@@ -169,14 +170,14 @@ impl From<ClientError> for Failure {
             }
             ClientError::FrameTooLong { length, limit } => match text_in(length) {
                 Some(text) => {
-                    Self::Protocol(format!("not a ZooKeeper server: its answer begins with `{text}`"))
+                    Self::Protocol(format!("not a ZooKeeper server: its reply starts with `{text}`"))
                 }
                 None => Self::ReplyTooLong { length, limit },
             },
             ClientError::Misconduct { .. } | ClientError::UnmarshalError { .. } => {
                 Self::Protocol(error.to_string())
             }
-            // Resets and read timeouts arrive as `Custom`. Without an answer, the request may have taken
+            // Resets and read timeouts arrive as `Custom`. Without a reply, the request may have taken
             // effect, so the error counts as a lost connection.
             ClientError::ConnectionLoss | ClientError::Custom(_) | ClientError::UnexpectedError(_) => {
                 Self::ConnectionLoss
@@ -186,20 +187,20 @@ impl From<ClientError> for Failure {
     }
 }
 
-/// Cause and remedy of a failed authentication.
+/// Describes the cause and the remedy of a failed authentication.
 fn not_authenticated(why: &SaslFailure) -> String {
     match why {
         SaslFailure::Required => {
-            "the servers require authentication: name a SASL user with --sasl, and set ZKLOCKBENCH_SASL_PASSWORD"
+            "the servers require authentication: set --sasl to a SASL user, and set ZKLOCKBENCH_SASL_PASSWORD"
         }
         SaslFailure::NotOffered => {
-            "the servers have no SASL: drop --sasl, or start them with a JAAS file that has a section `Server`"
+            "the servers do not support SASL: remove --sasl, or start them with a JAAS file that contains a `Server` section"
         }
         SaslFailure::Mechanism => {
-            "the servers do not accept this SASL mechanism: for digest-md5 their JAAS file needs the DigestLoginModule; \
-             for Kerberos use --sasl gssapi"
+            "the servers do not accept this SASL mechanism: for digest-md5, their JAAS file must contain a DigestLoginModule; \
+             for Kerberos, use --sasl gssapi"
         }
-        SaslFailure::Identity => "the servers reject the user or the password of --sasl",
+        SaslFailure::Identity => "the servers rejected the user or password of --sasl",
         other => return format!("SASL failed: {other}"),
     }
     .to_owned()
@@ -210,16 +211,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_in_place_of_a_length_is_reported_as_another_protocol() {
+    fn text_in_the_length_field_is_reported_as_another_protocol() {
         let answer =
             |length| Failure::from(ClientError::FrameTooLong { length, limit: 16 << 20 }).to_string();
         let http = usize::try_from(u32::from_be_bytes(*b"HTTP")).unwrap();
-        assert_eq!(answer(http), "not a ZooKeeper server: its answer begins with `HTTP`");
+        assert_eq!(answer(http), "not a ZooKeeper server: its reply starts with `HTTP`");
         assert!(answer(1 << 31).contains("jute.maxbuffer"));
     }
 
     #[test]
-    fn only_server_answers_are_definite() {
+    fn only_replies_from_the_server_are_definite() {
         assert!(Failure::from(ClientError::NoNode).is_definite());
         assert!(Failure::from(ClientError::BadVersion).is_definite());
         assert!(!Failure::from(ClientError::ConnectionLoss).is_definite());

@@ -1,4 +1,4 @@
-//! The last messages of a contender, kept to explain violations and read only after an overlap.
+//! The last messages of a contender, kept to explain violations. They are read only after an overlap.
 
 use std::sync::Mutex;
 
@@ -18,7 +18,7 @@ pub enum MessageKind {
     Reply(RequestKind),
     /// A reply with an error from the server.
     Refusal(RequestKind, &'static str),
-    /// A request that ended without a reply.
+    /// The end of a request without a reply.
     NoReply(RequestKind, &'static str),
     Notification(EventKind),
 }
@@ -33,7 +33,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// Name of the node, cut to its last 22 bytes; empty if the message has none.
+    /// Returns the name of the node, cut to its last 22 bytes; empty if the message has no node.
     pub fn name(&self) -> &str {
         str::from_utf8(&self.name.bytes[..self.name.length.into()]).unwrap_or_default()
     }
@@ -88,7 +88,7 @@ impl Messages {
         *number += 1;
     }
 
-    /// The kept messages, in no particular order.
+    /// Returns the kept messages, in no particular order.
     pub fn latest(&self) -> Vec<Message> {
         locked(&self.0).all.clone()
     }
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn name_is_the_end_of_the_last_component() {
+    fn message_name_is_the_end_of_the_last_path_component() {
         let name = |path: &str| {
             let messages = Messages::default();
             note(&messages, 0, path);

@@ -1,4 +1,4 @@
-//! Several writes in one transaction, and a check of the counts in the replies, on which some locks rely.
+//! Multiple writes in one transaction, and a check of the counts in the replies, which some locks rely on.
 
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, MultiWriteResult, Stat};
 
@@ -16,7 +16,7 @@ pub enum Op<'a> {
 
 impl Op<'_> {
     fn bytes(&self, owned: bool) -> u64 {
-        // Without the frame and header (12 bytes), which only the multi has.
+        // Excludes the frame and header (12 bytes), which only the multi has.
         match self {
             Self::Join { path, data } => wire::create(path, data, owned) - 12,
             Self::Delete(path) => wire::delete(path) - 12,
@@ -38,7 +38,7 @@ impl std::fmt::Display for Op<'_> {
 impl Session {
     /// Applies all writes in one transaction, or none of them. Returns the created nodes in order.
     ///
-    /// If an operation fails, the multi fails with the same error, without naming the operation.
+    /// If an operation fails, the multi fails with the same error, which does not identify the operation.
     pub fn multi<'a>(
         &'a self,
         operations: &[Op<'a>],
@@ -55,8 +55,8 @@ impl Session {
 
     /// Creates ephemeral sequential nodes and sets a directory's data to empty, in one transaction. The
     /// directory's stat is from the same transaction, so its mzxid is the nodes' czxid on every server
-    /// version. Returns the nodes in order and the directory's number of children, including the new nodes;
-    /// `None` if the reply contradicts itself.
+    /// version. Returns the nodes in order and the directory's number of children, including the new nodes.
+    /// The number is `None` if the reply contradicts itself.
     pub fn join_all<'a>(
         &'a self,
         joins: &[Op<'a>],
@@ -67,7 +67,7 @@ impl Session {
         async move {
             let mut results = transacted.await?;
             let Some(MultiWriteResult::SetData { stat }) = results.pop() else {
-                // The client library should have caught this mismatch. A node may exist.
+                // The client library should have detected this mismatch. A node may exist.
                 return Err(Failure::ConnectionLoss);
             };
             self.0.news.learn(stat.mzxid);
@@ -79,7 +79,7 @@ impl Session {
     }
 
     /// Deletes a node and sets its directory's data to empty, in one transaction. Returns the directory's
-    /// number of children afterwards.
+    /// remaining number of children.
     pub fn leave_and_count<'a>(
         &'a self,
         directory: &'a str,
@@ -94,7 +94,7 @@ impl Session {
         }
     }
 
-    /// Applies all writes in one transaction, or none. Returns one result per write.
+    /// Applies all writes in one transaction, or none of them. Returns one result per write.
     fn transact<'a>(
         &'a self,
         operations: &[Op<'a>],
@@ -132,7 +132,7 @@ impl Session {
         }
     }
 
-    /// Counts the extra bytes of a refused multi, whose reply has an error code for each operation.
+    /// Counts the extra bytes of the reply to a refused multi: an error code for each operation.
     fn refused(&self, failure: &Failure, operations: usize) {
         if failure.is_definite() {
             let bytes = wire::multi_refusal(operations);
@@ -180,14 +180,14 @@ fn created(result: MultiWriteResult) -> Option<Created> {
     }
 }
 
-/// Number of children in a directory's stat, if the stat is from the transaction that created the node.
-/// If the server reports the node's czxid, it must equal the stat's mzxid.
+/// Returns the number of children in a directory's stat, if the stat is from the transaction that created the
+/// node. If the server reports the node's czxid, the czxid must equal the stat's mzxid.
 fn counted(joined: &Created, stat: &Stat) -> Option<u32> {
     let is_of_another = joined.czxid > 0 && joined.czxid != stat.mzxid;
     u32::try_from(stat.num_children).ok().filter(|children| *children > 0 && !is_of_another)
 }
 
-/// Number of joins to check: the first must be counted alone, the second together with the first.
+/// Number of joins to check: the first reply must count one node, the second reply two.
 const JOINS: i32 = 2;
 
 /// Joins an unused directory twice, with a multi that creates a node and sets the directory's data. Returns
@@ -205,11 +205,11 @@ pub async fn why_not_counting(
     Ok(None)
 }
 
-/// The contradiction in the reply to join number `joined`. `children` and `mzxid` are from the multi's reply;
-/// `czxid` is from a later read of the node.
+/// Returns the contradiction in the reply to join number `joined`, if any. `children` and `mzxid` are from
+/// the multi's reply; `czxid` is from a later read of the node.
 fn contradiction(joined: i32, children: i32, mzxid: i64, czxid: i64) -> Option<String> {
     if children != joined {
-        return Some(format!("with {joined} in the queue, the reply to the join counts {children}"));
+        return Some(format!("the reply to the join reports {children} in the queue instead of {joined}"));
     }
     (mzxid != czxid).then(|| {
         format!(
@@ -249,7 +249,7 @@ mod tests {
     fn join_reply_must_have_the_right_count_and_transaction() {
         let wrong = |children, mzxid| contradiction(2, children, mzxid, 7);
         assert_eq!(wrong(2, 7), None);
-        assert_eq!(wrong(1, 7).unwrap(), "with 2 in the queue, the reply to the join counts 1");
+        assert_eq!(wrong(1, 7).unwrap(), "the reply to the join reports 1 in the queue instead of 2");
         assert!(wrong(2, 6).unwrap().ends_with("but its node was created by 0x7"));
     }
 }

@@ -1,7 +1,7 @@
 //! Replies and notifications, timestamped on arrival rather than on processing.
 //!
 //! The client library wakes the waiting task from the task that has just read the socket. [`StampWaker`]
-//! intercepts that wake-up: it records the time and then passes the wake-up on. The time until the contender
+//! intercepts that wake-up: it records the time and then forwards the wake-up. The time until the contender
 //! runs is the generator's own dispatch lag, measured for every sample.
 
 use std::pin::Pin;
@@ -32,7 +32,7 @@ impl StampWaker {
         Arc::new(Self { arrived: AtomicU64::new(0), task: AtomicWaker::new(), pulse })
     }
 
-    /// Time of the first wake-up; `None` if there was none yet.
+    /// Returns the time of the first wake-up, if any.
     pub fn arrived(&self) -> Option<Stamp> {
         Some(self.arrived.load(Ordering::Acquire)).filter(|stamp| *stamp != 0)
     }
@@ -42,7 +42,7 @@ impl StampWaker {
         self.arrived.store(0, Ordering::Release);
     }
 
-    /// Polls a future so that its wake-up is stamped before it reaches the current task.
+    /// Polls a future. Its wake-up is stamped before it reaches the current task.
     pub fn poll<F: Future + ?Sized>(
         self: &Arc<Self>,
         future: Pin<&mut F>,
@@ -60,7 +60,7 @@ impl Wake for StampWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // Only the first wake-up is the arrival. 0 means that there was none, so stamps are at least 1.
+        // Only the first wake-up is the arrival. 0 means that there was no wake-up, so stamps are at least 1.
         let _ = self.arrived.compare_exchange(0, clock::now().max(1), Ordering::AcqRel, Ordering::Relaxed);
         if let Some(pulse) = &self.pulse {
             pulse.fetch_add(1, Ordering::Relaxed);
@@ -99,21 +99,21 @@ impl Arm {
         arm
     }
 
-    /// Number of children created before the list was taken.
+    /// Returns the number of children created before the list was taken.
     pub fn creates(&self) -> i64 {
         self.highest.map_or(0, |highest| highest + 1)
     }
 
-    /// Number of changes of the children before the list was taken; `None` if unknown, e.g. for an empty
-    /// list.
+    /// Returns the number of changes to the children before the list was taken; `None` if unknown, e.g. for
+    /// an empty list.
     pub fn change_number(&self) -> Option<i64> {
         let shows = |number: &i64| self.lowest.is_some_and(counter::is_unique) && counter::is_unique(*number);
         self.highest.filter(shows).map(|_| 2 * self.creates() - self.children)
     }
 }
 
-/// Sequence number at the end of a node's name: at least ten characters, including a minus sign. Servers
-/// assign negative numbers only at the end of their counter.
+/// Parses the sequence number at the end of a node's name: at least ten characters, including any minus sign.
+/// Servers assign negative numbers only at the end of their counter.
 pub fn sequence_of(name: &str) -> Option<i64> {
     let digits = name.get(name.len().checked_sub(10)?..)?;
     let (digits, negative) = match digits.strip_prefix('-') {
@@ -124,7 +124,7 @@ pub fn sequence_of(name: &str) -> Option<i64> {
         return None;
     }
     let number: i64 = digits.parse().ok()?;
-    // `%010d` formats a ten-digit negative number in eleven characters.
+    // `%010d` formats a ten-digit negative number with eleven characters.
     let longer =
         !negative && name.len() > 10 && name.as_bytes()[name.len() - 11] == b'-' && number > 999_999_999;
     let follows_a_mark = || name.len() > 11 && matches!(name.as_bytes()[name.len() - 12], b'-' | b'_');
@@ -146,8 +146,8 @@ pub struct Notification {
     pub zxid: i64,
     /// Whether a contender was waiting; a watch left behind by an earlier acquire is not awaited.
     pub awaited: bool,
-    /// Rank (from 1) among the waiters woken by the same change of the lock. `None` if no contender waited,
-    /// or if the event does not concern a lock.
+    /// Rank (from 1) among the waiters woken by the same change of the lock. `None` if no contender was
+    /// waiting, or if the event does not concern a lock.
     pub rank: Option<u32>,
 }
 
@@ -171,8 +171,8 @@ impl Armed {
     ) -> Self {
         let mut armed =
             Self { delivery: Box::pin(watcher.changed()), stamp, path, child: arm.is_some(), arm };
-        // The first poll registers the waker, which timestamps the delivery. It consumes an event that has
-        // already arrived, so keep that event as a ready future, stamped with the current time.
+        // The first poll registers the waker, which timestamps the delivery. If an event has already arrived,
+        // the poll consumes it, so keep that event as a ready future, stamped with the current time.
         let mut context = Context::from_waker(Waker::noop());
         if let Poll::Ready(event) = armed.stamp.poll(armed.delivery.as_mut(), &mut context) {
             armed.delivery = Box::pin(std::future::ready(event));
@@ -193,7 +193,7 @@ impl Armed {
         })
     }
 
-    /// Whether the notification has arrived and can be polled.
+    /// Returns whether the notification has arrived and can be polled.
     pub(super) fn has_arrived(&self) -> bool {
         self.stamp.arrived().is_some()
     }
@@ -214,7 +214,7 @@ mod tests {
     use super::{sequence_of, *};
 
     #[tokio::test(start_paused = true)]
-    async fn stamp_is_taken_when_the_sender_sends() {
+    async fn arrival_is_stamped_when_the_sender_sends() {
         let (sender, receiver) = tokio::sync::oneshot::channel::<()>();
         let waker = StampWaker::new(None);
         let mut receiver = std::pin::pin!(receiver);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn sequence_is_the_number_after_the_prefix() {
+    fn sequence_of_returns_the_number_at_the_end_of_a_name() {
         assert_eq!(sequence_of("n-0000000042"), Some(42));
         assert_eq!(sequence_of("_c_0a1b-lock-0000000007"), Some(7));
         assert_eq!(sequence_of("n-2147483647"), Some(2_147_483_647));
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_digits_that_no_server_assigns_are_not_a_sequence_number() {
+    fn sequence_of_ignores_numbers_that_no_server_assigns() {
         assert_eq!(sequence_of("n2147483648"), None);
         assert_eq!(sequence_of("backup-9999999999"), None);
     }

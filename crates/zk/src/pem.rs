@@ -1,4 +1,4 @@
-//! PEM files for TLS. Errors for other formats name the command that converts the file.
+//! PEM files for TLS. Errors for other formats include the command that converts the file.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use rustls::{CertificateError, Error as TlsError, InconsistentKeys, RootCertStor
 use zklockbench_core::error::Error;
 use zklockbench_core::units::as_a_word;
 
-/// Maximum file size in bytes: forty times a bundle of all public authorities.
+/// Maximum file size in bytes: forty times the size of a bundle of all public authorities.
 const LONGEST: u64 = 8 << 20;
 
 /// Purpose of a PEM file.
@@ -36,7 +36,7 @@ impl Role {
         }
     }
 
-    /// Complaint about a key in place of a certificate, or a certificate in place of a key.
+    /// Describes a key in place of a certificate, or a certificate in place of a key.
     fn mixed_up(self) -> String {
         let (there, needed, what) = match self {
             Self::Authority | Self::Certificate => ("private key", "certificate", "a certificate"),
@@ -45,7 +45,7 @@ impl Role {
         format!("contains a {there} instead of a {needed}: {} needs {what}", self.option())
     }
 
-    /// Name of the output file in a suggested command.
+    /// Returns the name of the output file in a suggested command.
     fn converted(self) -> &'static str {
         match self {
             Self::Authority => "ca.pem",
@@ -90,10 +90,10 @@ impl Pem {
     }
 
     fn damaged(&self, error: &PemError) -> Error {
-        self.refused(&format!("it is damaged ({error}); copy it again"))
+        self.refused(&format!("the file is damaged ({error}); copy it again"))
     }
 
-    /// The error for a file that cannot be used in its role.
+    /// Returns the error for a file that cannot be used in its role.
     pub fn refused(&self, why: &str) -> Error {
         Error::usage(format!("{} cannot be used for {}: {why}", self.path.display(), self.role.option()))
     }
@@ -102,7 +102,7 @@ impl Pem {
 fn bytes_of(path: &Path) -> Result<Vec<u8>, String> {
     let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
     let mut bytes = Vec::new();
-    // Pipes, such as a shell's `<(…)`, report no length, so limit the read itself.
+    // Pipes, such as a shell's `<(…)`, have no length, so limit the read itself.
     file.take(LONGEST + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     match bytes.len() as u64 {
         0 => Err("is empty".into()),
@@ -135,19 +135,19 @@ impl Format {
         }
     }
 
-    /// Format of a DER sequence with these contents.
+    /// Returns the format of a DER sequence with these contents.
     fn in_der(contents: &[u8]) -> Self {
         match contents {
             [0x02, 0x01, 0x03, ..] => Self::Pkcs12,
             [0x02, 0x01, 0x00 | 0x01, ..] => Self::DerKey,
             [0x06, ..] => Self::Pkcs7,
-            // An encrypted key begins with its algorithm identifier.
+            // An encrypted key starts with its algorithm identifier.
             [0x30, ..] if value(contents).first() == Some(&0x06) => Self::DerKey,
             _ => Self::DerCertificate,
         }
     }
 
-    /// Description of the file's format, and the command that converts it.
+    /// Describes the file's format and the command that converts the file.
     fn advice(self, path: &Path, role: Role) -> String {
         let (option, out) = (role.option(), role.converted());
         let file = as_a_word(&path.display().to_string());
@@ -177,11 +177,11 @@ impl Format {
             (Self::DerKey, _) => ("in DER", format!("openssl pkey -inform DER -in {file} -out {out}")),
             (Self::Utf16, _) => ("in UTF-16", format!("iconv -f UTF-16 -t UTF-8 {file} > {out}")),
         };
-        format!("is {what}, and {option} needs PEM: convert it with `{command}`")
+        format!("is {what}, but {option} requires PEM: convert it with `{command}`")
     }
 }
 
-/// Options of `openssl pkcs12` that select what the role needs.
+/// Returns the options of `openssl pkcs12` that extract what the role needs.
 fn of_pkcs12(role: Role) -> &'static str {
     match role {
         Role::Authority => "-nokeys",
@@ -190,7 +190,7 @@ fn of_pkcs12(role: Role) -> &'static str {
     }
 }
 
-/// Contents of the DER value at the start of `bytes`; empty if truncated.
+/// Returns the contents of the DER value at the start of `bytes`; empty if truncated.
 fn value(bytes: &[u8]) -> &[u8] {
     let length_bytes = match bytes.get(1) {
         Some(long @ 0x80..) => usize::from(long & 0x7f),
@@ -199,7 +199,7 @@ fn value(bytes: &[u8]) -> &[u8] {
     bytes.get(2 + length_bytes..).unwrap_or_default()
 }
 
-/// Complaint about text without the section required for its role; `None` if the text has it.
+/// Describes why the text lacks the section required for its role; `None` if the text contains the section.
 fn missing(path: &Path, role: Role, text: &str) -> Option<String> {
     let (option, out) = (role.option(), role.converted());
     let file = as_a_word(&path.display().to_string());
@@ -211,7 +211,7 @@ fn missing(path: &Path, role: Role, text: &str) -> Option<String> {
     Some(match role {
         Role::Authority | Role::Certificate if has("CERTIFICATE") => return None,
         Role::Key if is_encrypted => format!(
-            "is encrypted with a passphrase, and {option} needs a plain key: decrypt it with \
+            "is encrypted with a passphrase, but {option} requires an unencrypted key: decrypt it with \
              `openssl pkey -in {file} -out {out}`"
         ),
         Role::Key if ["PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY"].iter().any(|key| has(key)) => {
@@ -223,28 +223,29 @@ fn missing(path: &Path, role: Role, text: &str) -> Option<String> {
         Role::Key if has_any("CERTIFICATE") => role.mixed_up(),
         Role::Authority | Role::Certificate if has_any("PRIVATE KEY") => role.mixed_up(),
         Role::Authority | Role::Certificate if has_any("CERTIFICATE REQUEST") => {
-            format!("is a request for a certificate: {option} needs the certificate that an authority signed")
+            format!("is a certificate request: {option} requires the certificate signed by an authority")
         }
         Role::Authority | Role::Certificate if has("PKCS7") => {
             format!("is in PKCS#7: convert it with `openssl pkcs7 -print_certs -in {file} -out {out}`")
         }
         Role::Authority | Role::Certificate if has("TRUSTED CERTIFICATE") || has("X509 CERTIFICATE") => {
             format!(
-                "has a section that only OpenSSL reads: convert it with `openssl x509 -in {file} -out {out}`"
+                "contains a section that only OpenSSL can read: convert it with `openssl x509 -in {file} -out {out}`"
             )
         }
         _ if labels.is_empty() => {
             let label = if role == Role::Key { "PRIVATE KEY" } else { "CERTIFICATE" };
-            format!("is not PEM: it has no line `-----BEGIN {label}-----`")
+            format!("is not PEM: missing line `-----BEGIN {label}-----`")
         }
         _ => {
             let what = if role == Role::Key { "private key" } else { "certificate" };
-            format!("has a section `{}`, but no {what}: {option} needs one", labels[0])
+            format!("contains a section `{}`, but no {what}, which {option} requires", labels[0])
         }
     })
 }
 
-/// The error for a key that does not match the certificate, or for either if TLS cannot use it.
+/// Returns the error for a key that does not match the certificate, or for a key or certificate that TLS
+/// cannot use.
 pub fn not_a_pair(cert: &Pem, key: &Pem, error: &TlsError) -> Error {
     match error {
         TlsError::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
@@ -256,8 +257,8 @@ pub fn not_a_pair(cert: &Pem, key: &Pem, error: &TlsError) -> Error {
         }
         TlsError::InvalidCertificate(why) => cert.refused(&why.to_string()),
         other => key.refused(&format!(
-            "{other}. TLS needs RSA with 2048 bits or more, ECDSA (P-256, P-384) or Ed25519; keytool writes ECDSA keys \
-             without their public part, which `openssl ec -in {} -out {}` adds",
+            "{other}. TLS requires RSA with at least 2048 bits, ECDSA (P-256, P-384) or Ed25519. keytool writes ECDSA keys \
+             without their public part; to add it, run `openssl ec -in {} -out {}`",
             as_a_word(&key.path.display().to_string()),
             key.role.converted()
         )),
@@ -279,7 +280,7 @@ pub fn check_client_certificate(
         Err(TlsError::InvalidCertificate(why)) => {
             wrong_dates(&why).or_else(|| wrong_purpose(&why)).map_or(Ok(()), |why| Err(cert.refused(&why)))
         }
-        // The authorities that the servers trust are unknown here.
+        // The authorities trusted by the servers are unknown here.
         _ => Ok(()),
     }
 }
@@ -290,7 +291,7 @@ fn wrong_purpose(why: &CertificateError) -> Option<String> {
     is_wrong.then(|| "it is not valid for clients (extended key usage clientAuth)".to_owned())
 }
 
-/// Complaint about a certificate outside its validity period.
+/// Describes why a certificate is outside its validity period, if it is.
 pub fn wrong_dates(why: &CertificateError) -> Option<String> {
     let date =
         |time: &UnixTime| humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(time.as_secs()));
@@ -321,13 +322,13 @@ mod tests {
     }
 
     #[test]
-    fn files_in_other_formats_are_refused_with_a_remedy() {
+    fn files_in_other_formats_are_rejected_with_a_remedy() {
         const CERTIFICATE: &[u8] = b"-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n";
         const KEY: &[u8] = b"-----BEGIN PRIVATE KEY-----\nMAA=\n-----END PRIVATE KEY-----\n";
         for (contents, role, expected) in [
             (&b""[..], Role::Authority, "is empty"),
-            (b"hello\n", Role::Authority, "is not PEM: it has no line `-----BEGIN CERTIFICATE-----`"),
-            (b"0 s:CN = zk1\n", Role::Key, "is not PEM: it has no line `-----BEGIN PRIVATE KEY-----`"),
+            (b"hello\n", Role::Authority, "is not PEM: missing line `-----BEGIN CERTIFICATE-----`"),
+            (b"0 s:CN = zk1\n", Role::Key, "is not PEM: missing line `-----BEGIN PRIVATE KEY-----`"),
             (b"\xff\xfe-\0-\0", Role::Key, "iconv -f UTF-16"),
             (b"\xfe\xed\xfe\xed\0\0\0\x02", Role::Authority, "keytool -list -rfc -keystore "),
             (b"\xfe\xed\xfe\xed\0\0\0\x02", Role::Key, "-nocerts -nodes -out client.key"),
@@ -340,8 +341,8 @@ mod tests {
             (b"\x30\x84", Role::Authority, "in DER"),
             (CERTIFICATE, Role::Key, "a certificate instead of a private key"),
             (KEY, Role::Certificate, "a private key instead of a certificate"),
-            (&CERTIFICATE[..34], Role::Certificate, "it is damaged"),
-            (b"-----BEGIN CERTIFICATE REQUEST-----\n", Role::Certificate, "is a request for a certificate"),
+            (&CERTIFICATE[..34], Role::Certificate, "the file is damaged"),
+            (b"-----BEGIN CERTIFICATE REQUEST-----\n", Role::Certificate, "is a certificate request"),
             (b"-----BEGIN OPENSSH PRIVATE KEY-----\n", Role::Key, "ssh-keygen -p -m PKCS8"),
             (b"-----BEGIN ENCRYPTED PRIVATE KEY-----\n", Role::Key, "decrypt it with `openssl pkey"),
             (b"-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n", Role::Key, "decrypt it with"),
@@ -354,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn line_endings_indentation_and_surrounding_text_are_ignored() {
+    fn read_ignores_line_endings_indentation_and_surrounding_text() {
         let ca =
             std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/support/tls/ca.pem"));
         let ca = ca.unwrap();

@@ -22,7 +22,8 @@ use zklockbench_core::units::listed;
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
-/// Succeeds if any of these addresses accepts connections. Otherwise the error has a reason for each address.
+/// Succeeds if any of these addresses accepts connections. Otherwise, the error gives a reason for each
+/// address.
 pub async fn listens(addresses: &[String]) -> Result<(), String> {
     let absent = join_all(addresses.iter().map(|address| absent(address))).await;
     match absent.into_iter().collect::<Option<Vec<_>>>() {
@@ -31,7 +32,7 @@ pub async fn listens(addresses: &[String]) -> Result<(), String> {
     }
 }
 
-/// Whether an address resolves to this host.
+/// Returns whether an address resolves to this host.
 pub async fn is_on_this_host(address: &str) -> bool {
     match timeout(CONNECT_WITHIN, lookup_host(address)).await {
         Ok(Ok(mut places)) => places.any(is_own),
@@ -39,7 +40,7 @@ pub async fn is_on_this_host(address: &str) -> bool {
     }
 }
 
-/// Whether the address belongs to this host: only then it is its own source address. Sends no packet.
+/// Returns whether the address belongs to this host: only then is it its own source address. Sends no packet.
 fn is_own(place: SocketAddr) -> bool {
     let ip = place.ip().to_canonical();
     let source = || {
@@ -55,27 +56,27 @@ fn is_own(place: SocketAddr) -> bool {
 async fn absent(address: &str) -> Option<String> {
     let places = match timeout(CONNECT_WITHIN, lookup_host(address)).await {
         Ok(Ok(places)) => places,
-        Ok(Err(error)) => return Some(format!("unknown host in {address} ({error})")),
-        Err(_) => return Some(format!("the host in {address} was not found within {CONNECT_WITHIN:?}")),
+        Ok(Err(error)) => return Some(format!("cannot resolve the host in {address} ({error})")),
+        Err(_) => return Some(format!("cannot resolve the host in {address} within {CONNECT_WITHIN:?}")),
     };
     let why = join_all(places.map(unreachable)).await.into_iter().collect::<Option<Vec<_>>>()?;
     let first = why.first()?;
     Some(match first.kind() {
         ErrorKind::ConnectionRefused => format!("nothing listens on {address} (connection refused)"),
         ErrorKind::TimedOut => {
-            format!("{address} does not answer: its host is down, or a firewall drops packets")
+            format!("{address} does not respond: the host is down, or a firewall drops packets")
         }
         _ => format!("{address} cannot be reached ({first})"),
     })
 }
 
-/// Why an address accepts no connection; `None` if it accepts one.
+/// Returns why an address does not accept connections; `None` if it does.
 async fn unreachable(place: SocketAddr) -> Option<io::Error> {
     let connected = timeout(CONNECT_WITHIN, tokio::net::TcpStream::connect(place)).await;
     connected.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into())).err()
 }
 
-/// Possible reasons why no session could be opened, per server; `None` if no problem was found.
+/// Returns possible reasons, per server, why no session could be opened; `None` if no problem was found.
 pub async fn why_no_session(target: &Target) -> Option<String> {
     let addresses = Connect::parse(&target.connect).ok()?.addresses;
     if let Err(why) = listens(&addresses).await {
@@ -91,7 +92,7 @@ pub async fn why_no_session(target: &Target) -> Option<String> {
     (!wrong.is_empty()).then(|| wrong.join("; "))
 }
 
-/// Why TLS fails on every server; `None` if it works on any. Retrying cannot help.
+/// Returns why TLS fails on every server, so that retrying cannot help; `None` if TLS works on any server.
 pub async fn why_no_tls(target: &Target) -> Option<String> {
     let tls = target.access.tls.as_ref()?;
     let addresses = Connect::parse(&target.connect).ok()?.addresses;
@@ -106,24 +107,24 @@ async fn with_tls(address: &str, tls: &Tls) -> Option<String> {
     Some(format!("{address} {wrong}"))
 }
 
-/// The problem with a server that should serve without TLS; `None` if no problem was found.
+/// Returns the problem with a server that should serve without TLS; `None` if no problem was found.
 async fn in_plain_text(address: &str) -> Option<String> {
     // First byte of a TLS alert, as escaped in replies.
     const ALERT: &str = "\\u{15}";
-    const CLOSES: &str = "closes the connection without an answer: it is a TLS port (--tls), or it has reached its connection \
+    const CLOSES: &str = "closes the connection without a reply: it is a TLS port (--tls), or it has reached its connection \
                           limit for this host (maxClientCnxns)";
-    const OTHER: &str = "does not answer like a ZooKeeper server";
+    const OTHER: &str = "does not reply like a ZooKeeper server";
     let (heard, ended) = admin::hear(address, "srvr", ANSWER_WITHIN).await;
     let wrong = match &ended.map(|()| heard.as_str()) {
         Err(error) if error.kind() == ErrorKind::TimedOut && heard.is_empty() => {
-            "does not answer plain text: it is a TLS port (--tls), it hangs, or it is not a ZooKeeper server"
+            "does not reply to plain text: it is a TLS port (--tls), it hangs, or it is not a ZooKeeper server"
         }
-        // A server that speaks another protocol may answer and keep the connection open.
+        // A server that speaks another protocol may reply and keep the connection open.
         Err(error) if error.kind() == ErrorKind::TimedOut => OTHER,
-        // The server reset the connection before it had answered.
+        // The server reset the connection before replying.
         Err(error) if error.kind() == ErrorKind::ConnectionReset => CLOSES,
         Err(error) => return Some(format!("cannot be reached: {error}")),
-        Ok(answer) if answer.contains(admin::NOT_SERVING) => "is up but not serving: it has no quorum",
+        Ok(answer) if answer.contains(admin::NOT_SERVING) => "is running but not serving: it has no quorum",
         Ok(answer) if answer.contains("Mode: read-only") => {
             "serves only reads, because it has no quorum (read-only mode); locks need writes"
         }
@@ -136,8 +137,8 @@ async fn in_plain_text(address: &str) -> Option<String> {
     Some(wrong.to_owned())
 }
 
-/// The servers that accept no further connection from this host, and a remedy; `None` if all accept more.
-/// Assumes that this host has sessions on all of them.
+/// Lists the servers that accept no further connections from this host, with a remedy; `None` if all servers
+/// accept more. Assumes that this host has sessions on all servers.
 pub async fn connections_used_up(target: &Target) -> Option<String> {
     // A TLS port closes plain-text connections regardless of their number.
     let addresses = Connect::parse(&target.connect).ok().filter(|_| target.access.tls.is_none())?.addresses;
@@ -147,14 +148,14 @@ pub async fn connections_used_up(target: &Target) -> Option<String> {
     (!full.is_empty()).then(|| {
         let verb = if full.len() == 1 { "accepts" } else { "accept" };
         format!(
-            "{} {verb} no further connection from this host (maxClientCnxns): {MORE_CONNECTIONS}",
+            "{} {verb} no further connections from this host (maxClientCnxns): {MORE_CONNECTIONS}",
             listed(&full)
         )
     })
 }
 
 /// Remedies for a limit on the connections of one host.
-pub const MORE_CONNECTIONS: &str = "raise maxClientCnxns in zoo.cfg (in containers ZOO_MAX_CLIENT_CNXNS; 0 is no limit), use fewer \
+pub const MORE_CONNECTIONS: &str = "raise maxClientCnxns in zoo.cfg (in containers, ZOO_MAX_CLIENT_CNXNS; 0 means no limit), use fewer \
                                     contenders, or spread them over hosts (`worker`)";
 
 async fn closes_at_once(address: &str) -> bool {
@@ -166,13 +167,13 @@ async fn closes_at_once(address: &str) -> bool {
 
 const STEP: Duration = Duration::from_secs(2);
 
-/// The problem with TLS at an address, found by a separate handshake with a session's certificates. The text
-/// continues a sentence that starts with the address; `None` if no problem was found. Blocks for a few
-/// seconds at most.
+/// Returns the problem with TLS at an address, found by a separate handshake with a session's certificates;
+/// `None` if no problem was found. The text continues a sentence that starts with the address. Blocks for at
+/// most a few seconds.
 fn complaint(address: &str, tls: &Tls) -> Option<String> {
     let Some(name) = tls.name_of(address) else {
         return Some(
-            "has an invalid host name: name the one in its certificate with --tls-server-name".to_owned(),
+            "has an invalid host name: set --tls-server-name to the name in its certificate".to_owned(),
         );
     };
     let host = name.to_str().into_owned();
@@ -183,7 +184,8 @@ fn complaint(address: &str, tls: &Tls) -> Option<String> {
     in_words(&answered.err()?, tls, &host)
 }
 
-/// Completes a handshake and sends a command: a server may report a missing certificate only afterwards.
+/// Completes a handshake and sends a command: a server may report a missing certificate only after the
+/// handshake.
 fn converse(connection: &mut ClientConnection, stream: &mut TcpStream) -> io::Result<()> {
     while connection.is_handshaking() {
         if let (0, 0) = connection.complete_io(stream)? {
@@ -204,37 +206,40 @@ fn tls_error(error: &io::Error) -> Option<&TlsError> {
 }
 
 fn in_words(error: &io::Error, tls: &Tls, host: &str) -> Option<String> {
-    const NOT_TLS: &str = "does not speak TLS: drop --tls, or use the port that does";
+    const NOT_TLS: &str = "does not speak TLS: remove --tls, or use the server's TLS port";
     let shown = |file: &Option<PathBuf>| file.as_deref().unwrap_or(Path::new("")).display().to_string();
     let Some(error) = tls_error(error) else {
         if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) {
-            return Some("does not answer a TLS handshake: it does not speak TLS, or it hangs".to_owned());
+            return Some(
+                "does not respond to a TLS handshake: it does not speak TLS, or it hangs".to_owned(),
+            );
         }
         let is_closed = matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset);
         // A server with broken TLS closes the connection, like a server without TLS.
-        return is_closed.then(|| format!("{NOT_TLS}; or its TLS is misconfigured: check its log"));
+        return is_closed
+            .then(|| format!("{NOT_TLS}. If TLS is misconfigured there, check the server's log"));
     };
     Some(match error {
         TlsError::InvalidMessage(_) => NOT_TLS.to_owned(),
         TlsError::InvalidCertificate(CertificateError::UnknownIssuer) => format!(
-            "has a certificate from an untrusted authority: name the authority with --tls-ca (it is not in {})",
+            "has a certificate from an untrusted authority, which is not in {}: set --tls-ca to a file with this authority",
             shown(&tls.files.ca)
         ),
         TlsError::InvalidCertificate(why) => rejected(why, host),
         TlsError::AlertReceived(_) if tls.files.cert.is_some() => format!(
-            "rejects the client certificate {} ({error}): its trust store needs the authority of this certificate",
+            "rejects the client certificate {} ({error}): add the authority of this certificate to the server's trust store",
             shown(&tls.files.cert)
         ),
         TlsError::AlertReceived(
             AlertDescription::CertificateRequired
             | AlertDescription::BadCertificate
             | AlertDescription::HandshakeFailure,
-        ) => format!("requires a client certificate: give --tls-cert and --tls-key ({error})"),
-        other => format!("speaks TLS, but: {other}"),
+        ) => format!("requires a client certificate: set --tls-cert and --tls-key ({error})"),
+        other => format!("speaks TLS, but the handshake failed: {other}"),
     })
 }
 
-/// Complaint about the certificate of the server `host`.
+/// Describes the problem with the certificate of the server `host`.
 fn rejected(why: &CertificateError, host: &str) -> String {
     let kind = if host.parse::<IpAddr>().is_ok() { "ip" } else { "dns" };
     let new = format!(
@@ -248,19 +253,17 @@ fn rejected(why: &CertificateError, host: &str) -> String {
         CertificateError::NotValidForNameContext { presented, .. } => match &of_hosts(presented)[..] {
             [] => format!("has a certificate without a subject alternative name: {new}"),
             names @ [first, ..] => format!(
-                "has a certificate for {}, not for `{host}`: connect by a name in it, or add --tls-server-name {first}",
+                "has a certificate for {}, not for `{host}`: connect by a name in the certificate, or add --tls-server-name {first}",
                 listed(names)
             ),
         },
         CertificateError::NotValidForName => {
             format!(
-                "has a certificate that is not for `{host}`: connect by a name in it, or name it with --tls-server-name"
+                "has a certificate that is not for `{host}`: connect by a name in the certificate, or set --tls-server-name to that name"
             )
         }
         _ if is("CaUsedAsEndEntity") => {
-            format!(
-                "uses the certificate of an authority (CA:TRUE) as its own, which TLS does not allow: {new}"
-            )
+            format!("uses an authority's certificate (CA:TRUE) as its own, which TLS does not allow: {new}")
         }
         _ if is("UnsupportedCertVersion") => {
             format!("has a certificate of X.509 version 1, which has no names: {new}")
@@ -272,7 +275,8 @@ fn rejected(why: &CertificateError, host: &str) -> String {
     }
 }
 
-/// Host names and addresses among a certificate's names, which look like `DnsName("zk1")` or `IpAddress(127.0.0.1)`.
+/// Extracts host names and addresses from a certificate's names, which look like `DnsName("zk1")` or
+/// `IpAddress(127.0.0.1)`.
 fn of_hosts(presented: &[String]) -> Vec<&str> {
     let all = presented.iter().filter_map(|name| {
         let rest = name.strip_prefix("DnsName(").or_else(|| name.strip_prefix("IpAddress("))?;
@@ -297,7 +301,7 @@ mod tests {
     use crate::{Access, TlsFiles};
 
     #[tokio::test]
-    async fn addresses_of_this_host_are_recognised_by_resolution() {
+    async fn is_on_this_host_recognises_only_addresses_of_this_host() {
         let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
         let own = format!("{}:2181", own.trim());
         for address in ["127.0.0.1:1", "localhost:2", "127.1.2.3:3", "[::ffff:127.0.0.1]:4", "0.0.0.0:5"] {
@@ -319,24 +323,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn listens_fails_only_if_every_address_is_closed_or_unknown() {
+    async fn listens_fails_only_when_every_address_is_closed_or_unknown() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let open = listener.local_addr().unwrap().to_string();
         let closed = {
             let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             closed.local_addr().unwrap().to_string()
         };
-        // A name that needs no resolver
+        // A name that fails without a resolver
         let unknown = "no..where:2181".to_owned();
         assert_eq!(listens(&[closed.clone(), open.clone()]).await, Ok(()));
         assert_eq!(listens(&[unknown.clone(), open]).await, Ok(()));
         let error = listens(&[closed.clone(), unknown]).await.unwrap_err();
-        let expected =
-            format!("nothing listens on {closed} (connection refused); unknown host in no..where:2181");
+        let expected = format!(
+            "nothing listens on {closed} (connection refused); cannot resolve the host in no..where:2181"
+        );
         assert!(error.starts_with(&expected), "{error}");
     }
 
-    /// Diagnosis for a server that sends this answer and closes the connection.
+    /// Returns the diagnosis for a server that sends this reply and closes the connection.
     async fn diagnosis_for_answer(answer: &'static [u8]) -> Option<String> {
         diagnosis_for(answer, false).await
     }
@@ -361,7 +366,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn diagnosis_distinguishes_idle_tls_and_foreign_servers() {
+    async fn diagnosis_distinguishes_not_serving_tls_and_foreign_servers() {
         let read_only = diagnosis_for_answer(b"Zookeeper version: 3.8.0\nZxid: 0x0\nMode: read-only\n");
         assert!(read_only.await.unwrap().contains("read-only mode"));
         let not_serving =
@@ -375,7 +380,7 @@ mod tests {
         let http = diagnosis_for_answer(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
         let redis = diagnosis_for(b"-ERR unknown command\r\n", true).await.unwrap();
         for other in [http, redis] {
-            assert!(other.ends_with("does not answer like a ZooKeeper server"), "{other}");
+            assert!(other.ends_with("does not reply like a ZooKeeper server"), "{other}");
         }
         let silent = diagnosis_for(b"", true).await.unwrap();
         assert!(silent.ends_with("it hangs, or it is not a ZooKeeper server"), "{silent}");
@@ -395,7 +400,7 @@ mod tests {
         Tls::read(&TlsFiles { ca: Some(pem(ca)), ..TlsFiles::default() }, None).unwrap()
     }
 
-    /// A TLS server for one connection, with or without client authentication.
+    /// Starts a TLS server for one connection, with or without client authentication.
     fn server(asks: bool) -> (String, JoinHandle<()>) {
         let provider = Arc::new(ring::default_provider());
         let mut roots = RootCertStore::empty();
@@ -425,11 +430,11 @@ mod tests {
     }
 
     #[test]
-    fn tls_complaints_name_the_option_that_helps() {
+    fn tls_diagnosis_suggests_the_option_that_helps() {
         for (asks, trusted, expected) in [
             (false, "ca.pem", None),
             (true, "ca.pem", Some("--tls-cert and --tls-key")),
-            (false, "other.pem", Some("untrusted authority: name the authority with --tls-ca")),
+            (false, "other.pem", Some("set --tls-ca to a file with this authority")),
         ] {
             let (address, served) = server(asks);
             let complaint = complaint(&address, &trusting(trusted));
@@ -447,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn port_that_closes_or_answers_in_plain_text_does_not_speak_tls() {
+    fn port_that_closes_or_replies_in_plain_text_does_not_speak_tls() {
         for answer in [&b""[..], b"This ZooKeeper instance is not currently serving requests\n"] {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let address = listener.local_addr().unwrap().to_string();
@@ -458,7 +463,7 @@ mod tests {
             });
             let complaint = complaint(&address, &trusting("ca.pem"));
             assert!(
-                complaint.as_deref().is_some_and(|complaint| complaint.contains("drop --tls")),
+                complaint.as_deref().is_some_and(|complaint| complaint.contains("remove --tls")),
                 "{complaint:?}"
             );
             served.join().unwrap();

@@ -2,10 +2,10 @@
 //!
 //! A reply is read, decoded and passed to its contender on the same thread.
 //!
-//! Request deadlines are rarely reached, and a timer for each would cost as much as the request. Instead, a
-//! waiting request stores its waker in a slot, and a periodic sweep wakes requests whose deadline has passed.
-//! Deadlines are accurate to 0.1 s, which suffices for a session timeout. Sleeps are short and measured, so
-//! they have a precise timer (`alarm.rs`).
+//! Request deadlines are rarely reached, and a timer per request would cost as much as the request. Instead,
+//! a waiting request stores its waker in a slot, and a periodic sweep wakes requests whose deadline has
+//! passed. Deadlines are accurate to 0.1 s, which is enough for a session timeout. Sleeps are short and
+//! measured, so they use a precise timer (`alarm.rs`).
 
 use std::cell::RefCell;
 use std::pin::{Pin, pin};
@@ -23,8 +23,8 @@ use zklockbench_core::clock::{self, Stamp};
 /// Interval of the sweep for requests whose deadline has passed.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
 
-/// Runs a future to completion on this thread, together with the tasks it starts. Tasks still running then
-/// are cancelled.
+/// Runs a future to completion on this thread, together with the tasks it starts. Tasks that are still
+/// running at the end are cancelled.
 ///
 /// # Panics
 /// If the system has no free file descriptor for the runtime.
@@ -79,7 +79,7 @@ impl<T> Future for Task<T> {
     }
 }
 
-/// Starts a task on the caller's thread. Contenders use [`spawn_detached`], whose tasks end with the
+/// Starts a task on the caller's thread. Contenders use [`spawn_detached`] instead: its tasks end with the
 /// contender.
 ///
 /// # Panics
@@ -88,7 +88,7 @@ pub fn spawn_local<T: 'static>(future: impl Future<Output = T> + 'static) -> Tas
     Task(AbortOnDropHandle::new(tokio::task::spawn_local(future)))
 }
 
-/// Starts a task of the client library: behind the gate of the contender that owns the session, if any.
+/// Starts a task of the client library, behind the gate of the contender that owns the session, if any.
 pub(super) fn spawn_for_client(task: Pin<Box<dyn Future<Output = ()> + Send>>) {
     match TaskScope::here() {
         Some(scope) => scope.keep(spawn_local(scope.around(task))),
@@ -96,8 +96,8 @@ pub(super) fn spawn_for_client(task: Pin<Box<dyn Future<Output = ()> + Send>>) {
     }
 }
 
-/// Starts a background task of a contender's lock: behind the contender's gate, and ended with the contender
-/// or its session.
+/// Starts a background task of a contender's lock behind the contender's gate. The task ends with the
+/// contender or its session.
 pub fn spawn_detached(task: impl Future<Output = ()> + 'static) {
     match TaskScope::here() {
         Some(scope) => scope.keep_detached(spawn_local(scope.around(task))),
@@ -105,8 +105,8 @@ pub fn spawn_detached(task: impl Future<Output = ()> + 'static) {
     }
 }
 
-/// Starts the task that closes a contender's session: behind its gate, and ended early only if the contender
-/// is killed.
+/// Starts the task that closes a contender's session, behind the contender's gate. The task ends early only
+/// if the contender is killed.
 pub fn spawn_closing(closing: impl Future<Output = ()> + 'static) {
     match TaskScope::here() {
         Some(scope) => scope.keep(spawn_local(scope.around(closing))),
@@ -118,7 +118,7 @@ pub async fn sleep(duration: Duration) {
     sleep_until(Some(clock::now().saturating_add(clock::micros(duration)))).await;
 }
 
-/// Sleeps until this time; forever if `None`.
+/// Sleeps until this time, or forever if `None`.
 pub async fn sleep_until(at: Option<Stamp>) {
     let Some(at) = at else { return std::future::pending().await };
     match Alarm::here() {
@@ -127,7 +127,8 @@ pub async fn sleep_until(at: Option<Stamp>) {
     }
 }
 
-/// Lets the other tasks of this thread run. Unlike tokio's version, it does not poll the system for events first.
+/// Lets the other tasks of this thread run. Unlike tokio's version, does not first poll the system for
+/// events.
 pub async fn yield_now() {
     let mut yielded = false;
     std::future::poll_fn(|cx| {
@@ -165,7 +166,7 @@ fn wake(now: Stamp) {
     }
 }
 
-/// Runs work that began at `begun`; `None` if the limit was reached first. Accurate to 0.1 s.
+/// Runs work that started at `begun`; `None` if the limit was reached first. Accurate to 0.1 s.
 pub(super) async fn within<T>(begun: Stamp, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
     let at = begun + clock::micros(limit);
@@ -205,7 +206,7 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         let Some(index) = self.0 else { return };
-        // When a thread exits, the slots may be destroyed before the request.
+        // When a thread exits, the slots may be dropped before the request.
         let _ = WAITING.try_with(|slots| {
             let mut slots = slots.borrow_mut();
             slots.entries[index] = None;
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn reply_in_time_is_returned() {
+    fn reply_before_the_deadline_is_returned() {
         assert_eq!(block_on(within(clock::now(), Duration::from_secs(5), async { 1 })), Some(1));
     }
 }

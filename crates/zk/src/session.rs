@@ -1,7 +1,7 @@
 //! A metered session: the only way for strategies to reach ZooKeeper.
 //!
-//! Each request has one method, which sends it when *called*, not when awaited: two calls before the first
-//! `await` go out in one flush. Every request, reply and notification is counted and timed.
+//! Each request type has one method, which sends the request when *called*, not when awaited. Two calls
+//! before the first `await` go out in one flush. Every request, reply and notification is counted and timed.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -24,7 +24,7 @@ use super::{Failure, counter, runtime, wire};
 use zklockbench_core::clock;
 use zklockbench_core::measure::RequestKind;
 
-/// Polling interval while a session to be closed is still in use.
+/// Polling interval while a session that should close is still in use.
 const LETS_GO_EVERY: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub struct NodeStat {
     pub czxid: i64,
     /// Transaction that last wrote the node's data.
     pub mzxid: i64,
-    /// Session that owns an ephemeral node; 0 for others.
+    /// Session that owns an ephemeral node; 0 for other nodes.
     pub owner: i64,
     pub version: i32,
     /// Number of the directory's next sequential child.
@@ -65,9 +65,10 @@ impl From<&Stat> for NodeStat {
 pub struct Session(pub(super) Rc<Inner>);
 
 impl Session {
-    /// Wraps a connected client. If `owned`, only the session's identity may access the nodes it creates.
+    /// Wraps a connected client. If `owned`, only the session's identity may access the nodes that the
+    /// session creates.
     pub(super) fn new(client: Client, observed: Observed, owned: bool) -> Self {
-        // Until the session expires, a reconnect can still deliver the reply.
+        // Until the session expires, the reply can still arrive after a reconnect.
         let request_timeout = client.session_timeout();
         Self(Rc::new(Inner {
             client,
@@ -86,9 +87,9 @@ impl Session {
         }))
     }
 
-    /// Makes this session represent the session of another program, which takes the locks. ID, timeout and
-    /// end are then those of the other session. If the other session has no ID, because its locks are not
-    /// ZooKeeper's, this session's ID remains. Locks no longer send requests through this session.
+    /// Makes this session represent the session of another program, which takes the locks. The ID, timeout
+    /// and end are then taken from the other session. If the other session has no ID, because its locks are
+    /// not ZooKeeper's, this session's ID remains. Locks no longer send requests through this session.
     ///
     /// # Panics
     /// If the session has clones.
@@ -162,7 +163,7 @@ impl Session {
         }
     }
 
-    /// The names of a node's children, and a watch on their next change.
+    /// Returns the names of a node's children, and a watch on their next change.
     pub fn get_children_and_watch(
         &self,
         path: &str,
@@ -188,7 +189,8 @@ impl Session {
         }
     }
 
-    /// A node's data, and a watch on the node. An absent node is [`Failure::NoNode`], without a watch.
+    /// Returns a node's data, and a watch on the node. If the node is missing, returns [`Failure::NoNode`]
+    /// and sets no watch.
     pub fn get_data_and_watch(&self, path: &str) -> impl Future<Output = Result<(Vec<u8>, Watch), Failure>> {
         let sent = self.sending(RequestKind::GetDataWatch, path, wire::read(path));
         let reply =
@@ -210,7 +212,8 @@ impl Session {
         }
     }
 
-    /// A node's stat, and a watch on the node. A watch on an absent node fires when the node is created.
+    /// Returns a node's stat, and a watch on the node. A watch on a missing node fires when the node is
+    /// created.
     pub fn exists_and_watch(
         &self,
         path: &str,
@@ -230,8 +233,8 @@ impl Session {
         async move { reply.await.map(|stat| NodeStat::from(&stat)) }
     }
 
-    /// Whether the server has a watch of this session on the node; Curator checks this before it forgets a
-    /// watch. Removes nothing.
+    /// Returns whether the server has a watch of this session on the node. Curator checks for the watch
+    /// before it forgets it. Removes nothing.
     pub fn check_watches(&self, path: &str) -> impl Future<Output = Result<bool, Failure>> {
         let sent = self.sending(RequestKind::CheckWatches, path, wire::delete(path));
         let reply = self.metered(sent, self.0.client.check_watches(path), |()| wire::EMPTY_REPLY);
@@ -256,39 +259,41 @@ impl Session {
         self.0.deleted.borrow_mut().clear();
     }
 
-    /// Whether this was the last node whose deletion was requested since [`Session::begins_anew`].
+    /// Returns whether this was the last node whose deletion was requested since [`Session::begins_anew`].
     pub fn has_asked_to_delete(&self, path: &str) -> bool {
         *self.0.deleted.borrow() == path
     }
 
-    /// Transaction that dates the last observation since [`Session::begins_anew`]; `None` if unknown. The
-    /// session has observed all earlier transactions, and maybe no later one. Only servers since 3.9 date
-    /// their events.
+    /// Returns the transaction that dates the last observation since [`Session::begins_anew`]; `None` if
+    /// unknown. The session has observed all earlier transactions, but possibly no later ones. Only servers
+    /// since 3.9 date their events.
     pub fn known_zxid(&self) -> Option<i64> {
         self.0.news.zxid()
     }
 
-    /// The last observation since [`Session::begins_anew`], if it was an event without its transaction.
+    /// Returns the last observation since [`Session::begins_anew`], if it was an event without its
+    /// transaction.
     pub fn undated_event(&self) -> Option<Undated> {
         self.0.news.undated()
     }
 
-    /// Whether nothing was observed since [`Session::begins_anew`]: the lock then bypassed the session.
+    /// Returns whether nothing was observed since [`Session::begins_anew`], which means that the lock
+    /// bypassed the session.
     pub fn has_learned_nothing(&self) -> bool {
         self.0.news.is_none()
     }
 
     /// Reads a node on behalf of the suite. Like a lock's request, the read is sent when this method is
     /// called, but it is not counted, timed or recorded. Returns the latest transaction in the node's stat,
-    /// including changes of its children. `None` if the node is absent or the read failed.
+    /// including changes of its children. `None` if the node is missing or the read failed.
     pub fn look_beside(&self, path: &str) -> impl Future<Output = Option<i64>> {
-        // Relative to the requests of another program's session, the order of this read would be unknown.
+        // The order of this read relative to requests of another program's session would be unknown.
         let looking = self.0.foreign.is_none().then(|| self.0.client.check_stat(path));
         async move { looking?.await.ok().flatten().map(|stat| latest(&stat)) }
     }
 
     /// Waits until this session's server has answered all earlier requests and applied everything committed.
-    /// Neither counted nor timed. Returns whether the server answered.
+    /// The request is neither counted nor timed. Returns whether the server answered.
     pub async fn catch_up_beside(&self) -> bool {
         self.0.client.sync("/").await.is_ok()
     }
@@ -305,7 +310,7 @@ impl Session {
         async move { writing.await.ok().map(|stat| stat.mzxid) }
     }
 
-    /// Records the result of a read of a node.
+    /// Records the result of reading a node.
     fn read_ended(&self, stat: Option<&Stat>) {
         match stat {
             Some(stat) => self.0.news.raise(latest(stat)),
@@ -347,23 +352,24 @@ impl Session {
         }
     }
 
-    /// Takes the notifications that arrived since the last call, including those of dropped watches.
+    /// Takes the notifications that arrived since the last call, including notifications of dropped watches.
     pub fn take_notifications(&self, into: &mut Vec<Notification>) {
         self.0.reap();
         into.append(&mut self.0.notifications.borrow_mut());
     }
 
-    /// Takes the generator's own lag since a notification last woke this session, in microseconds.
+    /// Takes the generator's own lag, in microseconds, since a notification last woke this session.
     pub fn take_lag_us(&self) -> u64 {
         self.0.lag_us.take()
     }
 
-    /// Records that a sleep between two requests took longer than requested because the machine was busy.
+    /// Records by how much a sleep between two requests took longer than requested because the machine was
+    /// busy.
     pub fn overslept(&self, us: u64) {
         self.0.busy_us.set(self.0.busy_us.get() + us);
     }
 
-    /// Takes the time spent in requests and oversleeping since the last call, in microseconds.
+    /// Takes the time, in microseconds, spent in requests and oversleeping since the last call.
     pub fn take_busy_us(&self) -> u64 {
         self.0.busy_us.take()
     }
@@ -373,7 +379,8 @@ impl Session {
         self.0.requests.take()
     }
 
-    /// Closes the session and waits until the server has answered; its ephemeral nodes are then gone.
+    /// Closes the session and waits until the server has answered. The session's ephemeral nodes are then
+    /// gone.
     ///
     /// Waits until all clones are dropped. After the deadline, the session closes when its last clone is
     /// dropped, or expires. Returns whether the session is over.
@@ -397,12 +404,13 @@ impl Session {
         close(inner.client, deadline).await.is_some()
     }
 
-    /// Records that another program acquires a lock for this contender, by requests not counted here.
+    /// Records that another program acquires a lock for this contender, with requests that are not counted
+    /// here.
     pub fn is_passed_by(&self) {
         self.0.observed.count(clock::now(), |counts| counts.unseen += 1);
     }
 
-    /// The credentials for using this session from another connection.
+    /// Returns the credentials for using this session from another connection.
     pub fn key(&self) -> SessionKey {
         let foreign = self.0.foreign.as_ref().and_then(|foreign| foreign.key());
         foreign.unwrap_or_else(|| SessionKey::own(self.0.client.session().clone()))
@@ -461,7 +469,7 @@ impl Session {
             Err(failure) if failure.is_definite() => {
                 (MessageKind::Refusal(sent.kind, failure.kind()), wire::EMPTY_REPLY)
             }
-            // The client library creates this failure after a lost connection, without an answer.
+            // The client library creates this failure after a lost connection, without a reply.
             Err(failure) => (MessageKind::NoReply(sent.kind, failure.kind()), 0),
         };
         self.0.ended(sent, waker.arrived(), message, bytes);
@@ -476,10 +484,10 @@ impl Session {
         Watch::new(armed, Rc::clone(&self.0))
     }
 
-    /// The client library's own lock. Most of its requests bypass the session and are not counted.
+    /// Acquires the client library's own lock. Most of its requests bypass the session and are not counted.
     ///
-    /// Queues with an ephemeral sequential node named `prefix` plus its number, and waits until no child
-    /// whose name contains `contenders` has a lower number. Returns the node's path; the caller has to delete
+    /// Joins the queue with an ephemeral sequential node named `prefix` plus its number. Waits until no child
+    /// whose name contains `contenders` has a lower number. Returns the node's path; the caller must delete
     /// the node.
     ///
     /// The create is counted. Later requests are hidden: a getChildren and, while another node is ahead, a
@@ -487,7 +495,7 @@ impl Session {
     /// hidden.
     ///
     /// If the future is dropped early, the library sends a removeWatches and deletes the node. If the create
-    /// is still unanswered, it first searches for the node.
+    /// is still unanswered, the library first searches for the node.
     ///
     /// # Errors
     /// [`Failure::OwnNodeMissing`] if the node disappeared during the wait; otherwise the request's failure.
@@ -511,8 +519,8 @@ impl Session {
             counts.bytes_received += wire::created(held.lock_path());
         });
         let path = held.lock_path().to_owned();
-        // The lock's destructor would send a second delete, at the cost of a proposal. Forgetting the lock
-        // leaks its copy of the path.
+        // The lock's destructor would send a second delete, which costs a proposal. Forgetting the lock leaks
+        // its copy of the path.
         std::mem::forget(held);
         Ok(path)
     }
@@ -522,13 +530,13 @@ fn stat_size(stat: &Option<Stat>) -> u64 {
     if stat.is_some() { wire::STAT_REPLY } else { wire::EMPTY_REPLY }
 }
 
-/// Latest transaction in a node's stat.
+/// Returns the latest transaction in a node's stat.
 fn latest(stat: &Stat) -> i64 {
     stat.czxid.max(stat.mzxid).max(stat.pzxid)
 }
 
-/// Closes a client's session and waits until it is over, at most for `deadline`. Returns the final state:
-/// a server confirmed `Closed`; other states are the client's own conclusion.
+/// Closes a client's session and waits at most `deadline` until the session is over. Returns the final state.
+/// `Closed` was confirmed by a server; the client inferred any other state.
 pub async fn close(client: Client, deadline: Duration) -> Option<SessionState> {
     let mut states = client.state_watcher();
     drop(client);

@@ -1,6 +1,6 @@
-//! A rate limit for this process's requests, for ensembles with other users.
+//! A rate limit for this process's requests, for ensembles shared with other users.
 //!
-//! Requests themselves are never delayed, because the delay would count in the lock's measured times.
+//! Requests themselves are never delayed, because the delay would be included in the lock's measured times.
 //! Instead, new work waits until earlier requests are paid for.
 
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl Throttle {
         self.per_s
     }
 
-    /// Requests sent so far.
+    /// Returns the number of requests sent so far.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
@@ -51,7 +51,7 @@ impl Throttle {
         let _ = self.paid_at.fetch_update(Ordering::AcqRel, Ordering::Relaxed, paid);
     }
 
-    /// Admits and prepays new work of about this many requests, or returns the time of the next attempt.
+    /// Admits and prepays new work of about this many requests, or returns the time for the next attempt.
     pub fn try_admit(&self, requests: u32) -> Result<(), Stamp> {
         let now = clock::now() * 1_000;
         let pays = |paid_at: u64| {
@@ -60,7 +60,7 @@ impl Throttle {
         match self.paid_at.fetch_update(Ordering::AcqRel, Ordering::Acquire, pays) {
             Ok(_) => {
                 self.credit.fetch_add(i64::from(requests), Ordering::Relaxed);
-                // Limit the credit, so that cheap cycles cannot save up for a burst.
+                // Limit the credit, so that cheap cycles cannot accumulate enough for a burst.
                 self.credit.fetch_min((self.per_s as i64).max(LEAST_CREDIT), Ordering::Relaxed);
                 Ok(())
             }
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_is_admitted_once_earlier_requests_are_paid_for() {
+    fn work_is_admitted_only_after_earlier_requests_are_paid_for() {
         let throttle = Throttle::at_most(100.0);
         let begun = clock::now();
         assert_eq!(throttle.try_admit(4), Ok(()));
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn requests_stay_within_the_rate_for_cycles_of_any_cost() {
+    async fn request_rate_stays_within_the_limit_for_cycles_of_any_cost() {
         let throttle = Throttle::at_most(1_000.0);
         let begun = clock::now();
         for requests in [1, 9, 3, 40, 2, 45, 1, 1] {

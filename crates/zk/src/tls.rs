@@ -1,4 +1,4 @@
-//! TLS for the suite's sessions: the user's PEM files, and the names that servers' certificates must have.
+//! TLS for the suite's sessions: the user's PEM files, and the names required in servers' certificates.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -16,7 +16,7 @@ use zklockbench_core::error::Error;
 /// PEM files for TLS.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// Certificate authority that signed the servers' certificates; `None` for the system's authorities.
+    /// Certificate authority that signed the servers' certificates; `None` to use the system's authorities.
     pub ca: Option<PathBuf>,
     /// Client certificate, if servers require one.
     pub cert: Option<PathBuf>,
@@ -38,7 +38,7 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Reads the files. `server_name` replaces the hosts of the connect string in the check of certificates.
+    /// Reads the files. For the certificate check, `server_name` replaces the hosts of the connect string.
     pub fn read(files: &TlsFiles, server_name: Option<&str>) -> Result<Self, Error> {
         // The client library trusts no authority by default.
         let system = || system_authorities(std::env::var_os(AUTHORITIES), &SYSTEM_AUTHORITIES.map(Path::new));
@@ -55,13 +55,14 @@ impl Tls {
         Ok(Self { options, config: Arc::new(config), files, server_name, has_other_names })
     }
 
-    /// Name that the certificate of the server at this address must have; `None` if the host is invalid.
+    /// Returns the name that the certificate of the server at this address must have; `None` if the host is
+    /// invalid.
     pub(super) fn name_of(&self, address: &str) -> Option<ServerName<'static>> {
         let host = address.rsplit_once(':')?.0.trim_matches(['[', ']']);
         self.server_name.clone().or_else(|| ServerName::try_from(host.to_owned()).ok())
     }
 
-    /// The same settings for connections through proxies, where proxy i forwards to server i.
+    /// Returns the same settings for connections through proxies, where proxy i forwards to server i.
     pub(super) fn behind(&self, proxies: &[&str], servers: &[String]) -> Self {
         if self.server_name.is_some() {
             return self.clone();
@@ -92,7 +93,11 @@ fn configured(authorities: &Pem, files: &TlsFiles) -> Result<(TlsOptions, Client
     let (cert, key) = match (&files.cert, &files.key) {
         (Some(cert), Some(key)) => (Pem::read(cert, Role::Certificate)?, Pem::read(key, Role::Key)?),
         (None, None) => return Ok((options, builder.with_no_client_auth())),
-        _ => return Err(Error::usage("a client certificate needs its key; give both or neither")),
+        _ => {
+            return Err(Error::usage(
+                "a client certificate requires its key: set both --tls-cert and --tls-key, or neither",
+            ));
+        }
     };
     let chain = cert.certificates()?;
     let config = builder
@@ -116,9 +121,9 @@ fn roots(authorities: &Pem) -> Result<RootCertStore, Error> {
     }
 }
 
-/// Environment variable that names a file of certificate authorities.
+/// Environment variable with the path of a file of certificate authorities.
 const AUTHORITIES: &str = "SSL_CERT_FILE";
-/// Usual files of the authorities: Debian and derivatives, Fedora and derivatives, SUSE; Alpine, BSD and macOS.
+/// Usual authority files: Debian and derivatives; Fedora and derivatives; SUSE; Alpine, BSD and macOS.
 const SYSTEM_AUTHORITIES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -126,16 +131,17 @@ const SYSTEM_AUTHORITIES: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// The file with the authorities that this system trusts.
+/// Returns the file with the authorities trusted by this system.
 fn system_authorities(variable: Option<OsString>, places: &[&Path]) -> Result<PathBuf, Error> {
     if let Some(file) = variable.filter(|file| !file.is_empty()).map(PathBuf::from) {
-        let missing = || Error::usage(format!("{AUTHORITIES} names {}, which is not a file", file.display()));
+        let missing =
+            || Error::usage(format!("{AUTHORITIES} is set to {}, which is not a file", file.display()));
         return if file.is_file() { Ok(file) } else { Err(missing()) };
     }
     places.iter().find(|file| file.is_file()).map(|file| file.to_path_buf()).ok_or_else(|| {
         let names: Vec<_> = places.iter().map(|file| file.display().to_string()).collect();
         Error::usage(format!(
-            "no system certificate authorities ({}): name a file with --tls-ca",
+            "no system certificate authorities found in {}: set --tls-ca to a file",
             names.join(", ")
         ))
     })

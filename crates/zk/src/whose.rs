@@ -11,7 +11,7 @@ use zookeeper_client::{SessionId, SessionInfo, SessionState, StateWatcher};
 
 use zklockbench_core::locked::locked;
 
-/// ID and password of a session, which suffice to take it over.
+/// ID and password of a session, which are enough to take the session over.
 #[derive(Debug, Clone)]
 pub struct SessionKey {
     pub(super) session: SessionInfo,
@@ -20,9 +20,9 @@ pub struct SessionKey {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Password {
-    /// This client's own session: the password is right.
+    /// Password of this client's own session, which is correct.
     Own,
-    /// Reported by a driver: the password may be wrong.
+    /// Password reported by a driver, which may be wrong.
     Told,
     NotTold,
 }
@@ -32,13 +32,13 @@ impl SessionKey {
         Self { session, password: Password::Own }
     }
 
-    /// The key of a driver's session, possibly without a password.
+    /// Returns the key of a driver's session, possibly without a password.
     pub fn of_another(id: i64, password: Option<Vec<u8>>) -> Self {
         let told = if password.is_some() { Password::Told } else { Password::NotTold };
         Self { session: SessionInfo::new(SessionId(id), password.unwrap_or_default()), password: told }
     }
 
-    /// The same key, as if reported by another program.
+    /// Returns the same key, as if reported by another program.
     pub fn told(self) -> Self {
         Self { password: Password::Told, ..self }
     }
@@ -59,24 +59,26 @@ pub fn note_own_session(session: i64) {
     locked(&OWN).insert(session);
 }
 
-/// Whether this process ever opened this session, on any ensemble. Other sessions belong to other programs.
+/// Returns whether this process ever opened this session, on any ensemble. Other sessions belong to other
+/// programs.
 pub fn is_own_session(session: i64) -> bool {
     locked(&OWN).contains(&session)
 }
 
 /// A session of another program, to the extent that the suite can observe and control it.
 pub trait ForeignSession {
-    /// Session ID, read often and therefore cheaper than the key. `None` if the locks are not ZooKeeper's.
+    /// Returns the session ID, which is read often and therefore cheaper to read than the key. `None` if the
+    /// locks are not ZooKeeper's.
     fn id(&self) -> Option<i64>;
 
     fn key(&self) -> Option<SessionKey>;
 
     fn timeout(&self) -> Duration;
 
-    /// Session states as reported by the other program.
+    /// Returns the session states as reported by the other program.
     fn states(&self) -> watch::Receiver<SessionState>;
 
-    /// Closes the session; returns whether the other program confirmed it.
+    /// Closes the session; returns whether the other program confirmed the close.
     fn close(&self) -> LocalBoxFuture<'_, bool>;
 
     /// Kills the program that owns the session.
@@ -92,7 +94,7 @@ pub enum SessionStates {
 }
 
 impl SessionStates {
-    /// The current state, marked as seen.
+    /// Returns the current state and marks it as seen.
     pub fn state(&mut self) -> SessionState {
         match self {
             Self::Seen(states) => states.state(),
@@ -100,7 +102,7 @@ impl SessionStates {
         }
     }
 
-    /// The current state, not marked as seen.
+    /// Returns the current state without marking it as seen.
     pub fn peek_state(&self) -> SessionState {
         match self {
             Self::Seen(states) => states.peek_state(),
@@ -125,7 +127,7 @@ const CONTAINER: i64 = i64::MIN;
 /// Top byte of the owner stored for nodes with a time to live.
 const TTL: u8 = 0xff;
 
-/// The session that owns a node; `None` if the stored owner marks a persistent, container or TTL node.
+/// Returns the session that owns a node; `None` for persistent, container and TTL nodes.
 pub fn session_of(owner: i64) -> Option<i64> {
     (!matches!(owner, 0 | CONTAINER) && owner.to_be_bytes()[0] != TTL).then_some(owner)
 }
@@ -135,7 +137,7 @@ mod tests {
     use super::session_of;
 
     #[test]
-    fn persistent_container_and_ttl_nodes_belong_to_no_session() {
+    fn persistent_container_and_ttl_nodes_do_not_belong_to_a_session() {
         const TTL: i64 = 0xff00_0000_0000_0bb8_u64.cast_signed();
         assert_eq!([0, i64::MIN, TTL].map(|owner| session_of(owner).is_some()), [false; 3]);
         assert!(session_of(0x0100_1f2a_3b40_0007).is_some());

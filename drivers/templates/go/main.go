@@ -1,4 +1,4 @@
-// Version 1 of the zklockbench driver protocol. The lock is in my_lock.go.
+// Implements version 1 of the zklockbench driver protocol. The lock is in my_lock.go.
 package main
 
 import (
@@ -29,7 +29,7 @@ var output sync.Mutex
 
 func main() {
 	if os.Getenv("ZKLOCKBENCH_DRIVER") != "1" {
-		fmt.Fprintln(os.Stderr, "a driver of zklockbench: zklockbench driver check ./run")
+		fmt.Fprintln(os.Stderr, "this program is a driver for zklockbench; use: zklockbench driver check ./run")
 		os.Exit(2)
 	}
 	contenders := map[int]chan request{}
@@ -67,7 +67,7 @@ func main() {
 	}
 }
 
-// serve handles the requests of one contender, one by one.
+// serve handles the requests of one contender, one at a time.
 func serve(number int, requests chan request) {
 	tell := func(what, session string) {
 		event := message{"t": "event", "c": number, "what": what}

@@ -9,10 +9,11 @@ import (
 	"github.com/samuel/go-zookeeper/zk"
 )
 
-// Edit this file: how your lock opens a session, is acquired and is released. main.go has the protocol.
+// Edit this file to define how your lock opens a session, acquires and releases. main.go implements the
+// protocol.
 
-// Declare the abilities of your lock: zklockbench's docs/testing-your-client.md describes each field. Lock()
-// of this library can neither end a wait nor report a lost lock.
+// abilities declares the features of your lock; zklockbench's docs/testing-your-client.md describes each
+// field. This library's Lock() can neither end a wait nor report a lost lock.
 var abilities = message{"timeout": "none", "cancel": "none", "order": "fifo"}
 
 // myLock is a contender's session and its locks. One goroutine calls its methods.
@@ -43,7 +44,7 @@ func open(connect, auth string, timeout time.Duration, tell func(what, session s
 			case zk.StateExpired:
 				tell("expired", "")
 			case zk.StateHasSession:
-				// After an expiry the client opens another session, which also belongs to this contender.
+				// After an expiry, the client opens another session, which also belongs to this contender.
 				session := fmt.Sprintf("0x%x", uint64(conn.SessionID()))
 				tell("connected", session)
 				select {
@@ -68,8 +69,8 @@ func open(connect, auth string, timeout time.Duration, tell func(what, session s
 	}
 }
 
-// acquire takes the lock below the directory on; false after the timeout. A timeout of 0 only tries, and a
-// negative one waits forever.
+// acquire acquires the lock in the directory on, and returns false after the timeout. A timeout of 0 never
+// waits, and a negative timeout waits forever.
 func (l *myLock) acquire(on string, timeout time.Duration) (bool, error) {
 	lock := zk.NewLock(l.conn, l.chroot+on, zk.WorldACL(zk.PermAll))
 	l.locks[on] = lock

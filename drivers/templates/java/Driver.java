@@ -11,7 +11,7 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import org.apache.zookeeper.KeeperException;
 
-/** Version 1 of the zklockbench driver protocol. The lock is in MyLock.java. */
+/** Implements version 1 of the zklockbench driver protocol. The lock is in MyLock.java. */
 public final class Driver {
     static final ObjectMapper JSON = new ObjectMapper();
     static final PrintStream OUT = System.out;
@@ -20,7 +20,7 @@ public final class Driver {
         // Other output must not appear between the lines of the protocol.
         System.setOut(System.err);
         if (!"1".equals(System.getenv("ZKLOCKBENCH_DRIVER"))) {
-            System.err.println("This is a driver of zklockbench: zklockbench driver check ./run");
+            System.err.println("this program is a driver for zklockbench; use: zklockbench driver check ./run");
             System.exit(2);
         }
         Map<Integer, Contender> contenders = new HashMap<>();
@@ -65,7 +65,7 @@ public final class Driver {
         return JSON.createObjectNode().put("id", request.path("id").asLong());
     }
 
-    /** CLOCK_MONOTONIC in microseconds. */
+    /** Returns the time of CLOCK_MONOTONIC in microseconds. */
     static long now() {
         return System.nanoTime() / 1_000;
     }
@@ -78,7 +78,7 @@ public final class Driver {
         }
     }
 
-    /** One contender, with its own thread and session. */
+    /** Contender with its own thread and session. */
     static final class Contender extends Thread {
         final BlockingQueue<JsonNode> requests = new LinkedBlockingQueue<>();
         final int number;

@@ -10,24 +10,24 @@ import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
- * Edit this file: it defines how your lock opens a session, is acquired and is released. Driver.java has the protocol.
+ * Edit this file to define how your lock opens a session, acquires and releases. Driver.java implements the protocol.
  *
  * <p>Each contender has its own object and its own thread, on which everything except the listener runs.
  */
 final class MyLock {
-    /** Declare the abilities of your lock: zklockbench's docs/testing-your-client.md describes each field. */
+    /** Declares the features of your lock; zklockbench's docs/testing-your-client.md describes each field. */
     static final String ABILITIES = "{\"timeout\":\"native\",\"cancel\":\"none\",\"order\":\"fifo\",\"lost\":true}";
 
     private final CuratorFramework client;
     private final Map<String, InterProcessMutex> locks = new HashMap<>();
 
-    /** `tell` reports an event and, for `connected`, the session. `auth` may be null. */
+    /** Opens a session. `tell` reports an event and, for `connected`, the session. `auth` may be null. */
     MyLock(String connect, int sessionMillis, String auth, BiConsumer<String, String> tell) throws Exception {
         var builder = CuratorFrameworkFactory.builder()
             .connectString(connect)
             .sessionTimeoutMs(sessionMillis)
             .connectionTimeoutMs(Math.max(sessionMillis, 15_000))
-            // Otherwise Curator replaces the given addresses, which are proxies during faults, with the ensemble's.
+            // Otherwise, Curator replaces the given addresses, which are proxies during faults, with the ensemble's addresses.
             .ensembleTracker(false)
             .retryPolicy(new ExponentialBackoffRetry(1000, 3));
         if (auth != null) builder.authorization("digest", auth.getBytes(StandardCharsets.UTF_8));
@@ -36,7 +36,7 @@ final class MyLock {
             switch (state) {
                 case SUSPENDED -> tell.accept("suspended", null);
                 case LOST -> tell.accept("expired", null);
-                // After an expiry Curator opens another session, which also belongs to this contender.
+                // After an expiry, Curator opens another session, which also belongs to this contender.
                 case CONNECTED, RECONNECTED -> tell.accept("connected", session());
                 default -> { }
             }
@@ -44,11 +44,11 @@ final class MyLock {
         client.start();
         if (!client.blockUntilConnected(Math.max(sessionMillis, 10_000), TimeUnit.MILLISECONDS)) {
             client.close();
-            throw new IllegalStateException("no session in time");
+            throw new IllegalStateException("could not open a session in time");
         }
     }
 
-    /** Session id in hexadecimal; null if the client has no session. */
+    /** Returns the session id in hexadecimal; null if the client has no session. */
     String session() {
         try {
             return "0x" + Long.toHexString(client.getZookeeperClient().getZooKeeper().getSessionId());
@@ -57,12 +57,12 @@ final class MyLock {
         }
     }
 
-    /** Session password in hexadecimal, with which the suite can expire the session. */
+    /** Returns the session password in hexadecimal, which the suite uses to expire the session. */
     String password() throws Exception {
         return HexFormat.of().formatHex(client.getZookeeperClient().getZooKeeper().getSessionPasswd());
     }
 
-    /** Takes the lock below the directory `on`; false after the timeout. 0 only tries, a negative timeout waits forever. */
+    /** Acquires the lock in the directory `on`; returns false after the timeout. 0 never waits; a negative timeout waits forever. */
     boolean acquire(String on, long timeoutMillis) throws Exception {
         InterProcessMutex lock = locks.computeIfAbsent(on, path -> new InterProcessMutex(client, path));
         if (timeoutMillis >= 0) return lock.acquire(timeoutMillis, TimeUnit.MILLISECONDS);

@@ -1,4 +1,4 @@
-"""Edit this file: it defines how your lock opens a session, is acquired and is released. contenders.py has the protocol."""
+"""Edit this file to define how your lock opens a session, acquires and releases. contenders.py implements the protocol."""
 
 import time
 
@@ -9,13 +9,13 @@ from contenders import Contender, Lost, NotHeld, now, say, serve
 
 READY = {
     "driver": "my lock 1",
-    # Declare the abilities of your lock: zklockbench's docs/testing-your-client.md describes each field.
+    # Features of your lock; zklockbench's docs/testing-your-client.md describes each field.
     "locks": {"MyLock": {"timeout": "native", "cancel": "none", "order": "fifo", "lost": True}},
 }
 
 
 class MyContender(Contender):
-    """A contender: a session and its locks. Everything except `told` runs on its own thread."""
+    """Contender with its own session and locks. Everything except `told` runs on its own thread."""
 
     def open(self, request):
         self.locks = {}
@@ -32,12 +32,12 @@ class MyContender(Contender):
 
     def told(self, state):
         what = {"CONNECTED": "connected", "SUSPENDED": "suspended", "LOST": "expired"}[state]
-        # After an expiry kazoo opens another session, which also belongs to this contender.
+        # After an expiry, kazoo opens another session, which also belongs to this contender.
         new = {"session": self.session()} if what == "connected" else {}
         say({"t": "event", "c": self.number, "what": what, "at": now(), **new})
 
     def acquire(self, on, deadline):
-        """Takes the lock below the directory `on`; `deadline` is a time.monotonic() or None."""
+        """Acquires the lock in the directory `on`; `deadline` is a time.monotonic() or None."""
         lock = self.locks.setdefault(on, self.client.Lock(on))
         left = None if deadline is None else deadline - time.monotonic()
         tries = left is not None and left <= 0.001

@@ -1,4 +1,4 @@
-//! Options of `ab`, including those of the two sides.
+//! Options of `ab`, including the options of each side.
 
 use std::path::PathBuf;
 
@@ -14,13 +14,13 @@ pub struct AbArgs {
     /// Scenario file, name of a built-in scenario (`zklockbench scenarios`), or - for standard input
     #[arg(value_hint = ValueHint::FilePath)]
     pub scenario: PathBuf,
-    /// Number of blocks (A, B and A again) [default: 8, or more if a verdict needs more]
+    /// Number of blocks (A, B, then A again) [default: 8, or more if a verdict requires more]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=BLOCKS_MOST))]
     pub blocks: Option<u32>,
-    /// Continue until every confidence interval is within this share to either side, e.g. 3%
+    /// Add blocks until every confidence interval is at most this wide on either side, e.g. 3%
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub until: Option<f64>,
-    /// Stop after this many blocks, even if --until is not reached [default: 40, or --blocks if larger]
+    /// Stop after this many blocks, even if --until has not been met [default: 40, or --blocks if larger]
     #[arg(long, value_name = "N", requires = "until", value_parser = clap::value_parser!(u32).range(1..=BLOCKS_MOST))]
     pub blocks_at_most: Option<u32>,
     #[command(flatten)]
@@ -30,7 +30,7 @@ pub struct AbArgs {
     /// Create the comparison's directory in DIR
     #[arg(long, short, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
-    /// Resume the comparison in this directory; repeat the other options
+    /// Resume the comparison in this directory; pass the original options again
     #[arg(long, value_name = "DIR")]
     pub resume: Option<PathBuf>,
     /// Also write the outcome as Markdown, e.g. for a pull request
@@ -49,7 +49,7 @@ pub struct AbArgs {
     pub opening: OpeningArgs,
 }
 
-/// Maximum number of blocks, which limits the duration.
+/// Maximum number of blocks, to keep the duration bounded.
 const BLOCKS_MOST: i64 = 500;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -60,11 +60,11 @@ pub struct SideArgs {
     pub zookeeper_home: Option<PathBuf>,
     /// Path to a zklockbench binary.
     pub program: Option<PathBuf>,
-    /// Drivers of this side, which take precedence over common drivers.
+    /// Drivers of this side, which override common drivers.
     pub drivers: Vec<DriverCommand>,
 }
 
-/// Defines the options of one side, whose names begin with its letter.
+/// Defines the options of one side; each name starts with the side's letter.
 macro_rules! side {
     ($(#[$of:meta])* $name:ident, $heading:literal, $set:literal, $connect:literal, $compose:literal, $home:literal, $program:literal,
      $driver:literal) => {
@@ -72,7 +72,7 @@ macro_rules! side {
         #[derive(Debug, Clone, Default, Args)]
         #[command(next_help_heading = $heading)]
         pub struct $name {
-            /// Set a key of the scenario, e.g. hold=5ms or 'strategies=["baton"]'
+            /// Set a scenario key, e.g. hold=5ms or 'strategies=["baton"]'
             #[arg(id = $set, long = $set, value_name = "KEY=VALUE")]
             pub set: Vec<String>,
             /// Use this ensemble
@@ -87,7 +87,7 @@ macro_rules! side {
             /// Run this zklockbench binary instead of the current one
             #[arg(id = $program, long = $program, value_name = "FILE")]
             pub program: Option<PathBuf>,
-            /// Add a driver for this side alone, e.g. another release of a library; may be repeated
+            /// Add a driver for this side only, e.g. another release of a library; may be repeated
             #[arg(id = $driver, long = $driver, value_name = "NAME=COMMAND", value_parser = drivers::named)]
             pub drivers: Vec<DriverCommand>,
         }
@@ -115,11 +115,7 @@ fn share(text: &str) -> Result<f64, String> {
     let (digits, unit) =
         text.trim().strip_suffix('%').map_or((text.trim(), 1.0), |digits| (digits.trim(), 100.0));
     let share = digits.parse::<f64>().map_err(|_| help)? / unit;
-    if share > 0.0 && share < 1.0 {
-        Ok(share)
-    } else {
-        Err(format!("it is not between 0 % and 100 %; {help}"))
-    }
+    if share > 0.0 && share < 1.0 { Ok(share) } else { Err(format!("must be between 0% and 100%; {help}")) }
 }
 
 #[cfg(test)]

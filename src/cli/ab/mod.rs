@@ -1,7 +1,7 @@
-//! `ab`: compares two sides of a scenario in alternating blocks, on one ensemble for all blocks or on
-//! ensembles that are reopened for each block.
+//! `ab`: compares two variants of a scenario in alternating blocks. The blocks share one ensemble, or each
+//! block reopens its ensembles.
 //!
-//! Each run is a separate process with its own directory, so binaries can be compared, too.
+//! Each run is a separate process with its own directory, so two binaries can be compared as well.
 
 pub mod args;
 mod side;
@@ -37,7 +37,7 @@ use zklockbench_results::{StoredRun, layout};
 use zklockbench_scenario::EnsembleChoice;
 use zklockbench_zk::Access;
 
-/// Default number of blocks: eight pairs can decide six comparisons.
+/// Default number of blocks: eight pairs are enough to decide six comparisons.
 const BLOCKS: u32 = 8;
 /// Default margin for every metric; pairing cancels disturbances that affect both sides.
 const MARGIN: f64 = 0.05;
@@ -73,7 +73,7 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
         runs: RUNS,
         shares_ensemble: true,
     })?;
-    // An incomplete block is repeated, because all its runs must use the same ensembles.
+    // Repeat an incomplete block, because all runs of a block must use the same ensembles.
     let whole =
         (1..).find(|number| !Turn::ALL.iter().all(|turn| series.has(&key(*number, *turn)))).unwrap_or(1);
     series.forget(|listed| Turn::ALL.iter().any(|turn| listed == key(whole, *turn)));
@@ -112,8 +112,8 @@ fn planned(questions: &[FigureQuestion]) -> usize {
     questions.iter().filter(|question| !question.only_if_lost).count()
 }
 
-/// Terms of the comparison. Loss metrics keep the margins of `compare` unless a margin is given: 5 % of
-/// twenty losses is a single loss.
+/// Returns the terms of the comparison. Loss metrics keep the margins of `compare` unless a margin is set, because
+/// 5 % of twenty losses is a single loss.
 fn terms(judging: &Judging) -> Terms {
     let mut terms = judging.terms(Some(MARGIN));
     if !judging.has_margin_of_all() {
@@ -125,13 +125,13 @@ fn terms(judging: &Judging) -> Terms {
     terms
 }
 
-/// Number of blocks that can decide this many comparisons.
+/// Returns the number of blocks to run. Prints a note if they cannot decide this many comparisons.
 fn length(args: &AbArgs, comparisons: usize) -> Result<Length, Error> {
     let outside = args.judging.alpha;
     let needed = |outside: f64| -> Option<u32> {
         Design::Pairs.fewest(outside / comparisons.max(1) as f64)?.try_into().ok()
     };
-    // Even, because every two blocks mirror each other.
+    // Must be even, because blocks come in mirrored pairs.
     let usual = needed(outside).unwrap_or(BLOCKS).next_multiple_of(2).max(BLOCKS);
     let blocks = args.blocks.unwrap_or(usual);
     let at_most = match (args.until, args.blocks_at_most) {
@@ -141,14 +141,15 @@ fn length(args: &AbArgs, comparisons: usize) -> Result<Length, Error> {
         (Some(_), Some(at_most)) => {
             let at_most = counted(at_most, "block", "blocks");
             return Err(Error::usage(format!(
-                "--blocks-at-most {at_most} is below the {blocks} blocks that always run: raise it, or lower --blocks"
+                "--blocks-at-most is {at_most}, fewer than the {blocks} that always run: raise --blocks-at-most or \
+                lower --blocks"
             )));
         }
     };
     let length = Length { blocks, until: args.until, at_most, outside };
     if let Some(needed) = needed(length.share(at_most, 0)).filter(|needed| *needed > at_most) {
         output::note(&format!(
-            "note: {} cannot decide {}: at least {needed} are needed, so all will be inconclusive",
+            "note: {} cannot decide {}: at least {needed} are needed, so every comparison will be inconclusive",
             counted(at_most, "block", "blocks"),
             counted(comparisons, "comparison", "comparisons")
         ));
@@ -158,7 +159,7 @@ fn length(args: &AbArgs, comparisons: usize) -> Result<Length, Error> {
 
 fn opening(args: &AbArgs, side: &Side, shared: bool) -> OpeningArgs {
     OpeningArgs {
-        // The ensemble of `ensemble up` could serve only one side, and has run for longer than a fresh one.
+        // The ensemble from `ensemble up` could serve only one side, and has been running longer than a fresh one.
         fresh: args.opening.fresh || !shared,
         install: InstallArgs { zookeeper_home: side.zookeeper_home.clone() },
         ..args.opening.clone()
@@ -166,11 +167,11 @@ fn opening(args: &AbArgs, side: &Side, shared: bool) -> OpeningArgs {
 }
 
 struct Estimate {
-    /// Duration of a block, including the start of ensembles that are reopened for it.
+    /// Duration of a block, including the time to start the ensembles that it reopens.
     block: Duration,
     /// Time before the first block.
     start: Duration,
-    /// Number of blocks that always run.
+    /// Minimum number of blocks.
     blocks: u32,
 }
 
@@ -185,7 +186,7 @@ impl Estimate {
         if a.shares_ensemble_with(b) {
             return Self { block: runs, start: start(a), blocks: length.blocks };
         }
-        // Local ensembles are reopened for each block.
+        // Each block starts a local ensemble of side A twice.
         let sides = [(a, if a.scenario().ensemble.is_local() { 2 } else { 1 }), (b, 1)];
         let of = |is_ours: bool| -> Duration {
             sides
@@ -205,7 +206,7 @@ impl Estimate {
 fn announce(args: &AbArgs, a: &Side, b: &Side, questions: &[FigureQuestion], estimate: &Estimate) {
     if a.differs.is_empty() && b.differs.is_empty() {
         output::note(
-            "note: A and B are identical, so only noise is measured (set a difference with --a or --b)",
+            "note: A and B are identical, so the comparison measures only noise (change a side with --a or --b)",
         );
     }
     if args.opening.quiet {
@@ -221,7 +222,7 @@ fn announce(args: &AbArgs, a: &Side, b: &Side, questions: &[FigureQuestion], est
     let blocks = counted(estimate.blocks, "block", "blocks");
     let comparisons = counted(planned(questions), "comparison", "comparisons");
     let more = args.until.map_or_else(String::new, |share| {
-        format!("; more blocks until every interval is within ± {}", percent(share))
+        format!("; then more blocks until every interval is within ± {}", percent(share))
     });
     output::note(&format!(
         "{comparisons}; {blocks} of A, B and A again: {} runs, about {}{more}",
@@ -234,7 +235,7 @@ fn key(block: u32, turn: Turn) -> String {
     format!("{block:03}-{}", turn.name())
 }
 
-/// Settings that must not change when the comparison is resumed; its length and terms may.
+/// Settings that must be the same when the comparison is resumed; its length and terms may change.
 fn asked(args: &AbArgs, a: &Side, b: &Side) -> serde_json::Value {
     let of = |side: &Side| {
         let mut asked = json!({
@@ -242,7 +243,7 @@ fn asked(args: &AbArgs, a: &Side, b: &Side) -> serde_json::Value {
             "program": side.program.path,
             "zookeeper_home": side.zookeeper_home,
         });
-        // Omitted if there are none, so that series of older versions can still be resumed.
+        // Omitted if there are none, so comparisons started by older versions can still be resumed.
         if side.drivers.is_some() {
             asked["drivers"] = json!(side.recorded_drivers());
         }
@@ -253,9 +254,9 @@ fn asked(args: &AbArgs, a: &Side, b: &Side) -> serde_json::Value {
 
 /// A comparison in progress.
 ///
-/// Every start of a server differs by chance (leader, memory layout), which must not look like a difference
-/// between the sides. So sides that share an ensemble use it without a restart. Otherwise, both ensembles are
-/// reopened for each block, and A's twice: chance then varies between blocks and between the two runs of A.
+/// Servers perform slightly differently after each start (leader, memory layout). Sides that share an ensemble
+/// never restart it, which avoids this variation. Otherwise, each block reopens both ensembles, and A's ensemble
+/// twice, so the variation also affects the two runs of A.
 struct ComparisonInProgress {
     args: AbArgs,
     sides: BySide<Side>,
@@ -265,11 +266,11 @@ struct ComparisonInProgress {
     length: Length,
     estimate: Estimate,
     series: Series,
-    /// Whether both sides use one ensemble.
+    /// Whether both sides use the same ensemble.
     shared: bool,
     access: Access,
     opened: BTreeMap<Turn, ReadyEnsemble>,
-    /// Description of each ensemble when it was first opened.
+    /// Description and floor of each ensemble, from when it was first opened.
     described: BTreeMap<Turn, (EnsembleInfo, Floor)>,
     /// Requests counted on the wire in the first block.
     counted: Vec<CountedCell>,
@@ -293,7 +294,7 @@ impl BlockRun {
         })
     }
 
-    /// Verdict without invalid trials, which other blocks can replace. A violation counts in any trial.
+    /// Verdict of the valid trials; other blocks can replace invalid ones. A violation counts in any trial.
     fn judged(&self) -> Verdict {
         let (trials, verdict) = (&self.stored.trials, &self.record.verdict);
         let all_ran = trials.len() == self.stored.run.planned_trials;
@@ -306,7 +307,7 @@ impl BlockRun {
 }
 
 impl ComparisonInProgress {
-    /// Turn that opens the ensemble which this turn uses.
+    /// Returns the turn that opens the ensemble for this turn.
     fn owner(&self, turn: Turn) -> Turn {
         match turn {
             _ if self.shared => Turn::A,
@@ -349,7 +350,7 @@ impl ComparisonInProgress {
     async fn block(&mut self, block: Block, stop: &CancellationToken) -> Result<(), Error> {
         let ran_before = Turn::ALL.iter().all(|turn| self.series.has(&key(block.number, *turn)));
         let anew: Vec<Turn> = block.order.into_iter().filter(|turn| self.is_opened_anew(*turn)).collect();
-        // A block that has already run opens its ensembles only if none has been described yet.
+        // If the block has already run, open its ensembles only if none has been described yet.
         let is_needed = !ran_before || self.described.is_empty();
         for turn in anew.iter().filter(|_| is_needed) {
             self.open(*turn, stop).await?;
@@ -361,7 +362,7 @@ impl ComparisonInProgress {
         anew.into_iter().for_each(|turn| self.close(turn));
         let of = |question: &FigureQuestion, turn: Turn| {
             let run = done.iter().find(|one| one.record.turn == turn);
-            let silent = || Err(Silence::Unknown("it did not run".to_owned()));
+            let silent = || Err(Silence::Unknown("did not run".to_owned()));
             run.map_or_else(silent, |one| question.answer(turn, &one.stored))
         };
         let answers = |question: &FigureQuestion| {
@@ -406,7 +407,7 @@ impl ComparisonInProgress {
             Ok(run)
         };
         let run = self.series.run(&key(block.number, turn), &(), command, stop).await?;
-        // A run without results ends the comparison, because another attempt would most likely fail too.
+        // A run without results ends the comparison, because a retry would most likely fail too.
         let which = format!("{} of block {}", turn.title(), block.number);
         let ended = self.opened.values().find_map(|ready| ready.opened.ended());
         let stored = zklockbench_results::read(run.results(&which, ended)?)?;
@@ -421,14 +422,14 @@ impl ComparisonInProgress {
         Ok(BlockRun { record, stored })
     }
 
-    /// When this run counts requests on the wire: only in the first block, unless counts are compared.
+    /// Returns when this run counts requests on the wire: only in the first block, unless counts are compared.
     fn counting(&self, block: &Block, turn: Turn) -> CountingWhen {
         let asked = self.args.generator.counting;
         let counts = [Turn::A, Turn::B].iter().any(|turn| asked.counts(self.sides.of(*turn).scenario()));
         let is_compared =
             self.questions.iter().any(|one| zklockbench_record::is_counted_on_the_wire(one.figure));
         match counts {
-            // An older binary may not support the option.
+            // Keep the default, because an older binary may not support the option.
             false if asked == CountingWhen::Drivers => asked,
             true if is_compared || (block.number == 1 && turn != Turn::Again) => CountingWhen::Always,
             _ => CountingWhen::Never,

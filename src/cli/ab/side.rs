@@ -1,5 +1,5 @@
-//! The two sides: their scenarios, ensembles, binaries and drivers. Also compares the drivers' declarations,
-//! and chooses the default metrics by the load.
+//! The two sides: their scenarios, ensembles, binaries and drivers. Also compares the drivers' declarations
+//! and chooses default metrics for the load.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use zklockbench_record::figures::THROUGHPUT;
 use zklockbench_record::{Figure, Statistic};
 use zklockbench_scenario::{Load, Scenario, StrategyChoice, TrialPlan, TrialSpec};
 
-/// Keys that `ab` sets itself, and what to use instead.
+/// Scenario keys that `ab` sets itself, each with the option to use instead.
 const DECIDED: [(&str, &str); 4] = [
     ("repetitions", "each block runs every combination once; use --blocks"),
     ("precision", "use --until, which adds blocks until the intervals are narrow enough"),
@@ -47,13 +47,13 @@ impl<T> BySide<T> {
 pub struct Side {
     /// Either [`Turn::A`] or [`Turn::B`].
     pub turn: Turn,
-    /// The side's options as typed, and the descriptions of its drivers.
+    /// Options of the side as typed, and descriptions of its drivers.
     pub differs: Vec<String>,
     pub file: ScenarioFile,
     /// ZooKeeper directory of this side, if specified.
     pub zookeeper_home: Option<PathBuf>,
     pub program: Program,
-    /// Drivers of this side alone, if any.
+    /// Drivers used only by this side, if any.
     pub drivers: Option<OwnDrivers>,
     overrides: Overrides,
 }
@@ -69,7 +69,7 @@ pub struct Program {
 impl Side {
     pub async fn read(turn: Turn, args: &AbArgs, own: &SideArgs) -> Result<Self, Error> {
         let overrides = overrides(turn, &args.overrides, own)?;
-        // If drivers differ, an error may apply to one side only, so it names the side.
+        // If the sides have different drivers, an error may affect only one side, so the message names the side.
         let differ = !args.side_a.drivers.is_empty() || !args.side_b.drivers.is_empty();
         let of_side = |error: Error| if differ { error.about(turn.title()) } else { error };
         let drivers = (!own.drivers.is_empty()).then(|| OwnDrivers::of(&own.drivers));
@@ -80,15 +80,15 @@ impl Side {
         let scenario = &file.parsed.scenario;
         if scenario.precision.is_some() {
             return Err(Error::usage(format!(
-                "{} sets `precision`: remove it, and use --until {}%",
+                "{} sets `precision`, which `ab` does not support: remove the key, and use --until {}%",
                 args.scenario.display(),
                 scenario.precision.map_or(5.0, |precision| 100.0 * precision.share)
             )));
         }
         if Needs::of(scenario).own_servers() {
             return Err(Error::usage(
-                "the scenario breaks servers, which all blocks share: compare two runs instead (zklockbench \
-                 compare), or leave those faults out",
+                "`ab` cannot inject faults that break servers, because all blocks share the servers: remove these \
+                 faults, or compare two runs with `zklockbench compare`",
             ));
         }
         if own.zookeeper_home.is_some() && !scenario.ensemble.is_local() {
@@ -120,12 +120,12 @@ impl Side {
         self.drivers.as_ref().map_or(DrivenLocks::registered(), |drivers| &drivers.locks)
     }
 
-    /// External ensemble that only the scenario names, if any.
+    /// External ensemble that is specified only in the scenario, if any.
     pub fn unnamed(&self) -> Option<&str> {
         self.overrides.unnamed(self.scenario())
     }
 
-    /// Whether the side's servers are started by `ab`, and so can be restarted.
+    /// Whether `ab` starts the side's servers, and can therefore restart them.
     pub fn has_own_servers(&self) -> bool {
         !self.scenario().ensemble.is_external()
     }
@@ -152,7 +152,7 @@ impl Side {
         self.drivers.iter().flat_map(|drivers| &drivers.own).map(record).collect()
     }
 
-    /// Options for the side's binary that override the scenario.
+    /// Returns options for the side's binary that override the scenario.
     pub fn changes(&self, seed: u64) -> Vec<OsString> {
         let Overrides { contenders, strategies, duration, time_scale, set, .. } = &self.overrides;
         let mut words: Vec<OsString> = Vec::new();
@@ -172,7 +172,7 @@ impl Side {
         if let Some(factor) = time_scale {
             option("--time-scale", factor.to_string().into());
         }
-        // Keys of the ensemble are omitted, because it is already open.
+        // Omit ensemble keys, because the ensemble is already open.
         for set in set.iter().filter(|set| !is_about(set, "ensemble")) {
             option("--set", set.into());
         }
@@ -180,7 +180,7 @@ impl Side {
     }
 }
 
-/// Overrides of a side: the common overrides, replaced by the side's own.
+/// Returns the overrides of a side: its own overrides, and all common ones that they do not replace.
 fn overrides(turn: Turn, common: &Overrides, own: &SideArgs) -> Result<Overrides, Error> {
     let mut all = common.clone();
     if own.connect.is_some() || own.compose.is_some() {
@@ -190,7 +190,7 @@ fn overrides(turn: Turn, common: &Overrides, own: &SideArgs) -> Result<Overrides
         (all.place.connect, all.place.compose) = (own.connect.clone(), own.compose.clone());
     }
     for text in &own.set {
-        // Same syntax as `--set`.
+        // The syntax is that of `--set`.
         let (key, value) = assignment(&format!("--{}", turn.name()), text)?;
         all.set.push(format!("{key}={value}"));
     }
@@ -238,18 +238,18 @@ impl Program {
         };
         let unusable = |why: &str| {
             let (option, path) = (turn.name(), named.display());
-            Error::usage(format!("--{option}-program {path}: {why}; name a binary of zklockbench"))
+            Error::usage(format!("--{option}-program {path}: {why}; specify a zklockbench binary"))
         };
-        // A bare name is searched for in PATH, unless the file exists.
+        // A bare name is looked up in PATH, unless a file of that name exists.
         let path = named.canonicalize().unwrap_or_else(|_| named.to_owned());
         let mut command = tokio::process::Command::new(&path);
         command.arg("--version").stdin(std::process::Stdio::null()).kill_on_drop(true);
         let answer = tokio::time::timeout(ANSWERS_WITHIN, command.output()).await;
-        let answer = answer.map_err(|_| unusable("it does not report its version"))?;
+        let answer = answer.map_err(|_| unusable("does not report its version"))?;
         let answer = answer.map_err(|error| unusable(&format!("cannot be started: {error}")))?;
         let said = String::from_utf8_lossy(&answer.stdout).trim().to_owned();
         if !answer.status.success() || !said.starts_with("zklockbench ") {
-            return Err(unusable("it is not zklockbench"));
+            return Err(unusable("is not zklockbench"));
         }
         Ok(Self { path, version: said })
     }
@@ -264,15 +264,15 @@ pub fn compared_drivers(a: &Side, b: &Side) -> Result<Vec<String>, Error> {
         if a.scenario().read_ratio > 0.0 && reads[0] != reads[1] {
             let lacks = if reads[0] { Turn::B } else { Turn::A };
             return Err(Error::usage(format!(
-                "the scenario has `read_ratio`, and `{name}` of {} can't be taken for reading, unlike the other side's: leave \
-                 `read_ratio` out, or `{name}`",
+                "the scenario sets `read_ratio`, but `{name}` of {} has no read lock, unlike the other side's: remove \
+                 `read_ratio` or `{name}`",
                 lacks.title()
             )));
         }
         let differences = differences(choices, locks);
         if !differences.is_empty() {
             notes.push(format!(
-                "note: `{name}` is declared differently on the two sides: {}",
+                "note: the drivers of A and B declare `{name}` differently: {}",
                 listed(&differences)
             ));
         }
@@ -280,7 +280,7 @@ pub fn compared_drivers(a: &Side, b: &Side) -> Result<Vec<String>, Error> {
     Ok(notes)
 }
 
-/// Notes on drivers that describe themselves identically on both sides.
+/// Returns notes on drivers that describe themselves identically on both sides.
 fn same_drivers(a: &Side, b: &Side) -> Vec<String> {
     let (Some(of_a), Some(of_b)) = (&a.drivers, &b.drivers) else { return Vec::new() };
     let twin = |one: &DriverProgram| {
@@ -292,8 +292,8 @@ fn same_drivers(a: &Side, b: &Side) -> Vec<String> {
                 format!("note: A and B have the same driver `{name}` ({said}), started by the same command")
             }
             false => format!(
-                "warning: the drivers `{name}` of A and B have the same description ({said}): if they \
-                 should be two versions, one of the commands starts the wrong one"
+                "warning: the drivers `{name}` of A and B have the same description ({said}): if \
+                 they should be different versions, check both commands"
             ),
         })
     };
@@ -312,7 +312,7 @@ fn compared_locks<'a>(a: &'a Side, b: &'a Side) -> impl Iterator<Item = Compared
     })
 }
 
-/// Differences in declared abilities and default parameters.
+/// Returns the differences in declared abilities and default parameters.
 fn differences([a, b]: [&StrategyChoice; 2], locks: [&DrivenLock; 2]) -> Vec<String> {
     let declared = |lock: &DrivenLock| {
         let abilities = lock.abilities;
@@ -338,7 +338,7 @@ fn differences([a, b]: [&StrategyChoice; 2], locks: [&DrivenLock; 2]) -> Vec<Str
     abilities.chain(params).collect()
 }
 
-/// Metrics to compare: the requested ones, or else the defaults for the loads of both sides.
+/// Returns the metrics to compare: the requested metrics, or the defaults for the loads of both sides.
 pub fn questions(a: &Side, b: &Side, asked: &[Figure]) -> Result<Vec<FigureQuestion>, Error> {
     let cells = pair(&a.matrix(), &b.matrix()).map_err(Error::usage)?;
     let plans = [TrialPlan::of(a.scenario()), TrialPlan::of(b.scenario())];
@@ -377,7 +377,7 @@ fn lost(trial: &TrialSpec) -> Vec<Figure> {
     losses_under(trial.load.name()).collect()
 }
 
-/// Default metrics of a trial for which it will have enough samples.
+/// Default metrics for which the trial will have enough samples.
 fn usual(trial: &TrialSpec) -> Vec<Figure> {
     let percentile = |measure, percent| Figure::Latency(measure, Statistic::percent(percent));
     let mut figures = match trial.load {

@@ -1,4 +1,4 @@
-//! Compares the same load on 1, 3 and 5 local servers, with one lock.
+//! Compares one lock under the same load on 1, 3 and 5 local servers.
 
 use std::time::Duration;
 
@@ -15,18 +15,18 @@ const SIZES: [i64; 3] = [1, 3, 5];
 /// Default size of a local ensemble.
 const USUAL: i64 = 3;
 
-/// Sizes other than that of the plan's ensemble.
+/// Sizes other than the size of the plan's ensemble.
 fn others(args: &PlanArgs) -> impl Iterator<Item = i64> {
     let own = own(args);
     SIZES.into_iter().filter(move |size| *size != own)
 }
 
-/// Size of the plan's ensemble.
+/// Returns the size of the plan's ensemble.
 pub fn own(args: &PlanArgs) -> i64 {
     args.place.servers.unwrap_or(USUAL)
 }
 
-/// Expected duration of the comparison.
+/// Returns the expected duration of the comparison.
 pub fn takes(args: &PlanArgs, asked: &AskedLoad, strategies: &[String]) -> Duration {
     let one = &strategies[..strategies.len().min(1)];
     others(args).map(|size| STARTS + measuring::service_takes(asked, one, args, 1, size > 1)).sum()
@@ -40,7 +40,7 @@ impl Planning<'_> {
             match self.size(size, strategy).await {
                 Ok(row) => rows.push(row),
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
-                Err(why) => output::warn(format!("{size} servers were not measured: {why}")),
+                Err(why) => output::warn(format!("not measured with {size} servers: {why}")),
             }
         }
         Ok(rows)

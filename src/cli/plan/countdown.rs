@@ -1,4 +1,4 @@
-//! Remaining time of a plan, estimated beforehand and corrected by the duration of completed steps.
+//! Remaining time of a plan: estimated beforehand, then corrected by the duration of completed steps.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub struct Countdown {
 }
 
 impl Countdown {
-    /// Starts with the expected duration of all steps.
+    /// Creates a countdown from the expected duration of all steps.
     pub fn of(steps: Duration, is_quiet: bool) -> Self {
         let now = clock::now();
         Self { is_quiet, began: now, ended: now, done: Duration::ZERO, left: steps }
@@ -34,7 +34,7 @@ impl Countdown {
         }
     }
 
-    /// Waits for a step, and reports the remaining time at intervals.
+    /// Waits for a step and periodically reports the remaining time.
     pub async fn during<T>(&self, step: impl Future<Output = T>) -> T {
         let mut step = std::pin::pin!(step);
         loop {
@@ -45,7 +45,7 @@ impl Countdown {
         }
     }
 
-    /// Counts a step as completed; `expected` is its expected duration.
+    /// Records a completed step; `expected` is the step's expected duration.
     pub fn done(&mut self, expected: Duration) {
         self.ended = clock::now();
         self.done += expected;
@@ -71,7 +71,7 @@ fn corrected(left: Duration, done: Duration, took: Duration) -> Duration {
     left.mul_f64((took.as_secs_f64() / done.as_secs_f64()).clamp(0.8, 3.0))
 }
 
-/// Expected duration of a run of this scenario.
+/// Returns the expected duration of a run of this scenario.
 pub fn expected(name: &str, text: &str) -> Result<Duration, Error> {
     let parsed = parse(name, text, &zklockbench_load::catalog())?;
     Ok(runs::expected(&parsed.scenario))
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn remaining_time_grows_on_a_slow_host() {
+    fn remaining_time_is_corrected_on_a_slow_host() {
         let seconds = Duration::from_secs;
         assert_eq!(corrected(seconds(100), seconds(9), seconds(30)), seconds(100));
         assert_eq!(corrected(seconds(100), seconds(60), seconds(90)), seconds(150));

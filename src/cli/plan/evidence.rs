@@ -17,24 +17,24 @@ use zklockbench_record::{EnsembleInfo, HostInfo, RawRequest, Trial};
 use zklockbench_results::layout;
 use zklockbench_scenario::each_way;
 
-/// Maximum depth of the search for results, e.g. a store with sweeps, whose points are runs.
+/// Maximum depth of the search for results, enough for a store with sweeps, whose points are runs.
 const DEPTH: usize = 4;
-/// Infix before the number in names of runs that verify a plan.
+/// Part before the number in the names of runs that verify a plan.
 pub const VERIFIES: &str = "verify-";
 
 pub struct StoredEvidence {
     question: Question,
     load: PlannedLoad,
-    /// Results of trials of exactly the question's load, by strategy; the result with the most waits is kept.
+    /// Results of trials with exactly the question's load, by strategy: for each, the result with the most waits.
     own_loads: BTreeMap<String, MeasuredLoad>,
     trials: Vec<Observation>,
     failures: BTreeMap<String, Vec<MeasuredFailure>>,
     writes_per_s: Option<f64>,
-    /// Median time of a synced write through the leader, in microseconds.
+    /// Median duration of a synced write through the leader, in microseconds.
     write_us: Option<u64>,
     pub sources: Vec<PathBuf>,
     pub place: Option<(HostInfo, EnsembleInfo)>,
-    /// Whether the servers' data was in memory; `None` if unknown.
+    /// Whether the servers kept their data in memory; `None` if unknown.
     in_memory: Option<bool>,
     pub left_out: Vec<String>,
 }
@@ -56,7 +56,7 @@ impl StoredEvidence {
         }
     }
 
-    /// Result of a trial of exactly the question's load, if any.
+    /// Returns the result of a trial with exactly the question's load, if any.
     pub fn own_load(&self, strategy: &str) -> Option<&MeasuredLoad> {
         self.own_loads.get(strategy)
     }
@@ -78,8 +78,8 @@ impl StoredEvidence {
         collect(path, DEPTH, &mut found)?;
         if found.runs.is_empty() && found.plans.is_empty() {
             return Err(Error::usage(format!(
-                "{}: contains neither a run nor a calibration; name a directory that `run`, `sweep` or \
-                 `calibrate` wrote",
+                "{} contains neither a run nor a calibration; specify a directory created by `run`, `sweep` \
+                 or `calibrate`",
                 path.display()
             )));
         }
@@ -98,7 +98,7 @@ impl StoredEvidence {
         Ok(())
     }
 
-    /// Reads the evidence for a plan's answer, without skipped trials and without the runs that verified it.
+    /// Reads the evidence for a plan's answer, without skipped trials and without runs that verified the plan.
     fn take_plan(&mut self, dir: &Path) -> Result<(), Error> {
         let plan = plan::read(dir)?;
         let trials: BTreeSet<String> =
@@ -116,7 +116,7 @@ impl StoredEvidence {
         Ok(())
     }
 
-    /// Reads the trials of a run, or only those in `only`.
+    /// Reads the trials of a run, or only the trials in `only`.
     fn take_run(&mut self, dir: &Path, only: Option<&BTreeSet<String>>) -> Result<(), Error> {
         let stored = zklockbench_results::read(dir)?;
         self.fits(dir, &stored.run.host, &stored.run.ensemble)?;
@@ -124,7 +124,7 @@ impl StoredEvidence {
         for trial in &stored.trials {
             self.take_own_load(dir, trial);
             let added = trial.spec.added_round_trip();
-            // Round-trip time added throughout a trial is not a failure.
+            // A delay throughout the trial is added round-trip time, not a failure.
             let failures = trial.faults.iter().filter(|fault| added.is_none() || hits_servers(&fault.kind));
             let failures =
                 failures.filter_map(|fault| MeasuredFailure::of(trial, fault, hits_servers(&fault.kind)));
@@ -137,13 +137,13 @@ impl StoredEvidence {
                 }
                 Ok(_) => {
                     let why = self.other_distance(&name, added);
-                    // All trials of a run have the same reason.
+                    // All trials of a run have the same reason, so list it once.
                     if !self.left_out.contains(&why) {
                         self.left_out.push(why);
                     }
                 }
                 Err(_) if !trial.faults.is_empty() && added.is_none() => {}
-                // This trial measures only the outage.
+                // The trial measures only the outage.
                 Err(_) if trial.faults.iter().any(|one| hits_servers(&one.kind)) => {}
                 Err(why) => self.left_out.push(why),
             }
@@ -166,17 +166,18 @@ impl StoredEvidence {
     fn other_distance(&self, run: &str, added: Option<Duration>) -> String {
         let said = |added: Option<Duration>| added.map_or_else(|| "nothing".to_owned(), format_duration);
         format!(
-            "{run}: {} was added to its round trips, but the question adds {}",
+            "{run} adds {} to each round trip, but the question adds {}",
             said(added),
             said(self.question.round_trip)
         )
     }
 
-    /// Checks that a result is from the same host and ensemble as the others.
+    /// Checks that a result is from the same host and ensemble as the earlier results.
     fn fits(&mut self, dir: &Path, host: &HostInfo, ensemble: &EnsembleInfo) -> Result<(), Error> {
         let apart = |what: String, before: String| {
             Err(Error::usage(format!(
-                "{}: {what} than the earlier results ({before}), so they cannot be combined; use results of one environment",
+                "{}: {what} than the earlier results ({before}), so they cannot be combined; use results from \
+                one environment",
                 dir.display()
             )))
         };
@@ -192,8 +193,8 @@ impl StoredEvidence {
         }
         if let Some([is, before]) = self.other_placement(ensemble) {
             return Err(Error::usage(format!(
-                "{}: its servers kept their data {is}, those of the results before it {before}, and writes \
-                 take a different time there: name results of one",
+                "{}: the servers kept their data {is}, but {before} in the earlier results, which changes write \
+                 times: use results from one environment",
                 dir.display(),
             )));
         }
@@ -202,14 +203,14 @@ impl StoredEvidence {
         Ok(())
     }
 
-    /// Location of the data of this ensemble and of the ensemble in the earlier results, if they differ.
+    /// Returns where this ensemble keeps its data, and where the earlier results did, if they differ.
     fn other_placement(&self, ensemble: &EnsembleInfo) -> Option<[&'static str; 2]> {
         let (is, before) = (ensemble.is_in_memory()?, self.in_memory?);
         let said = |in_memory| if in_memory { "in memory" } else { "on disk" };
         (is != before).then(|| [is, before].map(said))
     }
 
-    /// Adds the time of a write and the maximum write rate to a row.
+    /// Adds the duration of a write and the maximum write rate to a row.
     pub fn with_writes(&self, row: ByServers) -> ByServers {
         ByServers { write_us: self.write_us, writes_per_s: self.writes_per_s, ..row }
     }
@@ -218,22 +219,22 @@ impl StoredEvidence {
     pub fn check(&self) -> Result<(), Error> {
         match self.left_out.first() {
             Some(why) if self.trials.is_empty() && self.own_loads.is_empty() => Err(Error::usage(format!(
-                "none of these results can answer that: {why}; name others, or leave --from out to measure"
+                "none of these results can answer the question: {why}; specify other results, or omit --from to measure"
             ))),
             _ => Ok(()),
         }
     }
 
-    /// Note for a trial on this ensemble if it differs from the ensemble in the results.
+    /// Returns a note for a trial on this ensemble if the ensemble differs from that of the results.
     pub fn differs_from(&self, ensemble: &EnsembleInfo) -> Option<String> {
         if let Some([is, before]) = self.other_placement(ensemble) {
             return Some(format!(
-                "its servers kept their data {is}, but the prediction was measured with data {before}"
+                "the servers kept their data {is}, but the prediction is based on data {before}"
             ));
         }
         let (_, own) = self.place.as_ref().filter(|(_, own)| !is_like(own, ensemble))?;
         Some(format!(
-            "it ran on different servers ({}) than the basis of the prediction ({})",
+            "it ran on different servers ({}) than the runs behind the prediction ({})",
             servers(ensemble),
             servers(own)
         ))
@@ -254,7 +255,7 @@ impl StoredEvidence {
     }
 }
 
-/// Whether two ensembles have the same server versions, and both or neither share the load generator's host.
+/// Whether two ensembles have the same server versions, and either both or neither share the load generator's host.
 fn is_like(one: &EnsembleInfo, other: &EnsembleInfo) -> bool {
     let versions = |ensemble: &EnsembleInfo| {
         let mut versions: Vec<String> =
@@ -281,12 +282,12 @@ fn hits_servers(kind: &str) -> bool {
 #[derive(Default)]
 struct FoundDirectories {
     runs: Vec<PathBuf>,
-    /// Plans, of which only the evidence for their answers is read.
+    /// Plans; only the evidence for their answers is read.
     plans: Vec<PathBuf>,
 }
 
-/// Collects the directories of plans, runs and calibrations at this path and below. Skips hidden directories
-/// of unfinished runs, links, and runs that verified a plan unless named directly.
+/// Collects the directories of plans, runs and calibrations at this path and below. Skips links, hidden
+/// directories of unfinished runs, and runs that verified a plan unless specified directly.
 fn collect(path: &Path, depth: usize, found: &mut FoundDirectories) -> Result<(), Error> {
     if disk::has(path, plan::FILE.name) {
         found.plans.push(path.to_owned());
@@ -298,7 +299,7 @@ fn collect(path: &Path, depth: usize, found: &mut FoundDirectories) -> Result<()
     }
     let directories = disk::directories(path).map_err(|error| {
         Error::usage(format!(
-            "--from {}: cannot be read ({error}); name a directory with results",
+            "--from {}: cannot be read ({error}); specify a directory with results",
             path.display()
         ))
     })?;

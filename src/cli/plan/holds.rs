@@ -12,7 +12,7 @@ use zklockbench_scenario::{Columns, Distribution, MeasuredTimes, holds_from_text
 #[derive(Debug, Clone, PartialEq)]
 pub struct Holds {
     pub mean: Duration,
-    /// The holds in TOML; `None` if only the mean is known.
+    /// Holds in TOML; `None` if only the mean is known.
     pub toml: Option<String>,
 }
 
@@ -36,7 +36,7 @@ pub fn parsed_holds(text: &str) -> Result<Holds, String> {
 /// The 99th percentile of a standard normal distribution.
 const P99: f64 = 2.326_347_9;
 
-/// Log-normal distribution with this mean and 99th percentile, given as `40ms p99 500ms`.
+/// Returns the log-normal distribution with this mean and 99th percentile, e.g. `40ms p99 500ms`.
 fn by_mean_and_p99(text: &str) -> Result<Holds, String> {
     let (mean, p99) =
         text.split_once(" p99 ").ok_or("write the mean and the 99th percentile: 'mean 40ms p99 500ms'")?;
@@ -46,8 +46,8 @@ fn by_mean_and_p99(text: &str) -> Result<Holds, String> {
     let rest = P99 * P99 - 2.0 * ratio.ln();
     if ratio < 1.0 || rest < 0.0 {
         return Err(format!(
-            "no log-normal distribution with a mean of {} has a 99th percentile of {}; give 1 to 14.9 times the mean, or measured \
-             holds with --holds",
+            "no log-normal distribution with a mean of {} has a 99th percentile of {}; set 1 to 14.9 times \
+             the mean, or pass measured holds with --holds",
             format_duration(mean),
             format_duration(p99)
         ));
@@ -59,11 +59,7 @@ fn by_mean_and_p99(text: &str) -> Result<Holds, String> {
 
 fn within(mean: Duration) -> Result<Duration, String> {
     let fits = (Duration::from_micros(1)..=Duration::from_secs(3_600)).contains(&mean);
-    if fits {
-        Ok(mean)
-    } else {
-        Err("holds are out of range; give more than 0 and at most 1h on average".into())
-    }
+    if fits { Ok(mean) } else { Err("the mean hold must be above 0 and at most 1h".into()) }
 }
 
 fn distribution(toml: &str) -> Result<Distribution, String> {
@@ -80,7 +76,7 @@ const LARGEST: u64 = 64 << 20;
 pub fn read_holds(path: &Path, columns: &Columns) -> Result<Holds, Error> {
     let refuse = |why: String| Error::usage(format!("--holds {}: {why}", path.display()));
     let bytes = disk::read_named(path, LARGEST)
-        .map_err(|unreadable| refuse(format!("{unreadable}; name a file of holds")))?;
+        .map_err(|unreadable| refuse(format!("{unreadable}; specify a file with holds")))?;
     let times = holds_from_text(&bytes[..], columns).map_err(refuse)?;
     let holds = Distribution::Measured(MeasuredTimes::condensed(times));
     Ok(Holds { mean: within(holds.mean()).map_err(refuse)?, toml: Some(holds.to_toml()) })

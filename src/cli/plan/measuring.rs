@@ -1,9 +1,9 @@
-//! Measurements of a plan: each lock in service, the loss of the leader under each lock, and the question's
-//! own load. Also the ensemble on which a plan measures and verifies.
+//! Measurements of a plan: the service times of each lock, the loss of the leader under each lock, and the
+//! question's own load. Also the ensemble on which a plan measures and verifies.
 //!
-//! Under a light load, or over many locks, hardly any request waits. So a lock's service is measured
-//! separately, at the question's rate or a higher one over a few busy locks. The question's own load decides
-//! if the prediction is inconclusive.
+//! Under a light load, or over many locks, hardly any request waits. Service times are therefore measured
+//! separately on a few busy locks, at the question's rate or higher. If the prediction is inconclusive, a
+//! measurement of the question's own load decides.
 
 use std::path::{Path, PathBuf};
 use std::process::Command as Process;
@@ -26,13 +26,13 @@ use zklockbench_core::error::Error;
 use zklockbench_core::units::{counted, format_duration, number};
 use zklockbench_core::verdict::Verdict;
 
-/// Service loads as factors on the rate and utilisations of each lock. They differ so that the parts of a
-/// handoff that depend on the queue can be separated from those that depend on the ensemble's load.
+/// Service loads: factor on the rate, and utilisation of each lock. The loads differ to separate the costs
+/// of a handoff that depend on the queue from costs that depend on the ensemble's load.
 const POINTS: [(f64, f64); 3] = [(0.5, 0.5), (1.0, 0.8), (1.3, 0.7)];
 /// Approximate handoff time for estimating a lock's utilisation, and the number of round trips in a handoff.
 const HANDOFF: Duration = Duration::from_millis(5);
 const ROUND_TRIPS: u32 = 2;
-/// Maximum mean hold of service loads. Handoffs hardly depend on holds, and shorter holds give more handoffs.
+/// Maximum mean hold of service loads. Handoffs hardly depend on holds, and shorter holds yield more handoffs.
 const HOLD_MOST: Duration = Duration::from_millis(30);
 /// Sessions per busy lock, most of which wait.
 const SESSIONS_EACH: usize = 7;
@@ -41,18 +41,18 @@ const WARMS_UP: Duration = Duration::from_millis(1_500);
 const REPETITIONS: usize = 2;
 /// Duration of a quick calibration, including its setup.
 const CALIBRATES: Duration = Duration::from_secs(9);
-/// Expected time to start an ensemble and to warm it up.
+/// Expected time to start and warm up an ensemble.
 pub const STARTS: Duration = Duration::from_secs(12);
 const OUTAGE: &str = "outage";
-/// Number of arrivals, and duration, for measuring the question's own load.
+/// Number of arrivals when measuring the question's own load.
 const OWN_ARRIVALS: f64 = 1_000.0;
 const OWN_LASTS: Duration = Duration::from_secs(45);
 const OPEN_LASTS: Duration = Duration::from_secs(60);
-/// Share of the headroom up to which a light load may be multiplied.
+/// Share of the headroom that multiplying a light load may use.
 const OF_HEADROOM: f64 = 0.7;
 /// Name of the run with a fresh lock per request, and the value of `locks` in its scenario.
 const FRESH: &str = "fresh";
-/// Approximate number of acquisitions in this run.
+/// Approximate number of acquisitions in the run with fresh locks.
 const FRESH_LOCKS: f64 = 500.0;
 
 /// A plan in progress.
@@ -87,12 +87,12 @@ impl Step {
     }
 }
 
-/// Expected duration of all measurements.
+/// Returns the expected duration of all measurements.
 pub fn takes(asked: &AskedLoad, strategies: &[String], args: &PlanArgs, breaks_servers: bool) -> Duration {
     service_takes(asked, strategies, args, REPETITIONS, breaks_servers) + OWN_TAKES
 }
 
-/// Expected duration of calibration, service loads and the loss of the leader.
+/// Returns the expected duration of the calibration, the service loads and the loss of the leader.
 pub fn service_takes(
     asked: &AskedLoad,
     strategies: &[String],
@@ -108,7 +108,8 @@ pub fn service_takes(
     CALIBRATES + steps.iter().map(Step::expected).sum::<Duration>() + outage
 }
 
-/// Whether the plan measures the loss of the leader. Tries never wait, so they have no outage to measure.
+/// Whether the plan measures the loss of the leader. Tries never wait, so a plan for tries has no outage to
+/// measure.
 fn loses_leader(asked: &AskedLoad) -> bool {
     asked.load.impossible().is_none() && !asked.question.only_tries
 }
@@ -121,7 +122,7 @@ fn outage_takes(asked: &AskedLoad, strategies: usize, args: &PlanArgs) -> Durati
 /// Expected duration of measuring the question's own load.
 const OWN_TAKES: Duration = Duration::from_secs(25);
 
-/// Runs of each lock at all service loads in turn.
+/// Returns runs of each lock at every service load.
 fn service(asked: &AskedLoad, strategies: &[String], seed: u64, repetitions: usize) -> Vec<Step> {
     let holds = asked.load.holds_at_most(HOLD_MOST);
     let question = asked.question.in_service(&holds);
@@ -143,7 +144,7 @@ fn service(asked: &AskedLoad, strategies: &[String], seed: u64, repetitions: usi
     (1..).zip(points).map(step).collect()
 }
 
-/// Rate of the load. Returning clients cannot request more often than they are served.
+/// Returns the rate of the load. Returning clients cannot request locks faster than they are served.
 fn usual_rate(asked: &AskedLoad) -> f64 {
     let question = &asked.question;
     if !asked.load.is_closed() {
@@ -160,7 +161,7 @@ impl AskedLoad {
 }
 
 impl Planning<'_> {
-    /// Opens an ensemble, and warms it up if it is local.
+    /// Opens an ensemble and, if local, warms it up.
     pub async fn open(&self, place: PlaceArgs) -> Result<PlanEnsemble, Error> {
         let access = self.args.opening.access.access(None)?;
         let (scenario, logs) = (place.scenario("plan")?, self.series.server_logs("plan"));
@@ -168,7 +169,7 @@ impl Planning<'_> {
         Ok(PlanEnsemble { ready, place, prefix: String::new(), repetitions: REPETITIONS })
     }
 
-    /// Measures the evidence for predictions: service times, and the cost of losing the leader.
+    /// Measures the evidence for predictions: service times and the cost of losing the leader.
     pub async fn measure(
         &mut self,
         on: &PlanEnsemble,
@@ -205,7 +206,7 @@ impl Planning<'_> {
         match self.run_apart(on, &format!("{}{OUTAGE}", on.prefix), &text, takes).await {
             Ok(run) => stored_evidence.take(&run),
             Err(Error::Interrupted) => Err(Error::Interrupted),
-            // Other questions can still be answered.
+            // Continue, because other questions can still be answered.
             Err(why) => {
                 output::warn(format!("the cost of failures was not measured: {why}"));
                 Ok(())
@@ -243,7 +244,7 @@ impl Planning<'_> {
 
     /// Measures the question's load with a fresh lock for each request.
     pub async fn fresh(&mut self, on: &PlanEnsemble, strategies: &[String]) -> Result<Vec<FreshCost>, Error> {
-        // Requests never share a fresh lock, so no lock is popular.
+        // Requests never share a fresh lock, so popularity does not apply.
         let question = Question { popularity: None, ..self.asked.question.clone() };
         let seed = self.args.seed;
         let lasts = Duration::from_secs_f64((FRESH_LOCKS / question.rate).clamp(3.0, 60.0));
@@ -259,7 +260,7 @@ impl Planning<'_> {
         Ok(stored.trials.iter().map(|trial| FreshCost::of(trial, question.rate)).collect())
     }
 
-    /// Kills leaders again under the load, on other servers, to check the prediction.
+    /// Kills leaders again under the load, on separate servers, to verify the predicted cost.
     pub async fn lose_leaders(
         &mut self,
         on: &PlanEnsemble,
@@ -321,7 +322,7 @@ impl Planning<'_> {
         takes: Duration,
         command: impl FnOnce(&Path) -> Result<Process, Error>,
     ) -> Result<PathBuf, Error> {
-        // An invalid trial may be good enough if the objective is far from the generator's delay.
+        // An invalid trial may suffice if the objective is far above the generator's delay.
         let once = |place: &Path| {
             let mut command = command(place)?;
             command.env("ZKLOCKBENCH_NO_RERUNS", "1");
@@ -333,15 +334,15 @@ impl Planning<'_> {
     }
 }
 
-/// Minimum number of waits for judging the objective.
+/// Returns the minimum number of waits for judging the objective.
 pub fn needed(question: &Question) -> f64 {
     question.objective.figure.samples_needed().max(100) as f64
 }
 
-/// Offset of the seed for measurements of the load itself.
+/// Offset of the seed for measurements of the question's own load.
 const OWN_BY: u64 = 500;
 
-/// Maximum multiple of the load that meets the objective according to an answer, with a margin.
+/// Returns the largest multiple of the load that meets the objective according to an answer, minus a margin.
 pub fn times_at_most(answer: &Answer) -> f64 {
     match (&answer.verdict, answer.headroom) {
         (Verdict::Held, Some(headroom)) => OF_HEADROOM * headroom.factor,
@@ -349,10 +350,10 @@ pub fn times_at_most(answer: &Answer) -> f64 {
     }
 }
 
-/// Maximum number of locks in a trial with faults. More locks take long to create, and none is busy.
+/// Maximum number of locks in a trial with faults. More locks take long to create, and none would be busy.
 const LOCKS_MOST: usize = 2_000;
 
-/// The question's load over copies of its locks, up to a maximum number of locks.
+/// Returns the question's load over copies of its locks, up to the maximum number of locks.
 fn outage_load(question: &Question) -> QuestionLoad {
     let load = question.copies(copies(question));
     QuestionLoad { locks: load.locks.min(LOCKS_MOST), ..load }
@@ -360,7 +361,7 @@ fn outage_load(question: &Question) -> QuestionLoad {
 
 /// Consecutive faults of a trial.
 struct Failures {
-    /// The faults as `[[fault]]` tables of a scenario.
+    /// Faults as `[[fault]]` tables of a scenario.
     toml: String,
     last: Duration,
 }
@@ -370,10 +371,10 @@ type KindOfFailure = (&'static str, Duration);
 
 const LEADER: KindOfFailure =
     ("kind = \"kill\"\ntarget = \"leader\"\nduration = \"2s\"\n", Duration::from_secs(8));
-/// Long enough for contenders to arrive while a server is down.
+/// Down long enough for contenders to arrive in the meantime.
 const FOLLOWER: KindOfFailure =
     ("kind = \"kill\"\ntarget = \"follower\"\nduration = \"10s\"\n", Duration::from_secs(16));
-/// A long garbage collection of a client, which loses its session if the session timeout is shorter.
+/// Like a client's long garbage collection; the client loses its session if the session timeout is shorter.
 const FROZEN: KindOfFailure =
     ("kind = \"freeze\"\ntarget = \"holder\"\nduration = \"3s\"\n", Duration::from_secs(8));
 const PAUSED: KindOfFailure =
@@ -382,7 +383,7 @@ const PAUSED: KindOfFailure =
 const ROLLING: KindOfFailure = ("kind = \"rolling-restart\"\n", Duration::from_secs(30));
 
 impl Failures {
-    /// Each kind of failure `times` times, and one rolling restart; `None` for a single loss of the leader.
+    /// Returns each kind of failure `times` times and one rolling restart; for `None`, a single loss of the leader.
     fn of(times: Option<u32>, session_timeout: Duration) -> Self {
         let Some(times) = times else { return Self::of_leaders(1) };
         let mut all = Self::of_leaders(times);

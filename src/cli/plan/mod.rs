@@ -42,7 +42,7 @@ use zklockbench_scenario::{Scenario, did_you_mean};
 use zklockbench_stats::queueing::Order;
 use zklockbench_zk::Target;
 
-/// Offset of the seed for a verification, which must not repeat the random draws.
+/// Offset of the seed for a verification, because it must use other random numbers.
 const VERIFIES_BY: u64 = 1_000;
 
 /// Default strategies: queues that notify one waiter or all, and the most widely used recipe.
@@ -80,7 +80,7 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
     let (mut on, mut fresh) = (None, Vec::new());
     if args.from.is_empty() {
         let opened = planning.open(args.place.clone()).await?;
-        // The actual start time of the servers shows how fast the host is.
+        // The servers have started, so estimate the remaining time again.
         planning.countdown.left = STARTS + takes(Some(opened.ready.may_lose_a_server()));
         planning.countdown.done(STARTS);
         let mut measured = planning.measure(&opened, &strategies, &mut stored_evidence).await;
@@ -154,7 +154,7 @@ async fn read_evidence(
     Ok(stored_evidence)
 }
 
-/// Passes a result on; prints how to resume after an error.
+/// Returns the result unchanged; after an error, prints how to resume.
 fn resumable<T>(result: Result<T, Error>, series: &Series) -> Result<T, Error> {
     result.inspect_err(|_| output::note(&format!("resume with: {}", how_to_resume(series.path()))))
 }
@@ -175,7 +175,8 @@ impl Planning<'_> {
         Ok(rows)
     }
 
-    /// Measures the load itself with the best strategy, and with the next ones if that misses the objective.
+    /// Measures the load itself with the best strategy, and with the next strategies if the best misses the
+    /// objective.
     async fn decide(&mut self, answers: &mut [Answer], on: &PlanEnsemble) -> Result<(), Error> {
         let objective = &self.asked.question.objective;
         for number in 1..=TRIED_MOST {
@@ -199,7 +200,7 @@ fn effort(args: &PlanArgs) -> Effort {
     Effort { arrivals: f64::from(args.simulate), ..Effort::whole(args.seed) }
 }
 
-/// Expected duration of the whole plan; `breaks_servers` is `None` if nothing is measured.
+/// Returns the expected duration of the whole plan; `breaks_servers` is `None` if nothing is measured.
 fn takes(
     args: &PlanArgs,
     asked: &AskedLoad,
@@ -212,13 +213,13 @@ fn takes(
     predicting(strategies) + [measures, compares, verifies].into_iter().flatten().sum::<Duration>()
 }
 
-/// Expected duration of the simulations.
+/// Returns the expected duration of the simulations.
 fn predicting(strategies: &[String]) -> Duration {
     const EACH: Duration = Duration::from_secs(5);
     EACH * u32::try_from(strategies.len()).unwrap_or(u32::MAX)
 }
 
-/// Answers from predictions alone, and the map of other loads.
+/// Returns answers from predictions alone, and a map of other loads.
 fn predictions(
     args: &PlanArgs,
     asked: &AskedLoad,
@@ -247,10 +248,10 @@ fn predictions(
     (answers, map)
 }
 
-/// Maximum number of strategies with which the load itself is measured.
+/// Maximum number of strategies for which the load itself is measured.
 const TRIED_MOST: u64 = 3;
 
-/// Settings that must not change when the plan is resumed.
+/// Settings that must be the same when the plan is resumed.
 fn asked(args: &PlanArgs, question: &Question, strategies: &[String]) -> serde_json::Value {
     let (seed, threads) = (args.seed, args.generator.threads);
     let mut asked =
@@ -264,7 +265,7 @@ fn asked(args: &PlanArgs, question: &Question, strategies: &[String]) -> serde_j
     asked
 }
 
-/// The requested or default strategies, each of which admits one contender at a time.
+/// Returns the requested or default strategies, each of which admits one contender at a time.
 fn strategies(
     args: &PlanArgs,
     asked: &AskedLoad,
@@ -281,7 +282,7 @@ fn strategies(
             false if !both.is_empty() => Ok(both),
             false if !known.is_empty() => Ok(known),
             false => Err(Error::usage(
-                "the results have no strategy that admits one contender at a time: name others with --from",
+                "--from: the results have no strategy that admits one contender at a time; specify other results",
             )),
         };
     }
@@ -292,13 +293,13 @@ fn strategies(
             return Err(Error::usage(format!("there is no strategy `{}`; {meant}", shown(name, 40))));
         };
         if !is_exclusive(&card) {
-            return Err(Error::usage(format!("`{name}` isn't exclusive, so no plan can be made for it")));
+            return Err(Error::usage(format!("cannot plan for `{name}`, because it is not exclusive")));
         }
     }
     Ok(args.strategies.iter().map(|label| own_label(label)).collect())
 }
 
-/// Name of a strategy, which is the first word of its label.
+/// Returns the name of a strategy, which is the first word of its label.
 fn name_in(label: &str) -> &str {
     label.split(' ').next().unwrap_or_default()
 }
@@ -315,13 +316,13 @@ fn order(card: &LockCard) -> Order {
     if card.guarantees.fifo { Order::Fifo } else { Order::Unordered }
 }
 
-/// Rejects options for an unused ensemble, and an ensemble that cannot add the round-trip time.
+/// Rejects options for an ensemble that is not used, and an ensemble that cannot add the round-trip time.
 fn check_place(args: &PlanArgs, scenario: &Scenario, strategies: &[String]) -> Result<(), Error> {
     let measures = args.from.is_empty() || args.verify;
     if !measures && args.place.servers.is_some() {
         return Err(Error::usage(
-            "--servers sets where to measure, but with --from nothing is measured: leave one of the two \
-             out, or add --verify",
+            "--servers has no effect with --from, because nothing is measured: remove one of the two, or \
+             add --verify",
         ));
     }
     if !measures {
@@ -333,7 +334,7 @@ fn check_place(args: &PlanArgs, scenario: &Scenario, strategies: &[String]) -> R
     Needs::of(scenario).check(&place, driven, &args.generator, access)
 }
 
-/// The load in the order of the strategy's queue, and the evidence for the strategy.
+/// Returns the load in the order of the strategy's queue, and the evidence for the strategy.
 fn load_and_evidence(
     strategy: &str,
     stored_evidence: &StoredEvidence,

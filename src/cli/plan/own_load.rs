@@ -1,4 +1,4 @@
-//! Builds the scenario of the question's own load, for the deciding measurement and for the verification.
+//! Builds the scenario of the question's own load, for the measurement that decides and for the verification.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use zklockbench_analysis::plan::{Question, QuestionLoad, in_toml};
 use zklockbench_core::error::Error;
 use zklockbench_core::units::{counted, format_duration, number};
 
-/// Load of the ensemble during measurements, in acquisitions per second, unless the question's is higher.
+/// Minimum load during measurements, in acquisitions per second.
 pub const BUSY: f64 = 120.0;
 /// Maximum number of sessions in a trial, unless the question itself has more.
 const SESSIONS: f64 = 200.0;
-/// Maximum share of sessions that hold locks at the same time; above it, requests wait for sessions.
+/// Maximum share of sessions that hold locks at the same time; above this share, requests wait for sessions.
 const FREE: f64 = 0.5;
 /// Maximum number of locks in a trial, unless the question itself has more.
 const LOCKS: f64 = 1_000.0;
@@ -23,26 +23,26 @@ const WARM_UP_HOLDS: u32 = 5;
 const WARM_UP_MOST: Duration = Duration::from_secs(15);
 /// Maximum duration of a trial with an impossible load.
 const IMPOSSIBLE: Duration = Duration::from_secs(15);
-/// Minimum factor on the rate for which a different load is worthwhile.
+/// Minimum factor on the rate that justifies measuring a different load.
 const WORTH_IT: f64 = 1.2;
-/// Reserve for the random number of arrivals.
+/// Extra time, as a factor, because the number of arrivals is random.
 const SPARE: f64 = 1.05;
 
-/// The load to run, and the strategy.
+/// Load and strategy to run.
 pub struct Wanted<'a> {
     pub name: &'a str,
-    /// The strategy, as a scenario lists it.
+    /// Strategy as listed in a scenario.
     pub strategy: &'a str,
     pub seed: u64,
     pub arrivals: f64,
     /// Minimum number of arrivals for judging the objective.
     pub needed: f64,
     pub longest: Duration,
-    /// Maximum factor on the rate if the load itself has too few arrivals.
+    /// Maximum factor on the rate if the question's rate yields too few arrivals.
     pub times_at_most: f64,
 }
 
-/// The load as a scenario, and as a phrase.
+/// Load as a scenario and as a phrase.
 pub struct OwnLoad {
     pub text: String,
     pub said: String,
@@ -51,7 +51,7 @@ pub struct OwnLoad {
 }
 
 impl OwnLoad {
-    /// The question's load over several copies of its locks, so that arrivals are frequent. If copies are
+    /// Builds the question's load over several copies of its locks, for frequent arrivals. If copies are
     /// impossible, a light load runs at a multiple of its rate.
     pub fn of(asked: &AskedLoad, wanted: &Wanted<'_>) -> Result<Self, Error> {
         let question = &asked.question;
@@ -70,7 +70,7 @@ impl OwnLoad {
         let rate = times * base.rate;
         let lasts = Duration::try_from_secs_f64(SPARE * wanted.arrivals / rate).unwrap_or(longest);
         let lasts = lasts.clamp(SHORTEST.min(longest), longest);
-        // Queues take longer to build up if holds are long.
+        // Long holds take longer to build up queues.
         let warm_up = (WARM_UP_HOLDS * question.hold).clamp(base.warm_up, WARM_UP_MOST);
         let load = QuestionLoad { rate, lasts, warm_up, seed: wanted.seed, ..base };
         let (text, lasts) = match &question.scenario {
@@ -87,7 +87,7 @@ impl OwnLoad {
     }
 }
 
-/// Number of copies that makes handoffs frequent, within this host's limits on sessions and locks.
+/// Returns the number of copies that makes handoffs frequent, within this host's limits on sessions and locks.
 pub fn copies(question: &Question) -> f64 {
     if question.popularity.is_some() {
         return 1.0;
@@ -95,9 +95,9 @@ pub fn copies(question: &Question) -> f64 {
     let clients = question.clients as f64;
     let held = (question.rate * question.hold.as_secs_f64()).max(1e-9);
     let by_clients = match question.think {
-        // Returning clients are part of the load, so each lock must keep its own clients.
+        // Returning clients are part of the load, so each copy needs its own clients.
         Some(_) => SESSIONS / clients,
-        // If requests may wait for a session, copies of the locks would share sessions.
+        // If requests may wait for a session, copies would change the waits by sharing sessions.
         None if held > FREE * clients => 1.0,
         None => FREE * SESSIONS.max(clients) / held,
     };
@@ -105,7 +105,7 @@ pub fn copies(question: &Question) -> f64 {
     (BUSY / question.rate).clamp(1.0, most).floor()
 }
 
-/// Scenario with one strategy, and the duration of its load.
+/// Returns a scenario with one strategy, and the duration of its load.
 fn of_scenario(
     text: &str,
     asked: &AskedLoad,
@@ -133,7 +133,7 @@ fn of_scenario(
     set("name", wanted.name.into());
     set("repetitions", Value::Integer(1));
     set("seed", Value::Integer(i64::try_from(wanted.seed).unwrap_or(1)));
-    // Changing arrivals take the scenario's duration, and replayed arrivals the file's.
+    // Arrivals with a changing rate last as long as in the scenario, and replayed arrivals as long as in the file.
     let keeps_rate = asked.load.is_closed() || asked.load.is_stationary();
     let lasts = if keeps_rate { load.lasts } else { asked.load.lasts().min(wanted.longest) };
     if table.contains_key("duration") {
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn light_load_is_copied_up_to_the_limits_on_locks_and_sessions() {
+    fn light_loads_are_copied_up_to_the_limits_on_locks_and_sessions() {
         assert_eq!(copies(&question(20, 5.0, 100, 1)), 24.0);
         assert_eq!(copies(&question(200, 150.0, 10, 5)), 1.0, "requests are frequent enough");
         assert_eq!(copies(&question(100, 25.0, 40, 500)), 2.0, "limited to a thousand locks");

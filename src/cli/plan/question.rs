@@ -1,4 +1,4 @@
-//! The question of `plan`, from options or from a scenario.
+//! The question of `plan`, read from options or from a scenario.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,31 +28,31 @@ pub struct PlanArgs {
     /// Lock requests per second over all locks and clients, e.g. 50/s or 3000/min
     #[arg(long, value_name = "RATE", allow_hyphen_values = true, value_parser = zklockbench_analysis::plan::rate)]
     pub rate: Option<f64>,
-    /// Hold time of a lock: its mean (20ms), with a tail ('mean 20ms p99 200ms'), 'exactly 20ms', or a
+    /// Hold time of a lock: a mean (20ms), a mean with a tail ('mean 20ms p99 200ms'), 'exactly 20ms', or a
     /// distribution as in a scenario, e.g. '{ exponential = { mean = "20ms" } }'
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = parsed_holds)]
     pub hold: Option<Holds>,
     /// Read the holds from this file: one duration per line, or the CSV column `hold`, `hold_us`, `hold_ms`
-    /// or `hold_s`, unless --hold-column and --hold-unit name another
+    /// or `hold_s`, unless --hold-column and --hold-unit select another
     #[arg(long, value_name = "FILE", conflicts_with = "hold")]
     pub holds: Option<PathBuf>,
-    /// Plan for this scenario's load: arrivals or think times, holds, locks, popularity, contenders
+    /// Plan for this scenario's load: arrivals or think times, holds, locks, popularity and contenders
     #[arg(long, value_name = "FILE",
           conflicts_with_all = ["clients", "rate", "hold", "holds", "locks", "popularity", "arrivals", "round_trip"])]
     pub from_scenario: Option<PathBuf>,
     #[command(flatten)]
     pub columns: ColumnArgs,
-    /// Objective, written like a gate, e.g. 'wait.p99 < 200ms': on wait.p50, wait.p99, wait.p99.9, wait.mean,
+    /// Objective in the syntax of a gate, e.g. 'wait.p99 < 200ms': on wait.p50, wait.p99, wait.p99.9, wait.mean,
     /// throughput or, for tries, won_share
     #[arg(long, value_name = "CONDITION", value_parser = zklockbench_analysis::plan::objective)]
     pub slo: Objective,
-    /// Number of locks. A plan that misses its objective reports how many locks would meet it
+    /// Number of locks. If the objective is missed, the plan reports how many locks would meet it
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = locks)]
     pub locks: u32,
-    /// Distribution of requests over the locks: uniform, zipf (a few hot locks), or another power, 'zipf 0.8'
+    /// Distribution of requests over the locks: uniform, zipf (a few hot locks), or another power, e.g. 'zipf 0.8'
     #[arg(long, value_name = "SPREAD", default_value = "uniform", value_parser = popularity)]
     pub popularity: Popularity,
-    /// Also measure the cost of a lock per object: each request acquires a lock at a new path
+    /// Also measure the cost of one lock per object: each request acquires a lock at a new path
     #[arg(long, conflicts_with = "from")]
     pub fresh_locks: bool,
     /// Strategies to consider [default: from the results or the scenario, or predecessor-watch, parent-watch
@@ -69,7 +69,7 @@ pub struct PlanArgs {
     /// Session timeout that clients request [default: 10s]
     #[arg(long, value_name = "TIME", conflicts_with_all = ["from", "from_scenario"], value_parser = duration_within("200ms", "10min"))]
     pub session_timeout: Option<Duration>,
-    /// Use results of these runs, sweeps, calibrations or baseline stores instead of measuring
+    /// Use the results of these runs, sweeps, calibrations or baseline stores instead of measuring
     #[arg(long, value_name = "DIR", num_args = 1..)]
     pub from: Vec<PathBuf>,
     /// Cause each kind of failure N times under each strategy, and report its cost: leader, follower and
@@ -77,7 +77,7 @@ pub struct PlanArgs {
     /// and strategy [default: leader killed once]
     #[arg(long, value_name = "N", conflicts_with = "from", value_parser = clap::value_parser!(u32).range(1..=20))]
     pub failures: Option<u32>,
-    /// Also compare 1, 3 and 5 local servers with the best lock: waits, maximum rate, outage, write cost
+    /// Also compare 1, 3 and 5 local servers with the best lock: waits, maximum rate, outage and write cost
     #[arg(long, conflicts_with_all = ["from", "connect", "compose"])]
     pub compare_servers: bool,
     /// Verify the prediction: run this load on restarted servers with the recommended strategy
@@ -99,7 +99,7 @@ pub struct PlanArgs {
     /// Create the plan's directory in DIR
     #[arg(long, short, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
-    /// Resume the plan in this directory; repeat the other options
+    /// Resume the plan in this directory; pass the original options again
     #[arg(long, value_name = "DIR")]
     pub resume: Option<PathBuf>,
     #[command(flatten)]
@@ -114,15 +114,15 @@ const LOCKS_MOST: u32 = 100_000;
 fn locks(text: &str) -> Result<u32, String> {
     text.parse().ok().filter(|locks| (1..=LOCKS_MOST).contains(locks)).ok_or_else(|| {
         format!(
-            "`{}` is not a number of locks from 1 to {LOCKS_MOST}; give one number: a plan that misses its \
-             objective reports how many \
-             locks would do",
+            "`{}` is not a number of locks from 1 to {LOCKS_MOST}; set a single number: a plan that misses its \
+             objective reports how many locks \
+             would meet it",
             shown(text, 40)
         )
     })
 }
 
-/// The popularity in TOML; `None` for the default.
+/// Returns the popularity in TOML; `None` for the default.
 fn popularity_in_toml(popularity: Popularity) -> Option<String> {
     match popularity {
         Popularity::Uniform => None,
@@ -132,7 +132,7 @@ fn popularity_in_toml(popularity: Popularity) -> Option<String> {
 
 /// Parses `uniform`, `zipf`, `zipf 0.8`, or a popularity as in a scenario.
 fn popularity(text: &str) -> Result<Popularity, String> {
-    let wrong = || format!("`{}` is not a spread; write uniform, zipf, or 'zipf 0.8'", shown(text, 40));
+    let wrong = || format!("`{}` is not a spread; write uniform, zipf, or e.g. 'zipf 0.8'", shown(text, 40));
     let text = text.trim();
     let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text);
     let words: Vec<&str> = inner.split([' ', '=', ':']).filter(|word| !word.is_empty()).collect();
@@ -147,11 +147,11 @@ fn popularity(text: &str) -> Result<Popularity, String> {
     }
 }
 
-/// A question and its load, for a queue in FIFO order.
+/// A question, and its load for a FIFO queue.
 pub struct AskedLoad {
     pub question: Question,
     pub load: PlannedLoad,
-    /// A scenario with one trial of the question.
+    /// Scenario with one trial of the question.
     pub scenario: Scenario,
     /// TOML of the scenario's strategies by label; empty if the question comes from options.
     pub strategies: BTreeMap<String, String>,
@@ -184,7 +184,7 @@ impl AskedLoad {
             ..Question::plain(clients, rate, mean, args.locks as usize, args.slo.clone())
         };
         question.check().map_err(Error::usage)?;
-        // Parsed here to report mistakes before anything is measured, such as an impossible load.
+        // Parse the scenario to report mistakes, such as an impossible load, before anything is measured.
         let text = question.scenario("plan", &["predecessor-watch".to_owned()], &question.copies(1.0));
         let parsed = parse("the question", &text, &zklockbench_load::catalog());
         let scenario = parsed?.scenario;
@@ -203,10 +203,10 @@ impl AskedLoad {
         let spec =
             TrialPlan::of(scenario).trials.into_iter().next().ok_or_else(|| refuse("there is no trial"))?;
         if spec.load == zklockbench_scenario::Load::Batch {
-            return Err(refuse("a plan needs a continuing load: write load = \"open\" or \"closed\""));
+            return Err(refuse("a plan needs a continuous load: write load = \"open\" or \"closed\""));
         }
         if scenario.contenders.len() != 1 {
-            return Err(refuse("a plan needs a single number of contenders: name one"));
+            return Err(refuse("a plan needs a single number of contenders: specify one"));
         }
         let only_tries = spec.only_tries();
         if spec.load.open().is_some_and(|open| open.late == Late::Drop) && !only_tries {
@@ -218,28 +218,27 @@ impl AskedLoad {
         if spec.acquire_timeout.is_some() && !only_tries {
             return Err(refuse(
                 "a plan predicts the waits of all requests, so requests must not time out: remove `acquire_timeout`, \
-                 or write \"0s\" to plan tries",
+                 or set it to \"0s\" to plan for tries",
             ));
         }
         if args.verify && only_tries {
             return Err(refuse(
-                "--verify compares waits, and tries have none: run the scenario itself, with --gate 'won_share > 0.9'",
+                "--verify compares waits, but tries do not wait: run the scenario itself with --gate 'won_share > 0.9'",
             ));
         }
         if spec.fresh_locks {
             return Err(refuse(
-                "a plan needs locks that are requested repeatedly: give the rate and hold as options, and \
-                 add --fresh-locks",
+                "a plan needs locks that are requested repeatedly: set --rate and --hold instead, and add \
+                 --fresh-locks",
             ));
         }
         if spec.has_readers() || spec.depth > 1 || !spec.faults.is_empty() {
             return Err(refuse(
-                "a plan needs locks that admit one contender at a time, and no faults: leave `read_ratio`, \
-                 `depth` and faults out",
+                "a plan needs locks that admit one contender at a time, and no faults: remove `read_ratio`, \
+                 `depth` and the faults",
             ));
         }
-        let load =
-            PlannedLoad::of(&spec, Order::Fifo).ok_or_else(|| refuse("the load is not limited by time"))?;
+        let load = PlannedLoad::of(&spec, Order::Fifo).ok_or_else(|| refuse("the load has no duration"))?;
         let question = Question {
             clients: spec.contenders,
             rate: load.rate(),
@@ -260,20 +259,20 @@ impl AskedLoad {
         Ok(Self { question, load, scenario: scenario.clone(), strategies })
     }
 
-    /// Whether the load may be copied to further groups of locks.
+    /// Whether the load may be copied to additional groups of locks.
     pub fn may_be_copied(&self) -> bool {
         let is_scenario = self.question.scenario.is_some();
         let is_each = matches!(self.scenario.rate_of, RateOf::Each);
         !is_scenario || self.load.is_closed() || self.load.is_stationary() && !is_each
     }
 
-    /// A strategy as listed in the plan's scenarios.
+    /// Returns a strategy as listed in the plan's scenarios.
     pub fn spelled(&self, label: &str) -> String {
         self.strategies.get(label).cloned().unwrap_or_else(|| super::name_in(label).to_owned())
     }
 }
 
-/// The TOML of each strategy in a scenario, by label.
+/// Returns the TOML of each strategy in a scenario, by label.
 fn spelled(text: &str, scenario: &Scenario) -> Result<BTreeMap<String, String>, String> {
     let table: Table = text.parse().map_err(|error| format!("{error}"))?;
     let listed = table.get("strategies").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -286,7 +285,7 @@ fn missing(options: &str) -> Error {
     Error::usage(format!("describe the load with {options}, or with --from-scenario"))
 }
 
-/// Makes the path of a replayed file absolute, so that the scenario runs in any directory.
+/// Makes the path of a replayed file absolute, so the scenario runs in any directory.
 fn standing_alone(text: &str, path: &Path) -> Result<String, Error> {
     let mut table: Table =
         text.parse().map_err(|error| Error::usage(format!("{}: {error}", path.display())))?;

@@ -1,4 +1,4 @@
-//! Verification: compares the recommended strategy on restarted servers with the prediction.
+//! Verification: runs the recommended strategy on restarted servers, and compares it with the prediction.
 
 use std::time::Duration;
 
@@ -17,18 +17,18 @@ use zklockbench_analysis::plan::{
 use zklockbench_core::error::Error;
 use zklockbench_stats::queueing::Order;
 
-/// Duration of the warm-up before a verification, with as much work as the calibration. A JVM compiles code
-/// after a number of calls, so under a light load new servers stay slow for minutes.
+/// Duration of the warm-up before a verification, which does as much work as a calibration. A JVM compiles code
+/// after a number of calls, so new servers stay slow for minutes under a light load.
 const WARMS: Duration = Duration::from_secs(25);
 
-/// Expected duration of the verification.
+/// Returns the expected duration of the verification.
 pub fn takes(args: &PlanArgs, asked: &AskedLoad, strategies: &[String]) -> Duration {
     let Some(first) = strategies.first() else { return Duration::ZERO };
     let run = load(args, asked, ("verify", first), 1.0).and_then(|own| expected("verify", &own.text));
     STARTS + WARMS + run.unwrap_or(args.verify_for)
 }
 
-/// Load for the verification of an answer.
+/// Returns the load for the verification of an answer.
 fn load(
     args: &PlanArgs,
     asked: &AskedLoad,
@@ -47,7 +47,7 @@ fn load(
     OwnLoad::of(asked, &wanted)
 }
 
-/// Answer to verify or compare: the recommended strategy, or else the most promising one.
+/// Returns the answer to verify or compare: the recommended strategy, or else the most promising strategy.
 pub fn foremost(plan: &PlanFile) -> Option<&Answer> {
     let recommended = plan.recommendation.as_ref().map(|one| one.strategy.as_str());
     let recommended = plan.answers.iter().find(|answer| Some(answer.strategy.as_str()) == recommended);
@@ -56,8 +56,8 @@ pub fn foremost(plan: &PlanFile) -> Option<&Answer> {
 }
 
 impl Planning<'_> {
-    /// Runs the load itself, and records strategies that could not be verified. The answer already exists, so
-    /// a failure only leaves it unverified.
+    /// Runs the load itself, and records strategies that could not be verified. After a failure, the answer is
+    /// still valid, but unverified.
     pub async fn verify(
         &mut self,
         plan: &mut PlanFile,
@@ -82,7 +82,7 @@ impl Planning<'_> {
         }
     }
 
-    /// Restarts the servers, unless they are external: the prediction must hold for other starts, too.
+    /// Restarts the servers unless they are external, because the prediction must also hold after a restart.
     async fn restarted(&self, measured: Option<PlanEnsemble>) -> Result<PlanEnsemble, Error> {
         match measured {
             Some(on) if on.ready.opened.is_external() => Ok(on),
@@ -97,7 +97,9 @@ impl Planning<'_> {
         if !on.ready.opened.is_external() {
             let name = format!("{VERIFIES}0");
             if let Err(why) = self.run(on, &name, &warm_up_scenario(&name, WARMS), WARMS).await {
-                output::warn(format!("the servers are not as warm as during the measurements: {why}"));
+                output::warn(format!(
+                    "the warm-up failed, so the servers may be slower than when measured: {why}"
+                ));
             }
         }
         if let Some(answer) = foremost(plan) {
@@ -151,7 +153,7 @@ impl Planning<'_> {
     ) -> Result<Verification, Error> {
         let nothing = |why: &str| Error::environment(why);
         let strategy = &answer.strategy;
-        let fit = answer.fit.as_ref().ok_or_else(|| nothing("there is no prediction"))?;
+        let fit = answer.fit.as_ref().ok_or_else(|| nothing("no prediction exists"))?;
         let name = format!("{VERIFIES}1");
         let own = load(self.args, self.asked, (&name, strategy), times_at_most(answer))?;
         self.countdown.note(&format!("verifying {strategy}: {}", own.said));

@@ -23,7 +23,7 @@ use zklockbench_report::{RunReport, Summary, View};
 use zklockbench_results::{RunWriter, StoredRun, TrialFile, layout};
 use zklockbench_scenario::Scenario;
 
-/// Options for judging and showing a run.
+/// Options for judging and reporting a run.
 #[derive(Default)]
 pub(in crate::cli) struct Concluding {
     strict: bool,
@@ -59,7 +59,7 @@ impl MeasuredRun {
         let found = RunResult::of(scenario, sealed.end(), stored, &concluding);
         let view = found.view();
         let report = RunReport::of(&view, &found.gated);
-        // All files from here on can be regenerated from the results.
+        // All files written below can be regenerated from the results.
         if let Err(error) =
             sealed.summary(zklockbench_report::summary::FILE, &Summary::of(found.stored(), &report))
         {
@@ -88,11 +88,11 @@ impl MeasuredRun {
 fn draw(view: &View<'_>, directory: &Path) {
     let charts = directory.join(layout::CHARTS);
     let drawn = zklockbench_report::chart::draw_all(view, &charts).inspect_err(|_| {
-        // Incomplete charts could be mistaken for results.
+        // Remove incomplete charts, which could be mistaken for results.
         let _ = std::fs::remove_dir_all(&charts);
     });
     for (chart, why) in crate::cli::report::drawn(drawn).left_out {
-        output::note(&format!("note: no chart {chart}: {why}"));
+        output::note(&format!("note: skipped chart {chart}: {why}"));
     }
 }
 
@@ -106,7 +106,7 @@ fn write_markdown(report: &RunReport<'_>, directory: &Path) {
 
 pub(super) struct RunResult {
     path: PathBuf,
-    /// The run as a side of a comparison.
+    /// Run as a side of a comparison.
     side: Side,
     only_outcome: bool,
     gated: zklockbench_report::Gated,
@@ -134,14 +134,14 @@ impl RunResult {
         View::of(self.stored())
     }
 
-    /// Writes the CI reports and prints the result. Afterwards, returns the given error, if any.
+    /// Writes the CI reports and prints the result. Returns the given error, if any.
     pub fn tell(&self, scenario: &Scenario, outputs: &Prepared, error: Option<Error>) -> Result<Exit, Error> {
         let Self { path, comparison, exit, .. } = self;
         let (stored, view) = (self.stored(), self.view());
         let report = RunReport::of(&view, &self.gated);
         let mut document = CiReport::of_run(stored, &report);
-        // If gates judge regressions, only they may fail test cases: a build that passes them must have no
-        // failed case. The rest of the comparison appears only in the table.
+        // If gates judge regressions, only gates may fail test cases, because a build that passes its gates must
+        // have no failed case. The rest of the comparison appears only in the table.
         let is_gated = scenario.gates.iter().any(|gate| gate.condition.needs_baseline());
         if let Some(comparison) = comparison.as_ref().filter(|_| !is_gated) {
             document = document.with_comparison(comparison);
@@ -171,7 +171,7 @@ impl RunResult {
     }
 }
 
-/// Paths of the results and their page, if there is one.
+/// Returns the paths of the results and of their page, if any.
 pub(in crate::cli) fn places(path: &Path) -> String {
     let page = path.join(layout::REPORT);
     let page = if page.exists() { format!("\nreport: {}", page.display()) } else { String::new() };

@@ -16,9 +16,9 @@ use zklockbench_scenario::Scenario;
 use zklockbench_scenario::gate::{Gate, Rule};
 
 pub struct Baseline {
-    /// Newest first; empty only if the baseline is optional.
+    /// Candidates, newest first; empty only if the baseline is optional.
     candidates: Vec<Candidate>,
-    /// Whether the run may continue without a baseline; gates that need a baseline are then skipped.
+    /// Whether the run may continue without a baseline. If it does, gates that need a baseline are skipped.
     is_optional: bool,
 }
 
@@ -29,17 +29,17 @@ struct Candidate {
     dirs: Vec<PathBuf>,
 }
 
-/// Maximum number of candidates in the search for one from a similar machine.
+/// Maximum number of candidates to search for a run on a similar machine.
 const CANDIDATES_MOST: usize = 50;
 
 impl Baseline {
-    /// Finds and reads the baseline before anything is started, to report damage at once.
+    /// Finds and reads the baseline before anything is started, so damaged files are reported immediately.
     pub fn find(args: &ConcludingArgs, scenario: &Scenario) -> Result<Option<Self>, Error> {
         let Some(dir) = args.baseline.as_deref() else {
             return match scenario.gates.iter().find(|gate| gate.condition.needs_baseline()) {
                 None => Ok(None),
                 Some(gate) => Err(Error::usage(format!(
-                    "gate `{}` needs a baseline: name a run or a store with --baseline DIR",
+                    "gate `{}` needs a baseline: specify a run or a store with --baseline DIR",
                     gate.condition
                 ))),
             };
@@ -65,8 +65,8 @@ impl Baseline {
             None if is_optional => {}
             None => {
                 return Err(Error::usage(format!(
-                    "--baseline: {} has no complete run of `{}`; name a run, a directory of runs, or a store of \
-                     baselines (`zklockbench baseline add RUN` adds one), or give --baseline-optional",
+                    "--baseline: {} has no complete run of `{}`; specify a run, a directory of runs, or a store of \
+                     baselines (`zklockbench baseline add RUN` creates one), or add --baseline-optional",
                     dir.display(),
                     scenario.name
                 )));
@@ -75,8 +75,8 @@ impl Baseline {
         Ok(Some(Self { candidates, is_optional }))
     }
 
-    /// The newest baseline that is comparable with this run. If there is none, returns `None` if it is
-    /// optional, and otherwise the newest baseline, so that the comparison reports the difference.
+    /// Returns the newest baseline that is comparable with this run. Without such a baseline, returns `None` if
+    /// the baseline is optional, and otherwise the newest baseline, so the comparison reports the difference.
     fn fitting(&self, new: &Side) -> Result<Option<Side>, Error> {
         let mut why = "there is none yet".to_owned();
         for (at, candidate) in self.candidates.iter().enumerate() {
@@ -97,8 +97,8 @@ impl Baseline {
         }
         if self.is_optional {
             output::warn(format!(
-                "no baseline to compare with ({why}): regressions are not judged. `zklockbench baseline add` \
-                 makes this run the first"
+                "no baseline to compare with ({why}): regressions are not judged. To make this run the first \
+                 baseline, use `zklockbench baseline add`"
             ));
             return Ok(None);
         }
@@ -107,7 +107,7 @@ impl Baseline {
 }
 
 impl Candidate {
-    /// Reads the runs, which are too large to keep in memory during a run.
+    /// Reads the runs only when needed, because they are too large to keep in memory during a run.
     fn read(&self) -> Result<Side, Error> {
         let read = |dir: &PathBuf| Ok(Loaded { path: dir.clone(), stored: zklockbench_results::read(dir)? });
         let runs = self.dirs.iter().map(read).collect::<Result<_, Error>>()?;
@@ -128,7 +128,7 @@ impl Candidate {
     }
 }
 
-/// Complete runs of a directory that is not a store, newest first.
+/// Returns the complete runs in a directory that is not a store, newest first.
 fn in_directory(dir: &Path, scenario: &str) -> Result<Vec<PathBuf>, Error> {
     let (runs, passed_over) = zklockbench_results::runs_of(dir, scenario)?;
     for error in passed_over {
@@ -137,7 +137,7 @@ fn in_directory(dir: &Path, scenario: &str) -> Result<Vec<PathBuf>, Error> {
     Ok(runs)
 }
 
-/// Judges the scenario's gates for a run with this verdict; without a gate on the baseline, the comparison
+/// Judges the scenario's gates for a run with this verdict. Without a gate on the baseline, the comparison
 /// itself is a gate. Also returns the comparison; `None` if there is no comparable baseline.
 pub fn judge(
     scenario: &Scenario,
@@ -146,7 +146,7 @@ pub fn judge(
     verdict: &Verdict,
 ) -> (Gated, Option<Comparison>) {
     let cells: Vec<CellKey> = cells(scenario).collect();
-    // An unreadable baseline must not lose the measurements: gates that need it become unknown.
+    // An unreadable baseline must not discard the measurements: gates that need a baseline become unknown.
     let (base, goes_without) = match baseline.map(|baseline| (baseline.fitting(new), baseline.is_optional)) {
         None => (None, false),
         Some((Ok(base), is_optional)) => (base, is_optional),
@@ -181,7 +181,7 @@ pub fn judge(
     (Gated { gates: outcomes, baseline: path }, compared.and_then(Result::ok))
 }
 
-/// The comparison to report next to the gates, with their metrics and margins, so that both agree.
+/// Returns the comparison to report next to the gates, with the metrics and margins of the gates, so both agree.
 fn asked_by(gates: &[Gate]) -> Ask {
     let mut ask = Ask::default();
     for gate in gates {

@@ -27,12 +27,12 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// Default number of threads for the load.
+/// Returns the default number of threads for the load.
 pub fn usual_threads() -> usize {
     (cores() / 4).max(1)
 }
 
-/// Free memory of the machine or, if lower, of the control group.
+/// Returns the free memory of the machine or, if lower, of the control group.
 fn free_memory() -> u64 {
     let system = System::new_with_specifics(
         RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram()),
@@ -41,7 +41,7 @@ fn free_memory() -> u64 {
     system.cgroup_limits().map_or(machine, |group| machine.min(group.free_memory))
 }
 
-/// Why the trials, or this process's part of them, exceed the free memory; `None` if they fit.
+/// Returns why the trials, or this process's part of them, exceed the free memory; `None` if they fit.
 pub fn lacks_memory(plan: &TrialPlan, slice: Slice) -> Option<String> {
     lacks(plan, slice, free_memory())
 }
@@ -54,7 +54,7 @@ fn lacks(plan: &TrialPlan, slice: Slice, free: u64) -> Option<String> {
     let megabytes = |bytes: u64| bytes.div_ceil(1_000_000);
     (needed > free).then(|| {
         format!(
-            "a trial with {} and {} takes about {} MB of memory, but {} MB are free: use fewer of either, or a shorter \
+            "a trial with {} and {} takes about {} MB of memory, but {} MB are free: reduce the contenders, locks or \
              `duration`",
             contenders(largest.contenders),
             counted(largest.locks, "lock", "locks"),
@@ -81,9 +81,9 @@ pub fn allow_sessions(sessions: usize, files_each: usize) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::environment(format!(
-        "{sessions} sessions need {needed} open files, but this system allows {}; raise the limit with: ulimit \
+        "{sessions} sessions need {needed} open files, but the system limit is {}; raise the limit with: ulimit \
          -n {needed}",
-        limit.maximum.map_or_else(|| "fewer".to_owned(), |maximum| maximum.to_string())
+        limit.maximum.map_or_else(|| "lower".to_owned(), |maximum| maximum.to_string())
     )))
 }
 

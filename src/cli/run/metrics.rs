@@ -1,8 +1,8 @@
 //! `/metrics`: serves the state of a run in progress to Prometheus and similar tools.
 //!
-//! Runs on a separate thread and reads only the state of the progress display, so requests do not delay
-//! contenders. The text is rendered at most a few times a second. Connections are limited in number and
-//! duration. Above the limit, a new connection displaces the oldest, so idle clients do not block others.
+//! The server runs on a separate thread and reads only the state of the progress display, so requests do not
+//! delay contenders. It renders the text at most a few times a second. Connections are limited in number and
+//! duration. Above the limit, a new connection displaces the oldest one, so idle clients do not block others.
 
 #![expect(clippy::disallowed_methods, reason = "the age of a text affects no measurement")]
 
@@ -38,7 +38,7 @@ const CONNECTION_LASTS: Duration = Duration::from_secs(5);
 const TEXT_LASTS: Duration = Duration::from_millis(250);
 const HEAD_AT_MOST: usize = 16 * 1024;
 
-/// Parses the address of `/metrics`: an address with a port, or a port alone, for localhost.
+/// Parses the address of `/metrics`: an address with a port, or only a port for localhost.
 pub fn address(text: &str) -> Result<SocketAddr, String> {
     let port = text.strip_prefix(':').unwrap_or(text).parse::<u16>();
     let address = port.map(|port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
@@ -63,13 +63,13 @@ impl Port {
         });
         let (address, listener) = taken.map_err(|error| {
             Error::environment(format!(
-                "cannot serve /metrics on {asked}: {error}; name another port with --metrics"
+                "cannot serve /metrics on {asked}: {error}; set another port with --metrics"
             ))
         })?;
         if !address.ip().is_loopback() {
             output::warn(format!(
-                "/metrics on {address} is readable by anyone who can reach this host; it holds no \
-                 passwords, but shows what is measured"
+                "anyone who can reach this host can read /metrics on {address}, which shows what is \
+                 measured, but no passwords"
             ));
         }
         Ok(Self { listener, address })
@@ -129,20 +129,20 @@ impl Drop for Endpoint {
     fn drop(&mut self) {
         self.stop.cancel();
         if let Some(thread) = self.thread.take() {
-            // The result of the thread does not matter at the end of a run.
+            // At the end of a run, the result of the thread does not matter.
             let _ = thread.join();
         }
     }
 }
 
 impl MetricsShared {
-    /// The rendered text, at most [`TEXT_LASTS`] old.
+    /// Returns the rendered text, at most [`TEXT_LASTS`] old.
     fn text(&self) -> String {
         let mut text = locked(&self.text);
         if let Some((_, text)) = text.as_ref().filter(|(made, _)| made.elapsed() < TEXT_LASTS) {
             return text.clone();
         }
-        // Render a copy, so that the run does not wait for the lock.
+        // Render a copy, so the run does not wait for the lock.
         let live = locked(&self.live).clone();
         let made = live.render(SystemTime::now());
         *text = Some((Instant::now(), made.clone()));
@@ -202,10 +202,10 @@ fn answer(request: &Request<Incoming>, shared: &MetricsShared) -> Response<Strin
         response
     };
     if request.uri().path() != "/metrics" {
-        return text(StatusCode::NOT_FOUND, "there is only /metrics\n");
+        return text(StatusCode::NOT_FOUND, "not found; only /metrics is served\n");
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
+        let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are supported\n");
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return response;
     }
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn only_clients_that_accept_openmetrics_get_it() {
+    fn openmetrics_is_served_only_to_clients_that_accept_it() {
         let endpoint = endpoint();
         for (accept, content_type) in [
             ("", "text/plain; version=0.0.4"),
@@ -310,7 +310,7 @@ mod tests {
             (0..3 * AT_ONCE).map(|_| TcpStream::connect(endpoint.address).unwrap()).collect();
         // Half of the clients send an incomplete request.
         for stream in silent.iter_mut().step_by(2) {
-            // Fails for the oldest connections, which are already displaced.
+            // Writing fails on the oldest connections, which have already been displaced.
             let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\nHost:");
         }
         for _ in 0..10 {

@@ -78,7 +78,7 @@ fn nothing_to_do(
     stored: StoredRun,
     outputs: &Prepared,
 ) -> Result<Exit, Error> {
-    output::note("nothing to do: the run is complete");
+    output::note("nothing to do: the run is already complete");
     let scenario = &file.parsed.scenario;
     let concluding = Concluding::of(&args.concluding, args.opening.quiet, scenario)?;
     RunResult::of(scenario, path, stored, &concluding).tell(scenario, outputs, None)
@@ -103,7 +103,7 @@ pub(super) async fn measure(
         return Err(Error::Environment(why));
     }
     needs.check_host_commands(&file.parsed.scenario, args.overrides.hosts.as_deref()).await?;
-    // Checked before anything is started. Gates of workers are judged on the merged run.
+    // Check the baseline before anything is started. Gates of workers are judged on the merged run.
     let concluding = match worker {
         None => Concluding::of(&args.concluding, args.opening.quiet, &file.parsed.scenario)?,
         Some(_) => Concluding::default(),
@@ -117,13 +117,13 @@ pub(super) async fn measure(
         }
     }
     let own = there.as_ref().and_then(|(writer, _)| writer.dir().parent()).unwrap_or(&args.out);
-    // Workers share a directory, perhaps across hosts, where the file locks of other workers are invisible.
+    // Workers may share a directory across hosts, where the file locks of other workers are invisible.
     let abandoned = if worker.is_some() { Vec::new() } else { tidy(own) };
     for left in abandoned {
         let left = left.display();
         output::note(&format!(
-            "note: {left} contains the trials of a run that was killed; resume it with `zklockbench \
-             run --resume {left}`, or delete it"
+            "note: {left} contains the trials of a killed run; resume the run with `zklockbench run \
+             --resume {left}`, or delete the directory"
         ));
     }
     let started_at = SystemTime::now();
@@ -195,8 +195,8 @@ pub(super) async fn measure(
     under_way.measure(stored, stop).await
 }
 
-const COUNTS: &str = "before the first trial of each strategy its requests are counted on the wire, for \
-    about 2 s (--counting never skips this)";
+const COUNTS: &str = "before the first trial of each strategy, its requests are counted on the wire for about \
+    2 s (skip counting with --counting never)";
 
 const RESUME: &str = "zklockbench run --resume ";
 
@@ -205,7 +205,7 @@ fn segments(stored: &StoredRun) -> Vec<Segment> {
     stored.run.in_segments(&trials)
 }
 
-/// Phrase with the approximate number of requests to an external ensemble; empty for others.
+/// Returns a phrase with the approximate number of requests to an external ensemble; empty for other ensembles.
 fn requests(plan: &TrialPlan) -> String {
     let is_external = plan.scenario.ensemble.is_external();
     let told = is_external.then(|| format!(", {}", plan.requests_in_words()));
@@ -232,7 +232,7 @@ struct RunInProgress {
     earlier: Vec<Segment>,
     /// Name of the run's node on the ensemble.
     run_id: String,
-    /// The worker's part of the run, if the run has several workers.
+    /// Worker's part of the run, if the run has several workers.
     worker: Option<WorkerPlace>,
     /// Commands for faults on external servers.
     hosts: Option<Arc<Hosts>>,
@@ -327,7 +327,7 @@ impl RunInProgress {
         Ok(MeasuredRun { concluding, file, writer, run, ran })
     }
 
-    /// Creates the run's directory on the ensemble as the leading worker, and its sign of life.
+    /// Creates the run's directory on the ensemble and its sign of life, if this is the leading worker.
     async fn workspace(&self, slice: Slice) -> Result<(Workspace, Option<SignOfLife>), Error> {
         let target = &self.opened.target;
         if !slice.leads() {
@@ -342,8 +342,8 @@ impl RunInProgress {
         Ok((workspace, alive))
     }
 
-    /// Warms up, measures the floor, runs the trials and measures the floor again. Returns the facts about
-    /// the run, and the outcome of its trials.
+    /// Warms up the servers, measures the floor, runs the trials and measures the floor again. Returns the run
+    /// and the outcome of its trials.
     async fn trials(
         &mut self,
         environment: &Environment,
@@ -353,11 +353,11 @@ impl RunInProgress {
     ) -> Result<(Run, Ran), Error> {
         open_ensemble::warm_up(&self.opened, environment, &self.progress, stop).await?;
         let floor = match self.args.no_floor {
-            true => Floor::not_measured("--no-floor was given"),
+            true => Floor::not_measured("disabled by --no-floor"),
             false => open_ensemble::measure_floor(&self.opened, environment, stop).await,
         };
         if let Some(rendezvous) = &environment.rendezvous {
-            // Otherwise the floor would include the cost of opening other workers' sessions.
+            // Without this meeting, the floor would include the cost of opening other workers' sessions.
             let ready = async { rendezvous.meet("floor").await.release().await };
             let ready = stop.run_until_cancelled(ready).await.ok_or(Error::Interrupted)?;
             ready.map_err(|failed| failed.error())?;
@@ -370,9 +370,9 @@ impl RunInProgress {
         let there = stored.map_or_else(Vec::new, |stored| stored.trials);
         self.writer.begins(begun.clone(), &there, zklockbench_judge::of_run(&there, begun.planned_trials))?;
         if !self.opened.is_external() && !stop.is_cancelled() {
-            self.progress.note("the first trial begins");
+            self.progress.note("starting the first trial");
         }
-        // A worker could read only its part of the traffic, and TLS hides all of it.
+        // A worker sees only its own part of the traffic, and TLS hides all traffic.
         let is_readable = environment.rendezvous.is_none() && environment.target.access.tls.is_none();
         let counts = is_readable && self.args.generator.counting.counts(self.scenario());
         if counts {
@@ -403,7 +403,7 @@ impl RunInProgress {
         Ok((Run { floor, floor_after, ..begun }, ran))
     }
 
-    /// Floors before and after the trials, without an outlier.
+    /// Measures the floor after the trials. Returns the floors before and after, without an outlier.
     async fn floors(&self, before: Floor, environment: &Environment, stop: &CancellationToken) -> [Floor; 2] {
         let after = open_ensemble::measure_floor(&self.opened, environment, stop).await;
         if !before.is_far_from(&after) {
@@ -431,7 +431,7 @@ impl RunInProgress {
         }
         if outcome.ending == RunEnding::Aborted && !self.opened.answers().await {
             output::warn(format!(
-                "{} stays on the ensemble, which does not respond; remove it later with: zklockbench \
+                "the ensemble does not respond, so {} remains on it; remove the node later with: zklockbench \
                  clean --connect {} --run-id {}",
                 environment.workspace.root(),
                 self.opened.target.connect,
@@ -446,7 +446,7 @@ impl RunInProgress {
         &self.file.parsed.scenario
     }
 
-    /// Facts known before the first trial or, if the run was resumed, before its first missing trial.
+    /// Returns the facts known before the first trial or, for a resumed run, before the first missing trial.
     fn begun(&self, ensemble: EnsembleInfo, floor: Floor, planned: usize) -> Run {
         let run = Run {
             tool_version: env!("CARGO_PKG_VERSION").into(),
@@ -482,7 +482,7 @@ impl RunInProgress {
     }
 }
 
-/// Commit from which the program was built; `None` outside a checkout.
+/// Returns the commit from which the program was built; `None` outside a checkout.
 pub fn tool_commit() -> Option<String> {
     option_env!("ZKLOCKBENCH_COMMIT").filter(|commit| !commit.is_empty()).map(str::to_owned)
 }

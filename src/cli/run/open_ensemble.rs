@@ -1,5 +1,5 @@
-//! Opens the ensemble of a run: a fresh local one, the kept one, or an external one. Also checks that it
-//! supports the scenario's faults, warms up the servers, and measures the floor.
+//! Opens the ensemble of a run: a fresh local ensemble, the kept one, or an external one. Also checks that the
+//! ensemble supports the scenario's faults, warms up the servers, and measures the floor.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ pub struct OpenEnsemble {
     servers: Servers,
     pub target: Target,
     pub addresses: Vec<String>,
-    /// Control over the servers; `None` if they were not started for this run.
+    /// Control over the servers; `None` if the servers were not started for this run.
     pub started: Option<Arc<dyn Processes>>,
     /// Whether the warm-up of local servers is skipped.
     pub is_cold: bool,
@@ -45,13 +45,13 @@ pub struct OpenEnsemble {
 enum Servers {
     Fresh(Arc<Local>),
     Contained(Arc<Compose>),
-    /// Started by `ensemble up`.
+    /// Ensemble started by `ensemble up`.
     Kept(KeptEnsemble),
     External(Connect),
 }
 
-/// Opens an ensemble for a command that examines locks, creates an empty directory on it for `work`, and
-/// closes it. A local ensemble has one server unless the options name another number.
+/// Opens an ensemble for a command that examines locks, runs `work` in an empty directory on it, and closes
+/// the ensemble. A local ensemble has one server unless the options specify another number.
 pub async fn examine<T>(
     command: &str,
     place: &PlaceArgs,
@@ -88,10 +88,9 @@ pub async fn examine<T>(
 }
 
 impl OpenEnsemble {
-    /// Opens the ensemble of the scenario. Servers that it starts write their logs into `logs`.
-    ///
-    /// On servers started here, sessions get a random identity unless the user provides one: other users of
-    /// this host can connect, but must not delete the nodes of a lock.
+    /// Opens the ensemble of the scenario. Servers started here write their logs into `logs`, and their sessions
+    /// get a random identity unless the user provides one: other users of this host can connect, but must not
+    /// delete the nodes of a lock.
     pub async fn open(
         scenario: &Scenario,
         args: &OpeningArgs,
@@ -103,7 +102,7 @@ impl OpenEnsemble {
         Self::open_for(scenario, &Needs::of(scenario), args, access, logs, progress, stop).await
     }
 
-    /// Like [`OpenEnsemble::open`], for needs beyond the scenario's faults.
+    /// Like [`OpenEnsemble::open`], but with explicit needs instead of the needs of the scenario's faults.
     async fn open_for(
         scenario: &Scenario,
         needs: &Needs,
@@ -143,7 +142,7 @@ impl OpenEnsemble {
         matches!(self.servers, Servers::Fresh(_))
     }
 
-    /// Reads the commands for faults on external servers. Servers to break must be healthy.
+    /// Reads the commands for faults on external servers. If a fault breaks servers, checks that they are healthy.
     pub async fn host_commands(
         &self,
         file: Option<&Path>,
@@ -157,7 +156,7 @@ impl OpenEnsemble {
         Ok(Some(Arc::new(hosts)))
     }
 
-    /// Notes on servers that the suite did not configure: addresses, roles and missing information.
+    /// Returns notes on servers that the suite did not configure: addresses, roles and missing information.
     pub fn notes(&self, info: &EnsembleInfo) -> Vec<String> {
         let servers = self.is_external().then(|| info.servers_as_text());
         let missing =
@@ -165,13 +164,13 @@ impl OpenEnsemble {
         servers.into_iter().chain(missing.map(|(name, why)| format!("{name} {why}"))).collect()
     }
 
-    /// Interval of reads that keep local servers of certain versions awake; `None` if not needed.
+    /// Returns the interval of reads that keep local servers of certain versions awake; `None` if not needed.
     pub fn keep_awake(&self, servers: &[ServerInfo]) -> Option<Duration> {
         let is_needed = servers.iter().any(|server| keep_awake::is_needed(&server.version));
         (is_needed && !self.is_external()).then_some(keep_awake::EVERY)
     }
 
-    /// Environment for requests outside of trials, to warm up or measure the ensemble.
+    /// Returns the environment for requests outside trials, which warm up or measure the ensemble.
     pub fn environment(&self, workspace: Workspace, servers: &[ServerInfo]) -> Environment {
         let chroot = if let Servers::External(external) = &self.servers { &external.chroot } else { "" };
         Environment {
@@ -191,12 +190,12 @@ impl OpenEnsemble {
         }
     }
 
-    /// Removes the nodes of such requests; if that fails, prints the command that removes them.
+    /// Removes the nodes created by requests outside trials; after an error, prints the command that removes them.
     pub async fn clear(&self, workspace: &Workspace) {
         if let Err(error) = workspace.close().await {
             let name = workspace.root().rsplit('/').next().unwrap_or_default();
             output::warn(format!(
-                "{error}; remove what is left later with: zklockbench clean --connect {} --run-id {name}",
+                "{error}; remove the remaining nodes later with: zklockbench clean --connect {} --run-id {name}",
                 self.target.connect
             ));
         }
@@ -216,7 +215,7 @@ impl OpenEnsemble {
 
     pub async fn describe(&self) -> EnsembleInfo {
         let mut roles = roles(&self.addresses).await;
-        // A busy server may miss the first request, and the run must record its version.
+        // The run must record each server's version, so ask again if a busy server missed the first request.
         for role in roles.iter_mut().filter(|role| role.version.is_none()) {
             *role = Role::ask(&role.address).await;
         }
@@ -299,7 +298,7 @@ impl Servers {
             EnsembleChoice::Local { servers, data_dir } => {
                 if let Some(kept) = fitting(*servers, data_dir.is_some() || needs.own_servers(), args)? {
                     progress.note(&format!(
-                        "using the ensemble that has been up since {} (--fresh starts another)",
+                        "using the ensemble that has been up since {} (--fresh starts a new one)",
                         kept.since
                     ));
                     return Ok(Self::Kept(kept));
@@ -316,7 +315,7 @@ impl Servers {
         }
     }
 
-    /// Missing information about these servers, with the reason.
+    /// Returns the missing information about these servers, with reasons.
     fn not_available(&self, roles: &[Role]) -> Vec<(String, String)> {
         let logs = match self {
             Self::Contained(compose) => compose.without_logs(),
@@ -340,7 +339,7 @@ impl Servers {
     }
 }
 
-/// Connects to the servers of a connect string. With TLS, host names are kept for the certificates.
+/// Connects to the servers of a connect string. With TLS, keeps the host names, which certificates refer to.
 async fn external(connect: &str, access: &Access) -> Result<Connect, Error> {
     let named = parse_connect(connect)?;
     if let Some(tls) = &access.tls {
@@ -357,7 +356,7 @@ async fn external(connect: &str, access: &Access) -> Result<Connect, Error> {
     Ok(Connect { addresses: distinct_servers(&target, &expanded.addresses).await, ..expanded })
 }
 
-/// The kept ensemble, if it is equivalent to the one that the run would start.
+/// Returns the kept ensemble if it is equivalent to the ensemble that the run would start.
 fn fitting(servers: usize, needs_its_own: bool, args: &OpeningArgs) -> Result<Option<KeptEnsemble>, Error> {
     if args.fresh || needs_its_own || args.install.zookeeper_home.is_some() {
         return Ok(None);
@@ -375,7 +374,7 @@ fn server_info(role: &Role) -> ServerInfo {
     }
 }
 
-/// Configuration from the first server that returns it.
+/// Returns the configuration from the first server that answers.
 async fn told(addresses: &[String]) -> Vec<(String, String)> {
     for address in addresses {
         if let Ok(config) = admin::conf(address).await {
@@ -393,23 +392,23 @@ impl Needs {
         Self(scenario.faults.iter().filter_map(|choice| need(&choice.kind)).collect())
     }
 
-    /// The same needs, and servers that can be cut off from each other.
+    /// Adds the need for servers that can be cut off from each other.
     fn with_links(mut self) -> Self {
         self.0.insert(Capability::Links);
         self
     }
 
-    /// Whether faults affect servers, which must then be started for the run.
+    /// Whether faults affect servers. Such servers must be started for the run.
     pub fn own_servers(&self) -> bool {
         self.0.iter().any(|need| need.reaches_servers())
     }
 
-    /// Whether servers are cut off from each other, so that each needs a separate network.
+    /// Whether servers are cut off from each other. Each server then needs a separate network.
     pub fn links(&self) -> bool {
         self.0.contains(&Capability::Links) || self.0.contains(&Capability::Isolation)
     }
 
-    /// Rejects faults that are impossible with these containers, before any container is started.
+    /// Rejects faults that are impossible with these containers, before any of them starts.
     fn check_containers(&self, scenario: &Scenario, compose: &Compose) -> Result<(), Error> {
         for choice in &scenario.faults {
             let Some(entry) = fault::find(&choice.kind) else { continue };
@@ -419,13 +418,14 @@ impl Needs {
         Ok(())
     }
 
-    /// Open files of a contender's session with this many servers: its socket and, with a proxy, the proxy's
-    /// two sockets and a listener per server.
+    /// Returns the open files of a contender's session with this many servers: its own socket and, with a
+    /// proxy, the
+    /// proxy's two sockets and one listener per server.
     pub fn files_of_a_session(&self, servers: usize) -> usize {
         if self.0.contains(&Capability::Proxies) { 3 + servers } else { 1 }
     }
 
-    /// The proxy in front of the servers, if a fault needs one.
+    /// Starts a proxy in front of the servers if a fault needs one.
     pub fn proxy(&self, servers: &[String]) -> Result<Option<Arc<Proxy>>, Error> {
         if !self.0.contains(&Capability::Proxies) {
             return Ok(None);
@@ -433,25 +433,26 @@ impl Needs {
         Proxy::before(servers).map(|proxy| Some(Arc::new(proxy)))
     }
 
-    /// Why this machine cannot inject all faults; `None` if it can. Docker manages the links of containers.
+    /// Returns why this machine cannot inject all faults, if so. For containers, Docker manages the links.
     pub fn missing_here(&self, scenario: &Scenario) -> Option<String> {
         let links = if self.links() && scenario.ensemble.is_local() { links_capability() } else { Ok(()) };
         links.err().map(|why| format!("servers cannot be partitioned here: {why}"))
     }
 
-    /// Checks the commands for faults on external servers, in the file from the command line.
+    /// Checks the file from the command line with commands for faults on external servers.
     pub async fn check_host_commands(&self, scenario: &Scenario, file: Option<&Path>) -> Result<(), Error> {
         let EnsembleChoice::Connect(connect) = &scenario.ensemble else { return Ok(()) };
         match file {
             Some(file) => Hosts::read(file, &expand(parse_connect(connect)?).await.addresses).map(drop),
             None if self.own_servers() => Err(Error::usage(
-                "the run breaks servers that it has not started: name the commands for that with --hosts FILE",
+                "the scenario breaks servers that this run does not start: provide commands with --hosts FILE",
             )),
             None => Ok(()),
         }
     }
 
-    /// Rejects scenarios that are impossible here, or with these driver locks, before anything is started.
+    /// Rejects scenarios that are impossible on this machine or with these driver locks, before anything is
+    /// started.
     pub fn check(
         &self,
         scenario: &Scenario,
@@ -464,30 +465,30 @@ impl Needs {
         }
         if scenario.ensemble.is_external() && !self.0.is_empty() && !generator.allow_faults {
             return Err(Error::usage(
-                "the scenario injects faults, but this ensemble was not started for it: --allow-faults lets \
-                 them hit the scenario's own contenders and connections, and servers only by commands of --hosts FILE",
+                "the scenario injects faults, but this run does not start the ensemble: --allow-faults permits faults \
+                 of the run's own contenders and connections, and with --hosts FILE, of servers",
             ));
         }
         let reads =
             |choice: &&FaultChoice| fault::find(&choice.kind).is_some_and(|entry| entry.card.reads_requests);
         if let Some(choice) = scenario.faults.iter().find(reads).filter(|_| access.wants_tls()) {
             return Err(Error::usage(format!(
-                "the fault `{}` has to read requests, which TLS encrypts: leave the fault or TLS out",
+                "the fault `{}` must read requests, but TLS encrypts them: remove the fault or do not use TLS",
                 choice.kind
             )));
         }
         if self.0.contains(&Capability::Proxies) && access.wants_kerberos() {
             return Err(Error::usage(
-                "Kerberos needs the servers' names, and connection faults put a proxy in between: leave \
-                 the faults or \
-                 --sasl gssapi out",
+                "Kerberos needs the servers' names, but connection faults require a proxy: remove the \
+                 faults or \
+                 --sasl gssapi",
             ));
         }
         drivers::check_access(drivers::names(scenario), driven, access)
     }
 }
 
-/// Checks the scenario's Compose file, and returns why this machine cannot run it, if so.
+/// Checks the scenario's Compose file. Returns why this machine cannot run it, if so.
 pub async fn check_compose_file(scenario: &Scenario) -> Result<Option<String>, Error> {
     match &scenario.ensemble {
         EnsembleChoice::Compose(file) => Compose::check(file).await,
@@ -500,24 +501,24 @@ fn check_fault(choice: &FaultChoice, card: &FaultCard, compose: &Compose) -> Res
     if servers < card.least_servers {
         let least = counted(card.least_servers, "server", "servers");
         let there = if servers == 1 { "is" } else { "are" };
-        return Err(format!("it needs at least {least}, but there {there} {servers}"));
+        return Err(format!("the fault needs at least {least}, but there {there} {servers}"));
     }
     if let FaultTarget::Server(number) = choice.target
         && number > servers
     {
-        return Err(format!("there is no server {number}: they are numbered 1 to {servers}"));
+        return Err(format!("there is no server {number}: servers are numbered 1 to {servers}"));
     }
     match card.needs {
         Capability::Processes => compose.can_be_ended(),
         Capability::Isolation => compose.can_be_isolated(),
-        // Already rejected when the scenario was parsed.
+        // Impossible needs were already rejected when the scenario was parsed.
         Capability::Links | Capability::Proxies | Capability::Contenders => Ok(()),
     }
 }
 
 const WARM_UP: &str = "warm-up";
 
-/// Scenario that warms up servers. Several locks keep them busier than a single queue.
+/// Returns a scenario that warms up servers. Several locks keep servers busier than a single queue.
 pub fn warm_up_scenario(name: &str, lasts: Duration) -> String {
     format!(
         "name = \"{name}\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 16\nlocks = 8\nhold = \"0ms\"\n\
@@ -527,15 +528,15 @@ pub fn warm_up_scenario(name: &str, lasts: Duration) -> String {
 }
 
 const ROUND: Duration = Duration::from_secs(3);
-/// Number of acquisitions after which the rate no longer rises. The JIT compiler counts calls, not time.
+/// Number of acquisitions after which the rate stops rising: the JIT compiler counts calls, not time.
 const ENOUGH: u64 = 8_000;
 /// Maximum number of rounds, for slow hosts.
 const ROUNDS_AT_MOST: usize = 4;
 
-/// Loads a local ensemble in rounds until it is warm, unless it should stay cold; discards the results.
+/// Puts load on a local ensemble in rounds until it is warm, unless it should stay cold. Discards the results.
 ///
-/// A JVM compiles its code while it runs: on two cores, a fresh ensemble is several times slower in its first
-/// seconds. An external ensemble is not warmed up, because it gets no load beyond the scenario and the floor.
+/// A JVM compiles code as it runs: on two cores, a fresh ensemble is several times slower in its first seconds.
+/// External ensembles are not warmed up, because they get no load other than the scenario and the floor.
 pub async fn warm_up(
     ensemble: &OpenEnsemble,
     environment: &Environment,
@@ -569,7 +570,7 @@ pub async fn warm_up(
 /// Time limit for measuring the floor; setup and cleanup take another quarter of a second.
 const FLOOR_WITHIN: Duration = Duration::from_millis(1_200);
 
-/// Measures the floor. If that fails, the result contains the reason, and the run continues.
+/// Measures the floor. If the measurement fails, the result contains the reason, and the run continues.
 pub async fn measure_floor(
     ensemble: &OpenEnsemble,
     environment: &Environment,

@@ -1,4 +1,4 @@
-//! Progress messages: a bar with the remaining time on a terminal, otherwise plain lines.
+//! Progress display: a bar with the remaining time on a terminal, otherwise plain lines.
 
 #![expect(clippy::disallowed_methods, reason = "the duration of a phase is only shown")]
 
@@ -42,7 +42,8 @@ struct Now {
 }
 
 impl Progress {
-    /// Progress of a plan: a bar if wanted and stderr is a terminal, nothing if `quiet`, otherwise lines.
+    /// Creates the display for a plan: nothing if `quiet`, a bar if wanted and stderr is a terminal, otherwise
+    /// lines.
     pub fn new(plan: &TrialPlan, quiet: bool, wants_bar: bool) -> Self {
         let expected = plan.estimated_duration();
         let wants_bar = !quiet && wants_bar && !output::verbose() && std::io::stderr().is_terminal();
@@ -87,7 +88,7 @@ impl Progress {
             }
             RunEvent::MadeAgain(trials) => {
                 let count = counted(trials.len(), "invalid trial", "invalid trials");
-                self.added(trials, &format!("running {count} again"));
+                self.added(trials, &format!("rerunning {count}"));
             }
         }
     }
@@ -151,7 +152,7 @@ impl Progress {
         let elapsed = now.began.elapsed().min(now.estimate);
         let done = now.done.0 + elapsed;
         bar.set_position(millis(done));
-        // The remaining time is corrected by the error of the estimates so far.
+        // Correct the remaining time by the error of the estimates so far.
         let pace =
             if now.done.0.is_zero() { 1.0 } else { now.done.1.as_secs_f64() / now.done.0.as_secs_f64() };
         let left = now.expected.saturating_sub(done).mul_f64(pace.clamp(0.1, 10.0));
@@ -177,7 +178,7 @@ fn bar(expected: Duration) -> ProgressBar {
     bar
 }
 
-/// Text after the bar. A narrow terminal cuts off its end, so the most important part comes first.
+/// Returns the text after the bar. Narrow terminals cut off the end, so the most important part comes first.
 fn message(now: &Now, left: Duration, what: &str) -> String {
     format!("{}/{}, {} left: {}: {what}", now.number, now.trials, whole_seconds(left), now.name)
 }
@@ -187,7 +188,7 @@ const WIDTH: usize = 80;
 /// Width of the name column.
 const NAME: usize = 34;
 
-/// Describes a trial on one line, with metrics aligned. The results contain all reasons in full.
+/// Describes a trial on one line with aligned metrics. The results contain all reasons in full.
 fn line(trial: &Trial, number: usize, of: usize) -> String {
     let wait = trial.survival(Measure::Wait).map(|waits| waits.quantile(0.5));
     let wait = wait.map_or_else(
@@ -212,7 +213,7 @@ fn line(trial: &Trial, number: usize, of: usize) -> String {
     shown(&text, WIDTH)
 }
 
-/// Metrics of a trial, with the wait in milliseconds.
+/// Formats the metrics of a trial, with the wait in milliseconds.
 fn figures(number: usize, of: usize, name: &str, repetition: u32, rate: Option<f64>, wait: &str) -> String {
     let rate = rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}"));
     let digits = of.to_string().len();

@@ -1,4 +1,4 @@
-//! `run --resume`: settings that are read from the recorded run, must be given again, or must not change.
+//! `run --resume`: settings that are read from the recorded run, must be passed again, or must not change.
 
 use std::path::Path;
 
@@ -15,10 +15,12 @@ use zklockbench_record::{Run, Trial};
 use zklockbench_results::{Resumed, RunFile, RunWriter, StoredRun};
 use zklockbench_scenario::{EnsembleChoice, TrialPlan, TrialSpec};
 
-/// Continues the run in this directory with its scenario, and restores its original options.
+/// Continues the run in this directory with its recorded scenario and original options.
 pub fn take_over(dir: &Path, args: &mut RunArgs) -> Result<(ScenarioFile, Resumed), Error> {
     if args.overrides.change_more_than_the_place()? {
-        return Err(Error::usage("a resumed run keeps its scenario: remove the options that change it"));
+        return Err(Error::usage(
+            "a resumed run keeps its scenario: remove the options that change the scenario",
+        ));
     }
     let resumed = RunWriter::resume(dir)?;
     let (Resumed::Whole(_, stored) | Resumed::Partial(_, stored)) = &resumed;
@@ -29,7 +31,7 @@ pub fn take_over(dir: &Path, args: &mut RunArgs) -> Result<(ScenarioFile, Resume
         args.generator.threads = u16::try_from(run.generator_threads).ok();
         args.history = run.history || run.files.keys().any(|name| name.ends_with(".history.jsonl"));
         starts_alike(run, args)?;
-        // The ensemble is checked once it is open.
+        // The ensemble is checked later, once it is open.
         same_ground(
             run,
             &Run {
@@ -43,14 +45,14 @@ pub fn take_over(dir: &Path, args: &mut RunArgs) -> Result<(ScenarioFile, Resume
     Ok((file, resumed))
 }
 
-/// Rejects a recorded ensemble that could do harm, unless the user names it: records may be untrusted.
+/// Rejects a recorded ensemble that could do harm, unless the user specifies it: records may be untrusted.
 fn same_place(recorded: &EnsembleChoice, connect: &str, args: &RunArgs) -> Result<(), Error> {
     let place = &args.overrides.place;
     let refused = |why: String| Err(Error::usage(why));
     match recorded {
         EnsembleChoice::Connect(recorded) => match &place.connect {
             Some(named) if parse_connect(named)?.text() == *recorded => Ok(()),
-            Some(named) => refused(format!("the run was on {recorded}, not on {named}: leave --connect out")),
+            Some(named) => refused(format!("the run used {recorded}, not {named}: remove --connect")),
             None if args.opening.access.is_any() => refused(format!(
                 "passwords and keys are sent only to an ensemble on the command line: add --connect {recorded}"
             )),
@@ -58,32 +60,32 @@ fn same_place(recorded: &EnsembleChoice, connect: &str, args: &RunArgs) -> Resul
         },
         EnsembleChoice::Compose(file) if place.compose.as_ref() == Some(file) => Ok(()),
         EnsembleChoice::Compose(file) => refused(format!(
-            "the run's servers are those of a Compose file, which can do anything to this host: inspect it \
-             and name it again with --compose {}",
+            "the run used a Compose file, which can do anything to this host: inspect the file and, if you \
+             trust it, add --compose {}",
             file.display()
         )),
         EnsembleChoice::Local { .. } if place.connect.is_some() || place.compose.is_some() => {
-            refused(format!("the run was on local servers ({connect}): leave --connect and --compose out"))
+            refused(format!("the run used local servers ({connect}): remove --connect and --compose"))
         }
         EnsembleChoice::Local { .. } => Ok(()),
     }
 }
 
-/// Starts local servers as in the original run: fresh or kept, warm or cold.
+/// Makes local servers start as in the original run: fresh or kept, warm or cold.
 fn starts_alike(run: &RunFile, args: &mut RunArgs) -> Result<(), Error> {
     let was_cold = run.ensemble.starts_cold;
     if run.ensemble.kind == "external" {
         return Ok(());
     }
     if args.opening.cold && !was_cold {
-        return Err(Error::usage("the run's servers were warmed up: leave out --cold (or ZKLOCKBENCH_COLD)"));
+        return Err(Error::usage("the run's servers were warmed up: remove --cold (or ZKLOCKBENCH_COLD)"));
     }
     args.opening.cold = was_cold;
     args.opening.fresh |= run.ensemble.kind == "local";
     Ok(())
 }
 
-/// State of the run and remaining work, on one line.
+/// Returns the state of the run and the remaining work, on one line.
 pub fn announcement(stored: &StoredRun) -> String {
     let run = &stored.run;
     let planned = counted(run.planned_trials, "trial", "trials");
@@ -101,7 +103,7 @@ pub fn announcement(stored: &StoredRun) -> String {
     )
 }
 
-/// Facts that must be the same in all parts of a run, by their names in comparisons.
+/// Facts that must be the same in all parts of a run, as named in comparisons.
 const SAME: [&str; 8] = [
     "processors",
     "data",
@@ -113,20 +115,20 @@ const SAME: [&str; 8] = [
     "version of the program",
 ];
 
-/// Rejects a different environment or program; reports other differences.
+/// Rejects a different environment or program; prints other differences.
 pub fn same_ground(earlier: &Run, now: &Run) -> Result<(), Error> {
     let (refused, told): (Vec<Difference>, Vec<Difference>) = between_parts(earlier, now)
         .into_iter()
         .partition(|difference| SAME.contains(&difference.what.as_str()));
     if let Some(first) = refused.first() {
         return Err(Error::usage(format!(
-            "the run can't be resumed here, because its metrics would not be comparable: {}; resume it in \
-             the environment and with the program that started it, or run the scenario again",
+            "cannot resume the run here, because its metrics would not be comparable: {}; resume the run in \
+             its original environment with the same program, or run the scenario again",
             first.describe()
         )));
     }
     told.iter()
-        .for_each(|one| output::note(&format!("note: changed since the run began: {}", one.describe())));
+        .for_each(|one| output::note(&format!("note: changed since the run started: {}", one.describe())));
     Ok(())
 }
 
@@ -134,7 +136,7 @@ pub fn same_trials(plan: &TrialPlan, there: &[Trial]) -> Result<(), Error> {
     let identity =
         |spec: &TrialSpec| (spec.strategy.label.clone(), spec.contenders, spec.repetition, spec.seed);
     let stranger = there.iter().find(|trial| {
-        // A replacement of an invalid trial has a different number.
+        // A trial that replaces an invalid one has a different number.
         let has_its_number =
             |asked: &TrialSpec| asked.index == trial.spec.index || trial.spec.makes_up_for.is_some();
         let asked = plan.round(trial.spec.repetition);
@@ -143,8 +145,8 @@ pub fn same_trials(plan: &TrialPlan, there: &[Trial]) -> Result<(), Error> {
     match stranger {
         None => Ok(()),
         Some(trial) => Err(Error::usage(format!(
-            "{} does not match the trial of the scenario with this number: the directory was modified, or written \
-             by another version of the program",
+            "{} does not match the scenario's trial with this number: the directory was modified, or written by \
+             another version of zklockbench",
             trial.name()
         ))),
     }

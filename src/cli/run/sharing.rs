@@ -1,4 +1,4 @@
-//! Limits on the load of a shared ensemble, and on connections.
+//! Limits on the load of a shared ensemble and on the number of connections.
 
 use std::process::Command;
 
@@ -25,12 +25,12 @@ pub struct Sharing {
     pub others: Option<OtherClients>,
     /// Maximum rate, in requests per second.
     pub at_most: Option<f64>,
-    /// The run ends when servers respond this many times slower than before it.
+    /// Factor by which responses must slow down, compared with before the run, for the run to end.
     pub stop_if_slower: Option<f64>,
 }
 
 impl Sharing {
-    /// Counts the other clients of an external ensemble, before this process opens its own sessions.
+    /// Counts the other clients of an external ensemble. Must be called before this process opens its own sessions.
     pub async fn of(opened: &OpenEnsemble, args: &SharingArgs, run_id: Option<&str>) -> Self {
         if !opened.is_external() {
             return Self::decide(args, None);
@@ -44,7 +44,7 @@ impl Sharing {
             let named = opened.addresses.len();
             let all = configured_servers(target).await.unwrap_or(named);
             if all > named {
-                others = OtherClients::Unknown(format!("{} names {named} of {all} servers", target.connect));
+                others = OtherClients::Unknown(format!("{} lists {named} of {all} servers", target.connect));
             }
         }
         Self::decide(args, Some(others))
@@ -60,7 +60,7 @@ impl Sharing {
         }
     }
 
-    /// Rejects open loads that would exceed the rate, because delayed arrivals would count as late.
+    /// Rejects open loads that would exceed the maximum rate, because throttled arrivals would count as late.
     pub fn check(&self, plan: &TrialPlan, slice: Slice) -> Result<(), Error> {
         let (Some(at_most), true) = (self.at_most, slice.leads()) else { return Ok(()) };
         let open = plan.trials.iter().filter(|trial| trial.load.open().is_some());
@@ -69,7 +69,7 @@ impl Sharing {
             return Ok(());
         }
         Err(Error::usage(format!(
-            "the arrivals need about {most:.0} requests/s, but at most {}/s are allowed here{}: lower `rate`, or raise \
+            "the arrivals need about {most:.0} requests/s, but the limit is {} requests/s{}: lower `rate` or raise \
              --at-most",
             number(at_most),
             self.reason()
@@ -81,22 +81,22 @@ impl Sharing {
             Some(OtherClients::Connected(count)) if *count > 0 => {
                 format!(" ({} of other clients)", counted(*count, "connection", "connections"))
             }
-            Some(OtherClients::Unknown(why)) => format!(" (other clients not known: {why})"),
+            Some(OtherClients::Unknown(why)) => format!(" (other clients unknown: {why})"),
             _ => String::new(),
         }
     }
 
-    /// Limits of the load, on one line; `None` if there are none.
+    /// Returns the limits of the load on one line; `None` if the load is unlimited.
     pub fn note(&self) -> Option<String> {
         let stop =
             self.stop_if_slower.map(|factor| format!("the run ends if latency rises {}x", number(factor)));
         match (self.at_most, stop) {
             (None, None) => None,
-            (None, Some(stop)) => Some(format!("load not limited{}; {stop}", self.reason())),
+            (None, Some(stop)) => Some(format!("load unlimited{}; {stop}", self.reason())),
             (Some(at_most), stop) => {
                 let stop = stop.map_or_else(String::new, |stop| format!("; {stop}"));
                 Some(format!(
-                    "load limited to {} requests/s{}{stop} (--at-most raises the limit, --allow-saturation lifts it)",
+                    "load limited to {} requests/s{}{stop} (--at-most raises the limit, --allow-saturation removes it)",
                     number(at_most),
                     self.reason()
                 ))
@@ -104,7 +104,7 @@ impl Sharing {
         }
     }
 
-    /// Limits as facts for the recorded run.
+    /// Returns the limits as facts for the run's record.
     pub fn facts(&self) -> Vec<(String, String)> {
         let others = self.others.as_ref().map(|others| match others {
             OtherClients::Connected(count) => count.to_string(),
@@ -115,7 +115,7 @@ impl Sharing {
         facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
     }
 
-    /// Passes the limits to a run of a series by variables, because older binaries ignore unknown variables.
+    /// Passes the limits to a run of a series in variables, because older binaries ignore unknown variables.
     pub fn pass_on(&self, command: &mut Command) {
         match self.at_most {
             Some(per_s) => {
@@ -163,7 +163,7 @@ fn value(of: &[(String, String)], key: &str) -> Option<i64> {
     of.iter().find(|(name, _)| name == key)?.1.parse().ok()
 }
 
-/// Bounds of a server's session timeouts, as a phrase.
+/// Returns the bounds of a server's session timeouts as a phrase.
 fn bounds(of: &[(String, String)]) -> Option<String> {
     let ms = |key| Some(format_duration(std::time::Duration::from_millis(value(of, key)?.try_into().ok()?)));
     Some(format!(
@@ -173,23 +173,23 @@ fn bounds(of: &[(String, String)]) -> Option<String> {
     ))
 }
 
-/// Connections in addition to the contenders': the run's sign of life, or the worker's rendezvous.
+/// Number of connections besides the contenders': the run's sign of life, or the worker's rendezvous.
 const BESIDE: usize = 1;
 
-/// Why a trial has too many sessions, if all servers report a limit on connections per host.
+/// Returns why a trial has too many sessions, if all servers report a limit on connections per host.
 fn too_many(trial: &TrialSpec, slice: Slice, servers: &[Option<Configuration>]) -> Option<String> {
     let limit = |of: &Option<Configuration>| value(of.as_ref()?, "maxClientCnxns").filter(|limit| *limit > 0);
     let limits: Vec<i64> = servers.iter().map(limit).collect::<Option<_>>()?;
     let room = usize::try_from(limits.iter().sum::<i64>()).unwrap_or(usize::MAX);
     let own = slice.below(trial.contenders).count();
-    // Each contender with a driver has two sessions: the suite's and the driver's.
+    // Each contender with a driver has two sessions: one of the suite and one of the driver.
     let each = if zklockbench_locks::driven(&trial.strategy.name).is_some() { 2 } else { 1 };
     let connections = own * each + BESIDE;
     (connections > room).then(|| {
         let from = limits.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         format!(
-            "a trial with {} opens {}, one of them for the run itself, but the servers accept {room} from one host (maxClientCnxns: \
-             {from}): {}",
+            "a trial with {} opens {}, including one for the run itself, but the servers accept {room} from one host \
+             (maxClientCnxns: {from}): {}",
             contenders(own),
             counted(connections, "connection", "connections"),
             reach::MORE_CONNECTIONS
@@ -245,8 +245,8 @@ mod tests {
         let plan = TrialPlan::of(&parsed.scenario);
         let refused = |limits: &[Option<&str>]| too_many(&plan.trials[0], Slice::WHOLE, &servers(limits));
         let why = refused(&[Some("4"), Some("3")]).unwrap();
-        let begins = "a trial with 7 contenders opens 8 connections, one of them for the run itself, but the servers accept \
-                      7 from one host (maxClientCnxns: 4, 3): raise";
+        let begins = "a trial with 7 contenders opens 8 connections, including one for the run itself, but the servers \
+                      accept 7 from one host (maxClientCnxns: 4, 3): raise";
         assert!(why.starts_with(begins), "{why}");
         for fits in [&[Some("4"), Some("4")][..], &[Some("3"), Some("0")], &[Some("3"), None], &[None]] {
             assert_eq!(refused(fits), None, "{fits:?}");

@@ -1,6 +1,6 @@
-//! `sweep`: measures a scenario over a range, point by point, on one ensemble if possible.
+//! `sweep`: measures a scenario over a range, point by point, on a single ensemble if possible.
 //!
-//! Every run is a separate process with its own directory, as in `ab`. The measurements alone determine the
+//! As in `ab`, every run is a separate process with its own directory. Only the measurements determine the
 //! next point (`zklockbench_analysis::sweep`). The series lists each run with its point.
 
 #![expect(clippy::disallowed_methods, reason = "the time of writing is only a label")]
@@ -39,9 +39,9 @@ use zklockbench_zk::Target;
 
 const BUDGET: Duration = Duration::from_secs(15 * 60);
 const START: f64 = 14.0;
-/// Maximum share of the budget for covering the range once.
+/// Maximum share of the budget to spend on covering the range once.
 const COVERING: f64 = 0.3;
-/// A point is repeated if half the range of its throughputs exceeds this share.
+/// Share that half the range of a point's throughputs must exceed for the point to be repeated.
 const PRECISE: f64 = 0.1;
 
 pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, Error> {
@@ -110,13 +110,13 @@ pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, 
     )
 }
 
-/// Settings that must not change when the sweep is resumed; the budget may.
+/// Settings that must be the same when the sweep is resumed; the budget may change.
 fn asked(args: &SweepArgs, question: &SweepQuestion) -> Value {
     let SweepQuestion { text, over, objective, .. } = question;
     json!({ "scenario": text, "over": over, "objective": objective, "threads": args.generator.threads })
 }
 
-/// Initial values: fewer if covering the whole range would take too much of the budget.
+/// Returns the initial values; fewer of them if covering the range would take too much of the budget.
 fn grid(question: &SweepQuestion, budget: Duration, at_most: usize) -> Vec<f64> {
     let over = &question.over[0];
     let mut grid = over.grid();
@@ -127,7 +127,7 @@ fn grid(question: &SweepQuestion, budget: Duration, at_most: usize) -> Vec<f64> 
     };
     while grid.len() > at_most.max(2) || grid.len() > 4 && cost(&grid) > COVERING * budget.as_secs_f64() {
         let fewer = over.spaced(grid.len() - 1);
-        // An explicit list is not thinned.
+        // Never shorten an explicit list.
         if fewer.len() >= grid.len() {
             break;
         }
@@ -136,7 +136,7 @@ fn grid(question: &SweepQuestion, budget: Duration, at_most: usize) -> Vec<f64> 
     grid
 }
 
-/// Duration of a run in seconds, estimated from the scenario alone.
+/// Estimates the duration of a run in seconds from the scenario alone.
 fn estimate(question: &SweepQuestion, at: At, strategies: &[String]) -> f64 {
     question.point(at, strategies).map_or(AROUND_A_RUN, |(_, scenario)| expected(&scenario)).as_secs_f64()
 }
@@ -151,7 +151,7 @@ struct SweepEnsemble {
 struct MeasuredPoint {
     at: At,
     strategies: Vec<String>,
-    /// The shared ensemble; `None` if each run starts its own.
+    /// Shared ensemble; `None` if each run starts its own.
     ensemble: Option<EnsembleInfo>,
 }
 
@@ -186,7 +186,7 @@ impl SweepInProgress {
         }
     }
 
-    /// The external ensemble, which workers require.
+    /// Returns the external ensemble, which workers require.
     fn target(&self) -> Result<Target, Error> {
         let EnsembleChoice::Connect(connect) = &self.question.scenario.ensemble else {
             return Err(Error::usage(NEEDS_CONNECT));
@@ -195,7 +195,7 @@ impl SweepInProgress {
         Ok(Target { connect: connect.clone(), access })
     }
 
-    /// Expected duration of a step in seconds: estimated from the scenario, and corrected by the nearest run.
+    /// Estimates the duration of a step in seconds from the scenario, corrected by the nearest run.
     fn cost(&self, step: &Step) -> f64 {
         let far =
             |at: At| (at.x / step.at.x).ln().abs() + if at.beside == step.at.beside { 0.0 } else { 10.0 };
@@ -236,7 +236,7 @@ impl SweepInProgress {
         self.point(number, MeasuredPoint { at: step.at, strategies: step.strategies, ensemble }, stop).await
     }
 
-    /// Measures a point, unless a listed run of the series has measured it.
+    /// Measures a point, unless a listed run of the series has already measured it.
     async fn point(
         &mut self,
         number: u32,
@@ -284,7 +284,7 @@ impl SweepInProgress {
         Ok(())
     }
 
-    /// Index of an ensemble in the file, which lists each ensemble once.
+    /// Returns the index of an ensemble in the file, which lists each ensemble only once.
     fn number_of(&mut self, ensemble: Option<EnsembleInfo>) -> usize {
         let Some(ensemble) = ensemble else { return 0 };
         let all = &mut self.file.ensembles;
@@ -294,8 +294,9 @@ impl SweepInProgress {
         })
     }
 
-    /// Handles a run without results. If other runs had valid results, the load is taken to be too high for
-    /// it; otherwise the sweep ends.
+    /// Handles a run without results. If other runs had valid results, the load is assumed to be too high;
+    /// otherwise, the
+    /// sweep ends.
     fn failed(&self, point: &MeasuredPoint, number: u32, run: &DoneRun) -> Result<Vec<Sample>, Error> {
         let server = self.ensemble.as_ref().and_then(|open| open.ready.opened.ended());
         let any_sound = self.file.samples.iter().any(|sample| sample.state == State::Sound);

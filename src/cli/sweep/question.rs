@@ -1,4 +1,4 @@
-//! The question of `sweep`: the scenario and the swept variables, with checks that the sweep is possible.
+//! The question of `sweep`: the scenario and the swept variables. Checks that the sweep is possible.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,20 +24,20 @@ pub struct SweepArgs {
     pub scenario: PathBuf,
     /// Sweep a variable over a range or a list: contenders=1..1000, rate=10..2000, hold=1ms..1s,
     /// locks=1..100, servers=1,3,5, delay=0.2ms,1ms,5ms,50ms (added to every round trip) or
-    /// session_timeout=2s,5s,10s,30s (with crashes and pauses); a second variable gives a curve for each of
+    /// session_timeout=2s,5s,10s,30s (with crashes and pauses); a second variable adds a curve for each of
     /// its values
     #[arg(long, value_name = "VARIABLE=VALUES", required = true)]
     pub over: Vec<Over>,
-    /// Objective to meet, e.g. 'wait.p99 < 100ms': find how far it is met
+    /// Objective, e.g. 'wait.p99 < 100ms': find the values that meet it
     #[arg(long, value_name = "CONDITION")]
     pub objective: Option<Objective>,
     /// Time limit, including server start; the whole range is covered first [default: 15m]
     #[arg(long, value_name = "TIME", value_parser = duration_within("1s", "7days"))]
     pub budget: Option<Duration>,
-    /// Maximum number of values of the first variable for each strategy
+    /// Maximum number of values of the first variable per strategy
     #[arg(long, value_name = "N", default_value_t = 25, value_parser = clap::value_parser!(u16).range(2..=500))]
     pub points_at_most: u16,
-    /// Resume the sweep in this directory; repeat the other options
+    /// Resume the sweep in this directory; pass the original options again
     #[arg(long, value_name = "DIR", conflicts_with = "run_id")]
     pub resume: Option<PathBuf>,
     #[command(flatten)]
@@ -91,9 +91,9 @@ impl SweepQuestion {
         let has_rate = base.contains_key("rate");
         if over.iter().any(|over| over.variable == Variable::Rate) && !has_rate {
             return Err(Error::usage(
-                "rate cannot be swept: the scenario has no `rate` of all its contenders; write load = \
+                "rate cannot be swept: the scenario has no total `rate`; write load = \
                  \"open\" and rate = …, \
-                 with arrivals that have one rate (docs/workloads.md)",
+                 with arrivals that have a single rate (docs/workloads.md)",
             ));
         }
         let text = toml::to_string(&base).map_err(Error::usage)?;
@@ -103,12 +103,12 @@ impl SweepQuestion {
         let table = |at| table_at(&base, &over, failures.as_ref(), at);
         let at = |at| parsed(&toml::to_string(&table(at)?).map_err(Error::usage)?);
         let scenario = at(least)?;
-        // Parse the other end of the range too, to report mistakes before anything starts.
+        // Also parse the other end of the range, to report mistakes before anything starts.
         at(ends(Over::most))?;
         let adds_faults = failures.is_some() || over.iter().any(|over| over.variable == Variable::Delay);
         if adds_faults && scenario.ensemble.is_external() && !args.generator.allow_faults {
             return Err(Error::usage(
-                "the sweep adds faults, but this ensemble was not started for it: --allow-faults permits them, on the sweep's \
+                "the sweep adds faults, but does not start this ensemble: --allow-faults permits faults of the sweep's \
                  own contenders and connections",
             ));
         }
@@ -116,7 +116,7 @@ impl SweepQuestion {
         Ok(Self { strategies, over, objective, scenario, text, failures, base })
     }
 
-    /// Scenario of a point with these strategies.
+    /// Returns the scenario of a point with these strategies.
     pub fn point(&self, at: At, strategies: &[String]) -> Result<(String, Scenario), Error> {
         let mut table = table_at(&self.base, &self.over, self.failures.as_ref(), at)?;
         if let Some(Value::Array(all)) = table.get("strategies").cloned() {
@@ -137,17 +137,17 @@ impl SweepQuestion {
         self.over.iter().zip([Some(at.x), at.beside]).find_map(value)
     }
 
-    /// Values of the second variable; a single `None` if only one variable is swept.
+    /// Returns the values of the second variable; a single `None` if only one variable is swept.
     pub fn beside(&self) -> Vec<Option<f64>> {
         self.over.get(1).map_or_else(|| vec![None], |over| over.few().into_iter().map(Some).collect())
     }
 
-    /// Whether the sweep measures the cost of failures, not the speed of the lock.
+    /// Whether the sweep measures the cost of failures instead of the speed of the lock.
     pub fn breaks_sessions(&self) -> bool {
         self.over.iter().any(|over| over.variable == Variable::SessionTimeout)
     }
 
-    /// Whether each run starts its own servers, because it breaks them.
+    /// Whether each run starts its own servers, because its faults break servers.
     pub fn breaks_servers(&self) -> bool {
         Needs::of(&self.scenario).own_servers()
     }
@@ -157,8 +157,8 @@ impl SweepQuestion {
         let mut notes = Vec::new();
         if has(Variable::Servers) && self.scenario.ensemble.is_local() {
             notes.push(
-                "All servers run on this host and share its processors and its disk: on separate hosts, \
-                 more servers would cost less than they do here."
+                "All servers share the processors and the disk of this host. On separate hosts, \
+                 additional servers would cost less than here."
                     .to_owned(),
             );
         }
@@ -170,7 +170,7 @@ impl SweepQuestion {
     }
 }
 
-/// Replaces the strategies, and removes a poll interval if none of the new strategies polls.
+/// Replaces the strategies, and removes the poll interval if no new strategy polls.
 fn choose(table: &mut Table, strategies: Vec<Value>) {
     let polls = |one: &Value| {
         let card = name_of(one).and_then(|name| zklockbench_locks::find(&name));
@@ -186,7 +186,7 @@ fn choose(table: &mut Table, strategies: Vec<Value>) {
 fn refuse(overrides: &Overrides, over: &[Over]) -> Result<(), Error> {
     if over.len() > 2 {
         return Err(Error::usage(format!(
-            "--over is given {} times: sweep one or two variables",
+            "--over was passed {} times: sweep one or two variables",
             over.len()
         )));
     }
@@ -194,7 +194,7 @@ fn refuse(overrides: &Overrides, over: &[Over]) -> Result<(), Error> {
         && one.variable == other.variable
     {
         return Err(Error::usage(format!(
-            "--over {} is given twice: sweep two different variables, or one",
+            "--over {} was passed twice: sweep one variable, or two different variables",
             one.variable.name()
         )));
     }
@@ -209,21 +209,21 @@ fn refuse(overrides: &Overrides, over: &[Over]) -> Result<(), Error> {
         (
             overrides.repetitions.is_some(),
             "--repetitions",
-            "a sweep repeats each point until it is precise enough",
+            "the sweep repeats each point until it is precise enough",
         ),
-        (!overrides.gate.is_empty(), "--gate", "give the condition to meet with --objective"),
+        (!overrides.gate.is_empty(), "--gate", "set the condition to meet with --objective"),
         (
             overrides.time_scale.is_some()
                 && [Variable::Rate, Variable::Hold, Variable::Delay, Variable::SessionTimeout]
                     .into_iter()
                     .any(swept),
             "--time-scale",
-            "it would change the values that are swept",
+            "it would change the swept values",
         ),
     ];
     match refused.iter().find(|(is_given, ..)| *is_given) {
         Some((_, option, why)) => Err(Error::usage(format!(
-            "{option} cannot be used with this sweep: \
+            "cannot use {option} with this sweep: \
             {why}"
         ))),
         None => Ok(()),
@@ -235,7 +235,7 @@ fn check(scenario: &Scenario, over: &[Over]) -> Result<(), Error> {
     let refused = |why: String| Err(Error::usage(why));
     if Needs::of(scenario).own_servers() && scenario.ensemble.is_external() {
         return refused(
-            "the scenario breaks servers that were not started for it: leave --connect or those faults out"
+            "the scenario breaks servers that the sweep does not start: remove --connect or these faults"
                 .into(),
         );
     }
@@ -246,26 +246,26 @@ fn check(scenario: &Scenario, over: &[Over]) -> Result<(), Error> {
     }
     if swept(Variable::Rate) && scenario.load.open().is_none() {
         return refused(format!(
-            "rate cannot be swept: the scenario's load is {}, in which contenders return once they have \
-             been served; sweep \
+            "rate cannot be swept: the scenario's load is {}, so the contenders determine the rate; \
+             sweep \
              contenders instead, or write load = \"open\" and a rate",
             scenario.load.name()
         ));
     }
     if scenario.contenders.len() > 1 && !swept(Variable::Contenders) {
         return refused(format!(
-            "the scenario has {} numbers of contenders: choose one with --contenders, or sweep them with --over contenders=…",
+            "the scenario has {} numbers of contenders: choose one with --contenders, or use --over contenders=…",
             scenario.contenders.len()
         ));
     }
     if swept(Variable::Servers) && !scenario.ensemble.is_local() {
         return refused(
-            "servers cannot be swept on an existing ensemble: leave --connect and --compose out".into(),
+            "servers cannot be swept on an existing ensemble: remove --connect and --compose".into(),
         );
     }
     if swept(Variable::Delay) && !scenario.faults.is_empty() {
         return refused(
-            "delay cannot be swept over a scenario that has faults: leave its [[fault]] out".into(),
+            "delay cannot be swept if the scenario has faults: remove its [[fault]] tables".into(),
         );
     }
     if swept(Variable::SessionTimeout) {
@@ -279,26 +279,26 @@ fn check(scenario: &Scenario, over: &[Over]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Rejects scenarios to which a sweep of the session timeout cannot add failures.
+/// Rejects scenarios to which a session timeout sweep cannot add failures.
 fn check_session_timeout(scenario: &Scenario, sweeps_delay: bool) -> Result<(), &'static str> {
     if sweeps_delay {
         return Err("delay and session_timeout both add faults: sweep one of the two");
     }
     if scenario.load == Load::Batch {
         return Err(
-            "session_timeout is swept with failures, which a batch cannot have: use load = \"closed\"",
+            "session_timeout is swept with failures, which a batch does not support: use load = \"closed\"",
         );
     }
     if scenario.time_scale != 1.0 && scenario.faults.is_empty() {
         return Err(
-            "session_timeout is swept with failures, whose times `time_scale` would change: leave it out",
+            "session_timeout is swept with failures, and `time_scale` would change their times: remove it",
         );
     }
     Ok(())
 }
 
 fn parsed(text: &str) -> Result<Scenario, Error> {
-    // Whether faults are possible on this host was checked when the scenario was read.
+    // Accept all faults: reading the scenario already checked which faults are possible on this host.
     let catalog = Catalog { has_host_commands: true, ..zklockbench_load::catalog() };
     let told = parse("the scenario with the sweep's values", text, &catalog);
     told.map(|parsed| parsed.scenario).map_err(|mistakes| {
@@ -344,10 +344,13 @@ pub fn announcement(question: &SweepQuestion, grid: &[f64], budget: Duration) ->
         let values: Vec<String> = over.few().iter().map(|value| over.variable.show(*value)).collect();
         format!(", for {} {}", over.variable.name(), values.join(", "))
     });
-    let more =
-        if matches!(over.values, Values::Range { .. }) { ", then more where they inform most" } else { "" };
+    let more = if matches!(over.values, Values::Range { .. }) {
+        ", then more where they are most informative"
+    } else {
+        ""
+    };
     format!(
-        "{} of {}: {} at first{beside}{more}; {} at most",
+        "{} of {}: {} at first{beside}{more}; at most {}",
         over.variable.name(),
         shown(&question.strategies.join(", "), 200),
         values.join(", "),
@@ -357,7 +360,7 @@ pub fn announcement(question: &SweepQuestion, grid: &[f64], budget: Duration) ->
 
 /// Time before the first failure.
 const LEAD: Duration = Duration::from_secs(2);
-/// A long garbage collection of a contender or a server.
+/// Like a long garbage collection of a contender or a server.
 const PAUSE: Duration = Duration::from_secs(3);
 /// Recovery time after a failure: servers expire sessions in whole ticks, and contenders open new sessions.
 const RECOVERS: Duration = Duration::from_secs(4);
@@ -370,7 +373,7 @@ struct AddedFailures {
 }
 
 impl AddedFailures {
-    /// Failures for this scenario; `None` if it has its own faults, or if the session timeout is not swept.
+    /// Returns failures for this scenario; `None` if it has its own faults or the session timeout is not swept.
     fn to(scenario: &Scenario, over: &[Over]) -> Option<Self> {
         let is_swept = over.iter().any(|over| over.variable == Variable::SessionTimeout);
         let of_leader = match scenario.ensemble {
@@ -386,12 +389,12 @@ impl AddedFailures {
         let leader = if self.of_leader {
             format!(", and the leader for {pause}")
         } else {
-            "; a leader is paused only on local ensembles of 3 or 5 servers".to_owned()
+            "; the leader is paused only on local ensembles of 3 or 5 servers".to_owned()
         };
         format!("At each point, a holder crashes and a holder is frozen for {pause}{leader}.")
     }
 
-    /// Adds consecutive failures for a session timeout in microseconds, and sets the duration to cover them.
+    /// Adds consecutive failures for a session timeout in microseconds, and extends the duration to cover them.
     fn add(&self, timeout_us: f64, table: &mut Table) {
         let timeout = Duration::from_secs_f64(timeout_us / 1e6);
         let (mut at, mut faults) = (LEAD, Vec::new());

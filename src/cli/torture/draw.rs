@@ -1,4 +1,4 @@
-//! Draws scenarios of `torture`. The seed and the number of the round determine them.
+//! Draws scenarios for `torture`. The seed and the number of the round determine each scenario.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ use zklockbench_core::units::parse_duration;
 use zklockbench_ensemble::fault;
 
 const TIMEOUT: &str = "acquire_timeout";
-/// This lock leaves a node when it times out after an unanswered create, as its description states.
+/// Lock that leaves a node when it times out after an unanswered create, as its description states.
 const NO_TIMEOUT: &str = "apache-write-lock";
 /// Kinds of requests that every lock sends.
 const REQUESTS: [&str; 2] = ["join", "release"];
@@ -32,7 +32,7 @@ impl Rounds {
     pub fn new(seed: u64, mut locks: Vec<LockCard>, mut faults: Vec<FaultCard>) -> Self {
         let draw = &mut ChaCha8Rng::seed_from_u64(seed);
         locks.retain(|card| card.guarantees.exclusive);
-        // No lock works once its counter is exhausted.
+        // Skip this fault, because no lock works with an exhausted counter.
         faults.retain(|card| card.name != fault::COUNTER_NEAR_END);
         locks.shuffle(draw);
         faults.shuffle(draw);
@@ -44,7 +44,7 @@ impl Rounds {
         dealt(&self.locks, number, 1)[0]
     }
 
-    /// Scenario of a round; rounds are numbered from 1.
+    /// Returns the scenario of a round; rounds are numbered from 1.
     pub fn scenario(&self, number: u64) -> String {
         let mut draw = ChaCha8Rng::seed_from_u64(self.seed);
         draw.set_stream(number);
@@ -55,7 +55,7 @@ impl Rounds {
             driven.is_none_or(|driven| drivers::unfit(driven, card).is_none())
                 && (may_time_out || card.needs_key != Some(TIMEOUT))
         };
-        // Server faults are consecutive, because simultaneous ones often leave no quorum.
+        // Server faults are consecutive, because simultaneous faults often leave no quorum.
         let [mut of_servers, mut of_contenders] =
             [dealt(&self.of_servers, number, 2), dealt(&self.of_contenders, number, 4)];
         of_servers.retain(fits);
@@ -78,7 +78,7 @@ impl Rounds {
         }
         for card in &of_contenders {
             let times = draw.random_range(1..=3);
-            // Early enough for a contender to send the request that the fault hits.
+            // Inject the fault early enough for a contender to send the affected request.
             let every_ms = (lasts_ms / 2 - 500) / times;
             let (at_ms, for_ms) = (
                 draw.random_range(500..=500 + every_ms / 4),
@@ -93,13 +93,13 @@ impl Rounds {
     }
 }
 
-/// Cards of a round. Every card is dealt once before any card is repeated.
+/// Deals the cards of a round. Every card is dealt once before any card is repeated.
 fn dealt<T: Copy>(cards: &[T], number: u64, count: usize) -> Vec<T> {
     let first = (number as usize - 1) * count % cards.len().max(1);
     cards.iter().copied().cycle().skip(first).take(count).collect()
 }
 
-/// Time from one server fault to the next. A rolling restart takes longer.
+/// Returns the time from one server fault to the next, which is longer after a rolling restart.
 fn slot_ms(card: &FaultCard) -> u64 {
     if card.ends == Ends::ByItself { 15_000 } else { 8_000 }
 }
@@ -107,7 +107,7 @@ fn slot_ms(card: &FaultCard) -> u64 {
 fn load(text: &mut String, lock: &LockCard, may_time_out: bool, draw: &mut ChaCha8Rng) {
     let (contenders, hold_ms) = (draw.random_range(4..=16), draw.random_range(2..=30));
     let locks = if draw.random_bool(0.3) { draw.random_range(1..=contenders / 3) } else { 1 };
-    // Few enough leases that contenders must wait.
+    // Limit the leases, so contenders must wait.
     let leases = match lock.guarantees.holders {
         Holders::Leases(param) => format!(", {param} = {}", draw.random_range(1..=contenders / 2)),
         _ => String::new(),
@@ -136,12 +136,12 @@ fn load(text: &mut String, lock: &LockCard, may_time_out: bool, draw: &mut ChaCh
     }
     if may_time_out {
         let cycles = draw.random_range(2..=4 * contenders);
-        // A lock that sleeps before it reads never acquires within a timeout shorter than its sleep.
+        // The timeout must exceed the poll interval, or a lock that sleeps first could never acquire.
         let _ = writeln!(text, "{TIMEOUT} = \"{}ms\"", 300 + 2 * pause_ms(lock) + cycles * (hold_ms + 10));
     }
 }
 
-/// Default poll interval of a polling lock; 0 for other locks.
+/// Returns the default poll interval of a polling lock; 0 for other locks.
 fn pause_ms(lock: &LockCard) -> u64 {
     let pause = lock.params.iter().find(|param| param.name == "poll_interval");
     pause.and_then(|param| parse_duration(param.default).ok()).map_or(0, millis)

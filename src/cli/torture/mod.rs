@@ -1,4 +1,4 @@
-//! `torture`: runs random locks under random load and random faults, all drawn from a seed. Each round is a
+//! `torture`: runs random locks under random load and random faults, all drawn from one seed. Each round is a
 //! separate process with its own servers.
 
 mod draw;
@@ -24,7 +24,7 @@ use zklockbench_core::verdict::Verdict;
 use zklockbench_ensemble::{fault, links_capability};
 use zklockbench_record::{RunEnding, Trial};
 
-/// Options of each round's run, whose speed does not matter.
+/// Options for the run of each round, because its speed does not matter.
 const RUN_OPTIONS: [&str; 3] = ["--fresh", "--cold", "--no-floor"];
 const MINUTES: u64 = 5;
 
@@ -44,9 +44,7 @@ pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit
     let most = args.rounds.unwrap_or(u64::MAX);
     if args.show {
         if output::as_json() {
-            return Err(Error::usage(
-                "--show prints scenarios, which are not JSON; leave out --show or --json",
-            ));
+            return Err(Error::usage("cannot combine --show with --json, because --show prints scenarios"));
         }
         // A round takes about half a minute.
         let texts: Vec<String> = (1..=most.min(2 * minutes)).map(|number| rounds.scenario(number)).collect();
@@ -62,7 +60,7 @@ pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit
         runs: "rounds",
         shares_ensemble: false,
     })?;
-    left_out.iter().for_each(|why| output::note(&format!("left out: {why}")));
+    left_out.iter().for_each(|why| output::note(&format!("skipped: {why}")));
     output::note(&format!("seed {seed}; repeat the same rounds with: {}", again(seed, &args)));
     let (options, mut done) = (options(&args), Vec::new());
     let run = async {
@@ -89,7 +87,7 @@ pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit
     })
 }
 
-/// Command that repeats the rounds.
+/// Returns the command that repeats the rounds.
 fn again(seed: u64, args: &TortureArgs) -> String {
     let words: Vec<String> = command_line().iter().map(|word| as_a_word(word)).collect();
     words.join(" ") + &if args.seed.is_some() { String::new() } else { format!(" --seed {seed}") }
@@ -111,7 +109,7 @@ fn locks(names: &[String]) -> Result<Vec<LockCard>, Error> {
     cards.collect()
 }
 
-/// Faults that this host can inject, and the reasons for the skipped faults.
+/// Returns the faults that this host can inject, and why other faults are skipped.
 fn faults(args: &TortureArgs) -> (Vec<FaultCard>, Vec<String>) {
     let links = match &args.compose {
         Some(_) => Err("Docker cannot cut a single link between servers".to_owned()),
@@ -128,7 +126,7 @@ fn faults(args: &TortureArgs) -> (Vec<FaultCard>, Vec<String>) {
     (can, left_out.collect())
 }
 
-/// Verdict of a round. A round without results was rejected, or the program failed.
+/// Returns the verdict of a round. Without results, the round was rejected or the program failed.
 fn judged(number: u64, done: &DoneRun) -> Result<Verdict, Error> {
     let exit = Exit::ALL.iter().map(|(exit, _)| *exit).find(|exit| done.code == Some(*exit as i32));
     let verdict = match (done.directory.is_dir(), exit) {
@@ -146,7 +144,7 @@ fn judged(number: u64, done: &DoneRun) -> Result<Verdict, Error> {
     Ok(if exit.is_some() { verdict } else { verdict.and(Verdict::violated(failed())) })
 }
 
-/// Stuck contenders and leftover nodes are not violations if the lock's description explains them.
+/// Judges a trial. Stuck contenders and leftover nodes are no violations if the lock's description explains them.
 fn of_trial(trial: &Trial) -> Verdict {
     let left = trial.orphans.filter(|count| *count > 0);
     let left = left.map(|count| {
@@ -163,14 +161,14 @@ fn of_trial(trial: &Trial) -> Verdict {
     others.into_iter().flatten().chain(progress).fold(Verdict::Held, Verdict::and)
 }
 
-/// Outcome of a round and, unless it held, the command that repeats it.
+/// Returns the outcome of a round and, unless the lock held, the command that repeats the round.
 fn shown(round: &Round, options: &[OsString]) -> String {
     let mut text = format!("round {}, {}: {}", round.number, round.lock, round.verdict.word());
     round.verdict.reasons().iter().for_each(|reason| text += &format!("\n  {reason}"));
     if round.verdict != Verdict::Held {
         let words = [round.scenario.as_os_str()].into_iter().chain(options.iter().map(OsString::as_os_str));
         let words: Vec<_> = words.map(|word| as_a_word(&word.to_string_lossy())).collect();
-        text += &format!("\n  repeat it: zklockbench run {}{}", words.join(" "), drivers::options());
+        text += &format!("\n  repeat with: zklockbench run {}{}", words.join(" "), drivers::options());
     }
     text
 }

@@ -1,11 +1,11 @@
-//! Outcomes of lost requests as each lock's card states them, in the form that these stories need.
+//! Outcomes of lost requests according to each lock's card, in the form that these stories need.
 
 use zklockbench_core::catalog::after::{Event, Outcome};
 
 use crate::support::proxy::Fate;
 use crate::support::ways::{self, Way};
 
-/// Every lock but the article's classes, which give up at the first lost connection.
+/// Every lock except the article's classes, which give up at the first lost connection.
 pub fn all() -> impl Iterator<Item = Way> {
     ways::all().filter(Way::is_recipe)
 }
@@ -32,8 +32,8 @@ fn goes_on(of: Way, event: Event) -> bool {
     of.after.outcome(event) == Outcome::GoesOn
 }
 
-/// Number of requests of a kind that are certain to be sent: the number of polls varies, and a race may be
-/// lost.
+/// Minimum number of requests of a kind. The actual number varies with the number of polls and the outcome of
+/// races.
 pub fn is_sure_of(of: Way, kind: &str, is_contended: bool) -> usize {
     match (of.name(), kind) {
         ("polling", _) => 2,

@@ -1,5 +1,5 @@
-//! Every registered lock when its connection breaks during any request, or its session ends. The outcome
-//! matches the lock's card; no contender is stuck or admitted next to the holder, and no node is left.
+//! Every registered lock when its connection breaks during any request, or when its session ends. The outcome
+//! matches the lock's card, no contender is stuck or admitted alongside the holder, and no node is left.
 
 mod expected;
 mod story;
@@ -16,14 +16,14 @@ use crate::support::ways::Way;
 /// Number of stories run concurrently.
 const AT_ONCE: usize = 40;
 
-/// Runs all of these stories, and fails with their complaints.
+/// Runs all of these stories, and panics with their complaints, if any.
 fn tell<F: Future<Output = Vec<String>>>(stories: impl IntoIterator<Item = F>) {
     let complaints: Vec<String> =
         runtime::block_on(async { iter(stories).buffer_unordered(AT_ONCE).concat().await });
     assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
 }
 
-/// Repeats a story for each of its requests, which is lost, with every lock.
+/// Runs a story with every lock, once for each of its requests, and loses that request.
 fn lose_each_request(story: Story, fate: Fate) {
     let reads = |of: &Way| of.entry.card.guarantees.has_read_side();
     let tellers = expected::all().filter(|of| story != Story::Waits(Mode::Read) || reads(of));
@@ -67,7 +67,7 @@ fn lock_survives_a_lost_request_of_a_waiter() {
 }
 
 #[test]
-fn lock_survives_a_lost_message_of_a_waiting_reader() {
+fn lock_survives_a_lost_request_or_reply_of_a_waiting_reader() {
     for fate in [Fate::ReplyLost, Fate::RequestLost] {
         lose_each_request(Story::Waits(Mode::Read), fate);
     }

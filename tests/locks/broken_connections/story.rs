@@ -1,4 +1,4 @@
-//! The stories that every lock runs. Each returns its complaints.
+//! The stories that every lock runs. Each story returns its complaints.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::support::ways::Way;
 
 /// Time after which a contender counts as stuck.
 const BOUND: Duration = Duration::from_secs(120);
-/// Time limit for an ended session to disappear from every server.
+/// Time limit until an ended session's nodes are gone from every server.
 const NODES_GO_WITHIN: Duration = Duration::from_secs(60);
 /// Pause that is long enough for all contenders to settle.
 const POLL: Duration = Duration::from_millis(400);
@@ -54,12 +54,12 @@ pub struct Told {
     acquired: Option<Result<(), AcquireError>>,
     released: Option<Result<(), Failure>>,
     has_struck: bool,
-    /// Complaints about anything that must never happen.
+    /// Complaints about outcomes that are never allowed.
     pub complaints: Vec<String>,
 }
 
 impl Strike {
-    /// One strike for each request of an undisturbed story, at most `most` of a kind.
+    /// One strike for each request of an undisturbed story, up to `most` for each kind.
     pub fn each(told: &Told, fate: Fate, most: impl Fn(&str) -> usize) -> Vec<Self> {
         let strikes = told.requests.iter().enumerate().map(|(at, request)| {
             let alike = told.requests[..=at].iter().filter(|other| other.kind == request.kind);
@@ -90,7 +90,7 @@ impl Told {
     pub fn judged(self, of: Way, strike: Strike, story: Story) -> Vec<String> {
         let mut complaints = self.complaints;
         if !self.has_struck {
-            complaints.push("the request never came".into());
+            complaints.push("the request was never sent".into());
         }
         let is_lost = |failure: &Failure| *failure == Failure::ConnectionLoss;
         let survives = if strike.in_release {
@@ -121,7 +121,7 @@ impl Told {
     }
 }
 
-/// Returns whether two simultaneous holders are a fault, rather than behaviour that the card states.
+/// Returns whether two simultaneous holders are a fault rather than behaviour stated on the card.
 fn excludes(of: Way) -> bool {
     of.entry.card.guarantees.exclusive
 }
@@ -140,8 +140,8 @@ async fn bounded<T>(what: &str, work: impl Future<Output = T>) -> Result<T, Stri
     runtime::timeout(BOUND, work).await.ok_or_else(|| format!("stuck: {what}"))
 }
 
-/// Like [`tell`], repeated until the request to lose was sent: the number of polls varies, and a story
-/// without a loss proves nothing.
+/// Like [`tell`], repeated until the request to lose was sent. The number of polls varies, and a story without a
+/// loss proves nothing.
 pub async fn tell_struck(of: Way, story: Story, strike: Strike) -> Told {
     for _ in 0..5 {
         let told = tell(of, story, Some(strike)).await;
@@ -152,7 +152,7 @@ pub async fn tell_struck(of: Way, story: Story, strike: Strike) -> Told {
     tell(of, story, Some(strike)).await
 }
 
-/// A contender acquires and releases, with a connection that breaks at this request.
+/// Plays a story in which a contender acquires and releases, and its connection breaks at this request.
 pub async fn tell(of: Way, story: Story, strike: Option<Strike>) -> Told {
     let mut told = Told::default();
     let ended = match story {
@@ -208,10 +208,10 @@ async fn contended(of: Way, mode: Mode, strike: Option<Strike>, told: &mut Told)
     let behind = Waiting::start(contender(shared(), of, 2, &scene).await, Mode::Write);
     settled([&waiter, &behind]).await;
     if polls(of) {
-        // The first check happens while the holder still holds, so a second one is certain.
+        // The first check is while the holder is still inside, so a second check is certain.
         runtime::sleep(POLL).await;
     }
-    // A failed waiter ends its session while the holder still holds.
+    // A failed waiter ends its session while the holder is still inside.
     let mut waiter = Some(waiter);
     if let Some(over) = waiter.take_if(|waiter| waiter.is_over()) {
         let (one, result) = over.over().await;
@@ -225,7 +225,7 @@ async fn contended(of: Way, mode: Mode, strike: Option<Strike>, told: &mut Told)
         told.complaints.push("the contender behind entered while the holder was inside".into());
     }
     bounded("the holder's release", holder.release(held)).await?.unwrap();
-    // The two enter in any order.
+    // The two contenders enter in any order.
     let inside_lock = Inside::default();
     let of_waiter = async {
         let Some(waiter) = waiter else { return Ok(()) };
@@ -246,7 +246,7 @@ async fn contended(of: Way, mode: Mode, strike: Option<Strike>, told: &mut Told)
     is_empty(&scene).await
 }
 
-/// Counts the contenders inside.
+/// Number of contenders inside.
 #[derive(Default)]
 struct Inside {
     inside: Cell<usize>,
@@ -261,10 +261,10 @@ impl Inside {
         self.inside.set(self.inside.get() - 1);
     }
 
-    /// An undisturbed waiter enters, stays, releases and leaves.
+    /// Lets an undisturbed waiter enter, stay, release and leave.
     async fn is_visited(&self, waiting: Waiting) -> Result<(), String> {
-        let (mut visitor, held) = bounded("one who waits", waiting.over()).await?;
-        let held = held.map_err(|why| format!("one who waits: {why}"))?;
+        let (mut visitor, held) = bounded("the waiter", waiting.over()).await?;
+        let held = held.map_err(|why| format!("the waiter: {why}"))?;
         self.stay().await;
         bounded("its release", visitor.release(held)).await?.map_err(|why| format!("its release: {why}"))?;
         visitor.die().await;
@@ -272,11 +272,11 @@ impl Inside {
     }
 }
 
-/// A newcomer is served, and then no node is left.
+/// Checks that a newcomer is served and that no node is left afterwards.
 async fn serves_another(of: Way, scene: &Scene) -> Result<(), String> {
     let mut another = contender(shared(), of, 9, scene).await;
     let held = bounded("another", another.acquire(Mode::Write)).await?;
-    let held = held.map_err(|why| format!("another is not served: {why}"))?;
+    let held = held.map_err(|why| format!("a newcomer was not served: {why}"))?;
     another.release(held).await.map_err(|why| format!("another's release: {why}"))?;
     another.die().await;
     is_empty(scene).await
@@ -298,7 +298,7 @@ fn complaints(of: Way, ended: Result<Vec<String>, String>) -> Vec<String> {
     all.into_iter().map(|complaint| format!("{}: {complaint}", of.label())).collect()
 }
 
-/// A holder's session ends: the waiters are admitted one by one, whatever the former holder does.
+/// Ends a holder's session. The waiters must be admitted one by one, whatever the former holder does.
 pub async fn holders_session_ends(of: Way) -> Vec<String> {
     let story = async {
         let scene = scene(shared()).await;
@@ -309,7 +309,7 @@ pub async fn holders_session_ends(of: Way) -> Vec<String> {
         let behind = contender(shared(), of, 2, &scene).await.queue_up().await;
         proxy.end_session();
         let inside_lock = Inside::default();
-        let release_too_late = bounded("a release too late", former.release(held));
+        let release_too_late = bounded("a late release", former.release(held));
         let (too_late, one, other) =
             join3(release_too_late, inside_lock.is_visited(next), inside_lock.is_visited(behind)).await;
         let _ = too_late?;

@@ -1,4 +1,4 @@
-//! Locks whose contenders' connections break, or whose nodes are deleted while they hold.
+//! Locks when a contender's connection breaks, or when a holder's node is deleted.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::support::sessions::{behind_wire, each_behind_wire, each_on_scene, sce
 const FASTER: [&str; 3] = ["ahead", "baton", "ticket"];
 
 #[test]
-fn waiter_that_was_cut_off_gets_the_lock_after_reconnecting() {
+fn waiter_without_a_connection_acquires_the_lock_after_reconnecting() {
     each_behind_wire(&FASTER, async |name, scene, proxy| {
         let (mut holder, held) = Contender::holding(name, &scene).await;
-        // Given a holder that was granted the lock, so that a baton's release grants
+        // Given a holder admitted by a grant, so a release of `baton` also grants
         let second = Contender::of(name, &scene).await.queue_up().await;
         let third = Contender::of(name, &scene).await.queue_up().await;
         let waiter = Contender::by(&proxy.connect, name, &scene).await.queue_up().await;
@@ -28,7 +28,7 @@ fn waiter_that_was_cut_off_gets_the_lock_after_reconnecting() {
         holder.release(held.unwrap()).await.unwrap();
         runtime::sleep(SETTLE).await;
         assert!(!waiter.is_over(), "{name}");
-        // Then that waiter has the lock as soon as it has reconnected
+        // Then the waiter acquires the lock as soon as it has reconnected
         proxy.mend();
         waiter.serve().await;
         assert_eq!(scene.nodes().await, 0, "{name}");
@@ -54,7 +54,7 @@ fn policies() -> [Policy; 6] {
 }
 
 #[test]
-fn curator_policy_decides_whether_the_node_of_a_lost_create_is_searched_for() {
+fn curator_mutex_searches_for_a_lost_node_only_if_its_policy_retries() {
     for (word, params, again) in policies() {
         runtime::block_on(async {
             let retry = [("retry", ParamValue::Word(word.to_owned()))];
@@ -69,7 +69,7 @@ fn curator_policy_decides_whether_the_node_of_a_lost_create_is_searched_for() {
             scene.has_nodes(1).await;
             proxy.cut();
             proxy.mend();
-            // Then the contender finds its node and holds by it, or fails and deletes that node in the background
+            // Then the contender finds its node and holds, or it fails and deletes the node in the background
             let (contender, held) = acquiring.over().await;
             if again {
                 let held = held.unwrap_or_else(|error| panic!("{word}: {error}"));
@@ -90,7 +90,7 @@ fn curator_policy_decides_whether_the_node_of_a_lost_create_is_searched_for() {
 #[test]
 fn holder_without_a_node_does_not_hand_over() {
     each_on_scene(&FASTER, async |name, scene| {
-        // Given a holder whose node is deleted, as when its session ends, and two waiters
+        // Given a holder without its node, as after the end of its session, and two waiters
         let (mut zombie, held) = Contender::holding(name, &scene).await;
         let next = Contender::of(name, &scene).await.queue_up().await;
         let last = Contender::of(name, &scene).await.queue_up().await;
@@ -118,7 +118,7 @@ fn apache_write_lock_checks_again_after_a_reconnect() {
         proxy.mend();
         settled([&waiting]).await;
         holder.release(held).await.unwrap();
-        // Then the waiter has checked once more than usual
+        // Then the waiter checks once more than usual
         let look = ["exists", "get_children", "exists_watch"];
         let sent = waiting.serve().await.kinds();
         let looks = sent.windows(look.len()).filter(|window| *window == look).count();

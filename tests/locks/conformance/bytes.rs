@@ -14,13 +14,13 @@ fn reading(recorder: &RefCell<ThreadRecorder>, proxy: &Proxy) -> [(u64, u64); 2]
     [(whole.bytes_sent, whole.bytes_received), proxy.passed()]
 }
 
-/// Bytes sent and received between two readings: by the recorder, and on the wire.
+/// Bytes sent and received between two readings, as counted by the recorder and on the wire.
 fn between([books, wire]: [(u64, u64); 2], [later_books, later_wire]: [(u64, u64); 2]) -> [(u64, u64); 2] {
     [(later_books.0 - books.0, later_books.1 - books.1), (later_wire.0 - wire.0, later_wire.1 - wire.1)]
 }
 
 #[test]
-fn multis_are_counted_to_the_byte() {
+fn recorder_counts_every_byte_of_a_multi() {
     behind_wire(async |scene, proxy| {
         let (session, recorder) = scene.metered_by(&proxy.connect).await;
         let path = format!("{}/n-", scene.lock);

@@ -1,4 +1,4 @@
-//! Locks that join by one multi, whose reply shows how many are ahead.
+//! Locks that join by a single multi. Its reply contains the number of contenders ahead.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn nonblocking_attempt_ends_after_its_join_and_leaves_no_node() {
         let mut holder = Contender::with("count", &Params::new(), &scene).await;
         let mut one = Contender::with("count", &try_lock, &scene).await;
         let held = holder.acquire(Mode::Write).await.unwrap();
-        // Given more failed attempts than would make a blocking acquire stop counting
+        // Given enough failed attempts to make a blocking acquire stop counting
         for time in 1..=5 {
             one.trace.borrow_mut().clear();
             assert_eq!(one.acquire(Mode::Write).await.unwrap_err(), AcquireError::TimedOut);
@@ -63,7 +63,7 @@ fn token_is_the_zxid_of_the_create() {
     });
 }
 
-/// Acquires and releases; returns the requests for that.
+/// Acquires and releases, and returns the requests sent.
 async fn turn(one: &mut Contender, scene: &Scene) -> Lines {
     one.trace.borrow_mut().clear();
     let held = one.acquire(Mode::Write).await.unwrap();
@@ -81,7 +81,7 @@ fn kinds(sent: &Lines) -> Vec<&str> {
     sent.iter().map(|line| line.split(' ').next().unwrap_or_default()).collect()
 }
 
-/// Requests of a contender that joins behind another, enters, and leaves.
+/// Requests of a contender that joins behind another contender, enters, and leaves.
 async fn turn_behind_another(one: Contender, scene: &Scene) -> (Contender, Lines) {
     one.trace.borrow_mut().clear();
     let mut other = Contender::of("predecessor-watch", scene).await;
@@ -95,10 +95,10 @@ async fn turn_behind_another(one: Contender, scene: &Scene) -> (Contender, Lines
 }
 
 #[test]
-fn lock_creates_after_three_waits_until_it_is_first_again() {
+fn contender_joins_by_a_create_after_three_waits_until_it_is_first() {
     each_on_scene(&MARKED, async |name, scene| {
         let mut one = Contender::with(name, &by_count(), &scene).await;
-        // Given a contender that has been behind another three times
+        // Given a contender that has been behind another contender three times
         for _ in 0..3 {
             let sent;
             (one, sent) = turn_behind_another(one, &scene).await;
@@ -108,13 +108,13 @@ fn lock_creates_after_three_waits_until_it_is_first_again() {
         let (mut one, sent) = turn_behind_another(one, &scene).await;
         assert_eq!(kinds(&sent)[..2], ["create", "get_children"], "{name}");
         assert_eq!(kinds(&turn(&mut one, &scene).await), ["create", "get_children", "delete"], "{name}");
-        // And the contender counts again once it was alone
+        // And the contender joins by count again once it was alone
         assert_eq!(kinds(&turn(&mut one, &scene).await), ["multi", "delete"], "{name}");
     });
 }
 
 #[test]
-fn count_helps_the_second_contender_unless_a_foreign_node_is_there() {
+fn join_by_count_saves_a_list_unless_a_foreign_node_exists() {
     on_scene(async |scene| {
         let mut one = Contender::with("predecessor-watch", &by_count(), &scene).await;
         for _ in 0..5 {
@@ -163,7 +163,7 @@ fn deleted_directory_is_recreated() {
 }
 
 #[test]
-fn foreign_nodes_cost_a_list_but_not_exclusion() {
+fn foreign_nodes_cost_a_list_but_do_not_break_exclusion() {
     each_on_scene(&EACH, async |name, scene| {
         scene.add_foreign_child().await;
         let stranger = scene.session().await;

@@ -1,4 +1,4 @@
-//! Requests of each lock, one by one, and reactions to lost requests and deleted nodes.
+//! The requests of each lock, one by one, and its reactions to lost requests and deleted nodes.
 
 mod broken;
 mod bytes;

@@ -1,4 +1,4 @@
-//! Locks that consist of several locks.
+//! Locks composed of several locks.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn multi(scene: &Scene, contender: usize, members: u64, order: &str) -> Box<dyn 
 }
 
 #[test]
-fn members_after_a_failed_one_are_still_tried() {
+fn multi_lock_still_acquires_the_members_after_a_failed_member() {
     on_scene(async |scene| {
         let (session, trace) = scene.traced().await;
         // Given a member in which no contender can create a node
@@ -36,7 +36,7 @@ fn members_after_a_failed_one_are_still_tried() {
         other.create(&blocked, &[], NodeKind::Ephemeral).await.unwrap();
         // When all members are acquired
         let ended = multi(&scene, 0, 3, "same").acquire(&session, Mode::Write, &patience(None)).await;
-        // Then that member's failure is returned, after the next member has been acquired as well
+        // Then that member's failure is returned after an acquire of the next member
         assert!(matches!(ended, Err(AcquireError::Failed(Failure::Refused(_)))), "{ended:?}");
         let deleted: Vec<String> = trace
             .borrow()
@@ -63,7 +63,7 @@ async fn start(
     })
 }
 
-/// A session that is ahead of all others in both queues, until it ends.
+/// Opens a session that is first in both queues until it ends.
 async fn block(scene: &Scene) -> Session {
     let session = scene.session().await;
     for member in ["member-0", "member-1"] {
@@ -97,7 +97,7 @@ fn first_member_depends_only_on_the_contenders_number() {
 #[test]
 fn contenders_with_different_first_members_deadlock() {
     on_scene(async |scene| {
-        // Without a timeout: each holds one member and stays queued for the other
+        // Without a timeout, each contender holds one member and stays queued for the other member
         let (one, other) = (patience(None), patience(None));
         let blocker = block(&scene).await;
         let (first, second) = (start(&scene, 0, &one).await, start(&scene, 1, &other).await);
@@ -111,7 +111,7 @@ fn contenders_with_different_first_members_deadlock() {
         assert_eq!(first.await, Err(AcquireError::Cancelled));
         assert_eq!(second.await, Ok(()));
         assert_eq!(scene.nodes().await, 0);
-        // With a timeout: no contender holds both, and at least one times out
+        // With a timeout, no contender holds both members, and at least one contender times out
         let blocker = block(&scene).await;
         let limit = Some(SETTLE * 5);
         let (first, second) =
@@ -131,8 +131,8 @@ fn token_of_atomic_multi_is_the_zxid_of_its_create() {
     behind_wire(async |scene, proxy| {
         let mut one = Contender::by(&proxy.connect, "atomic-multi", &scene).await;
         let mut last = 0;
-        // When a contender joins: first normally, then after a deletion that restarts the numbers, and then
-        // with a lost reply
+        // When a contender joins: first normally, then after a deletion that restarts the sequence numbers, and
+        // then with a lost reply
         for way in ["at first", "deleted", "reply lost"] {
             match way {
                 "deleted" => {
@@ -143,7 +143,7 @@ fn token_of_atomic_multi_is_the_zxid_of_its_create() {
                 _ => {}
             }
             let held = one.acquire(Mode::Write).await.unwrap();
-            // Then the token is the czxid of each node, and higher than the last one
+            // Then the token is the czxid of each node, and higher than the previous token
             let node = held.node.clone().unwrap();
             let outside = scene.session().await;
             for path in scene.nodes_of(one.session.id()).await {

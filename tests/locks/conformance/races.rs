@@ -1,4 +1,4 @@
-//! Locks without a queue: the contender that creates the single node holds.
+//! Locks without a queue: the contender that creates the lock's only node holds.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const CREATE2: i32 = 15;
 #[test]
 fn persistent_node_outlives_its_holder() {
     on_scene(async |scene| {
-        // Given a holder that dies
+        // Given a dead holder
         let params = Params::from([("node".to_owned(), ParamValue::Word("persistent".to_owned()))]);
         let mut holder = Contender::with("ephemeral-node", &params, &scene).await;
         holder.acquire(Mode::Write).await.unwrap();
@@ -24,7 +24,7 @@ fn persistent_node_outlives_its_holder() {
         // When another contender requests the lock
         let mut other = Contender::with("ephemeral-node", &params, &scene).await;
         let ended = other.acquire_within(Duration::from_millis(300), Mode::Write).await;
-        // Then that contender waits until its timeout, and the node remains
+        // Then the contender waits until its timeout, and the node remains
         assert_eq!(ended.unwrap_err(), AcquireError::TimedOut);
         let left = other.session.exists(&format!("{}/lock", scene.lock)).await.unwrap();
         assert!(left.is_some());
@@ -46,7 +46,7 @@ fn node_with_an_owner_id_is_recognised_after_a_lost_reply() {
             proxy.strike(Fate::ReplyLost, CREATE2, 1);
             let held = one.acquire(Mode::Write).await.unwrap();
             one.release(held).await.unwrap();
-            // Then the contender reads the value of the existing node, and holds
+            // Then the contender recognises its value in the existing node, and holds
             let kinds: Vec<RequestKind> = one.trace.borrow()[sent..].iter().map(|sent| sent.kind).collect();
             let expected =
                 [RequestKind::Create, RequestKind::Create, RequestKind::GetData, RequestKind::Delete];

@@ -1,5 +1,5 @@
-//! Releases with `release = "count"`: by a grant or, after useless grants, by one multi whose reply gives the
-//! number of waiters.
+//! Releases with `release = "count"`: by a grant or, after useless grants, by a single multi. Its reply contains
+//! the number of waiters.
 
 use zklockbench_core::catalog::{Mode, ParamValue, Params};
 use zklockbench_zk::{Failure, runtime};
@@ -17,8 +17,8 @@ fn counting() -> Params {
     Params::from([("release".to_owned(), ParamValue::Word("count".into()))])
 }
 
-/// Acquires behind another contender, which hands over, and releases with or without a waiter behind. Returns
-/// the requests of the release.
+/// Acquires from another contender by a handoff, and releases with or without a waiter behind. Returns the
+/// requests of the release.
 async fn leaves(one: Contender, scene: &Scene, is_wanted: bool) -> (Contender, Lines) {
     let mut other = Contender::of("count", scene).await;
     let held = other.acquire(Mode::Write).await.unwrap();
@@ -44,7 +44,7 @@ fn kinds(sent: &Lines) -> Vec<&str> {
     sent.iter().map(|line| line.split([' ', ';']).next().unwrap_or_default()).collect()
 }
 
-/// A contender whose last two releases had no waiter behind it.
+/// Returns a contender after two releases without a waiter behind it.
 async fn without_waiters(one: Contender, scene: &Scene) -> Contender {
     let mut one = one;
     for cycle in 0..2 {
@@ -100,8 +100,8 @@ fn contender_without_write_permission_deletes_and_then_grants() {
     on_scene(async |scene| {
         let one = without_waiters(Contender::with("count", &counting(), &scene).await, &scene).await;
         scene.forbid_writing().await;
-        // Given a contender that had joined before (without write permission, a contender joins by a create
-        // and thus lists)
+        // Given a contender that had joined before it lost its write permission (without the permission, it
+        // would join by a create, and list)
         let (one, sent) = leaves_after_grant(one, &scene).await;
         assert_eq!(kinds(&sent), ["multi", "delete"]);
         let (_, sent) = leaves_after_grant(one, &scene).await;
@@ -109,8 +109,8 @@ fn contender_without_write_permission_deletes_and_then_grants() {
     });
 }
 
-/// Like [`leaves`] without a waiter behind, for the third contender of a queue, which is admitted by a grant
-/// and needs no list.
+/// Like [`leaves`] without a waiter behind, but for the third contender of a queue. A grant admits this contender
+/// without a list.
 async fn leaves_after_grant(one: Contender, scene: &Scene) -> (Contender, Lines) {
     let mut first = Contender::of("baton", scene).await;
     let held = first.acquire(Mode::Write).await.unwrap();
@@ -118,7 +118,7 @@ async fn leaves_after_grant(one: Contender, scene: &Scene) -> (Contender, Lines)
     let waiting = one.queue_up().await;
     first.release(held).await.unwrap();
     let (mut second, held) = second.over().await;
-    // The second contender listed after the first one's deletion, and has seen the node behind it.
+    // The second contender listed after the first node was deleted, and has seen the node behind its own.
     second.release(held.unwrap()).await.unwrap();
     let (mut one, held) = waiting.over().await;
     one.trace.borrow_mut().clear();
@@ -129,7 +129,7 @@ async fn leaves_after_grant(one: Contender, scene: &Scene) -> (Contender, Lines)
 }
 
 #[test]
-fn foreign_node_causes_another_grant_and_strands_no_waiter() {
+fn foreign_node_causes_an_extra_grant_but_strands_no_waiter() {
     on_scene(async |scene| {
         let mut one = without_waiters(Contender::with("count", &counting(), &scene).await, &scene).await;
         scene.add_foreign_child().await;
@@ -160,14 +160,14 @@ async fn release_is_lost(fate: Fate) {
     assert_eq!((released, proxy.has_struck()), (Err(Failure::ConnectionLoss), true), "{fate:?}");
     runtime::sleep(SETTLE).await;
     assert_eq!(behind.is_over(), fate == Fate::ReplyLost, "{fate:?}");
-    // And the waiter is always admitted once the session has ended
+    // And the waiter is admitted in any case once the session has ended
     one.die().await;
     behind.serve().await;
     assert_eq!(scene.nodes().await, 0, "{fate:?}");
 }
 
 #[test]
-fn counted_release_with_a_lost_request_or_reply_is_atomic_or_ends_with_the_session() {
+fn counted_release_is_atomic_when_its_request_or_reply_is_lost() {
     for fate in [Fate::RequestLost, Fate::ReplyLost] {
         runtime::block_on(release_is_lost(fate));
     }

@@ -1,4 +1,4 @@
-//! Curator's semaphore with a node that holds the number of leases.
+//! Curator's semaphore when a node contains the number of leases.
 
 use zklockbench_core::catalog::{Mode, ParamValue};
 
@@ -6,11 +6,11 @@ use crate::support::contender::{Contender, settled};
 use crate::support::sessions::on_scene;
 
 #[test]
-fn waiter_is_admitted_as_soon_as_the_node_allows_more_leases() {
+fn semaphore_admits_a_waiter_as_soon_as_its_node_allows_more_leases() {
     on_scene(async |scene| {
         let params = [("leases_from".to_owned(), ParamValue::Word("count-node".into()))].into();
         let contender = async || Contender::with("curator-semaphore", &params, &scene).await;
-        // Given one lease, a holder, a contender that waits for a lease, and another behind that contender
+        // Given one lease, a holder, a waiter, and another waiter behind
         let mut holder = contender().await;
         let held = holder.acquire(Mode::Write).await.unwrap();
         let waiting = contender().await.queue_up().await;
@@ -19,8 +19,8 @@ fn waiter_is_admitted_as_soon_as_the_node_allows_more_leases() {
         // When the node allows two leases, in the format of Java's SharedCount
         let outside = scene.session().await;
         outside.set_data(&format!("{}/count", scene.lock), &[0, 0, 0, 2]).await.unwrap();
-        // Then the first waiter reads the node, lists again and is admitted alongside the holder; the other
-        // is not
+        // Then the first waiter reads the node, lists again and is admitted alongside the holder; the second
+        // waiter is not
         let (mut second, got) = waiting.over().await;
         let got = got.unwrap();
         settled([&behind]).await;
@@ -28,7 +28,7 @@ fn waiter_is_admitted_as_soon_as_the_node_allows_more_leases() {
         let kinds = second.kinds();
         let read = kinds.iter().filter(|kind| **kind == "get_data_watch").count();
         assert_eq!(read, 2, "{kinds:?}");
-        // And the other is admitted after a release
+        // And the second waiter is admitted after a release
         holder.release(held).await.unwrap();
         behind.serve().await;
         second.release(got).await.unwrap();

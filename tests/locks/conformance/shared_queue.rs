@@ -1,4 +1,4 @@
-//! Different contenders on one queue exclude each other, and none is left behind.
+//! Different kinds of contenders exclude each other on one queue, and no contender is left behind.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -10,15 +10,15 @@ use zklockbench_zk::runtime;
 use crate::support::contender::Contender;
 use crate::support::sessions::{each_on_scene, on_scene};
 
-/// Pause of a contender after some of its releases, so that others are sometimes alone.
+/// Pause of a contender after some releases, so that other contenders are sometimes alone.
 const REST: Duration = Duration::from_millis(3);
 
 #[test]
-fn newcomer_during_a_release_is_served_in_time_and_not_early() {
+fn newcomer_during_a_release_is_served_but_never_early() {
     each_on_scene(&["ahead", "baton", "ticket"], async |name, scene| {
         let mut one = Contender::of(name, &scene).await;
         let mut other = Contender::of(name, &scene).await;
-        // Both requests are sent in the same flush, in either order: the release finds no waiter, or a new one.
+        // Both requests are sent in one flush, in either order: the release finds no waiter or a new waiter.
         for round in 0..200 {
             let held = one.acquire(Mode::Write).await.unwrap();
             let newcomer = if round % 2 == 0 {
@@ -41,7 +41,7 @@ async fn contend(mut contender: Contender, inside: Rc<Cell<bool>>, left: Rc<Cell
         left.set(left.get() - 1);
         acquired += 1;
         if left.get() % 4 == 0 {
-            // Gives other contenders' requests time to arrive in between.
+            // Gives requests of other contenders time to arrive in between.
             runtime::sleep(Duration::from_micros(500)).await;
         }
         assert!(inside.replace(false), "two contenders were inside");

@@ -1,5 +1,5 @@
-//! Every lock sends exactly the requests of its recipe, one by one: alone, in a queue, on timeout, and when a
-//! waiter in the middle leaves. The snapshot has a line for each contender.
+//! Every lock sends exactly the requests of its recipe: alone, in a queue, on a timeout, and when a waiter in the
+//! middle leaves. The snapshot has a line for each contender.
 
 use futures_util::StreamExt;
 use futures_util::stream::iter;
@@ -23,7 +23,7 @@ const IN_ORDER: &[usize] = &[0, 1, 2, 3, 4];
 const SIDES: [Script; 5] = [READ, ALONE, TWO_READERS_AND_A_WRITER, Served(MIXED, IN_ORDER), TimedOut];
 const READERS_THEN_A_WRITER: &[Mode] = &[Read, Read, Read, Write];
 
-/// Strategies, as scenarios write them, with the scripts that they play.
+/// Strategies, as in scenarios, and the scripts that they play.
 const CASES: &[(&str, &[Script])] = &[
     // Strategies of the three-strategy article
     (r#""predecessor-watch""#, &[ALONE, QUEUE, TimedOut, MiddleLeaves]),
@@ -99,7 +99,7 @@ const CASES: &[(&str, &[Script])] = &[
     (r#"{ name = "count-semaphore", leases = 3 }"#, &[Again(2), Served(&[Write; 5], &[1, 2, 3, 4, 0])]),
 ];
 
-/// Sorts the watch checks of a release by a shared object, whose order varies.
+/// Sorts the watch checks in a shared object's release, because their order varies.
 fn in_one_order(mut sent: Lines) -> Lines {
     let is_check = |line: &String| line.starts_with("check_watches _");
     for checks in sent.chunk_by_mut(|one, next| is_check(one) && is_check(next)) {
@@ -134,7 +134,7 @@ fn nested_acquires_of_a_reentrant_lock_send_no_requests() {
 }
 
 #[test]
-fn only_the_wait_limited_class_admits_two_when_a_middle_waiter_leaves() {
+fn only_the_wait_limited_class_admits_two_holders_when_a_middle_waiter_leaves() {
     let expected = [
         (r#""predecessor-watch-wait-limited""#, 2),
         (r#""predecessor-watch""#, 1),

@@ -15,7 +15,7 @@ struct Handoff {
     milliseconds: f64,
 }
 
-/// Runs threads of one client, with one lock object for all ("shared") or for each ("own").
+/// Runs threads of one client, with one lock object for all threads ("shared") or for each thread ("own").
 fn java(threads: u32, objects: &str, handoffs: u32) -> Handoff {
     let lock = runtime::block_on(async { scene(shared()).await.lock });
     let mut crowd = foreign::java("CuratorCrowd");
@@ -34,18 +34,18 @@ fn java(threads: u32, objects: &str, handoffs: u32) -> Handoff {
     handoff
 }
 
-/// Cost with one lock object for each thread, and with one for all.
+/// Cost with one lock object per thread, and with a single lock object for all threads.
 fn own_and_shared(threads: u32) -> (Handoff, Handoff) {
     let (own, one) = (java(threads, "own", 50), java(threads, "shared", if threads > 100 { 4 } else { 20 }));
     assert!(own.requests < 8.0, "more than one thread was woken: {} requests", own.requests);
-    // Some of the woken threads list only after the lock has been handed over again.
+    // Some woken threads list only after the next handoff.
     assert!(one.requests > f64::from(threads) / 10.0, "{}", one.requests);
     (own, one)
 }
 
 #[test]
 #[ignore = "long: tests Java's Curator, not this program"]
-fn curator_716_reproduced_with_java_where_a_release_wakes_all_threads_that_share_a_mutex_object() {
+fn curator_716_occurs_in_java_when_threads_share_a_mutex_object() {
     for threads in [10, 100] {
         own_and_shared(threads);
     }
@@ -53,7 +53,7 @@ fn curator_716_reproduced_with_java_where_a_release_wakes_all_threads_that_share
 
 #[test]
 #[ignore = "long: a thousand threads"]
-fn curator_716_reproduced_with_java_where_a_thousand_threads_that_share_a_mutex_object_are_slow() {
+fn curator_716_occurs_in_java_when_a_thousand_threads_share_a_mutex_object() {
     let (own, one) = own_and_shared(1_000);
     assert!(one.milliseconds > own.milliseconds * 5.0, "{} {}", one.milliseconds, own.milliseconds);
 }
@@ -80,20 +80,20 @@ async fn assert_only_names_grow(lines: &str) {
         );
         let requests = per_acquisition(trial, counts.requests.total());
         assert!((4.0..6.5).contains(&requests), "{requests}");
-        // Each of an acquisition's two lists contains all waiters
+        // Each acquisition's two lists contain all waiters.
         let names = per_acquisition(trial, counts.names_returned) / trial.spec.contenders as f64;
         assert!((1.2..3.0).contains(&names), "{names}");
     }
 }
 
 #[tokio::test]
-async fn curator_716_absent_between_sessions_where_only_the_list_grows_with_the_waiters() {
+async fn curator_716_does_not_occur_between_separate_sessions() {
     assert_only_names_grow("contenders = [10, 100]\nwarm_up = \"1s\"\nduration = \"2s\"\n").await;
 }
 
 #[tokio::test]
 #[ignore = "long: a thousand waiters"]
-async fn curator_716_absent_between_a_thousand_sessions() {
+async fn curator_716_does_not_occur_between_a_thousand_sessions() {
     let lines = "contenders = [1000]\nwarm_up = \"6s\"\nduration = \"4s\"\nsession_timeout = \"30s\"\n";
     assert_only_names_grow(lines).await;
 }

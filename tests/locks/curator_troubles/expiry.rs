@@ -22,9 +22,9 @@ async fn seconds<T>(work: impl Future<Output = T>) -> (T, f64) {
 
 #[test]
 #[ignore = "long: tests Java's Curator, not this program"]
-fn curator_206_reproduced_with_java_where_a_disconnected_holder_keeps_the_lock_alongside_the_next() {
+fn curator_206_occurs_in_java_when_a_holder_is_disconnected() {
     behind_wire(async |scene, proxy| {
-        // Given a holder of Java's behind a proxy, and a waiter of ours
+        // Given a Java holder behind a proxy, and one of our waiters
         let mut java = java_by(&proxy.connect, &scene, TIMEOUT_MS).await;
         java.obeys("acquire a mutex", "a in mutex").await;
         let waiting = Contender::of("curator-mutex", &scene).await.queue_up().await;
@@ -33,15 +33,15 @@ fn curator_206_reproduced_with_java_where_a_disconnected_holder_keeps_the_lock_a
         let ((), suspended_after) = seconds(java.says("state SUSPENDED")).await;
         let ((mut next, held), next_after) = seconds(waiting.over()).await;
         let held = held.unwrap();
-        // Then both hold the lock, and the first one's lock object does not report it; its listener was
-        // notified in time
+        // Then both contenders hold the lock. The first holder's listener was notified in time, but its lock
+        // object does not report the loss
         java.obeys("holds a mutex", "a holds true").await;
         println!(
-            "CURATOR-206, Java, sessions of {TIMEOUT_MS} ms: told SUSPENDED after {suspended_after:.1} s, another in \
-             {next_after:.1} s later, told LOST by then: {}",
+            "CURATOR-206, Java, sessions of {TIMEOUT_MS} ms: SUSPENDED after {suspended_after:.1} s, another contender \
+             inside {next_after:.1} s later, LOST by then: {}",
             java.has_said("state LOST")
         );
-        // And when the first holder reconnects and releases, the second one's node stays
+        // And when the first holder reconnects and releases, the second holder's node remains
         proxy.mend();
         java.says("state RECONNECTED").await;
         java.obeys("release a mutex", "a out mutex").await;
@@ -51,7 +51,7 @@ fn curator_206_reproduced_with_java_where_a_disconnected_holder_keeps_the_lock_a
 }
 
 #[test]
-fn curator_206_reproduced_with_our_mutex_where_only_the_release_reports_the_loss() {
+fn curator_206_occurs_in_our_mutex_when_a_holder_is_disconnected() {
     behind_wire(async |scene, proxy| {
         let mut first = Contender::by(&proxy.connect, "curator-mutex", &scene).await;
         let held = first.acquire(Write).await.unwrap();
@@ -71,9 +71,9 @@ fn curator_206_reproduced_with_our_mutex_where_only_the_release_reports_the_loss
 
 #[test]
 #[ignore = "long: tests Java's Curator, not this program"]
-fn curator_604_reproduced_with_java_where_a_waiter_enters_by_the_node_of_its_old_session() {
+fn curator_604_occurs_in_java_when_a_waiter_finds_the_node_of_its_old_session() {
     runtime::block_on(async {
-        // On a busy host, Java may read its node only after the servers have expired the session.
+        // On a busy host, the servers may expire the session before Java reads its node.
         for _ in 0..4 {
             if java_is_in_by_its_old_node().await {
                 return;
@@ -85,18 +85,18 @@ fn curator_604_reproduced_with_java_where_a_waiter_enters_by_the_node_of_its_old
 
 /// Returns whether Java found the node of its abandoned session; checks the consequences if so.
 async fn java_is_in_by_its_old_node() -> bool {
-    // Given a holder, a waiter of Java's behind a proxy, and a waiter of ours behind it
+    // Given a holder, a Java waiter behind a proxy, and one of our waiters behind the Java waiter
     let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
     let (mut holder, held) = Contender::holding("curator-mutex", &scene).await;
-    // With more addresses, Java abandons each address sooner and tries the next
+    // With more addresses, Java gives up on each address sooner and tries the next one
     let thrice = [proxy.connect.as_str(); 3].join(",");
     let mut java = java_by(&thrice, &scene, TIMEOUT_MS).await;
     java.tell("acquire a mutex");
     scene.has_nodes(2).await;
     runtime::sleep(SETTLE).await;
     let waiting = Contender::of("curator-mutex", &scene).await.queue_up().await;
-    // When Java gets no reply until it abandons its session, its reconnects keep that session alive on the
-    // servers, and the holder releases
+    // When Java gets no reply until it abandons its session (its reconnects keep that session alive on the
+    // servers), and the holder releases
     proxy.mute();
     java.says("state SUSPENDED").await;
     holder.release(held).await.unwrap();
@@ -113,11 +113,12 @@ async fn java_is_in_by_its_old_node() -> bool {
     let ((mut next, next_held), next_after) = seconds(waiting.over()).await;
     let next_held = next_held.unwrap();
     if is_in {
-        // And when the servers have expired that session, the next waiter is admitted alongside it
+        // And when the servers have expired that session, the next waiter is admitted alongside Java
         java.obeys("holds a mutex", "a holds true").await;
         assert_eq!(scene.nodes().await, 1);
         println!(
-            "CURATOR-604, Java: inside {java_after:.1} s after LOST by its old node, another {next_after:.1} s later"
+            "CURATOR-604, Java: inside by its old node {java_after:.1} s after LOST, another contender {next_after:.1} s \
+             later"
         );
     }
     next.release(next_held).await.unwrap();
@@ -125,9 +126,9 @@ async fn java_is_in_by_its_old_node() -> bool {
 }
 
 #[test]
-fn curator_604_absent_in_our_mutex_where_an_acquire_ends_with_its_session() {
+fn curator_604_does_not_occur_in_our_mutex_when_a_waiter_loses_its_session() {
     behind_wire(async |scene, proxy| {
-        // Given the same three contenders, with a waiter of ours behind the proxy
+        // Given the same three contenders, with one of our waiters behind the proxy
         let (mut holder, held) = Contender::holding("curator-mutex", &scene).await;
         let thrice = [proxy.connect.as_str(); 3].join(",");
         let cut_off = Contender::by(&thrice, "curator-mutex", &scene).await.queue_up().await;
@@ -136,10 +137,10 @@ fn curator_604_absent_in_our_mutex_where_an_acquire_ends_with_its_session() {
         proxy.mute();
         holder.release(held).await.unwrap();
         let ((mut cut_off, ended), failed_after) = seconds(cut_off.over()).await;
-        // Then the acquire fails, and its node may still exist
+        // Then the acquire fails, although its node may still exist
         let error = ended.unwrap_err();
         println!("CURATOR-604, ours: {error} after {failed_after:.1} s, {} nodes then", scene.nodes().await);
-        // And with a new session the same object queues up behind the others, while its old node still exists
+        // And with a new session, the same object queues up behind the others while its old node still exists
         let (session, trace) = scene.traced().await;
         let given_up = std::mem::replace(&mut cut_off.session, session);
         cut_off.trace = trace;

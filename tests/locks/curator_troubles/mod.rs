@@ -1,5 +1,5 @@
-//! Known bugs of Curator's mutex: reproduced here, or shown absent. Each test's name gives the issue, the
-//! client and the result. docs/known-client-bugs.md describes them.
+//! Known bugs of Curator's mutex, reproduced or shown to be absent. Each test name states the issue, the result
+//! and the client. docs/known-client-bugs.md describes the bugs.
 
 mod crowd;
 mod expiry;
@@ -10,12 +10,12 @@ use crate::support::foreign;
 use crate::support::foreign::Obedient;
 use crate::support::sessions::Scene;
 
-/// Java lock owners connected through this address. They retry forever after a lost connection.
+/// Starts Java lock owners that connect through this address and retry forever after a lost connection.
 async fn java_by(connect: &str, scene: &Scene, session_timeout_ms: u32) -> Obedient {
     java_with(&[connect, &scene.lock, &session_timeout_ms.to_string()]).await
 }
 
-/// Java lock owners with these arguments.
+/// Starts Java lock owners with these arguments.
 async fn java_with(arguments: &[&str]) -> Obedient {
     let mut java = foreign::java("CuratorObeys");
     java.args(arguments);

@@ -9,9 +9,9 @@ use crate::support::sessions::behind_wire;
 
 #[test]
 #[ignore = "long: tests Java's Curator, not this program"]
-fn curator_79_absent_in_java_5_4_0_where_an_interrupted_create_is_deleted_once_answered() {
+fn curator_79_does_not_occur_in_java_5_4_0_when_a_create_is_interrupted() {
     behind_wire(async |scene, proxy| {
-        // Given a lock that is held, and Java's client behind a proxy
+        // Given a held lock, and Java's client behind a proxy
         let (mut holder, held) = Contender::holding("curator-mutex", &scene).await;
         let mut java = java_by(&proxy.connect, &scene, 20_000).await;
         // When its create has been applied but not answered, and its thread is interrupted
@@ -23,7 +23,7 @@ fn curator_79_absent_in_java_5_4_0_where_an_interrupted_create_is_deleted_once_a
         // Then the node is deleted in the background as soon as the reply arrives
         proxy.let_go();
         scene.has_nodes(1).await;
-        // And no node is left behind the holder's
+        // And no node is left behind the holder's node
         holder.release(held).await.unwrap();
         java.obeys("acquire b mutex", "b in mutex").await;
         assert_eq!(scene.nodes().await, 1);
@@ -31,7 +31,7 @@ fn curator_79_absent_in_java_5_4_0_where_an_interrupted_create_is_deleted_once_a
 }
 
 #[test]
-fn curator_79_absent_in_our_mutex_where_a_cancelled_create_is_deleted_once_answered() {
+fn curator_79_does_not_occur_in_our_mutex_when_a_create_is_cancelled() {
     behind_wire(async |scene, proxy| {
         let (mut holder, held) = Contender::holding("curator-mutex", &scene).await;
         let other = Contender::by(&proxy.connect, "curator-mutex", &scene).await;
@@ -40,7 +40,7 @@ fn curator_79_absent_in_our_mutex_where_a_cancelled_create_is_deleted_once_answe
         scene.has_nodes(2).await;
         waiting.cancel.cancel();
         runtime::sleep(SETTLE).await;
-        // The acquire waits for the reply, which contains the name of the node to delete
+        // The acquire waits for the reply, because only the reply contains the name of the node to delete
         assert!(!waiting.is_over());
         proxy.let_go();
         let other = waiting.gone().await;
@@ -51,7 +51,7 @@ fn curator_79_absent_in_our_mutex_where_a_cancelled_create_is_deleted_once_answe
 }
 
 #[test]
-fn curator_79_absent_in_our_mutex_where_a_cancelled_create_with_a_lost_reply_is_found_and_deleted() {
+fn curator_79_does_not_occur_in_our_mutex_when_a_cancelled_create_loses_its_reply() {
     behind_wire(async |scene, proxy| {
         let (mut holder, held) = Contender::holding("curator-mutex", &scene).await;
         let other = Contender::by(&proxy.connect, "curator-mutex", &scene).await;

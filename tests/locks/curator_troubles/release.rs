@@ -1,4 +1,4 @@
-//! CURATOR-678: a release during a lost connection fails, and the lock object forgets that it held.
+//! CURATOR-678: a release without a connection fails, and the lock object forgets that it held the lock.
 
 use std::time::{Duration, Instant};
 
@@ -11,16 +11,16 @@ use crate::support::contender::{Contender, SETTLE};
 use crate::support::proxy::Fate;
 use crate::support::sessions::behind_wire;
 
-/// Time longer than any cut of the connection here.
+/// Session timeout, longer than any loss of the connection here.
 const TIMEOUT_MS: &str = "30000";
 /// Opcode of a delete.
 const DELETE: i32 = 2;
 
 #[test]
 #[ignore = "long: tests Java's Curator, not this program"]
-fn curator_678_reproduced_with_java_where_the_node_of_a_failed_release_blocks_until_reconnection() {
+fn curator_678_occurs_in_java_when_a_holder_releases_while_disconnected() {
     behind_wire(async |scene, proxy| {
-        // Given a holder of Java's behind a proxy, which retries requests once, and a waiter of ours
+        // Given a Java holder behind a proxy that retries requests once, and one of our waiters
         let mut java = java_with(&[&proxy.connect, &scene.lock, TIMEOUT_MS, "1"]).await;
         java.obeys("acquire a mutex", "a in mutex").await;
         let waiting = Contender::of("curator-mutex", &scene).await.queue_up().await;
@@ -42,7 +42,7 @@ fn curator_678_reproduced_with_java_where_the_node_of_a_failed_release_blocks_un
             back.elapsed().as_secs_f64()
         );
         assert!(!java.has_said("state LOST"));
-        // And the same thread acquires the lock after that
+        // And the same thread then acquires the lock
         java.tell("acquire a mutex");
         scene.has_nodes(2).await;
         next.release(held.unwrap()).await.unwrap();
@@ -54,16 +54,16 @@ fn curator_678_reproduced_with_java_where_the_node_of_a_failed_release_blocks_un
 
 #[test]
 #[ignore = "long: tests Java's Curator, not this program"]
-fn curator_678_reproduced_with_java_for_a_lost_delete_although_the_next_acquire_succeeds() {
+fn curator_678_occurs_in_java_when_a_delete_is_lost_and_not_retried() {
     behind_wire(async |scene, proxy| {
-        // Given a holder of Java's that does not retry requests
+        // Given a Java holder that does not retry requests
         let mut java = java_with(&[&proxy.connect, &scene.lock, TIMEOUT_MS, "0"]).await;
         java.obeys("acquire a mutex", "a in mutex").await;
-        // When its delete is lost with the connection, which can be reopened at once
+        // When its delete is lost with the connection, and the connection can be reopened at once
         proxy.strike(Fate::RequestLost, DELETE, 1);
         java.obeys("release a mutex", "a failed ConnectionLossException").await;
         java.obeys("holds a mutex", "a holds false").await;
-        // Then others still acquire the lock, because the old node is deleted in the background
+        // Then another contender still acquires the lock, because the old node is deleted in the background
         let asked = Instant::now();
         java.says("state RECONNECTED").await;
         java.obeys("acquire b mutex", "b in mutex").await;
@@ -76,9 +76,9 @@ fn curator_678_reproduced_with_java_for_a_lost_delete_although_the_next_acquire_
 }
 
 #[test]
-fn curator_678_reproduced_with_our_mutex_where_a_failed_release_deletes_its_node_in_the_background() {
+fn curator_678_occurs_in_our_mutex_when_a_delete_is_lost_and_not_retried() {
     behind_wire(async |scene, proxy| {
-        // Given a contender of ours that does not retry requests, and a waiter
+        // Given one of our contenders, which does not retry requests, and a waiter
         let no_retries = Params::from([
             ("retry".to_owned(), ParamValue::Word("n-times".to_owned())),
             ("retry_times".to_owned(), ParamValue::Count(0)),
@@ -97,7 +97,7 @@ fn curator_678_reproduced_with_our_mutex_where_a_failed_release_deletes_its_node
             begun.elapsed().as_secs_f64()
         );
         next.release(next_held.unwrap()).await.unwrap();
-        // And the same object acquires the lock again
+        // And the same object can acquire the lock again
         let again = first.acquire(Write).await.unwrap();
         first.release(again).await.unwrap();
         scene.has_nodes(0).await;
@@ -105,7 +105,7 @@ fn curator_678_reproduced_with_our_mutex_where_a_failed_release_deletes_its_node
 }
 
 #[test]
-fn curator_678_absent_in_our_mutex_with_retries_where_a_release_ends_on_reconnection() {
+fn curator_678_does_not_occur_in_our_mutex_when_releases_are_retried() {
     behind_wire(async |scene, proxy| {
         let mut first = Contender::by(&proxy.connect, "curator-mutex", &scene).await;
         let held = first.acquire(Write).await.unwrap();

@@ -54,7 +54,7 @@ impl Subject {
         }
     }
 
-    /// Returns how the lock differs from its card, or `None`.
+    /// Returns how the lock differs from its card, or `None` if it does not.
     async fn complaint(&self, event: Event) -> Option<String> {
         let terms = self.terms(event);
         let contender = async |address: &str, scene: &Scene| {
@@ -64,7 +64,7 @@ impl Subject {
         let stated = self.way.after.outcome(event);
         let wrong = match outcome(event, &course) {
             Ok(seen) if seen == stated => serves_another(&terms, course.scene).await.err()?,
-            seen => format!("its card says {stated:?}, and it came to {seen:?}"),
+            seen => format!("its card says {stated:?}, but the outcome was {seen:?}"),
         };
         Some(format!("{}, {:?}, {}: {wrong}", self.way.label(), self.mode, event.name()))
     }
@@ -80,13 +80,13 @@ fn outcome(event: Event, course: &Course) -> Result<Outcome, String> {
         Ok(if course.left == 0 { Outcome::Fails(with) } else { Outcome::FailsAndLeaves(with) })
     };
     match &course.ended {
-        Ended::Waits => Err("a wait without end".into()),
+        Ended::Waits => Err("an endless wait".into()),
         Ended::Failed(AcquireError::TimedOut) if course.left == 0 => Ok(Outcome::TimesOut),
         Ended::Failed(AcquireError::TimedOut) => Ok(Outcome::TimesOutAndLeaves),
         Ended::Failed(AcquireError::Failed(failure)) => fails(failure),
         Ended::Failed(why) => Err(why.to_string()),
         Ended::Entered(Entered { nodes: 0, .. }) => Ok(Outcome::WithoutNode),
-        // Deleting all nodes has released the holder, too.
+        // Deleting all nodes also ends the holder's hold.
         Ended::Entered(Entered { is_beside: true, .. }) if event != Event::DirectoryDeleted => {
             Err("entered while the holder was inside".into())
         }
@@ -106,12 +106,12 @@ fn failed_with(failure: &Failure) -> Result<FailedWith, String> {
     }
 }
 
-/// Checks that after the end of the session a newcomer acquires the lock, and leaves no node.
+/// Checks that a newcomer acquires the lock after the session has ended, and leaves no node.
 async fn serves_another(terms: &Terms, scene: Scene) -> Result<(), String> {
     scene.restore().await;
     let mut another = Contender::with(terms.lock, &terms.params, &scene).await;
     let served = another.acquire(Mode::Write).await;
-    let held = served.map_err(|why| format!("another is not served: {why}"))?;
+    let held = served.map_err(|why| format!("a newcomer was not served: {why}"))?;
     another.release(held).await.map_err(|why| format!("another's release: {why}"))?;
     another.die().await;
     match scene.nodes().await {

@@ -1,4 +1,4 @@
-//! Events that may happen to a contender. Each is played on a real server, and the requests are recorded.
+//! Events that may happen to a contender. Each event is played on a real server, and its requests are recorded.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ use crate::support::sessions::{Scene, scene};
 const SHORT: Duration = Duration::from_secs(2);
 /// Time shorter than any pause before a retry.
 const BRIEF: Duration = Duration::from_millis(40);
-/// Time without a reachable server: longer than Java's client takes for two attempts to connect.
+/// Time without a reachable server, longer than two connection attempts of Java's client.
 const AWAY: Duration = Duration::from_secs(4);
 /// Opcode of exists.
 const EXISTS: i32 = 3;
@@ -33,7 +33,7 @@ pub struct Event {
     pub name: &'static str,
     /// Whether another contender holds the lock until the subject is idle.
     is_contended: bool,
-    /// Whether the lock's directory contains a node that is not a contender's.
+    /// Whether the lock's directory contains a node that belongs to no contender.
     has_stranger: bool,
     happens: Happens,
 }
@@ -41,14 +41,14 @@ pub struct Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Happens {
     Nothing,
-    /// The first request of a kind is lost, or its reply.
+    /// The first request of a kind, or its reply, is lost.
     Lost(Fate, What),
-    /// All creates that the policy allows are lost; for the last, only the reply.
+    /// All creates that the policy allows are lost. For the last create, only the reply is lost.
     CreatesExhausted,
     Moved,
     Expired,
     TimesOut,
-    /// The list's reply is lost, and the timeout ends before the pause that follows.
+    /// The list's reply is lost, and the timeout expires before the pause that follows.
     TimesOutInBackOff,
     OwnNodeGoes,
     NoDirectory,
@@ -73,7 +73,7 @@ impl What {
     fn is(self, request: &Request) -> bool {
         match self {
             Self::Create => request.may_create(),
-            // A list of a queue node's children does not count: a child watch there reports the node's end.
+            // A list of a queue node's children does not count: its child watch only reports the node's deletion.
             Self::List => matches!(request.kind, 8 | 12) && !is_of_queue_node(request),
             Self::Watch => request.watches && matches!(request.kind, 3 | 4 | 8 | 12),
             Self::Delete => matches!(request.kind, 2 | 14 | 20),
@@ -81,7 +81,7 @@ impl What {
     }
 }
 
-/// The name of the lock's directory, which is the first component, also ends with a number.
+/// Returns whether the path is a queue node's. The first component, the lock's directory, also ends with a number.
 fn is_of_queue_node(request: &Request) -> bool {
     request.path.split('/').skip(2).last().is_some_and(|name| sequence_of(name).is_some())
 }
@@ -135,8 +135,8 @@ impl Event {
             Named::CreateReplyLost => alone(name, Lost(ReplyLost, What::Create)),
             Named::CreateRequestLost => alone(name, Lost(RequestLost, What::Create)),
             Named::CreatesExhausted => alone(name, CreatesExhausted),
-            // In a directory with a foreign node, even locks that can determine their predecessor without a list send
-            // one.
+            // In a directory with a foreign node, even locks that can find their predecessor without a list send a
+            // list.
             Named::ListReplyLost => beside_stranger(name, Lost(ReplyLost, What::List)),
             Named::WatchReplyLost => waiting(name, Lost(ReplyLost, What::Watch)),
             Named::DeleteReplyLost => alone(name, Lost(ReplyLost, What::Delete)),
@@ -170,14 +170,14 @@ pub struct Terms {
     pub creates: usize,
     /// Whether the request to lose is certain to be sent.
     pub comes: bool,
-    /// Time longer than any pause of the lock between two requests; a polling lock only polls later than this.
+    /// Time longer than any pause of the lock between two requests. Polling intervals are longer still.
     pub calm: Duration,
-    /// Silence that ends the course: longer than any pause of the lock, even between two polls.
+    /// Silence that ends the course, longer than any pause of the lock, even between two polls.
     pub last_calm: Duration,
-    /// Time of silence after which a contender without a connection and without an acquire sends nothing more.
+    /// Silence after which a contender without a connection or an acquire sends no more requests.
     pub gone: Duration,
-    /// Whether the timeout must be set when the acquire starts, as in another process. Otherwise, the timeout
-    /// ends right after the event, however busy the host is.
+    /// Whether the timeout must be set when the acquire starts, as for an acquire in another process. Otherwise, the
+    /// timeout expires right after the event, however busy the host is.
     pub sets_limits_beforehand: bool,
 }
 
@@ -190,7 +190,7 @@ pub struct Course {
     /// Whether the whole event has happened.
     pub has_happened: bool,
     pub ended: Ended,
-    /// Number of the contender's nodes left at the end; its session lives unless the event ended it.
+    /// Number of the contender's nodes left at the end, while its session is still open unless the event ended it.
     pub left: usize,
 }
 
@@ -220,7 +220,7 @@ impl Ended {
     }
 }
 
-/// Plays an event to a contender, which `contender` makes with the address to connect to.
+/// Plays an event for the contender that `contender` returns for an address.
 pub async fn play(
     event: &Event,
     terms: &Terms,
@@ -264,7 +264,7 @@ pub async fn play(
         let released = holder.release(held.clone()).await;
         assert!(released.is_ok() || event.happens == Happens::DirectoryGoes, "{}: {released:?}", terms.lock);
         if event.happens == Happens::PredecessorGoes {
-            // The subject's server may apply the release later than the holder's.
+            // The subject's server may apply the release later than the holder's server.
             runtime::sleep(terms.calm).await;
         }
         stage.proxy.let_go();
@@ -292,14 +292,14 @@ pub async fn play(
         }
     }
     if let Some((mut holder, held)) = holder {
-        // The holder may have released, or its node may have been deleted.
+        // The holder may have released already, or its node may have been deleted.
         let _ = holder.release(held).await;
         holder.die().await;
     }
     Course { scene, requests, marks, has_happened, ended, left }
 }
 
-/// A contender whose acquire has ended or still waits.
+/// A contender with an acquire that has ended or still waits.
 enum Subject {
     Ended(Box<Contender>),
     Waits(Waiting),
@@ -385,14 +385,14 @@ impl Stage<'_> {
         true
     }
 
-    /// Ends the acquire's timeout as soon as the request to lose is lost, or could have been.
+    /// Expires the acquire's timeout once the request to lose is lost, or would have been sent.
     async fn time_out_after_loss(&self, waits: &Waiting) {
         let mut states = waits.states();
         let lost = async {
             while !self.proxy.is_done_striking() && !waits.is_over() {
                 runtime::sleep(Duration::from_millis(2)).await;
             }
-            // Until the client has noticed the loss, the lock's next request would be lost with the same connection.
+            // Until the client notices the loss, the lock's next request would be lost with the same connection.
             if !waits.is_over() {
                 states.changed().await;
             }
@@ -402,7 +402,7 @@ impl Stage<'_> {
         waits.clock.jump(LONG);
     }
 
-    /// Strikes the next request of a kind; for a list, the next one after a create.
+    /// Strikes the next request of a kind; for a list, the next list after a create.
     fn lose(&self, fate: Fate, what: What) {
         let lock = self.scene.lock.clone();
         let has_created = AtomicBool::new(what != What::List);
@@ -420,13 +420,12 @@ impl Stage<'_> {
         self.calm(silence, || waits.is_over()).await;
     }
 
-    /// Waits until the requests to lose are lost, and then until the client is connected and sends nothing
-    /// more.
+    /// Waits until the requests to lose are lost, and then until the client is connected and sends no more requests.
     async fn calm(&self, silence: Duration, is_over: impl Fn() -> bool) {
         const STEP: Duration = Duration::from_millis(20);
         let poll = || (self.proxy.requests().len(), self.proxy.is_connected());
         let (began, mut since, mut seen) = (Instant::now(), Instant::now(), poll());
-        // After this long, either the request to lose was never sent, or the client sends requests forever.
+        // After this time, either the request to lose was never sent, or the client sends requests forever.
         while began.elapsed() < STUCK {
             let late = Instant::now();
             runtime::sleep(STEP).await;
@@ -470,7 +469,7 @@ impl Stage<'_> {
 }
 
 impl Course {
-    /// Requests with their fates, and the events in between; without a driver's reads of its token.
+    /// Requests with their fates, and the events in between, without a driver's reads of its token.
     pub fn lines(&self, is_original: bool) -> Vec<String> {
         let own = self.own_ids();
         let mut marks = self.marks.iter().peekable();
@@ -488,7 +487,7 @@ impl Course {
         lines
     }
 
-    /// The identifiers in the names of its own nodes, in the order of their creates.
+    /// Identifiers in the names of the contender's own nodes, in the order of their creates.
     fn own_ids(&self) -> Vec<String> {
         let own = RefCell::new(Vec::new());
         for request in self.requests.iter().filter(|request| What::Create.is(request)) {
@@ -540,7 +539,7 @@ impl Course {
     }
 }
 
-/// Returns whether a driver reads its own node by this request, which the lock itself never does.
+/// Returns whether this request is a driver's read of its own node. The lock itself never reads its own node.
 fn reads_token(request: &Request, own: &[String]) -> bool {
     matches!(request.kind, 3 | 4) && !request.watches && own.iter().any(|id| request.path.contains(id))
 }

@@ -1,8 +1,8 @@
-//! Locks modelled on other libraries, compared with the originals on the same real servers. In every event,
-//! both send the same requests in the same order, or the lock's card gives the reason.
+//! Locks modelled on other libraries, compared with the originals on the same real servers. In every event, a lock
+//! sends the original's requests in the same order, or the lock's card gives the reason.
 //!
-//! `scripts/conformance` generates `docs/reference/conformance.md` with these tests. `cards` compares each lock's card
-//! with its reactions to such events.
+//! `scripts/conformance` generates `docs/reference/conformance.md` with these tests. `cards` compares each lock's
+//! reactions to such events with its card.
 
 mod cards;
 mod event;
@@ -36,7 +36,7 @@ struct Played {
     event: Event,
     ours: Vec<String>,
     theirs: Vec<String>,
-    /// Requests that the original may leave out.
+    /// Requests that the original may omit.
     race: Option<&'static Race>,
 }
 
@@ -74,7 +74,7 @@ impl Column {
         Some(Self { pair, original: original.described(pair), played })
     }
 
-    /// Differences without a reason in the card, and reasons without a difference.
+    /// Differences without a reason on the card, and reasons without a difference.
     fn complaints(&self) -> Vec<String> {
         let complaint = |played: &Played| {
             let what = match (played.is_same(), self.pair.reason(played.event.name)) {
@@ -82,7 +82,7 @@ impl Column {
                     return None;
                 }
                 (true, None) => "its card does not say that the original may do less".to_owned(),
-                (true, Some(reason)) => format!("is the same although its card says: {reason}"),
+                (true, Some(reason)) => format!("sends the same requests, although its card says: {reason}"),
                 (false, Some(reason)) if self.pair.sayer(reason).is_some() => return None,
                 (false, Some(reason)) => format!("its card does not say: {reason}"),
                 (false, None) => format!("differs without a reason:\n{}", page::difference(played)),

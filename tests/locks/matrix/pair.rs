@@ -1,4 +1,4 @@
-//! Locks whose originals can be run by a driver.
+//! Locks with an original that a driver can run.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use crate::support::sessions::Scene;
 use crate::support::{foreign, skip};
 
 const SESSION: Duration = Duration::from_secs(10);
-/// Silence after which a client without a connection or an acquire sends nothing more.
+/// Silence after which a client without a connection or an acquire sends no more requests.
 const GONE: Duration = Duration::from_secs(3);
 
 pub struct Pair {
     /// Name on the page.
     pub name: &'static str,
     pub ours: &'static str,
-    /// Directory of its driver; `needs` is the file that the driver requires.
+    /// Directory of the original's driver. `needs` is the file that the driver requires.
     driver: &'static str,
     needs: &'static str,
     original: &'static str,
@@ -36,25 +36,24 @@ pub struct Pair {
     skips: &'static [&'static str],
     /// Events in which the original's requests depend on a race between two of its threads.
     races: &'static [Race],
-    /// Events in which the lock differs, each with the reason in its card or in the card of the lock that it consists
-    /// of.
+    /// Events in which the lock differs, with the reason from its own card or the card of its component lock.
     differs: &'static [(&'static str, &'static str)],
     /// Differences that depend on timing.
     may_match: &'static [MayMatch],
     made_of: &'static str,
 }
 
-/// A step that an original repeats only sometimes, and that our lock always repeats.
+/// A step that our lock always repeats, but the original only sometimes.
 pub struct Race {
     event: &'static str,
     /// Requests that are repeated.
     again: &'static [&'static str],
-    /// Reason in the card.
+    /// Reason on the card.
     pub reason: &'static str,
 }
 
 impl Race {
-    /// These lines when the race is lost; `None` if no request is repeated.
+    /// The lines when the race is lost, or `None` if no request is repeated.
     pub fn lost(&self, lines: &[String]) -> Option<Vec<String>> {
         let twice = self.again.repeat(2);
         let at = lines.windows(twice.len()).position(|of| of == twice)?;
@@ -62,10 +61,10 @@ impl Race {
     }
 }
 
-/// A difference that depends on when the original notices an event: its requests end in one of two ways.
+/// A difference that depends on when the original notices an event. Its requests end in one of two ways.
 pub struct MayMatch {
     events: &'static [&'static str],
-    /// Ending that is compared and that the page shows.
+    /// Ending to compare and to show on the page.
     shown: &'static [&'static str],
     other: &'static [&'static str],
 }
@@ -75,7 +74,7 @@ impl MayMatch {
     fn settled(&self, mut lines: Vec<String>) -> Vec<String> {
         let ends =
             |ending: &[&str]| lines.len() >= ending.len() && lines[lines.len() - ending.len()..] == *ending;
-        // The longer ending may contain the other one.
+        // The longer ending may contain the shorter one.
         let is_shown = self.shown.len() > self.other.len() && ends(self.shown);
         if ends(self.other) && !is_shown {
             lines.truncate(lines.len() - self.other.len());
@@ -86,9 +85,9 @@ impl MayMatch {
 }
 
 const TOKEN: &str = "A node found again after a lost reply is read once, for its fencing token";
-const SESSION_GOES: &str = "Java's client replaces an expired session, and an acquire continues with a new node; here it fails, and the caller opens another session.";
+const SESSION_GOES: &str = "Java's client replaces an expired session, and an acquire continues with a new node; here, the acquire fails, and the caller opens another session.";
 const NO_SERVER: &str =
-    "Java's client uses up its attempts while it has no connection; here a request waits for a connection.";
+    "Java's client uses up its attempts while it has no connection; here, a request waits for a connection.";
 const MKDIRS: &str = "Curator up to 5.4 checks for missing directories from the top downwards";
 
 const CURATOR: Pair = Pair {
@@ -104,7 +103,7 @@ const CURATOR: Pair = Pair {
     races: &[Race {
         event: "session moved",
         again: &["getChildren .", "getData with watch _c_<other>-lock-0"],
-        reason: "A broken connection wakes a waiter twice: it lists twice or, if both events come before it has begun, once.",
+        reason: "A broken connection wakes a waiter twice: it lists twice, or only once if both events arrive before it starts.",
     }],
     differs: &[
         ("create's reply lost", TOKEN),
@@ -126,13 +125,13 @@ const KAZOO: Pair = Pair {
     races: &[Race {
         event: "session moved",
         again: &["getChildren .", "getData with watch <other>__lock__0"],
-        reason: "kazoo notifies a waiter twice of a broken connection, on two threads, and it lists twice or, if both come before it has begun, once; here always twice.",
+        reason: "kazoo notifies a waiter of a broken connection twice, on two threads, so the waiter lists twice, or only once if both notifications arrive before it starts; here, it always lists twice.",
     }],
     differs: &[
         ("create's reply lost", TOKEN),
         (
             "session expired",
-            "If the session expires during an acquire, kazoo's client opens another and queues a new node; here the acquire fails, and the caller opens another.",
+            "If the session expires during an acquire, kazoo's client opens another and queues a new node; here, the acquire fails, and the caller opens another session.",
         ),
     ],
     made_of: "kazoo",
@@ -154,7 +153,7 @@ const SEMAPHORE: Pair = Pair {
     name: "curator-semaphore",
     ours: "curator-semaphore",
     original: "InterProcessSemaphoreV2",
-    // Whether Java checks its watch depends on when the event of its own delete arrives.
+    // Java checks its watch or not, depending on when the event of its own delete arrives.
     skips: &["timed out", "timed out in back-off"],
     differs: &[
         ("create's reply lost", TOKEN),
@@ -165,24 +164,24 @@ const SEMAPHORE: Pair = Pair {
     ..CURATOR
 };
 
-const LOST_REPLY: &str = "A class that loses a reply continues until its next check of the flag, where polling lists once more. It then closes its connection, which deletes its node if a server is reachable. Here the acquire fails at once, deletes its node if it has one, and ends the session.";
-const LOGGED: &str = "The class only logs a failed release; here it is reported.";
-const STRANGER: &str = "A child whose name is not four letters and a number makes the class close its session; here that child is ignored.";
-const LISTS_LAST: &str = "Its last watch fires at its own delete: it lists once more, unless its connection is already closed; here the release ends the listing.";
-const NULL: &str = "The class prints a failure of its create or list and continues: it waits for a node called `null`, which does not exist, so it enters alongside the holder.";
+const LOST_REPLY: &str = "After a lost reply, the class continues until its next check of the flag, where polling lists once more. It then closes its connection, which deletes its node if a server is reachable. Here, the acquire fails at once, deletes its node if it has one, and ends the session.";
+const LOGGED: &str = "The class only logs a failed release; here, the failure is reported.";
+const STRANGER: &str = "If the name of a child is not four letters and a number, the class closes its session; here, that child is ignored.";
+const LISTS_LAST: &str = "Its last watch fires on its own delete, and the class lists once more unless its connection is already closed; here, the release stops the listing.";
+const NULL: &str = "If its create or list fails, the class prints the failure and continues: it waits for a node called `null`, which does not exist, so it enters alongside the holder.";
 const NEVER: &str = "the article's code as printed, which admits no contender, not even the first";
 
-/// Allowed difference: a class may reach no server when it closes its connection, and then its node is left.
+/// Allowed difference: if a class cannot reach a server when it closes its connection, its node is left.
 const CLOSES: MayMatch = MayMatch {
     events: &["create's reply lost", "list's reply lost", "watch's reply lost"],
     shown: &["-- failed"],
     other: &["-- failed; its node is left"],
 };
 const POLL: &str = "getChildren .";
-/// Longer than the calm, and than a client's reconnection.
+/// Longer than the calm and a client's reconnection.
 const POLL_INTERVAL_MS: u64 = 2500;
 
-/// An article's class. Its names have no identifier, and it is never cancelled.
+/// A class of an article. Its node names have no identifier, and its acquires cannot be cancelled.
 const PRINTED: Pair = Pair {
     name: "polling, the class",
     ours: "polling",
@@ -209,7 +208,7 @@ const PRINTED: Pair = Pair {
     may_match: &[
         CLOSES,
         MayMatch {
-            // The last list, unless the connection is still broken by then.
+            // The last list is sent unless the connection is still broken by then.
             events: &["create's reply lost", "create's request lost", "session moved"],
             shown: &[POLL, "-- failed"],
             other: &["-- failed"],
@@ -255,11 +254,11 @@ pub const PAIRS: &[Pair] = &[
         differs: &[
             (
                 "create's reply lost",
-                "The source keeps a node that it found again under its bare name, which never equals the owner's full path; here the path is completed, at the cost of one exists for the czxid.",
+                "The source stores a node that it found again under its bare name, which never equals the owner's full path; here, the path is completed, at the cost of one exists for the czxid.",
             ),
             (
                 "session moved",
-                "Each change of the connection gives the source one more watcher, and each of them lists again when the node before goes; here only one does.",
+                "Each connection change adds another watcher to the source, and each watcher lists again when the predecessor is deleted; here, only one does.",
             ),
         ],
         races: &[],
@@ -288,8 +287,8 @@ pub const PAIRS: &[Pair] = &[
         name: "curator-multi",
         ours: "curator-multi",
         original: "InterProcessMultiLock",
-        // The original's background thread deletes one member's node while it acquires the next, in any
-        // order.
+        // The original deletes one member's node in a background thread while it acquires the next member, in
+        // any order.
         skips: &["creates exhausted"],
         differs: &[
             ("create's reply lost", TOKEN),
@@ -353,7 +352,7 @@ pub const PAIRS: &[Pair] = &[
         may_match: &[
             CLOSES,
             MayMatch {
-                // The original's delete, unless the connection is still broken by then.
+                // The original's delete is sent unless the connection is still broken by then.
                 events: &["watch's reply lost"],
                 shown: &["-- failed"],
                 other: &["delete temp1", "-- failed"],
@@ -370,10 +369,13 @@ pub const PAIRS: &[Pair] = &[
             ("create's reply lost", NULL),
             ("create's request lost", NULL),
             ("list's reply lost", NULL),
-            ("watch's reply lost", "the class waits to the end of its limit or returns as if that were over"),
-            ("delete's reply lost", "The class only prints a failed release; here it is reported."),
+            (
+                "watch's reply lost",
+                "the class waits until its time limit or returns as if the limit had passed",
+            ),
+            ("delete's reply lost", "The class only prints a failed release; here, the failure is reported."),
         ],
-        // The original's exists, unless the connection is still broken by then.
+        // The original's exists is sent unless the connection is still broken by then.
         may_match: &[
             MayMatch {
                 events: &["create's reply lost"],
@@ -422,14 +424,14 @@ pub const PAIRS: &[Pair] = &[
 
 const WATCHING: &[&str] = &["no server for 4 s", "creates exhausted", "timed out", "timed out in back-off"];
 
-/// The side that takes a pair's lock.
+/// The side of a pair that takes the lock.
 pub enum Side {
     Ours,
     Original { entry: Box<Entry>, processes: Arc<Processes>, versions: String },
 }
 
 impl Pair {
-    /// Parameters of our side; the original gets those that it supports.
+    /// Parameters of our side. The original gets the supported subset.
     fn params(&self) -> Params {
         let mut params = Params::new();
         let interval = |millis| ParamValue::Duration(Duration::from_millis(millis));
@@ -481,8 +483,8 @@ impl Pair {
         is_told_apart && !self.skips.contains(&event.name)
     }
 
-    /// Lines of one side to compare in this event. Of consecutive polls, only the last is kept, because their
-    /// number depends on timing.
+    /// Lines of one side to compare in this event. Only the last of several consecutive polls is included, because
+    /// their number depends on timing.
     pub fn compared(&self, event: &str, lines: Vec<String>, is_original: bool) -> Vec<String> {
         let mut compared: Vec<String> = Vec::new();
         let mut follows_poll = false;
@@ -508,12 +510,12 @@ impl Pair {
             return None;
         }
         let run = format!("{}/drivers/{}/run", env!("CARGO_MANIFEST_DIR"), self.driver);
-        // Compiled files stay in this cache.
+        // Compiled files are cached here.
         let cache = format!("XDG_CACHE_HOME={}", env!("CARGO_TARGET_TMPDIR"));
         let command =
             DriverCommand { name: self.driver.into(), program: "env".into(), arguments: vec![cache, run] };
         let ready = Process::start_here(&command).unwrap().ready.clone();
-        // Versions of the library only, not of its runtime.
+        // Includes only the library's versions, not its runtime's.
         let libraries =
             ready.inside.iter().filter(|(name, _)| !["go", "java", "python"].contains(&name.as_str()));
         let versions: Vec<String> = libraries.map(|(name, version)| format!("{name} {version}")).collect();

@@ -1,5 +1,5 @@
-//! The proxy in front of a real ensemble: how each knob affects a session, how it is reverted, and what is
-//! counted.
+//! The proxy in front of a real ensemble: the effects of each knob on a session, its reversal, and the proxy's
+//! counts.
 
 mod raw;
 mod world;
@@ -39,7 +39,7 @@ fn to_client(latency: Duration) -> Delay {
 }
 
 #[test]
-fn session_works_through_the_proxy_and_counts_for_its_client() {
+fn proxy_forwards_a_session_and_counts_its_bytes_for_its_client() {
     by_proxy(async |scene, proxy| {
         let [one, _other] =
             [world::session(&scene, &proxy, 0).await, world::session(&scene, &proxy, 1).await];
@@ -74,7 +74,7 @@ fn delay_applies_in_each_direction_to_its_client_alone_until_reverted() {
 }
 
 #[test]
-fn request_waits_during_a_stall_and_is_answered_afterwards() {
+fn request_is_answered_only_after_a_stall() {
     by_proxy(async |scene, proxy| {
         let [one, other] = [world::session(&scene, &proxy, 0).await, world::session(&scene, &proxy, 1).await];
         let who = ONE;
@@ -99,20 +99,20 @@ fn request_waits_during_a_stall_and_is_answered_afterwards() {
 }
 
 #[test]
-fn stall_of_all_sessions_holds_new_connections_and_four_letter_commands() {
+fn stall_also_delays_new_connections_and_four_letter_commands() {
     runtime::block_on(async {
         let proxy = world::proxy();
         let knob = proxy.stall(Who::All);
         let mut asks = Raw::connect(&proxy.addresses()[0]);
         asks.send(b"srvr");
         assert!(asks.is_silent());
-        // Given a client that requested a session and left before any packet passed
+        // Given a client that requested a session and disconnected before any packet was forwarded
         let mut gone = Raw::connect(&proxy.addresses()[0]);
         gone.send(&raw::CONNECT_REQUEST);
         drop(gone);
         eventually(|| proxy.connections(Who::All) == 2).await;
         drop(knob);
-        // Then the client that is still connected is answered, and the other connection is dropped
+        // Then the connected client is answered, and the other connection is dropped
         assert!(asks.answer().contains("Zookeeper version"), "the command passes unchanged");
         eventually(|| proxy.connections(Who::All) == 0).await;
         assert_eq!(proxy.passed(Who::All).0, 4);
@@ -165,7 +165,7 @@ fn refused_session_expires_while_others_connect() {
 }
 
 #[test]
-fn all_connections_are_refused_until_the_knob_is_reverted() {
+fn proxy_refuses_all_connections_until_the_knob_is_reverted() {
     in_session(async |_scene, proxy, session| {
         let knob = proxy.refuse(Who::All);
         assert!(Raw::connect(&proxy.addresses()[0]).was_reset());
@@ -176,12 +176,12 @@ fn all_connections_are_refused_until_the_knob_is_reverted() {
 }
 
 #[test]
-fn lost_reply_leaves_the_node_and_earlier_replies_arrive() {
+fn lost_reply_leaves_the_node_and_does_not_affect_earlier_replies() {
     by_proxy(async |scene, proxy| {
         let [one, other] = [world::session(&scene, &proxy, 0).await, scene.session().await];
         let (id, path) = (one.id(), format!("{}-lost", scene.lock));
         let lost = proxy.drop_reply(ONE, &[RequestKind::Create, RequestKind::Multi]);
-        // Given requests of other kinds, the last of them sent together with the create
+        // Given other kinds of requests, the last sent together with the create
         one.get_data("/").await.unwrap();
         assert_eq!(lost.strikes().now_or_never(), None);
         let (read, created) = join(one.exists("/"), one.create(&path, b"", NodeKind::Persistent)).await;
@@ -194,7 +194,7 @@ fn lost_reply_leaves_the_node_and_earlier_replies_arrive() {
         other.sync(&path).await.unwrap();
         let stat = other.exists(&path).await.unwrap().unwrap();
         assert!(stat.czxid <= struck.zxid);
-        // And only one reply is lost, and the session is the same
+        // And only one reply is lost, and the session survives
         world::answers(&one).await;
         one.create(&format!("{path}-again"), b"", NodeKind::Ephemeral).await.unwrap();
         assert_eq!(one.id(), id);
@@ -217,7 +217,7 @@ fn cancelled_loss_strikes_no_request() {
 #[test]
 fn bandwidth_limits_both_directions_until_reverted() {
     const BYTES: usize = 100_000;
-    // At 200 kB/s, less the burst that a limit allows.
+    // At 200 kB/s, minus the burst that a limit allows.
     const LEAST: Duration = Duration::from_millis(450);
     in_session(async |scene, proxy, session| {
         let path = format!("{}-wide", scene.lock);
@@ -232,7 +232,7 @@ fn bandwidth_limits_both_directions_until_reverted() {
 }
 
 #[test]
-fn delay_of_replies_alone_applies_until_reverted() {
+fn delay_can_apply_to_replies_only() {
     const LAG: Duration = Duration::from_millis(100);
     in_session(async |_scene, proxy, session| {
         let knob = proxy.delay(ONE, to_client(LAG));
@@ -281,15 +281,15 @@ fn server_that_is_down_appears_as_a_reset() {
 }
 
 #[test]
-fn invalid_server_addresses_are_named() {
+fn proxy_rejects_invalid_server_addresses() {
     for wrong in ["zk1", "zk1:", "zk1:0", ":2181", "zk1:2181/chroot"] {
         let error = Proxy::before(&["zk1:2181".to_owned(), wrong.to_owned()]).unwrap_err();
-        let expected = format!("proxy: `{wrong}` is not a server's address; write `host:port`");
+        let expected = format!("proxy: `{wrong}` is not a server address; expected `host:port`");
         assert_eq!(error.to_string(), expected);
     }
 }
 
-/// Prints how much the proxy adds to a round trip, for the documentation.
+/// Also prints the time that the proxy adds to a round trip, for the documentation.
 #[test]
 fn proxy_adds_a_fraction_of_a_millisecond_to_a_round_trip() {
     const ROUND_TRIPS: usize = 2000;
@@ -310,7 +310,7 @@ fn proxy_adds_a_fraction_of_a_millisecond_to_a_round_trip() {
         println!(
             "round trip, median of {ROUND_TRIPS}: {median:?} without, {median_by_proxy:?} with the proxy"
         );
-        // The fastest of all, since other load of the host only ever adds to a round trip.
+        // The fastest round trip, because other load on the host can only slow a round trip down.
         let (fastest, fastest_by_proxy) = (without[0], with[0]);
         assert!(fastest_by_proxy < fastest + Duration::from_millis(1), "{fastest:?} {fastest_by_proxy:?}");
     });

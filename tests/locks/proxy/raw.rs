@@ -1,4 +1,4 @@
-//! Connections without a session, to test the behaviour of a client's socket.
+//! Connections without a session, to test the behaviour of client sockets.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ pub const CONNECT_REQUEST: [u8; 49] = {
 
 /// Time limit for any reply.
 const LONG: Duration = Duration::from_secs(60);
-/// Time without data after which none is expected.
+/// Silence after which no more data is expected.
 const SILENCE: Duration = Duration::from_millis(200);
 
 pub struct Raw(TcpStream);
@@ -37,7 +37,7 @@ impl Raw {
         read.is_err_and(|error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut))
     }
 
-    /// Everything that arrives until the end.
+    /// Reads all data until the end of the connection.
     pub fn answer(&mut self) -> String {
         let mut text = String::new();
         self.0.read_to_string(&mut text).unwrap();

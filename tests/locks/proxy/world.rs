@@ -1,4 +1,4 @@
-//! A proxy in front of the shared ensemble, sessions through it, and waits for their effects.
+//! A proxy in front of the shared ensemble, sessions through the proxy, and waits for effects on them.
 
 use std::future::Future;
 use std::time::Duration;
@@ -69,7 +69,7 @@ pub async fn answers(session: &Session) {
     .await;
 }
 
-/// Waits until a node is gone, as read by this session.
+/// Waits until this session no longer sees a node.
 pub async fn is_gone(session: &Session, path: &str) {
     in_time(async {
         while session.exists(path).await.unwrap().is_some() {

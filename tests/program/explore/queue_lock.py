@@ -1,4 +1,4 @@
-"""A queue whose waiters watch their predecessors, with the defect that DEFECT names."""
+"""A queue lock whose waiters watch their predecessors, with the defect selected by DEFECT."""
 
 import os
 import threading
@@ -27,7 +27,7 @@ class Queue:
         return there
 
     def is_first(self, timeout):
-        """True or False after a timeout; None to look again."""
+        """Returns True if first in the queue, False after a timeout, None to list again."""
         names = sorted(self.client.get_children(self.on))
         if self.node not in names:
             raise SessionExpiredError

@@ -1,5 +1,5 @@
-//! What `explore --all` found, as stored by `scripts/conformance --explore`: the table of `docs/reference/conformance.md`,
-//! and the promises that the locks' cards name as broken.
+//! Results of `explore --all`, stored by `scripts/conformance --explore`: the table in
+//! `docs/reference/conformance.md`, and the broken promises listed on the locks' cards.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ struct Explored {
     classes: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
-/// Broken promises by their count's key and their name.
+/// Broken promises: the key of each count, and the promise's name.
 const BROKEN: [(&str, &str); 3] = [("violated", "violated"), ("stuck", "stuck"), ("node_left", "node left")];
 
 fn run() -> Run {
@@ -73,7 +73,7 @@ fn table(run: &Run) -> String {
 }
 
 #[test]
-fn the_page_on_conformance_shows_the_stored_exploration() {
+fn conformance_page_shows_the_stored_exploration() {
     let run = run();
     let part = format!(
         "`zklockbench explore --all` with {} servers of ZooKeeper {} and a budget of {}. `scripts/conformance --explore` \
@@ -88,7 +88,7 @@ fn the_page_on_conformance_shows_the_stored_exploration() {
 }
 
 #[test]
-fn each_card_names_the_promises_that_the_stored_exploration_broke() {
+fn each_card_lists_the_promises_broken_in_the_stored_exploration() {
     let run = run();
     let found: Vec<(String, &str, Vec<&str>)> = run
         .locks

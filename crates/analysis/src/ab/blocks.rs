@@ -1,4 +1,4 @@
-//! Order and number of the blocks of a comparison.
+//! Order and number of a comparison's blocks.
 //!
 //! A block runs A, B and A again, so that a disturbance of the machine affects all three runs. Blocks come in
 //! mirrored pairs, so that a steady drift (a disk filling up, a JVM warming up) affects them equally. Every
@@ -55,7 +55,8 @@ const MIRRORED: [[[Turn; 3]; 2]; 3] = [
 const ROUND: u32 = 6;
 
 impl Block {
-    /// The block with this number, from 1. It depends only on the seed, not on the total number.
+    /// Returns the block with this number, from 1, which depends only on the seed, not on the total number of
+    /// blocks.
     pub fn of(seed: u64, number: u32) -> Self {
         let at = number.saturating_sub(1);
         let mut draw = stream(seed, Purpose::Order, at / ROUND);
@@ -93,8 +94,8 @@ fn stream(seed: u64, purpose: Purpose, number: u32) -> ChaCha8Rng {
 /// Stopping at the first difference would eventually find one, even between a program and itself. A
 /// comparison therefore ends after a fixed number of blocks, or once its intervals are narrow enough,
 /// whatever the verdict. Widths are checked at a few numbers of blocks, which share the error probability
-/// ([`Looks`]). Spoiled blocks are replaced, up to a limit. This causes no bias, because only the state of
-/// the generator and the host spoils a block.
+/// ([`Looks`]). Spoiled blocks are replaced, up to a limit. Replacements cause no bias, because only the
+/// state of the generator and the host spoils a block.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Length {
     /// Minimum number of blocks.
@@ -103,17 +104,18 @@ pub struct Length {
     pub until: Option<f64>,
     /// Maximum number of blocks.
     pub at_most: u32,
-    /// Error probability of an interval, whenever the comparison stops.
+    /// Error probability of an interval, no matter when the comparison stops.
     pub outside: f64,
 }
 
 impl Length {
-    /// Largest number of replacement blocks: a machine that spoils more blocks is unfit for measurements.
+    /// Returns the maximum number of replacement blocks: a machine that spoils more blocks is unfit for
+    /// measurements.
     pub fn made_up_at_most(&self) -> u32 {
         self.blocks.div_ceil(2)
     }
 
-    /// Minimum number of blocks, given this many spoiled ones.
+    /// Returns the minimum number of blocks, given this number of spoiled blocks.
     pub fn planned(&self, spoiled: u32) -> u32 {
         self.blocks.saturating_add(spoiled.min(self.made_up_at_most()))
     }
@@ -122,20 +124,20 @@ impl Length {
         Looks::growing(Design::Pairs, self.blocks, self.at_most, self.outside)
     }
 
-    /// Error probability of the intervals after `done` blocks, `spoiled` of which were spoiled.
+    /// Returns the error probability of the intervals after `done` blocks, `spoiled` of which were spoiled.
     pub fn share(&self, done: u32, spoiled: u32) -> f64 {
         let made_up = self.planned(spoiled) - self.blocks;
         if self.until.is_some() { self.looks().share(done.saturating_sub(made_up)) } else { self.outside }
     }
 
-    /// Whether every interval is narrow enough; `None` if the number of blocks alone decides.
+    /// Returns whether every interval is narrow enough; `None` if the number of blocks alone decides.
     pub fn is_reached(&self, half_widths: &[Option<f64>]) -> Option<bool> {
         let until = self.until?;
         Some(half_widths.iter().all(|half| half.is_some_and(|half| half <= until)))
     }
 
-    /// Whether the comparison ends after `done` blocks, `spoiled` of which lack a valid pair. `half_widths`
-    /// has an entry for each comparison; `None` if it has no interval yet.
+    /// Returns whether the comparison ends after `done` blocks, `spoiled` of which lack a valid pair.
+    /// `half_widths` has an entry for each comparison; `None` if it has no interval yet.
     pub fn is_over(&self, done: u32, spoiled: u32, half_widths: &[Option<f64>]) -> bool {
         let planned = self.planned(spoiled);
         let made_up = planned - self.blocks;
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_blocks_and_another_seed_gives_others() {
+    fn same_seed_gives_the_same_blocks_and_another_seed_gives_different_blocks() {
         assert_eq!(blocks(3, 12), blocks(3, 12));
         let orders = |seed| blocks(seed, 12).iter().map(|block| block.order).collect::<Vec<_>>();
         let different: BTreeSet<_> = (0..10).map(orders).collect();
@@ -187,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn each_block_has_its_own_seed_in_the_range_of_scenarios() {
+    fn each_block_has_its_own_seed_within_the_range_of_scenario_seeds() {
         let seeds: BTreeSet<u64> = blocks(u64::MAX, 100).iter().map(|block| block.seed).collect();
         assert_eq!(seeds.len(), 100);
         assert!(seeds.iter().all(|seed| i64::try_from(*seed).is_ok()));
@@ -208,7 +210,7 @@ mod tests {
 
     #[test]
     fn blocks_continue_until_the_widest_interval_is_narrow_enough() {
-        assert!(!UNTIL.is_over(7, 0, &[NARROW]), "the minimum number of blocks always runs");
+        assert!(!UNTIL.is_over(7, 0, &[NARROW]), "the minimum number of blocks must always run");
         assert!(UNTIL.is_over(8, 0, &[NARROW, NARROW]));
         assert!(!UNTIL.is_over(8, 0, &[NARROW, WIDE]));
         assert!(!UNTIL.is_over(8, 0, &[NARROW, None]), "a missing interval is not narrow");
@@ -236,9 +238,9 @@ mod tests {
         let is_over = |done, spoiled| fixed.is_over(done, spoiled, &[NARROW]);
         assert!(!is_over(8, 1));
         assert!(is_over(9, 1));
-        assert!(!is_over(9, 2), "a replacement can be spoiled, too");
+        assert!(!is_over(9, 2), "a replacement can also be spoiled");
         assert!(is_over(12, 12), "the number of replacements is limited");
-        // The checkpoints and the cap move with the number of spoiled blocks.
+        // The checkpoints and the maximum shift with the number of spoiled blocks.
         let until = |done, half| UNTIL.is_over(done, 1, &[half]);
         assert_eq!((until(13, NARROW), until(14, NARROW)), (false, true));
         assert_eq!((until(20, WIDE), until(21, WIDE)), (false, true));

@@ -1,4 +1,4 @@
-//! Pairs the combinations of two sides, and judges each pair by the blocks.
+//! Pairs the combinations of two sides and judges each pair by its blocks.
 
 use std::fmt::{self, Display};
 
@@ -26,12 +26,12 @@ pub struct CellPair {
 }
 
 impl CellPair {
-    /// Name of the strategy; both names if they differ.
+    /// Returns the name of the strategy; both names if they differ.
     pub fn strategy(&self) -> String {
         either(&self.a.strategy, &self.b.strategy)
     }
 
-    /// Number of contenders; both numbers if they differ.
+    /// Returns the number of contenders; both numbers if they differ.
     pub fn contenders(&self) -> String {
         either(&self.a.contenders, &self.b.contenders)
     }
@@ -79,7 +79,7 @@ fn paired<T: Clone + Ord>(a: &[T], b: &[T], [one, many]: [&str; 2]) -> Result<Ve
     }
     if a.len() != b.len() {
         return Err(format!(
-            "A has {} and B {}, so they cannot be paired: give both sides the same, or equally many to \
+            "A has {} and B {}, so they cannot be paired: use the same on both sides, or equal numbers to \
              pair in order",
             counted(a.len(), one, many),
             counted(b.len(), one, many)
@@ -93,14 +93,15 @@ fn paired<T: Clone + Ord>(a: &[T], b: &[T], [one, many]: [&str; 2]) -> Result<Ve
 pub struct FigureQuestion {
     pub cells: CellPair,
     pub figure: Figure,
-    /// Whether the metric counts losses, and is therefore compared only if a run lost something.
+    /// Whether the metric counts losses, which are compared only if a run lost something.
     pub only_if_lost: bool,
 }
 
-/// A run's value of the metric, or why it is not comparable. A wait is infinite if the queue grew.
+/// A run's value of the metric, or the reason why the value is not comparable. A wait is infinite if the
+/// queue grew.
 pub type Answer = Result<Reading, Silence>;
 
-/// Why a run has no comparable value, in a sentence without a full stop.
+/// Reason why a run has no comparable value, as a sentence without a full stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Silence {
     /// The trial is invalid or partial; another run may succeed.
@@ -125,7 +126,7 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// Whether the block lacks a pair of A and B because a run was spoiled.
+    /// Returns whether the block lacks a pair of A and B because a run was spoiled.
     pub fn is_spoiled(&self) -> bool {
         [&self.a, &self.b].into_iter().any(|answer| matches!(answer, Err(Silence::Spoiled(_))))
     }
@@ -162,7 +163,7 @@ pub struct Values {
     pub a: Option<f64>,
     /// Value of B.
     pub b: Option<f64>,
-    /// Value of A, repeated.
+    /// Value of the second run of A.
     pub again: Option<f64>,
 }
 
@@ -209,7 +210,7 @@ pub struct Comparison {
     pub scale: Scale,
     /// B divided by A, with the interval of this comparison alone.
     pub ratio: Option<Interval>,
-    /// The ratio with an interval widened for the number of comparisons. A metric is worse or better if this
+    /// The ratio with an interval corrected for multiple comparisons. A metric is worse or better if this
     /// interval is entirely beyond the margin. `None` in files of older versions.
     #[serde(default)]
     pub in_family: Option<Interval>,
@@ -246,7 +247,8 @@ pub enum Conclusion {
 }
 
 impl Conclusion {
-    /// The verdict for this conclusion: a regression is violated, and inconclusive results are unknown.
+    /// Returns the verdict for this conclusion: a regression is violated, and inconclusive results are
+    /// unknown.
     pub fn verdict(self) -> Verdict {
         match self {
             Self::Regressed => Verdict::violated("B regressed in at least one metric"),
@@ -255,7 +257,7 @@ impl Conclusion {
         }
     }
 
-    /// The conclusion from these comparisons; unknown if there are none.
+    /// Returns the conclusion from these comparisons; unknown if there are none.
     pub fn of(comparisons: &[Comparison]) -> Self {
         let any = |regression| comparisons.iter().any(|one| one.regression == regression);
         let is = |verdict| move |one: &Comparison| one.verdict == verdict;
@@ -273,9 +275,8 @@ impl Conclusion {
     }
 }
 
-/// Judges all questions by the blocks so far. `blocks` lists each block's number and its answers in the order
-/// of the questions. `asked` is the planned number of blocks. Comparisons of losses come last, if there are
-/// any.
+/// Judges all questions by the blocks so far. `blocks` contains each block's number and its answers, in the
+/// order of the questions; `asked` is the planned number of blocks. Comparisons of losses, if any, come last.
 pub fn compare(
     questions: &[FigureQuestion],
     blocks: &[(u32, Vec<Answers>)],
@@ -375,7 +376,8 @@ impl Measured {
         }
     }
 
-    /// The conclusion from the pairs; unknown if pairs are missing, or if A differs as clearly from itself.
+    /// Returns the conclusion from the pairs; unknown if pairs are missing, or if the two runs of A differ as
+    /// clearly.
     fn conclude(&self, compared: &Compared) -> (ComparisonVerdict, Regression, Option<String>) {
         let found = (compared.verdict, compared.regression, compared.why.clone());
         let unknown = |why: String| (ComparisonVerdict::Inconclusive, Regression::Unknown, Some(why));
@@ -396,9 +398,7 @@ impl Measured {
                 ComparisonVerdict::Regressed | ComparisonVerdict::Improved
             ) =>
             {
-                unknown(
-                    "A differs from itself as clearly, so the difference may be due to the machine".into(),
-                )
+                unknown("the two runs of A differ as clearly, so the machine may be the cause".into())
             }
             ComparisonVerdict::Regressed => found,
             _ => match self.lost() {
@@ -408,8 +408,9 @@ impl Measured {
         }
     }
 
-    /// Whether there are as many pairs as planned, and the spoiled runs cause no bias. Whatever spoils a run
-    /// may also slow it down, so B must not have been spoiled more often than A, which runs twice as often.
+    /// Returns whether there are as many pairs as planned and the spoiled runs cause no bias. Whatever spoils
+    /// a run may also slow it down, so B must not have been spoiled more often than A, which runs twice as
+    /// often.
     fn is_made_up_for(&self) -> bool {
         let spoiled = |is_it: fn(Turn) -> bool| {
             self.silent.iter().filter(|silent| silent.spoiled && is_it(silent.turn)).count()
@@ -419,11 +420,11 @@ impl Measured {
         all_spoiled && self.pairs >= self.asked && of_b <= of_a
     }
 
-    /// Number of missing pairs, and the first run that lacks a value.
+    /// Describes the number of missing pairs and the first run that lacks a value.
     fn lost(&self) -> Option<String> {
         let Silent { block, turn, why, .. } = self.silent.iter().find(|silent| silent.turn != Turn::Again)?;
         Some(format!(
-            "{} of {} missing: in block {block} {} gave none: {why}",
+            "{} of {} missing; the first, in block {block}, lacks {}: {why}",
             self.values.len() - self.pairs,
             counted(self.values.len(), "pair is", "pairs are"),
             turn.title()
@@ -431,8 +432,8 @@ impl Measured {
     }
 }
 
-/// Why the percentile has too few samples; `None` if it has enough. A percentile of few samples is biased
-/// low, and so is the median of many such percentiles.
+/// Explains why the percentile has too few samples; `None` if it has enough. A percentile of few samples is
+/// biased low, and so is the median of many such percentiles.
 fn too_few(question: &FigureQuestion, pairs: &[compare::Block]) -> Option<String> {
     let needed = question.figure.samples_needed();
     let usual =

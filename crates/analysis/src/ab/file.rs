@@ -25,10 +25,10 @@ pub const FILE: VersionedFile = VersionedFile {
     of: "comparison",
     name: "ab.json",
     version: 1,
-    remedy: "the file is incomplete or damaged: compare again",
+    remedy: "the file is incomplete or damaged; run the comparison again",
 };
 
-/// How a comparison ended.
+/// Reason for the end of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
@@ -36,7 +36,7 @@ pub enum Ending {
     GoingOn,
     /// All planned blocks ran.
     Complete,
-    /// The user ended it early.
+    /// The user ended the comparison early.
     Interrupted,
     /// The comparison ended early because a run failed.
     Aborted,
@@ -61,7 +61,7 @@ pub struct Asked {
     pub until: Option<f64>,
     /// Maximum number of blocks, not counting replacements of spoiled ones.
     pub blocks_at_most: u32,
-    /// Maximum number of blocks that replace others whose runs were invalid or partial.
+    /// Maximum number of blocks that replace blocks with invalid or partial runs.
     #[serde(default)]
     pub made_up_at_most: u32,
     /// Whether every interval is as narrow as planned; `None` if no width was planned.
@@ -177,7 +177,7 @@ pub struct AbFile {
     pub written_at: SystemTime,
     /// How the comparison ended.
     pub ending: Ending,
-    /// Cause, if the comparison was cut short.
+    /// Reason, if the comparison was cut short.
     pub why: Option<String>,
     /// Planned number of blocks.
     pub asked: Asked,
@@ -200,14 +200,14 @@ pub struct AbFile {
 }
 
 impl AbFile {
-    /// Exclusion verdict over both sides.
+    /// Returns the exclusion verdict over both sides.
     pub fn judged(&self) -> Verdict {
         let of =
             |side: &SideRecord, name: &str| side.judged.clone().with_reasons(|why| format!("{name}: {why}"));
         of(&self.sides.a, "A").and(of(&self.sides.b, "B"))
     }
 
-    /// The margin of a comparison. Older files have one margin for all.
+    /// Returns the margin of a comparison. Older files have one margin for all.
     pub fn margin_of(&self, one: &Comparison) -> Option<f64> {
         one.margin.or(self.terms.margin)
     }

@@ -1,4 +1,4 @@
-//! A/B: two sides compared in alternating blocks, so that disturbances of the machine cancel out.
+//! A/B: compares two sides in alternating blocks, so that disturbances of the machine cancel out.
 //!
 //! This module runs nothing. It orders the blocks, pairs combinations, decides when to stop, draws
 //! conclusions, and defines the resulting file. `cli` runs the blocks.

@@ -23,9 +23,9 @@ pub struct Claim {
     pub number: u8,
     pub articles: Vec<Article>,
     pub claim: String,
-    /// The criterion, fixed before the runs.
+    /// Criterion, fixed before the runs.
     pub decided_by: String,
-    /// Runs that the claim needs, by scenario name, and [`CALIBRATIONS`] or [`CURATOR`].
+    /// Runs that the claim needs: scenario names, [`CALIBRATIONS`] or [`CURATOR`].
     #[serde(default)]
     pub needs: Vec<String>,
     /// Tests of ZooKeeper's own behaviour, each as `file::name` below [`TESTS`].
@@ -36,7 +36,7 @@ pub struct Claim {
     /// Name of a function that computes further metrics from these runs.
     #[serde(default)]
     pub reckoned: Option<String>,
-    /// Cases in order; the first whose condition holds decides.
+    /// Cases in order; the first case whose condition is true decides.
     pub cases: Vec<Case>,
     /// Reason for an inconclusive claim, if no case applies.
     #[serde(default = "undecided")]
@@ -120,7 +120,7 @@ pub struct Decision {
     pub claim: String,
     pub decided_by: String,
     pub answer: Answer,
-    /// The reason, in one sentence without a full stop.
+    /// Reason, in one sentence without a full stop.
     pub sentence: String,
     pub figures: Vec<Figure>,
     /// Directory names of the runs and calibrations that supplied the metrics.
@@ -131,7 +131,7 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Whether the claim is inconclusive for lack of runs.
+    /// Returns whether the claim is inconclusive for lack of runs.
     pub fn lacks_runs(&self) -> bool {
         self.answer == Answer::NotDecided && self.runs.is_empty()
     }

@@ -1,4 +1,5 @@
-//! Metrics that decide claims, and conditions on them, in the grammar of gates with metrics named by id:
+//! Metrics that decide claims, and conditions on these metrics, in the grammar of gates with metrics named by
+//! id:
 //!
 //! ```text
 //! condition = check { "and" check }
@@ -56,13 +57,14 @@ impl Figure {
         Self { what: what.into(), value, of, bounds: None }
     }
 
-    /// The median of measured repetitions; `None` if there are none.
+    /// Returns the median of measured repetitions; `None` if there are none.
     pub fn median(what: impl Into<String>, values: &[f64], of: Of) -> Option<Self> {
         let found = median_interval(values, LEFT_OUT)?;
         Some(Self { bounds: Bounds::of(values, found), ..Self::new(what, found.value, of) })
     }
 
-    /// The ratio of two metrics, repetition by repetition; `None` if their numbers of repetitions differ.
+    /// Returns the ratio of two metrics, repetition by repetition; `None` if their numbers of repetitions
+    /// differ.
     pub fn ratio(what: impl Into<String>, over: &[f64], under: &[f64]) -> Option<Self> {
         if over.len() != under.len() {
             return None;
@@ -109,7 +111,7 @@ impl Of {
 }
 
 impl Bounds {
-    /// The bounds of an interval or, with too few values, the range.
+    /// Returns the bounds of an interval or, with too few values, the range.
     fn of(values: &[f64], found: Interval) -> Option<Self> {
         let coverage = found.is_bounded().then_some(found.coverage);
         let Interval { low, high, .. } = if found.is_bounded() { found } else { range_interval(values)? };
@@ -119,7 +121,7 @@ impl Bounds {
 
 type Lookup<'a> = dyn Fn(&str) -> Option<&'a Figure> + 'a;
 
-/// Whether a condition holds; `None` if unknown.
+/// Returns whether a condition holds; `None` if unknown.
 pub fn holds(condition: &str, figures: &Lookup<'_>) -> Result<Option<bool>, String> {
     let mut all = Some(true);
     for text in condition.split(" and ") {
@@ -171,7 +173,7 @@ fn quantity(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A sentence with each `{name}` replaced by the metric's value.
+/// Returns a sentence with each `{name}` replaced by the metric's value.
 pub fn filled(sentence: &str, figures: &Lookup<'_>) -> Result<String, String> {
     let mut text = String::new();
     let mut rest = sentence;
@@ -191,7 +193,7 @@ mod tests {
 
     #[test]
     fn conditions_are_decided_by_the_intervals_of_their_metrics() {
-        // One metric between 1.5 and 2.5, and exact ones.
+        // One metric between 1.5 and 2.5, and exact metrics.
         let wide = Figure::median("", &[1.5, 2.5], Of::Amount).unwrap();
         let (none, long) = (Figure::new("", 0.0, Of::Amount), Figure::new("", 2e6, Of::Us));
         let find = |name: &str| match name {

@@ -2,7 +2,7 @@
 //!
 //! `claims.toml` lists the claims: the runs that each needs, the metrics that decide it, their conditions,
 //! and the sentence for each case. Nothing is measured here. If a run is missing, the claim remains
-//! undecided, and its sentence contains the command for that run. `docs/articles.md` and
+//! undecided, and its sentence shows the command for that run. `docs/articles.md` and
 //! `docs/reference/articles.md` ([`evidence_page`]) show `results/articles/decisions.json`.
 
 mod claim;
@@ -86,7 +86,7 @@ impl Needed {
     }
 }
 
-/// Argument of `scripts/articles` that runs a scenario.
+/// Returns the argument with which `scripts/articles` runs a scenario.
 fn word_of(scenario: &str) -> &str {
     match scenario {
         "curator-reentrant" => "reentrant",
@@ -137,7 +137,7 @@ pub struct Named<T> {
     pub what: T,
 }
 
-/// All evidence for decisions. The latest of several runs of a scenario counts.
+/// All evidence for the decisions. If a scenario has several runs, the latest counts.
 #[derive(Debug, Clone, Default)]
 pub struct Evidence {
     pub runs: Vec<Named<StoredRun>>,
@@ -158,7 +158,7 @@ impl Evidence {
         Trials(self.run(scenario).into_iter().flat_map(|run| &run.what.trials).collect())
     }
 
-    /// Hosts and ensembles of the runs, and how idle the hosts were, without duplicates.
+    /// Describes the hosts and ensembles of the runs, and how idle the hosts were, without duplicates.
     pub fn measured_on(&self) -> Vec<String> {
         let places = grouped(self.runs.iter().map(|run| {
             let (host, ensemble) = (&run.what.run.host, &run.what.run.ensemble);
@@ -185,7 +185,7 @@ impl Evidence {
         told.collect()
     }
 
-    /// The last record of Curator's behaviour in the evidence.
+    /// Returns the last record of Curator's behaviour in the evidence.
     pub fn curator(&self) -> Option<&Named<serde_json::Value>> {
         self.curators.last()
     }

@@ -24,7 +24,7 @@ impl Decisions {
         Self { schema_version: DECISIONS_VERSION, measured_on: evidence.measured_on(), note, claims }
     }
 
-    /// Keeps the earlier decisions on claims whose runs are missing.
+    /// Keeps the earlier decision on each claim whose runs are missing.
     pub fn or_kept(mut self, kept: Self) -> Self {
         let mut has_kept = false;
         for claim in self.claims.iter_mut().filter(|claim| claim.lacks_runs()) {
@@ -54,7 +54,7 @@ impl Decisions {
     }
 }
 
-/// All metrics, runs and tests behind each claim: `docs/reference/articles.md`.
+/// Renders all metrics, runs and tests behind each claim: `docs/reference/articles.md`.
 pub fn evidence_page(decisions: &Decisions) -> String {
     let mut text = String::from(
         "# Evidence of the articles' claims\n\n\
@@ -99,13 +99,13 @@ fn section(claim: &Decision) -> String {
     text
 }
 
-/// Link to a test, which is written as `file::name`.
+/// Renders a link to a test, which is specified as `file::name`.
 fn test_link(test: &str) -> String {
     let (file, name) = test.split_once("::").unwrap_or((test, test));
     format!("the test [`{name}`](../../{TESTS}/{file}.rs)")
 }
 
-/// The decisions for a terminal, without long tables of metrics.
+/// Renders the decisions for a terminal, without long tables of metrics.
 pub fn text(decisions: &Decisions) -> String {
     const FIGURES_SHOWN: usize = 6;
     let mut text = format!("{} claims: {}.\n\n", decisions.claims.len(), decisions.summary());
@@ -122,8 +122,10 @@ pub fn text(decisions: &Decisions) -> String {
             text += &format!("      {}: {}\n", figure.what, figure.in_full());
         }
         if claim.figures.len() > FIGURES_SHOWN {
-            text +=
-                &format!("      and {} more metrics: --json has them\n", claim.figures.len() - FIGURES_SHOWN);
+            text += &format!(
+                "      and {} more metrics; use --json to list them\n",
+                claim.figures.len() - FIGURES_SHOWN
+            );
         }
         let tests = claim.tests.iter().map(|test| format!("{TESTS}, {test}"));
         let all: Vec<String> = claim.runs.iter().cloned().chain(tests).collect();

@@ -46,7 +46,7 @@ pub fn read(line: &FigureLine, claim: &Claim, evidence: &Evidence) -> Result<Opt
     }
 }
 
-/// A number or boolean in the recorded behaviour of Curator.
+/// Reads a number or boolean in the recorded behaviour of Curator.
 fn seen_of_curator(keys: &str, line: &FigureLine, evidence: &Evidence) -> Option<Figure> {
     let found = evidence.curator()?.what.pointer(&format!("/{}", keys.replace('.', "/")))?;
     let (value, of) = match found.as_bool() {
@@ -74,7 +74,7 @@ impl TrialReading {
         if aggregate.is_some() {
             words.next();
         }
-        let measured = named(words.next().ok_or_else(|| format!("`{text}` names no metric"))?)?;
+        let measured = named(words.next().ok_or_else(|| format!("`{text}` does not name a metric"))?)?;
         let mut scopes: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         while let Some(scope) = words.next() {
             let mut listed = vec![words.next().unwrap_or_default().to_owned()];
@@ -91,7 +91,7 @@ impl TrialReading {
             Some([number]) => {
                 Some(number.parse().map_err(|_| format!("`{number}` in `{text}` is not a number"))?)
             }
-            Some(_) => return Err(format!("`{text}` has several numbers of contenders")),
+            Some(_) => return Err(format!("`{text}` specifies the number of contenders more than once")),
             None => None,
         };
         let scenarios = scopes.remove("in").unwrap_or_else(|| claim.scenarios());
@@ -100,7 +100,7 @@ impl TrialReading {
         Ok(Self { measured, aggregate, strategies, contenders, scenarios })
     }
 
-    /// The values by repetition; `None` if there are no trials, or one of them lacks the metric.
+    /// Returns the values by repetition; `None` if there are no trials, or one of them lacks the metric.
     fn values(&self, evidence: &Evidence) -> Option<Vec<f64>> {
         let runs =
             self.scenarios.iter().map(|scenario| evidence.run(scenario)).collect::<Option<Vec<_>>>()?;
@@ -110,7 +110,7 @@ impl TrialReading {
     }
 }
 
-/// Splits at spaces outside quotes, and drops the quotes.
+/// Splits at spaces outside quotes and drops the quotes.
 fn words(text: &str) -> Vec<String> {
     let parts = text.split('"').enumerate().map(|(part, text)| match part % 2 {
         0 => text.split_whitespace().map(str::to_owned).collect(),
@@ -122,11 +122,11 @@ fn words(text: &str) -> Vec<String> {
 /// Condition under which a trial's metric is correct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
-    /// None: every recorded value is correct.
+    /// No condition: every recorded value is correct.
     Nothing,
-    /// The trial ran to its end: its counts are correct, even if the generator was slow.
+    /// The trial ran to its end, so its counts are correct, even if the generator was slow.
     ItsEnd,
-    /// The times are correct, too.
+    /// The trial's times are also correct.
     ItsTimes,
 }
 
@@ -170,7 +170,7 @@ enum Read {
     Gate(measure::Figure),
 }
 
-/// Kinds of faults for which claims name metrics.
+/// Kinds of faults with metrics in claims.
 const KINDS: [&str; 5] = ["kill", "lose-majority", "crash", "freeze", "reset"];
 
 pub fn named(name: &str) -> Result<Measured, String> {
@@ -213,7 +213,7 @@ fn whole(amount: u64) -> Option<f64> {
     Some(amount as f64)
 }
 
-/// Metrics of trials that gates do not have.
+/// Returns the metrics of trials that gates do not support.
 fn of_trials() -> Vec<Entry> {
     use Needs::{ItsEnd, ItsTimes, Nothing};
     vec![
@@ -317,7 +317,7 @@ fn gave_up(trial: &Trial) -> u64 {
         .sum()
 }
 
-/// Share of all acquires that failed or were stuck.
+/// Returns the share of all acquires that failed or were stuck.
 fn lost_share(trial: &Trial) -> Option<f64> {
     let lost = gave_up(trial) + trial.stuck.len() as u64;
     per_acquisition(lost, trial.whole.acquired() + lost)
@@ -331,7 +331,8 @@ fn each(trial: &Trial, amount: u64) -> Option<f64> {
     per_acquisition(amount, trial.whole.acquired()).filter(|_| trial.whole.unseen == 0)
 }
 
-/// Successful requests by the servers' counters: all servers' reads, and the writes, which each counts.
+/// Returns the successful requests by the servers' counters: the sum of all servers' reads, and the writes,
+/// which every server counts.
 fn served(trial: &Trial) -> Option<u64> {
     let counts = |key: &str| -> Option<Vec<i64>> {
         let count =
@@ -343,23 +344,23 @@ fn served(trial: &Trial) -> Option<u64> {
     u64::try_from(reads + writes).ok()
 }
 
-/// Notifications that releases sent to waiters.
+/// Returns the number of notifications that releases sent to waiters.
 fn told(trial: &Trial) -> u64 {
     trial.whole.notifications.by_release().saturating_sub(trial.whole.notifications.to_releaser)
 }
 
-/// Successful creates, without the locks' directories, each of which is created once.
+/// Returns the number of successful creates, excluding one create for each lock's directory.
 fn creates_of_locks(trial: &Trial) -> u64 {
     trial.whole.succeeded.get(Create).saturating_sub(trial.spec.locks as u64)
 }
 
-/// Number of notifications if each of N releases notifies all remaining waiters.
+/// Returns the number of notifications if each of N releases notifies all remaining waiters.
 fn pairs(trial: &Trial) -> u64 {
     let contenders = trial.spec.contenders as u64;
     contenders * (contenders - 1) / 2
 }
 
-/// Requests sent, and the cost model's prediction.
+/// Returns the number of requests sent and the cost model's prediction.
 fn requests(trial: &Trial) -> Option<(u64, u64)> {
     let line = trial.accounting.iter().find(|line| line.what == Counted::Requests)?;
     Some((line.client?, line.expected?))
@@ -369,7 +370,7 @@ fn requests(trial: &Trial) -> Option<(u64, u64)> {
 pub struct Trials<'a>(pub Vec<&'a Trial>);
 
 impl Trials<'_> {
-    /// Trials of strategies with these labels; all trials if there are no labels.
+    /// Returns the trials of strategies with these labels; all trials if there are no labels.
     fn of(mut self, labels: &[String]) -> Self {
         let is_it = |label: &str| labels.iter().any(|one| one == label);
         self.0.retain(|trial| {
@@ -384,7 +385,7 @@ impl Trials<'_> {
         self
     }
 
-    /// Trials that meet these needs, in the order of their repetitions.
+    /// Returns the trials that meet these needs, in the order of their repetitions.
     pub fn fit_for(mut self, needs: Needs) -> Self {
         self.0.retain(|trial| match needs {
             Needs::Nothing => true,
@@ -395,7 +396,7 @@ impl Trials<'_> {
         self
     }
 
-    /// The values of a metric; `None` if there are no trials, or one of them lacks the metric.
+    /// Returns the values of a metric; `None` if there are no trials, or one of them lacks the metric.
     pub fn values(&self, measured: &Measured) -> Option<Vec<f64>> {
         let values: Vec<Vec<f64>> = self.0.iter().map(|trial| measured.of(trial)).collect::<Option<_>>()?;
         (!values.is_empty()).then(|| values.concat())

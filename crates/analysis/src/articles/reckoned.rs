@@ -1,4 +1,4 @@
-//! Further metrics that decide claims, computed from cells, servers, or the source of a lock.
+//! Additional metrics that decide claims, computed from cells, servers, or the source of a lock.
 
 use super::figure::{Figure, Of};
 use super::reading::{Needs, Trials};
@@ -9,7 +9,7 @@ use zklockbench_core::units::{counted, number};
 use zklockbench_record::{Calibration, RawRequest, Trial};
 use zklockbench_scenario::Distribution;
 
-/// Adds metrics to the known ones; `None` if evidence is missing.
+/// Adds metrics to the known metrics; returns `None` if evidence is missing.
 type Reckon = fn(&Evidence, &mut ClaimFigures) -> Option<()>;
 
 pub fn named(name: &str) -> Option<Reckon> {
@@ -81,7 +81,7 @@ impl CostAt {
         Some(Self { contenders, hold, requests: each("requests_each")?, bytes: each("bytes_each")? })
     }
 
-    /// Cost ratios of a strategy to the next one, in requests and bytes.
+    /// Returns the cost ratios of a strategy to the next strategy, in requests and bytes.
     fn ratios(&self, place: &str, one: usize) -> Option<[Figure; 2]> {
         let names = ["polling / parent", "parent / predecessor"];
         let of = |what: &str, each: &[Vec<f64>; 3]| {
@@ -90,7 +90,8 @@ impl CostAt {
         Some([of("requests", &self.requests)?, of("bytes", &self.bytes)?])
     }
 
-    /// Share of polling's extra requests, compared with predecessor watch, that parent watch avoids.
+    /// Returns the share of polling's extra requests, compared with predecessor watch, that parent watch
+    /// avoids.
     fn saved(&self, place: &str) -> Option<Figure> {
         let [polling, parent, predecessor] = &self.requests;
         let each = polling.iter().zip(parent).zip(predecessor).map(|((polling, parent), predecessor)| {
@@ -148,7 +149,7 @@ fn counted_of<'a>(trials: &Trials<'a>, strategy: &str) -> Trials<'a> {
     of_it
 }
 
-/// Cost of the three strategies for each number of contenders and each hold in polling intervals.
+/// Returns the cost of the three strategies for each number of contenders and each hold in polling intervals.
 fn by_cell(trials: &Trials<'_>) -> Option<Vec<CostAt>> {
     let [polling, parent, predecessor] = STRATEGIES.map(|name| counted_of(trials, name));
     let cell = |trial: &&Trial| Some((trial.spec.contenders, hold_in_intervals(trial)?));
@@ -175,7 +176,7 @@ fn hold_in_intervals(trial: &Trial) -> Option<f64> {
     (!interval.is_zero()).then(|| hold.as_secs_f64() / interval.as_secs_f64())
 }
 
-/// Complexity of the three strategies, on the wire and in the source.
+/// Measures the complexity of the three strategies, on the wire and in the source.
 fn complexities(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
     let trials = evidence.trials("articles-batch");
     let sources = evidence.sources?.map(complexity);
@@ -199,7 +200,7 @@ fn complexities(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
     Some(())
 }
 
-/// Number of kinds of requests and events.
+/// Returns the number of kinds of requests and events.
 fn kinds(trials: &Trials<'_>) -> Option<usize> {
     let any = |count: &dyn Fn(&Trial) -> u64| trials.0.iter().any(|trial| count(trial) > 0);
     let requests =
@@ -220,7 +221,7 @@ struct Complexity {
     lines: usize,
     /// Branches: conditions, loops, cases, caught exceptions.
     branches: usize,
-    /// Number of states that wait for a reply, an event or a timer.
+    /// Number of states in which the class waits for a reply, an event or a timer.
     states: usize,
 }
 
@@ -237,7 +238,7 @@ fn complexity(source: &str) -> Complexity {
     }
 }
 
-/// Whether a line starts with the prefix; an empty prefix matches only empty lines.
+/// Returns whether a line starts with the prefix; an empty prefix matches only empty lines.
 fn is_begun(line: &str, with: &str) -> bool {
     if with.is_empty() { line.is_empty() } else { line.starts_with(with) }
 }

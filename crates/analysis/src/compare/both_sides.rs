@@ -34,7 +34,7 @@ impl Planned {
         Self::Done(Box::new(compared))
     }
 
-    /// The verdict as one of `family` comparisons.
+    /// Returns the verdict as one of `family` comparisons.
     pub fn conclude(self, family: usize) -> Compared {
         match self {
             Self::Done(compared) => *compared,
@@ -48,7 +48,7 @@ impl Planned {
             Self::Tested(test) => test.base,
         }
     }
-    /// Whether the metric is subject to chance, even if a test was impossible.
+    /// Returns whether the metric is subject to chance, even if a test was impossible.
     pub fn takes_a_test(&self, figure: Figure) -> bool {
         let is_exact = matches!(self, Self::Done(compared) if compared.method == Some(Method::Exact));
         figure != VIOLATIONS && !is_exact
@@ -56,7 +56,7 @@ impl Planned {
 }
 
 impl<'a> BothSides<'a> {
-    /// `floor` is the rise of the handoff floor between the sides.
+    /// Pairs the repetitions of two sides; `floor` is the rise of the handoff floor between them.
     pub fn of(base: Repetitions<'a>, new: Repetitions<'a>, floor: Option<FloorRise>) -> Self {
         Self { caveats: Caveats::of(&base, &new, floor), base, new }
     }
@@ -101,7 +101,7 @@ fn is_constant(readings: &[Reading]) -> bool {
     readings.windows(2).all(|pair| pair[0].value == pair[1].value && !pair[0].at_least && !pair[1].at_least)
 }
 
-/// Compares violations in all trials, even invalid ones. If the base has none, any is a regression.
+/// Compares violations in all trials, even invalid ones. If the base has none, any violation is a regression.
 fn violations(base: &[&Trial], new: &[&Trial], terms: &Terms) -> Compared {
     let readings = |trials: &[&Trial]| -> Vec<Reading> {
         trials.iter().filter_map(|trial| trial.reading(VIOLATIONS).ok()).collect()
@@ -112,7 +112,7 @@ fn violations(base: &[&Trial], new: &[&Trial], terms: &Terms) -> Compared {
         let unknown = |trial: &&Trial| matches!(trial.judged.exclusion, Verdict::Unknown(_));
         sound(trials).into_iter().find(unknown).map(|trial| {
             let why = trial.judged.exclusion.why().unwrap_or_default();
-            shown(&format!("it is unknown whether {} excluded others: {why}", trial.name()), LINE)
+            shown(&format!("it is unknown whether {} excluded other contenders: {why}", trial.name()), LINE)
         })
     };
     let total = |readings: &[Reading]| [Reading::exact(readings.iter().map(|reading| reading.value).sum())];
@@ -143,7 +143,7 @@ fn violations(base: &[&Trial], new: &[&Trial], terms: &Terms) -> Compared {
 #[derive(Debug, Clone)]
 pub(super) struct Caveats {
     floor: Option<FloorCaveat>,
-    /// Influence of the load generator on the metrics of either side.
+    /// Influence of the load generator on the metrics of both sides.
     generator: Vec<ShareApart>,
     lost: Option<String>,
 }
@@ -162,9 +162,9 @@ impl Caveats {
         Self { floor, generator: shares(&were, &are), lost: doubt(base, new) }
     }
 
-    /// Combined caveats of several cells; `None` if there are none.
+    /// Returns the combined caveats of several cells; `None` if there are none.
     pub fn of_any<'a>(cells: impl Iterator<Item = &'a Self> + Clone) -> Option<Self> {
-        // The metric covers all cells together, so the mean share of requests counts.
+        // The metric covers all cells together, so use the mean share of requests.
         let floors: Vec<FloorCaveat> = cells.clone().filter_map(|cell| cell.floor).collect();
         let requests = floors.iter().map(|floor| floor.requests).sum::<f64>() / floors.len() as f64;
         cells.cloned().reduce(|mut all, one| {
@@ -174,7 +174,7 @@ impl Caveats {
         })
     }
 
-    /// The result for a metric, made inconclusive if a caveat applies.
+    /// Makes the result for a metric inconclusive if a caveat applies.
     pub fn allow(&self, figure: Figure, found: Compared) -> Compared {
         let found = match self.floor {
             Some(FloorCaveat { rise, requests }) => {
@@ -187,8 +187,8 @@ impl Caveats {
     }
 }
 
-/// Whether a metric measures cycles, for which the share of request times is known. For waits in an open
-/// load, only a model would show that share.
+/// Returns whether a metric measures cycles, for which the share of request times is known. For waits in an
+/// open load, only a model could determine that share.
 fn is_of_turns(figure: Figure) -> bool {
     matches!(figure, Figure::Latency(Measure::Turn, _)) || figure == THROUGHPUT.figure()
 }
@@ -196,7 +196,7 @@ fn is_of_turns(figure: Figure) -> bool {
 /// Largest part of a handoff that counts as request time, in floors. The rest is a polling interval.
 const FLOORS_MOST: f64 = 4.0;
 
-/// Share of a cycle that requests take, in the valid trials; 1 if unknown.
+/// Returns the share of a cycle that requests take in the valid trials; 1 if unknown.
 fn requests_in_a_turn(trials: &[&Trial], floor_us: f64) -> f64 {
     let middle = |trial: &Trial, measure| Some(trial.latency(measure)?.p50_us as f64);
     let share = |trial: &&Trial| {
@@ -206,7 +206,7 @@ fn requests_in_a_turn(trials: &[&Trial], floor_us: f64) -> f64 {
     median(&sound(trials).iter().filter_map(share).collect::<Vec<_>>()).unwrap_or(1.0)
 }
 
-/// Makes a doubtful result inconclusive. A regression remains, even if repetitions are lost.
+/// Makes a doubtful result inconclusive. A regression remains a regression, even if repetitions are lost.
 fn unless(doubt: Option<&str>, found: Compared) -> Compared {
     let is_settled = found.regression == Regression::Yes || found.verdict == ComparisonVerdict::NotMeasured;
     let Some(doubt) = doubt.filter(|_| !is_settled) else { return found };
@@ -223,9 +223,9 @@ pub(super) struct PlannedRow {
     pub caveats: Caveats,
 }
 
-/// One row for each number of contenders and locks with at least two strategies on both sides. Its metric is
-/// the leading one or, if metrics were selected, the first of them. The row is dropped if that metric does
-/// not measure time, or if some strategies lack it.
+/// Returns one row for each number of contenders and locks with at least two strategies on both sides. Its
+/// metric is the leading metric or, if metrics were selected, the first of these. The row is dropped if that
+/// metric does not measure time, or if some strategies lack it.
 pub(super) fn together(
     pairs: &[(CellUnderLoad, BothSides<'_>)],
     asked: &[Figure],
@@ -262,8 +262,8 @@ pub(super) fn together(
     groups.into_iter().filter_map(of_group).collect()
 }
 
-/// Geometric means over the strategies, by run, for each repetition that is valid for all of them. `None` if
-/// no repetition is, or a trial lacks the metric.
+/// Returns the geometric means over the strategies, by run, for each repetition that is valid for all
+/// strategies. `None` without such a repetition, or if a trial lacks the metric.
 fn means(strategies: &[&Repetitions<'_>], figure: Figure) -> Option<Vec<Vec<Reading>>> {
     let runs = strategies.iter().map(|of| of.runs.len()).max()?;
     let of_run = |run: usize| {

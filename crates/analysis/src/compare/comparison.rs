@@ -24,7 +24,7 @@ pub struct Ask {
     /// Metrics to compare in every cell; empty for the load's default metrics.
     pub figures: Vec<Figure>,
     pub terms: Terms,
-    /// Whether to compare despite differences that make the comparison meaningless.
+    /// Whether to compare the sides despite differences that make the comparison meaningless.
     pub force: bool,
 }
 
@@ -40,7 +40,7 @@ pub struct Comparison {
     /// Scope of the verdicts: only these runs, or all runs of either kind.
     pub about: About,
     /// Number of deciding comparisons, which are corrected together. Violations, and counts that the load
-    /// determines, need no test and are left out. Metrics that are only shown are corrected separately.
+    /// determines, need no test and are excluded. Informational metrics are corrected separately.
     pub family: usize,
     /// The base side.
     pub base: SideInfo,
@@ -48,9 +48,9 @@ pub struct Comparison {
     pub new: SideInfo,
     /// Each metric of each cell of the base.
     pub rows: Vec<Row>,
-    /// Default metrics that both sides lack, because they do not apply or have too few samples.
+    /// Default metrics that were not compared, because they do not apply or have too few samples.
     pub left_out: Vec<LeftOut>,
-    /// Cells that only the new side has, so that they cannot be compared.
+    /// Cells that only the new side has, which cannot be compared.
     pub only_new: Vec<CellUnderLoad>,
     /// Strategies of the new side that are proven to be faster than others of that side.
     pub faster: Vec<Faster>,
@@ -68,7 +68,7 @@ pub struct Comparison {
 pub enum About {
     /// Only these runs: the variation of other runs was not measured.
     TheseRuns,
-    /// All runs of either kind: there were enough runs to use the run as the unit of every deciding test.
+    /// All runs of either kind: the run was the unit of every deciding test, because there were enough runs.
     SuchRuns,
 }
 
@@ -148,7 +148,8 @@ pub struct LeftOut {
 
 /// Compares two sides.
 ///
-/// # Errors [`Error::Usage`] if the sides share no cell, or are not comparable and `force` is not set.
+/// # Errors
+/// [`Error::Usage`] if the sides share no cell, or are not comparable and `force` is not set.
 pub fn compare(base: &Side, new: &Side, ask: &Ask) -> Result<Comparison, Error> {
     let differences = differences(base, new);
     let meaningless: Vec<String> =
@@ -212,7 +213,7 @@ pub fn compare(base: &Side, new: &Side, ask: &Ask) -> Result<Comparison, Error> 
     })
 }
 
-/// The repetitions of each cell, in the scenario's order of strategies, then by contenders.
+/// Returns the repetitions of each cell, in the scenario's order of strategies, then by contenders.
 pub(super) fn cells(side: &Side) -> Vec<(CellUnderLoad, Repetitions<'_>)> {
     let keys = grouped(side.trials().map(|trial| (CellUnderLoad::of(trial), ()))).into_iter();
     let of = |(key, _): (CellUnderLoad, _)| {
@@ -268,9 +269,9 @@ fn planned_row(key: &CellUnderLoad, pair: &BothSides<'_>, chosen: Chosen, ask: &
     PlannedRow { cell, strategies: Vec::new(), chosen, planned, caveats }
 }
 
-/// The verdicts, and the number of deciding comparisons that were corrected together.
+/// Returns the verdicts, and the number of deciding comparisons that were corrected together.
 fn conclude(planned: Vec<PlannedRow>) -> (Vec<Row>, usize) {
-    // Metrics that are only shown form a separate family, so that they do not weaken the deciding ones.
+    // Informational metrics form a separate family, so that they do not weaken the deciding metrics.
     let [deciding, shown] = [Role::Decides, Role::Shown]
         .map(|role| planned.iter().filter(|row| row.chosen.role == role && row.takes_a_test()).count());
     let row = |row: PlannedRow| match row.chosen.role {
@@ -302,12 +303,12 @@ impl PlannedRow {
     }
 }
 
-/// Why a default metric is left out of a cell: neither side has it, or a side has too few samples for it. A
-/// metric that only one side has is *not measured* instead.
+/// Explains why a default metric is omitted for a cell: neither side has the metric, or a side has too few
+/// samples for it. A metric that only one side has is *not measured* instead.
 fn applies_to_neither(figure: Figure, base: &[&Trial], new: &[&Trial]) -> Option<String> {
     match (readings(base, figure), readings(new, figure)) {
         (Err(NoReadings::NotApplicable), Err(NoReadings::NotApplicable)) => {
-            Some("neither side measured it".into())
+            Some("neither side measured this metric".into())
         }
         (Err(was @ NoReadings::TooFew(_)), Err(NoReadings::TooFew(_))) => Some(was.why()),
         // The number of samples selects the tail, and only one of two equal runs may have enough samples.
@@ -345,7 +346,7 @@ impl About {
         if by_runs && !by_repetitions { Self::SuchRuns } else { Self::TheseRuns }
     }
 
-    /// Description for these numbers of base and new runs.
+    /// Describes the scope for these numbers of base and new runs.
     fn said(self, [base, new]: [usize; 2]) -> String {
         match (self, base + new) {
             (Self::TheseRuns, 2) => "between these two runs".to_owned(),
@@ -394,7 +395,8 @@ impl Conclusion {
     }
 }
 
-/// The metric that regressed most or, if none regressed, improved most; `None` if the result is unknown.
+/// Returns the metric that regressed most or, without a regression, improved most; `None` if the result is
+/// unknown.
 fn most_changed(deciding: &[&Row], regression: Regression) -> Option<String> {
     let wanted = match regression {
         Regression::Yes => ComparisonVerdict::Regressed,
@@ -411,12 +413,12 @@ fn most_changed(deciding: &[&Row], regression: Regression) -> Option<String> {
     Some(format!("{} of {} {change}", row.figure, row.cell.name()))
 }
 
-/// Number of metrics that are only shown, and how many of them regressed.
+/// Describes the number of informational metrics, and how many of them regressed.
 fn only_shown(rows: &[&Row]) -> String {
     let worse = rows.iter().filter(|row| row.compared.regression == Regression::Yes).count();
     match (rows.len(), worse) {
         (0, _) => String::new(),
-        (count, 0) => format!("; {count} more are only shown"),
-        (count, worse) => format!("; {count} more are only shown, of which {worse} regressed"),
+        (count, 0) => format!("; {count} more are informational"),
+        (count, worse) => format!("; {count} more are informational, of which {worse} regressed"),
     }
 }

@@ -1,4 +1,5 @@
-//! Differences between the sides other than the measured metrics. Some make a comparison meaningless.
+//! Differences between the sides other than the measured metrics. Some differences make a comparison
+//! meaningless.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +16,7 @@ use zklockbench_stats::median;
 
 type Share = fn(&Trial) -> Option<f64>;
 
-/// Shares of metrics that the load generator itself contributes.
+/// Shares of metrics that are due to the load generator itself.
 const SHARES: [(&str, Share); 2] = [
     ("the share of a handoff that is the load generator's own lag", |trial| trial.health.lag_share),
     ("the share by which locks were held longer than intended", |trial| trial.health.hold_overshoot_share),
@@ -59,7 +60,7 @@ pub(super) fn unless_generator(shares: &[ShareApart], found: Compared) -> Compar
     let Some(grew) = grew else { return found };
     let [was, is] = grew.told();
     found.inconclusive(format!(
-        "{} rose from {was} to {is}, more than half of the margin: compare again with fewer contenders or more \
+        "{} rose from {was} to {is}, more than half of the margin; compare again with fewer contenders or more \
          generator threads",
         grew.what
     ))
@@ -74,14 +75,14 @@ pub struct Difference {
     pub base: String,
     /// Value on the new side.
     pub new: String,
-    /// Whether the difference makes the comparison meaningless: another load, or another machine.
+    /// Whether the difference makes the comparison meaningless, such as another load or another machine.
     pub meaningless: bool,
     /// Whether the difference concerns the servers: their number or configuration.
     pub of_servers: bool,
 }
 
 impl Difference {
-    /// A difference of measured values, which are never exactly equal.
+    /// Creates a difference of measured values, which are never exactly equal.
     fn measured(what: &str, [base, new]: [String; 2]) -> Self {
         Self { what: what.into(), base, new, meaningless: false, of_servers: false }
     }
@@ -113,7 +114,7 @@ impl ComparedFact {
     }
 }
 
-/// All differences, starting with those that make the comparison meaningless.
+/// Returns all differences, starting with those that make the comparison meaningless.
 pub fn differences(base: &Side, new: &Side) -> Vec<Difference> {
     let mut found: Vec<Difference> = same_run(base, new).into_iter().collect();
     found.extend(apart(facts(base), facts(new)));
@@ -124,7 +125,7 @@ pub fn differences(base: &Side, new: &Side) -> Vec<Difference> {
     found
 }
 
-/// A run compared with itself always agrees, which proves nothing.
+/// Detects a run on both sides: a run compared with itself always agrees, which proves nothing.
 fn same_run(base: &Side, new: &Side) -> Option<Difference> {
     let both = base.runs.iter().find_map(|one| {
         let is_same = |other: &&Loaded| other.stored.run.digest == one.stored.run.digest;
@@ -186,7 +187,7 @@ fn facts(side: &Side) -> Vec<ComparedFact> {
     side.runs.iter().flat_map(|run| of_run(&run.stored.run.run)).collect()
 }
 
-/// Differences in host, ensemble, program and settings between two parts of one run.
+/// Returns the differences in host, ensemble, program and settings between two parts of one run.
 pub fn between_parts(earlier: &Run, later: &Run) -> Vec<Difference> {
     let mut found = apart(of_run(earlier), of_run(later));
     if could_be_same(&earlier.ensemble, &later.ensemble) {
@@ -197,7 +198,7 @@ pub fn between_parts(earlier: &Run, later: &Run) -> Vec<Difference> {
 
 const ZOOKEEPER: &str = "ZooKeeper";
 
-/// Whether the versions are equal except for those that a server did not report.
+/// Returns whether the versions are equal except for those that a server did not report.
 fn could_be_same(one: &EnsembleInfo, other: &EnsembleInfo) -> bool {
     let known = |ensemble: &EnsembleInfo| -> (BTreeSet<String>, bool) {
         let (known, unknown): (Vec<_>, Vec<_>) = ensemble
@@ -237,7 +238,7 @@ fn of_run(run: &Run) -> Vec<ComparedFact> {
             format!("{} {}", run.tool_version, run.tool_commit.as_deref().unwrap_or("of unknown commit")),
         ),
     ];
-    // An older run may have replayed the same file without recording it.
+    // A run of an older version may have replayed the same file without recording its hash.
     facts.extend(
         run.replayed.as_ref().map(|file| ComparedFact::needed("replayed arrivals (SHA-256)", &*file.sha256)),
     );
@@ -256,13 +257,13 @@ fn listed(texts: &[String]) -> String {
     if texts.is_empty() { "none".into() } else { texts.join(", ") }
 }
 
-/// Whether a server's configuration key is only a location, which changes with each start.
+/// Returns whether a server's configuration key is only a location, which changes with each start.
 fn says_where(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     key.ends_with("port") || key.ends_with("dir") || key.starts_with("server.") || key.contains("address")
 }
 
-/// Storage without the path: `ext4 on /dev/sda1: every write waits for an fsync`.
+/// Returns the storage without the path: `ext4 on /dev/sda1: every write waits for an fsync`.
 fn without_path(placement: &str) -> String {
     match (placement.split_once(" ("), placement.rsplit_once("): ")) {
         (Some((kind, _)), Some((_, meaning))) => format!("{kind}: {meaning}"),
@@ -270,14 +271,14 @@ fn without_path(placement: &str) -> String {
     }
 }
 
-/// Fields of a trial's specification that identify the trial, or are reported in other ways.
+/// Fields of a trial's specification that identify the trial or are reported elsewhere.
 const TOLD_APART: [&str; 8] =
     ["index", "repetition", "seed", "label", "contenders", "settling", "makes_up_for", "fault_plan"];
-/// Fields that change the question, so that metrics cannot be compared. A longer hold or a fault only worsens
-/// the conditions, and its cost is a result.
+/// Fields that change the question, so that metrics cannot be compared. A longer hold or a fault only makes
+/// conditions harder, and its cost is a result.
 const QUESTION: [&str; 5] = ["locks", "read_ratio", "depth", "load", "acquire_timeout_us"];
 
-/// Differences between the specifications of the cells on both sides.
+/// Returns the differences between the specifications of the cells on both sides.
 fn of_cells(base: &Side, new: &Side) -> Vec<Difference> {
     let (base, mut new) = (asked(base), asked(new));
     let both = base.into_iter().filter_map(|(key, was)| Some((was, new.remove(&key)?)));
@@ -310,7 +311,7 @@ fn without_unit(name: &str) -> &str {
     name.strip_suffix("_us").unwrap_or(name)
 }
 
-/// A value as text: `10 ms` for `{"fixed_us":10000}`, `exponential mean 10 ms` for
+/// Formats a value: `10 ms` for `{"fixed_us":10000}`, `exponential mean 10 ms` for
 /// `{"exponential":{"mean_us":10000}}`.
 fn readable(name: &str, value: &Value) -> String {
     match value {
@@ -357,8 +358,8 @@ impl FloorRise {
         [self.base_us, self.new_us].map(|floor| format_micros(floor.round() as u64))
     }
 
-    /// `None` if the floor did not rise, or if the servers differ on purpose, because their cost is then part
-    /// of the answer. `apart` lists all differences between the sides.
+    /// Returns the rise of the floor; `None` if the floor did not rise, or if the servers differ on purpose,
+    /// because their cost is then part of the answer. `apart` contains all differences between the sides.
     pub fn between(base: &Side, new: &Side, apart: &[Difference]) -> Option<Self> {
         let rise = Self::of(base, new)?;
         let is_part_of_it = apart.iter().any(|one| one.of_servers);
@@ -369,9 +370,9 @@ impl FloorRise {
         self.new_us / self.base_us - 1.0
     }
 
-    /// Makes a regression inconclusive if the floor may explain it. For that, the metric must depend on
-    /// request times, and the floor must have risen beyond the margin and by enough. `requests` is the share
-    /// of the metric that requests take; `None` if unknown.
+    /// Makes a regression inconclusive if the floor may explain it: the metric depends on request times, and
+    /// the floor has risen beyond the margin and by enough. `requests` is the share of the metric that
+    /// requests take; `None` if unknown.
     pub(super) fn unless(self, figure: Figure, found: Compared, requests: Option<f64>) -> Compared {
         let Some(margin) = found.margin.filter(|_| found.regression == Regression::Yes && takes_time(figure))
         else {
@@ -385,8 +386,8 @@ impl FloorRise {
         }
         let [was, is] = self.told();
         found.inconclusive(format!(
-            "the floor of a handoff rose from {was} to {is}, so the host is the likely cause, not the lock: compare again \
-             when it is quiet"
+            "the floor of a handoff rose from {was} to {is}, so the host is the likely cause, not the lock; \
+             compare again when the host is quiet"
         ))
     }
 }
@@ -400,7 +401,7 @@ fn floors(base: &Side, new: &Side) -> Option<Difference> {
     apart.then(|| Difference::measured("floor of a handoff (median)", floors.told()))
 }
 
-/// Whether a metric depends on the time that a request takes.
+/// Returns whether a metric depends on the time that a request takes.
 pub(super) fn takes_time(figure: Figure) -> bool {
     matches!(figure, Figure::Latency(..)) || figure == THROUGHPUT.figure()
 }

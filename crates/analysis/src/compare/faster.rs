@@ -22,12 +22,12 @@ pub struct Faster {
     pub times: f64,
     /// Half-width of the ratio's interval. All intervals contain the true ratios with probability ≥ 1 − α.
     pub plus_minus: f64,
-    /// Number of repetitions that both have.
+    /// Number of repetitions that both strategies have.
     pub repetitions: usize,
 }
 
 impl Faster {
-    /// A sentence in the style of hyperfine.
+    /// Returns a sentence in the style of hyperfine.
     pub fn sentence(&self) -> String {
         format!(
             "at {} {} is {} ± {} times as fast as {}",
@@ -40,10 +40,10 @@ impl Faster {
     }
 }
 
-/// For each number of contenders in a closed load, the speed-up of the fastest strategy over each of the
-/// others, if the repetitions prove it. Locks that did not exclude are left out.
+/// Returns, for each number of contenders in a closed load, the speed-up of the fastest strategy over each
+/// other strategy, if the repetitions prove it. Locks that did not exclude are omitted.
 ///
-/// The fastest strategy is only known afterwards, so every pair of a group counts as a comparison.
+/// The fastest strategy is known only afterwards, so every pair of a group counts as a comparison.
 pub(super) fn faster(side: &Side, alpha: f64) -> Vec<Faster> {
     let limits = Limits { alpha, ..Limits::default() };
     let groups = groups(side);
@@ -52,7 +52,7 @@ pub(super) fn faster(side: &Side, alpha: f64) -> Vec<Faster> {
         let blocks = Block::of_repetitions(readings(side, other), readings(side, fastest));
         let compared = Test::of_blocks(&blocks, Better::Higher, limits, family).judge(family);
         let ratio = compared.in_family?;
-        // Against a strategy that stalled in a repetition, there is no upper bound.
+        // There is no upper bound if the other strategy stalled in a repetition.
         (ratio.low > 1.0 && ratio.high.is_finite()).then(|| Faster {
             strategy: fastest.clone(),
             than: other.strategy.clone(),
@@ -67,7 +67,7 @@ pub(super) fn faster(side: &Side, alpha: f64) -> Vec<Faster> {
     groups.iter().flat_map(of_group).collect()
 }
 
-/// Cells with the same contenders and locks, fastest first, without locks that did not exclude.
+/// Returns the cells with the same contenders and locks, fastest first, without locks that did not exclude.
 fn groups(side: &Side) -> Vec<Vec<CellUnderLoad>> {
     let closed = side.trials().filter(|trial| trial.spec.load.name() == "closed");
     let keys = grouped(closed.map(|trial| (CellUnderLoad::of(trial), ()))).into_iter();
@@ -90,7 +90,7 @@ fn throughput(trial: &Trial) -> Option<Reading> {
     trial.is_sound().then(|| THROUGHPUT.of(trial).map(Reading::exact)).flatten()
 }
 
-/// The reading of each valid repetition of a cell, by run and repetition.
+/// Returns the reading of each valid repetition of a cell, by run and repetition.
 fn readings(side: &Side, cell: &CellUnderLoad) -> Vec<((usize, u32), Reading)> {
     let mut found = Vec::new();
     for (run, loaded) in side.runs.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! The metrics to compare, which of them decide, and how each is read from a cell. The load fixes the
-//! selection before any value is known.
+//! Selects the metrics to compare and the metrics that decide, and reads their values from a cell. The
+//! selection depends only on the load, not on any value.
 //!
-//! Unserved acquisitions are included, because a slow lock that sheds load keeps the other waits short.
+//! Unserved acquisitions are included, because a slow lock that sheds load has short waits otherwise.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -24,7 +24,7 @@ pub(super) const VIOLATIONS: Figure = figures::VIOLATIONS.figure();
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// The metric can regress, and if it is unknown, so is the outcome.
+    /// The metric can regress, and the outcome is unknown if the metric is unknown.
     Decides,
     /// The metric explains other metrics, repeats them, or varies between starts of the servers.
     Shown,
@@ -36,7 +36,7 @@ pub(super) struct Chosen {
     pub role: Role,
 }
 
-/// The primary metric of a load: the one closest to the contenders' experience.
+/// Returns the primary metric of a load: the metric closest to the contenders' experience.
 ///
 /// A batch ends with its last contender, so it has no throughput. The throughput of an open load is fixed by
 /// its arrivals. In a closed load, a single long pause changes throughput, but not the median cycle of a
@@ -60,11 +60,13 @@ pub fn without_twins(asked: &[Figure]) -> Vec<Figure> {
     (0..asked.len()).filter(first).map(|at| asked[at]).collect()
 }
 
-/// Metrics to compare in a cell, without [`VIOLATIONS`]: the selected ones, or the defaults of the load.
+/// Returns the metrics to compare in a cell, without [`VIOLATIONS`]: the selected metrics, or the defaults of
+/// the load.
 ///
 /// Among the defaults, the leading metric, the tail of the wait, the requests per acquisition and the losses
-/// decide. The others are only shown: in a closed load, the median wait follows from throughput; handoffs
-/// differ between starts of the servers; and notifications and listings already show in the requests.
+/// decide. The other metrics are informational: in a closed load, the median wait follows from throughput;
+/// handoffs differ between starts of the servers; and notifications and listings already show in the
+/// requests.
 pub(super) fn chosen(asked: &[Figure], key: &CellUnderLoad, base: &[&Trial], new: &[&Trial]) -> Vec<Chosen> {
     let decides = |figure| Chosen { figure, role: Role::Decides };
     let shown = |figure| Chosen { figure, role: Role::Shown };
@@ -95,7 +97,7 @@ pub(super) fn chosen(asked: &[Figure], key: &CellUnderLoad, base: &[&Trial], new
     chosen
 }
 
-/// Whether the load determines a count in a trial, by the cost model of its strategy.
+/// Returns whether the load determines a count in a trial, by the cost model of its strategy.
 pub(super) fn is_determined(figure: Figure, trial: &Trial) -> bool {
     let is_one_of = |two: [&'static FigureEntry; 2]| two.iter().any(|entry| entry.figure() == figure);
     let is_of: fn(Counted) -> bool = if is_one_of([&REQUESTS_PER_ACQUISITION, &REQUESTS]) {
@@ -111,8 +113,8 @@ pub(super) fn is_determined(figure: Figure, trial: &Trial) -> bool {
     trial.spec.load.name() == "batch" && lines.peek().is_some() && lines.all(|line| line.expected.is_some())
 }
 
-/// Largest percentile for which most repetitions of both sides have enough samples; otherwise, the smallest
-/// candidate. The choice depends on the number of samples, not on their values.
+/// Returns the largest percentile for which most repetitions of both sides have enough samples; otherwise,
+/// the smallest candidate. The choice depends on the number of samples, not on their values.
 fn tail(measure: Measure, base: &[&Trial], new: &[&Trial]) -> Figure {
     const TAILS: [Statistic; 3] = [Statistic::percent(99), Statistic::percent(95), Statistic::percent(90)];
     let of = |statistic| Figure::Latency(measure, statistic);
@@ -126,11 +128,11 @@ fn tail(measure: Measure, base: &[&Trial], new: &[&Trial]) -> Figure {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NoReadings {
     NothingSound(String),
-    /// No valid repetition has a value, or the metric does not apply.
+    /// No valid repetition has a value, because the metric does not apply.
     NotApplicable,
     /// Most repetitions have too few samples for the percentile.
     TooFew(String),
-    /// Only some repetitions have the metric; leaving out the others would bias the result.
+    /// Only some repetitions have the metric; omitting the others would bias the result.
     Gaps(String),
 }
 
@@ -143,7 +145,7 @@ impl NoReadings {
     }
 }
 
-/// The readings of a metric in one side's trials of a cell, one for each valid repetition.
+/// Returns the readings of a metric in one side's trials of a cell, one for each valid repetition.
 ///
 /// Waits are infinite if the queue grew, because they have no steady value.
 pub(super) fn readings(trials: &[&Trial], figure: Figure) -> Result<Vec<Reading>, NoReadings> {
@@ -160,7 +162,7 @@ pub(super) fn readings(trials: &[&Trial], figure: Figure) -> Result<Vec<Reading>
     }
     if missing > 0 {
         let all = counted(each.len(), "repetition", "repetitions");
-        return Err(NoReadings::Gaps(format!("{missing} of {all} did not measure it")));
+        return Err(NoReadings::Gaps(format!("{missing} of {all} did not measure this metric")));
     }
     if let Figure::Latency(_, statistic) = figure
         && let Some(usual) = usual_samples(&found)
@@ -174,8 +176,8 @@ pub(super) fn readings(trials: &[&Trial], figure: Figure) -> Result<Vec<Reading>
     Ok(found)
 }
 
-/// The reading of a metric in a trial; `None` if it was not measured. Losses are shares of all requested
-/// acquisitions. Waits are infinite if the queue grew.
+/// Returns the reading of a metric in a trial; `None` if it was not measured. Losses are shares of all
+/// requested acquisitions. Waits are infinite if the queue grew.
 pub fn reading(trial: &Trial, figure: Figure) -> Option<Reading> {
     match trial.reading(figure) {
         Ok(reading) if counts_losses(figure) => {
@@ -201,17 +203,19 @@ const LOSSES: [&FigureEntry; 5] = [
     &figures::SESSIONS_EXPIRED,
 ];
 
-/// Whether a metric counts losses, and is therefore compared as a share of the requested acquisitions.
+/// Returns whether a metric counts losses, and is therefore compared as a share of the requested
+/// acquisitions.
 pub fn counts_losses(figure: Figure) -> bool {
     LOSSES.iter().any(|entry| entry.figure() == figure)
 }
 
-/// The better direction of a metric. More losses are always worse, even where the load determines the count.
+/// Returns the better direction of a metric. More losses are always worse, even where the load determines the
+/// count.
 pub fn better_of(figure: Figure) -> Better {
     if counts_losses(figure) { Better::Lower } else { figure.better() }
 }
 
-/// The unit of the compared values.
+/// Returns the unit of the compared values.
 pub fn unit_of(figure: Figure) -> Unit {
     if counts_losses(figure) { Unit::Share } else { figure.unit() }
 }
@@ -220,18 +224,18 @@ pub fn losses() -> impl Iterator<Item = Figure> {
     LOSSES.iter().map(|entry| entry.figure())
 }
 
-/// The losses compared under this load. A closed load always ends with waiters, which are not a loss.
+/// Returns the losses compared under this load. A closed load always ends with waiters, which are not a loss.
 pub fn losses_under(load: &str) -> impl Iterator<Item = Figure> + use<> {
     let always_some = (load == "closed").then_some(figures::UNSERVED.figure());
     losses().filter(move |figure| Some(*figure) != always_some)
 }
 
-/// Whether any trial has this kind of loss; zeros on both sides are not compared.
+/// Returns whether any trial has this kind of loss; zeros on both sides are not compared.
 fn any_lost<'a>(figure: Figure, trials: impl IntoIterator<Item = &'a &'a Trial>) -> bool {
     trials.into_iter().any(|trial| trial.reading(figure).is_ok_and(|reading| reading.value > 0.0))
 }
 
-/// Number of requested acquisitions, successful or not; at least 1.
+/// Returns the number of requested acquisitions, successful or not; at least 1.
 fn asked_for(trial: &Trial) -> f64 {
     let dropped = trial.arrived.map_or(0, |arrived| arrived.dropped);
     (trial.measured.acquired() + trial.timed_out() + trial.unserved() + dropped).max(1) as f64

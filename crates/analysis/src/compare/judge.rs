@@ -46,7 +46,7 @@ impl Terms {
         self.with_margin(figure, usual_margin(figure))
     }
 
-    /// Limits for the metric's mean over all strategies.
+    /// Returns the limits for the metric's mean over all strategies.
     pub fn of_all(&self, figure: Figure) -> Limits {
         self.with_margin(figure, OF_ALL_STRATEGIES)
     }
@@ -57,7 +57,7 @@ impl Terms {
     }
 }
 
-/// Default margin of a metric, as a share: the difference expected between two equal runs.
+/// Returns the default margin of a metric, as a share: the difference expected between two equal runs.
 fn usual_margin(figure: Figure) -> f64 {
     match figure {
         Figure::Latency(Measure::Handoff | Measure::Uncontended, _) => 0.30,
@@ -92,12 +92,12 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Each comparison's share of the error probability.
+    /// Returns each comparison's share of the error probability.
     pub fn share(self, comparisons: usize) -> f64 {
         self.alpha / comparisons.max(1) as f64
     }
 
-    /// Ratios within the margin.
+    /// Returns the range of ratios within the margin.
     pub(super) fn range(self) -> RangeInclusive<f64> {
         1.0 / (1.0 + self.margin)..=1.0 + self.margin
     }
@@ -107,7 +107,7 @@ impl Limits {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Sample {
     /// One value for each valid repetition, in the metric's unit and in the order of running. Null if the
-    /// queue grew, so that the wait has no steady value and counts as infinite.
+    /// queue grew: the wait then has no steady value and counts as infinite.
     #[schemars(with = "Vec<Option<f64>>")]
     pub values: Vec<f64>,
     /// Median; null if there is none, or if the queue grew in half of the repetitions.
@@ -123,7 +123,7 @@ impl Sample {
     }
 }
 
-/// The item whose ratio is farthest from 1, up or down; `None` without items.
+/// Returns the item whose ratio is farthest from 1, up or down; `None` without items.
 pub fn farthest_from_one<T>(changed: impl Iterator<Item = (T, f64)>) -> Option<(T, f64)> {
     changed.max_by(|(_, one), (_, other)| one.ln().abs().total_cmp(&other.ln().abs()))
 }
@@ -140,7 +140,7 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// The scale on which a metric is compared.
+    /// Returns the scale on which a metric is compared.
     pub(super) fn fitting(figure: Figure) -> Self {
         if counts_losses(figure) { Self::SharesLost } else { Self::Values }
     }
@@ -153,9 +153,9 @@ impl Scale {
     }
 }
 
-/// Description of a ratio of losses.
+/// Describes a ratio of losses.
 pub fn more_lost(ratio: f64) -> String {
-    format!("{} more of all", percent(ratio - 1.0))
+    format!("{} more of all requests", percent(ratio - 1.0))
 }
 
 /// Unit of a comparison.
@@ -195,7 +195,7 @@ pub struct Compared {
     /// New divided by base, with the interval of this comparison alone: if it is entirely within the margin,
     /// the metric is the same. Null if nothing was measured.
     pub ratio: Option<Interval>,
-    /// The ratio with an interval widened for the number of comparisons: if it is entirely beyond the margin,
+    /// The ratio with an interval corrected for multiple comparisons: if it is entirely beyond the margin,
     /// the metric is worse or better.
     pub in_family: Option<Interval>,
     /// Approximate number of repetitions per side, or of pairs, that a verdict needs. Null if it needs no
@@ -207,7 +207,7 @@ pub struct Compared {
 pub fn exactly(base: &[Reading], new: &[Reading], better: Better) -> Compared {
     let [was, is] = [base, new].map(Sample::of);
     let (Some(before), Some(after)) = (was.median, is.median) else {
-        return Compared::not_measured(was, is, "a side has no repetition with that count".into());
+        return Compared::not_measured(was, is, "one side has no repetition with that count".into());
     };
     let ratio = if after == before { 1.0 } else { (after / before).abs() };
     let ratio = Interval { value: ratio, low: ratio, high: ratio, coverage: 1.0 };
@@ -241,7 +241,7 @@ impl Compared {
         }
     }
 
-    /// The same result, made inconclusive for this reason.
+    /// Makes the result inconclusive for this reason.
     pub(super) fn inconclusive(self, why: String) -> Self {
         Self {
             verdict: ComparisonVerdict::Inconclusive,
@@ -252,7 +252,8 @@ impl Compared {
     }
 }
 
-/// The verdict from the comparison's own interval and the one widened for the number of comparisons.
+/// Returns the verdict from the comparison's own interval and the interval corrected for multiple
+/// comparisons.
 ///
 /// Among many comparisons, some lie beyond the margin by chance, so the wider interval decides about worse
 /// and better. "Same" requires every interval inside its margin, so no correction applies.
@@ -326,7 +327,8 @@ pub enum Regression {
 }
 
 impl Regression {
-    /// The verdict, with this reason. An inconclusive result is unknown: it does not rule out a regression.
+    /// Returns the verdict, with this reason. An inconclusive result is unknown: it does not rule out a
+    /// regression.
     pub fn verdict(self, why: &str) -> Verdict {
         match self {
             Self::No => Verdict::Held,
@@ -335,7 +337,7 @@ impl Regression {
         }
     }
 
-    /// The exit code, which is independent of the reason.
+    /// Returns the exit code, which is independent of the reason.
     pub(super) fn exit(self) -> Exit {
         RunEnding::Complete.exit(&self.verdict(""))
     }

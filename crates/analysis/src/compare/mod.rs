@@ -1,6 +1,6 @@
 //! Compares two sides of runs cell by cell and metric by metric, with a verdict on each.
 //!
-//! The unit is the repetition, because samples within one repetition do not show how much repetitions differ.
+//! The unit is the repetition, because samples within one repetition do not show how much repetitions vary.
 //! `stats` computes intervals, `test` applies them to samples, `judge` decides by them, `figures` selects the
 //! metrics, and `comparison` handles their family. `docs/comparing-runs.md` explains the method to users.
 

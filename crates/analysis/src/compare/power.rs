@@ -49,7 +49,8 @@ pub struct PowerRow {
     pub measured_in: Unit,
 }
 
-/// Number of repetitions needed to detect a change of each deciding metric, from its spread on one side.
+/// Computes the number of repetitions needed to detect a change of each deciding metric, from its spread on
+/// one side.
 pub fn power(base: &Side, ask: &Ask, change: f64) -> Power {
     let pairs: Vec<(CellUnderLoad, BothSides<'_>)> = cells(base)
         .into_iter()
@@ -81,7 +82,8 @@ pub fn power(base: &Side, ask: &Ask, change: f64) -> Power {
     Power { change, seen: SEEN, family, rows: asked.into_iter().map(row).collect() }
 }
 
-/// Standard deviation of the logarithms; `None` for fewer than two values, or if a logarithm does not exist.
+/// Returns the standard deviation of the logarithms; `None` for fewer than two values, or if a logarithm does
+/// not exist.
 fn spread(readings: &Sample) -> Option<f64> {
     if readings.values.len() < 2 || readings.at_least {
         return None;
@@ -93,7 +95,8 @@ fn spread(readings: &Sample) -> Option<f64> {
     Some((squares / (count - 1.0)).sqrt()).filter(|spread| spread.is_finite())
 }
 
-/// Repetitions needed to limit both kinds of error with normal values, or the family's minimum if larger.
+/// Returns the number of repetitions that limits both kinds of error for normal values, but at least the
+/// family's minimum.
 fn needed(spread: f64, change: f64, alpha: f64, family: usize) -> Option<usize> {
     let normal = Normal::new(0.0, 1.0).ok()?;
     let demanded = Design::Independent.fewest(alpha / family.max(1) as f64)?;
@@ -130,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn constant_differences_need_only_the_family_minimum() {
+    fn metric_without_spread_needs_only_the_family_minimum() {
         assert_eq!(needed(0.0, 0.05, 0.05, 24), Design::Independent.fewest(0.05 / 24.0));
         assert_eq!(needed(3.0, 0.05, 0.05, 24), None);
         let spread = |values: &[f64]| spread(&Sample { values: values.to_vec(), ..Sample::default() });

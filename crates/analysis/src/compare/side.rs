@@ -1,4 +1,4 @@
-//! The two sides of a comparison: their cells, and which repetitions are valid or lost.
+//! The two sides of a comparison: their cells, and their valid and lost repetitions.
 
 use std::path::{Path, PathBuf};
 
@@ -26,10 +26,11 @@ pub struct Side {
 
 impl Side {
     /// Reads a run directory, or all run directories in a directory, by name. Hidden directories belong to
-    /// unfinished runs and are skipped. An unreadable directory is an error, because leaving it out would
-    /// change the side.
+    /// unfinished runs and are skipped. An unreadable directory is an error, because omitting it would change
+    /// the side.
     ///
-    /// # Errors [`Error::Usage`] if a directory is not a run, is incomplete, has another version, was
+    /// # Errors
+    /// [`Error::Usage`] if a directory is not a run, is incomplete, has another version, was
     /// changed, or contradicts itself; [`Error::Environment`] if a file cannot be read.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let within = layout::runs_in(path)?;
@@ -39,7 +40,7 @@ impl Side {
         Ok(Self { path: path.to_owned(), runs })
     }
 
-    /// The trials, run by run, in the order of running.
+    /// Returns the trials, run by run, in the order of running.
     pub(super) fn trials(&self) -> impl Iterator<Item = &Trial> {
         self.runs.iter().flat_map(|run| &run.stored.trials)
     }
@@ -58,14 +59,15 @@ impl Side {
         all
     }
 
-    /// Pooled samples of all valid trials of a cell; waits include unserved ones.
+    /// Returns the pooled samples of all valid trials of a cell; waits include unserved ones.
     pub fn pooled(&self, cell: &CellUnderLoad, measure: Measure) -> Option<Survival> {
         Survival::of_pooled(measure, |part| {
             self.sound(cell).filter_map(|trial| trial.histograms.get(&part)).collect()
         })
     }
 
-    /// Whether the queue grew in any valid trial of a cell, so that waits depend on the trial's length.
+    /// Returns whether the queue grew in any valid trial of a cell, so that waits depend on the trial's
+    /// length.
     pub fn queue_grew(&self, cell: &CellUnderLoad) -> bool {
         self.sound(cell).any(Trial::is_unstable)
     }
@@ -108,14 +110,14 @@ pub(super) fn sound<'a>(trials: &[&'a Trial]) -> Vec<&'a Trial> {
     trials.iter().copied().filter(|trial| trial.is_sound()).collect()
 }
 
-/// Why the metrics of a trial do not count; `None` if they do.
+/// Explains why the metrics of a trial do not count; `None` if they do.
 pub(super) fn unsound_because(trial: &Trial) -> Option<String> {
     let short = trial.cut_short.as_ref().map(|cut| format!("partial, {}", cut.why));
     let why = short.or_else(|| trial.health.invalid.as_ref().map(|why| format!("invalid, {why}")));
     why.map(|why| shown(&why, 500))
 }
 
-/// The repetitions of a cell on one side, and how many were planned.
+/// Repetitions of a cell on one side, and the planned number.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Repetitions<'a> {
     /// Trials that ran, valid or invalid, by run.
@@ -136,7 +138,7 @@ impl<'a> Repetitions<'a> {
         Self { runs: vec![trials], asked, kept }
     }
 
-    /// Trials that ran, valid or invalid, in the order of running.
+    /// Returns the trials that ran, valid or invalid, in the order of running.
     pub fn trials(&self) -> Vec<&'a Trial> {
         self.runs.concat()
     }
@@ -165,36 +167,36 @@ impl<'a> Repetitions<'a> {
         format!("{} of {}", self.lost(), counted(self.asked, "repetition", "repetitions"))
     }
 
-    /// Whether too many repetitions are lost (more than a third) for the rest to be representative.
+    /// Returns whether too many repetitions are lost (more than a third) for the rest to be representative.
     fn are_too_few(&self) -> bool {
         3 * self.lost() > self.asked
     }
 
     fn why(&self) -> String {
         let unsound = self.runs.iter().flatten().find_map(|trial| unsound_because(trial));
-        unsound.unwrap_or_else(|| "the run ended before it".to_owned())
+        unsound.unwrap_or_else(|| "the run ended before this repetition".to_owned())
     }
 }
 
-/// Planned number of repetitions, the same for every cell.
+/// Returns the planned number of repetitions, the same for every cell.
 fn planned(run: &Loaded) -> usize {
     let ran = grouped(run.stored.trials.iter().map(|trial| (CellUnderLoad::of(trial), ()))).len();
     let cells = if ran == 0 { run.stored.run.strategies.len() } else { ran };
     run.stored.run.planned_trials.div_ceil(cells.max(1))
 }
 
-/// Why the remaining repetitions cannot show that a metric is no worse; `None` if they can.
+/// Explains why the remaining repetitions cannot show that a metric is no worse; `None` if they can.
 ///
 /// Spoiled repetitions may have been slow, so the new side must not have lost more than the base.
 pub(super) fn doubt(base: &Repetitions<'_>, new: &Repetitions<'_>) -> Option<String> {
     if new.lost() * base.asked > base.lost() * new.asked {
         return Some(format!(
-            "the new run lost {}, the base {}, and what spoiled them may also slow others down: {}",
+            "the new run lost {} and the base {}, and the cause may also have slowed other repetitions down: {}",
             new.share(),
             base.lost(),
             new.why()
         ));
     }
     let few = [("base", base), ("new run", new)].into_iter().find(|(_, side)| side.are_too_few())?;
-    Some(format!("the {} lost {}, so too few are left: {}", few.0, few.1.share(), few.1.why()))
+    Some(format!("the {} lost {}, so too few remain: {}", few.0, few.1.share(), few.1.why()))
 }

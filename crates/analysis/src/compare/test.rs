@@ -1,4 +1,5 @@
-//! Tests two samples of one metric: the unit, the intervals, the verdict, and the number of units needed.
+//! Tests two samples of one metric: determines the unit, the intervals, the verdict, and the number of units
+//! needed.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +17,8 @@ pub struct Block {
 }
 
 impl Block {
-    /// The repetitions for which both sides have a reading, matched by key. If a repetition was rerun, its
-    /// first reading counts; the caller leaves out invalid trials.
+    /// Returns the repetitions for which both sides have a reading, matched by key. If a repetition was
+    /// rerun, its first reading counts; the caller omits invalid trials.
     pub fn of_repetitions<K: Ord>(
         base: impl IntoIterator<Item = (K, Reading)>,
         new: impl IntoIterator<Item = (K, Reading)>,
@@ -42,8 +43,8 @@ pub struct Runs {
     pub new: Vec<Vec<Reading>>,
 }
 
-/// The verdicts on a family of tests, in the given order. The family must be fixed before any reading is
-/// seen, so a test without readings stays in it.
+/// Returns the verdicts on a family of tests, in the given order. The family must be fixed before any reading
+/// is seen, so it includes tests without readings.
 pub fn judge_family(tests: &[Test]) -> Vec<Compared> {
     tests.iter().map(|test| test.judge(tests.len())).collect()
 }
@@ -57,7 +58,7 @@ pub struct Test {
     better: Better,
     limits: Limits,
     scale: Scale,
-    /// The readings of each side, for display.
+    /// Readings of each side, for display.
     pub(super) base: Sample,
     new: Sample,
     /// One reading for each unit.
@@ -65,22 +66,22 @@ pub struct Test {
 }
 
 impl Test {
-    /// A test of two independent sides.
+    /// Creates a test of two independent sides.
     pub fn unpaired(base: &[Reading], new: &[Reading], better: Better, limits: Limits) -> Self {
         Self::of(Method::Repetitions, base.to_vec(), new.to_vec(), better, limits, Scale::Values)
     }
 
-    /// A test of pairs, in which shared disturbances cancel. The caller leaves out incomplete blocks.
+    /// Creates a test of pairs, in which shared disturbances cancel out. The caller omits incomplete blocks.
     pub fn paired(blocks: &[Block], better: Better, limits: Limits) -> Self {
         Self::on_scale(blocks, better, limits, Scale::Values)
     }
 
-    /// A test of pairs of one metric, on its scale.
+    /// Creates a test of pairs of one metric, on its scale.
     pub fn of_pairs(blocks: &[Block], figure: Figure, limits: Limits) -> Self {
         Self::on_scale(blocks, better_of(figure), limits, Scale::fitting(figure))
     }
 
-    /// The verdict on pairs of equal sides. *Improved* and *regressed* both mean a difference.
+    /// Returns the verdict on pairs of equal sides. Both *improved* and *regressed* mean a difference.
     pub fn of_twins(blocks: &[Block], figure: Figure, limits: Limits) -> Compared {
         Self::on_scale(blocks, Better::Lower, limits, Scale::fitting(figure)).judge(1)
     }
@@ -90,9 +91,9 @@ impl Test {
         Self::of(Method::Pairs, base, new, better, limits, scale)
     }
 
-    /// A test of measurements that ran side by side. It uses pairs if there are enough for the family.
-    /// Otherwise, the sides count as independent, for which fewer repetitions suffice. The choice depends
-    /// only on the number of blocks, not on their values.
+    /// Creates a test of measurements that ran side by side. The test uses pairs if there are enough for the
+    /// family. Otherwise, it treats the sides as independent, for which fewer repetitions suffice. The choice
+    /// depends only on the number of blocks, not on their values.
     pub fn of_blocks(blocks: &[Block], better: Better, limits: Limits, family: usize) -> Self {
         if Design::Pairs.least_outside(blocks.len(), blocks.len()) <= limits.share(family) {
             return Self::paired(blocks, better, limits);
@@ -101,9 +102,9 @@ impl Test {
         Self::unpaired(&base, &new, better, limits)
     }
 
-    /// A test of two sides of runs with their repetitions. Repetitions of a run share its servers and host
-    /// conditions, so the run is the unit. If there are too few runs to estimate their spread, the repetition
-    /// is the unit, and the result describes only these runs.
+    /// Creates a test of two sides of runs with their repetitions. Repetitions of a run share its servers and
+    /// host conditions, so the run is the unit. If there are too few runs to estimate their spread, the
+    /// repetition is the unit, and the result describes only these runs.
     pub fn of_runs(runs: &Runs, better: Better, limits: Limits, scale: Scale) -> Self {
         let all = Self::of(Method::Repetitions, runs.base.concat(), runs.new.concat(), better, limits, scale);
         match (medians(&runs.base), medians(&runs.new)) {
@@ -126,13 +127,13 @@ impl Test {
         Self { unit, better, limits, scale, base: was, new: is, units: [base, new] }
     }
 
-    /// The verdict as one of `family` comparisons.
+    /// Returns the verdict as one of `family` comparisons.
     pub fn judge(&self, family: usize) -> Compared {
         let [base, new] = &self.units;
         let why_not = match (base.is_empty(), new.is_empty()) {
-            (true, true) => "neither side has it",
-            (true, false) => "the base does not have it",
-            (false, true) => "the new run does not have it",
+            (true, true) => "neither side measured this metric",
+            (true, false) => "the base did not measure this metric",
+            (false, true) => "the new run did not measure this metric",
             (false, false) => "a value is negative or not a number",
         };
         let both = self.interval(self.limits.alpha).zip(self.interval(self.limits.share(family)));
@@ -167,11 +168,11 @@ impl Test {
         if self.unit == Method::Pairs { Design::Pairs } else { Design::Independent }
     }
 
-    /// The ratio of the units, some of which may be lower bounds.
+    /// Returns the ratio of the units, some of which may be lower bounds.
     ///
     /// The true value may be anything above a lower bound. The ratio is smallest if all lower bounds of the
     /// base are infinite, and largest if all lower bounds of the new side are. The interval reaches from the
-    /// lower end of the former ratio's interval to the upper end of the latter's.
+    /// lower end of the smallest ratio's interval to the upper end of the largest ratio's interval.
     fn interval(&self, outside: f64) -> Option<Interval> {
         let [base, new] = &self.units;
         let values = |side: &[Reading], value: fn(&Reading) -> f64| -> Vec<f64> {
@@ -189,17 +190,17 @@ impl Test {
         Some(Interval { low: least.low, high: most.high, ..found })
     }
 
-    /// Number of units on the smaller side.
+    /// Returns the number of units on the smaller side.
     fn count(&self) -> usize {
         self.units[0].len().min(self.units[1].len())
     }
 
-    /// Estimated number of units needed for a verdict; at least the minimum for the family. The interval is
-    /// assumed to shrink with the square root of the number. `None` beyond [`MOST`].
+    /// Returns the estimated number of units needed for a verdict; at least the minimum for the family.
+    /// Assumes that the interval shrinks with the square root of the number. `None` beyond [`MOST`].
     fn needed(&self, alone: &Interval, in_family: &Interval, family: usize) -> Option<usize> {
         let demanded = self.design().fewest(self.limits.share(family))? as f64;
         let (middle, margin) = (alone.value.ln().abs(), self.limits.margin.ln_1p());
-        // For a ratio beyond the margin, the family's interval must be beyond it, too.
+        // For a ratio beyond the margin, the family's interval must also be beyond the margin.
         let deciding = if middle > margin { in_family } else { alone };
         let by_width = if deciding.is_bounded() {
             let half = (deciding.high / deciding.low).ln() / 2.0;
@@ -207,7 +208,7 @@ impl Test {
         } else {
             demanded
         };
-        // The current number has proved insufficient.
+        // The current number is known to be insufficient.
         let needed = by_width.ceil().max(demanded).max(self.count() as f64 + 1.0);
         (by_width.is_finite() && needed <= MOST as f64).then_some(needed as usize)
     }
@@ -220,13 +221,13 @@ impl Test {
         };
         let more = match needed {
             Some(needed) => format!("needs about {}", units(needed)),
-            None => format!("not even {} would be enough: make each repetition longer", units(MOST)),
+            None => format!("even {} would not be enough; make each repetition longer", units(MOST)),
         };
         let has = units(self.count());
         let [base, new] = &self.units;
         if self.design().least_outside(base.len(), new.len()) > self.limits.share(family) {
             let family = counted(family.max(1), "comparison", "comparisons");
-            return format!("{has} can't decide {family}; {more}");
+            return format!("{has} cannot decide {family}; {more}");
         }
         format!("the interval over {has} crosses the margin of {}; {more}", percent(self.limits.margin))
     }
@@ -235,7 +236,8 @@ impl Test {
 /// Smallest total number of runs from which their spread is known.
 const FEWEST_RUNS: usize = 5;
 
-/// The median of each run; `None` if one is unknown, e.g. because a queue grew in half of the repetitions.
+/// Returns the median of each run; `None` if one is unknown, e.g. because a queue grew in half of the
+/// repetitions.
 fn medians(side: &[Vec<Reading>]) -> Option<Vec<Reading>> {
     let median_of = |run: &Vec<Reading>| {
         let middle = |of: fn(&Reading) -> f64| median(&run.iter().map(of).collect::<Vec<_>>());
@@ -258,7 +260,7 @@ mod tests {
         values.iter().copied().map(Reading::exact).collect()
     }
 
-    /// Ten different readings around this value.
+    /// Returns ten different readings around this value.
     fn around(value: f64) -> Vec<Reading> {
         readings(&(0..10).map(|at| value * (1.0 + f64::from(at) / 1_000.0)).collect::<Vec<_>>())
     }
@@ -287,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn verdict_is_inconclusive_if_the_family_is_too_large_for_the_repetitions() {
+    fn verdict_is_inconclusive_if_repetitions_are_too_few_for_the_family() {
         let limits = Limits::default();
         let found = judge(&around(100.0), &around(200.0), Better::Lower, limits, 5_000);
         assert_eq!((found.verdict, found.repetitions_needed), (ComparisonVerdict::Inconclusive, Some(11)));

@@ -26,7 +26,7 @@ pub struct Sides<'a> {
 pub struct GateFamily<'a> {
     sides: Sides<'a>,
     size: usize,
-    /// Why comparisons are meaningless; empty if they are not.
+    /// Reasons why comparisons are meaningless; empty if they are not.
     meaningless: Vec<String>,
     floor: Option<FloorRise>,
 }
@@ -49,7 +49,7 @@ impl<'a> GateFamily<'a> {
         Self { sides, size, meaningless, floor }
     }
 
-    /// Judges whether the metric has become worse by more than this many percent.
+    /// Judges whether the metric has become worse by more than this percentage.
     pub fn judge(&self, figure: Figure, cell: &CellKey, percents: f64) -> ComparedFigure {
         let cannot = |why: &str| {
             let why = format!("it cannot be compared with the baseline: {why}");
@@ -74,20 +74,20 @@ impl<'a> GateFamily<'a> {
 
 fn found(figure: Figure, compared: &Compared, margin: f64) -> ComparedFigure {
     let times = times_as_bad(figure, compared);
-    // An exact metric has no noise, but the gate tolerates differences within its margin.
+    // An exact metric has no noise, but the gate still tolerates differences within its margin.
     let is_small = compared.method == Some(Method::Exact) && times <= 1.0 + margin;
     let regression = if is_small { Regression::No } else { compared.regression };
     let base = compared.base.median.filter(|median| median.is_finite());
     let was = base.map(|median| match compared.scale {
         Scale::Values => format!("{} in the baseline", figure.unit().show(median)),
-        Scale::SharesLost => format!("{} of all in the baseline", percent(median)),
+        Scale::SharesLost => format!("{} of all requests in the baseline", percent(median)),
     });
     let said = [was, ratio(compared), compared.why.clone()];
     let sentence = said.into_iter().flatten().collect::<Vec<_>>().join("; ");
     ComparedFigure { regression: regression.verdict(&sentence), ratio: times, sentence }
 }
 
-/// Factor by which the metric has become worse: below 1 if it is better.
+/// Returns the factor by which the metric has become worse; below 1 if it has become better.
 fn times_as_bad(figure: Figure, compared: &Compared) -> f64 {
     let ratio = compared.ratio.map_or(1.0, |ratio| ratio.value);
     match figure.better() {
@@ -118,7 +118,8 @@ impl Outcome {
     /// Text of the implicit gate of a run whose gates do not use its baseline.
     pub const NO_REGRESSION: &'static str = "nothing regressed against baseline";
 
-    /// Outcome of [`Self::NO_REGRESSION`]: the comparison's conclusion, or unknown if the comparison failed.
+    /// Returns the outcome of [`Self::NO_REGRESSION`]: the comparison's conclusion, or unknown if the
+    /// comparison failed.
     pub fn of_comparison(comparison: &Result<Comparison, Error>) -> Self {
         let (verdict, mut checks) = match comparison {
             Ok(comparison) => {

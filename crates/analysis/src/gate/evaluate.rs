@@ -1,4 +1,4 @@
-//! Evaluates a scenario's gates against its run, and checks during the run whether each can still pass.
+//! Evaluates a scenario's gates against its run, and checks during the run whether each gate can still pass.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub struct Evaluation<'a> {
 }
 
 impl Evaluation<'_> {
-    /// Outcomes of the gates, worst first, including the implicit exclusion gate with `verdict`.
+    /// Returns the outcomes of the gates, worst first, including the implicit exclusion gate with `verdict`.
     pub fn outcomes(&self, verdict: &Verdict) -> Vec<Outcome> {
         let mut outcomes = vec![self.exclusion(verdict)];
         let family = self.baseline.map(|sides| GateFamily::of(sides, self.compared()));
@@ -39,7 +39,7 @@ impl Evaluation<'_> {
         outcomes
     }
 
-    /// Outcome of the implicit exclusion gate.
+    /// Returns the outcome of the implicit exclusion gate.
     fn exclusion(&self, verdict: &Verdict) -> Outcome {
         let mut checks: Vec<Check> =
             self.cells.iter().filter_map(|cell| exclusion(cell, &self.stored.trials)).collect();
@@ -53,7 +53,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Number of comparisons with the baseline, without duplicates.
+    /// Returns the number of comparisons with the baseline, without duplicates.
     fn compared(&self) -> usize {
         let conditions = self.gates.iter().map(|gate| &gate.condition).filter(|one| one.needs_baseline());
         let cells = conditions.flat_map(|condition| {
@@ -77,7 +77,7 @@ impl Evaluation<'_> {
             by_verdict.then(b.weight.total_cmp(&a.weight))
         });
         let verdict = checks.iter().map(|weighed| weighed.check.with_place()).reduce(Verdict::and);
-        let about_nothing = || Verdict::unknown("nothing in the scenario matches it");
+        let about_nothing = || Verdict::unknown("nothing in the scenario matches the gate");
         Outcome {
             gate: gate.condition.to_string(),
             name: gate.name.clone(),
@@ -87,7 +87,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// `None` for the cell that the others are compared with.
+    /// Checks one cell; `None` for the cell with which the others are compared.
     fn check(
         &self,
         condition: &Condition,
@@ -121,7 +121,7 @@ impl Evaluation<'_> {
     }
 
     /// Decides a relation between two cells of one run by the interval of the ratio of their repetitions,
-    /// which ran side by side. Constant values need no interval: two repetitions suffice for a count, but
+    /// which were interleaved. Constant values need no interval: two repetitions suffice for a count, but
     /// three for a measured metric, because two measured values may be equal by chance.
     fn beyond_chance(&self, found: Weighed, cells: &ComparedCells<'_>) -> Weighed {
         let blocks = self.blocks(cells);
@@ -148,7 +148,7 @@ impl Evaluation<'_> {
         Block::of_repetitions(readings(&cells.other, cells.other_figure), readings(cells.cell, cells.figure))
     }
 
-    /// Number of comparisons between cells of the same run.
+    /// Returns the number of comparisons between cells of the same run.
     fn between_cells(&self) -> usize {
         let conditions = self.gates.iter().map(|gate| &gate.condition);
         let between = conditions
@@ -168,7 +168,7 @@ impl Evaluation<'_> {
         let observed = seen.observed.map(|observed| observed.describe(None));
         let said = |more: String| observed.iter().cloned().chain([more]).collect::<Vec<_>>().join("; ");
         if family.is_none() {
-            doubts.push("there is no baseline: give one with --baseline".into());
+            doubts.push("there is no baseline; specify one with --baseline".into());
         }
         let family = family.filter(|_| doubts.is_empty());
         let found = family.map(|family| family.judge(figure, cell, percent));
@@ -185,7 +185,7 @@ impl Evaluation<'_> {
         Weighed { check: check(cell, verdict, seen.observed, None, sentence), weight }
     }
 
-    /// The limit for a metric of this cell; `None` if the cell would be compared with itself.
+    /// Returns the limit for a metric of this cell; `None` if the cell would be compared with itself.
     fn bound(&self, figure: Figure, cell: &CellKey, limit: &Written) -> Option<Bound> {
         match limit {
             Written::Value(quantity) => Some(Bound::of(quantity.value())),
@@ -257,15 +257,15 @@ struct ComparedCells<'a> {
 }
 
 impl ComparedCells<'_> {
-    /// Whether the relation holds, with a description. A violation requires that the interval widened for the
-    /// number of comparisons is entirely on the wrong side.
+    /// Returns whether the relation holds, with a description. A violation requires that the interval,
+    /// corrected for multiple comparisons, is entirely on the wrong side.
     fn decide(&self, compared: &Compared, repetitions: usize, family: usize) -> (Option<bool>, String) {
         let alone = compared.ratio.filter(Interval::is_bounded);
         let Some((alone, in_family)) = alone.zip(compared.in_family) else {
             let needed = Design::Independent.fewest(Limits::default().share(family));
             let needed = needed.map_or_else(String::new, |needed| format!(": that needs {needed}"));
             let has = counted(repetitions, "repetition is", "repetitions are");
-            return (None, format!("{has} too few to distinguish it from chance{needed}"));
+            return (None, format!("{has} too few to rule out chance{needed}"));
         };
         let Interval { value, low, high, .. } = alone;
         let said = format!("the ratio is {}, between {} and {}", number(value), number(low), number(high));
@@ -273,7 +273,7 @@ impl ComparedCells<'_> {
         match (alone.against(&range), in_family.against(&range)) {
             (Position::Within, _) => (Some(true), said),
             (_, Position::Below | Position::Above) => (Some(false), said),
-            _ => (None, format!("{said}, so it may be on either side: more repetitions would decide")),
+            _ => (None, format!("{said}, so it may be on either side; more repetitions would decide")),
         }
     }
 }
@@ -298,7 +298,7 @@ impl Bound {
     }
 }
 
-/// A check with its closeness to failing, as a sort key.
+/// A check with its closeness to failure, as a sort key.
 struct Weighed {
     check: Check,
     weight: f64,
@@ -309,7 +309,7 @@ fn judge(cell: &CellKey, relation: Relation, by_each: bool, seen: CellReadings, 
     let limit = bound.limit.map(|value| Limit { relation, value, at_least: bound.at_least });
     let both = seen.observed.zip(limit);
     let holds = both.and_then(|(value, limit)| decide(relation, &value, &limit));
-    // One miss decides a gate that every repetition must meet, however many repetitions are missing.
+    // A single miss decides a gate that every repetition must meet, even if other repetitions are missing.
     let is_lost = by_each && holds == Some(false);
     if !is_lost {
         doubts.splice(0..0, seen.missing);
@@ -320,7 +320,9 @@ fn judge(cell: &CellKey, relation: Relation, by_each: bool, seen: CellReadings, 
     let because = |why: &str| if said.is_empty() { why.to_owned() } else { format!("{said}; {why}") };
     let sentence = match (both, holds) {
         (Some(_), Some(_)) if doubts.is_empty() => said,
-        (Some(_), None) if doubts.is_empty() => because("that is only a lower bound, so it is inconclusive"),
+        (Some(_), None) if doubts.is_empty() => {
+            because("that is only a lower bound, so the result is inconclusive")
+        }
         _ => because(&doubts.join("; ")),
     };
     let verdict = verdict(holds.filter(|_| doubts.is_empty()), &sentence);
@@ -346,12 +348,12 @@ fn check(
     Check { strategy: cell.strategy.clone(), contenders: cell.contenders, verdict, observed, limit, sentence }
 }
 
-/// Whether the relation holds for all values above the lower bounds; `None` if it depends on them.
+/// Returns whether the relation holds for all values above the lower bounds; `None` if it depends on them.
 fn decide(relation: Relation, observed: &Observed, limit: &Limit) -> Option<bool> {
     let (least, most) = (observed.value, if observed.at_least { f64::INFINITY } else { observed.value });
     let highest = if limit.at_least { f64::INFINITY } else { limit.value };
     if relation == Relation::Equal {
-        // The true value behind a lower bound below the limit may equal the limit.
+        // If a lower bound is below the limit, the true value may equal the limit.
         let open = observed.at_least && least <= limit.value;
         return (!open).then(|| relation.holds(least, limit.value));
     }
@@ -360,7 +362,7 @@ fn decide(relation: Relation, observed: &Observed, limit: &Limit) -> Option<bool
     holds.iter().all(|end| *end == holds[0]).then_some(holds[0])
 }
 
-/// Closeness of a value to violating its limit: 1 at the limit, more beyond it.
+/// Returns the closeness of a value to violating its limit: 1 at the limit, more beyond the limit.
 fn weight(relation: Relation, value: f64, limit: f64) -> f64 {
     let share = match relation {
         Relation::Less | Relation::AtMost => value / limit,
@@ -379,7 +381,7 @@ fn floor_of(floor: &Floor, figure: Figure) -> Option<u64> {
     Some(timing?.p50_us)
 }
 
-/// Combined exclusion check of a cell's trials; `None` for a single contender, or if nothing ran.
+/// Returns the combined exclusion check of a cell's trials; `None` for a single contender, or if nothing ran.
 fn exclusion(cell: &CellKey, trials: &[Trial]) -> Option<Check> {
     let own: Vec<&Trial> = trials.iter().filter(|trial| cell.is_of(trial)).collect();
     let unsound = Verdict::unknown_if(own.iter().filter_map(|trial| trial.unsound()).collect());
@@ -403,11 +405,11 @@ impl Check {
     }
 }
 
-/// Detects during a run that a gate can no longer pass.
+/// Detects during a run when a gate can no longer pass.
 #[derive(Debug)]
 pub struct GateWatch {
     gates: Vec<Gate>,
-    /// Number of repetitions of each cell; `None` if more may be added, which may change the median.
+    /// Number of repetitions of each cell; `None` if repetitions may be added, which may change the median.
     repetitions: Option<usize>,
     /// The floor before the trials; `None` if it was not measured.
     floor: Option<Floor>,
@@ -421,7 +423,7 @@ impl GateWatch {
         Self { gates, repetitions, floor: None, wrong: BTreeMap::new(), lost: None }
     }
 
-    /// The same watch with the floor before the trials. If it moves later, gates become unknown, not passed.
+    /// Sets the floor before the trials. If the floor moves later, gates become unknown, not passed.
     pub fn with_floor(self, floor: Option<Floor>) -> Self {
         Self { floor: floor.filter(|floor| floor.missing.is_none()), ..self }
     }
@@ -459,7 +461,8 @@ impl GateWatch {
     }
 }
 
-/// Describes the trial's value if it certainly misses the gate's limit, a number or a multiple of the floor.
+/// Describes the trial's value if it certainly misses the gate's limit, which is a number or a multiple of
+/// the floor.
 fn misses(condition: &Condition, floor: Option<&Floor>, cell: &CellKey, trial: &Trial) -> Option<String> {
     let figure = condition.subject.figure;
     let Rule::Compare(relation, limit) = &condition.rule else { return None };
@@ -475,7 +478,7 @@ fn misses(condition: &Condition, floor: Option<&Floor>, cell: &CellKey, trial: &
         return None;
     }
     let reading = trial.reading(figure).ok().filter(|reading| reading.value.is_finite())?;
-    // The true value behind a lower bound may be larger.
+    // The true value may be larger than its lower bound.
     let open = reading.at_least && matches!(relation, Relation::More | Relation::AtLeast | Relation::Equal);
     let wrong = !open && !relation.holds(reading.value, limit);
     wrong.then(|| figure.unit().show(reading.value))

@@ -29,7 +29,7 @@ pub struct Outcome {
     pub scope: Scope,
     /// `held` if the gate passed, `violated` if it failed, `unknown` otherwise.
     pub verdict: Verdict,
-    /// One check for each cell, worst first. If there is none, the verdict states the reason.
+    /// One check for each cell, worst first. If there are none, the verdict states the reason.
     pub checks: Vec<Check>,
 }
 
@@ -92,7 +92,7 @@ impl Outcome {
         word(&self.verdict)
     }
 
-    /// Name of the gate; its text if it has no name.
+    /// Returns the name of the gate, or its text if it has no name.
     pub fn title(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.gate)
     }
@@ -117,7 +117,7 @@ pub fn worst_first(outcomes: &mut [Outcome]) {
     outcomes.sort_by_key(|outcome| rank(&outcome.verdict));
 }
 
-/// Sort key of a verdict, worst first.
+/// Returns the sort key of a verdict, worst first.
 fn rank(verdict: &Verdict) -> u8 {
     match verdict {
         Verdict::Violated(_) => 0,
@@ -126,7 +126,7 @@ fn rank(verdict: &Verdict) -> u8 {
     }
 }
 
-/// Combined verdict: violated if any is, else unknown if any is.
+/// Returns the combined verdict: violated if any outcome is, else unknown if any outcome is.
 pub fn overall(outcomes: &[Outcome]) -> Verdict {
     let with_gate = |outcome: &Outcome| {
         let gate = outcome.title().to_owned();

@@ -1,4 +1,4 @@
-//! The value of a metric in one cell of a run, and doubts about it.
+//! Value of a metric in one cell of a run, and doubts about the value.
 
 use zklockbench_core::measure::{Figure, Unit};
 use zklockbench_core::units::counted;
@@ -14,13 +14,13 @@ pub struct CellReadings {
     /// Reasons why the value supports no verdict, each as a clause.
     pub doubts: Vec<String>,
     /// Repetitions that did not run or do not count, each as a clause. They do not matter if every repetition
-    /// must meet the limit and one misses it.
+    /// must meet the limit and one repetition misses it.
     pub missing: Vec<String>,
 }
 
 impl CellReadings {
-    /// Readings of a cell that was planned with at least this many repetitions. The value is the median over
-    /// the valid repetitions; if every repetition must meet the limit, it is the worst one.
+    /// Observes a cell that was planned with at least this number of repetitions. The value is the median
+    /// over the valid repetitions or, if every repetition must meet the limit, the worst repetition.
     pub fn of(figure: Figure, cell: &CellKey, stored: &StoredRun, repetitions: usize, worst: Worst) -> Self {
         let ran: Vec<&Trial> = stored.trials.iter().filter(|trial| cell.is_of(trial)).collect();
         let (sound, unsound): (Vec<&Trial>, Vec<&Trial>) =
@@ -30,7 +30,7 @@ impl CellReadings {
         let counting = if all_count { &ran } else { &sound };
         let mut doubts = Vec::new();
         if ran.is_empty() {
-            return Self { observed: None, doubts: vec!["it did not run".into()], missing: Vec::new() };
+            return Self { observed: None, doubts: vec!["the cell did not run".into()], missing: Vec::new() };
         }
         let too_few = ran.len() < repetitions;
         let too_few = too_few.then(|| format!("only {} of {repetitions} repetitions ran", ran.len()));
@@ -62,7 +62,7 @@ impl CellReadings {
         let is_cut = all_count && !unsound.is_empty();
         let observed = observed(figure, &readings, worst, is_cut);
         // A percentile of few samples is biased low, and the median of many such percentiles is no better. If
-        // every repetition must meet the limit, the one with the fewest samples decides.
+        // every repetition must meet the limit, the repetition with the fewest samples decides.
         let (fewest, of_them) = match worst {
             Worst::Median => (usual_samples(&readings), "half of them have at most"),
             Worst::Of(..) => (readings.iter().filter_map(|one| one.samples).min(), "one of them has only"),
@@ -89,7 +89,7 @@ fn observed(figure: Figure, readings: &[Reading], worst: Worst, is_cut: bool) ->
     let (min, max) = (*values.first()?, *values.last()?);
     let (value, at_least) = match worst {
         Worst::Of(relation, limit) => {
-            // An upper limit may be missed by more than a lower bound shows.
+            // The true value may miss an upper limit by more than its lower bound shows.
             let upwards = matches!(relation, Relation::Less | Relation::AtMost);
             let open = upwards && readings.iter().any(|reading| reading.at_least);
             (worst_of(min, max, relation, limit), is_cut || open)
@@ -115,7 +115,8 @@ fn worst_of(min: f64, max: f64, relation: Relation, limit: f64) -> f64 {
 }
 
 impl Observed {
-    /// The value and, in parentheses, its range, with enough digits to distinguish it from the limit.
+    /// Describes the value and, in parentheses, its range, with enough digits to distinguish the value from
+    /// the limit.
     pub(super) fn describe(&self, limit: Option<f64>) -> String {
         let at_least = if self.at_least { "≥ " } else { "" };
         let value = apart(self.value, limit, self.unit);
@@ -130,7 +131,7 @@ impl Observed {
     }
 }
 
-/// A value in its unit, with more digits if it would otherwise look equal to the limit.
+/// Returns a value in its unit, with more digits if it would otherwise look equal to the limit.
 fn apart(value: f64, limit: Option<f64>, unit: Unit) -> String {
     let usual = unit.show(value);
     #[expect(clippy::float_cmp, reason = "only a value equal to the limit is shown as the limit")]
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_median_is_a_lower_bound_only_if_a_lower_bound_could_move_it() {
+    fn median_is_a_lower_bound_only_if_a_lower_bound_could_change_it() {
         assert!(!of(&[(1.0, false), (2.0, false), (3.0, true)]).at_least);
         assert!(of(&[(1.0, true), (2.0, false), (3.0, false)]).at_least);
         assert!(of(&[(1.0, false), (2.0, true)]).at_least);
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_repetition_of_a_count_decides() {
+    fn worst_repetition_decides_the_verdict_on_a_count() {
         assert_eq!(worst_of(0.0, 3.0, Relation::Equal, 0.0), 3.0);
         assert_eq!(worst_of(0.0, 3.0, Relation::Equal, 3.0), 0.0);
         assert_eq!(worst_of(0.0, 3.0, Relation::AtMost, 5.0), 3.0);

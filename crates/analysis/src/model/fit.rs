@@ -1,4 +1,4 @@
-//! The handoff as a function of the number of waiters and the load on the ensemble, fitted over trials.
+//! Fits the handoff over trials, as a function of the number of waiters and the load on the ensemble.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,10 +7,10 @@ use super::Observation;
 
 /// Smallest number of trials from which the quality of a fit can be judged.
 const TRIALS_FEW: usize = 3;
-/// Number of standard errors from zero at which a part counts as real. The threshold is strict, because a
-/// slow host lengthens both handoffs and queues, so that one seems to cause the other.
+/// Number of standard errors from zero at which a part counts as significant. The threshold is strict,
+/// because a slow host lengthens both handoffs and queues, which makes one seem to cause the other.
 const TOLD_APART: f64 = 4.0;
-/// Smallest fan-out of a herd, whose handoffs grow with the number of waiters.
+/// Minimum fan-out of a herd, in which handoffs grow with the number of waiters.
 const HERD: f64 = 2.0;
 /// Largest extrapolation beyond the measured range, as a factor on the rate and on the number of waiters.
 const BEYOND: f64 = 1.3;
@@ -60,9 +60,9 @@ pub struct Fit {
     pub range: FitRange,
 }
 
-/// Error if too few trials have enough handoffs.
+/// Error: too few trials have enough handoffs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0} trials have enough handoffs; a prediction needs {TRIALS_FEW}")]
+#[error("only {0} trials have enough handoffs; a prediction needs {TRIALS_FEW}")]
 pub struct TooFewTrials(pub usize);
 
 #[derive(Clone, Copy, PartialEq)]
@@ -72,7 +72,8 @@ struct FitShape {
 }
 
 impl Fit {
-    /// Mean handoff in microseconds, with this many waiters and acquisitions per second on the ensemble.
+    /// Returns the mean handoff in microseconds, with this number of waiters and of acquisitions per second
+    /// on the ensemble.
     pub fn mean(&self, waiting: f64, rate: f64) -> f64 {
         let of = |part: Option<Part>| part.map_or(0.0, |part| part.us);
         let mean = self.first.us + of(self.each_more) * (waiting - 1.0).max(0.0) + of(self.by_rate) * rate;
@@ -80,7 +81,7 @@ impl Fit {
         mean.max(0.2 * self.first.us.abs())
     }
 
-    /// The same fit with every handoff scaled by this factor.
+    /// Scales every handoff of the fit by this factor.
     pub fn times(&self, factor: f64) -> Self {
         let part = |part: Part| Part { us: part.us * factor, error_us: part.error_us * factor };
         Self {
@@ -91,8 +92,8 @@ impl Fit {
         }
     }
 
-    /// Standard deviation of a further trial's handoff from the fit at this load, as a share. It grows with
-    /// the distance from the trials, because the fit itself becomes less certain.
+    /// Returns the standard deviation of a new trial's handoff from the fit at this load, as a share. The
+    /// deviation grows with the distance from the trials, because the fit itself becomes less certain.
     pub fn spread_at(&self, waiting: f64, rate: f64) -> f64 {
         let mut row = vec![1.0];
         row.extend(self.each_more.map(|_| (waiting - 1.0).max(0.0)));
@@ -108,23 +109,24 @@ impl Fit {
         self.spread * (1.0 + leverage.max(0.0)).sqrt()
     }
 
-    /// Whether a queue is too much longer than any measured queue to predict its handoffs.
+    /// Returns whether a queue is so much longer than any measured queue that its handoffs cannot be
+    /// predicted.
     pub fn guesses_queue(&self, waiting: f64) -> bool {
         self.each_more.is_some() && waiting > BEYOND * self.range.waiting_to
     }
 
-    /// Highest predictable rate.
+    /// Returns the highest predictable rate.
     pub fn rate_at_most(&self) -> f64 {
         BEYOND * self.range.rate_to
     }
 
-    /// Why this rate is too high to predict; `None` if it can be predicted.
+    /// Explains why this rate is too high to predict; `None` if it can be predicted.
     pub fn beyond(&self, rate: f64) -> Option<String> {
         (rate > self.rate_at_most()).then(|| {
             let most = self.range.rate_to;
             format!(
-                "{rate:.0} acquisitions a second are too many to predict: at most {most:.0} were measured, and predictions reach \
-                 {BEYOND} times as far"
+                "{rate:.0} acquisitions a second cannot be predicted: at most {most:.0} were measured, and \
+                 predictions reach {BEYOND} times as far"
             )
         })
     }
@@ -143,7 +145,7 @@ pub fn fit(trials: &[Observation]) -> Result<Fit, TooFewTrials> {
     let (waiting_from, waiting_to, waiting) = spans(|one| one.waiting);
     let (rate_from, rate_to, rate) = spans(|one| one.rate);
     let range = FitRange { rate_from, rate_to, waiting_from, waiting_to };
-    // Each further part needs another trial.
+    // Each additional part needs another trial.
     let enough = trials.len() >= TRIALS_FEW + 2;
     let is_herd = trials.iter().any(|one| one.fan_out.is_some_and(|fan_out| fan_out >= HERD));
     let mut shape = FitShape { waiting: waiting && enough && is_herd, rate: rate && enough };
@@ -151,7 +153,7 @@ pub fn fit(trials: &[Observation]) -> Result<Fit, TooFewTrials> {
         let found = solve(trials, shape, range)
             .or_else(|| solve(trials, FitShape { waiting: false, rate: false }, range));
         let Some(found) = found else { return Err(TooFewTrials(trials.len())) };
-        // Neither more waiters nor a higher rate speeds up a handoff; an apparent speed-up is chance.
+        // More waiters or a higher rate do not speed up a handoff; an apparent speed-up is due to chance.
         let told = |part: Part| part.us > 0.0 && part.us >= TOLD_APART * part.error_us;
         let next =
             FitShape { waiting: found.each_more.is_some_and(told), rate: found.by_rate.is_some_and(told) };
@@ -162,7 +164,7 @@ pub fn fit(trials: &[Observation]) -> Result<Fit, TooFewTrials> {
     }
 }
 
-/// Least squares of the relative error, by the normal equations, with at most three parts.
+/// Minimises the squared relative error by the normal equations, with at most three parts.
 fn solve(trials: &[Observation], shape: FitShape, range: FitRange) -> Option<Fit> {
     let row = |one: &Observation| {
         let mut row = vec![1.0];
@@ -206,7 +208,7 @@ fn product(one: &[f64], other: &[f64]) -> f64 {
     one.iter().zip(other).map(|(a, b)| a * b).sum()
 }
 
-/// The inverse, by Gauss–Jordan elimination. `None` if the matrix is singular.
+/// Inverts a matrix by Gauss–Jordan elimination. `None` if the matrix is singular.
 fn inverse(mut matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
     let size = matrix.len();
     for (at, row) in matrix.iter_mut().enumerate() {
@@ -253,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_host_is_not_attributed_to_longer_queues_if_releases_notify_one_waiter() {
+    fn slow_host_is_not_attributed_to_queue_length_if_releases_notify_one_waiter() {
         let slow = |waiting: f64| Observation {
             fan_out: Some(1.0),
             ..trial(waiting, 50.0 + waiting, 1_000.0 + 150.0 * waiting)
@@ -263,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn handoffs_of_a_herd_are_fitted_to_grow_with_its_waiters() {
+    fn fitted_handoffs_of_a_herd_grow_with_its_waiters() {
         let noisy = |n: usize, value: f64| value * if n.is_multiple_of(2) { 1.02 } else { 0.98 };
         let points = [(1.0, 50.0), (5.0, 100.0), (10.0, 60.0), (20.0, 200.0), (2.0, 220.0), (15.0, 90.0)];
         let trials: Vec<_> = (0..)
@@ -277,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn an_apparent_speed_up_under_load_is_treated_as_chance() {
+    fn apparent_speed_up_under_load_is_treated_as_chance() {
         let trials: Vec<_> =
             (1..=6).map(|n| trial(1.0, 50.0 * f64::from(n), 3_000.0 - 100.0 * f64::from(n))).collect();
         assert!(fit(&trials).unwrap().by_rate.is_none());

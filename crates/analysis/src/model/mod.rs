@@ -1,5 +1,5 @@
-//! Model of a strategy's service: the service measured in each trial, a fit over the trials, and predictions
-//! by simulation, with their uncertainty.
+//! Models a strategy's service: the service measured in each trial, a fit over the trials, and predictions by
+//! simulation, with their uncertainty.
 //!
 //! The more the measurements scatter around the fit, the wider the intervals of its predictions.
 
@@ -14,10 +14,10 @@ use zklockbench_stats::queueing::{Empirical, Pace};
 pub use fit::{Fit, FitRange, Part, TooFewTrials, fit};
 pub use predict::{Coming, LoadCase, Predicted, Prediction, predict, simulate};
 
-/// Smallest number of handoffs from which their mean is known.
+/// Minimum number of handoffs for a reliable mean.
 const HANDOFFS_FEW: u64 = 20;
 
-/// The service of a strategy as measured in one trial. Times are in microseconds.
+/// Service of a strategy as measured in one trial. Times are in microseconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observation {
     /// Run and trial.
@@ -41,7 +41,7 @@ pub struct Observation {
     /// Mean number of notifications per release; `None` if they were not counted.
     pub fan_out: Option<f64>,
     pub requests_per_acquisition: Option<f64>,
-    /// Why the trial's metrics do not count; `None` if they do.
+    /// Reason why the trial's metrics do not count; `None` if they do.
     pub unsound: Option<String>,
 }
 
@@ -50,7 +50,7 @@ impl Observation {
         Self::or_with(None, run, trial)
     }
 
-    /// The observation of a trial, with another trial's handoffs if it has too few.
+    /// Creates the observation of a trial, with another trial's handoffs if the trial has too few.
     pub fn or_with(other: Option<&Self>, run: &str, trial: &Trial) -> Result<Self, String> {
         let spec = &trial.spec;
         let source = format!("{run}, trial {}", spec.index);
@@ -64,7 +64,7 @@ impl Observation {
             return refuse("no increase of its round trips was observed");
         }
         if spec.has_readers() || spec.depth > 1 {
-            return refuse("it has readers, or locks that are taken more than once");
+            return refuse("it has readers or reentrant acquires");
         }
         let of = |measure: Measure| trial.histograms.get(&measure);
         let drawn = |measure: Measure| of(measure).and_then(Empirical::of);
@@ -90,7 +90,7 @@ impl Observation {
         let contended = handoffs.max(1) as f64 / (handoffs + alone).max(1) as f64;
         let entering = contended * handoff.mean()
             + (1.0 - contended) * uncontended.as_ref().map_or(0.0, Empirical::mean);
-        // Little's law: the number waiting behind a holder, without the waiter about to enter.
+        // Little's law: the number of waiters behind a holder, without the waiter about to enter.
         let queued = rate / spec.locks as f64 * (wait.mean() - entering).max(0.0) / 1e6;
         let waiting = match &spec.load {
             load if load.open().is_some() => 1.0 + queued / contended,

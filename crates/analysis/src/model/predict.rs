@@ -1,4 +1,4 @@
-//! Predictions: a load is simulated many times, each time with a service that is consistent with the trials.
+//! Predicts a load by simulating it many times, each time with a service that is consistent with the trials.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -32,7 +32,7 @@ impl Predicted {
         let Some(last) = values.len().checked_sub(1) else {
             return Self::NONE;
         };
-        // A further value lies beyond each end with a probability of 5 %.
+        // A new value lies beyond each end with a probability of 5 %.
         let beyond =
             ((0.05 * values.len().saturating_add(1) as f64) as usize).saturating_sub(1).min(last / 2);
         Self { low: values[beyond], middle: values[last / 2], high: values[last - beyond] }
@@ -52,7 +52,7 @@ impl Predicted {
 pub enum Coming<'a> {
     /// Independent arrivals, different for each seed.
     Arrivals(&'a dyn Fn(u64) -> Vec<Arrival>),
-    /// Clients, one for each session, that request a lock again some time after their release.
+    /// Clients, one for each session, that request a lock again a while after their release.
     Clients(Vec<AlikeClients>),
 }
 
@@ -90,7 +90,7 @@ pub struct Prediction {
     pub waiting: Predicted,
     /// Largest number of sessions in use at the same time.
     pub sessions: Predicted,
-    /// Share of the tries that get the lock. `None` if requests wait, and in files of older versions.
+    /// Share of tries that acquire the lock. `None` if requests wait, and in files of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub won_share: Option<Predicted>,
     /// Share of simulations in which an arrival found no free session.
@@ -137,7 +137,8 @@ pub fn predict(
     }
 }
 
-/// The same load at its steady rate, because returning clients request at the rate at which they are served.
+/// Returns the same load at its steady rate, because returning clients request locks at the rate at which
+/// they are served.
 fn settled<'a>(fit: &Fit, trials: &[Observation], case: &'a LoadCase<'a>, seed: u64) -> LoadCase<'a> {
     let rate = match &case.coming {
         Coming::Arrivals(_) => case.rate,
@@ -174,8 +175,8 @@ fn run(locks: &Locks, case: &LoadCase<'_>, seed: u64) -> SimulationOutcome {
     }
 }
 
-/// A service that is consistent with the trials. Its mean deviates from the fit as another trial's might, and
-/// its shape is taken from a trial under a similar load.
+/// Draws a service that is consistent with the trials. Its mean deviates from the fit as that of a new trial
+/// might, and its shape is taken from a trial under a similar load.
 fn possible(fit: &Fit, trials: &[Observation], case: &LoadCase<'_>, rng: &mut ChaCha8Rng) -> Locks {
     let factor = error(fit, case.rate, rng);
     let near = near(trials, case.rate);
@@ -185,7 +186,7 @@ fn possible(fit: &Fit, trials: &[Observation], case: &LoadCase<'_>, rng: &mut Ch
     let handoff = Handoff { first: mean, each_more, ..shape(trial) };
     let alone = near.iter().find_map(|one| one.uncontended.as_ref());
     let mut locks = locks(trial, handoff, case, alone);
-    // Whatever slows handoffs down, compared with the trial, also slows the other steps.
+    // Anything that slows handoffs down, compared with the trial, also slows down the other steps.
     let own = trial.handoff.mean() / fit.mean(trial.waiting, trial.rate).max(1e-9);
     let slower = mean / (fit.mean(1.0, trial.rate) * own).max(1e-9);
     locks.uncontended = locks.uncontended.scaled(slower);
@@ -197,13 +198,13 @@ fn possible(fit: &Fit, trials: &[Observation], case: &LoadCase<'_>, rng: &mut Ch
     locks
 }
 
-/// Shape of a trial's handoffs within a second; the pace covers the differences between seconds.
+/// Returns the shape of a trial's handoffs within a second; the pace covers the differences between seconds.
 fn shape(trial: &Observation) -> Handoff {
     let (all, seconds) = (trial.handoff.relative_variance(), trial.pace.variance());
     Handoff::of(&trial.handoff.narrowed(((all - seconds) / (1.0 + seconds)).max(0.0)))
 }
 
-/// Random factor between another trial's handoff and the fit: Student's t, for an estimated spread.
+/// Draws a random factor between a new trial's handoff and the fit: Student's t, for an estimated spread.
 fn error(fit: &Fit, rate: f64, rng: &mut ChaCha8Rng) -> f64 {
     // The number of waiters is unknown before the simulation, so assume the measured maximum.
     let spread = fit.spread_at(fit.range.waiting_to, rate);
@@ -212,7 +213,7 @@ fn error(fit: &Fit, rate: f64, rng: &mut ChaCha8Rng) -> f64 {
     (drawn.clamp(-4.0, 4.0) * spread).exp()
 }
 
-/// The half of the trials with the most similar load.
+/// Returns the half of the trials with the most similar load.
 fn near(trials: &[Observation], rate: f64) -> Vec<&Observation> {
     let mut sorted: Vec<&Observation> = trials.iter().collect();
     let distance = |one: &Observation| (one.rate.max(0.1) / rate.max(0.1)).ln().abs();

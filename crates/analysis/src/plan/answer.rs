@@ -32,7 +32,8 @@ impl Evidence {
         self.failures.iter().filter(|failure| failure.hits_servers)
     }
 
-    /// The valid trials, or all if there are too few. The flag is true if only valid trials are returned.
+    /// Returns the valid trials, or all trials if too few are valid. The flag is true if only valid trials
+    /// are returned.
     pub fn usable(&self) -> (Vec<Observation>, bool) {
         let sound: Vec<Observation> =
             self.trials.iter().filter(|trial| trial.unsound.is_none()).cloned().collect();
@@ -40,7 +41,7 @@ impl Evidence {
         if counts { (sound, true) } else { (self.trials.clone(), false) }
     }
 
-    /// Fit over the usable trials, if there are enough.
+    /// Returns the fit over the usable trials, if there are enough.
     pub(super) fn fitted(&self) -> Option<(Fit, Vec<Observation>)> {
         let trials = self.usable().0;
         Some((fit(&trials).ok()?, trials))
@@ -54,7 +55,8 @@ pub struct VariableHolds {
     pub verdict: Verdict,
     /// Prediction for these holds.
     pub prediction: Prediction,
-    /// Highest rate that meets the objective with these holds; `None` if the requested rate misses it.
+    /// Highest rate that meets the objective with these holds; `None` if the requested rate misses the
+    /// objective.
     pub headroom: Option<Headroom>,
 }
 
@@ -74,7 +76,8 @@ impl VariableHolds {
 pub struct Answer {
     /// Label of the strategy.
     pub strategy: String,
-    /// `held` if the load meets the objective, `violated` if it misses it, `unknown` if inconclusive.
+    /// `held` if the load meets the objective, `violated` if it misses the objective, `unknown` if
+    /// inconclusive.
     pub verdict: Verdict,
     /// Prediction; `None` if the load cannot be predicted.
     pub prediction: Option<Prediction>,
@@ -86,7 +89,8 @@ pub struct Answer {
     /// The objective's metric as measured under the load in question. Older versions did not measure it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<MeasuredLoad>,
-    /// Highest rate that meets the objective; `None` if the requested rate misses it, or if it is unknown.
+    /// Highest rate that meets the objective; `None` if the requested rate misses the objective, or if the
+    /// limit is unknown.
     pub headroom: Option<Headroom>,
     /// Length of the predicted period in seconds, if the lock is so busy that waits depend on it; `None` if
     /// they do not. Older versions did not store it.
@@ -116,7 +120,7 @@ pub struct Answer {
     pub failures: Vec<FailureCost>,
     /// Trials on which the answer is based.
     pub sources: Vec<String>,
-    /// Open questions, with their reasons.
+    /// Facts that could not be determined, with the reasons.
     pub missing: Vec<String>,
 }
 
@@ -147,14 +151,16 @@ impl Answer {
         };
         if fitted.spread > NOISY {
             let spread = percent(fitted.spread);
-            answer.missing.push(format!("waits on a quiet host: handoffs of the trials scatter by {spread}"));
+            answer
+                .missing
+                .push(format!("waits on a quiet host: the handoffs of the trials vary by {spread}"));
         }
         answer.fit = Some(fitted.clone());
         let is_bounded = load.is_closed() || load.only_tries();
         let mut beyond = if is_bounded { None } else { fitted.beyond(load.rate()) };
         let search = Search { fit: &fitted, trials, load, objective, effort };
         let predicted = beyond.is_none().then(|| search.predict(&fitted, load.clone(), effort.simulations));
-        // Returning clients and tries load the lock at the rate at which they are served.
+        // Returning clients and tries put a load on the lock at the rate at which they are served.
         let got = predicted.as_ref().filter(|_| is_bounded).map(|one| one.throughput.middle);
         beyond = beyond.or_else(|| fitted.beyond(got?));
         let prediction = match (predicted, beyond) {
@@ -184,7 +190,7 @@ impl Answer {
         } else {
             answer.locks_needed = search.spread_over(SPREAD_MOST);
         }
-        // If holds alone exceed the capacity, no other reason is needed.
+        // If holds alone exceed the capacity, other reasons do not matter.
         verdict = match possible {
             Verdict::Held => verdict.and(demand.verdict()),
             impossible => impossible,
@@ -200,20 +206,20 @@ impl Answer {
         answer
     }
 
-    /// Whether the predicted median misses the objective.
+    /// Returns whether the predicted median misses the objective.
     fn misses(&self, objective: &Objective) -> bool {
         let middle = |prediction| predicted(objective.figure, prediction).map(|one| one.middle);
         self.prediction.as_ref().and_then(middle).is_some_and(|middle| !objective.holds(middle))
     }
 
-    /// Whether the predicted interval includes the limit of the objective.
+    /// Returns whether the predicted interval includes the limit of the objective.
     pub fn is_close(&self, objective: &Objective) -> bool {
         let ends = self.prediction.as_ref().and_then(|prediction| predicted(objective.figure, prediction));
         ends.is_some_and(|ends| objective.holds(ends.low) != objective.holds(ends.high))
     }
 
-    /// Adds a measurement of the load itself, which decides if the prediction does not. A miss in either of
-    /// them counts, because a load at the limit is not reliable.
+    /// Adds a measurement of the load itself, which decides if the prediction does not. A miss in either
+    /// counts, because a load at the limit is not reliable.
     pub fn add_measured(&mut self, measured: MeasuredLoad, objective: &Objective) {
         let said = measured.in_words(objective.figure);
         let decided = match (&self.verdict, &measured.verdict) {
@@ -226,7 +232,7 @@ impl Answer {
             (Verdict::Unknown(_), Verdict::Held) if self.misses(objective) => {
                 let expected = self.expected(objective).unwrap_or_default();
                 Some(Verdict::violated(format!(
-                    "too close to the limit to count on: {expected} is predicted, and {said} was measured"
+                    "too close to the limit to rely on: {expected} is predicted, and {said} was measured"
                 )))
             }
             (Verdict::Unknown(_), Verdict::Held) => Some(Verdict::Held),
@@ -247,17 +253,14 @@ impl Answer {
         let mut missing = Vec::new();
         let outage_us = evidence.outages().filter_map(|failure| failure.record.longest_gap_us).max();
         if outage_us.is_none() {
-            missing.push(
-                "what happens while a server is down: no run with a failing server is among the results"
-                    .into(),
-            );
+            missing.push("behaviour while a server is down: none of the results has a failing server".into());
         }
         if evidence.writes_per_s.is_none() {
-            missing.push("how busy the ensemble is: no calibration is among the results".into());
+            missing.push("utilisation of the ensemble: the results contain no calibration".into());
         }
         Self {
             strategy: strategy.to_owned(),
-            verdict: Verdict::unknown("nothing is known about it"),
+            verdict: Verdict::unknown("the results contain no trial of this strategy"),
             prediction: None,
             if_variable: None,
             fit: None,
@@ -278,18 +281,18 @@ impl Answer {
         }
     }
 
-    /// The verdict that invalid trials support: `held` or unknown. The generator's lag lengthens handoffs, so
-    /// it cannot hide a miss.
+    /// Returns the verdict that invalid trials support: `held` or unknown. The generator's lag lengthens
+    /// handoffs, so it cannot hide a miss.
     fn doubted(&mut self, verdict: Verdict, trials: &[Observation], counts: bool) -> Verdict {
         if counts {
             return verdict;
         }
         let why = trials.iter().find_map(|trial| trial.unsound.clone()).unwrap_or_default();
         let count = trials.iter().filter(|trial| trial.unsound.is_some()).count();
-        let said = format!("{count} of {} trials were invalid, the first one: {why}", trials.len());
+        let said = format!("{count} of {} trials were invalid; the first: {why}", trials.len());
         match verdict {
             Verdict::Held => {
-                self.missing.push(format!("how much shorter waits are on a quiet host: {said}"));
+                self.missing.push(format!("waits on a quiet host, which are shorter: {said}"));
                 Verdict::Held
             }
             verdict => Verdict::Unknown([vec![said], verdict.reasons().to_vec()].concat()),
@@ -301,32 +304,33 @@ impl Answer {
         let served = prediction.throughput.middle;
         self.requests_per_s = median(&known).map(|requests| requests * served);
         if self.requests_per_s.is_none() {
-            self.missing.push("requests a second: no trial counted them".into());
+            self.missing.push("requests per second: no trial counted them".into());
         }
         self.ensemble_utilisation = evidence.writes_per_s.map(|writes| WRITES * rate / writes);
         self.watches = evidence.watches.then_some(prediction.waiting.middle);
         if prediction.pool_runs_out > 0.05 {
             self.missing.push(format!(
-                "how much of the wait is for a session: in {:.0} % of the simulations, all sessions were in use",
+                "part of the wait that is for a free session: in {:.0} % of the simulations, all sessions were in \
+                 use",
                 100.0 * prediction.pool_runs_out
             ));
         }
     }
 
-    /// Predicted value of the objective's metric, with its interval.
+    /// Returns the predicted value of the objective's metric, with its interval.
     pub fn expected(&self, objective: &Objective) -> Option<String> {
         let Predicted { low, middle, high } = predicted(objective.figure, self.prediction.as_ref()?)?;
         let [low, middle, high] = [low, middle, high].map(|value| objective.figure.unit().show(value));
         Some(format!("{} {middle} (90 %: {low} to {high})", objective.figure))
     }
 
-    /// Period for which the prediction is valid, if it is limited.
+    /// Describes the period for which the prediction is valid, if it is limited.
     fn horizon(&self) -> String {
         let told = |seconds: f64| format!(" for {} of this load", format_micros((1e6 * seconds) as u64));
         self.horizon_s.map(told).unwrap_or_default()
     }
 
-    /// One sentence, without the name of the strategy.
+    /// Returns the answer in one sentence, without the name of the strategy.
     pub fn sentence(&self, objective: &Objective) -> String {
         let why = self.verdict.why().unwrap_or_default();
         let measured = self.measured.as_ref().map(|measured| measured.in_words(objective.figure));
@@ -354,7 +358,7 @@ impl Answer {
             }
             (Verdict::Held, None, _) => format!("meets the objective{}{expected}", self.horizon()),
             (Verdict::Violated(_), _, Some(locks)) => {
-                format!("misses the objective: {why}{measured}; over {locks} locks it would meet it")
+                format!("misses the objective: {why}{measured}; {locks} locks would meet it")
             }
             (Verdict::Violated(_), _, None) => format!("misses the objective: {why}{measured}"),
             (Verdict::Unknown(_), ..) => format!("unknown: {why}{measured}"),
@@ -362,7 +366,7 @@ impl Answer {
     }
 }
 
-/// Utilisation that the load requires of the busiest lock: 1 is its capacity.
+/// Utilisation that the load requires of the busiest lock, where 1 is the lock's capacity.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Demand {
     lock: &'static str,
@@ -379,8 +383,9 @@ const DEPENDS_ON_TIME: f64 = 0.95;
 const ALL_OF_THE_TIME: f64 = 0.995;
 
 impl Demand {
-    /// The simulated utilisation never exceeds 1, so it is scaled by the ratio of requested to served rate.
-    /// Returning clients never request more than they get, and tries do not queue.
+    /// Computes the demand. The simulated utilisation never exceeds 1, so it is scaled by the ratio of the
+    /// requested to the served rate. Returning clients never request more than they get, and tries do not
+    /// queue.
     fn of(prediction: &Prediction, load: &PlannedLoad) -> Self {
         let Prediction { utilisation, throughput, .. } = prediction;
         if load.is_closed() || load.only_tries() {
@@ -400,7 +405,7 @@ impl Demand {
         self.middle >= DEPENDS_ON_TIME
     }
 
-    /// Whether the queue grows until the load ends.
+    /// Returns whether the queue grows until the load ends.
     fn grows(self) -> bool {
         self.middle >= 1.0
     }
@@ -418,7 +423,7 @@ impl Demand {
             return Verdict::Held;
         }
         Verdict::unknown(format!(
-            "{} would have to be busy for about {} of the time, perhaps more than 100 %, and then its \
+            "{} would have to be busy for about {} of the time, possibly more than 100 %, in which case its \
              queue grows",
             self.lock,
             percent(self.middle)
@@ -426,7 +431,7 @@ impl Demand {
     }
 }
 
-/// Violated if holds alone exceed the capacity.
+/// Returns violated if holds alone exceed the capacity.
 fn possible(load: &PlannedLoad) -> Verdict {
     load.impossible().map_or(Verdict::Held, Verdict::violated)
 }
@@ -437,9 +442,9 @@ fn whichever_holds(constant: Verdict, varied: &Verdict) -> Verdict {
         (Verdict::Held, Verdict::Violated(why) | Verdict::Unknown(why)) => {
             let why = why.first().cloned().unwrap_or_default();
             Verdict::violated(format!(
-                "it meets the objective if all holds take equally long, but not reliably if holds are \
+                "the objective is met if all holds take equally long, but not reliably if holds are \
                  exponentially distributed \
-                 ({why}); state how they vary, e.g. --hold 'mean 10ms p99 40ms'"
+                 ({why}); specify how they vary, e.g. --hold 'mean 10ms p99 40ms'"
             ))
         }
         (constant, _) => constant,
@@ -468,7 +473,7 @@ pub struct ByServers {
 }
 
 impl ByServers {
-    /// The row of an answer that was measured on this number of servers.
+    /// Creates the row of an answer that was measured on this number of servers.
     pub fn of(servers: usize, answer: &Answer, objective: &Objective) -> Self {
         let wait = answer.prediction.as_ref().and_then(|one| predicted(wait_of(objective), one));
         Self {

@@ -22,7 +22,7 @@ pub struct MeasuredFailure {
 }
 
 impl MeasuredFailure {
-    /// The effect of a fault in a trial; `None` if none was detected.
+    /// Returns the effect of a fault in a trial; `None` if no effect was detected.
     pub fn of(trial: &Trial, record: &FaultRecord, hits_servers: bool) -> Option<Self> {
         let locks = record.disturbance.map_or(0.0, |of| of.locks as f64);
         let interrupted = locks / trial.spec.locks as f64;
@@ -96,7 +96,7 @@ pub struct FailureCost {
     pub usual_wait_us: Option<f64>,
     /// Time from the end of the interruption until the queue was as short as before.
     pub drained: Option<MeasuredRange>,
-    /// Number of failures after which the queue was still longer at the end of the load.
+    /// Number of failures after which the queue was still longer than before at the end of the load.
     pub not_drained: usize,
     /// Whether the objective was met while the failure lasted, after the interruption, e.g. with one server
     /// fewer. `None` if the failure does not last, or if there were too few arrivals.
@@ -104,7 +104,7 @@ pub struct FailureCost {
 }
 
 impl FailureCost {
-    /// The cost of each kind of failure for a load over this many locks, in the order measured.
+    /// Returns the cost of each kind of failure for a load over this number of locks, in the order measured.
     pub fn of_each(failures: &[MeasuredFailure], locks: usize, objective: &Objective) -> Vec<Self> {
         let kinds = grouped(failures.iter().map(|failure| (failure.record.label.as_str(), failure)));
         kinds.into_iter().map(|(fault, all)| Self::of(fault, &all, locks, objective)).collect()
@@ -136,12 +136,12 @@ impl FailureCost {
         }
     }
 
-    /// Effect on the load, in a sentence without a full stop; `None` if there was none.
+    /// Describes the effect on the load in a sentence without a full stop; `None` without an effect.
     pub fn sentence(&self) -> Option<String> {
         let gap = self.gap?.in_words();
         let come = self
             .requests
-            .map(|requests| format!("about {} requests arrive meanwhile", number(requests.round())));
+            .map(|requests| format!("about {} requests arrive in the meantime", number(requests.round())));
         let least = |wait: MeasuredRange| if wait.at_least { "at least " } else { "" };
         let wait = self
             .wait_mean
@@ -157,14 +157,14 @@ impl FailureCost {
         Some(format!("{} stops every client for {gap}{queue}", self.fault))
     }
 
-    /// Share of a year's requests delayed by one failure of this kind a week, at this rate.
+    /// Returns the share of a year's requests delayed by one failure of this kind a week, at this rate.
     pub fn yearly_share(&self, rate: f64) -> Option<f64> {
         const WEEK_S: f64 = 7.0 * 86_400.0;
         self.requests.map(|requests| requests / (rate * WEEK_S))
     }
 }
 
-/// Combined verdict on the objective while the failures lasted.
+/// Returns the combined verdict on the objective while the failures lasted.
 fn meanwhile(all: &[&MeasuredFailure], objective: &Objective) -> Option<Verdict> {
     let figure = objective.figure;
     let read: fn(&ArrivalWaits) -> Bound = match figure {

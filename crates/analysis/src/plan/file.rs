@@ -21,7 +21,7 @@ pub const FILE: VersionedFile = VersionedFile {
     of: "plan",
     name: "plan.json",
     version: 1,
-    remedy: "the file is incomplete or damaged: plan again",
+    remedy: "the file is incomplete or damaged; run `zklockbench plan` again",
 };
 
 /// A plan.
@@ -70,7 +70,8 @@ pub struct PlanFile {
 }
 
 impl PlanFile {
-    /// Whether the load is feasible: a strategy is recommended, and all verifications met the objective.
+    /// Returns whether the load is feasible: a strategy is recommended, and all verifications met the
+    /// objective.
     pub fn verdict(&self) -> Verdict {
         let all_break = || self.answers.iter().all(|answer| matches!(answer.verdict, Verdict::Violated(_)));
         match &self.recommendation {
@@ -80,21 +81,21 @@ impl PlanFile {
         }
     }
 
-    /// Verdict of the verifications; held if none was planned.
+    /// Returns the verdict of the verifications; held if none was planned.
     fn tried(&self) -> Verdict {
         let with_strategy = |one: &Verification| {
-            one.verdict().with_reasons(|why| format!("when {} was tried, {why}", one.strategy))
+            one.verdict().with_reasons(|why| format!("in the verification of {}, {why}", one.strategy))
         };
         let tried = self.verifications.iter().map(with_strategy).fold(Verdict::Held, Verdict::and);
         let not: Vec<String> = self
             .unverified
             .iter()
-            .map(|one| format!("{} was not tried: {}", one.strategy, one.why))
+            .map(|one| format!("{} was not verified: {}", one.strategy, one.why))
             .collect();
         tried.and(Verdict::unknown_if(not))
     }
 
-    /// The measured ensemble, in a sentence without a full stop; `None` if it is unknown.
+    /// Describes the measured ensemble in a sentence without a full stop; `None` if it is unknown.
     pub fn place(&self) -> Option<String> {
         let ensemble = self.ensemble.as_ref()?;
         let servers = counted(ensemble.servers.len() as u64, "server", "servers");
@@ -107,12 +108,13 @@ impl PlanFile {
         Some(format!("Measured on {servers} (ZooKeeper {}){host}{data}", ensemble.versions().join(", ")))
     }
 
-    /// Caveats about the ensemble and its host, each as a sentence.
+    /// Returns caveats about the ensemble and its host, each as a sentence.
     pub fn caveats(&self) -> Vec<String> {
         let servers = self.ensemble.as_ref().map_or(0, EnsembleInfo::on_generators_host);
         let together = (servers > 1).then(|| {
             format!(
-                "{servers} servers that share one host, and with it processors and disk, do not show what {servers} hosts would do."
+                "{servers} servers shared the processors and the disk of one host; {servers} hosts would perform \
+                 differently."
             )
         });
         let distance = self.question.round_trip.map(|_| DISTANCE_NOTE.to_owned());

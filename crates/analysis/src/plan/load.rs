@@ -1,4 +1,4 @@
-//! A load for the simulation, with the same arrivals as the generator's.
+//! A load for the simulation, with the same arrivals as in the load generator.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub const SIMULATED: f64 = 20_000.0;
 /// Smallest ratio of the busiest lock's demand to the mean demand that counts as uneven.
 pub(super) const UNEVEN: f64 = 1.05;
 
-/// The load of a trial, for a strategy with this order.
+/// Load of a trial, for a strategy with this order of the queue.
 #[derive(Debug, Clone)]
 pub struct PlannedLoad {
     spec: TrialSpec,
@@ -28,7 +28,7 @@ pub struct PlannedLoad {
 }
 
 impl PlannedLoad {
-    /// The load of an open or closed trial with a fixed duration; `None` for other trials.
+    /// Returns the load of an open or closed trial with a fixed duration; `None` for other trials.
     pub fn of(spec: &TrialSpec, order: Order) -> Option<Self> {
         let Stop::After(lasts) = spec.stop else { return None };
         if spec.load == zklockbench_scenario::Load::Batch {
@@ -41,7 +41,7 @@ impl PlannedLoad {
         Self { knows_mean_only: true, ..self }
     }
 
-    /// The same load with exponentially distributed holds, if only their mean is known.
+    /// Returns the same load with exponentially distributed holds, if only their mean is known.
     pub fn varied(&self) -> Option<Self> {
         let mean = self.spec.mean_hold();
         self.knows_mean_only.then(|| {
@@ -50,20 +50,20 @@ impl PlannedLoad {
         })
     }
 
-    /// The same load with this order of the lock's queue, unless its requests do not queue.
+    /// Returns the same load with this order of the lock's queue, unless its requests do not queue.
     pub fn in_order(self, order: Order) -> Self {
         let order = if self.only_tries() { Order::Tries } else { order };
         Self { order, ..self }
     }
 
-    /// Whether requests give up at once if the lock is taken.
+    /// Returns whether requests give up at once if the lock is taken.
     pub fn only_tries(&self) -> bool {
         self.spec.only_tries()
     }
 
-    /// The same load, lasting until this many requests have arrived.
+    /// Returns the same load, lasting until this number of requests have arrived.
     pub fn with_arrivals(mut self, count: f64) -> Self {
-        // The number of arrivals in a file is fixed.
+        // The number of arrivals in a replay file is fixed.
         if self.spec.load.open().is_some_and(|open| matches!(open.arrivals, Arrivals::Replay(_))) {
             return self;
         }
@@ -74,12 +74,12 @@ impl PlannedLoad {
         self
     }
 
-    /// Whether the load consists of returning clients instead of arrivals.
+    /// Returns whether the load consists of returning clients instead of arrivals.
     pub fn is_closed(&self) -> bool {
         self.spec.load == zklockbench_scenario::Load::Closed
     }
 
-    /// The same load with the rate (or, if closed, the number of clients) multiplied by this factor.
+    /// Returns the same load with the rate (or, if closed, the number of clients) multiplied by this factor.
     pub fn times(mut self, factor: f64) -> Self {
         if self.is_closed() {
             self.spec.contenders = ((self.spec.contenders as f64 * factor).round() as usize).max(1);
@@ -112,7 +112,7 @@ impl PlannedLoad {
         self
     }
 
-    /// The same load with holds multiplied by this factor.
+    /// Returns the same load with holds multiplied by this factor.
     pub fn holding(mut self, factor: f64) -> Self {
         self.spec.hold = self.spec.hold.scaled(factor);
         for kind in &mut self.spec.clients {
@@ -125,12 +125,12 @@ impl PlannedLoad {
         self.spec.locks
     }
 
-    /// Demand on the busiest lock relative to the mean over locks.
+    /// Returns the demand on the busiest lock relative to the mean over all locks.
     pub fn unevenness(&self) -> f64 {
         (self.spec.hottest_share() * self.spec.locks as f64).max(1.0)
     }
 
-    /// Whether a trial had exactly this load.
+    /// Returns whether a trial had exactly this load.
     pub fn is_of(&self, spec: &TrialSpec) -> bool {
         let alike = |one: &TrialSpec| {
             (
@@ -149,25 +149,25 @@ impl PlannedLoad {
         alike(&self.spec) == alike(spec) && spec.faults.is_empty()
     }
 
-    /// The holds, shortened to at most this mean.
+    /// Returns the holds, shortened to at most this mean.
     pub fn holds_at_most(&self, most: Duration) -> Distribution {
         let holds = self.spec.all_holds();
         let mean = holds.mean();
         if mean <= most { holds } else { holds.scaled(most.as_secs_f64() / mean.as_secs_f64()) }
     }
 
-    /// Average number of locks held at a time, without handoffs; `None` for a closed load.
+    /// Returns the average number of locks held at a time, without handoffs; `None` for a closed load.
     pub fn held(&self) -> Option<f64> {
         (!self.is_closed()).then(|| self.rate() * self.spec.mean_hold().as_secs_f64())
     }
 
-    /// Why holds alone exceed the capacity, even of an instant lock; `None` if they do not.
+    /// Explains why holds alone exceed the capacity, even with an instant lock; `None` if they do not.
     pub fn impossible(&self) -> Option<String> {
         let held = self.held()?;
         let busiest = held * self.unevenness() / self.locks() as f64;
         if busiest >= 1.0 {
             return Some(format!(
-                "{} would be held for {} of the time, before any handoff",
+                "{} would be held for {} of the time, even without handoffs",
                 if self.unevenness() > UNEVEN { "the busiest lock" } else { "each lock" },
                 percent(busiest)
             ));
@@ -185,12 +185,13 @@ impl PlannedLoad {
         self.lasts
     }
 
-    /// Whether the arrivals have a constant rate that can be multiplied.
+    /// Returns whether the arrivals have a constant rate that can be multiplied.
     pub fn is_stationary(&self) -> bool {
         self.spec.load.open().is_some_and(|open| open.arrivals.is_stationary())
     }
 
-    /// Arrivals per second. For a closed load, the maximum that think times, holds and locks permit.
+    /// Returns the arrivals per second. For a closed load, the maximum that think times, holds and locks
+    /// permit.
     pub fn rate(&self) -> f64 {
         match self.spec.load.open() {
             Some(open) => open.arrivals.mean_rate(self.lasts),
@@ -228,7 +229,7 @@ impl PlannedLoad {
     }
 }
 
-/// Upper bound on the acquisitions per second of a closed load, with locks that take no time.
+/// Returns an upper bound on the acquisitions per second of a closed load, assuming instant locks.
 fn most_acquisitions(spec: &TrialSpec) -> f64 {
     let by_kind = spec.kinds().into_iter().zip(spec.contenders_by_kind());
     let turn = |kind: &ClientKind| (kind.hold.mean() + kind.think.mean()).as_secs_f64().max(1e-6);
@@ -246,7 +247,7 @@ fn alike(spec: &TrialSpec) -> Vec<AlikeClients> {
     by_kind.map(of).collect()
 }
 
-/// Samples of a distribution, in microseconds.
+/// Returns the samples of a distribution, in microseconds.
 fn drawn(distribution: &Distribution) -> Empirical {
     const VALUES: usize = 10_000;
     let mut rng = ChaCha8Rng::seed_from_u64(1);

@@ -1,7 +1,8 @@
-//! Whether a trial of the planned load itself met the objective, and the cost of a lock per request.
+//! Judges whether a trial of the planned load itself met the objective, and computes the cost of a lock per
+//! request.
 //!
 //! Waits count from the intended start, so a late load generator only lengthens them. Waits that meet the
-//! objective are conclusive; longer waits are not, if the generator's own delay may be the cause.
+//! objective are conclusive; longer waits are inconclusive if the generator's own delay may be the cause.
 
 use std::path::PathBuf;
 
@@ -18,7 +19,7 @@ use zklockbench_record::Trial;
 use zklockbench_record::figures::{NODES_LEFT, REQUESTS_PER_ACQUISITION, THROUGHPUT};
 use zklockbench_stats::queueing::Order;
 
-/// Significance level at which a percentile is decided by few waits.
+/// Significance level for deciding a percentile by few waits.
 const BY_CHANCE: f64 = 0.05;
 
 /// The objective's metric, measured under the load in question.
@@ -47,7 +48,8 @@ pub struct MeasuredLoad {
 }
 
 impl MeasuredLoad {
-    /// Result of a trial with a multiple of the load; `None` if it did not measure the objective's metric.
+    /// Creates the result of a trial with a multiple of the load; `None` if the trial did not measure the
+    /// objective's metric.
     pub fn of(run: PathBuf, trial: &Trial, question: &Question, times: f64) -> Option<Self> {
         let load = PlannedLoad::of(&trial.spec, Order::Fifo)?;
         let (rate, locks) = (load.rate(), load.locks());
@@ -56,7 +58,7 @@ impl MeasuredLoad {
         // A higher load than planned may miss an objective that the planned load meets.
         let verdict = match verdict {
             Verdict::Violated(_) if times > 1.0 => Verdict::unknown(format!(
-                "{} times the load missed the objective, which proves nothing about the load itself",
+                "{} times the load missed the objective, so the result for the load itself is unknown",
                 number(times)
             )),
             verdict => verdict,
@@ -77,7 +79,7 @@ impl MeasuredLoad {
         })
     }
 
-    /// The measurement as text, such as `59 ms in 1,240 waits at your load`.
+    /// Formats the measurement, such as `59 ms in 1,240 waits at your load`.
     pub fn in_words(&self, figure: Figure) -> String {
         let at_least = if self.at_least { "at least " } else { "" };
         let load = match self.times > 1.0 {
@@ -89,7 +91,7 @@ impl MeasuredLoad {
     }
 }
 
-/// The objective's metric in a trial, and the verdict on it.
+/// Objective's metric in a trial, and the verdict.
 pub(super) struct Shown {
     pub value: f64,
     pub at_least: bool,
@@ -98,7 +100,7 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// `share` scales the trial's throughput to the question's rate. `None` if no wait was measured.
+    /// Judges a trial; `share` scales its throughput to the question's rate. `None` if no wait was measured.
     pub fn by(trial: &Trial, objective: &Objective, share: f64) -> Option<Self> {
         let waits = trial.survival(Measure::Wait)?;
         let figure = objective.figure;
@@ -138,7 +140,7 @@ impl Shown {
         };
         if met && self.at_least && objective.holds(self.value) {
             return Verdict::unknown(format!(
-                "{figure} was at least {shown} when the load ended, and the queue still grew"
+                "{figure} was at least {shown} when the load ended, and the queue was still growing"
             ));
         }
         if met {
@@ -154,13 +156,13 @@ impl Shown {
     }
 }
 
-/// The generator's own part of the longest waits, in microseconds.
+/// Returns the generator's own part of the longest waits, in microseconds.
 fn late_us(trial: &Trial) -> f64 {
     let lateness = trial.health.lateness_p99_us.unwrap_or(0) + trial.health.dispatch_lag_p99_us;
     lateness as f64
 }
 
-/// Value of a wait's metric so far, for a growing queue.
+/// Returns the value of a wait metric so far, for a growing queue.
 fn so_far(figure: Figure, waits: &Survival) -> Option<f64> {
     match figure {
         Figure::Latency(Measure::Wait, Statistic::Percentile(at)) => {
@@ -171,14 +173,15 @@ fn so_far(figure: Figure, waits: &Survival) -> Option<f64> {
     }
 }
 
-/// Number of waits beyond the limit of a percentile; `None` for other metrics.
+/// Returns the number of waits beyond the limit of a percentile; `None` for other metrics.
 fn beyond(objective: &Objective, waits: &Survival) -> Option<u64> {
     let Figure::Latency(_, Statistic::Percentile(_)) = objective.figure else { return None };
     let share = 1.0 - waits.share_within(*objective.range().end());
     Some((share * waits.count() as f64).round() as u64)
 }
 
-/// Whether a percentile meets its limit, given the number of waits beyond it; `None` if inconclusive.
+/// Returns whether a percentile meets its limit, given the number of waits beyond the limit; `None` if
+/// inconclusive.
 fn decided_by_few(figure: Figure, beyond: u64, waits: u64) -> Option<bool> {
     let Figure::Latency(_, Statistic::Percentile(at)) = figure else { return None };
     let allowed = Binomial::new(1.0 - f64::from(at) / 100_000.0, waits).ok()?;
@@ -208,7 +211,7 @@ pub struct FreshCost {
 }
 
 impl FreshCost {
-    /// The cost in a trial with fresh locks, at a planned rate of requests per second.
+    /// Returns the cost in a trial with fresh locks, at a planned rate of requests per second.
     pub fn of(trial: &Trial, rate: f64) -> Self {
         let acquire = trial.reading(Figure::Latency(Measure::Uncontended, Statistic::percent(50)));
         let nodes_left = NODES_LEFT.of(trial);

@@ -1,4 +1,4 @@
-//! The question: a load with its scenario, and an objective that a plan can predict.
+//! Question of a plan: a load with its scenario, and an objective that a plan can predict.
 
 use std::time::Duration;
 
@@ -56,15 +56,15 @@ pub struct Question {
     /// Text of the scenario that defines the load, if any; the fields above then only summarise it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scenario: Option<String>,
-    /// Whether a request that finds its lock taken gives up at once. False in older versions.
+    /// Whether a request for a lock that is taken gives up at once. False in older versions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub only_tries: bool,
     /// Objective.
     pub objective: Objective,
 }
 
-/// Largest utilisation of locks when a load of tries is measured. Measured requests wait instead of giving
-/// up, so a higher load would overload the locks.
+/// Maximum utilisation of the locks when a load of tries is measured. The measured requests wait instead of
+/// giving up, so a higher load would overload the locks.
 const TRIES_HOLD: f64 = 0.6;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -79,7 +79,7 @@ pub struct QuestionLoad {
 }
 
 impl Question {
-    /// Poisson arrivals, spread evenly over the locks.
+    /// Creates a question with Poisson arrivals, spread evenly over the locks.
     pub fn plain(clients: usize, rate: f64, hold: Duration, locks: usize, objective: Objective) -> Self {
         Self {
             clients,
@@ -109,7 +109,7 @@ impl Question {
         }
     }
 
-    /// A Poisson load with these holds, for measuring many handoffs.
+    /// Returns a Poisson load with these holds, for measuring many handoffs.
     pub fn in_service(&self, holds: &Distribution) -> Self {
         Self {
             hold: holds.mean(),
@@ -122,7 +122,7 @@ impl Question {
         }
     }
 
-    /// The same load on `copies` times as many locks, so that only the load on the ensemble differs.
+    /// Returns the same load on `copies` times as many locks, so that only the load on the ensemble differs.
     pub fn copies(&self, copies: f64) -> QuestionLoad {
         let locks = ((self.locks as f64 * copies).round() as usize).max(1);
         let copies = locks as f64 / self.locks as f64;
@@ -137,7 +137,7 @@ impl Question {
         }
     }
 
-    /// Rate at which the load is measured; limited for tries, because the measured requests wait.
+    /// Returns the rate at which the load is measured; limited for tries, because the measured requests wait.
     fn measured_rate(&self) -> f64 {
         let most = TRIES_HOLD * self.locks as f64 / self.hold.as_secs_f64().max(1e-6);
         if self.only_tries { self.rate.min(most) } else { self.rate }
@@ -200,16 +200,16 @@ impl Question {
             self.round_trip.map_or_else(String::new, |added| {
                 format!(" {} are added to every round trip.", format_duration(added))
             }),
-            if self.only_tries { " A request that finds its lock taken gives up." } else { "" },
+            if self.only_tries { " A request gives up if its lock is taken." } else { "" },
             self.objective.text
         )
     }
 }
 
-/// Time for which the backlog of an excessive load is served after its end.
+/// Time for which the backlog of an excessive load is served after the load ends, in seconds.
 const BACKLOG_S: u64 = 10;
 
-/// A strategy as a scenario lists it: its name, or a table with its parameters.
+/// Formats a strategy as a scenario lists it: its name, or a table with its parameters.
 pub fn in_toml(strategy: &str) -> String {
     match strategy.starts_with('{') {
         true => strategy.to_owned(),
@@ -217,7 +217,7 @@ pub fn in_toml(strategy: &str) -> String {
     }
 }
 
-/// A popularity as text: `zipf 1.0` for `{ zipf = 1.0 }`.
+/// Formats a popularity: `zipf 1.0` for `{ zipf = 1.0 }`.
 fn told(popularity: &str) -> String {
     let words = popularity.trim_matches(['{', '}', ' ', '"']).replace(" = ", " ");
     shown(&words, 60)
@@ -228,7 +228,7 @@ const CLIENTS_MOST: usize = 200;
 
 /// Parses a rate such as `50/s` or `3000/min`.
 pub fn rate(text: &str) -> Result<f64, String> {
-    let wrong = || format!("`{}` is not a rate; write e.g. 50/s or 3000/min", shown(text, 40));
+    let wrong = || format!("`{}` is not a rate; use a value such as 50/s or 3000/min", shown(text, 40));
     let (digits, seconds) = match text.trim().split_once('/') {
         None => (text.trim(), 1.0),
         Some((digits, "s")) => (digits.trim(), 1.0),
@@ -239,11 +239,11 @@ pub fn rate(text: &str) -> Result<f64, String> {
     if (0.001..=100_000.0).contains(&rate) {
         Ok(rate)
     } else {
-        Err(format!("`{}` is out of range; give 0.001/s to 100000/s", shown(text, 40)))
+        Err(format!("`{}` is out of range: must be between 0.001/s and 100000/s", shown(text, 40)))
     }
 }
 
-/// Parses an objective that a plan can predict: a wait below a limit, or throughput above one.
+/// Parses an objective that a plan can predict: a wait below a limit, or throughput above a limit.
 pub fn objective(text: &str) -> Result<Objective, String> {
     const EXAMPLE: &str = "write e.g. 'wait.p99 < 200ms'";
     let objective: Objective = text.parse()?;
@@ -261,16 +261,18 @@ pub fn objective(text: &str) -> Result<Objective, String> {
     if fits && objective.limit > 0.0 {
         return Ok(objective);
     }
-    Err(format!("a wait needs an upper limit, throughput and won_share a lower limit above 0; {EXAMPLE}"))
+    Err(format!(
+        "a wait needs an upper limit, and throughput and won_share need a lower limit above 0; {EXAMPLE}"
+    ))
 }
 
-/// The prediction for a metric; `None` if the metric is not predicted.
+/// Returns the prediction for a metric; `None` if the metric is not predicted.
 pub fn predicted(figure: Figure, prediction: &Prediction) -> Option<Predicted> {
     reader(figure).map(|read| read(prediction))
 }
 
-/// Whether a prediction meets the objective: held if its whole interval does, violated if no part of it does,
-/// otherwise unknown.
+/// Judges whether a prediction meets the objective: held if its whole interval does, violated if no part of
+/// the interval does, otherwise unknown.
 pub fn judge(objective: &Objective, prediction: &Prediction) -> Verdict {
     let Objective { figure, limit, .. } = objective;
     let Some(interval) = predicted(*figure, prediction) else {
@@ -281,11 +283,11 @@ pub fn judge(objective: &Objective, prediction: &Prediction) -> Verdict {
     match (objective.holds(interval.low), objective.holds(interval.high)) {
         (true, true) => Verdict::Held,
         (false, false) => Verdict::violated(format!("{between}, but must be {}", objective.wanted())),
-        _ => Verdict::unknown(format!("{between}, and the limit of {limit} lies within")),
+        _ => Verdict::unknown(format!("{between}, which includes the limit of {limit}")),
     }
 }
 
-/// The wait shown in curves: the objective's metric or, if that is not a wait, the 99th percentile.
+/// Returns the wait shown in curves: the objective's metric or, if that is not a wait, the 99th percentile.
 pub fn wait_of(objective: &Objective) -> Figure {
     match objective.figure {
         figure @ Figure::Latency(Measure::Wait, _) => figure,
@@ -315,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_has_a_unit_or_is_per_second() {
+    fn rate_without_a_unit_is_per_second() {
         assert_eq!((rate("50/s"), rate("50"), rate("3000/min")), (Ok(50.0), Ok(50.0), Ok(50.0)));
         for wrong in ["-5/s", "0", "fast", "5/h", "NaN", "inf/s", ""] {
             assert!(rate(wrong).is_err(), "{wrong}");
@@ -332,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn tries_may_exceed_the_capacity_of_the_locks_but_are_measured_below_it() {
+    fn tries_may_exceed_lock_capacity_but_are_measured_below_capacity() {
         let tries = |objective: &str| Question {
             only_tries: true,
             objective: objective.parse().unwrap(),
@@ -352,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn an_objective_has_the_syntax_of_a_gate() {
+    fn objective_has_the_syntax_of_a_gate() {
         let read = objective("wait.p99<200ms").unwrap();
         assert_eq!((read.limit, read.relation), (200_000.0, Relation::Less));
         assert!(read.holds(199_999.0) && !read.holds(200_000.0));
@@ -360,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn unpredictable_objectives_are_refused_with_a_suggestion() {
+    fn unpredictable_objectives_are_rejected_with_a_suggestion() {
         for (text, says) in [
             ("wait.p99", "column"),
             ("speed < 3", "column"),

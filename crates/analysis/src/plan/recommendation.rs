@@ -1,4 +1,4 @@
-//! The recommended strategy with its reason, and the choices under other loads.
+//! Recommends a strategy with the reason, and the best choices under other loads.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,18 +32,18 @@ pub struct Recommendation {
 pub enum Because {
     /// No other strategy meets the objective.
     NoOtherHolds,
-    /// No other strategy is known to meet the objective; these are unknown.
+    /// No other strategy is known to meet the objective; these strategies are unknown.
     OthersUnknown(Vec<String>),
     /// The strategy has the most proven headroom.
     MostRoom,
-    /// Others have equal headroom, but send more requests.
+    /// Other strategies have equal headroom, but send more requests.
     FewestRequests,
-    /// Others have equal headroom and send as many requests; the first strategy by name is chosen.
+    /// Other strategies have equal headroom and send as many requests; the first strategy by name is chosen.
     FirstOf(Vec<String>),
 }
 
-/// The strategy to recommend; `None` if none meets the objective. Among the strategies with the most proven
-/// headroom, the fewest requests decide, and then the name, so that noise does not.
+/// Returns the strategy to recommend; `None` if no strategy meets the objective. Among the strategies with
+/// the most proven headroom, the number of requests decides, then the name, so that noise does not decide.
 pub fn recommend(answers: &[Answer]) -> Option<Recommendation> {
     let holding: Vec<&Answer> = answers.iter().filter(|answer| answer.verdict == Verdict::Held).collect();
     // Compare proven maximum rates, not probable ones.
@@ -74,8 +74,9 @@ pub fn recommend(answers: &[Answer]) -> Option<Recommendation> {
     Some(Recommendation { strategy, because: Some(because) })
 }
 
-/// Index of the answer to measure next: the recommended strategy's. Otherwise, the most promising of the
-/// inconclusive answers, or of all answers if none is inconclusive. `None` if a measurement has decided.
+/// Returns the index of the answer to measure next: that of the recommended strategy or, without a
+/// recommendation, the most promising inconclusive answer or, if none is inconclusive, the most promising
+/// answer. `None` if a measurement has already decided.
 pub fn to_measure(answers: &[Answer], objective: &Objective) -> Option<usize> {
     if let Some(Recommendation { strategy, .. }) = recommend(answers) {
         let at = answers.iter().position(|answer| answer.strategy == strategy)?;
@@ -88,7 +89,7 @@ pub fn to_measure(answers: &[Answer], objective: &Objective) -> Option<usize> {
     undecided.or_else(|| most_promising(answers, objective).filter(|_| !is_proved))
 }
 
-/// Index of the answer closest to the objective.
+/// Returns the index of the answer closest to the objective.
 pub fn most_promising(answers: &[Answer], objective: &Objective) -> Option<usize> {
     promising(answers, objective, |_| true)
 }
@@ -109,9 +110,9 @@ impl Recommendation {
         let why = match &self.because {
             None => String::new(),
             Some(Because::NoOtherHolds) if answers.len() == 1 => String::new(),
-            Some(Because::NoOtherHolds) => "; it is the only one that meets it".to_owned(),
+            Some(Because::NoOtherHolds) => "; no other strategy meets the objective".to_owned(),
             Some(Because::OthersUnknown(names)) => {
-                format!("; it is unknown whether {} would do", listed(names))
+                format!("; it is unknown whether {} would meet the objective", listed(names))
             }
             Some(Because::MostRoom) => "; it has the most headroom".to_owned(),
             Some(Because::FewestRequests) => {
@@ -121,7 +122,7 @@ impl Recommendation {
         };
         let answer = answers.iter().find(|answer| answer.strategy == self.strategy);
         let value = answer.and_then(|answer| answer.expected(objective));
-        let value = value.map(|value| format!("{value}, asked: {}", objective.wanted()));
+        let value = value.map(|value| format!("{value}, required: {}", objective.wanted()));
         let measured = answer.and_then(|answer| answer.measured.as_ref());
         let measured = measured.map(|one| format!("measured: {}", one.in_words(objective.figure)));
         let close =
@@ -161,8 +162,8 @@ pub struct MapCell {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MapChoice {
-    /// The strategy and its number of locks. Among the strategies that meet the objective with the fewest
-    /// locks, this one has the shortest wait.
+    /// The strategy and its number of locks. Of the strategies that meet the objective with the fewest locks,
+    /// this strategy has the shortest wait.
     Lock {
         /// Label of the strategy.
         strategy: String,
@@ -186,8 +187,8 @@ struct Candidate<'a> {
     load: &'a PlannedLoad,
 }
 
-/// The best choice at other rates and numbers of clients, ordered by rate and then by clients. It supports a
-/// decision before the load is known exactly.
+/// Returns the best choice at other rates and numbers of clients, ordered by rate and then by clients, for
+/// decisions before the load is known exactly.
 pub fn map<'a>(
     answers: impl Iterator<Item = (&'a Answer, &'a PlannedLoad, &'a Evidence)>,
     objective: &Objective,

@@ -1,4 +1,4 @@
-//! Predictions for other rates, numbers of locks and service times, and the limit of the objective.
+//! Predicts other rates, numbers of locks and service times, and searches for the limit of the objective.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,8 @@ use zklockbench_core::verdict::Verdict;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Effort {
-    /// Number of arrivals in a simulation, the same as in the trial whose variation the interval covers.
+    /// Number of arrivals in a simulation, which equals that of the trial whose variation the interval
+    /// covers.
     pub arrivals: f64,
     /// Number of simulations for an interval.
     pub simulations: usize,
@@ -27,8 +28,8 @@ impl Effort {
     }
 }
 
-/// Smallest number of simulations whose minimum and maximum are the ends of a 90 % interval: another value
-/// lies outside with a probability of 10 %.
+/// Minimum number of simulations for a 90 % interval from their minimum to their maximum: a new value lies
+/// outside with a probability of 10 %.
 const ENDS: usize = 19;
 /// Number of simulations if only the median is needed.
 const FEW: usize = 5;
@@ -113,7 +114,7 @@ impl Search<'_> {
         load.with_case(false, |case| predict(fit, self.trials, case, simulations, self.effort.seed))
     }
 
-    /// Whether this part of a prediction meets the objective.
+    /// Returns whether this part of a prediction meets the objective.
     pub fn keeps(&self, prediction: &Prediction, by: By) -> bool {
         let Some(Predicted { low, middle, high }) = predicted(self.objective.figure, prediction) else {
             return false;
@@ -126,14 +127,14 @@ impl Search<'_> {
         }
     }
 
-    /// Unknown if handoffs grow with the queue, and the queue is much longer than any measured one.
+    /// Returns unknown if handoffs grow with the queue and the queue is much longer than any measured queue.
     pub fn known_queue(&self, prediction: &Prediction, load: &PlannedLoad) -> Verdict {
         let waiting = 1.0 + at_the_busiest(prediction, load.locks(), load.unevenness());
         if !self.fit.guesses_queue(waiting) {
             return Verdict::Held;
         }
         Verdict::unknown(format!(
-            "{} would wait at a lock, but at most {} were measured, and each waiter makes a handoff longer",
+            "{} would wait at a lock, but at most {} were measured, and each waiter lengthens a handoff",
             number(waiting),
             number(self.fit.range.waiting_to)
         ))
@@ -143,7 +144,8 @@ impl Search<'_> {
         self.keeps_at(load, by) == Some(true)
     }
 
-    /// Whether a load meets the objective; `None` if its queues are longer than the measured ones.
+    /// Returns whether a load meets the objective; `None` if its queues are much longer than the measured
+    /// queues.
     fn keeps_at(&self, load: PlannedLoad, by: By) -> Option<bool> {
         let (locks, uneven) = (load.locks(), load.unevenness());
         let is_bounded = load.is_closed() || load.only_tries();
@@ -160,7 +162,7 @@ impl Search<'_> {
         (!self.fit.guesses_queue(waiting)).then(|| is_steady && self.keeps(&prediction, by))
     }
 
-    /// Predicted waits for rates up to the objective's limit, denser where waits rise faster.
+    /// Returns the predicted waits for rates up to the objective's limit, denser where waits rise faster.
     pub fn curve(&self, asked: &Prediction, headroom: Option<Headroom>) -> Vec<CurvePoint> {
         let rate = self.load.rate();
         let point = |factor: f64, prediction: &Prediction| {
@@ -191,13 +193,13 @@ impl Search<'_> {
         SERVICES.into_iter().filter_map(at).collect()
     }
 
-    /// Headroom up to the limit of the objective. Fails if the limit is below the planned rate.
+    /// Returns the headroom up to the limit of the objective. Fails if the limit is below the planned rate.
     pub fn room(&self) -> Result<Headroom, String> {
         if self.holds(self.load.clone(), By::Middle) {
             return Ok(self.headroom());
         }
         let below = LOWER.into_iter().find(|factor| self.holds(self.load.clone().times(*factor), By::Middle));
-        let below = below.ok_or("no load was found that certainly meets it")?;
+        let below = below.ok_or("no load is certain to meet the objective")?;
         let factor = self.last_that_holds(below, By::Middle).factor;
         let limit = match self.load.is_closed() {
             true => format!("{} clients", self.load.clone().times(factor).sessions()),
@@ -206,7 +208,7 @@ impl Search<'_> {
         Err(format!("the limit is about {limit}, below the requested load"))
     }
 
-    /// The limit of the objective, given that the planned rate meets it.
+    /// Returns the headroom up to the limit of the objective, given that the planned rate meets it.
     fn headroom(&self) -> Headroom {
         let middle = self.last_that_holds(1.0, By::Middle);
         let low = LOWER.into_iter().find(|factor| self.holds(self.load.clone().times(*factor), By::All));
@@ -224,7 +226,7 @@ impl Search<'_> {
         }
     }
 
-    /// The largest factor on the rate that meets the objective; `from` must meet the objective.
+    /// Returns the largest factor on the rate that meets the objective; `from` must meet the objective.
     fn last_that_holds(&self, from: f64, by: By) -> Last {
         let keeps_at = |factor: f64| self.keeps_at(self.load.clone().times(factor), by);
         let (mut holds, mut breaks) = (from, 2.0 * from);
@@ -259,12 +261,13 @@ impl Search<'_> {
         }
     }
 
-    /// Rough prediction for a load, from a few simulations.
+    /// Returns a rough prediction for a load, from a few simulations.
     pub fn about(&self, load: PlannedLoad) -> Prediction {
         self.predict(self.fit, load, FEW)
     }
 
-    /// Fewest locks that meet the objective, at least as many as planned and at most `most` times as many.
+    /// Returns the smallest number of locks that meets the objective, between the planned number and `most`
+    /// times that number.
     pub fn fewest_locks(&self, most: usize) -> Option<usize> {
         let few = Search { effort: Effort { for_curve: FEW, ..self.effort }, ..*self };
         match few.holds(self.load.clone(), By::Middle) {
@@ -273,7 +276,7 @@ impl Search<'_> {
         }
     }
 
-    /// Fewest locks above the planned number that meet the objective.
+    /// Returns the smallest number of locks above the planned number that meets the objective.
     pub fn spread_over(&self, most: usize) -> Option<usize> {
         let asked = self.load.locks();
         let holds = |locks: usize| self.holds(self.load.clone().over(locks), By::Middle);
@@ -295,8 +298,9 @@ impl Search<'_> {
     }
 }
 
-/// Number of waiters at the busiest lock, whose demand is `uneven` times the mean. The estimate assumes
-/// single-server queues and an equal load on the other locks; uneven load among them would lower it.
+/// Estimates the number of waiters at the busiest lock, whose demand is `uneven` times the mean. Assumes
+/// single-server queues and an equal load on the other locks; an uneven load on these would lower the
+/// estimate.
 fn at_the_busiest(prediction: &Prediction, locks: usize, uneven: f64) -> f64 {
     let (all, locks) = (prediction.waiting.middle, locks as f64);
     if locks <= 1.0 {

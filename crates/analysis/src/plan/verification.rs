@@ -20,8 +20,8 @@ const SIMULATIONS: usize = 60;
 const AGAIN: u64 = 5;
 /// Largest tolerated deviation of these simulations from the measurement, as a share.
 const WITHIN: f64 = 0.15;
-/// Largest tolerated deviation of waits around a failure from their prediction. It is large, because
-/// elections sometimes take half as long again.
+/// Largest tolerated deviation of waits around a failure from their prediction. The tolerance is large,
+/// because elections sometimes take half as long again.
 const FAILURES_WITHIN: f64 = 0.3;
 
 /// One metric, predicted and measured; waits are in microseconds.
@@ -102,8 +102,8 @@ pub struct Verification {
     /// the limit. Older versions did not compare them.
     #[serde(default)]
     pub agrees: Option<bool>,
-    /// Verdict; `unknown` if the trial shows neither that the objective is met nor that it is missed. `None`
-    /// in plans of older versions.
+    /// Verdict; `unknown` if the trial does not show whether the objective is met. `None` in plans of older
+    /// versions.
     #[serde(default)]
     pub verdict: Option<Verdict>,
     /// Caveats.
@@ -178,7 +178,7 @@ pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Ve
         notes.push(format!("{arrivals} arrivals; a reliable 99th percentile needs {SIMULATED}"));
     }
     let objective = &question.objective;
-    // Throughput covers all locks, which may be more than the question has.
+    // Throughput covers all locks, possibly more than in the question.
     let share = question.rate / load.rate();
     let shown = Shown::by(trial, objective, share).ok_or("no wait was measured")?;
     let held = objective.holds(shown.value);

@@ -27,10 +27,10 @@ pub const FILE: VersionedFile = VersionedFile {
     of: "sweep",
     name: "sweep.json",
     version: 1,
-    remedy: "the file is incomplete or damaged: sweep again, or resume the sweep",
+    remedy: "the file is incomplete or damaged; run the sweep again, or resume it",
 };
 
-/// How a sweep ended.
+/// Reason for the end of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
@@ -42,7 +42,7 @@ pub enum Ending {
     OutOfTime,
     /// The time limit was reached before the range was covered.
     NotCovered,
-    /// The user ended it early.
+    /// The user ended the sweep early.
     Interrupted,
     /// The sweep ended early because something failed.
     Aborted,
@@ -127,7 +127,7 @@ pub struct SweepFile {
     pub written_at: SystemTime,
     /// How the sweep ended.
     pub ending: Ending,
-    /// Cause, if the sweep was cut short.
+    /// Reason, if the sweep was cut short.
     pub why: Option<String>,
     /// Findings for each strategy.
     pub findings: Vec<Finding>,
@@ -138,7 +138,7 @@ pub struct SweepFile {
 }
 
 impl SweepFile {
-    /// Exclusion verdict over the known points.
+    /// Returns the exclusion verdict over the known points.
     pub fn judged(&self) -> Verdict {
         let any = |state| self.samples.iter().any(|sample| sample.state == state);
         match self.ending {
@@ -174,7 +174,7 @@ fn contradiction(file: &SweepFile) -> Option<String> {
     let has = |strategy: &String| file.strategies.contains(strategy);
     if let Some(stranger) = file.samples.iter().find(|sample| !has(&sample.strategy)) {
         let name = shown(&stranger.strategy, 60);
-        return Some(format!("it has a sample of `{name}`, which is not one of its strategies"));
+        return Some(format!("it has a sample of `{name}`, which is not among its strategies"));
     }
     let is_listed = |sample: &Sample| file.runs.iter().any(|run| run.number == sample.run);
     if let Some(orphan) = file.samples.iter().find(|sample| !is_listed(sample)) {

@@ -1,4 +1,4 @@
-//! Findings of a sweep for each strategy: the limit of its objective, and the collapse.
+//! Findings of a sweep for each strategy: the limit of the objective, and the collapse.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,7 +34,7 @@ pub enum Edge {
     Unknown {
         /// Largest value that meets the objective, if any; values above are inconclusive.
         kept: Option<f64>,
-        /// Smallest value that misses it, if any; values below are inconclusive.
+        /// Smallest value that misses the objective, if any; values below are inconclusive.
         missed: Option<f64>,
         /// Reason.
         why: String,
@@ -97,7 +97,7 @@ fn edge(series: &Series) -> Edge {
     } else if all.iter().all(|(_, decision)| *decision == Decision::Undecided)
         && series.points.iter().any(leans)
     {
-        "no point has the five repetitions that a decision needs"
+        "no point has the five repetitions required for a decision"
     } else {
         "repetitions vary too much, or are too close to the limit"
     };
@@ -119,7 +119,7 @@ fn edge(series: &Series) -> Edge {
                 Edge::Between { kept, missed, undecided }
             };
             if least_missed > *least_kept {
-                // The first miss is the limit, even if a higher value meets the objective by chance.
+                // The first miss counts as the limit, even if a higher value meets the objective by chance.
                 let below = kept.iter().copied().filter(|x| *x < least_missed).fold(*least_kept, f64::max);
                 between(below, least_missed)
             } else if most_missed < *most_kept {

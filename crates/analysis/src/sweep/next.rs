@@ -1,4 +1,4 @@
-//! Choice of the next point: first the whole range for all strategies, then the most informative point.
+//! Chooses the next point: first over the whole range for all strategies, then the most informative point.
 //!
 //! The same samples always give the same step, so an interrupted sweep continues where it stopped.
 
@@ -19,12 +19,12 @@ pub struct Ask {
     pub objective: Option<Objective>,
     /// Maximum number of values of the first variable, for each strategy.
     pub points_at_most: usize,
-    /// Relative half width of a point's throughput above which it is repeated.
+    /// Relative half-width of a point's throughput above which the point is repeated.
     pub precise: f64,
 }
 
 impl Ask {
-    /// One series for each strategy and value of the second variable.
+    /// Returns one series for each strategy and value of the second variable.
     pub(super) fn series(&self, samples: &[Sample]) -> Vec<Series> {
         let each =
             self.beside.iter().flat_map(|beside| self.strategies.iter().map(move |one| (one, *beside)));
@@ -59,8 +59,8 @@ const NEAR_EDGE: f64 = 1.1;
 /// The same ratio around the collapse, or next to an inconclusive value.
 const NEAR: f64 = 1.35;
 
-/// The next step. `cost` estimates the duration of a step, and `left` is the remaining time, both in seconds.
-/// If no step remains, the error is how the sweep ends.
+/// Returns the next step. `cost` estimates the duration of a step, and `left` is the remaining time, both in
+/// seconds. If no step remains, the error states how the sweep ends.
 pub fn next(ask: &Ask, samples: &[Sample], cost: &dyn Fn(&Step) -> f64, left: f64) -> Result<Step, Ending> {
     let all = ask.series(samples);
     let wanted: Vec<(&Series, Vec<Wish>)> = all.iter().map(|series| (series, wishes(ask, series))).collect();
@@ -138,8 +138,8 @@ fn wishes(ask: &Ask, series: &Series) -> Vec<Wish> {
 
 type Placed<'a> = &'a dyn Fn(f64, f64, f64) -> Option<f64>;
 
-/// Next value around the limit of the objective: a repetition of an inconclusive value, else a value in
-/// between, else a repetition of a point with too few repetitions.
+/// Returns the next value around the limit of the objective: a repetition of an inconclusive value, else a
+/// value in between, else a repetition of a point with too few repetitions.
 fn edge(series: &Series, placed: Placed<'_>) -> Option<f64> {
     let leaning: Vec<(&Point, Decision)> =
         series.points.iter().filter_map(|point| Some((point, point.leaning?))).collect();
@@ -151,7 +151,7 @@ fn edge(series: &Series, placed: Placed<'_>) -> Option<f64> {
     };
     let mut changes = leaning.windows(2).filter(|pair| pair[0].1 != pair[1].1).peekable();
     if changes.peek().is_none() {
-        // All points are on one side, so the end nearest to the other side comes next.
+        // All points are on one side, so the end closest to the other side comes next.
         let end = match leaning.first()?.1 {
             Decision::Missed => leaning.first(),
             Decision::Kept | Decision::Undecided => leaning.last(),
@@ -173,14 +173,14 @@ fn edge(series: &Series, placed: Placed<'_>) -> Option<f64> {
     None
 }
 
-/// Next value between the last valid point and the first breakdown.
+/// Returns the next value between the last valid point and the first breakdown.
 fn collapse(series: &Series, placed: Placed<'_>) -> Option<f64> {
     let dead = series.points.iter().position(Point::is_dead)?;
     let alive = series.points.get(dead.checked_sub(1)?)?;
     placed(alive.at.x, series.points[dead].at.x, NEAR)
 }
 
-/// The point with the least precise throughput, if it is not precise enough.
+/// Returns the point with the least precise throughput, if that is not precise enough.
 fn widest(ask: &Ask, series: &Series) -> Option<f64> {
     let width = |point: &Point| point.throughput.as_ref().and_then(Interval::half_width);
     let open = series.points.iter().filter(|point| point.repetitions < AT_MOST && point.sound > 0);

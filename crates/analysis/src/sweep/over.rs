@@ -1,4 +1,4 @@
-//! The variable of a sweep and its values.
+//! Variable of a sweep and its values.
 
 use std::fmt;
 use std::str::FromStr;
@@ -49,7 +49,8 @@ impl Variable {
         matches!(self, Self::Contenders | Self::Locks | Self::Servers)
     }
 
-    /// Whether higher values are harder for the lock, so that all values above a failing one fail as well.
+    /// Returns whether higher values are harder for the lock, so that all values above a failing value also
+    /// fail.
     pub const fn is_burden(self) -> bool {
         matches!(self, Self::Contenders | Self::Rate | Self::Hold | Self::Delay)
     }
@@ -66,7 +67,7 @@ impl Variable {
         }
     }
 
-    /// The nearest permitted value: a whole number, or a number with three significant digits.
+    /// Rounds to the nearest permitted value: a whole number, or a number with three significant digits.
     pub fn round(self, value: f64) -> f64 {
         let digits = if self.is_whole() { 0 } else { 2 - value.log10().floor() as i32 };
         let factor = 10_f64.powi(digits);
@@ -81,7 +82,10 @@ impl Variable {
             micros(parse_duration(text)?) as f64
         } else if self == Self::Rate {
             let digits = text.strip_suffix("/s").unwrap_or(text);
-            digits.trim().parse::<f64>().map_err(|_| wrong("rate; write arrivals a second, e.g. 50"))?
+            digits
+                .trim()
+                .parse::<f64>()
+                .map_err(|_| wrong("rate; use a number of arrivals per second, such as 50"))?
         } else {
             f64::from(text.parse::<u32>().map_err(|_| wrong("whole number"))?)
         };
@@ -92,13 +96,15 @@ impl Variable {
             Self::Delay => (100.0, 10e6),
             Self::SessionTimeout => (200e3, 600e6),
             Self::Servers if [1.0, 3.0, 5.0].contains(&value) => return Ok(value),
-            Self::Servers => return Err(format!("{value} servers: a local ensemble has 1, 3 or 5")),
+            Self::Servers => {
+                return Err(format!("a local ensemble must have 1, 3 or 5 servers, not {value}"));
+            }
         };
         if (least..=most).contains(&value) {
             Ok(value)
         } else {
             let (least, most) = (self.show(least), self.show(most));
-            Err(format!("{} is out of range; give {least} to {most}", self.show(value)))
+            Err(format!("{} is out of range: must be between {least} and {most}", self.show(value)))
         }
     }
 }
@@ -127,13 +133,13 @@ pub enum Values {
     List(Vec<f64>),
 }
 
-/// Number of values of the second variable, if it is given as a range.
+/// Number of values of the second variable, if specified as a range.
 const SERIES: usize = 4;
 /// Points per decade of the first variable.
 const PER_DECADE: f64 = 2.0;
 
 impl Over {
-    /// Initial values: all listed ones or, for a range, a few with geometric spacing.
+    /// Returns the initial values: all listed values or, for a range, a few with geometric spacing.
     pub fn grid(&self) -> Vec<f64> {
         match &self.values {
             Values::List(values) => values.clone(),
@@ -144,12 +150,12 @@ impl Over {
         }
     }
 
-    /// The values of the second variable, one series for each.
+    /// Returns the values of the second variable, one series for each.
     pub fn few(&self) -> Vec<f64> {
         self.spaced(SERIES)
     }
 
-    /// All listed values or, for a range, this many with geometric spacing, without duplicates.
+    /// Returns all listed values or, for a range, `count` values with geometric spacing, without duplicates.
     pub fn spaced(&self, count: usize) -> Vec<f64> {
         let Values::Range { from, to } = self.values else { return self.grid() };
         let last = count.max(2) - 1;
@@ -163,7 +169,8 @@ impl Over {
         values
     }
 
-    /// The geometric mean of two values, rounded; `None` if values are listed, or none lies between them.
+    /// Returns the geometric mean of two values, rounded; `None` if values are listed, or none lies between
+    /// them.
     pub fn between(&self, low: f64, high: f64) -> Option<f64> {
         let Values::Range { .. } = self.values else { return None };
         let middle = self.variable.round((low * high).sqrt());
@@ -185,12 +192,12 @@ impl FromStr for Over {
         let examples = || Variable::ALL.map(Variable::example).join(", ");
         let (name, values) = text
             .split_once('=')
-            .ok_or_else(|| format!("write a variable and its values, such as {}", examples()))?;
+            .ok_or_else(|| format!("expected a variable and its values, such as {}", examples()))?;
         let name = name.trim();
         let variable =
             Variable::ALL.into_iter().find(|variable| variable.name() == name).ok_or_else(|| {
                 let name = shown(name, 40);
-                format!("there is no variable `{name}`; there are {}", examples())
+                format!("unknown variable `{name}`; use one of {}", examples())
             })?;
         let read =
             |text: &str| variable.value(text).map_err(|why| format!("{why}; e.g. {}", variable.example()));
@@ -200,12 +207,12 @@ impl FromStr for Over {
                 if from >= to {
                     let (from, to) = (variable.show(from), variable.show(to));
                     return Err(format!(
-                        "the range {from}..{to} does not rise: write the smaller end first, e.g. {}",
+                        "the range {from}..{to} is empty; write the smaller end first, e.g. {}",
                         variable.example()
                     ));
                 }
                 if variable == Variable::Servers {
-                    return Err("servers cannot be a range; list them: servers=1,3,5".into());
+                    return Err("servers cannot be a range; use a list such as servers=1,3,5".into());
                 }
                 Values::Range { from, to }
             }

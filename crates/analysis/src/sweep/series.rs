@@ -24,25 +24,25 @@ pub struct At {
 }
 
 worded! {
-    /// Whether a repetition is valid and, if not, why.
+    /// State of a repetition: valid, or the reason why not.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "snake_case")]
     pub enum State by word {
         /// Valid.
         Sound = "ok",
-        /// The load generator could not keep up, so the repetition is no evidence about the lock.
+        /// The load generator could not keep up, so the repetition does not test the lock.
         Saturated = "generator saturated",
-        /// The queue grew, because more requests arrived than were served.
+        /// The queue grew because more requests arrived than were served.
         Unstable = "queue grew",
         /// The trial did not end, nothing was acquired, or sessions were lost.
         Failed = "failed",
-        /// Two contenders held the lock at once, or another guarantee was violated.
+        /// Two contenders held the lock at the same time, or another guarantee was violated.
         Violated = "VIOLATED",
     }
 }
 
 impl State {
-    /// Whether the lock or its ensemble broke down, rather than the generator.
+    /// Returns whether the lock or its ensemble broke down, rather than the generator.
     pub const fn is_broken(self) -> bool {
         matches!(self, Self::Unstable | Self::Failed | Self::Violated)
     }
@@ -77,9 +77,9 @@ pub struct Sample {
     pub failures: Vec<FailureSample>,
 }
 
-/// Longest text taken from a file.
+/// Maximum length of a text taken from a file.
 const WHY: usize = 300;
-/// Share of lost sessions above which the ensemble failed to serve the load.
+/// Share of lost sessions above which a repetition counts as failed.
 const SESSIONS_LOST: f64 = 0.1;
 
 pub fn samples(stored: &StoredRun, run: u32, at: At, objective: Option<Figure>) -> Vec<Sample> {
@@ -130,7 +130,7 @@ fn state(trial: &Trial) -> (State, Option<String>) {
 
 pub(super) const AT_LEAST: usize = 2;
 pub(super) const AT_MOST: usize = 5;
-/// Minimum coverage of a deciding interval, which is on the wrong side of the limit in at most 5 %.
+/// Minimum coverage of a deciding interval, which is on the wrong side of the limit in at most 5 % of cases.
 const DECIDES: f64 = 0.9;
 
 worded! {
@@ -174,11 +174,12 @@ pub struct Point {
     pub objective: Option<Interval>,
     /// Whether the point meets the objective; `None` without an objective.
     pub decision: Option<Decision>,
-    /// Side of the limit of all repetitions so far, however few. It guides the choice of the next point.
+    /// Side of the limit on which all repetitions so far lie, however few. Guides the choice of the next
+    /// point.
     #[serde(default)]
     pub leaning: Option<Decision>,
-    /// Whether even the maximum number of repetitions would give too few samples to show that the objective's
-    /// percentile is met.
+    /// Whether even the maximum number of repetitions would yield too few samples to show that the
+    /// objective's percentile is met.
     pub too_few_samples: bool,
     /// Longest session timeout that the servers granted, in microseconds; 0 in files of older versions.
     #[serde(default)]
@@ -189,18 +190,18 @@ pub struct Point {
 }
 
 impl Point {
-    /// Whether the lock broke down in every repetition, and there are at least two.
+    /// Returns whether the lock broke down in every repetition and there are at least two repetitions.
     pub fn is_dead(&self) -> bool {
         self.state.is_broken() && self.repetitions >= AT_LEAST && self.sound == 0
     }
 
-    /// Whether higher values would show nothing new, because the lock broke down or the generator could not
-    /// keep up. A slow generator may be noise, so that point is repeated once.
+    /// Returns whether higher values would reveal nothing new, because the lock broke down or the generator
+    /// could not keep up. A slow generator may be noise, so such a point is repeated once.
     pub(super) fn is_last(&self) -> bool {
         self.sound == 0 && self.repetitions >= self.asked_at_least()
     }
 
-    /// Minimum number of repetitions.
+    /// Returns the minimum number of repetitions.
     pub(super) fn asked_at_least(&self) -> usize {
         if self.sound == 0 && self.state == State::Saturated { AT_LEAST + 1 } else { AT_LEAST }
     }
@@ -246,7 +247,8 @@ impl Series {
         self.points.iter().find(|point| point.at.x.total_cmp(&x).is_eq())
     }
 
-    /// Lowest value above which nothing can be learned: `is_dead` holds, or `is_last` twice in a row.
+    /// Returns the lowest value above which nothing can be learned: `is_dead` is true, or `is_last` is true
+    /// twice in a row.
     pub(super) fn last(&self) -> Option<f64> {
         let mut below = false;
         let ends = |point: &&Point| {
@@ -301,7 +303,7 @@ fn point(group: &[&Sample], objective: Option<&Objective>) -> Point {
     }
 }
 
-/// The decision by a range with at least this coverage.
+/// Decides by a range with at least this coverage.
 fn decide(group: &[&Sample], objective: &Objective, coverage: f64) -> Decision {
     let broken = group.iter().filter(|sample| sample.state.is_broken()).count();
     if broken == group.len() && broken >= AT_LEAST {
@@ -321,7 +323,7 @@ fn decide(group: &[&Sample], objective: &Objective, coverage: f64) -> Decision {
     }
 }
 
-/// Whether `times` as many repetitions would give enough samples for the percentile.
+/// Returns whether `times` as many repetitions would yield enough samples for the percentile.
 fn has_samples(figure: Figure, readings: &[Reading], times: f64) -> bool {
     let Figure::Latency(_, statistic) = figure else { return true };
     let all: u64 = readings.iter().filter_map(|reading| reading.samples).sum();
@@ -371,7 +373,8 @@ fn failure_samples(faults: &[FaultRecord]) -> Vec<FailureSample> {
     faults.iter().map(sample).collect()
 }
 
-/// Effects over the repetitions that are valid or whose queue grew, which does not affect failures.
+/// Returns the effects over the repetitions that are valid or whose queue grew, which does not affect
+/// failures.
 fn failure_points(group: &[&Sample]) -> Vec<FailurePoint> {
     let counting = group.iter().filter(|sample| matches!(sample.state, State::Sound | State::Unstable));
     let all = counting.flat_map(|sample| &sample.failures).map(|one| (one.fault.as_str(), one));

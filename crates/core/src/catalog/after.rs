@@ -1,5 +1,5 @@
-//! Reactions of a lock to events that can hit a contender: the table under each card. A test compares the
-//! table with observed behaviour.
+//! How a lock reacts to events that can hit a contender: the table under each card. A test compares the table
+//! with observed behaviour.
 
 use crate::worded;
 
@@ -29,18 +29,18 @@ impl Event {
     pub fn meaning(self) -> &'static str {
         match self {
             Self::CreateReplyLost => {
-                "The create of the contender's node is executed, but the connection breaks before the reply \
+                "The server creates the contender's node, but the connection breaks before the reply \
                  arrives."
             }
             Self::CreateRequestLost => "The connection breaks before the create reaches the server.",
             Self::CreatesExhausted => {
-                "Every attempt at the create fails: the last one loses its reply, the others lose their \
+                "Every create attempt fails: the last attempt loses its reply, the others lose their \
                  request. The number in parentheses is the lock's number of attempts. Without a number, the \
                  lock never gives up, and three attempts fail."
             }
             Self::ListReplyLost => {
                 "The reply to the first list after the create is lost. Another contender holds the lock, and \
-                 the directory has a node of another program."
+                 the directory contains another program's node."
             }
             Self::WatchReplyLost => {
                 "The reply to the first request that sets a watch is lost, while another contender holds \
@@ -49,15 +49,15 @@ impl Event {
             Self::DeleteReplyLost => "The request that releases the lock is executed, but its reply is lost.",
             Self::DeleteRequestLost => "The request that releases the lock does not reach the server.",
             Self::SessionMoved => {
-                "A waiter's connection breaks, and the waiter reconnects, to another server if there is one."
+                "A waiter's connection breaks. The waiter reconnects, to another server if there is one."
             }
             Self::SessionExpired => "A waiter's session expires.",
             Self::TimedOut => "A waiter times out.",
             Self::TimedOutInBackOff => {
-                "As `list's reply lost`, but the acquire's timeout expires during the pause that may follow."
+                "Like `list's reply lost`, but the acquire times out during the pause that may follow."
             }
             Self::OwnNodeDeleted => "Another client deletes a waiter's nodes.",
-            Self::ForeignChild => "The directory has a node that does not belong to the queue.",
+            Self::ForeignChild => "The directory contains a node that does not belong to the queue.",
             Self::NoDirectory => "The lock's directory is missing when a contender arrives.",
             Self::DirectoryDeleted => {
                 "Another client deletes the lock's directory while one contender holds the lock and another waits."
@@ -65,7 +65,7 @@ impl Event {
         }
     }
 
-    /// Whether the event hits a release; all others hit an acquire.
+    /// Returns whether the event hits a release; all other events hit an acquire.
     fn is_of_release(self) -> bool {
         matches!(self, Self::DeleteReplyLost | Self::DeleteRequestLost)
     }
@@ -121,7 +121,7 @@ impl Outcome {
 pub struct After {
     /// Parameter setting that these reactions require; `None` for the defaults.
     pub with: Option<Set>,
-    /// Number of lost creates after which the lock gives up; `None` if it never does.
+    /// Number of lost creates after which the lock gives up; `None` if the lock never gives up.
     pub creates: Option<u32>,
     outcomes: [Outcome; Event::ALL.len()],
 }
@@ -175,7 +175,8 @@ impl After {
         self.outcomes[event as usize]
     }
 
-    /// One row per outcome, with its events. With a parameter setting, only differences from `by_default`.
+    /// Returns one row per outcome, with its events. With a parameter setting, lists only differences from
+    /// `by_default`.
     pub fn rows(&self, by_default: &Self) -> Vec<Comes> {
         let is_listed = |event: &Event| match self.with {
             None => self.outcome(*event) != Outcome::Never,

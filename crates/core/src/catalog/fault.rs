@@ -16,7 +16,7 @@ use crate::worded;
 /// Static facts about a fault.
 #[derive(Debug, Clone, Copy)]
 pub struct FaultCard {
-    /// Kind used in scenario files and in every output.
+    /// Kind used in scenario files and all output.
     pub name: &'static str,
     pub summary: &'static str,
     /// Origin of the idea: tool, article or manual.
@@ -24,7 +24,7 @@ pub struct FaultCard {
     /// Mechanism, proof of effect, end of the fault, and how a correct lock behaves meanwhile.
     pub details: &'static str,
     pub targets: Targets,
-    /// Members of [`Targets::words`] that make no sense for this fault.
+    /// Words from [`Targets::words`] that make no sense for this fault.
     pub refuses: &'static [&'static str],
     /// Word of the default target; empty for [`Targets::Fixed`].
     pub default_target: &'static str,
@@ -34,7 +34,7 @@ pub struct FaultCard {
     /// Whether the proxy must parse the requests, which is impossible with TLS.
     pub reads_requests: bool,
     pub least_servers: usize,
-    /// Whether all servers stop serving. Sessions with a shorter timeout may then expire, targeted or not.
+    /// Whether all servers stop serving. Any session with a timeout shorter than the fault may then expire.
     pub stops_service: bool,
     /// Scenario key that the fault requires, e.g. `acquire_timeout`.
     pub needs_key: Option<&'static str>,
@@ -147,7 +147,7 @@ pub enum Target {
     Fixed,
 }
 
-/// A target as read from a file, before its word is validated.
+/// Target as read from a file, before its word is validated.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum ReadTarget {
@@ -186,7 +186,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// First time at which a fault fires.
+/// When a fault first fires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Start {
@@ -194,7 +194,7 @@ pub enum Start {
     #[serde(rename = "at_us", with = "as_us")]
     #[schemars(with = "u64")]
     At(Duration),
-    /// Number of locks acquired in the measured phase.
+    /// Number of acquisitions in the measured phase.
     AfterAcquisitions(u64),
 }
 
@@ -205,19 +205,19 @@ pub struct FaultChoice {
     pub kind: String,
     /// Target of the fault.
     pub target: Target,
-    /// First time at which the fault fires.
+    /// When the fault first fires.
     pub start: Start,
     /// Duration of the fault; `None` if it ends by itself.
     #[serde(rename = "duration_us", with = "as_us_if_any")]
     #[schemars(with = "Option<u64>")]
     pub duration: Option<Duration>,
-    /// Number of times that the fault fires.
+    /// Number of times the fault fires.
     pub times: u32,
     /// Time from one start to the next; zero if the fault fires once.
     #[serde(rename = "every_us", with = "as_us")]
     #[schemars(with = "u64")]
     pub every: Duration,
-    /// Upper bound of the random delay of each start.
+    /// Maximum random delay of each start.
     #[serde(rename = "jitter_us", with = "as_us")]
     #[schemars(with = "u64")]
     pub jitter: Duration,
@@ -228,23 +228,23 @@ pub struct FaultChoice {
 }
 
 impl FaultChoice {
-    /// Value of a duration parameter; zero if it is not set.
+    /// Returns the value of a duration parameter; zero if the parameter is not set.
     pub fn time(&self, param: &str) -> Duration {
         if let Some(ParamValue::Duration(time)) = self.params.get(param) { *time } else { Duration::ZERO }
     }
 
-    /// Value of a count parameter; 0 if it is not set.
+    /// Returns the value of a count parameter; 0 if the parameter is not set.
     pub fn count(&self, param: &str) -> u64 {
         if let Some(ParamValue::Count(count)) = self.params.get(param) { *count } else { 0 }
     }
 
-    /// Value of a word parameter; empty if it is not set.
+    /// Returns the value of a word parameter; empty if the parameter is not set.
     pub fn word(&self, param: &str) -> &str {
         if let Some(ParamValue::Word(word)) = self.params.get(param) { word } else { "" }
     }
 
-    /// Latest end of the fault, from the start of the measured phase. `None` if the start depends on
-    /// acquisitions.
+    /// Returns the latest end of the fault, relative to the start of the measured phase. `None` if the start
+    /// depends on acquisitions.
     pub fn ends_at(&self) -> Option<Duration> {
         let Start::At(at) = self.start else { return None };
         let last = self.every.saturating_mul(self.times.saturating_sub(1));
@@ -252,7 +252,7 @@ impl FaultChoice {
         Some(times.into_iter().fold(at, Duration::saturating_add))
     }
 
-    /// Schedule of the fault as text: `at 5 s for 3 s, 2 times, every 10 s`.
+    /// Describes the schedule of the fault: `at 5 s for 3 s, 2 times, every 10 s`.
     pub fn when(&self) -> String {
         let mut text = match self.start {
             Start::At(at) => format!("at {}", format_duration(at)),
@@ -277,6 +277,6 @@ impl FaultChoice {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Proof {
     Proved(String),
-    /// No effect was observed, for this reason. Results of the trial cannot be attributed to the fault.
+    /// No effect was observed, for this reason. The trial's results cannot be attributed to the fault.
     NotProved(String),
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-/// Applies a rule. As an argument, a closure needs no type annotations.
+/// Applies a rule. A closure passed as an argument needs no type annotations.
 pub fn apply<T>(rule: impl FnOnce(&mut T, T), own: &mut T, other: T) {
     rule(own, other);
 }
@@ -43,7 +43,7 @@ pub fn clear<T: Default>(own: &mut T, _other: T) {
     *own = T::default();
 }
 
-/// Applies the rule if both values exist; otherwise keeps the one that exists.
+/// Applies the rule if both values exist; otherwise keeps the existing value, if any.
 pub fn both<T>(rule: impl FnOnce(&mut T, T)) -> impl FnOnce(&mut Option<T>, Option<T>) {
     |own, other| match (own, other) {
         (Some(own), Some(other)) => rule(own, other),

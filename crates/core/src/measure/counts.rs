@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::combine::{add, by_key};
 
 counted_by! {
-    /// One kind of request. A read that sets a watch is a separate kind, because it costs the server more.
+    /// Kind of request. A read that sets a watch is a separate kind, because it costs the server more.
     RequestKind {
         /// create, of any mode.
         Create: "create",
@@ -31,7 +31,7 @@ counted_by! {
         Sync: "sync",
         /// removeWatches, which some clients send when they abandon an armed watch.
         RemoveWatches: "remove_watches",
-        /// checkWatches, with which Curator checks that a watch is still set.
+        /// checkWatches, which Curator sends to check that a watch is still set.
         CheckWatches: "check_watches",
     }
     /// Counts by kind of request. Files list every kind by name, including kinds with a count of zero.
@@ -85,10 +85,10 @@ pub struct Notifications {
     pub spurious_to_readers: u64,
     /// Notifications caused by a newcomer's create.
     pub by_arrival: u64,
-    /// Notifications caused by a waiter that left a queue without having held: by timeout, by cancellation,
-    /// or because it advanced to the lock itself.
+    /// Notifications caused by a waiter that left a queue without holding the lock: it timed out, was
+    /// cancelled, or advanced to the lock itself.
     pub by_departure: u64,
-    /// Notifications after several simultaneous changes, any of which may have fired the watch.
+    /// Notifications after several simultaneous changes, any of which may have triggered the watch.
     pub cause_unknown: u64,
 }
 
@@ -97,7 +97,7 @@ impl Notifications {
         self.node_created + self.node_deleted + self.data_changed + self.children_changed
     }
 
-    /// All notifications caused by a release: the numerator of the fan-out.
+    /// Returns the number of notifications caused by releases: the numerator of the fan-out.
     pub fn by_release(&self) -> u64 {
         self.by_release_useful + self.by_release_spurious
     }
@@ -117,7 +117,7 @@ added_up!(Notifications {
     cause_unknown,
 });
 
-/// All counts over one span of time.
+/// All counts over one time span.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "CountsInFile", into = "CountsInFile")]
 pub struct Counts {
@@ -133,7 +133,7 @@ pub struct Counts {
     pub outcomes: OutcomeCounts,
     /// Locks released (the release call was made).
     pub releases: u64,
-    /// Acquired locks whose hold ended because the session ended or the holder died.
+    /// Holds that ended because the session ended or the holder died.
     pub lost_while_held: u64,
     /// Names returned by getChildren.
     pub names_returned: u64,
@@ -144,8 +144,8 @@ pub struct Counts {
     /// Acquisitions overtaken by a later arrival; for a semaphore with n leases, by at least n later
     /// arrivals.
     pub overtaken: u64,
-    /// Acquires whose reads and notifications the client library hid. If there are any, the numbers of
-    /// requests, notifications, names and bytes are too low and not reported.
+    /// Acquires during which the client library hid reads and notifications. If there are any, the counts of
+    /// requests, notifications, names and bytes are too low and are not reported.
     pub unseen: u64,
     /// Acquisitions of readers.
     pub reads_acquired: u64,
@@ -274,7 +274,7 @@ added_up!(Counts {
     failed_try_requests,
 });
 
-/// Counts from the wire over some cycles of contenders.
+/// Counts from the wire, over some of the contenders' cycles.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WireCounts {
     /// Locks acquired.
@@ -295,7 +295,7 @@ pub struct WireCounts {
     pub bytes_sent: u64,
     /// Bytes of the replies to these requests, and of the notifications.
     pub bytes_received: u64,
-    /// Traffic that keeps sessions alive and belongs to no lock.
+    /// Traffic that keeps sessions alive and does not belong to any lock.
     pub apart: WireApart,
 }
 
@@ -324,7 +324,7 @@ pub struct WireApart {
     pub pings: u64,
     /// Authentication packets.
     pub auths: u64,
-    /// Number of times that watches were set again after a lost connection.
+    /// Number of times watches were set again after a lost connection.
     pub watches_set_anew: u64,
     /// Bytes of all these frames in both directions.
     pub bytes: u64,
@@ -362,7 +362,7 @@ impl WireCounts {
 mod tests {
     use super::*;
 
-    /// A different multiple of the unit in every field.
+    /// Returns a different multiple of the unit in every field.
     fn notifications(unit: u64) -> Notifications {
         Notifications {
             node_created: unit,
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn notifications_total_by_event_type_and_by_release() {
+    fn notification_totals_sum_event_types_and_releases() {
         assert_eq!(notifications(1).total(), 1 + 2 + 3 + 4);
         assert_eq!(notifications(1).by_release(), 5 + 6);
     }
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn names_in_files_are_unique() {
+    fn names_of_outcomes_and_request_kinds_are_unique() {
         let mut names: Vec<&str> = Outcome::ALL.map(Outcome::name).into();
         names.extend(RequestKind::ALL.map(RequestKind::name));
         let given = names.len();
@@ -473,7 +473,7 @@ mod tests {
         assert_eq!(RequestKind::GetChildrenWatch.name(), "get_children_watch");
     }
 
-    /// A different multiple of the unit in every field.
+    /// Returns a different multiple of the unit in every field.
     fn wire_counts(unit: u64) -> WireCounts {
         let (mut requests, mut succeeded) = (PerRequest::default(), PerRequest::default());
         requests.add(RequestKind::Create, unit);

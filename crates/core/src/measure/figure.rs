@@ -1,5 +1,5 @@
 //! Metrics: the numbers of a trial that can be compared, gated and drawn. `record::figures` lists the metrics
-//! without samples, and how each is read from a trial.
+//! without samples, and defines how to read each from a trial.
 
 use std::fmt;
 use std::str::FromStr;
@@ -68,7 +68,7 @@ worded! {
 }
 
 impl Unit {
-    /// A value with this unit, formatted for display.
+    /// Formats a value with this unit for display.
     pub fn show(self, value: f64) -> String {
         match self {
             Self::Micros => format_micros(value.max(0.0).round() as u64),
@@ -94,7 +94,8 @@ impl Statistic {
         Self::Percentile(percent * 1_000)
     }
 
-    /// Minimum number of samples for a meaningful statistic: ten samples beyond a percentile.
+    /// Returns the minimum number of samples for a meaningful statistic. A percentile needs ten samples
+    /// beyond it.
     pub fn samples_needed(self) -> u64 {
         match self {
             Self::Percentile(at) => 1_000_000_u64.div_ceil(u64::from(100_000_u32.saturating_sub(at).max(1))),
@@ -155,7 +156,7 @@ impl Figure {
             return Ok(figure);
         }
         Err(match Measure::from_name(text) {
-            Some(_) => format!("`{text}` has many samples: name a statistic, e.g. `{text}.p99`"),
+            Some(_) => format!("`{text}` is a distribution: add a statistic, e.g. `{text}.p99`"),
             None => unknown(text, plain),
         })
     }
@@ -218,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statistic_parses_percentiles_and_refuses_impossible_ones() {
+    fn statistic_parses_valid_percentiles_and_rejects_all_others() {
         assert_eq!("p99.9".parse(), Ok(Statistic::Percentile(99_900)));
         assert_eq!("p5".parse(), Ok(Statistic::percent(5)));
         assert_eq!("median".parse(), Ok(Statistic::percent(50)));

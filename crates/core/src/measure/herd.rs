@@ -8,12 +8,12 @@ use super::{Histogram, value_at};
 /// Number of rank classes: 1, 2, 3-4, 5-8 and so on by powers of two; the last class is 1025 and above.
 pub const RANK_CLASSES: usize = 12;
 
-/// The class of a rank; ranks start at 1.
+/// Returns the class of a rank; ranks start at 1.
 pub fn rank_class(rank: u32) -> usize {
     rank.clamp(1, 1 << (RANK_CLASSES - 1)).next_power_of_two().trailing_zeros() as usize
 }
 
-/// Label of a class in charts: its ranks.
+/// Returns the chart label of a class: its ranks.
 pub fn rank_label(class: usize) -> String {
     let last = 1_u32 << class;
     match class {
@@ -39,7 +39,7 @@ pub struct Woken {
 }
 
 impl Woken {
-    /// Statistics of a class; `None` if no release woke that many waiters.
+    /// Computes the statistics of a class; `None` if no release woke that many waiters.
     pub fn of(class: usize, samples: &Histogram) -> Option<Self> {
         let last = 1_u32 << class;
         (!samples.is_empty()).then(|| Self {

@@ -1,14 +1,14 @@
 //! Latencies as shown in tables, including samples that had not ended by the end of the measured phase.
 //!
-//! A wait that timed out, or was still in progress at that time, lasted at least that long. Leaving such
-//! waits out would flatter a lock that lets some contenders starve, and so would counting them as complete.
-//! The product-limit estimator avoids both errors. At each length, it computes which share of the waits that
-//! lasted that long ended there. If the longest waits were not served, the percentiles beyond them have no
-//! value, only a lower bound.
+//! A wait that timed out, or was still in progress when the phase ended, lasted at least as long as observed.
+//! Omitting such waits would flatter a lock that starves some contenders, and so would counting them as
+//! complete. The product-limit estimator avoids both errors. For each length, the estimator computes the
+//! share of waits that ended at that length, among all waits that lasted at least that long. If the longest
+//! waits were not served, percentiles beyond these waits have only a lower bound.
 //!
 //! Waits that began before the measured phase are known only if they lasted until its start, so long waits
-//! are overrepresented. Each counts from its length at that time (delayed entry), and contains no information
-//! about shorter waits.
+//! are overrepresented. Each of these waits counts from its length at that time (delayed entry), because it
+//! contains no information about shorter waits.
 //!
 //! Sources: E. L. Kaplan and P. Meier, Nonparametric Estimation from Incomplete Observations, 1958; W. Y.
 //! Tsai, N. P. Jewell and M. C. Wang, A note on the product-limit estimator under right censoring and left
@@ -35,7 +35,7 @@ pub struct Samples<H> {
     ended: Option<H>,
     /// Lengths of samples that had not ended.
     not_ended: Option<H>,
-    /// Lengths at the start of the measured phase of samples that began before it.
+    /// Lengths, at the start of the measured phase, of samples that started earlier.
     begun_before: Option<H>,
     /// Whether samples that had not ended are missing, as in files of older versions.
     lacks_unserved: bool,
@@ -58,21 +58,22 @@ impl<H: Borrow<Histogram>> Samples<H> {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Survival {
-    /// Each observed length in microseconds with the share of samples that took no longer, in rising order.
+    /// Each observed length in microseconds with the share of samples that took no longer, in ascending
+    /// order.
     pub steps: Vec<(u64, f64)>,
     /// Longest sample; a lower bound if it had not ended.
     pub longest: Quantile,
     pub shortest_us: u64,
     count: u64,
-    /// Whether unserved waits are missing, so that everything but the count is a lower bound.
+    /// Whether unserved waits are missing. If so, everything but the count is a lower bound.
     lacks_unserved: bool,
     /// Mean length, up to the longest known length; a lower bound if [`Survival::known`] is below 1.
     pub mean_us: f64,
 }
 
 impl Survival {
-    /// Rarest sample that a curve shows, as one in n. Beyond it, fewer than ten samples remain, or only
-    /// unfinished samples. Ten samples or fewer are all shown.
+    /// Returns the rarest sample that a curve shows, as one in n. Beyond that sample, fewer than ten samples
+    /// remain, or only unfinished samples. Up to ten samples are all shown.
     pub fn rarest_shown(&self) -> f64 {
         let count = self.count() as f64;
         let shown = (count / 10.0).max(count.min(10.0));
@@ -95,7 +96,7 @@ impl Survival {
         add(not_ended, |at| &mut at.open);
         add(begun_before, |at| &mut at.entered);
         let count: u64 = lengths.values().map(|at| at.ended + at.open).sum();
-        // Samples of at least this length, and how many of them enter only later.
+        // Number of samples of at least this length, and how many of these enter later.
         let (mut lasting, mut entering) = (count, lengths.values().map(|at| at.entered).sum::<u64>());
         let (mut surviving, mut mean_us, mut before) = (1.0, 0.0, 0);
         let mut steps = Vec::new();
@@ -103,7 +104,7 @@ impl Survival {
             mean_us += surviving * (us - before) as f64;
             before = *us;
             if *ended > 0 {
-                // Samples that end in the bucket in which they enter are at risk, too.
+                // Samples that enter and end in the same bucket are also at risk.
                 let known = lasting.saturating_sub(entering).max(*ended);
                 // If all samples at risk ended here, the estimate would drop to zero and hide longer samples
                 // that enter later.
@@ -115,7 +116,7 @@ impl Survival {
             lasting -= ended + open;
             entering -= entered;
         }
-        // The steps are ends of buckets, which may exceed the samples.
+        // Steps are bucket ends, which may exceed the largest sample.
         let most =
             |samples: Option<&Histogram>| samples.filter(|all| !all.is_empty()).map_or(0, Histogram::max);
         let least =
@@ -135,18 +136,18 @@ impl Survival {
         self.count
     }
 
-    /// Share of the samples whose length is known. Percentiles beyond this share are lower bounds.
+    /// Returns the share of samples whose length is known. Percentiles beyond this share are lower bounds.
     pub fn known(&self) -> f64 {
         self.steps.last().filter(|_| !self.lacks_unserved).map_or(0.0, |(_, share)| *share)
     }
 
-    /// Estimated share of the samples that take at most `us` microseconds.
+    /// Returns the estimated share of samples that take at most `us` microseconds.
     pub fn share_within(&self, us: f64) -> f64 {
         let beyond = self.steps.partition_point(|(step, _)| *step as f64 <= us);
         beyond.checked_sub(1).map_or(0.0, |last| self.steps[last].1)
     }
 
-    /// Length not exceeded by this share of the samples.
+    /// Returns the length that this share of the samples does not exceed.
     pub fn quantile(&self, quantile: f64) -> Quantile {
         let at = self.steps.partition_point(|(_, share)| *share < quantile - ROUNDING);
         match self.steps.get(at) {
@@ -157,8 +158,8 @@ impl Survival {
 }
 
 pub fn pooled(mut all: Histogram, more: Histogram) -> Histogram {
-    // All histograms have the same bounds, so this cannot fail. If it did, `all` would still be a valid
-    // sample.
+    // All histograms have the same bounds, so the addition cannot fail. If it did, `all` would still be a
+    // valid sample.
     let _ = all.add(more);
     all
 }
@@ -200,7 +201,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Statistics of a histogram; `None` if it is empty.
+    /// Computes the statistics of a histogram; `None` if the histogram is empty.
     pub fn of(histogram: &Histogram) -> Option<Self> {
         let at = |quantile| value_at(histogram, quantile);
         (!histogram.is_empty()).then(|| Self {
@@ -217,7 +218,7 @@ impl Latency {
         })
     }
 
-    /// Statistics of all waits, including unserved ones.
+    /// Computes the statistics of all waits, including unserved ones.
     pub fn of_waits(waits: &Survival) -> Self {
         let at = |quantile| waits.quantile(quantile).us;
         Self {
@@ -234,13 +235,14 @@ impl Latency {
         }
     }
 
-    /// Whether this percentile of the waits is a lower bound.
+    /// Returns whether this percentile of the waits is a lower bound.
     pub fn is_at_least(&self, quantile: f64) -> bool {
         self.known < quantile - ROUNDING
     }
 }
 
-/// Value at a quantile, at most the largest sample. A histogram rounds up to the end of a bucket.
+/// Returns the value at a quantile, capped at the largest sample. A histogram rounds up to the end of a
+/// bucket.
 pub fn value_at(histogram: &Histogram, quantile: f64) -> u64 {
     histogram.value_at_quantile(quantile).min(histogram.max())
 }
@@ -291,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn open_wait_longer_than_all_others_makes_the_last_percentiles_lower_bounds() {
+    fn longest_wait_if_open_turns_the_highest_percentiles_into_lower_bounds() {
         // Given four waits that ended and a longer one that did not
         let waits = both(&[10, 20, 30, 40], &[900]);
         assert_eq!([0.2, 0.5, 0.8].map(|q| waits.quantile(q)), [10, 30, 40].map(exactly));
@@ -330,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_lower_bounds_if_no_wait_was_served() {
+    fn quantiles_are_lower_bounds_when_no_wait_was_served() {
         let none = both(&[], &[5, 7]);
         assert_eq!((none.quantile(0.5), none.known()), (at_least(7), 0.0));
         let empty = new_histogram();
@@ -342,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_begun_before_the_phase_are_left_truncated() {
+    fn waits_started_before_the_phase_are_treated_as_left_truncated() {
         // Given contenders with exponentially distributed waits of 1 ms on average, and a measured phase of 2
         // ms
         let (mut ended, mut open, mut before) = (Vec::new(), Vec::new(), Vec::new());
@@ -364,7 +366,7 @@ mod tests {
         }
         // Counting earlier waits in full makes the mean too long
         assert!(both(&ended, &open).mean_us > 1_200.0);
-        // Counting them from the start of the phase gives the right mean
+        // Counting earlier waits from the start of the phase gives the right mean
         let all = begun(&ended, &open, &before);
         assert!((all.mean_us - 1_000.0).abs() < 30.0, "{}", all.mean_us);
         let (p50, p99) = (all.quantile(0.5).us as f64, all.quantile(0.99).us as f64);
@@ -382,7 +384,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn survival_equals_the_histogram_if_all_samples_ended(
+        fn survival_equals_the_histogram_when_all_samples_ended(
             values in prop::collection::vec(1..2_000_u64, 1..300), quantile in 0.001..1.0_f64,
         ) {
             let histogram = of(&values);
@@ -404,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_of_the_wait_includes_unserved_waits() {
+    fn every_wait_measure_includes_unserved_waits() {
         for measure in Measure::all() {
             let Some(parts) = measure.open_parts() else { continue };
             let all = [(measure, of(&[69; 63])), (parts.not_ended, of(&[1_860; 64]))];

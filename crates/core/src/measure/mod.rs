@@ -1,4 +1,4 @@
-//! The table of measures and counts. Every output iterates over this table, so none can omit an entry.
+//! The table of measures and counts. Every output iterates over this table, so no output can omit an entry.
 
 /// Defines an enum of kinds with their names in files, and an array type with one number per kind.
 macro_rules! counted_by {
@@ -31,7 +31,7 @@ macro_rules! counted_by {
                 self.0.iter().sum()
             }
 
-            /// Kinds and numbers, in the order of the kinds.
+            /// Iterates over kinds and numbers, in the order of the kinds.
             pub fn iter(&self) -> impl Iterator<Item = ($Kind, u64)> + '_ {
                 $Kind::ALL.into_iter().zip(self.0)
             }
@@ -110,10 +110,10 @@ use serde::{Deserialize, Serialize};
 /// Histogram of a measure: three significant digits, 1 µs to [`HIGHEST_US`].
 pub type Histogram = hdrhistogram::Histogram<u64>;
 
-/// Largest value that histograms resolve, one hour; longer samples are recorded as this value.
+/// Largest value that histograms can represent: one hour. Longer samples are recorded as one hour.
 pub const HIGHEST_US: u64 = 3_600_000_000;
 
-/// An empty histogram with the suite's range and precision. Recording does not allocate.
+/// Returns an empty histogram with the suite's range and precision. Recording does not allocate.
 pub fn new_histogram() -> Histogram {
     // A clone is much cheaper than a new histogram, and a trial needs dozens.
     EMPTY.clone()
@@ -140,7 +140,7 @@ macro_rules! measures {
         enum Place { $($variant,)* Requests }
 
         impl Measure {
-            /// Every measure, in output order.
+            /// Returns all measures in output order.
             pub fn all() -> Vec<Measure> {
                 let own = [$(Self::$variant),*];
                 own.into_iter().chain(RequestKind::ALL.into_iter().map(Self::Request)).collect()
@@ -148,7 +148,7 @@ macro_rules! measures {
 
             pub const COUNT: usize = Place::Requests as usize + RequestKind::ALL.len();
 
-            /// The position in [`Measure::all`].
+            /// Returns the position in [`Measure::all`].
             pub fn index(self) -> usize {
                 match self {
                     $(Self::$variant => Place::$variant as usize,)*
@@ -180,7 +180,8 @@ measures! {
     /// Waits that ended without the lock, or had not ended by the end of the measured phase. Each lasted at
     /// least this long.
     Unserved: "unserved";
-    /// Length at the start of the measured phase of each wait that began earlier; not in an open load.
+    /// Length, at the start of the measured phase, of each wait that started earlier; not recorded in open
+    /// loads.
     WaitedBefore: "waited_before";
     /// An acquire that no other contender delayed: call to return.
     Uncontended: "uncontended";
@@ -191,7 +192,7 @@ measures! {
     Turn: "turn";
     /// From the release call to its return.
     Release: "release";
-    /// From the call of a try to its return without the lock.
+    /// From the start of a try to its return without the lock.
     FailedTry: "failed_try";
     /// Time by which acquires exceeded their timeout, if by more than a tenth of it (at least 100 ms; 1 s for
     /// tries).
@@ -210,7 +211,7 @@ measures! {
     /// From the arrival of a reply or notification in this process until its contender runs again: the
     /// generator's own lag.
     DispatchLag: "dispatch_lag";
-    /// Part of [`Measure::Wait`] in an open load: time in the client until a contender was free.
+    /// Part of [`Measure::Wait`] in an open load: time in the client until a contender became free.
     ClientWait: "client_wait";
     /// Part of [`Measure::Wait`] in an open load: from the call of acquire to its return.
     Service: "service";
@@ -235,19 +236,19 @@ measures! {
     ServiceUnserved: "service_unserved";
 }
 
-/// The measures that record waits without an observed end. A percentile of a wait needs all of them.
+/// Measures that record waits without an observed end. Percentiles of a wait need all of these measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenParts {
-    /// Waits that ended without the lock, or had not ended.
+    /// Measure of waits that ended without the lock or had not ended.
     pub not_ended: Measure,
-    /// Lengths at the start of the measured phase of waits that began before it.
+    /// Measure of the lengths, at the start of the measured phase, of waits that started earlier.
     pub begun_before: Option<Measure>,
-    /// Measures that together contain every wait of `unserved` once.
+    /// Measures that together contain every wait of `unserved` exactly once.
     pub split: &'static [Measure],
 }
 
 impl Measure {
-    /// Measures of the waits that had not ended; `None` if a sample only exists once it has ended.
+    /// Returns the measures of waits that had not ended; `None` if all samples of this measure have ended.
     pub fn open_parts(self) -> Option<OpenParts> {
         const BY_MODE: &[Measure] = &[Measure::ReadUnserved, Measure::WriteUnserved];
         const BY_STAGE: &[Measure] = &[Measure::ClientUnserved, Measure::ServiceUnserved];
@@ -262,8 +263,8 @@ impl Measure {
         }
     }
 
-    /// Whether the measure depends on the length of the queue, and is meaningless while the queue keeps
-    /// growing.
+    /// Returns whether the measure depends on the length of the queue. Such a measure is meaningless while
+    /// the queue keeps growing.
     pub fn is_of_the_queue(self) -> bool {
         matches!(
             self,

@@ -1,13 +1,13 @@
 //! Steady state of a load: where its warm-up ended, and whether its queue kept growing.
 //!
-//! Both are computed from ordered samples. See `docs/workloads.md` for the error rates.
+//! Both results are computed from ordered samples. See `docs/workloads.md` for the error rates.
 
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// End of a series's warm-up.
+/// End of the warm-up of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Truncation {
@@ -27,10 +27,10 @@ const BATCHES_FEW: usize = 10;
 /// verdict would be wrong for 26 of 100 series.
 const VALUES_FEW: usize = 5_000;
 
-/// End of the warm-up by MSER-5: the position from which the mean has the smallest standard error.
+/// Finds the end of the warm-up by MSER-5: the position from which the mean has the smallest standard error.
 ///
 /// Values are ordered by arrival, not by the end of the wait. Values beyond the last complete batch of five
-/// are ignored, and the first of several equally good positions is taken. NaN or infinite values give
+/// are ignored, and the first of several equally good positions is taken. NaN or infinite values result in
 /// [`Truncation::TooShort`].
 ///
 /// K. P. White, Jr., *An effective truncation heuristic for bias reduction in simulation output*, Simulation
@@ -42,7 +42,8 @@ pub fn truncation(values: &[f64]) -> Truncation {
         return Truncation::TooShort;
     }
     let left_out = least_error(&batches);
-    // The rule cuts as much of a rising series as it may: exactly half of the shortest judged series.
+    // On a rising series, the rule cuts as much as it is allowed to: exactly half of the shortest series it
+    // judges.
     if 2 * left_out < batches.len() {
         Truncation::At(left_out * BATCH)
     } else if values.len() < VALUES_FEW {
@@ -52,8 +53,8 @@ pub fn truncation(values: &[f64]) -> Truncation {
     }
 }
 
-/// Number of values to leave out so that the mean of the rest has the smallest standard error. At least
-/// [`BATCH`] values are kept. One pass from the end, with running sums.
+/// Returns how many values to leave out to minimize the standard error of the mean of the rest. At least
+/// [`BATCH`] values are kept. Makes one pass from the end, with running sums.
 fn least_error(values: &[f64]) -> usize {
     // Values are centred on their mean to avoid cancellation in the difference of two large sums.
     let centre = values.iter().sum::<f64>() / values.len() as f64;
@@ -101,8 +102,8 @@ pub struct Slope {
     pub high: f64,
 }
 
-/// Number of means to which the line is fitted. Consecutive samples are correlated, so a line through single
-/// samples seems to rise for many stable queues.
+/// Number of means to which the line is fitted. Consecutive samples are correlated, so a line through
+/// individual samples appears to rise for many stable queues.
 const MEANS: usize = 20;
 /// The 95th percentile of Student's t with 18 degrees of freedom: [`MEANS`] minus the two parameters of a
 /// line.
@@ -110,11 +111,11 @@ const T_95: f64 = 1.734_064;
 /// Minimum number of samples: two for each mean.
 const SAMPLES_FEW: usize = 2 * MEANS;
 
-/// Whether a queue sampled at even intervals kept growing. A line through 20 means must certainly rise, and
-/// by more than the mean length over the series.
+/// Decides whether a queue, sampled at even intervals, kept growing. The line through 20 means must rise with
+/// certainty, and by more than the mean length over the series.
 ///
-/// Samples begin at the end of the warm-up. A remainder that does not fill 20 equal parts is dropped at the
-/// beginning.
+/// Samples start at the end of the warm-up. If they do not divide evenly into 20 parts, the first samples are
+/// dropped.
 pub fn growth(backlog: &[f64], every: Duration) -> Growth {
     let size = backlog.len() / MEANS;
     let apart = size as f64 * every.as_secs_f64();
@@ -138,7 +139,7 @@ pub fn growth(backlog: &[f64], every: Duration) -> Growth {
     }
 }
 
-/// Least-squares line through means at intervals of `apart` seconds.
+/// Fits a least-squares line to means at intervals of `apart` seconds.
 fn line(means: &[f64], apart: f64) -> Slope {
     let count = means.len() as f64;
     let middle = (count - 1.0) / 2.0;
@@ -165,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn line_has_the_slope_and_interval_computed_by_hand() {
+    fn line_matches_the_slope_and_interval_computed_by_hand() {
         // Means at intervals of two seconds: the slope is 0.6 per step, and the squared residuals add up to
         // 0.2.
         let Slope { per_second, low, high } = line(&[0.0, 1.0, 1.0, 2.0], 2.0);
@@ -176,9 +177,9 @@ mod tests {
         }
     }
 
-    /// Waits of `arrivals` at an initially empty queue, by Lindley's recursion. Service times resemble a
-    /// lock's: a hold of 0.7 and a log-normal handoff with mean 0.3. Together they have mean 1 and standard
-    /// deviation 0.5.
+    /// Simulates the waits of `arrivals` at an initially empty queue, by Lindley's recursion. Service times
+    /// resemble a lock's: a hold of 0.7 and a log-normal handoff with mean 0.3. Together they have mean 1 and
+    /// standard deviation 0.5.
     fn waits(utilisation: f64, arrivals: usize, seed: u64) -> Vec<f64> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let variance = (1.0_f64 + (0.5_f64 / 0.3).powi(2)).ln();
@@ -194,13 +195,13 @@ mod tests {
             .collect()
     }
 
-    /// Percentage of series for which the predicate holds.
+    /// Returns the percentage of series for which the predicate holds.
     fn percent(utilisation: f64, arrivals: usize, series: u64, is_so: impl Fn(&[f64]) -> bool) -> f64 {
         let so = (0..series).filter(|seed| is_so(&waits(utilisation, arrivals, *seed))).count();
         100.0 * so as f64 / series as f64
     }
 
-    /// Whether the rule alone finds no steady state, ignoring the minimum length.
+    /// Returns whether the rule alone, ignoring the minimum length, finds no steady state.
     fn not_reached(waits: &[f64]) -> bool {
         let batches: Vec<f64> =
             waits.chunks_exact(BATCH).map(|five| five.iter().sum::<f64>() / 5.0).collect();
@@ -235,7 +236,7 @@ mod tests {
     fn series_that_rise_or_change_late_reach_no_steady_state() {
         let rising: Vec<f64> = (0..6_000).map(f64::from).collect();
         assert_eq!(truncation(&rising), Truncation::NotReached);
-        // The rule cuts exactly half of the shortest judged series
+        // The rule cuts exactly half of the shortest series it judges
         let short: Vec<f64> = (0..50).map(f64::from).collect();
         assert_eq!(truncation(&short), Truncation::TooShort);
         let late: Vec<f64> = (0..6_000).map(|at| f64::from(u8::from(at >= 4_000))).collect();
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn series_with_few_or_non_finite_values_are_too_short() {
+    fn truncation_rejects_series_with_few_or_non_finite_values_as_too_short() {
         assert_eq!(truncation(&[]), Truncation::TooShort);
         assert_eq!(truncation(&[1.0; 49]), Truncation::TooShort);
         assert_eq!(truncation(&[1.0; 50]), Truncation::At(0));
@@ -321,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn hardly_any_stable_queue_is_called_growing() {
+    fn few_stable_queues_are_called_growing() {
         for utilisation in [0.3, 0.5, 0.8] {
             let alarms = percent(utilisation, 2_000, 300, grows);
             assert!(alarms <= 8.0, "{alarms} % at {utilisation}");
@@ -355,7 +356,7 @@ mod tests {
         }
 
         #[test]
-        fn truncation_ignores_the_unit_of_the_values(
+        fn truncation_is_independent_of_the_unit_of_the_values(
             values in proptest::collection::vec(0.0..1e3_f64, 50..200), power in -10..20_i32
         ) {
             // Powers of two avoid rounding.

@@ -3,9 +3,9 @@
 //! Only that thread uses the recorder, so recording needs neither locks nor atomics. All memory is allocated
 //! before the clock starts. Recorders are merged at the end.
 //!
-//! Samples are buffered, and go to their histograms in batches. The histograms take megabytes, which servers
-//! on the same host evict from the cache. Fetching them for every sample would cost more than the rest of
-//! recording.
+//! Samples are buffered and added to their histograms in batches. The histograms take megabytes, which
+//! servers on the same host evict from the cache. Fetching the histograms for every sample would cost more
+//! than the rest of the recording.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::clock::Stamp;
 
-/// Time span whose samples count.
+/// Time span in which samples count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
     pub start: Stamp,
@@ -44,9 +44,9 @@ pub struct Second {
     pub notifications: u64,
     /// Arrivals of an open load that were due.
     pub offered: u64,
-    /// Waits that ended in this second; in an open load, waits of arrivals that were due in it.
+    /// Waits that ended in this second; in an open load, waits of arrivals that were due in this second.
     pub waits: u64,
-    /// Total of these waits in microseconds.
+    /// Total duration of these waits, in microseconds.
     pub wait_us: u64,
     /// Part of `wait_us` between the call of acquire and its return.
     pub service_us: u64,
@@ -113,7 +113,7 @@ pub struct ThreadRecorder {
 }
 
 impl ThreadRecorder {
-    /// An empty recorder with a timeline of `seconds`; the last second includes everything later.
+    /// Creates an empty recorder with a timeline of `seconds`; the last second includes everything later.
     pub fn new(seconds: usize) -> Self {
         Self {
             histograms: (0..Measure::COUNT + RANK_CLASSES).map(|_| new_histogram()).collect(),
@@ -153,8 +153,8 @@ impl ThreadRecorder {
         self.keep(measure.index(), value_us);
     }
 
-    /// Records the delay from a release until the waiter of this rank (from 1) was notified, unless it was
-    /// notified outside the window.
+    /// Records the delay from a release to the notification of the waiter with this rank (from 1). Ignores
+    /// notifications outside the window.
     #[inline]
     pub fn record_woken(&mut self, rank: u32, heard: Stamp, after_us: u64) {
         if self.window.contains(heard) {
@@ -175,7 +175,7 @@ impl ThreadRecorder {
     /// includes the time before the window and excludes the time after it. Returns the length, or `None` if
     /// the wait did not overlap the window.
     ///
-    /// `part` is the measure of read or write waits, if some acquires request to read.
+    /// `part` is the measure of read or write waits, if the load includes reads.
     pub fn record_unserved(&mut self, part: Option<Measure>, intended: Stamp, ended: Stamp) -> Option<u64> {
         let until = ended.min(self.window.end);
         if until < self.window.start || intended >= self.window.end {
@@ -205,7 +205,7 @@ impl ThreadRecorder {
         }
     }
 
-    /// Records the length that a wait ending at `ended` had when the window opened, if it began before.
+    /// Records the length of a wait when the window opened, if the wait started earlier.
     fn record_begun_before(&mut self, parts: OpenParts, intended: Stamp, ended: Stamp) {
         if let Some(measure) = parts.begun_before
             && intended < self.window.start
@@ -214,7 +214,7 @@ impl ThreadRecorder {
         }
     }
 
-    /// Records the wait of an arrival and its two stages; all count at the due time.
+    /// Records the wait of an arrival and its two stages; all samples count at the due time.
     pub fn record_arrival(&mut self, part: Option<Measure>, wait: ArrivalWait) {
         let ArrivalWait { due, called, ended, .. } = wait;
         let waited = ended.saturating_sub(due);
@@ -254,7 +254,7 @@ impl ThreadRecorder {
         }
     }
 
-    /// The second of the timeline for this time, if it is within the window.
+    /// Returns the second of the timeline for this time, if the time is within the window.
     #[inline]
     pub fn second(&mut self, at: Stamp) -> Option<&mut Second> {
         if !self.window.contains(at) {
@@ -265,12 +265,12 @@ impl ThreadRecorder {
         self.timeline.get_mut(index.min(last))
     }
 
-    /// The histogram of one measure, as of the last [`ThreadRecorder::settle`].
+    /// Returns the histogram of one measure, as of the last [`ThreadRecorder::settle`].
     pub fn histogram(&self, measure: Measure) -> &Histogram {
         &self.histograms[measure.index()]
     }
 
-    /// The rank classes with samples, as of the last [`ThreadRecorder::settle`].
+    /// Returns the rank classes with samples, as of the last [`ThreadRecorder::settle`].
     pub fn herd(&self) -> Vec<Woken> {
         let classes = self.histograms[Measure::COUNT..].iter().enumerate();
         classes.filter_map(|(class, samples)| Woken::of(class, samples)).collect()
@@ -334,11 +334,11 @@ mod tests {
     }
 
     #[test]
-    fn record_wait_stores_the_length_of_earlier_waits_at_the_start_of_the_window() {
+    fn record_wait_stores_the_length_of_earlier_waits_when_the_window_opened() {
         let (mut recorder, part) = (ThreadRecorder::new(1), Some(Measure::WriteWait));
         recorder.set_window(Window { start: 100, end: 200 });
-        // Waits: before the window; ended within it, begun before and within; ended after it, begun before
-        // and within
+        // Waits that ended before the window; within it, started before or within; after it, started before
+        // or within
         for (intended, acquired) in [(10, 90), (60, 150), (110, 150), (70, 300), (120, 300)] {
             recorder.record_wait(part, intended, acquired);
         }
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn arrival_without_the_lock_counts_in_the_stage_it_reached() {
+    fn unserved_arrival_counts_in_the_stage_it_reached() {
         let mut recorder = ThreadRecorder::new(1);
         recorder.set_window(Window { start: 100, end: 200 });
         let wait = ArrivalWait { due: 150, called: Some((160, 165)), ended: 400, is_served: true };
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn value_above_the_range_is_recorded_as_the_highest_and_counted() {
+    fn values_above_the_range_are_counted_and_recorded_as_the_maximum() {
         let mut recorder = ThreadRecorder::new(1);
         recorder.set_window(Window { start: 0, end: 10 });
         for value in [HIGHEST_US, HIGHEST_US + 1, u64::MAX] {
@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn sample_below_the_range_is_recorded_as_the_lowest() {
+    fn samples_below_the_range_are_recorded_as_the_minimum() {
         let mut recorder = ThreadRecorder::new(1);
         recorder.set_window(Window { start: 0, end: Stamp::MAX });
         recorder.record(Measure::Hold, 1, 0);

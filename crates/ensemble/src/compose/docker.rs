@@ -10,9 +10,9 @@ use tracing::info;
 
 use zklockbench_core::error::Error;
 
-/// Port on which a server in a container listens for clients, unless a variable names another one.
+/// Client port of a server in a container, unless a variable sets another port.
 pub const CLIENT_PORT: &str = "2181/tcp";
-/// Variables with the client port, in the images of Bitnami and Confluent.
+/// Variables with the client port in Bitnami's and Confluent's images.
 const PORT_VARIABLES: [&str; 2] = ["ZOO_PORT_NUMBER", "ZOOKEEPER_CLIENT_PORT"];
 const SERVICE: &str = "com.docker.compose.service";
 
@@ -31,7 +31,7 @@ pub struct Container {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ContainerState {
-    /// Whether the process exists; true even if paused.
+    /// Whether the process exists, paused or not.
     pub running: bool,
     pub paused: bool,
     pub exit_code: i64,
@@ -71,7 +71,7 @@ pub struct RestartPolicy {
 pub struct Binding {
     /// Empty for all addresses.
     pub host_ip: String,
-    /// Empty or 0 if Docker chooses a port at each start.
+    /// Empty or 0 if Docker chooses a new port at each start.
     pub host_port: String,
 }
 
@@ -99,7 +99,7 @@ pub struct NetworkSettings {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Endpoint {
-    /// Names of the container on the network.
+    /// Names of the container in the network.
     pub aliases: Option<Vec<String>>,
     #[serde(rename = "IPAMConfig")]
     pub asked: Option<RequestedAddress>,
@@ -124,7 +124,7 @@ impl Container {
             .map(|(_, value)| value)
     }
 
-    /// Whether a path is in memory, so that its contents are lost when the container ends.
+    /// Returns whether a path is in memory, so its contents are lost when the container ends.
     pub fn is_in_memory(&self, path: &str) -> bool {
         let short = self.host_config.tmpfs.iter().flatten().any(|(mounted, _)| contains(mounted, path));
         short || self.mount_of(path).is_some_and(|mount| mount.kind == "tmpfs")
@@ -145,7 +145,7 @@ impl Container {
         self.host_config.port_bindings.as_ref()?.get(&self.client_port())?.as_ref()?.first()
     }
 
-    /// Host port in use while the container runs; the one for IPv4 if both families have one.
+    /// Returns the host port while the container runs; the IPv4 port if both IP families have one.
     pub fn binding(&self) -> Option<&Binding> {
         let bindings = self.network_settings.ports.as_ref()?.get(&self.client_port())?.as_ref()?;
         bindings.iter().find(|one| !one.host_ip.contains(':')).or(bindings.first())
@@ -153,7 +153,7 @@ impl Container {
 }
 
 impl Mount {
-    /// Directory on the host. For a volume, the parent of all volumes, whose own names are meaningless.
+    /// Returns the directory on the host; for a volume, the parent of all volumes, because volume names are random.
     pub fn shared_directory(&self) -> &Path {
         let source = Path::new(&self.source);
         let volumes = source.ancestors().nth(2).filter(|_| self.kind == "volume");
@@ -162,7 +162,7 @@ impl Mount {
 }
 
 impl Binding {
-    /// `host:port` as reached from this host.
+    /// Returns the address as reached from this host, `host:port`.
     pub fn address(&self) -> String {
         let port = &self.host_port;
         match self.host_ip.as_str() {
@@ -173,7 +173,7 @@ impl Binding {
         }
     }
 
-    /// Whether the port survives a restart of the container; Docker may choose a new port from a range.
+    /// Returns whether the port survives a restart of the container. Docker may choose a new port from a range.
     pub fn stays(&self) -> bool {
         self.host_port.parse::<u16>().is_ok_and(|port| port > 0)
     }
@@ -196,10 +196,10 @@ fn parse(told: &str) -> Result<Vec<Container>, String> {
         .map_err(|error| format!("cannot parse the output of `docker container inspect`: {error}"))
 }
 
-/// The Compose plugin, and the separate program before version 2.
+/// The Compose plugin, and the separate program used before version 2.
 const COMPOSE: [&[&str]; 2] = [&["docker", "compose"], &["docker-compose"]];
 
-/// Runs `docker`; returns its stdout. The command is killed if the future is dropped.
+/// Runs `docker` and returns its stdout. Dropping the future kills the command.
 pub async fn docker(arguments: &[&str]) -> Result<String, String> {
     run(command(&["docker"], arguments)).await
 }
@@ -212,7 +212,7 @@ pub fn docker_now(arguments: &[&str]) -> Result<String, String> {
     said(&command, output)
 }
 
-/// Builds a command in its own process group, so that Ctrl-C cannot leave a half-created project behind.
+/// Builds a command with its own process group, so that Ctrl-C cannot leave a half-created project behind.
 pub fn command(program: &[&str], arguments: &[&str]) -> Command {
     let mut command = Command::new(program[0]);
     command.args(&program[1..]).args(arguments).env("LC_ALL", "C");
@@ -220,7 +220,7 @@ pub fn command(program: &[&str], arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command; returns its stdout. The command is killed if the future is dropped.
+/// Runs a command and returns its stdout. Dropping the future kills the command.
 pub async fn run(command: Command) -> Result<String, String> {
     info!("running {command:?}");
     let mut command = tokio::process::Command::from(command);
@@ -230,7 +230,9 @@ pub async fn run(command: Command) -> Result<String, String> {
 
 pub async fn find_compose() -> Result<&'static [&'static str], Error> {
     docker(&["version", "--format", "{{.Server.Version}}"]).await.map_err(|why| {
-        Error::environment(format!("a Compose ensemble needs Docker, but its daemon does not answer: {why}"))
+        Error::environment(format!(
+            "a Compose ensemble needs Docker, but the Docker daemon does not respond: {why}"
+        ))
     })?;
     installed_compose().await.ok_or_else(|| Error::environment(NO_COMPOSE))
 }
@@ -238,7 +240,7 @@ pub async fn find_compose() -> Result<&'static [&'static str], Error> {
 pub const NO_COMPOSE: &str = "neither `docker compose` nor `docker-compose` is installed. Install Docker's Compose plugin \
                               (Debian, Ubuntu: apt-get install -y docker-compose)";
 
-/// The Compose command, if installed. Does not need Docker's daemon.
+/// Returns the Compose command, if installed. Does not need Docker's daemon.
 pub async fn installed_compose() -> Option<&'static [&'static str]> {
     for program in COMPOSE {
         if run(command(program, &["version"])).await.is_ok() {
@@ -253,7 +255,7 @@ fn said(command: &Command, output: std::io::Result<Output>) -> Result<String, St
     let words: Vec<_> = std::iter::once(command.get_program().to_string_lossy()).chain(arguments).collect();
     let words = words.join(" ");
     let output = output.map_err(|error| {
-        format!("`{words}` cannot be run: {error}. Install Docker (Debian: apt-get install -y docker.io)")
+        format!("cannot run `{words}`: {error}. Install Docker (Debian: apt-get install -y docker.io)")
     })?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
@@ -265,7 +267,7 @@ fn said(command: &Command, output: std::io::Result<Output>) -> Result<String, St
 mod tests {
     use super::*;
 
-    /// Shortened output of Docker 20.10 for a container that Compose created but did not start.
+    /// Abridged output of Docker 20.10 for a container that Compose created but did not start.
     const TOLD: &str = r#"[{"Id": "8427ff", "Image": "sha256:c430",
         "State": {"Status": "created", "Running": false, "Paused": false, "OOMKilled": false, "ExitCode": 0},
         "Config": {"Image": "zookeeper:3.9", "Env": ["ZOO_MY_ID=1", "ZOO_CFG_EXTRA=a=1 b=2"],
@@ -277,7 +279,7 @@ mod tests {
             "IPAMConfig": {"IPv4Address": "172.28.213.11"}, "Aliases": ["zoo1", "8427ff"]}}}}]"#;
 
     #[test]
-    fn created_container_is_parsed_before_it_starts() {
+    fn container_that_has_not_started_is_parsed() {
         let container = parse(TOLD).unwrap().remove(0);
         assert_eq!(container.service(), "zoo1");
         assert_eq!(container.variable("ZOO_CFG_EXTRA"), Some("a=1 b=2"));
@@ -292,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn port_that_docker_chooses_is_known_once_the_container_runs() {
+    fn port_chosen_by_docker_is_known_while_the_container_runs() {
         let told = |asked: &str, published: &str| {
             let told = TOLD.replace(r#"[{"HostIp": "127.0.0.1", "HostPort": "21831"}]"#, asked);
             parse(&told.replace(r#""Ports": {}"#, &format!(r#""Ports": {{"2181/tcp": {published}}}"#)))
@@ -340,18 +342,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn failed_command_is_reported_with_its_stderr_or_an_install_hint() {
+    async fn failed_command_error_contains_its_stderr_or_an_install_hint() {
         let why = run(command(&["sh", "-c"], &["echo no >&2; exit 7"])).await.unwrap_err();
         assert!(why.contains("`sh -c echo no >&2; exit 7` failed") && why.ends_with(": no"), "{why}");
         let why = run(command(&["zklockbench-no-such-program"], &["x"])).await.unwrap_err();
         assert!(
-            why.contains("`zklockbench-no-such-program x` cannot be run") && why.contains("Install"),
+            why.contains("cannot run `zklockbench-no-such-program x`") && why.contains("Install"),
             "{why}"
         );
     }
 
     #[tokio::test]
-    async fn dropped_command_is_killed() {
+    async fn dropping_the_future_kills_the_command() {
         let mark = tempfile::NamedTempFile::new().unwrap();
         let script = format!("sleep 1; rm {}", mark.path().display());
         let work = run(command(&["sh", "-c"], &[&script]));

@@ -1,4 +1,4 @@
-//! One server of a Compose ensemble: a container and its fixed properties.
+//! A server of a Compose ensemble: its container and its fixed properties.
 
 use std::net::Ipv4Addr;
 use std::sync::OnceLock;
@@ -8,7 +8,7 @@ use super::docker::{Binding, CLIENT_PORT, Container, docker};
 use crate::directory::describe_placement;
 
 const LOG_LINES: &str = "8";
-/// Variables with a server's ID in the official, Bitnami and Confluent images.
+/// Variables with a server's ID in the official, Bitnami's and Confluent's images.
 const ID_VARIABLES: [&str; 3] = ["ZOO_MY_ID", "ZOO_SERVER_ID", "ZOOKEEPER_SERVER_ID"];
 
 #[derive(Debug)]
@@ -16,9 +16,9 @@ pub struct Member {
     /// Server number, from 1.
     pub number: usize,
     pub made: Container,
-    /// Host port, known once started.
+    /// Host port, known once the server has started.
     pub bound: OnceLock<Binding>,
-    /// Directories from the server's configuration, known once started.
+    /// Directories from the server's configuration, known once the server has started.
     directories: OnceLock<Result<Directories, String>>,
     /// Whether the server is down on purpose, so that its exit is not reported.
     pub meant_down: AtomicBool,
@@ -30,7 +30,7 @@ struct Directories {
     log: String,
 }
 
-/// Shell command that prints the configuration file named on a server's command line.
+/// Shell command that prints the configuration file found on the server's command line.
 const CONFIGURATION: &str = "cat \"$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' \
                              | grep -m 1 -E '^[^-].*[.](cfg|properties)$')\"";
 
@@ -48,24 +48,24 @@ impl Directories {
     }
 }
 
-/// A container's network, address and aliases, restored when it rejoins.
+/// A container's network, address and aliases, restored when the container rejoins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkAttachment {
     pub network: String,
     pub address: Ipv4Addr,
-    /// Names of the container on the network.
+    /// Names of the container in the network.
     pub aliases: Vec<String>,
 }
 
 impl Member {
-    /// Servers in the order of their IDs (`ZOO_MY_ID`).
+    /// Returns the servers in the order of their IDs (`ZOO_MY_ID`).
     pub fn all_of(mut made: Vec<Container>) -> Result<Vec<Self>, String> {
         if let Some(other) = made.iter().find(|one| one.asked_binding().is_none()) {
             return Err(format!(
-                "the service `{}` publishes no port {CLIENT_PORT}: it is not a ZooKeeper server, or its \
+                "the service `{}` does not publish port {CLIENT_PORT}: it is not a ZooKeeper server, or \
                  clients cannot reach it. A Compose file for the suite may contain only servers, each with `ports: \
                  [\"2181\"]` or \
-                 `ports: [\"127.0.0.1:PORT:2181\"]`; give other services a profile (`profiles: [\"other\"]`)",
+                 `ports: [\"127.0.0.1:PORT:2181\"]`; move other services into a profile (`profiles: [\"other\"]`)",
                 other.service()
             ));
         }
@@ -88,17 +88,17 @@ impl Member {
         &self.made.id
     }
 
-    /// Name such as `server 2 (zoo2)`.
+    /// Returns a display name, e.g. `server 2 (zoo2)`.
     pub fn name(&self) -> String {
         format!("server {} ({})", self.number, self.made.service())
     }
 
-    /// Client address as reached from this host, `host:port`.
+    /// Returns the client address as reached from this host, `host:port`.
     pub fn address(&self) -> String {
         self.bound.get().or(self.made.asked_binding()).map(Binding::address).unwrap_or_default()
     }
 
-    /// Reads the directories from the server's configuration, which works for every image.
+    /// Reads the directories from the server's configuration, because this works with every image.
     pub async fn find_directories(&self) {
         let told = docker(&["exec", self.id(), "sh", "-c", CONFIGURATION]).await;
         let found = told.ok().and_then(|told| Directories::parse(&told));
@@ -112,7 +112,7 @@ impl Member {
         self.directories.get()?.as_ref().ok()
     }
 
-    /// Why the transaction logs cannot be copied from the container; `None` if they can.
+    /// Returns the reason why the transaction logs cannot be copied from the container; `None` if they can.
     pub fn without_logs(&self) -> Option<String> {
         if let Some(Err(why)) = self.directories.get() {
             return Some(why.clone());
@@ -120,22 +120,22 @@ impl Member {
         let directory = self.log_dir();
         self.made
             .is_in_memory(directory)
-            .then(|| format!("{directory} is in memory, from which Docker cannot copy"))
+            .then(|| format!("{directory} is in memory, and Docker cannot copy from there"))
     }
 
-    /// Directory of the transaction logs in the container. Before the start, the official image's default.
+    /// Returns the directory of the transaction logs in the container; before the start, the official image's.
     pub fn log_dir(&self) -> &str {
         let official = || self.made.variable("ZOO_DATA_LOG_DIR").unwrap_or("/datalog");
         self.directories().map_or_else(official, |directories| &directories.log)
     }
 
-    /// Directory of snapshots and `myid` in the container. Before the start, the official image's default.
+    /// Returns the directory of snapshots and `myid` in the container; before the start, the official image's.
     pub fn data_dir(&self) -> &str {
         let official = || self.made.variable("ZOO_DATA_DIR").unwrap_or("/data");
         self.directories().map_or_else(official, |directories| &directories.data)
     }
 
-    /// File system of the transaction logs, and the cost of fsync there.
+    /// Describes the file system of the transaction logs, and the cost of fsync there.
     pub fn placement(&self) -> String {
         let directory = self.log_dir();
         if self.made.is_in_memory(directory) {
@@ -147,22 +147,22 @@ impl Member {
         }
     }
 
-    /// Checks that the container can be stopped and keeps its data and port across a restart.
+    /// Checks that the container can be stopped and keeps its data and port when restarted.
     pub fn can_be_ended(&self) -> Result<(), String> {
         let service = self.made.service();
         let policy = &self.made.host_config.restart_policy.name;
         if !matches!(policy.as_str(), "" | "no") {
             return Err(format!(
-                "Docker restarts the service `{service}` automatically (`restart: {policy}`), which undoes a \
-                 fault: set `restart: \"no\"`"
+                "Docker restarts the service `{service}` automatically (`restart: {policy}`), which would undo \
+                 faults: set `restart: \"no\"`"
             ));
         }
         let in_memory =
             [self.log_dir(), self.data_dir()].into_iter().find(|path| self.made.is_in_memory(path));
         if let Some(path) = in_memory {
             return Err(format!(
-                "the service `{service}` keeps {path} in memory (tmpfs), which Docker discards when it ends, so a \
-                 killed server would lose its data. Keep it in a volume"
+                "the service `{service}` has {path} in memory (tmpfs), which Docker discards with the container, so \
+                 a killed server would lose its data: use a volume"
             ));
         }
         self.keeps_its_port()
@@ -179,7 +179,7 @@ impl Member {
             return Ok(());
         }
         Err(format!(
-            "Docker publishes port 2181 of the service `{}` under a different number each time it starts: \
+            "Docker publishes port 2181 of the service `{}` under a different number at each start: \
              write \
              `ports: [\"127.0.0.1:PORT:2181\"]` with a single number",
             self.made.service()
@@ -202,7 +202,7 @@ impl Member {
                  one: give it an `ipv4_address` in a network with a `subnet`"
             )
         })?;
-        // Docker restores the alias that is a prefix of the ID.
+        // Docker itself restores the alias that is a prefix of the ID.
         let names = endpoint.aliases.iter().flatten().filter(|alias| !self.id().starts_with(*alias));
         let aliases = names.cloned().chain([service.to_owned()]).collect::<std::collections::BTreeSet<_>>();
         Ok(NetworkAttachment { network: network.clone(), address, aliases: aliases.into_iter().collect() })
@@ -212,7 +212,7 @@ impl Member {
         self.meant_down.store(down, Ordering::Release);
     }
 
-    /// Describes the exit of the server, if `now` shows that it exited unexpectedly.
+    /// Describes the exit of the server if `now` shows that the server exited unexpectedly.
     pub fn ended(&self, now: &Container) -> Option<String> {
         if now.state.running || self.meant_down.load(Ordering::Acquire) {
             return None;
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn directories_come_from_the_servers_configuration() {
+    fn directories_are_read_from_the_server_configuration() {
         let of = |data: &str, log: &str| Some(Directories { data: data.into(), log: log.into() });
         for (configuration, found) in [
             ("dataDir=/data\ndataLogDir=/datalog\ntickTime=2000\n", of("/data", "/datalog")),

@@ -1,4 +1,4 @@
-//! An ensemble of Docker Compose containers, created for one run and removed afterwards. Faults use Docker's
+//! An ensemble of Docker Compose containers, created for a single run and removed afterwards. Faults use Docker's
 //! own commands: kill, stop, pause, and disconnecting a container from its network.
 
 mod docker;

@@ -1,7 +1,7 @@
-//! Breaks servers in containers and their network, and checks the effects from inside the containers.
+//! Breaks containerized servers and their network, and checks the effects from inside the containers.
 //!
-//! To check whether one container reaches another, it connects to a closed port there. A refusal proves that
-//! packets pass in both directions, and disturbs no server.
+//! To check whether one container can reach another, it connects to a closed port of the other container. A
+//! refusal proves that packets pass in both directions, and no server is disturbed.
 
 use std::io;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::state::{self, Numbered};
 use crate::{Done, Fact, Links, Logs, Processes, eventually};
 use zklockbench_zk::admin;
 
-/// Seconds until Docker kills a server that does not stop.
+/// Seconds after which Docker kills a server that does not stop.
 const STOPPED_WITHIN: &str = "10";
 const GONE_WITHIN: Duration = Duration::from_secs(30);
 /// Timeout for a server to listen. On two otherwise idle cores, this takes a second.
@@ -47,7 +47,7 @@ impl Processes for Compose {
     async fn logs(&self) -> io::Result<Logs> {
         // On other systems, containers run in a virtual machine with a different clock.
         if !cfg!(target_os = "linux") {
-            return Err(io::Error::other("the servers' clock is not this machine's"));
+            return Err(io::Error::other("the servers do not share this machine's clock"));
         }
         let copies = tempfile::tempdir()?;
         let mut directories = Vec::new();
@@ -57,8 +57,8 @@ impl Processes for Compose {
             let from = format!("{}:{}/version-2", member.id(), member.log_dir());
             match docker(&["cp", &from, &directory.to_string_lossy()]).await {
                 Ok(_) => {}
-                // The data were wiped and the server has not started since, or the data are in memory, from
-                // which Docker cannot copy.
+                // The data were wiped and the server has not started since, or the data are in memory, where
+                // Docker cannot copy them.
                 Err(why) if why.contains("Could not find the file") || why.contains("No such") => {}
                 Err(why) => return Err(io::Error::other(why)),
             }
@@ -93,7 +93,7 @@ impl Processes for Compose {
         }
         docker(&["start", member.id()]).await?;
         if let Err(why) = self.listens(member).await {
-            return Err(format!("server {server} did not start again: {why}\n{}", member.log_tail().await));
+            return Err(format!("server {server} did not restart: {why}\n{}", member.log_tail().await));
         }
         member.mean_down(false);
         Ok(())
@@ -119,7 +119,7 @@ impl Processes for Compose {
     async fn wipe(&self, server: usize) -> Done {
         let member = self.member(server)?;
         if self.look_at(server).await?.state.running {
-            return Err(format!("cannot wipe server {server} while it runs"));
+            return Err(format!("cannot wipe server {server} while it is running"));
         }
         self.wipe_volumes(member).await.map_err(|why| format!("cannot wipe server {server}: {why}"))
     }
@@ -155,7 +155,7 @@ impl Processes for Compose {
 impl Compose {
     async fn end(&self, server: usize, how: &[&str]) -> Done {
         let member = self.member(server)?;
-        // Set first, so that a check in between does not report the exit.
+        // Set the flag first, so that a concurrent check does not report the exit.
         member.mean_down(true);
         let ended = async {
             docker(&[how, &[member.id()]].concat()).await?;
@@ -168,7 +168,7 @@ impl Compose {
             .await
         };
         let ended = ended.await;
-        // If the server may still be running, a later exit is unexpected.
+        // If the server may still be running, a later exit would be unexpected.
         if ended.is_err() && !self.look_at(server).await.is_ok_and(|now| !now.state.running) {
             member.mean_down(false);
         }
@@ -184,7 +184,7 @@ impl Compose {
                 return if state.running {
                     Err(format!("{address}: {error}"))
                 } else {
-                    Ok(Err(format!("it ended (exit code {})", state.exit_code)))
+                    Ok(Err(format!("the server ended (exit code {})", state.exit_code)))
                 };
             }
             Ok(Ok(()))
@@ -192,7 +192,7 @@ impl Compose {
         seen.await?
     }
 
-    /// Removes snapshots and transaction logs by means of another container that mounts the same volumes.
+    /// Removes snapshots and transaction logs with another container that mounts the same volumes.
     async fn wipe_volumes(&self, member: &Member) -> Done {
         let directories = [member.data_dir(), member.log_dir()];
         if let Some(path) = directories.iter().find(|path| member.made.mount_of(path).is_none()) {
@@ -207,7 +207,7 @@ impl Compose {
         docker(&container.concat()).await.map(drop)
     }
 
-    /// Whether a packet passes from one container to the other and back.
+    /// Returns whether a packet passes from one container to the other and back.
     async fn connects(&self, from: usize, to: usize) -> Result<bool, String> {
         let (from, to): (&Member, &Member) = (self.member(from)?, self.member(to)?);
         let connect = format!("exec 3<>/dev/tcp/{}/{DISCARD}", to.place()?.address);
@@ -216,12 +216,12 @@ impl Compose {
             Ok(_) => Ok(true),
             Err(why) if why.contains("Connection refused") => Ok(true),
             Err(why) if is_lost(&why) => Ok(false),
-            Err(why) => Err(format!("cannot check what {} reaches: {why}", from.name())),
+            Err(why) => Err(format!("cannot check what {} can reach: {why}", from.name())),
         }
     }
 }
 
-/// Port that is closed in every container (discard, RFC 863).
+/// Port that is closed in every container: discard (RFC 863).
 const DISCARD: u16 = 9;
 /// Connection timeout in seconds; a connection usually takes a millisecond.
 const PATIENCE: &str = "1";
@@ -282,7 +282,7 @@ impl Links for Compose {
     async fn is_isolated(&self, server: usize) -> Fact {
         let networks = self.look_at(server).await?.network_settings.networks;
         if !networks.is_empty() {
-            return Err(format!("server {server} is in a network"));
+            return Err(format!("server {server} is still connected to a network"));
         }
         let others =
             self.awake().await?.into_iter().map(|other| other.number).filter(|other| *other != server);
@@ -291,28 +291,28 @@ impl Links for Compose {
         let address = self.address(server)?;
         match admin::ruok(&address, state::PATIENCE).await {
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => Ok(format!(
-                "server {server} is cut off: it and the other servers cannot connect to each other, and {address} refuses connections"
+                "server {server} and the other servers cannot connect to each other, and {address} refuses connections"
             )),
             _ => Err(format!("{address} still reaches server {server}")),
         }
     }
 
     async fn all_reach(&self) -> Fact {
-        // Skip servers that are down or paused, because other faults are responsible for them.
+        // Skip servers that are down or paused, which is the effect of other faults.
         let awake = self.awake().await?;
         let pairs = awake.iter().flat_map(|from| awake.iter().map(|to| (from.number, to.number)));
         let pairs = pairs.filter(|(from, to)| from != to);
         try_join_all(pairs.map(|(from, to)| self.reaches(from, to))).await?;
         try_join_all(awake.iter().map(|Numbered { number, address }| async move {
             let answer = admin::ruok(address, state::PATIENCE).await;
-            answer.map_err(|error| format!("server {number} cannot be reached from here: {address}: {error}"))
+            answer.map_err(|error| format!("cannot reach server {number} from here: {address}: {error}"))
         }))
         .await?;
         Ok("every server can be reached from every other and from the suite".into())
     }
 }
 
-/// Whether this is bash's message for an unreachable address, or the exit code of `timeout`.
+/// Returns whether this is bash's message for an unreachable address or the exit code of `timeout`.
 fn is_lost(why: &str) -> bool {
     ["Network is unreachable", "No route to host", "exit status: 124"].iter().any(|said| why.contains(said))
 }

@@ -1,7 +1,7 @@
 //! The containers, networks and volumes that Compose creates for one run, removed afterwards.
 //!
-//! Compose labels them with the project's name. A run owns a project while it holds the lock on its name. If
-//! the lock is free, a killed run left the project behind, and the next run removes it.
+//! Compose labels these objects with the project's name. A run owns a project while it holds the lock on the
+//! name. If the lock is free, a killed run left the project behind, and the next run removes it.
 
 use std::fs::File;
 use std::io;
@@ -15,13 +15,13 @@ use super::docker::docker_now;
 use crate::private;
 
 const PREFIX: &str = "zklockbench-";
-/// Label that Compose puts on everything it creates.
+/// Label that Compose puts on everything that it creates.
 const LABEL: &str = "com.docker.compose.project";
-/// Maximum number of searches for leftovers. Objects under construction when a run was killed appear late.
+/// Maximum number of searches for leftovers. Objects that were being created when a run was killed appear late.
 const LOOKS_AT_MOST: usize = 20;
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// A project that is owned until dropped. Dropping it removes everything with its label.
+/// A project owned by this run. Dropping this value removes everything with the project's label.
 #[derive(Debug)]
 pub struct Project {
     name: String,
@@ -45,7 +45,7 @@ impl Project {
     fn create_in(locks: &Path) -> io::Result<Self> {
         private::make(locks)?;
         let name = format!("{PREFIX}{}", &uuid::Uuid::new_v4().simple().to_string()[..12]);
-        // Lock the file before naming it, so that no other run finds it unlocked.
+        // Lock the file before giving it a name, so that no other run finds it unlocked.
         let unnamed = tempfile::NamedTempFile::new_in(locks)?;
         flock(unnamed.as_file(), FlockOperation::NonBlockingLockExclusive)?;
         let lock = locks.join(&name);
@@ -57,7 +57,7 @@ impl Project {
         &self.name
     }
 
-    /// Label for containers of this project that Compose does not create.
+    /// Returns the label for containers of this project that Compose does not create.
     pub fn label(&self) -> String {
         format!("{LABEL}={}", self.name)
     }
@@ -73,7 +73,7 @@ impl Project {
 
 impl Drop for Project {
     fn drop(&mut self) {
-        // Skip a second removal, which would take Docker a while.
+        // Skip a second removal, because it would take Docker a while.
         if !self.removed.load(Ordering::Acquire) {
             let _ = self.remove();
         }
@@ -81,7 +81,7 @@ impl Drop for Project {
 }
 
 pub fn left_projects() -> Vec<LeftProject> {
-    // An error means that the lock directory is not this user's, so this user has no projects.
+    // An error means that another user owns the lock directory, so this user has no projects.
     left_in(&locks(), |_| Ok(false)).unwrap_or_default()
 }
 
@@ -90,7 +90,7 @@ pub fn remove_left_projects() -> Result<Vec<LeftProject>, String> {
     left_in(&locks(), |name| remove(name).map(|()| true))
 }
 
-/// Calls `removing`, which returns whether it removed the project, for each project whose run has ended.
+/// Calls `removing` for each project whose run has ended. `removing` returns whether it removed the project.
 fn left_in(
     locks: &Path,
     removing: impl Fn(&str) -> Result<bool, String>,
@@ -98,7 +98,7 @@ fn left_in(
     if !locks.exists() {
         return Ok(Vec::new());
     }
-    // Do not trust files in a directory that others can write to.
+    // Do not trust files in a directory that other users can write to.
     private::check(locks).map_err(|error| error.to_string())?;
     let entries = std::fs::read_dir(locks).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -117,7 +117,7 @@ fn left_in(
     Ok(left)
 }
 
-/// Directory of the lock files, independent of environment variables and preserved across reboots.
+/// Returns the directory of the lock files: independent of environment variables and preserved across reboots.
 fn locks() -> PathBuf {
     PathBuf::from(format!("/var/tmp/zklockbench-compose-{}", rustix::process::getuid().as_raw()))
 }
@@ -135,14 +135,15 @@ fn remove(project: &str) -> Result<(), String> {
         ];
         let mut found = found.into_iter();
         match found.try_fold(false, |any, found| found.map(|found| any || found)) {
-            // Finish when a search finds nothing, unless it is the first.
+            // Finish when a search other than the first finds nothing.
             Ok(false) if look > 0 => return Ok(()),
             Ok(_) => {}
-            // A network may still be in use briefly.
+            // A network may remain in use for a moment.
             Err(why) => failed = Err(why),
         }
     }
-    failed.and_then(|()| Err(format!("objects of the project {project} reappear after their removal")))
+    failed
+        .and_then(|()| Err(format!("objects of the project {project} keep reappearing after their removal")))
 }
 
 fn remove_kind(project: &str, list: &[&str], remove: &[&str]) -> Result<bool, String> {
@@ -175,13 +176,13 @@ mod tests {
         let left = left_in(locks.path(), removing).unwrap();
         assert_eq!(left.len(), 2);
         assert_eq!(*removed.borrow(), ["zklockbench-dead"]);
-        // The removed project is gone, and the other is still there.
+        // Then only the project that is still in use remains
         let left = left_in(locks.path(), |_| panic!("must not remove anything")).unwrap();
         assert_eq!(left, [LeftProject { name: in_use.name().into(), in_use: true }]);
     }
 
     #[test]
-    fn locks_directory_that_others_can_write_to_is_refused() {
+    fn locks_directory_writable_by_other_users_is_refused() {
         use std::os::unix::fs::PermissionsExt;
         let locks = tempfile::tempdir().unwrap();
         std::fs::write(locks.path().join("zklockbench-planted"), "").unwrap();

@@ -17,13 +17,13 @@ use crate::ports::ClaimedPorts;
 use crate::{network, state};
 use zklockbench_core::error::Error;
 
-/// Timeout for the servers to become ready. On two otherwise idle cores, they take 3 to 5 s.
+/// Timeout for the servers to become ready. On two otherwise idle cores, this takes 3 to 5 s.
 const READY_WITHIN: Duration = Duration::from_secs(90);
-/// Polling interval for a server that exits during the start.
+/// Interval for checking whether a server has exited during the start.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Largest number of servers, limited by the size of a port block.
 const MOST: usize = 5;
-/// Number of address ranges to try if one is in use.
+/// Maximum number of address ranges to try if one is in use.
 const ATTEMPTS: usize = 5;
 const TAKEN: &str = "Pool overlaps";
 
@@ -43,13 +43,13 @@ impl Compose {
     /// checked first.
     ///
     /// # Errors
-    /// Usage if the file is not a Compose file of ZooKeeper servers; environment if Docker is missing, its
-    /// daemon does not answer, or an image is missing. Nothing is left behind.
+    /// A usage error if the file is not a Compose file of ZooKeeper servers; an environment error if Docker or
+    /// an image is missing, or the daemon does not respond. Nothing is left behind.
     pub async fn create(file: &Path) -> Result<Self, Error> {
         readable(file)?;
         let program = find_compose().await?;
         remove_left_projects().map_err(|why| {
-            Error::environment(format!("cannot remove a killed run's leftovers from Docker: {why}"))
+            Error::environment(format!("cannot remove containers that a killed run left in Docker: {why}"))
         })?;
         let path = file.to_string_lossy();
         let ports = ClaimedPorts::new(services(program, file).await?, 0)?;
@@ -60,7 +60,7 @@ impl Compose {
         if made.len() > MOST {
             let file = file.display();
             return Err(Error::usage(format!(
-                "{file} has {} services; the limit is {MOST} servers",
+                "{file} has {} services; the maximum is {MOST} servers",
                 made.len()
             )));
         }
@@ -69,15 +69,15 @@ impl Compose {
         Ok(Self { members, project, file: file.to_path_buf(), voters: OnceLock::new(), _ports: ports })
     }
 
-    /// Checks a Compose file without creating anything. Returns a reason if this machine cannot check it.
+    /// Checks a Compose file without creating anything. If this machine cannot check it, returns the reason.
     ///
     /// # Errors
-    /// Usage if `file` is not a Compose file or has too many services.
+    /// A usage error if `file` is not a Compose file or has too many services.
     pub async fn check(file: &Path) -> Result<Option<String>, Error> {
         readable(file)?;
         match installed_compose().await {
             Some(program) => services(program, file).await.map(|_| None),
-            None => Ok(Some(format!("{} cannot be checked: {NO_COMPOSE}", file.display()))),
+            None => Ok(Some(format!("cannot check {}: {NO_COMPOSE}", file.display()))),
         }
     }
 
@@ -113,13 +113,13 @@ impl Compose {
         Ok(())
     }
 
-    /// Finds the data directories and the voters, which only running servers reveal.
+    /// Determines the data directories and the voters, which only running servers reveal.
     async fn learn(&self) {
         join_all(self.members.iter().map(Member::find_directories)).await;
         let _ = self.voters.set(state::voters(&self.addresses()).await);
     }
 
-    /// Why the servers' transaction logs cannot be read; `None` if they can.
+    /// Returns the reason why the servers' transaction logs cannot be read; `None` if they can.
     pub fn without_logs(&self) -> Option<String> {
         self.members.iter().find_map(|member| Some(format!("{}: {}", member.name(), member.without_logs()?)))
     }
@@ -133,7 +133,7 @@ impl Compose {
         }
     }
 
-    /// Server whose log is reported: one that exited, else one that does not answer, else the first.
+    /// Returns the server whose log is reported: a server that exited, else one that does not answer, else the first.
     async fn guilty(&self) -> &Member {
         let now = self.look().await.unwrap_or_default();
         let ended = self.members.iter().zip(&now).find(|(member, now)| member.ended(now).is_some());
@@ -149,7 +149,7 @@ impl Compose {
     pub(super) fn member(&self, number: usize) -> Result<&Member, String> {
         let member = number.checked_sub(1).and_then(|index| self.members.get(index));
         member.ok_or_else(|| {
-            format!("there is no server {number}: they are numbered 1 to {}", self.members.len())
+            format!("there is no server {number}: servers are numbered 1 to {}", self.members.len())
         })
     }
 
@@ -166,7 +166,7 @@ impl Compose {
         self.addresses().join(",")
     }
 
-    /// Name of the Compose project, which `docker ps` shows as a prefix of container names.
+    /// Returns the name of the Compose project, which `docker ps` shows as a prefix of container names.
     pub fn project(&self) -> &str {
         self.project.name()
     }
@@ -220,7 +220,7 @@ impl Compose {
         Ok(())
     }
 
-    /// Removes the project even if the ensemble is still shared. If this fails, the next run tries again.
+    /// Removes the project even if the ensemble is still shared. If removal fails, the next run tries again.
     pub fn close(&self) -> Result<(), String> {
         self.project.remove()
     }
@@ -228,20 +228,20 @@ impl Compose {
 
 fn readable(file: &Path) -> Result<(), Error> {
     if !file.is_file() {
-        return Err(Error::usage(format!("{}: there is no such Compose file", file.display())));
+        return Err(Error::usage(format!("{}: Compose file not found", file.display())));
     }
     File::open(file).map(drop).map_err(|error| Error::usage(format!("{}: {error}", file.display())))
 }
 
-/// Number of services in a Compose file. Each must be a server.
+/// Returns the number of services in a Compose file, each of which must be a server.
 async fn services(program: &[&str], file: &Path) -> Result<usize, Error> {
     let services = run(command(program, &["-f", &file.to_string_lossy(), "config", "--services"])).await;
     let services = services.map_err(|why| Error::usage(format!("{}: {why}", file.display())))?;
     let count = services.lines().count();
-    // Before version 2, Compose lists services of inactive profiles, too.
+    // Before version 2, Compose also listed services of inactive profiles.
     if count > MOST && !std::fs::read_to_string(file).is_ok_and(|text| text.contains("profiles:")) {
         let file = file.display();
-        return Err(Error::usage(format!("{file} has {count} services; the limit is {MOST} servers")));
+        return Err(Error::usage(format!("{file} has {count} services; the maximum is {MOST} servers")));
     }
     Ok(count.min(MOST))
 }
@@ -259,19 +259,19 @@ async fn make(program: &[&str], file: &str, project: &Project, ports: &ClaimedPo
     }
 }
 
-/// Substrings of Docker's errors, and the remedy for each error.
+/// Substrings of Docker's error messages, each with a remedy.
 const REMEDIES: [(&[&str], &str); 3] = [
     (
         &["port is already allocated", "address already in use"],
-        "\nAnother process uses the port: write `ports: [\"2181\"]`, so that Docker chooses a free one",
+        "\nAnother process uses the port: write `ports: [\"2181\"]`, so that Docker chooses a free port",
     ),
     (
         &["container name"],
-        "\nRemove `container_name` from the file, so that containers get names of their project",
+        "\nRemove `container_name` from the file, so that Docker names the containers after their project",
     ),
     (
         &["pull", "manifest", "registry", "image"],
-        "\nIf the image is not available here, name another one with ZOOKEEPER_IMAGE=…, or build one from \
+        "\nIf the image is not available here, select another with ZOOKEEPER_IMAGE=…, or build one from \
          this machine's packages: scripts/base-image",
     ),
 ];
@@ -282,7 +282,7 @@ fn remedy(why: &str) -> &'static str {
     REMEDIES.iter().find(|(words, _)| fits(words)).map_or("", |(_, remedy)| remedy)
 }
 
-/// Variables for Compose files, so that several runs can coexist: each server's host ports, and the first
+/// Returns variables for Compose files that let several runs coexist: each server's host ports, and the first
 /// three octets of the network's addresses.
 fn variables(ports: &ClaimedPorts) -> Vec<(String, String)> {
     let of = |(index, ports): (usize, &crate::ports::ServerPorts)| {

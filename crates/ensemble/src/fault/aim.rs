@@ -1,4 +1,4 @@
-//! Selects the targets of a fault, and proves that the fault hit them. Targets such as `holder` are resolved
+//! Selects a fault's targets, and verifies that the fault affected them. Targets such as `holder` are resolved
 //! when the fault fires. Every change must be undone, so actions on several targets continue after a failure.
 
 use std::future::Future;
@@ -15,8 +15,8 @@ use zklockbench_core::catalog::fault::{Proof, Target};
 use zklockbench_core::clock;
 use zklockbench_zk::SessionKey;
 
-/// Timeout for a holder, waiter, session or leader to exist. Another fault may just have ended all sessions
-/// or caused an election.
+/// Timeout for finding a holder, waiter, session or leader. Another fault may have just ended all sessions
+/// or triggered an election.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
@@ -41,13 +41,13 @@ pub async fn contenders(
             return Ok(vec![*one]);
         }
         if clock::now() - begin > clock::micros(PATIENCE) {
-            return Err(format!("there was no {word} for {PATIENCE:?}"));
+            return Err(format!("no {word} was found within {PATIENCE:?}"));
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
-/// Session of a contender. If another fault has just ended it, waits for the next one.
+/// Returns a contender's session. If another fault has just ended the session, waits for the next session.
 pub async fn session(contender: usize, reach: &FaultReach<'_>) -> Result<SessionKey, String> {
     let look = || async {
         let key = reach.contenders.session(contender);
@@ -76,13 +76,13 @@ pub async fn servers(
     }
 }
 
-/// Number of the leader. During an election, waits for the result.
+/// Returns the number of the leader. During an election, waits for the result.
 pub async fn leader(reach: &FaultReach<'_>) -> Result<usize, String> {
     let processes = reach.processes()?;
     reach.while_loaded(eventually(PATIENCE, || processes.leader())).await
 }
 
-/// Display name of these servers, with their roles if the leader is known.
+/// Returns a display name for the servers, with their roles if the leader is known.
 pub fn server_name(servers: &[usize], target: &Target, leader: Option<usize>) -> String {
     let role = |server: usize| match leader {
         Some(leader) if leader == server => " (leader)",
@@ -107,7 +107,7 @@ pub fn name(contenders: &[usize], target: &Target) -> String {
     }
 }
 
-/// Time for everything running or in flight to finish.
+/// Time allowed for running and in-flight work to finish.
 const SETTLES: Duration = Duration::from_millis(20);
 
 pub fn proof(seen: Result<String, String>) -> Proof {
@@ -128,7 +128,7 @@ where
     try_join_all(all.iter().map(|one| look(*one))).await.map(drop)
 }
 
-/// Applies an action to each target, even after a failure; returns the first failure.
+/// Applies an action to every target, even after a failure. Returns the first failure.
 pub async fn do_each<T: Copy, F>(all: &[T], deed: impl Fn(T) -> F) -> Result<(), String>
 where
     F: Future<Output = Result<(), String>>,
@@ -140,7 +140,7 @@ where
     done
 }
 
-/// Applies an action to each target, and waits until all have taken effect.
+/// Applies an action to every target, and waits until it has taken effect on all of them.
 pub async fn do_and_see<T: Copy, D, S>(
     all: &[T],
     deed: impl Fn(T) -> D,
@@ -164,7 +164,7 @@ pub async fn until(within: Duration, is_so: impl Fn() -> bool, otherwise: &str) 
     eventually(within, look).await
 }
 
-/// Whether a count stays the same for `lasts`.
+/// Returns whether a count stays unchanged for `lasts`.
 pub async fn stands_still<T: PartialEq>(count: &impl Fn() -> T, lasts: Duration) -> bool {
     tokio::time::sleep(SETTLES).await;
     let before = count();
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn do_each_continues_after_a_failure_and_returns_the_first() {
+    async fn do_each_continues_after_failures_and_returns_the_first_failure() {
         let done = RefCell::new(Vec::new());
         let all = do_each(&[1, 2, 3], async |one| {
             done.borrow_mut().push(one);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn growing_count_is_not_stalled() {
+    async fn stands_still_detects_a_growing_count() {
         let count = std::cell::Cell::new(0);
         let moving = || count.replace(count.get() + 1);
         assert!(!stands_still(&moving, Duration::from_millis(1)).await);

@@ -1,4 +1,4 @@
-//! The contenders of a trial as targets of faults: their state, their admissions and crash orders.
+//! A trial's contenders as fault targets: their state, admissions and crash orders.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,40 +12,40 @@ use zklockbench_core::locked::locked;
 use zklockbench_zk::SessionKey;
 use zklockbench_zk::gate::Gate;
 
-/// Contenders of a trial, by number.
+/// A trial's contenders, identified by number.
 pub trait Contenders: Send + Sync {
-    /// All contenders; in a run by several workers, those of this worker.
+    /// Returns all contenders. In a run with several workers, returns only this worker's contenders.
     fn all(&self) -> Vec<usize>;
-    /// Directories of the contenders' locks.
+    /// Returns the directories of the contenders' locks.
     fn locks(&self) -> Vec<String>;
-    /// Contenders that hold a lock now.
+    /// Returns the contenders that currently hold a lock.
     fn inside(&self) -> Vec<usize>;
-    /// Contenders that wait for a lock, the longest-waiting first.
+    /// Returns the contenders that are waiting for a lock, longest wait first.
     fn waiting(&self) -> Vec<usize>;
     fn waits_since(&self, contender: usize) -> Option<Stamp>;
-    /// Gate in front of everything that a contender runs.
+    /// Returns the gate that everything a contender runs must pass.
     fn gate(&self, contender: usize) -> Arc<Gate>;
-    /// Admission that a contender passes before each cycle.
+    /// Returns the admission that a contender needs before each cycle.
     fn admission(&self, contender: usize) -> Arc<Admission>;
     fn session(&self, contender: usize) -> Option<SessionKey>;
-    /// Whether the contender's client is known to bypass this proxy.
+    /// Returns whether the contender's client is known to bypass this proxy.
     fn bypasses(&self, _contender: usize, _proxy: &Proxy) -> bool {
         false
     }
-    /// Records that a session of the contender is about to be closed from outside.
+    /// Records that a fault is about to close the contender's session.
     fn is_being_closed(&self, contender: usize, session: i64);
-    /// Records that a server has confirmed the end of this session.
+    /// Records that a server has confirmed closing the session.
     fn was_closed(&self, contender: usize, session: i64);
-    /// Moves the clock behind the contender's deadlines ahead.
+    /// Advances the clock that the contender's deadlines are based on.
     fn clock_jumps(&self, contender: usize, by: Duration);
-    /// Orders a contender to crash as soon as it is `doing` something.
+    /// Orders a contender to crash as soon as its activity matches `doing`.
     fn crash(&self, contender: usize, doing: Doing) -> CrashOrder;
-    /// Number of locks acquired in the measured phase. With several workers, an estimate for all of them that
-    /// assumes equal shares.
+    /// Returns the number of acquisitions in the measured phase. With several workers, estimates the total by
+    /// assuming equal shares.
     fn acquired(&self) -> u64;
 }
 
-/// Admission of one contender. A closed admission lets the current cycle finish and blocks the next one.
+/// Admission of one contender. When closed, it lets the current cycle finish and blocks the next cycle.
 #[derive(Debug, Default)]
 pub struct Admission {
     closed: AtomicUsize,
@@ -56,9 +56,9 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Enters once admitted. Returns the start of the wait: `intended` or, if later, the time of opening.
+    /// Enters once admitted. Returns the start of the contender's wait: `intended`, or the opening time if later.
     pub async fn come_in(&self, intended: Stamp) -> Stamp {
-        // Set the flag before reading `closed`, so that no contender enters a closed admission seen as empty.
+        // Set the flag before reading `closed`. Otherwise, the contender could enter after `are_out` returned true.
         self.is_in.store(true, Ordering::SeqCst);
         if !self.is_closed() {
             return intended;
@@ -121,7 +121,7 @@ impl Drop for KeptAway {
     }
 }
 
-/// Activity during which a contender must crash.
+/// Activity during which a contender should crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
     Anything,
@@ -129,14 +129,14 @@ pub enum Doing {
     Holding,
 }
 
-/// Crash orders of one contender, in the order in which they were given.
+/// Crash orders of one contender, oldest first.
 ///
-/// Each crash executes one order, so it proves only one fault. Dropping an order withdraws it, so that no
-/// contender crashes for a fault that was already recorded as not injected.
+/// Each crash carries out one order, so it proves only one fault. Dropping an order withdraws it, so no
+/// contender crashes for a fault that is already recorded as not injected.
 #[derive(Debug, Default)]
 pub struct CrashOrders {
     given: Mutex<Vec<Arc<OrderState>>>,
-    /// Order that is being executed.
+    /// Order that is being carried out.
     taken: Mutex<Option<Arc<OrderState>>>,
     changed: Notify,
 }
@@ -171,7 +171,7 @@ impl CrashOrders {
         true
     }
 
-    /// Whether the contender is ordered to crash in its next hold.
+    /// Returns whether an order requires the contender to crash in its next hold.
     pub fn waits_for_a_hold(&self) -> bool {
         locked(&self.given).iter().any(|order| order.doing == Doing::Holding)
     }
@@ -183,9 +183,9 @@ impl CrashOrders {
     }
 }
 
-/// Handle of one crash order.
+/// Handle to one crash order.
 #[derive(Debug)]
-#[must_use = "dropping it withdraws the order"]
+#[must_use = "dropping the handle withdraws the order"]
 pub struct CrashOrder {
     order: Arc<OrderState>,
     orders: Arc<CrashOrders>,
@@ -210,11 +210,11 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn closed_admission_admits_once_every_guard_is_dropped() {
+    async fn admission_opens_once_every_guard_is_dropped() {
         let admission = Arc::new(Admission::default());
         assert_eq!(admission.come_in(7).await, 7);
         let one = KeptAway::behind(vec![Arc::clone(&admission)]);
-        assert!(!one.are_out(), "the contender finishes its cycle");
+        assert!(!one.are_out(), "the contender is still in its cycle");
         admission.go_out();
         assert!(one.are_out());
         let other = KeptAway::behind(vec![Arc::clone(&admission)]);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn dropped_order_crashes_no_contender() {
+    fn dropped_order_causes_no_crash() {
         let orders = Arc::new(CrashOrders::default());
         let [given_up, kept] = [Doing::Anything, Doing::Waiting].map(|doing| orders.give(doing));
         drop(given_up);

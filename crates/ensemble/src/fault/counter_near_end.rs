@@ -18,22 +18,22 @@ const LEFT: Param = Param {
     name: "left",
     kind: ParamKind::Count(0, 10_000_000),
     default: "20",
-    doc: "How many more children can be created in each directory before its counter is used up.",
+    doc: "Number of children that can still be created in each directory before its counter is exhausted.",
 };
 
 pub const CARD: FaultCard = FaultCard {
     name: NAME,
-    summary: "takes the sequence counters of the locks' directories to just below 2^31",
-    source: "ZooKeeper's DataTree.createNode and PrepRequestProcessor, as seen on 3.8.0",
+    summary: "raises the sequence counters of the locks' directories to just below 2^31",
+    source: "ZooKeeper's DataTree.createNode and PrepRequestProcessor, as observed in 3.8.0",
     details: "\
-Inject: all servers are stopped (SIGTERM). A transaction log with a high parentCVersion for each directory is placed
+Inject: all servers are stopped (SIGTERM). A transaction log that gives each directory a high parentCVersion is added
 after the newest transaction. The server with that log is started first, then the others.
 Proof: the directories' stats show the new counter.
-Ends by itself, when the ensemble is healthy. Only for servers that the suite has started as processes of this host.
+Ends by itself once the ensemble is healthy. Works only with servers that the suite started as processes on this host.
 
-A correct lock: it works until the counter is used up. After that, it fails every acquire, leaves no node behind
-and never admits two holders. A counter does not wrap: every further node gets the number 2147483647 or a
-negative number, and a restart does not repair that.
+A correct lock: it works until the counter is exhausted. After that, it fails every acquire, leaves no node behind
+and never admits two holders. A counter does not wrap: every later node gets the number 2147483647 or a
+negative number, and a restart does not fix this.
 Where it misleads: the ensemble is down for a few seconds, so sessions with a short timeout end.",
     ends: Ends::ByItself,
     stops_service: true,
@@ -49,7 +49,7 @@ async fn inject(Firing { choice, reach, .. }: Firing<'_>) -> Result<Active<'_>, 
     let processes = reach.processes()?;
     let data = processes.logs_at_hand().ok_or("the servers' data are not on this host")?.directories;
     let left = i64::try_from(choice.count(LEFT.name)).unwrap_or(i64::MAX);
-    let number = i32::try_from(counter::END - left).map_err(|_| "`left` is out of range")?;
+    let number = i32::try_from(counter::END - left).map_err(|_| "`left` is too large")?;
     let found = reach.target.directories(&reach.contenders.locks()).await;
     let found = found.map_err(|failure| format!("cannot read the locks' directories: {failure}"))?;
     let directories: Vec<String> = found.into_iter().map(|(path, _)| path).collect();
@@ -62,7 +62,7 @@ async fn inject(Firing { choice, reach, .. }: Firing<'_>) -> Result<Active<'_>, 
             eventually(GOES_DOWN, || processes.is_down(server)).await?;
         }
         let newest = raise_counters(&data, &directories, number)
-            .map_err(|error| format!("cannot write a log: {error}"))?;
+            .map_err(|error| format!("cannot write the transaction log: {error}"))?;
         reach.end(Effect::Down(newest)).await?;
         Ok::<usize, String>(newest)
     };
@@ -87,5 +87,5 @@ async fn is_raised(reach: &FaultReach<'_>, directories: &[String], number: i32) 
         }
     }
     let count = directories.len();
-    Ok(format!("the counters of {} are at {number} or beyond", counted(count, "directory", "directories")))
+    Ok(format!("the counters of {} are at {number} or higher", counted(count, "directory", "directories")))
 }

@@ -1,4 +1,4 @@
-//! `freeze`: pauses a contender and its session for a while.
+//! `freeze`: pauses a contender and its client for a while.
 
 use super::aim::{self, only_if, stands_still};
 use super::reach::FaultReach;
@@ -11,28 +11,27 @@ use zklockbench_zk::gate::{Gate, Shut};
 
 pub const CARD: FaultCard = FaultCard {
     name: "freeze",
-    summary: "a contender and its session stop for a while, as in a long garbage collection",
-    source: "Kleppmann, How to do distributed locking (2016), the client that pauses",
+    summary: "pauses a contender and its client, as a long garbage collection would",
+    source: "Kleppmann, How to do distributed locking (2016): the paused client",
     details: "\
-Inject: neither the contender nor its client does anything: no heartbeat is sent, no reply or event is read.
-Proof: neither the contender nor its client ran for 30 ms. If the holder had released before it stopped, another
+Inject: the contender and its client stop running: they send no heartbeats and read no replies or events.
+Proof: neither the contender nor its client ran for 30 ms. If the holder released before it was frozen, another
 holder is chosen.
-Heal: the contender carries on where it stopped.
+Heal: the contender resumes where it stopped.
 
-A correct lock: a freeze shorter than the session timeout is a long hold or a long wait. After a longer freeze the
-contender wakes up as a zombie: it believes that it holds although the next contender already does. No lock can
-prevent that. It can only notify the contender soon, and give it a fencing token with which the protected resource
-can reject a zombie's writes. Overlaps with a zombie are not violations: the end of its session distinguishes the
-two.",
+A correct lock: a freeze shorter than the session timeout looks like a long hold or a long wait. After a longer freeze
+the contender wakes up as a zombie: it believes that it holds the lock although the next contender already does. No
+lock can prevent this. A lock can only notify the contender promptly and issue fencing tokens, which let the protected
+resource reject a zombie's writes. Overlaps with a zombie are not violations: a zombie's session has ended.",
     ends: Ends::Healed,
     ..FaultCard::CONTENDERS
 };
 
 /// Time for work in progress to finish after the gate is shut.
 const SETTLES: Duration = Duration::from_millis(20);
-/// Time during which nothing may run, as proof of the fault.
+/// Period without activity that proves the fault.
 const LOOKS_FOR: Duration = Duration::from_millis(30);
-/// Number of attempts. A holder may release before its gate is shut; then another holder is chosen.
+/// Maximum number of attempts. If a holder releases before its gate is shut, another holder is chosen.
 const TRIES: u32 = 100;
 
 pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
@@ -51,7 +50,7 @@ async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active
     Ok(Active::until_dropped(target, proof, shut).still_if(stood))
 }
 
-/// Shuts the gates of the targets, and checks that the targets still have the requested role.
+/// Shuts the targets' gates, and checks that the targets still have the requested role.
 async fn shut(
     choice: &FaultChoice,
     reach: &FaultReach<'_>,
@@ -71,5 +70,7 @@ async fn shut(
             return Ok((hit, gates, shut));
         }
     }
-    Err(format!("in {TRIES} tries, the contender had finished its step before it was frozen; hold longer"))
+    Err(format!(
+        "in {TRIES} attempts, the contender had left its role before it was frozen; use longer holds"
+    ))
 }

@@ -1,4 +1,4 @@
-//! Faults: three tables with the description and the injection of each kind.
+//! Faults, in three tables with the description and injection function of each kind.
 
 mod aim;
 mod contenders;
@@ -30,20 +30,20 @@ pub use registry::{cards, find};
 pub use schedule::{Fired, News, Schedule, run};
 pub use wire::{REQUEST, requests};
 
-/// A fault injection in progress. The error is the reason why the fault could not be injected.
+/// A fault injection in progress. The error explains why the fault could not be injected.
 pub type Injecting<'a> = Pin<Box<dyn Future<Output = Result<Active<'a>, String>> + 'a>>;
 
 #[derive(Debug, Clone, Copy)]
 pub struct FaultEntry {
     pub card: FaultCard,
-    /// Injects the fault. Returns once its effect was observed or the timeout expired.
+    /// Injects the fault. Returns once the effect has been observed or the timeout has expired.
     pub inject: fn(Firing<'_>) -> Injecting<'_>,
 }
 
 pub struct Firing<'a> {
     pub choice: &'a FaultChoice,
     pub reach: &'a FaultReach<'a>,
-    /// Source of the fault's random choices.
+    /// Random number generator for the fault's choices.
     pub draw: ChaCha8Rng,
 }
 
@@ -55,7 +55,7 @@ pub struct Active<'a> {
     /// Name of the target, e.g. `contender 7 (holder)`.
     pub target: String,
     pub proof: Proof,
-    /// Time at which the effect was observed, if before this value was created.
+    /// Time at which the effect was observed, if earlier than the creation of this value.
     pub seen_at: Option<Stamp>,
     /// Checks that the fault is still in effect, just before the fault is undone.
     pub still: Healing<'a>,
@@ -63,7 +63,7 @@ pub struct Active<'a> {
 }
 
 impl<'a> Active<'a> {
-    /// A fault that lasts until `healing` undoes it.
+    /// Creates a fault that lasts until `healing` undoes it.
     pub fn until(
         target: String,
         proof: Proof,
@@ -73,12 +73,12 @@ impl<'a> Active<'a> {
         Self { target, proof, seen_at: None, still, healing: Box::pin(healing) }
     }
 
-    /// Adds the check that is repeated just before the fault is undone.
+    /// Adds a check to run just before the fault is undone.
     pub fn still_if(self, look: impl Future<Output = Result<(), String>> + 'a) -> Self {
         Self { still: Box::pin(look), ..self }
     }
 
-    /// A fault that lasts until `guard` is dropped.
+    /// Creates a fault that lasts until `guard` is dropped.
     pub fn until_dropped(target: String, proof: Proof, guard: impl Sized + 'a) -> Self {
         Self::until(target, proof, async move {
             drop(guard);

@@ -1,4 +1,4 @@
-//! Common parts of faults of servers and their links, which last until they are undone and the ensemble is
+//! Shared code for faults in servers and their links, which last until they are undone and the ensemble is
 //! healthy. This module takes servers down and restarts them (`kill`, `restart`, `wipe`, `lose-majority`),
 //! and undoes interrupted faults.
 
@@ -17,7 +17,7 @@ pub const LINKS_CHANGE: Duration = Duration::from_secs(30);
 /// Timeout for an election and for servers to synchronise. On a loaded host, servers start slowly.
 pub const COMES_BACK: Duration = Duration::from_secs(60);
 
-/// Applies an effect to the targeted servers until it is healed.
+/// Applies an effect to the targeted servers until the fault is healed.
 pub async fn break_targets(
     effect: fn(usize) -> Effect,
     within: Duration,
@@ -33,7 +33,7 @@ pub async fn break_targets(
     Ok(until_lifted(name, seen, effects, reach))
 }
 
-/// Applies effects, and waits until each has taken effect.
+/// Starts effects, and waits until each can be observed.
 pub async fn begin(effects: &[Effect], within: Duration, reach: &FaultReach<'_>) -> Result<String, String> {
     do_and_see(
         effects,
@@ -44,7 +44,7 @@ pub async fn begin(effects: &[Effect], within: Duration, reach: &FaultReach<'_>)
     .await
 }
 
-/// A fault that lasts until its effects are undone. Just before, each effect is checked once more.
+/// Creates a fault that lasts until its effects are undone. Each effect is checked again just before.
 pub fn until_lifted<'a>(
     target: String,
     seen: Result<String, String>,
@@ -63,7 +63,7 @@ pub async fn take_targets_down(how: How, firing: Firing<'_>) -> Result<Active<'_
     take_down(how, servers, &choice.target, reach).await
 }
 
-/// Takes a server down and deletes its data; healing starts it empty.
+/// Takes a server down and deletes its data; healing restarts the server empty.
 ///
 /// Acknowledged data may exist only on a bare majority that includes this server. All other servers must
 /// therefore serve first: a server that is down or still synchronising may lack data.
@@ -81,8 +81,8 @@ pub async fn wipe_target(firing: Firing<'_>) -> Result<Active<'_>, String> {
     take_down(How::Wiped, servers, &choice.target, reach).await
 }
 
-/// Takes servers down until the fault is healed. If the leader is among them and a majority is left, waits
-/// for the election of another leader.
+/// Takes servers down until the fault is healed. If the leader is among them and a majority remains, waits
+/// until another leader is elected.
 pub async fn take_down<'a>(
     how: How,
     servers: Vec<usize>,
@@ -103,7 +103,7 @@ pub async fn take_down<'a>(
     Ok(Active { seen_at, ..until_lifted(name, seen, effects, reach) })
 }
 
-/// Deletes the data of a wipe; waits for another leader if the leader went down.
+/// Deletes the data if the fault is a wipe. Waits for another leader if the leader went down.
 async fn see_consequences(
     mut seen: String,
     how: How,
@@ -113,11 +113,11 @@ async fn see_consequences(
 ) -> Result<String, String> {
     let processes = reach.processes()?;
     if how == How::Wiped {
-        // Another server may have failed while this one was going down.
+        // Another server may have failed while the target was going down.
         eventually(COMES_BACK, || processes.whole_but_for(servers)).await?;
         reach.is_loaded()?;
         do_each(servers, |server| processes.wipe(server)).await?;
-        seen += "; its data are gone";
+        seen += "; its data were deleted";
     }
     let fell = before.filter(|leader| servers.contains(&leader.server));
     if let Some(before) = fell.filter(|_| reach.in_effect.leaves_a_majority_of(&processes.voters())) {
@@ -130,13 +130,13 @@ async fn see_consequences(
 async fn later_than(processes: &dyn Processes, epoch: u64) -> Result<String, String> {
     let leader = processes.leader_and_epoch().await?;
     if leader.epoch > epoch {
-        return Ok(format!("server {} leads since epoch {}", leader.server, leader.epoch));
+        return Ok(format!("server {} is the leader in epoch {}", leader.server, leader.epoch));
     }
-    Err(format!("server {} still leads since epoch {}", leader.server, leader.epoch))
+    Err(format!("server {} is still the leader in epoch {}", leader.server, leader.epoch))
 }
 
 /// Undoes effects, and waits until all links work and every server serves and is synchronised. If another
-/// fault still prevents this, the healing of that fault waits instead.
+/// fault still prevents this, that fault waits when it is healed.
 pub async fn lift(reach: &FaultReach<'_>, effects: Vec<Effect>) -> Result<(), String> {
     do_each(&effects, |effect| reach.end(effect)).await?;
     if effects.iter().any(Effect::breaks_a_link) {
@@ -154,7 +154,7 @@ pub async fn lift(reach: &FaultReach<'_>, effects: Vec<Effect>) -> Result<(), St
 
 /// Undoes all effects that faults with these needs may have had on servers, and waits until the ensemble is
 /// healthy. Needed after an interrupted fault: effects on contenders and connections end when dropped, but
-/// servers must be started, resumed and rejoined.
+/// servers must be started, resumed and reconnected.
 pub async fn undo_all(needs: Capability, reach: &FaultReach<'_>) -> Result<(), String> {
     if !needs.reaches_servers() {
         return Ok(());
@@ -163,7 +163,7 @@ pub async fn undo_all(needs: Capability, reach: &FaultReach<'_>) -> Result<(), S
     reach.in_effect.forget().await;
     let servers: Vec<usize> = (1..=processes.servers()).collect();
     let joined = if needs == Capability::Processes { Ok(()) } else { reach.links()?.heal_all().await };
-    // A server that was being stopped at the interrupt may exist in one check and be gone in the next.
+    // A server that was being stopped during the interrupt may exist in one check and be gone in the next.
     let whole = eventually(COMES_BACK, || wake_and_start(&servers, processes));
     joined.and(whole.await.map(drop))
 }

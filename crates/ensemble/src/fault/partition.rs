@@ -1,4 +1,4 @@
-//! `partition`: the servers split into groups that cannot reach each other.
+//! `partition`: splits the servers into groups that cannot reach each other.
 
 use super::aim;
 use super::outage::{LINKS_CHANGE, begin, until_lifted};
@@ -14,20 +14,21 @@ pub const CARD: FaultCard = FaultCard {
     details: "\
 Inject: packets between groups of servers are dropped; contenders still reach every server. `shape` selects the
 groups:
-`minority`: the leader is on the smaller side, so the others elect another one and it steps down.
-`majority`: the leader is on the larger side and carries on; the servers on the smaller side stop serving.
-`one-way`: packets from the leader to the others are lost, packets from them to it arrive. To the others it seems
-dead, to itself alive.
-`bridge`: two halves cannot reach each other, but both reach one server, which is not the leader.
-Proof: datagrams do not arrive where nothing may pass.
-Heal: the packets pass again; healed when every server reaches every other and the ensemble is healthy.
+`minority`: the leader is on the smaller side, so the other side elects a new leader and the old one steps down.
+`majority`: the leader is on the larger side and continues; the servers on the smaller side stop serving.
+`one-way`: packets from the leader to the followers are lost, but packets from the followers arrive. The leader seems
+dead to the followers but not to itself.
+`bridge`: two halves cannot reach each other, but both can reach one server, which is not the leader.
+Proof: no datagram passes through any cut link.
+Heal: the links work again; healed when every server can reach every other server and the ensemble is healthy.
 
-A correct lock: contenders on the losing side are sent away or time out, and move. For a moment two servers consider
-themselves the leader, but only one can commit. The other answers reads with outdated data for up to a tick before
-it steps down and sends its contenders away. No contender may enter because of these answers: a later holder always
-has the larger fencing token. Under `one-way` and `bridge` elections may take several rounds; no contender acquires
-meanwhile, which is slow but not wrong.
-Where it misleads: servers on one host elect within tenths of a second; over a network it takes longer.",
+A correct lock: contenders on the losing side are disconnected or time out, and reconnect elsewhere. For a moment, two
+servers consider themselves the leader, but only one can commit. The other answers reads with stale data for up to a
+tick before it steps down and disconnects its contenders. No contender may enter because of stale data: a later holder
+always has a larger fencing token. Under `one-way` and `bridge`, elections may take several rounds; no contender
+acquires during that time, which is slow but not wrong.
+Where it misleads: servers on one host elect a leader within tenths of a second; an election over a network takes
+longer.",
     needs: Capability::Links,
     least_servers: 3,
     params: &[Param {
@@ -53,7 +54,7 @@ async fn inject(Firing { choice, reach, .. }: Firing<'_>) -> Result<Active<'_>, 
     Ok(until_lifted(format!("the network, leader {leader}"), seen, cuts, reach))
 }
 
-/// Pairs `(from, to)` of servers between which no packets may pass.
+/// Returns the pairs `(from, to)` of servers between which packets are dropped.
 fn ways(shape: &str, leader: usize, servers: usize) -> Vec<(usize, usize)> {
     let others: Vec<usize> = (1..=servers).filter(|server| *server != leader).collect();
     let minority = (servers - 1) / 2;
@@ -64,7 +65,7 @@ fn ways(shape: &str, leader: usize, servers: usize) -> Vec<(usize, usize)> {
             between(small, &[large, &[leader]].concat())
         }
         "bridge" => {
-            // The first of the others is the bridge, which reaches all servers.
+            // The first follower is the bridge, which can reach all servers.
             let rest = &others[1..];
             let (one, other) = rest.split_at(rest.len() / 2);
             between(&[one, &[leader]].concat(), other)
@@ -89,11 +90,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_shape_cuts_the_links_it_names() {
+    fn each_partition_shape_cuts_the_expected_links() {
         assert_eq!(ways("minority", 2, 3), between(&[2], &[1, 3]));
         assert_eq!(ways("majority", 2, 3), between(&[1], &[3, 2]));
         assert_eq!(ways("one-way", 2, 3), [(2, 1), (2, 3)]);
-        // Server 1 of three is the bridge: the leader and server 3 don't reach each other.
+        // Of three servers, server 1 is the bridge: the leader and server 3 can't reach each other.
         assert_eq!(ways("bridge", 2, 3), between(&[2], &[3]));
         assert_eq!(ways("minority", 1, 5), between(&[2, 1], &[3, 4, 5]));
         assert_eq!(ways("bridge", 1, 5), between(&[3, 1], &[4, 5]));

@@ -1,7 +1,7 @@
 //! Everything that a fault can act on, and the effects of all current faults on servers and their links.
 //!
-//! A fault adds its effects and removes them when it ends. The intended state of a server follows from all
-//! effects, so a fault that ends does not undo another fault's effect.
+//! A fault adds its effects and removes them when it ends. A server's intended state is derived from all
+//! effects, so the end of one fault does not undo another fault's effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -16,19 +16,19 @@ use zklockbench_zk::Target;
 
 pub struct FaultReach<'a> {
     pub contenders: &'a dyn Contenders,
-    /// The ensemble, for connections other than the contenders'.
+    /// Ensemble address for connections other than the contenders'.
     pub target: &'a Target,
-    /// The servers' processes, if this run can act on them.
+    /// Server processes, if this run can control them.
     pub processes: Option<&'a dyn Processes>,
     pub proxy: Option<&'a Proxy>,
     pub in_effect: InEffect,
 }
 
-/// Reason why a fault was not injected, or not for long enough.
+/// Reason why a fault was not injected or ended too early.
 pub const LOAD_ENDED: &str = "the load ended";
 
 impl<'a> FaultReach<'a> {
-    /// Waits for a target, unless the load ends first.
+    /// Waits for a target. Fails if the load ends first.
     pub async fn while_loaded<T>(&self, wait: impl Future<Output = Result<T, String>>) -> Result<T, String> {
         self.in_effect.load_ended.run_until_cancelled(wait).await.unwrap_or_else(|| Err(LOAD_ENDED.into()))
     }
@@ -50,14 +50,14 @@ impl<'a> FaultReach<'a> {
         self.proxy.ok_or_else(|| "there is no proxy between contenders and servers".into())
     }
 
-    /// Begins an effect, unless another fault has already begun it. Must be ended, even after a failure.
+    /// Starts an effect unless another fault already has. The caller must end the effect, even after a failure.
     pub async fn begin(&self, effect: Effect, how: How) -> Done {
         self.in_effect.add(effect);
         self.is_loaded()?;
         self.bring_about(effect, how).await
     }
 
-    /// Ends an effect, unless another fault still needs it.
+    /// Ends an effect unless another fault still needs it.
     pub async fn end(&self, effect: Effect) -> Done {
         self.in_effect.take_away(effect);
         self.bring_about(effect, How::Killed).await
@@ -67,12 +67,12 @@ impl<'a> FaultReach<'a> {
         match effect {
             Effect::Down(server) => self.processes()?.is_down(server).await,
             Effect::Still(server) => {
-                // Wait for changes by other faults, e.g. a restart that precedes a pause.
+                // Wait until other faults have finished their changes, e.g. a restart before a pause.
                 let _settled = self.in_effect.made(server).lock_owned().await;
                 let processes = self.processes()?;
                 if self.in_effect.has(Effect::Down(server)) {
-                    // The server will be paused when that fault ends.
-                    return Ok(format!("{}, by another fault", processes.is_down(server).await?));
+                    // The server will be paused when the other fault ends.
+                    return Ok(format!("{} because of another fault", processes.is_down(server).await?));
                 }
                 processes.is_silent(server).await
             }
@@ -91,13 +91,13 @@ impl<'a> FaultReach<'a> {
     }
 }
 
-/// One effect on servers, which are numbered from 1.
+/// An effect on servers, which are numbered from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effect {
     Down(usize),
     Still(usize),
     Off(usize),
-    /// Nothing that the first server sends reaches the second.
+    /// Nothing that the first server sends reaches the second server.
     Cut(usize, usize),
 }
 
@@ -124,7 +124,7 @@ enum Wanted {
     Down,
 }
 
-/// Effects of all faults, and the resulting states.
+/// Effects of all faults, and the resulting server states.
 #[derive(Debug, Default)]
 pub struct InEffect {
     counts: Mutex<BTreeMap<Effect, usize>>,
@@ -132,14 +132,14 @@ pub struct InEffect {
     made: Mutex<BTreeMap<usize, Arc<tokio::sync::Mutex<Wanted>>>>,
     /// Broken links; locked while a link is being cut or healed.
     broken: tokio::sync::Mutex<BTreeSet<Effect>>,
-    /// Locked while the data of a server are being deleted.
+    /// Lock held while a server's data are being deleted.
     wiping: tokio::sync::Mutex<()>,
-    /// Cancelled once the measured load has ended. Nothing is injected after that.
+    /// Cancelled at the end of the measured load, after which no fault is injected.
     load_ended: CancellationToken,
 }
 
 impl InEffect {
-    /// Ends the measured load. After that, faults are only undone.
+    /// Marks the end of the measured load, after which faults are only undone.
     pub fn load_ends(&self) {
         self.load_ended.cancel();
     }
@@ -161,23 +161,23 @@ impl InEffect {
         locked(&self.counts).contains_key(&effect)
     }
 
-    /// Whether any effect on servers is active, so that the ensemble need not be healthy.
+    /// Returns whether any effect on servers is active, in which case the ensemble may be unhealthy.
     pub fn is_any(&self) -> bool {
         !locked(&self.counts).is_empty()
     }
 
-    /// Whether no fault breaks a link.
+    /// Returns whether no active fault breaks a link.
     pub fn links_are_whole(&self) -> bool {
         !locked(&self.counts).keys().any(Effect::breaks_a_link)
     }
 
-    /// Whether the faults leave a majority of `voters` that can commit.
+    /// Returns whether the faults leave a majority of `voters` that can commit.
     pub fn leaves_a_majority_of(&self, voters: &[usize]) -> bool {
         let mut lost = BTreeSet::new();
         for effect in locked(&self.counts).keys() {
             match effect {
                 Effect::Down(server) | Effect::Still(server) | Effect::Off(server) => lost.insert(*server),
-                // With cuts, it depends on the leader which servers reach each other.
+                // With cuts, whether a majority can commit depends on which server leads.
                 Effect::Cut(..) => return false,
             };
         }
@@ -199,12 +199,12 @@ impl InEffect {
         Arc::clone(made.entry(server).or_default())
     }
 
-    /// Brings a server into the state that follows from all effects.
+    /// Brings a server into the state that all effects together require.
     async fn make_of(&self, server: usize, how: How, processes: &dyn Processes) -> Done {
         let made = self.made(server);
         let mut made = made.lock().await;
         let wanted = self.wanted(server);
-        // Record the attempt first, because an attempt that fails half-way must be undone, too.
+        // Record the new state first, because a change that fails halfway must be undone, too.
         let before = std::mem::replace(&mut *made, wanted);
         let runs = processes.is_running(server).await;
         match wanted {
@@ -223,7 +223,7 @@ impl InEffect {
         }
     }
 
-    /// Waits until no other fault deletes data, and blocks such faults until the guard is dropped.
+    /// Waits until no other fault is deleting data, and blocks other wipes until the guard is dropped.
     pub async fn wipes_alone(&self) -> impl Sized {
         self.wiping.lock().await
     }
@@ -231,7 +231,7 @@ impl InEffect {
     async fn link(&self, effect: Effect, links: &dyn Links) -> Done {
         let mut broken = self.broken.lock().await;
         let is_wanted = self.has(effect);
-        // As above, record the change even if the attempt fails.
+        // As above, record the change even if it fails.
         let was = if is_wanted { !broken.insert(effect) } else { broken.remove(&effect) };
         match (effect, was, is_wanted) {
             (Effect::Off(server), false, true) => links.isolate(server).await,
@@ -242,7 +242,7 @@ impl InEffect {
         }
     }
 
-    /// Clears all effects, before all servers and links are restored.
+    /// Clears all effects. The caller must then restore all servers and links.
     pub async fn forget(&self) {
         locked(&self.counts).clear();
         self.broken.lock().await.clear();
@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strongest_effect_decides_the_state_of_a_server() {
+    fn strongest_effect_determines_the_server_state() {
         let all = InEffect::default();
         for effect in [Effect::Still(1), Effect::Down(1), Effect::Down(1), Effect::Still(2)] {
             all.add(effect);
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn majority_is_counted_over_all_faults_and_unknown_with_cuts() {
+    fn majority_check_counts_all_faults_and_fails_for_cuts() {
         let all = InEffect::default();
         all.add(Effect::Down(1));
         all.add(Effect::Still(1));

@@ -1,4 +1,4 @@
-//! The faults of all tables.
+//! Lookup of faults in all tables.
 
 use super::{FaultEntry, on_connections, on_contenders, on_servers};
 use zklockbench_core::catalog::fault::FaultCard;
@@ -21,7 +21,7 @@ mod tests {
     use zklockbench_core::catalog::fault::Targets;
 
     #[test]
-    fn every_kind_is_found_by_its_unique_name() {
+    fn every_fault_is_found_by_its_unique_name() {
         for card in cards() {
             assert_eq!(cards().iter().filter(|other| other.name == card.name).count(), 1, "{}", card.name);
             assert_eq!(find(card.name).map(|found| found.card.summary), Some(card.summary));

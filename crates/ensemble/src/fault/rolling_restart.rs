@@ -1,4 +1,4 @@
-//! `rolling-restart`: every server is stopped and started again, one after the other.
+//! `rolling-restart`: restarts the servers one at a time.
 
 use std::time::Duration;
 
@@ -15,15 +15,15 @@ pub const CARD: FaultCard = FaultCard {
     summary: "restarts every server in turn: followers first, the leader last",
     source: "ZooKeeper's page on dynamic reconfiguration, rolling restarts",
     details: "\
-Inject: first the followers in the order of their numbers, then the leader. Each gets SIGTERM and is started again;
-the next one follows when the ensemble is healthy (all servers serve, and all followers are in step).
-Proof: each server was seen down, and the ensemble healthy before the next one was stopped.
-Ends by itself, when the former leader serves again. How long that takes depends on the servers.
+Inject: each server gets SIGTERM and is restarted: first the followers in numerical order, then the leader. The next
+server follows once the ensemble is healthy (all servers serve, and all followers are synchronised).
+Proof: each server went down, and the ensemble was healthy before the next server was stopped.
+Ends by itself once the former leader serves again; the duration depends on the servers.
 
-A correct lock: nothing is lost. There is one election, at the end; before it, only the contenders of the stopping
-server move to another one, up to once for each server. Sessions survive.
-Where it misleads: followers that come back do not get their contenders back, so the load is uneven afterwards. With
-a single server, the service is down during the restart.",
+A correct lock: nothing is lost. The only election is at the end. Before it, contenders reconnect to another server
+only when their own server stops, at most once per restarted server. Sessions survive.
+Where it misleads: restarted followers do not get their contenders back, so the load is uneven afterwards. With a
+single server, the service is down during the restart.",
     ends: Ends::ByItself,
     ..FaultCard::FIXED
 };
@@ -39,7 +39,7 @@ async fn inject(Firing { reach, .. }: Firing<'_>) -> Result<Active<'_>, String> 
     let order: Vec<usize> = others.chain([leader]).collect();
     let (mut seen_at, mut down) = (None, Vec::new());
     let seen = roll(&order, reach, &mut down, &mut seen_at).await;
-    // Healing also starts a server that was left down by a failure.
+    // Healing also starts a server that a failure left down.
     let healing = lift(reach, down);
     Ok(Active { seen_at, ..Active::until("all servers".into(), proof(seen), healing) })
 }
@@ -59,5 +59,5 @@ async fn roll(
         lift(reach, std::mem::take(down)).await?;
     }
     let order: Vec<String> = order.iter().map(ToString::to_string).collect();
-    Ok(format!("servers {} were down one after the other, and served again", order.join(", ")))
+    Ok(format!("servers {} went down one at a time and came back", order.join(", ")))
 }

@@ -1,10 +1,10 @@
-//! Injects the faults of a trial on time, heals them, and reports the outcome of each. Every injected fault
-//! is healed before `run` returns, however the trial ends. A fault is proved only if it was in effect for its
-//! planned time under load.
+//! Injects a trial's faults on schedule, heals them, and reports each outcome. Every injected fault is healed
+//! before `run` returns, however the trial ends. A fault is proved only if it was in effect for its planned
+//! time under load.
 //!
-//! Nothing is injected once the load has ended. Injections into contenders or connections still in progress
-//! are then dropped, which undoes them. An injection into servers runs to completion within its timeouts;
-//! only an interrupt cancels it, and then all effects on servers are undone.
+//! No fault is injected after the load has ended. Unfinished injections into contenders or connections are
+//! then dropped, which undoes them. An injection into servers runs to completion within its timeouts; only an
+//! interrupt cancels it, and then all effects on servers are undone.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -24,20 +24,20 @@ use zklockbench_core::units::{counted, format_duration};
 
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// Largest shortfall of the planned time of a proved fault: a share of the time, up to a limit.
+/// Largest shortfall of a proved fault: a fraction of its planned time, up to a limit.
 const TOLERANCE: f64 = 0.05;
 const TOLERANCE_AT_MOST: Duration = Duration::from_millis(100);
 
-/// Faults of a trial, with the start and end of the time in which they may act.
+/// A trial's faults, and the period in which they may be active.
 pub struct Schedule<'a> {
     pub faults: &'a [FaultChoice],
-    /// Whether this worker injects the n-th occurrence of the fault with this index; exactly one worker does.
+    /// Whether this worker injects the n-th occurrence of the fault with this index. Exactly one worker does so.
     pub is_ours: &'a dyn Fn(usize, u32) -> bool,
     pub seed: u64,
     pub begin: Stamp,
-    /// End of the load: nothing more is injected, and active faults are healed.
+    /// Cancelled at the end of the load: no more faults are injected, and active faults are healed.
     pub stop: CancellationToken,
-    /// Interrupt: injections in progress are cut short and undone instead of awaited.
+    /// Cancelled by an interrupt: injections in progress are aborted and undone.
     pub interrupt: CancellationToken,
     pub tell: &'a dyn Fn(&FaultChoice, News<'_>),
 }
@@ -46,10 +46,10 @@ pub struct Schedule<'a> {
 pub enum News<'a> {
     /// The fault was injected into this target, with or without proof.
     Done(&'a str, &'a Proof),
-    /// The fault was not in effect for its planned time, for this reason.
+    /// The fault was not in effect for its planned time; contains the reason.
     Lost(&'a str),
     Undone,
-    /// The fault could not be undone, for this reason.
+    /// The fault could not be undone; contains the reason.
     Left(&'a str),
 }
 
@@ -61,7 +61,7 @@ impl Schedule<'_> {
             News::Done(target, Proof::NotProved(why)) => {
                 info!("fault `{label}`: no effect on {target}: {why}")
             }
-            News::Lost(why) => info!("fault `{label}`: lost: {why}"),
+            News::Lost(why) => info!("fault `{label}`: ended early: {why}"),
             News::Undone => info!("fault `{label}`: undone"),
             News::Left(why) => info!("fault `{label}`: not undone: {why}"),
         }
@@ -69,12 +69,12 @@ impl Schedule<'_> {
     }
 }
 
-/// One fault that was injected, or should have been.
+/// Outcome of a fault that was injected, or should have been.
 #[derive(Debug, Clone)]
 pub struct Fired {
     pub fault: usize,
     pub target: String,
-    /// Time of the injection; for a fault that never fired, the time at which its wait ended.
+    /// Time of the injection or, for a fault that never fired, the end of the wait for its start.
     pub asked: Stamp,
     pub effective: Option<Stamp>,
     pub ended: Option<Stamp>,
@@ -82,7 +82,7 @@ pub struct Fired {
     pub left: Option<String>,
 }
 
-/// Injects all faults. Returns their outcomes in order of injection, except faults prevented by an interrupt.
+/// Injects all faults. Returns the outcomes in order of injection, except for faults prevented by an interrupt.
 pub async fn run(schedule: &Schedule<'_>, reach: &FaultReach<'_>) -> Vec<Fired> {
     let load_ended = Cell::new(None);
     let firings = schedule.faults.iter().enumerate().flat_map(|(fault, choice)| {
@@ -102,7 +102,7 @@ pub async fn run(schedule: &Schedule<'_>, reach: &FaultReach<'_>) -> Vec<Fired> 
         shots = join_all(firings) => shots,
     };
     let mut shots: Vec<Shot<'_>> = shots.into_iter().flatten().collect();
-    // No other fault starts servers at this point.
+    // At this point, no other fault starts servers.
     for shot in shots.iter_mut().filter(|shot| shot.is_cut_short) {
         let healed = outage::undo_all(shot.entry.card.needs, reach).await;
         shot.ended(schedule, healed);
@@ -143,7 +143,7 @@ async fn fire<'a>(
     info!("fault `{}`: injecting", choice.label);
     let inject = (entry.inject)(Firing { choice, reach, draw });
     let inject = async {
-        // Dropping undoes effects on contenders and connections. Servers must be left in a known state.
+        // Dropping the injection undoes its effects, except on servers, which must be left in a known state.
         if entry.card.needs.reaches_servers() {
             return inject.await;
         }
@@ -165,11 +165,11 @@ impl<'a> Shot<'a> {
     fn at(fault: usize, choice: &'a FaultChoice, entry: &'static FaultEntry) -> Self {
         let fired = Fired {
             fault,
-            target: "nobody".into(),
+            target: "none".into(),
             asked: clock::now(),
             effective: None,
             ended: None,
-            proof: Proof::NotProved("it was not injected".into()),
+            proof: Proof::NotProved("the fault was not injected".into()),
             left: None,
         };
         Self { choice, entry, fired, is_cut_short: false }
@@ -183,15 +183,15 @@ impl<'a> Shot<'a> {
         self.fired.proof = active.proof;
         schedule.tells(self.choice, News::Done(&self.fired.target, &self.fired.proof));
         if let Some(duration) = self.choice.duration {
-            // The duration counts from the effect, because the target may have been found late.
+            // Measure the duration from the effect, because finding the target may have taken time.
             let end = effective + clock::micros(duration);
             let left = Duration::from_micros(end.saturating_sub(clock::now()));
             schedule.stop.run_until_cancelled(tokio::time::sleep(left)).await;
         }
         let until = load_ended.get().unwrap_or_else(clock::now);
-        // When interrupted, skip the check.
+        // Skip the check after an interrupt.
         if let Some(Err(why)) = schedule.interrupt.run_until_cancelled(active.still).await {
-            self.was_lost(schedule, &why, |seen| format!("{seen}; but the effect ended early: {why}"));
+            self.was_lost(schedule, &why, |seen| format!("{seen}, but the effect ended early: {why}"));
         }
         let why = if schedule.interrupt.is_cancelled() { "the run was interrupted" } else { LOAD_ENDED };
         if let Some(short) = cut_short(self.choice.duration, injected, effective..until) {
@@ -202,7 +202,7 @@ impl<'a> Shot<'a> {
         self.ended(schedule, healed);
     }
 
-    /// Withdraws the proof of a fault that was not in effect for its whole time.
+    /// Withdraws the proof of a fault that was not in effect for its planned time.
     fn was_lost(&mut self, schedule: &Schedule<'_>, why: &str, proof: impl FnOnce(&str) -> String) {
         if let Proof::Proved(seen) = &self.fired.proof {
             schedule.tells(self.choice, News::Lost(why));
@@ -225,10 +225,10 @@ impl<'a> Shot<'a> {
     }
 }
 
-/// Shortfall of a fault against its plan, if any. `in_effect` ends with the load at the latest.
+/// Describes how far a fault fell short of its plan, if it did. `in_effect` ends no later than the load.
 fn cut_short(planned: Option<Duration>, injected: Stamp, in_effect: Range<Stamp>) -> Option<String> {
     let Some(planned) = planned else {
-        return (injected > in_effect.end).then(|| "not over in time".to_owned());
+        return (injected > in_effect.end).then(|| "not finished in time".to_owned());
     };
     let lasted = Duration::from_micros(in_effect.end.saturating_sub(in_effect.start));
     let short = planned.mul_f64(TOLERANCE).min(TOLERANCE_AT_MOST);
@@ -257,11 +257,11 @@ fn why_never(start: Start, reach: &FaultReach<'_>) -> String {
     match start {
         Start::AfterAcquisitions(wanted) if acquired < wanted => {
             format!(
-                "it never fired: the load ended after {acquired} of the {} that it waited for",
+                "never fired: the load ended after {acquired} of the required {}",
                 counted(wanted, "acquisition", "acquisitions")
             )
         }
-        _ => "it never fired: the load ended before its start time".into(),
+        _ => "never fired: the load ended before the fault's start time".into(),
     }
 }
 
@@ -277,7 +277,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// A single contender, which holds its lock from a given time.
+    /// A single contender, which acquires its lock at a given time and keeps it.
     struct Alone {
         gate: Arc<Gate>,
         admission: Arc<Admission>,
@@ -390,12 +390,12 @@ mod tests {
             of("freeze", "holder", 3_000, 0, 400),
             of("freeze", "any", 3_000, 0, 400),
             of("burst", "all", 3_000, 0, 400),
-            // The load ends while the fault takes effect
+            // The load ends while the fault is being injected
             of("freeze", "any", 3_000, 0, 60),
             of("crash", "any", 0, 0, 300),
             of("clock-jump", "any", 0, 0, 300),
             of("expire", "any", 0, 0, 300),
-            // The load ends before there is a target
+            // The load ends before a target exists
             of("freeze", "holder", 3_000, 60_000, 300),
             of("freeze", "holder", 3_000, 500, 300),
             of("crash", "waiter", 0, 0, 300),
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn fault_is_not_proved_when_the_load_ends_before_its_planned_time() {
+    async fn fault_is_not_proved_when_the_load_ends_early() {
         for case in cut_short_cases() {
             let (fired, took) = fired(&case, false).await;
             let what = format!("{} {:?}: {fired:?}", case.kind, case.target);
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn fault_is_proved_when_it_was_in_effect_for_its_planned_time() {
+    async fn fault_is_proved_when_it_lasts_for_its_planned_time() {
         for (kind, target) in [("freeze", "holder"), ("burst", "all")] {
             let (target, lasts) = (Aim::Word(target), Some(200 * MS));
             let case = Case { kind, target, lasts, holds_after: 100 * MS, load_lasts: 3_000 * MS };
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn fault_is_proved_within_5_percent_and_100_ms_of_its_planned_time() {
+    fn fault_within_5_percent_and_100_ms_of_its_planned_time_is_proved() {
         let lasted = |planned: u32, lasted: u32| {
             let end = clock::micros(lasted * MS);
             cut_short(Some(planned * MS), 0, 0..end)
@@ -451,7 +451,7 @@ mod tests {
         // The fault took effect after the load had ended
         let never = Range { start: 7, end: 5 };
         assert_eq!(cut_short(Some(MS), 9, never).as_deref(), Some("in effect for 0 µs of 1 ms"));
-        // A fault that ends by itself must be over when the load ends
+        // A fault that ends by itself must have ended before the load ends
         assert_eq!([cut_short(None, 5, 5..5).is_some(), cut_short(None, 6, 5..5).is_some()], [false, true]);
     }
 }

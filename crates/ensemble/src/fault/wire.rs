@@ -1,4 +1,4 @@
-//! Common parts of faults of connections: their targets, measurements, and the loss of a message.
+//! Shared code for connection faults: targets, measurements and dropped messages.
 
 use std::cell::RefCell;
 use std::ops::Add;
@@ -21,7 +21,7 @@ use zklockbench_core::units::counted;
 pub struct Hit<'a> {
     pub proxy: &'a Proxy,
     pub who: Vec<Who>,
-    /// Name such as `contender 3 (holder)`.
+    /// Display name, e.g. `contender 3 (holder)`.
     pub name: String,
     pub passage: Passage<'a>,
 }
@@ -40,7 +40,7 @@ impl Passage<'_> {
             None => Ok(()),
             Some(contender) => Err(format!(
                 "contender {contender} does not connect through its proxy: its client uses addresses that \
-                 it was not given, for example those in the ensemble's configuration"
+                 it was not given, such as those in the ensemble's configuration"
             )),
         }
     }
@@ -56,7 +56,7 @@ pub async fn aim_at<'a>(
     let name = aim::name(&hit, &choice.target);
     let who = match choice.target {
         Target::Word("all") => vec![Who::All],
-        // Target the contender, not its session: the setting must hold for its next session, too.
+        // Target the contender, not its session: the setting must apply to its next session, too.
         _ => hit.iter().copied().map(Who::Client).collect(),
     };
     let passage = Passage { proxy, contenders: hit, seen: reach.contenders };
@@ -85,7 +85,7 @@ impl<'a> Since<'a> {
         who.iter().map(|who| proxy.counted(*who)).fold(Passed::default(), Passed::add)
     }
 
-    /// Messages that the proxy held back and then passed on.
+    /// Returns the waits of messages that the proxy held back and then forwarded.
     pub fn kept(&self) -> Waits {
         let Passed { to_server, .. } = Self::counted(self.proxy, &self.who);
         let mut all = self.kept_replies();
@@ -93,7 +93,7 @@ impl<'a> Since<'a> {
         all
     }
 
-    /// The replies and notifications among these messages.
+    /// Returns these waits for replies and notifications only.
     pub fn kept_replies(&self) -> Waits {
         Self::counted(self.proxy, &self.who).to_client.kept - self.before.to_client.kept
     }
@@ -107,18 +107,18 @@ impl<'a> Since<'a> {
         Duration::from_micros(clock::now() - self.begun)
     }
 
-    /// Number of connections that were open at the beginning or were opened since.
+    /// Returns the number of connections that were open at the start or have been opened since.
     pub fn connections(&self) -> u64 {
         let came = Self::counted(self.proxy, &self.who).connections - self.before.connections;
         self.connections as u64 + came
     }
 }
 
-/// Result of a measurement; `None` if nothing has passed.
+/// Result of a measurement; `None` if no data have passed.
 pub type Measured = Option<Result<String, String>>;
 
-/// Applies a setting to each target until healed. The proof is a measurement of later traffic, repeated just
-/// before healing. While servers are down, there may be no traffic.
+/// Applies a setting to each target until the fault is healed. The proof is a measurement of later traffic,
+/// repeated just before healing. While servers are down, there may be no traffic.
 pub async fn set<'a>(
     hit: Hit<'a>,
     setting: impl Fn(&Proxy, Who) -> Guard,
@@ -130,12 +130,12 @@ pub async fn set<'a>(
     let passing = || async {
         let is_in_the_way = |setting: &Settings| setting.refused || setting.stalled;
         if who.iter().all(|who| is_in_the_way(&proxy.in_force(*who))) {
-            return Ok("in effect once no other fault stops the data".to_owned());
+            return Ok("in effect once no other fault blocks the data".to_owned());
         }
         let measured = measure(&since.borrow());
         match measured {
             Some(Err(why)) => {
-                // The message may have been in flight when the setting was applied.
+                // A message may have been in flight when the setting was applied.
                 since.replace(Since::now(proxy, &who));
                 Err(why)
             }
@@ -160,7 +160,7 @@ pub fn waited(waits: Waits, least: Duration, what: &str) -> Measured {
     Some(if mean >= least { Ok(told) } else { Err(told) })
 }
 
-/// Checks, when polled, that no data have passed since this call and that no contender bypasses the proxy.
+/// Returns a check that no data have passed since this call and that no contender bypasses the proxy.
 pub fn nothing_passes(hit: Hit<'_>) -> impl Future<Output = Result<(), String>> {
     let Hit { proxy, who, passage, .. } = hit;
     let passed = move || -> Vec<(u64, u64)> { who.iter().map(|who| proxy.passed(*who)).collect() };
@@ -182,7 +182,7 @@ pub const REQUEST: Param = Param {
 /// Timeout for the contender to send a matching request.
 const WAITS_FOR: Duration = Duration::from_secs(30);
 
-/// Makes the proxy lose a message of the contender's next matching request, and waits until it is lost.
+/// Makes the proxy drop the contender's next matching request or its reply, and waits for that to happen.
 pub async fn lose(
     Firing { choice, reach, mut draw }: Firing<'_>,
     order: impl Fn(&Proxy, Who, &[RequestKind]) -> LostMessage,
@@ -195,12 +195,12 @@ pub async fn lose(
     let loss = order(hit.proxy, who, requests(choice.word(REQUEST.name)));
     let proof = match tokio::time::timeout(WAITS_FOR, loss.strikes()).await {
         Ok(struck) => Proof::Proved(tell(&struck)),
-        Err(_) => Proof::NotProved(format!("no such request was sent within {WAITS_FOR:?}")),
+        Err(_) => Proof::NotProved(format!("no matching request was sent within {WAITS_FOR:?}")),
     };
     Ok(Active::over(hit.name, proof))
 }
 
-/// Requests that a value of [`REQUEST`] stands for.
+/// Returns the kinds of request that a value of [`REQUEST`] selects.
 pub fn requests(word: &str) -> &'static [RequestKind] {
     match word {
         "delete" => &[RequestKind::Delete],
@@ -220,10 +220,10 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn delay_is_proved_by_the_mean_delay_of_messages() {
-        let measured = |times, lasted| waited(Waits { times, lasted }, 5 * MS, "passed on");
+    fn mean_delay_of_messages_proves_a_delay() {
+        let measured = |times, lasted| waited(Waits { times, lasted }, 5 * MS, "forwarded");
         assert_eq!(measured(0, Duration::ZERO), None, "nothing passed");
-        assert_eq!(measured(4, 20 * MS), Some(Ok("4 messages were passed on 5.0ms late on average".into())));
-        assert_eq!(measured(1, 4 * MS), Some(Err("1 message was passed on 4.0ms late on average".into())));
+        assert_eq!(measured(4, 20 * MS), Some(Ok("4 messages were forwarded 5.0ms late on average".into())));
+        assert_eq!(measured(1, 4 * MS), Some(Err("1 message was forwarded 4.0ms late on average".into())));
     }
 }

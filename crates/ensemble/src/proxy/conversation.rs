@@ -1,4 +1,4 @@
-//! The frames of one connection: the session they negotiate, and the requests or replies to drop.
+//! The frames of one connection: the negotiated session, and the requests or replies to drop.
 
 use std::sync::Mutex;
 
@@ -30,7 +30,7 @@ impl LostRequest {
 struct ConversationState {
     requests: Frames,
     replies: Frames,
-    /// Whether the client has sent its connect request, so that frames follow.
+    /// Whether the client has sent its connect request, after which frames follow.
     asked: bool,
     answered: bool,
     /// Request whose reply must be dropped.
@@ -58,7 +58,7 @@ impl<'a> Conversation<'a> {
         self.registration.course.has_passed_data();
     }
 
-    /// Reads bytes from the client. Returns the first request to drop, and reads nothing after it.
+    /// Reads bytes from the client. Returns the first request to drop, and stops reading there.
     pub fn requested(&self, bytes: &[u8]) -> Option<LostRequest> {
         let mut lost = None;
         let mut state = locked(&self.state);
@@ -89,7 +89,7 @@ impl<'a> Conversation<'a> {
         lost
     }
 
-    /// Reads bytes from the server. Returns the first reply to drop, and reads nothing after it.
+    /// Reads bytes from the server. Returns the first reply to drop, and stops reading there.
     pub fn replied(&self, bytes: &[u8]) -> Option<LostRequest> {
         let mut lost = None;
         let mut state = locked(&self.state);
@@ -113,7 +113,7 @@ impl<'a> Conversation<'a> {
                 return Ok(());
             };
             let answered = state.doomed.take_if(|(request, _)| request.xid == reply.xid);
-            // After a refusal, the loss waits for the next request.
+            // If the server refused the request, the loss waits for the next one.
             if let Some((request, loss)) = answered.filter(|_| reply.error == 0) {
                 let struck = Struck { request, zxid: reply.zxid };
                 lost = Some(LostRequest { loss, struck, start: frame.start });
@@ -134,7 +134,7 @@ impl ConversationState {
         }
     }
 
-    /// Checks whether to drop a request or its reply. Returns the request to drop now, with its loss.
+    /// Checks whether to drop a request or its reply. If the request is to be dropped now, returns it with its loss.
     fn note(&mut self, registration: &Registration, head: &[u8]) -> Option<(ClientRequest, FoundLoss)> {
         let request = protocol::request(head).filter(|_| self.doomed.is_none())?;
         let loss = registration.loss_for(request.kind)?;
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_reply_begins_after_the_earlier_replies() {
+    fn lost_reply_starts_after_earlier_replies() {
         let table = Arc::new(ProxyTable::default());
         let registration = table.join(None);
         let conversation = Conversation::new(&registration);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn refusal_is_passed_on_and_the_next_reply_is_lost() {
+    fn refusal_is_passed_on_and_the_next_reply_is_dropped() {
         let table = Arc::new(ProxyTable::default());
         let registration = table.join(None);
         let conversation = Conversation::new(&registration);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_request_is_found_at_its_start_before_it_is_passed_on() {
+    fn request_to_drop_is_found_at_its_start() {
         let table = Arc::new(ProxyTable::default());
         let registration = table.join(None);
         let conversation = Conversation::new(&registration);

@@ -1,4 +1,4 @@
-//! The proxy's listeners, its thread, and the handling of client connections.
+//! The proxy's listeners and thread, and the handling of client connections.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -21,15 +21,15 @@ use zklockbench_core::locked::locked;
 
 /// Backlog of shared listeners: all contenders of a trial may connect at the same moment.
 const BACKLOG: i32 = 4096;
-/// Backlog of a client's own listener: a client has one connection, and perhaps an abandoned one.
+/// Backlog of a client's own listener: a client has one connection and perhaps an abandoned one.
 const BACKLOG_OF_ONE: i32 = 16;
-/// Pause after a connection could not be accepted, e.g. for lack of file descriptors.
+/// Pause after a failure to accept a connection, e.g. for lack of file descriptors.
 const BREATH: Duration = Duration::from_millis(20);
 
-/// Listeners and their thread. Dropping them closes all listeners and connections.
+/// Listeners and their thread. Dropping this value closes all listeners and connections.
 #[derive(Debug)]
 pub struct Listening {
-    /// `host:port` of the shared listeners, in the order of the servers.
+    /// Addresses of the shared listeners (`host:port`), in the order of the servers.
     pub addresses: Vec<String>,
     servers: Vec<Arc<str>>,
     own: Mutex<BTreeMap<usize, Vec<String>>>,
@@ -47,7 +47,7 @@ impl Listening {
         let addresses = listen_before(&servers, None, &handle, table)?;
         let (goes_on, ends) = oneshot::channel::<()>();
         let work = move || {
-            // Ends when the sender is dropped; nothing is ever sent.
+            // Ends when the sender is dropped, because nothing is ever sent.
             let _ = runtime.block_on(ends);
         };
         let thread = std::thread::Builder::new().name("proxy".into()).spawn(work).map_err(cannot("start"))?;
@@ -55,7 +55,7 @@ impl Listening {
         Ok(Self { addresses, servers, own, runtime: handle, goes_on: Some(goes_on), thread: Some(thread) })
     }
 
-    /// Addresses for one client, `host:port` in the order of the servers. Opens its listeners on the first call.
+    /// Returns one client's addresses (`host:port`), in the order of the servers. The first call opens them.
     pub fn addresses_for(&self, client: usize, table: &Arc<ProxyTable>) -> Result<Vec<String>, Error> {
         let mut own = locked(&self.own);
         if let Some(addresses) = own.get(&client) {
@@ -76,7 +76,7 @@ impl Drop for Listening {
     fn drop(&mut self) {
         drop(self.goes_on.take());
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has also closed everything.
+            // If the thread panicked, everything is closed, too.
             let _ = thread.join();
         }
     }
@@ -86,7 +86,7 @@ fn check(server: &str) -> Result<(), Error> {
     let port = server.rsplit_once(':').filter(|(host, _)| !host.is_empty());
     match port.and_then(|(_, port)| port.parse::<u16>().ok()) {
         Some(1..) => Ok(()),
-        _ => Err(Error::usage(format!("proxy: `{server}` is not a server's address; write `host:port`"))),
+        _ => Err(Error::usage(format!("proxy: `{server}` is not a server address; expected `host:port`"))),
     }
 }
 
@@ -94,7 +94,7 @@ fn cannot(what: &str) -> impl Fn(std::io::Error) -> Error {
     move |error| Error::environment(format!("the proxy in front of the servers cannot {what}: {error}"))
 }
 
-/// Listens in front of each server, for one client or for all; returns the addresses.
+/// Listens in front of each server, for one client or for all. Returns the addresses.
 fn listen_before(
     servers: &[Arc<str>],
     client: Option<usize>,
@@ -110,8 +110,8 @@ fn listen_before(
     servers.iter().map(listen).collect()
 }
 
-/// Address of a client's listeners. On Linux every 127.0.0.0/8 address is local and has its own port range,
-/// so thousands of listeners leave enough ports for connections.
+/// Returns the address of a client's listeners. On Linux, every 127.0.0.0/8 address is local and has its own
+/// port range, so thousands of listeners leave enough ports for connections.
 fn host_for(client: Option<usize>) -> Ipv4Addr {
     let place = client.filter(|_| cfg!(target_os = "linux")).map_or(0, |client| client % (1 << 16));
     Ipv4Addr::from_bits(Ipv4Addr::LOCALHOST.to_bits() + u32::try_from(place).unwrap_or(0))
@@ -141,7 +141,7 @@ async fn serve(client: TcpStream, server: Arc<str>, registration: Registration) 
     if between(&client, &server, &registration).await == Err(ConnectionEnd::Reset) {
         reset_at_close(&client);
     }
-    // Close the socket before leaving the table, so that a connection missing from the table is closed.
+    // Close the socket before leaving the table: a connection that is not in the table must be closed.
     drop(client);
     drop(registration);
 }
@@ -150,7 +150,7 @@ async fn between(client: &TcpStream, server: &str, registration: &Registration) 
     let mut orders = registration.orders();
     while_stalled(client, registration.joined_stalled, &mut orders).await?;
     let server = connect(server, &mut orders).await?;
-    // Requests are small, and must not wait for the acknowledgement of the previous one.
+    // Requests are small and must not wait for the previous request's acknowledgement.
     for socket in [client, &server] {
         let _ = socket.set_nodelay(true);
     }
@@ -165,7 +165,7 @@ async fn between(client: &TcpStream, server: &str, registration: &Registration) 
     ended.map(|_| ())
 }
 
-/// Waits until the connection is not stalled. Fails if the client has hung up by then.
+/// Waits while the connection is stalled. Fails if the client has hung up by then.
 async fn while_stalled(
     client: &TcpStream,
     joined_stalled: bool,
@@ -185,12 +185,12 @@ async fn while_stalled(
     if !was_stalled {
         return Ok(());
     }
-    // Let the runtime poll the sockets first, so that a client's hang-up is seen.
+    // Let the runtime poll the sockets first, so that a client's hang-up is detected.
     tokio::task::yield_now().await;
     if has_hung_up(client) { Err(ConnectionEnd::Cut) } else { Ok(()) }
 }
 
-/// Connects to the server. If the server is down, the client's connection is reset.
+/// Connects to the server. If the server is down, resets the client's connection.
 async fn connect(server: &str, orders: &mut watch::Receiver<Orders>) -> Result<TcpStream, ConnectionEnd> {
     let told = async {
         let told = orders.wait_for(|orders| orders.ending().is_some()).await;
@@ -203,6 +203,6 @@ async fn connect(server: &str, orders: &mut watch::Receiver<Orders>) -> Result<T
 }
 
 fn reset_at_close(socket: &TcpStream) {
-    // A socket that is already gone cannot be reset.
+    // Ignore errors: a socket that is already gone cannot be reset.
     let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
 }

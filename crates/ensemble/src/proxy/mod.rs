@@ -1,9 +1,9 @@
-//! A TCP proxy between clients and the servers of an ensemble. The proxy is always in place, so that a fault
-//! of a client's link is only a setting.
+//! A TCP proxy between clients and an ensemble's servers. The proxy is always in place, so a fault in a
+//! client's link is only a setting.
 //!
-//! The proxy identifies clients by the address they connect to: each may have its own listeners
+//! The proxy identifies clients by the address that they connect to: each client may have its own listeners
 //! ([`Proxy::connect_for`]). A client's settings therefore apply from the first byte of any connection, even
-//! in a new session. The proxy reads the frames that pass and changes none of them. Anything else
+//! in a new session. The proxy reads the frames that pass through but never changes them. Anything else
 //! (four-letter commands, TLS) passes unread.
 //!
 //! All work is done on one thread. Timers are late by about a millisecond, never early. Clients connect to
@@ -36,7 +36,7 @@ use zklockbench_core::error::Error;
 use zklockbench_core::measure::RequestKind;
 use zklockbench_zk::Messages;
 
-/// A proxy with one listener for each server. Dropping it closes the listeners and all connections.
+/// A proxy with a listener for each server. Dropping the proxy closes the listeners and all connections.
 #[derive(Debug)]
 pub struct Proxy {
     table: Arc<ProxyTable>,
@@ -44,13 +44,13 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Listens on the loopback interface in front of each of these servers (`host:port`), which need not be
-    /// up yet.
+    /// Listens on the loopback interface in front of each of these servers (`host:port`), which may still be
+    /// down.
     pub fn before(servers: &[String]) -> Result<Self, Error> {
         Self::with(servers, Arc::default())
     }
 
-    /// Like [`Proxy::before`], and counts the frames of clients that connect by [`Proxy::connect_for`].
+    /// Like [`Proxy::before`], but also counts the frames of clients that connect through [`Proxy::connect_for`].
     pub fn counting(servers: &[String]) -> Result<(Self, Arc<Wire>), Error> {
         let wire = Arc::<Wire>::default();
         Ok((Self::with(servers, Arc::new(ProxyTable::counting(Arc::clone(&wire))))?, wire))
@@ -61,35 +61,35 @@ impl Proxy {
         Ok(Self { table, listening })
     }
 
-    /// Addresses to use instead of the servers', `host:port` in the order of the servers.
+    /// Returns the addresses to use instead of the servers' (`host:port`), in the order of the servers.
     pub fn addresses(&self) -> &[String] {
         &self.listening.addresses
     }
 
-    /// The addresses as a connect string, without a chroot.
+    /// Returns the addresses as a connect string without a chroot.
     pub fn connect(&self) -> String {
         self.addresses().join(",")
     }
 
-    /// Connect string for one client, whose connections then count as [`Who::Client`]; never changes.
+    /// Returns a client's connect string, which never changes. Its connections count as [`Who::Client`].
     pub fn connect_for(&self, client: usize) -> Result<String, Error> {
         Ok(self.listening.addresses_for(client, &self.table)?.join(","))
     }
 
-    /// Records the messages of clients with their own listeners, starting with their next connections.
+    /// Records the messages of clients that have their own listeners, starting with their next connections.
     /// `messages` is indexed by client number; other clients are not traced.
     pub fn trace(&self, messages: &[Arc<Messages>]) {
         self.table.trace(messages);
     }
 
-    /// All addresses on which the proxy listens, `host:port`.
+    /// Returns all addresses on which the proxy listens (`host:port`).
     pub fn all_addresses(&self) -> Vec<String> {
         self.listening.all_addresses()
     }
 
     /// Delays data by `delay.latency` plus a random part of `delay.extra`, in both directions unless
-    /// `delay.only` is set. Order is kept. The random parts depend on the seed and the connection's number.
-    /// Healing releases all waiting data at once.
+    /// `delay.only` is set. Preserves the order. The random parts depend on the seed and the connection's
+    /// number. Healing releases all waiting data immediately.
     pub fn delay(&self, who: Who, delay: Delay) -> Guard {
         Guard::set(&self.table, who, Setting::Delay(delay))
     }
@@ -100,55 +100,55 @@ impl Proxy {
     }
 
     /// Keeps connections open but passes nothing in either direction, not even a close. No data are lost:
-    /// they pass after healing. Only a connection whose client hung up before its connect request passed is
-    /// dropped, because it would take the session away from a newer connection.
+    /// waiting data pass after healing. Only a connection whose client hung up before its connect request
+    /// passed is dropped, because it would take the session away from a newer connection.
     pub fn stall(&self, who: Who) -> Guard {
         Guard::set(&self.table, who, Setting::Stall)
     }
 
-    /// Resets connections, and new ones as they are accepted.
+    /// Resets existing connections, and new connections as they are accepted.
     pub fn refuse(&self, who: Who) -> Guard {
         Guard::set(&self.table, who, Setting::Refuse)
     }
 
-    /// Combined settings of the target's next connection.
+    /// Returns the combined settings of the target's next connection.
     pub fn in_force(&self, who: Who) -> Settings {
         self.table.in_force(who)
     }
 
-    /// Resets connections, losing data in flight; returns their number. They are gone once
+    /// Resets connections, losing data in flight. Returns the number of connections, which are gone once
     /// [`Proxy::connections`] no longer counts them.
     pub fn reset(&self, who: Who) -> usize {
         self.table.end(who, ConnectionEnd::Reset)
     }
 
-    /// Closes connections on both sides, as when a client crashes, losing data in flight; returns their
-    /// number. They are gone once [`Proxy::connections`] no longer counts them.
+    /// Closes connections on both sides, as when a client crashes, losing data in flight. Returns the number
+    /// of connections, which are gone once [`Proxy::connections`] no longer counts them.
     pub fn cut(&self, who: Who) -> usize {
         self.table.end(who, ConnectionEnd::Cut)
     }
 
     /// Drops the reply to the target's next request of one of these kinds. The server executes the request,
-    /// earlier replies are passed on, and the connection is cut. If the connection breaks earlier, the next
-    /// such request is used.
+    /// earlier replies are passed on, and the connection is cut. If the connection breaks earlier, the loss
+    /// applies to the next matching request.
     pub fn drop_reply(&self, who: Who, kinds: &[RequestKind]) -> LostMessage {
         LostMessage(self.table.arm(who, LostPart::Reply, kinds))
     }
 
-    /// Drops the target's next request of one of these kinds, after earlier requests, and cuts the
+    /// Drops the target's next request of one of these kinds after passing earlier requests on, and cuts the
     /// connection.
     pub fn drop_request(&self, who: Who, kinds: &[RequestKind]) -> LostMessage {
         LostMessage(self.table.arm(who, LostPart::Request, kinds))
     }
 
-    /// Bytes passed on so far, to servers and to clients, on all connections of the target.
+    /// Returns the bytes passed on so far, to servers and to clients, on all connections of the target.
     pub fn passed(&self, who: Who) -> (u64, u64) {
         let passed = self.table.passed(who);
         (passed.to_server.bytes, passed.to_client.bytes)
     }
 
-    /// Last time at which data of this session passed on a connection to the client's own addresses; `None` if there
-    /// were none. Encrypted data count for any session.
+    /// Returns the last time at which data of this session passed on a connection to the client's own addresses, if
+    /// any. Encrypted data count for any session.
     pub fn last_passed(&self, client: usize, session: i64) -> Option<Stamp> {
         self.table.last_passed(client, session)
     }
@@ -157,14 +157,14 @@ impl Proxy {
         self.table.passed(who)
     }
 
-    /// Number of open connections. A connection that ended during a stall counts until the stall is healed.
+    /// Returns the number of open connections. A connection that ended in a stall counts until the stall is healed.
     pub fn connections(&self, who: Who) -> usize {
         self.table.connections(who)
     }
 }
 
-/// Guard of a setting of connections.
-#[must_use = "dropping it undoes the setting"]
+/// Guard that keeps a connection setting in force.
+#[must_use = "dropping the guard undoes the setting"]
 #[derive(Debug)]
 pub struct Guard {
     table: Arc<ProxyTable>,
@@ -183,13 +183,13 @@ impl Drop for Guard {
     }
 }
 
-/// Handle of a request or reply to drop.
-#[must_use = "dropping it cancels the loss"]
+/// Handle to a request or reply to drop.
+#[must_use = "dropping the handle cancels the loss"]
 #[derive(Debug)]
 pub struct LostMessage(watch::Receiver<Option<Struck>>);
 
 impl LostMessage {
-    /// Waits until the message is lost; forever if no request matches. Works on any executor.
+    /// Waits until the message is dropped, or forever if no request matches. Works on any executor.
     pub async fn strikes(&self) -> Struck {
         let mut told = self.0.clone();
         let struck = told.wait_for(Option::is_some).await.ok().and_then(|struck| struck.clone());

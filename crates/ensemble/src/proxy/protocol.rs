@@ -1,40 +1,40 @@
-//! The part of ZooKeeper's protocol that the proxy reads: frames in a stream of bytes, requests and replies,
-//! and the effects of requests on nodes, including each part of a multi.
+//! The part of ZooKeeper's protocol that the proxy reads: frames in a byte stream, requests and replies, and
+//! the effects of requests on nodes, including each operation of a multi.
 
 use zklockbench_core::jute::Reader;
 use zklockbench_core::measure::RequestKind;
 
-/// Longest plausible frame. ZooKeeper's own limit is 1 MiB by default; four-letter commands and TLS records
-/// look like longer frames.
+/// Longest plausible frame. ZooKeeper's default limit is 1 MiB; four-letter commands and TLS records look
+/// like frames longer than this.
 const LONGEST: usize = 64 << 20;
-/// Bytes of a frame that are kept: its header and a path.
+/// Number of bytes that are kept of a frame, enough for its header and a path.
 const KEPT: usize = 2048;
 const LENGTH: usize = 4;
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// Offset in the bytes passed to `read`; 0 if it began in earlier bytes.
+    /// Offset in the bytes passed to `read`; 0 if the frame started in earlier bytes.
     pub start: usize,
-    /// First bytes after the length.
+    /// First bytes after the length field.
     pub head: &'a [u8],
-    /// Number of bytes, including the length.
+    /// Number of bytes, including the length field.
     pub bytes: usize,
 }
 
-/// Finds the frames of one direction of a connection: a length of four bytes, then that many bytes.
+/// Finds the frames in one direction of a connection: a four-byte length, followed by that many bytes.
 ///
-/// Only the beginning of a frame is kept, so long frames need no memory. A frame may be split anywhere.
+/// Only the start of a frame is kept, so long frames need no extra memory. A frame may be split anywhere.
 #[derive(Debug, Default)]
 pub struct Frames {
     /// Length and first bytes of the current frame.
     held: Vec<u8>,
-    /// Bytes of the current frame seen so far, including the length.
+    /// Number of bytes of the current frame seen so far, including the length field.
     seen: usize,
     opaque: bool,
 }
 
 impl Frames {
-    /// Calls `each` for every frame that ends in these bytes. After an error, finds no more frames.
+    /// Calls `each` for every frame that ends in these bytes. Finds no more frames after an error.
     pub fn read(&mut self, bytes: &[u8], mut each: impl FnMut(&Frame<'_>) -> Result<(), NotFrames>) {
         let mut at = 0;
         let mut start = 0;
@@ -47,12 +47,12 @@ impl Frames {
         }
     }
 
-    /// Whether the stream contains something other than frames.
+    /// Returns whether the stream contains something other than frames.
     pub fn is_opaque(&self) -> bool {
         self.opaque
     }
 
-    /// Continues reading the current frame; returns whether it is complete.
+    /// Continues reading the current frame. Returns whether the frame is complete.
     fn advance(&mut self, bytes: &[u8], at: &mut usize) -> bool {
         let missing = LENGTH.saturating_sub(self.seen);
         self.take(bytes, at, missing);
@@ -65,13 +65,13 @@ impl Frames {
         self.seen == LENGTH + length
     }
 
-    /// Length of the current frame, once known; a negative one counts as too long.
+    /// Returns the length of the current frame once known. A negative length counts as too long.
     fn length(&self) -> Option<usize> {
         let bytes = self.held.first_chunk::<LENGTH>()?;
         Some(usize::try_from(i32::from_be_bytes(*bytes)).unwrap_or(usize::MAX))
     }
 
-    /// Takes at most `most` bytes, and keeps those that fit.
+    /// Takes at most `most` bytes, and keeps as many as fit.
     fn take(&mut self, bytes: &[u8], at: &mut usize, most: usize) {
         let rest = &bytes[*at..];
         let taken = &rest[..most.min(rest.len())];
@@ -82,7 +82,7 @@ impl Frames {
     }
 }
 
-/// The stream is not a sequence of the expected frames.
+/// Error for a stream that is not a sequence of the expected frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotFrames;
 
@@ -91,16 +91,16 @@ pub const NOTIFICATION: i32 = -1;
 /// Opcodes of multi and multiRead.
 const MULTI: [i32; 2] = [14, 22];
 
-/// Whether the first frame of a connection asks for a session.
+/// Returns whether a connection's first frame is a connect request.
 pub fn is_connect_request(head: &[u8]) -> bool {
     let mut reader = Reader(head);
     let fixed = (reader.int(), reader.long(), reader.int(), reader.long());
-    // Length of the password; `-1` means none.
+    // Length of the password; `-1` means no password.
     matches!(fixed, (Some(_), Some(_), Some(_), Some(_)))
         && reader.int().is_some_and(|length| (-1..=64).contains(&length))
 }
 
-/// Session ID granted by a server's first frame; 0 if the session is over, `None` if the frame is too short.
+/// Returns the session ID in a server's first frame: 0 if the session has ended, `None` if the frame is too short.
 pub fn granted_session(head: &[u8]) -> Option<i64> {
     let mut reader = Reader(head);
     let _protocol_and_timeout = (reader.int()?, reader.int()?);
@@ -111,20 +111,20 @@ pub fn granted_session(head: &[u8]) -> Option<i64> {
 pub struct ClientRequest {
     /// Number that the reply repeats.
     pub xid: i32,
-    /// Opcode of the protocol.
+    /// Opcode in ZooKeeper's protocol.
     pub opcode: i32,
     pub kind: RequestKind,
-    /// Node of the request; for a multi, of its first operation. Empty if the path is too long to be kept.
+    /// Path of the request, or of a multi's first operation. Empty if the path is too long to be kept.
     pub path: String,
 }
 
-/// Reads a request. `None` for anything without a [`RequestKind`]: pings, closing the session, restoring
-/// watches.
+/// Parses a request. Returns `None` for anything without a [`RequestKind`], such as a ping, a session close
+/// or a restored watch.
 pub fn request(head: &[u8]) -> Option<ClientRequest> {
     let mut reader = Reader(head);
     let (xid, opcode) = (reader.int()?, reader.int()?);
     if MULTI.contains(&opcode) {
-        // Header of the first operation: opcode, end mark, error.
+        // Skip the header of the first operation: opcode, end marker, error.
         reader.bytes(9);
     }
     let path = reader.string();
@@ -156,20 +156,20 @@ fn kind(opcode: i32, watches: bool) -> Option<RequestKind> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reply {
     pub xid: i32,
-    /// Last transaction that the server had applied.
+    /// Zxid of the last transaction that the server had applied.
     pub zxid: i64,
-    /// ZooKeeper's error code; 0 for none.
+    /// ZooKeeper's error code; 0 for success.
     pub error: i32,
 }
 
-/// Reads a reply's header. `None` for notifications, which have no zxid.
+/// Parses a reply's header. Returns `None` for notifications, which have no zxid.
 pub fn reply(head: &[u8]) -> Option<Reply> {
     let mut reader = Reader(head);
     let reply = Reply { xid: reader.int()?, zxid: reader.long()?, error: reader.int()? };
     (reply.xid != NOTIFICATION).then_some(reply)
 }
 
-/// The operation of a request, or of one part of a multi.
+/// Operation of a request, or of one part of a multi.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {
     Create,
@@ -179,7 +179,7 @@ pub enum Operation {
     Look,
 }
 
-/// ZooKeeper's name for a request; `None` for unknown opcodes.
+/// Returns ZooKeeper's name for a request; `None` for unknown opcodes.
 pub fn name(opcode: i32) -> Option<&'static str> {
     Some(match opcode {
         1 => "create",
@@ -211,8 +211,8 @@ pub fn name(opcode: i32) -> Option<&'static str> {
     })
 }
 
-/// Operations of a request with their opcodes: one for each part of a multi, else a single one. `None` if
-/// they cannot be read, e.g. because the frame is longer than the kept bytes.
+/// Returns the operations of a request with their opcodes: one for each part of a multi, otherwise a single
+/// operation. Returns `None` if an operation cannot be read, e.g. because the frame is longer than the kept bytes.
 pub fn operations(opcode: i32, body: &[u8]) -> Option<Vec<(i32, Operation)>> {
     let mut reader = Reader(body);
     if !MULTI.contains(&opcode) {
@@ -227,7 +227,7 @@ pub fn operations(opcode: i32, body: &[u8]) -> Option<Vec<(i32, Operation)>> {
     }
 }
 
-/// Reads the path that begins most operations.
+/// Parses an operation. Most operations start with a path.
 fn operation(opcode: i32, reader: &mut Reader<'_>) -> Option<Operation> {
     let path = if name(opcode).is_some_and(|name| name != "whoAmI" && name != "sasl") {
         reader.string()?
@@ -242,7 +242,7 @@ fn operation(opcode: i32, reader: &mut Reader<'_>) -> Option<Operation> {
     })
 }
 
-/// Whether the body of this reply is a refusal. Only a multi is refused in the body; its header has no error.
+/// Returns whether the body of a reply is a refusal. Only a multi is refused in the body instead of the header.
 pub fn is_refused(opcode: i32, body: &[u8]) -> bool {
     const ERROR: i32 = -1;
     opcode == 14 && Reader(body).part() == Some(Some(ERROR))
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn request_has_a_kind_and_a_path() {
+    fn kind_and_path_of_a_request_are_parsed() {
         let create = request(&head(7, 15, &[&text("/lock/a-"), &text("data")])).unwrap();
         assert_eq!((create.xid, create.kind, create.path.as_str()), (7, RequestKind::Create, "/lock/a-"));
         let multi = request(&head(8, 14, &[&[0, 0, 0, 2, 0, 255, 255, 255, 255], &text("/x")])).unwrap();
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn notification_has_no_zxid_and_ping_has_one() {
+    fn ping_reply_has_a_zxid_but_a_notification_has_none() {
         let header = |xid: i32, zxid: i64| [&xid.to_be_bytes()[..], &zxid.to_be_bytes(), &[0; 4]].concat();
         assert_eq!(reply(&header(-1, -1)), None);
         assert_eq!(reply(&header(-2, 9)), Some(Reply { xid: -2, zxid: 9, error: 0 }));
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn connect_request_names_the_session_to_resume() {
+    fn connect_request_and_granted_session_are_recognised() {
         let timeout = 4_000_i32.to_be_bytes();
         let asks = [&[0; 12][..], &timeout, &5_i64.to_be_bytes(), &16_i32.to_be_bytes(), &[0; 17]].concat();
         assert!(is_connect_request(&asks));
@@ -310,14 +310,14 @@ mod tests {
         [&opcode.to_be_bytes()[..], &[u8::from(opcode == -1)], &[255; 4]].concat()
     }
 
-    /// A create with one ACL entry and no data.
+    /// Returns a create with one ACL entry and no data.
     fn create(path: &str) -> Vec<u8> {
         let acl = [&31_i32.to_be_bytes()[..], &text("world"), &text("anyone")].concat();
         [&text(path)[..], &[255; 4], &1_i32.to_be_bytes(), &acl, &3_i32.to_be_bytes()].concat()
     }
 
     #[test]
-    fn multi_is_read_part_by_part_and_unknown_when_truncated() {
+    fn multi_is_parsed_part_by_part_unless_truncated() {
         let set = [&text("/q")[..], &text("data"), &[255; 4]].concat();
         let multi = [
             header(1),
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn created_nodes_are_read_from_replies() {
+    fn created_paths_are_parsed_from_replies() {
         let reply = [header(1), text("/q/n-7"), header(5), vec![0; 68], header(2), header(-1)].concat();
         assert_eq!(Reader(&reply).created(14), Some(vec!["/q/n-7".to_owned()]));
         assert_eq!(Reader(&reply[..20]).created(14), None);
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn request_other_than_multi_is_one_operation() {
+    fn request_other_than_a_multi_has_one_operation() {
         assert_eq!(operations(2, &text("/a")), Some(vec![(2, Operation::Delete("/a".into()))]));
         assert_eq!(operations(4, &[&text("/a")[..], &[1]].concat()), Some(vec![(4, Operation::Look)]));
         assert_eq!(operations(107, &[]), Some(vec![(107, Operation::Look)]));
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn frame_start_is_its_offset_in_the_current_bytes() {
+    fn frame_start_is_an_offset_in_the_current_bytes() {
         let stream = [framed(b"one"), framed(b"three")].concat();
         let mut places = Vec::new();
         let mut frames = Frames::default();
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_and_implausible_lengths_end_the_search_for_frames() {
+    fn four_letter_commands_and_implausible_lengths_end_the_search_for_frames() {
         for first in [&b"ruok"[..], b"mntr", &[0xff; 4], &[0x16, 3, 1, 0], &[4, 0, 0, 1]] {
             assert_eq!(found(&[first, &framed(b"hidden")]), [], "{first:?}");
         }
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn rejected_stream_is_not_read_again() {
+    fn stream_is_not_read_after_an_error() {
         let mut frames = Frames::default();
         let mut calls = 0;
         for _ in 0..2 {

@@ -1,7 +1,7 @@
-//! One direction of one connection: reads, delays if necessary, writes.
+//! Forwards one direction of a connection: reads data, delays them if necessary, and writes them.
 //!
-//! Data that need not wait are written straight from the read buffer, without another wake-up. Data that must wait go
-//! into a queue, which stores the due time of each part.
+//! Data that need not wait are written straight from the read buffer, without another wake-up. Data that must wait
+//! are queued with the time at which they are due.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -39,7 +39,7 @@ pub struct Pump<'a> {
     buffer: Vec<u8>,
     queue: Queue,
     ended: bool,
-    /// Whether the input ended because the connection broke.
+    /// Whether the input ended with a broken connection.
     broken: bool,
     /// Request or reply to drop; nothing after it may pass.
     lost: Option<LostRequest>,
@@ -47,7 +47,7 @@ pub struct Pump<'a> {
 }
 
 impl<'a> Pump<'a> {
-    /// Creates the pump of one direction. `number` makes its random delays differ from those of other pumps.
+    /// Creates the pump for one direction. `number` makes its random delays differ from other pumps' delays.
     pub fn new(
         direction: Direction,
         [client, server]: [&'a TcpStream; 2],
@@ -87,7 +87,7 @@ impl<'a> Pump<'a> {
                 PumpTurn::Write => self.write(),
             };
             if !goes_on {
-                // The receiver is gone. The other direction detects this, too.
+                // The receiver is gone, which the other direction detects, too.
                 return Ok(());
             }
         }
@@ -104,7 +104,7 @@ impl<'a> Pump<'a> {
         tokio::select! {
             biased;
             _ = orders.changed() => {
-                // Keep the change marked, because `obey` applies it.
+                // Keep the change marked, so that `obey` applies it.
                 orders.mark_changed();
                 PumpTurn::Look
             }
@@ -125,7 +125,7 @@ impl<'a> Pump<'a> {
         let moves_again = self.settings.stalled && !orders.settings.stalled;
         self.settings = orders.settings;
         self.queue.set(&self.settings, Instant::now());
-        // A connection that its client has abandoned must not take over the session.
+        // A connection that the client has abandoned must not take over the session.
         let is_fresh = self.direction == Direction::ToServer && !self.has_passed;
         if moves_again && is_fresh && has_hung_up(self.from) {
             return Err(ConnectionEnd::Cut);
@@ -133,7 +133,7 @@ impl<'a> Pump<'a> {
         Ok(())
     }
 
-    /// Reads available data; returns whether the receiver is still there.
+    /// Reads available data. Returns whether the receiver is still there.
     fn read(&mut self) -> bool {
         match self.from.try_read(&mut self.buffer) {
             Ok(0) => self.ended = true,
@@ -144,7 +144,7 @@ impl<'a> Pump<'a> {
         true
     }
 
-    /// Passes the buffer on or queues it; returns whether the receiver is still there.
+    /// Passes the buffer on or queues it. Returns whether the receiver is still there.
     fn arrived(&mut self, count: usize) -> bool {
         self.lost = self.understand(count);
         let passes = self.lost.as_ref().map_or(count, |lost| lost.start);
@@ -170,7 +170,7 @@ impl<'a> Pump<'a> {
         }
     }
 
-    /// Writes data that are due; returns whether the receiver is still there.
+    /// Writes data that are due. Returns whether the receiver is still there.
     fn write(&mut self) -> bool {
         let Some(part) = self.queue.part() else { return true };
         let Some(written) = self.pass(part) else { return false };
@@ -181,7 +181,7 @@ impl<'a> Pump<'a> {
         true
     }
 
-    /// Number of bytes that could be written at once; `None` if the receiver is gone.
+    /// Writes bytes without waiting. Returns the number written, or `None` if the receiver is gone.
     fn pass(&self, bytes: &[u8]) -> Option<usize> {
         match self.conversation.traffic().write(self.direction, || self.to.try_write(bytes)) {
             Ok(written) => {
@@ -201,10 +201,10 @@ impl<'a> Pump<'a> {
         if self.broken {
             return Err(ConnectionEnd::Reset);
         }
-        // A socket that is already gone need not be shut down.
+        // Ignore errors: a socket that is already gone need not be shut down.
         let _ = SockRef::from(self.to).shutdown(Shutdown::Write);
         match self.direction {
-            // A client may still wait for a reply; a server that sends no more data has closed the
+            // The client may still be waiting for a reply, but a server that stops sending has closed the
             // connection.
             Direction::ToServer => Ok(()),
             Direction::ToClient => Err(ConnectionEnd::Cut),
@@ -212,7 +212,7 @@ impl<'a> Pump<'a> {
     }
 }
 
-/// Whether the peer has closed its end, even if unread bytes are left.
+/// Returns whether the peer has closed its end, even if unread bytes remain.
 pub fn has_hung_up(socket: &TcpStream) -> bool {
     kernel_reports_closed(socket).unwrap_or_else(|| {
         let ready = socket.ready(Interest::READABLE).now_or_never();
@@ -220,8 +220,8 @@ pub fn has_hung_up(socket: &TcpStream) -> bool {
     })
 }
 
-/// Queries the kernel, because the runtime's state of a socket is as old as its last poll. Not every system
-/// reports a close before all bytes are read.
+/// Queries the kernel, because the runtime's view of a socket is as old as its last poll. Not every system
+/// reports a close before all bytes have been read.
 #[cfg(target_os = "linux")]
 fn kernel_reports_closed(socket: &TcpStream) -> Option<bool> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -239,14 +239,14 @@ fn is_for_later(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-/// Maximum number of waiting bytes. At this number, reading stops, which slows the sender down.
+/// Maximum number of waiting bytes. At the maximum, reading stops, which slows the sender down.
 const ROOM: usize = 4 << 20;
 /// Parts per second under a bandwidth limit; each part has at most the bytes of 10 ms.
 const PARTS_A_SECOND: u64 = 100;
-/// Lateness to make up for under a bandwidth limit, because timers are late by about a millisecond.
+/// Maximum lateness to make up for under a bandwidth limit, because timers are late by about a millisecond.
 const CREDIT: Duration = Duration::from_millis(20);
 
-/// Data of one read.
+/// Data from a single read.
 #[derive(Debug)]
 struct Piece {
     bytes: Vec<u8>,
@@ -255,7 +255,7 @@ struct Piece {
     due: Instant,
 }
 
-/// Waiting pieces, in order of arrival.
+/// Waiting pieces in order of arrival.
 #[derive(Debug)]
 struct Queue {
     direction: Direction,
@@ -263,23 +263,23 @@ struct Queue {
     bytes: usize,
     delays: Vec<(Delay, Rng)>,
     bandwidth: Option<u64>,
-    /// Time at which the bandwidth limit has carried everything sent so far.
+    /// Time at which a link with the bandwidth limit would have carried everything sent so far.
     idle_from: Instant,
-    /// Number that makes this queue's random delays differ from those of other queues.
+    /// Number that makes this queue's random delays differ from other queues' delays.
     number: u64,
 }
 
 impl Queue {
-    /// An empty queue; queues with different numbers have different random delays.
+    /// Creates an empty queue. Queues with different numbers have different random delays.
     fn new(direction: Direction, number: u64, now: Instant) -> Self {
         let (pieces, delays) = (VecDeque::new(), Vec::new());
         Self { direction, pieces, bytes: 0, delays, bandwidth: None, idle_from: now, number }
     }
 
-    /// Applies changed settings. Waiting data are delayed by no more than the remaining delays.
+    /// Applies changed settings. Data already waiting are never delayed further.
     fn set(&mut self, settings: &Settings, now: Instant) {
         self.bandwidth = settings.bandwidth;
-        // Do not make up for time in which nothing could be sent.
+        // Do not make up for time during which no data could be sent.
         self.idle_from = self.idle_from.max(now);
         let is_ours = |delay: &&Delay| delay.only.is_none_or(|only| only == self.direction);
         let delays: Vec<Delay> = settings.delays.iter().filter(is_ours).copied().collect();
@@ -291,14 +291,14 @@ impl Queue {
         self.delays = delays.iter().map(|delay| (*delay, random(delay))).collect();
         let mut before = None;
         for piece in &mut self.pieces {
-            // The piece is due as if it had arrived under these delays only, but never later than before.
+            // The piece is due as if only these delays had applied on arrival, but never later than before.
             let due = (piece.came + late(&mut self.delays)).max(now);
             piece.due = piece.due.min(before.map_or(due, |before| due.max(before)));
             before = Some(piece.due);
         }
     }
 
-    /// Whether data can pass without waiting.
+    /// Returns whether data can pass without waiting.
     fn is_direct(&self) -> bool {
         self.pieces.is_empty() && self.delays.is_empty() && self.bandwidth.is_none()
     }
@@ -321,13 +321,13 @@ impl Queue {
         self.pieces.push_back(Piece { bytes: bytes.to_vec(), sent: 0, came: now, due });
     }
 
-    /// Time at which the next part is due; `None` if the queue is empty.
+    /// Returns the time at which the next part is due; `None` if the queue is empty.
     fn due(&self) -> Option<Instant> {
         let part = self.part()?;
         Some(self.carried(part.len()).unwrap_or(self.pieces.front()?.due))
     }
 
-    /// Rest of the first piece, or the part of it that may be sent at once.
+    /// Returns the rest of the first piece, or the part of it that may be sent at once.
     fn part(&self) -> Option<&[u8]> {
         let piece = self.pieces.front()?;
         let rest = &piece.bytes[piece.sent..];
@@ -337,7 +337,7 @@ impl Queue {
         Some(&rest[..most.clamp(1, rest.len())])
     }
 
-    /// Removes sent bytes of the first piece; once all are sent, returns how long the piece was held back.
+    /// Removes sent bytes of the first piece. Once the whole piece is sent, returns how long it was held back.
     fn gone(&mut self, bytes: usize, now: Instant) -> Option<Duration> {
         if let Some(carried) = self.carried(bytes) {
             self.idle_from = carried.max(now.checked_sub(CREDIT).unwrap_or(now));
@@ -352,14 +352,14 @@ impl Queue {
             .map(|piece| now.saturating_duration_since(piece.came))
     }
 
-    /// Time at which a bandwidth limit has carried these bytes of the first piece; `None` without a limit.
+    /// Returns the time at which the limited link has carried these bytes; `None` without a bandwidth limit.
     fn carried(&self, bytes: usize) -> Option<Instant> {
         let (rate, piece) = (self.bandwidth?, self.pieces.front()?);
         Some(self.idle_from.max(piece.due) + Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64))
     }
 }
 
-/// Sum of all delays for the next piece.
+/// Returns the sum of all delays for the next piece.
 fn late(delays: &mut [(Delay, Rng)]) -> Duration {
     delays.iter_mut().map(|(delay, rng)| delay.latency + delay.extra.mul_f64(rng.f64())).sum()
 }
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn data_is_forwarded_at_once_without_settings() {
+    fn data_are_forwarded_immediately_without_settings() {
         let (mut queue, now) = set(Settings::default());
         assert!(queue.is_direct());
         queue.push(b"abc", now);
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn random_delays_keep_order_and_bounds_and_depend_on_the_seed() {
+    fn random_delays_preserve_order_stay_in_bounds_and_depend_on_the_seed() {
         let dues = |seed| {
             let (mut queue, now) = set(delayed(5 * MS, 10 * MS, seed));
             let mut dues = Vec::new();
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn longest_delay_does_not_panic() {
+    fn longest_possible_delay_does_not_panic() {
         let now = Instant::now();
         let mut queue = Queue::new(Direction::ToServer, 1, now);
         let longest = Delay { latency: Duration::MAX, extra: Duration::MAX, seed: 1, only: None };
@@ -423,19 +423,19 @@ mod tests {
     }
 
     #[test]
-    fn waiting_data_is_due_once_a_delay_ends() {
+    fn waiting_data_are_due_when_their_delay_is_removed() {
         let (mut queue, now) = set(delayed(1000 * MS, Duration::ZERO, 1));
         queue.push(b"a", now);
         queue.push(b"b", now);
         assert_eq!(queue.due(), Some(now + 1000 * MS));
         queue.set(&Settings::default(), now + MS);
         assert_eq!(queue.due(), Some(now + MS));
-        assert_eq!(queue.gone(1, now + MS), Some(MS), "the time for which it was held back");
+        assert_eq!(queue.gone(1, now + MS), Some(MS), "time for which the piece was held back");
         assert_eq!(queue.part(), Some(&b"b"[..]));
     }
 
     #[test]
-    fn data_is_late_by_the_remaining_delay_when_another_delay_ends() {
+    fn remaining_delay_still_applies_when_another_delay_is_removed() {
         let (long, short) = (delayed(1000 * MS, Duration::ZERO, 1), delayed(20 * MS, Duration::ZERO, 1));
         let both = Settings { delays: [&long.delays[..], &short.delays].concat(), ..Settings::default() };
         let (mut queue, now) = set(both);
@@ -461,13 +461,13 @@ mod tests {
     }
 
     #[test]
-    fn limited_link_carries_exactly_its_bandwidth() {
+    fn bandwidth_limit_is_fully_used_despite_late_timers() {
         let (mut queue, now) = set(Settings { bandwidth: Some(1000), ..Settings::default() });
         queue.push(&[0; 500], now);
         while let Some(part) = queue.part() {
             let (bytes, due) = (part.len(), queue.due().unwrap());
             assert!(bytes <= 10);
-            // Timers are late, and the queue makes up for that.
+            // Timers are late, but the queue makes up for that.
             queue.gone(bytes, due + MS);
             assert!(queue.due().is_none_or(|next| next <= due + 10 * MS));
             assert!(queue.idle_from >= now);
@@ -476,17 +476,17 @@ mod tests {
     }
 
     #[test]
-    fn idle_link_does_not_save_up_bandwidth() {
+    fn idle_link_does_not_accumulate_bandwidth() {
         let (mut queue, now) = set(Settings { bandwidth: Some(1000), ..Settings::default() });
         queue.push(&[0; 10], now + 5000 * MS);
         assert_eq!(queue.due(), Some(now + 5010 * MS));
-        // A link whose receiver was slow does not save up bandwidth either.
+        // A link with a slow receiver does not accumulate bandwidth either.
         queue.gone(10, now + 9000 * MS);
         assert_eq!(queue.idle_from, now + 9000 * MS - CREDIT);
     }
 
     #[test]
-    fn waiting_bytes_are_limited() {
+    fn queue_limits_the_number_of_waiting_bytes() {
         let (mut queue, now) = set(delayed(MS, Duration::ZERO, 1));
         let mut pushed = 0;
         while queue.has_room() {

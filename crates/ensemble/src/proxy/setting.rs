@@ -1,4 +1,4 @@
-//! Settings of connections, their combination for one connection, and messages to drop.
+//! Connection settings, their combination for one connection, and messages to drop.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use super::protocol::ClientRequest;
 use super::traffic::Direction;
 use zklockbench_core::measure::RequestKind;
 
-/// Limit of delays: longer than any trial, but within the clock's range.
+/// Maximum delay: longer than any trial, but within the clock's range.
 const AGES: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Target of a setting: existing connections and new ones.
+/// Target of a setting, which applies to existing and new connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Who {
     /// All connections, including those without a session.
@@ -24,7 +24,7 @@ pub enum Who {
 }
 
 impl Who {
-    /// Whether the target includes the connections of this client; `None` for connections through the shared listeners.
+    /// Returns whether the target includes this client's connections; `None` stands for the shared listeners.
     pub fn covers(self, client: Option<usize>) -> bool {
         match self {
             Self::All => true,
@@ -36,12 +36,12 @@ impl Who {
 /// Additional time in transit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delay {
-    /// Least delay, in each direction.
+    /// Minimum delay in each direction.
     pub latency: Duration,
-    /// Upper bound of an additional random delay.
+    /// Maximum additional random delay.
     pub extra: Duration,
     pub seed: u64,
-    /// The only direction that is delayed; `None` for both.
+    /// Only direction that is delayed; `None` for both directions.
     pub only: Option<Direction>,
 }
 
@@ -57,7 +57,7 @@ pub enum Setting {
 /// Combination of all settings for one connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Delays, which add up.
+    /// All delays, which add up.
     pub delays: Vec<Delay>,
     /// Lowest limit, in bytes per second.
     pub bandwidth: Option<u64>,
@@ -88,7 +88,7 @@ impl Settings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionEnd {
     Reset,
-    /// To each side, it looks as if the other side had closed the connection.
+    /// Looks to each side as if the other side had closed the connection.
     Cut,
 }
 
@@ -99,7 +99,7 @@ pub struct Orders {
 }
 
 impl Orders {
-    /// How the connection must end; `None` if it may continue.
+    /// Returns how the connection must end; `None` if it may continue.
     pub fn ending(&self) -> Option<ConnectionEnd> {
         self.ending.or(self.settings.refused.then_some(ConnectionEnd::Reset))
     }
@@ -113,7 +113,7 @@ pub enum LostPart {
     Reply,
 }
 
-/// A request that never reached its server, or whose reply never reached the client.
+/// A request that was dropped, or whose reply was dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Struck {
     pub request: ClientRequest,
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_add_up_and_the_strictest_of_other_settings_applies() {
+    fn delays_add_up_and_the_strictest_other_setting_applies() {
         let delay = Delay { latency: Duration::from_millis(5), extra: Duration::ZERO, seed: 1, only: None };
         let settings =
             [Setting::Delay(delay), Setting::Bandwidth(10), Setting::Bandwidth(20), Setting::Delay(delay)];

@@ -22,7 +22,7 @@ struct Connection {
     course: Arc<Course>,
 }
 
-/// Session of a connection, and the last time at which it passed data.
+/// Session of a connection, and the last time at which the connection passed data.
 #[derive(Debug, Default)]
 pub struct Course {
     /// Session ID; 0 while unknown.
@@ -31,7 +31,7 @@ pub struct Course {
 }
 
 impl Course {
-    /// Session of a connection whose bytes are not the protocol's, for example TLS.
+    /// Session of a connection that does not use the plain protocol, for example because of TLS.
     const UNREADABLE: i64 = i64::MIN;
 
     pub fn carries(&self, session: i64) {
@@ -46,7 +46,7 @@ impl Course {
         self.passed_at.store(clock::now(), Ordering::Release);
     }
 
-    /// Last time at which data of this session may have passed.
+    /// Returns the last time at which data of this session may have passed.
     fn passed_for(&self, session: i64) -> Option<Stamp> {
         let carried = self.session.load(Ordering::Acquire);
         (carried == session || carried == Self::UNREADABLE).then(|| self.passed_at.load(Ordering::Acquire))
@@ -59,7 +59,7 @@ struct Inner {
     connections: HashMap<u64, Connection>,
     /// Traffic by client (`None` for the shared listeners), including closed connections.
     traffic: HashMap<Option<usize>, Arc<Traffic>>,
-    /// The last closed connection of each client and session.
+    /// Last closed connection of each client and session.
     closed: HashMap<(usize, i64), Arc<Course>>,
     /// Pending losses, including cancelled ones.
     losses: Vec<Armed>,
@@ -68,21 +68,21 @@ struct Inner {
     numbers: u64,
 }
 
-/// Settings and losses as set by faults and read by connections.
+/// Settings and losses that faults set and connections read.
 #[derive(Debug, Default)]
 pub struct ProxyTable {
     inner: Mutex<Inner>,
-    /// Counter of the frames of clients with their own listeners, if they are counted.
+    /// Frame counter of clients with their own listeners, if frames are counted.
     wire: Option<Arc<Wire>>,
 }
 
 impl ProxyTable {
-    /// A table whose clients' frames are counted in `wire`.
+    /// Creates a table that counts its clients' frames in `wire`.
     pub fn counting(wire: Arc<Wire>) -> Self {
         Self { wire: Some(wire), ..Self::default() }
     }
 
-    /// Adds a setting; returns its number for [`ProxyTable::unset`].
+    /// Adds a setting. Returns its number for [`ProxyTable::unset`].
     pub fn set(&self, who: Who, setting: Setting) -> u64 {
         let mut inner = locked(&self.inner);
         let number = inner.number();
@@ -106,7 +106,7 @@ impl ProxyTable {
         Settings::clone(&locked(&self.inner).settings_for(client))
     }
 
-    /// Ends connections; returns the number that were not already ending.
+    /// Ends connections. Returns how many of them were not already ending.
     pub fn end(&self, who: Who, ending: ConnectionEnd) -> usize {
         let inner = locked(&self.inner);
         let told = inner.covered(who).filter(|connection| {
@@ -130,7 +130,7 @@ impl ProxyTable {
         locked(&self.inner).covered(who).count()
     }
 
-    /// Last time at which data of this session passed on the client's connections; `None` if there were none.
+    /// Returns the last time at which data of this session passed on the client's connections, if any.
     pub fn last_passed(&self, client: usize, session: i64) -> Option<Stamp> {
         let inner = locked(&self.inner);
         let open = inner.covered(Who::Client(client)).filter_map(|one| one.course.passed_for(session));
@@ -139,7 +139,7 @@ impl ProxyTable {
         open.chain(closed).max()
     }
 
-    /// Traffic so far, including closed connections.
+    /// Returns the traffic so far, including closed connections.
     pub fn passed(&self, who: Who) -> Passed {
         let inner = locked(&self.inner);
         let covered = inner.traffic.iter().filter(|(client, _)| who.covers(**client));
@@ -151,7 +151,7 @@ impl ProxyTable {
         locked(&self.inner).traced = messages.into();
     }
 
-    /// Adds a new connection, with its client if it arrived at the client's own listener.
+    /// Adds a new connection. `client` is set if the connection arrived at a client's own listener.
     pub fn join(self: &Arc<Self>, client: Option<usize>) -> Registration {
         let mut inner = locked(&self.inner);
         let number = inner.number();
@@ -207,12 +207,12 @@ pub struct Registration {
     pub course: Arc<Course>,
     /// Message log of the connection's client, if traced.
     pub messages: Option<Arc<Messages>>,
-    /// Whether the connection was stalled when it joined; the stall may be over by the time it is served.
+    /// Whether the connection was stalled when it joined. The stall may be over when the connection is served.
     pub joined_stalled: bool,
     heard: watch::Receiver<Orders>,
 }
 
-/// A loss whose request was found. If dropped without a strike, the loss waits for the next request.
+/// A loss with a matching request. If this value is dropped without a strike, the loss waits for the next request.
 #[derive(Debug)]
 pub struct FoundLoss {
     table: Arc<ProxyTable>,
@@ -239,21 +239,21 @@ impl Drop for FoundLoss {
 }
 
 impl Registration {
-    /// Counts a frame, if the client's frames are counted.
+    /// Counts a frame if the client's frames are counted.
     pub fn count(&self, count: impl FnOnce(&Wire, usize)) {
         if let (Some(wire), Some(client)) = (&self.table.wire, self.client) {
             count(wire, client);
         }
     }
 
-    /// Orders for the connection, beginning with the current ones.
+    /// Returns the orders for the connection, starting with the current orders.
     pub fn orders(&self) -> watch::Receiver<Orders> {
         let mut heard = self.heard.clone();
         heard.mark_changed();
         heard
     }
 
-    /// The pending loss that matches a request, if any.
+    /// Returns the pending loss that matches a request, if any.
     pub fn loss_for(&self, kind: RequestKind) -> Option<FoundLoss> {
         let losses = &mut locked(&self.table.inner).losses;
         losses.retain(|armed| !armed.told.is_closed());
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn setting_applies_to_existing_and_new_connections_of_its_client_until_unset() {
+    fn setting_applies_to_its_clients_existing_and_new_connections_until_unset() {
         let table = Arc::new(ProxyTable::default());
         let [one, other] = [table.join(Some(1)), table.join(Some(2))];
         let setting = table.set(ONE, Setting::Stall);
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn last_data_of_a_session_is_known_after_its_connection_has_closed() {
+    fn last_time_of_data_is_known_after_the_connection_closes() {
         let table = Arc::new(ProxyTable::default());
         let [one, unreadable] = [table.join(Some(1)), table.join(Some(2))];
         one.course.carries(7);
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_that_did_not_strike_waits_for_the_next_request_until_it_is_cancelled() {
+    fn loss_without_a_strike_waits_for_the_next_request_until_cancelled() {
         let table = Arc::new(ProxyTable::default());
         let one = table.join(Some(1));
         let told = table.arm(ONE, LostPart::Request, &[CREATE]);

@@ -1,4 +1,4 @@
-//! Messages of a driver's contender, which has no session of the suite; read from its connections.
+//! Messages of a driver's contender, read from its connections because it does not use the suite's client.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use zklockbench_zk::{EventKind, MessageKind, Messages};
 const PENDING: usize = 64;
 const NO_NODE: i32 = -101;
 
-/// Messages of one connection. Requests that are still without a reply at its end are recorded as lost.
+/// Messages of one connection. Requests without a reply when the connection ends are recorded as lost.
 #[derive(Debug)]
 pub struct Trace {
     messages: Arc<Messages>,
@@ -37,7 +37,7 @@ impl Trace {
         }
     }
 
-    /// Records a reply or notification that is passed on.
+    /// Records a reply or notification passed on to the client.
     pub fn replied(&mut self, head: &[u8]) {
         match protocol::reply(head) {
             None => self.notified(head),

@@ -1,4 +1,4 @@
-//! Traffic: bytes in both directions, and their waiting times.
+//! Traffic: bytes in both directions, and the time that data waited in the proxy.
 
 use std::io;
 use std::ops::{AddAssign, Sub};
@@ -27,7 +27,7 @@ impl Waits {
         *self += Self { times: 1, lasted };
     }
 
-    /// Mean duration; `None` if there was no wait.
+    /// Returns the mean duration; `None` if there was no wait.
     pub fn mean(&self) -> Option<Duration> {
         self.lasted.checked_div(self.times)
     }
@@ -49,11 +49,11 @@ impl Sub for Waits {
     }
 }
 
-/// Data that passed in one direction.
+/// Data passed on in one direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Passage {
     pub bytes: u64,
-    /// Waits of data in the proxy, from reading to the last write.
+    /// Time that data waited in the proxy, from the read to the last write.
     pub kept: Waits,
 }
 
@@ -88,12 +88,12 @@ impl Traffic {
         locked(&self.0).connections += 1;
     }
 
-    /// Traffic so far, including everything that a client has received.
+    /// Returns the traffic so far, including everything that a client has received.
     pub fn passed(&self) -> Passed {
         *locked(&self.0)
     }
 
-    /// Writes data and counts the written bytes under one lock, so that every received byte is counted.
+    /// Writes data and counts the bytes under one lock, so that every byte is counted when received.
     pub fn write(
         &self,
         direction: Direction,
@@ -105,7 +105,7 @@ impl Traffic {
         Ok(written)
     }
 
-    /// Counts data that were sent after being held back for this long.
+    /// Counts data that were held back for this long before being sent.
     pub fn kept(&self, direction: Direction, lasted: Duration) {
         locked(&self.0).way(direction).kept.count(lasted);
     }
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failed_write_does_not_count() {
+    fn failed_write_is_not_counted() {
         let traffic = Traffic::default();
         let full = || Err(io::ErrorKind::WouldBlock.into());
         assert!(traffic.write(Direction::ToClient, full).is_err());

@@ -1,8 +1,8 @@
-//! Requests, replies and notifications of contenders, counted frame by frame, and the notifications that
+//! Contenders' requests, replies and notifications, counted frame by frame, and the notifications that
 //! releases caused.
 //!
-//! A client's frames count for the cycle during which they pass. The cause of a notification is found by its
-//! zxid: a watch fires at the first change after the read that set it, and replies contain the zxids of both.
+//! A client's frames count for the cycle during which they pass. Zxids identify the cause of a notification: a
+//! watch fires at the first change after the read that set the watch, and the replies to both contain zxids.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Mutex;
@@ -15,7 +15,7 @@ use zklockbench_core::measure::{RequestKind, WireCounts};
 /// Maximum number of changes and notifications to remember.
 const REMEMBERED: usize = 1 << 20;
 const NO_NODE: i32 = -101;
-/// Bytes of a request's header.
+/// Length of a request's header in bytes.
 const REQUEST_HEADER: usize = 8;
 const REPLY_HEADER: usize = 16;
 
@@ -28,11 +28,11 @@ pub struct Wire(Mutex<WireState>);
 pub struct Wired {
     /// Counts of each contender's first cycle.
     pub first: WireCounts,
-    /// Counts of later cycles that have ended.
+    /// Counts of later cycles, as far as they have ended.
     pub later: WireCounts,
     /// Counts of all frames, including cycles that did not end.
     pub whole: WireCounts,
-    /// Notifications caused by releases, or the reason why they are unknown.
+    /// Notifications caused by releases, or the reason why their number is unknown.
     pub fan_out: Result<FanOut, String>,
 }
 
@@ -59,17 +59,17 @@ enum Event {
     ChildrenChanged,
 }
 
-/// A request without a reply so far.
+/// A request that has no reply yet.
 #[derive(Debug)]
 struct AskedOnWire {
     xid: i32,
     opcode: i32,
-    /// `None` for requests that are counted separately or have no kind.
+    /// `None` for a request that is counted separately or has no kind.
     kind: Option<RequestKind>,
     is_apart: bool,
     watch: Option<(String, Watched)>,
     removes: Vec<(String, Watched)>,
-    /// Changes that the request makes; `None` if they could not be read.
+    /// Changes that the request makes; `None` if the changes could not be read.
     changes: Option<Vec<Operation>>,
     turn: u64,
 }
@@ -80,10 +80,10 @@ struct OfClient {
     later: WireCounts,
     /// Counts of the current cycle.
     current: WireCounts,
-    /// Number of ended cycles.
+    /// Number of cycles that have ended.
     turns: u64,
     holds: bool,
-    /// Nodes that the client created, and whether it has held the lock while each existed.
+    /// Nodes that the client created, each with whether the client has held the lock while the node existed.
     nodes: HashMap<String, bool>,
     /// Zxid at which each watch was set.
     watches: HashMap<(String, Watched), i64>,
@@ -94,7 +94,7 @@ struct OfClient {
 #[derive(Debug, Clone, Copy)]
 struct WireChange {
     zxid: i64,
-    /// Client and cycle whose release made this change, if any.
+    /// Client and cycle of the release that made this change, if any.
     released: Option<(usize, u64)>,
 }
 
@@ -117,11 +117,11 @@ struct WireState {
 }
 
 impl Wire {
-    /// Counts a connect request, for a new session or an existing one.
+    /// Counts a connect request for a new or an existing session.
     pub(super) fn connects(&self, client: usize, bytes: usize) {
         let mut state = locked(&self.0);
         if state.of(client).whole().apart.connects > 0 {
-            state.is_unclear("a contender connected again, so its watches were not followed");
+            state.is_unclear("a contender reconnected, so its watches could not be followed");
         }
         let apart = &mut state.of(client).current.apart;
         apart.connects += 1;
@@ -132,7 +132,7 @@ impl Wire {
         locked(&self.0).of(client).current.apart.bytes += bytes as u64;
     }
 
-    /// Counts a request of `bytes` bytes; `head` is its beginning.
+    /// Counts a request of `bytes` bytes that starts with `head`.
     pub(super) fn requested(&self, connection: u64, client: usize, head: &[u8], bytes: usize) {
         let mut state = locked(&self.0);
         let mut reader = Reader(head);
@@ -177,8 +177,8 @@ impl Wire {
         let asked = AskedOnWire { xid, opcode, kind, is_apart, watch, removes, changes, turn: of.turns };
         of.asked.entry(connection).or_default().push_back(asked);
         match opcode {
-            101 | 105 => state.is_unclear("a contender set its watches again"),
-            106 => state.is_unclear("it uses watches that fire more than once"),
+            101 | 105 => state.is_unclear("a contender restored its watches"),
+            106 => state.is_unclear("a contender uses watches that fire more than once"),
             _ => {}
         }
     }
@@ -195,7 +195,7 @@ impl Wire {
         }
         let of = state.of(client);
         let pending = of.asked.entry(connection).or_default();
-        // Replies arrive in the order of requests, except replies to pings.
+        // Replies arrive in the order of the requests, except for ping replies.
         let asked = pending.iter().position(|asked| asked.xid == xid).and_then(|at| pending.remove(at));
         let Some(asked) = asked.filter(|asked| !asked.is_apart) else {
             of.current.apart.bytes += bytes as u64;
@@ -231,7 +231,7 @@ impl Wire {
         of.current.acquired += 1;
     }
 
-    /// Ends a client's cycle: the client has released or stopped waiting, and is idle until the next cycle.
+    /// Ends a client's cycle. The client has released or stopped waiting, and is idle until the next cycle.
     pub fn turn_ended(&self, client: usize) {
         let mut state = locked(&self.0);
         let of = state.of(client);
@@ -254,7 +254,7 @@ impl Wire {
     }
 }
 
-/// Watches that a request removes: of the children, the node, or both.
+/// Returns the watches that a request removes: of the children, the node, or both.
 fn removed(body: &[u8]) -> Vec<(String, Watched)> {
     let mut reader = Reader(body);
     let (Some(path), Some(which)) = (reader.string(), reader.int()) else { return Vec::new() };
@@ -266,7 +266,7 @@ fn removed(body: &[u8]) -> Vec<(String, Watched)> {
     watched.iter().map(|watched| (path.clone(), *watched)).collect()
 }
 
-/// ZooKeeper's name of a request, or its opcode.
+/// Returns ZooKeeper's name of a request, or its opcode.
 fn opcode_name(opcode: i32) -> String {
     protocol::name(opcode).map_or_else(|| format!("opcode {opcode}"), str::to_owned)
 }
@@ -286,11 +286,11 @@ impl WireState {
         self.unclear.get_or_insert(why);
     }
 
-    /// Counts a change or notification to remember; returns whether it is within the limit.
+    /// Counts a change or notification to remember. Returns whether the total is within the limit.
     fn remembers(&mut self) -> bool {
         self.remembered += 1;
         if self.remembered > REMEMBERED {
-            self.is_unclear("there were too many changes");
+            self.is_unclear("there were too many changes to remember");
         }
         self.remembered <= REMEMBERED
     }
@@ -314,14 +314,14 @@ impl WireState {
         match set {
             Some(set) if self.remembers() => self.fired.push(Fired { event, path, set }),
             Some(_) => {}
-            None => self.is_unclear("a notification arrived, but its watch was not seen"),
+            None => self.is_unclear("a notification arrived for a watch that was not seen"),
         }
     }
 
     fn changed(&mut self, client: usize, asked: AskedOnWire, zxid: i64, body: &[u8]) {
         let (changes, names) = (asked.changes, Reader(body).created(asked.opcode));
         let (Some(changes), Some(names)) = (changes, names) else {
-            return self.is_unclear("the changes of a multi are longer than the part that was read");
+            return self.is_unclear("a multi was too long for all of its changes to be read");
         };
         let mut names = names.into_iter();
         for change in changes {
@@ -337,8 +337,8 @@ impl WireState {
                     self.happens(Event::Created, path, WireChange { zxid, released: None });
                 }
                 Operation::Delete(path) => {
-                    // The owner may be in a later cycle by now; the node's record shows whether it held the
-                    // lock.
+                    // The owner may be in a later cycle by now, but the node's record shows whether the owner
+                    // held the lock.
                     let released = by_release(of.nodes.remove(&path).unwrap_or(of.holds));
                     self.children_change(&path, zxid, released);
                     self.happens(Event::Deleted, path, WireChange { zxid, released });
@@ -367,7 +367,7 @@ impl WireState {
         if let Some(why) = self.unclear {
             return Err(why.to_owned());
         }
-        // Replies of different clients may pass in another order than their transactions.
+        // Replies to different clients may pass in a different order than their transactions.
         let mut changes = self.changes.clone();
         changes.values_mut().for_each(|changes| changes.sort_by_key(|change| change.zxid));
         let mut fan_out = FanOut::default();
@@ -375,7 +375,7 @@ impl WireState {
             let changes = changes.get(&(*event, path.clone())).map(Vec::as_slice).unwrap_or_default();
             let cause = changes.get(changes.partition_point(|change| change.zxid <= *set));
             let Some(cause) = cause else {
-                return Err("another client changed what a contender watched".to_owned());
+                return Err("another client changed a node that a contender watched".to_owned());
             };
             let Some((client, turn)) = cause.released else { continue };
             fan_out.by_all += 1;
@@ -437,7 +437,7 @@ mod tests {
             self.gets_reply(client, xid, self.zxid, &[]);
         }
 
-        /// Sends a read that sets a watch.
+        /// Sends a read request that sets a watch.
         fn watches(&mut self, client: usize, opcode: i32, path: &str) {
             let xid = self.asks(client, opcode, &[&text(path)[..], &[1]].concat());
             self.gets_reply(client, xid, self.zxid, &3_i32.to_be_bytes());
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn notifications_of_a_deletion_are_attributed_to_its_release() {
+    fn notifications_of_a_deletion_are_attributed_to_the_release() {
         let mut clients = Clients::new();
         clients.creates(0, "/q/n-0");
         clients.wire.granted(0);
@@ -486,7 +486,7 @@ mod tests {
         clients.watches(1, GET_DATA, "/q/n-0");
         clients.creates(2, "/q/n-2");
         clients.watches(2, GET_DATA, "/q/n-1");
-        // Given a contender that stops waiting, so that the next one moves up
+        // Given a contender that stops waiting, so the next contender moves up
         clients.deletes(1, "/q/n-1");
         clients.is_notified(2, 2, "/q/n-1");
         clients.wire.turn_ended(1);
@@ -501,14 +501,14 @@ mod tests {
     }
 
     #[test]
-    fn child_watch_fires_at_the_first_change_after_it_was_set() {
+    fn notification_of_a_child_watch_is_attributed_to_the_first_change() {
         let mut clients = Clients::new();
         clients.creates(0, "/q/n-0");
         clients.wire.granted(0);
         clients.watches(1, GET_CHILDREN, "/q");
         clients.creates(2, "/q/n-2");
         clients.deletes(0, "/q/n-0");
-        // The create caused the notification, although the release was executed before it arrived.
+        // The create caused the notification, although the release was executed before the notification arrived.
         clients.is_notified(1, 4, "/q");
         assert_eq!(clients.fan_out().map(|fan_out| fan_out.by_all), Ok(0));
         clients.watches(1, GET_CHILDREN, "/q");
@@ -519,19 +519,19 @@ mod tests {
     }
 
     #[test]
-    fn unknown_fan_out_has_a_reason_and_counts_remain() {
+    fn unknown_fan_out_has_a_reason_and_counts_stay_known() {
         let mut clients = Clients::new();
         clients.wire.connects(0, 49);
         clients.watches(0, GET_DATA, "/q/n-0");
         clients.is_notified(0, 2, "/q/n-0");
         assert!(clients.fan_out().is_err_and(|why| why.contains("another client changed")));
         clients.wire.connects(0, 49);
-        assert!(clients.fan_out().is_err_and(|why| why.contains("connected again")));
+        assert!(clients.fan_out().is_err_and(|why| why.contains("reconnected")));
         let whole = clients.wire.counted().whole;
         assert_eq!((whole.apart.connects, whole.notifications.node_deleted), (2, 1));
         let mut unseen = Clients::new();
         unseen.is_notified(0, 2, "/q/n-0");
-        assert!(unseen.fan_out().is_err_and(|why| why.contains("its watch was not seen")));
+        assert!(unseen.fan_out().is_err_and(|why| why.contains("a watch that was not seen")));
         unseen.asks(1, 106, &text("/q"));
         assert_eq!(unseen.wire.counted().whole.other_requests["addWatch"], 1);
     }

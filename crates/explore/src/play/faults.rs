@@ -1,4 +1,4 @@
-//! Carries out the faults of a schedule.
+//! Injects the faults of a schedule.
 
 use tokio::time::Instant;
 
@@ -78,13 +78,13 @@ impl Play<'_, '_> {
         Ok(())
     }
 
-    /// Ends a contender's wait. A timeout has run since the acquire, so the event only has to come later than its end.
+    /// Ends a contender's wait: cancels the acquire, or holds the event back until the acquire times out.
     async fn give_up(&mut self, contender: usize, decision: &Decision) {
         let end = self.gives_up.filter(|(_, end)| Instant::now() < *end);
         if self.stage.all[contender].status != Status::Acquiring
             || (self.times_out(contender) && end.is_none())
         {
-            self.missed.push(format!("{} no longer waited at `{}`", contender_name(contender), decision.at));
+            self.missed.push(format!("{} was not waiting at `{}`", contender_name(contender), decision.at));
             return;
         }
         let Some((_, end)) = end else {
@@ -101,14 +101,14 @@ impl Play<'_, '_> {
         self.stage.touch(contender, "its wait times out");
     }
 
-    /// Whether the contender's first acquire has a time limit, because the schedule ends its wait.
+    /// Whether the contender's first acquire has a timeout because the schedule ends its wait.
     pub(super) fn times_out(&self, contender: usize) -> bool {
         let ends_it = |decision: &Decision| decision.act == Act::GiveUp && decision.hits(contender);
         self.stage.world.lock.gives_up() == Some(GivesUp::ByTimeout)
             && self.schedule.decisions.iter().any(ends_it)
     }
 
-    /// Waits for the end of a wait that was cancelled or timed out; returns whether it ended or messages arrived.
+    /// Waits until a cancelled or timed-out acquire ends; returns whether it ended or messages arrived.
     pub(super) async fn wait_ends(&mut self, contender: usize) -> bool {
         let until = Instant::now() + self.stage.world.pace.stuck_after;
         while self.stage.all[contender].status == Status::Acquiring && Instant::now() < until {
@@ -135,7 +135,7 @@ impl Play<'_, '_> {
         Ok(())
     }
 
-    /// Deletes the contender's newest node from outside. A contender without its node has no right to the lock.
+    /// Deletes the contender's newest node. Without its node, the contender has no right to the lock.
     async fn delete(&mut self, contender: usize, decision: &Decision) {
         let node = self.stage.names.newest_of(contender).map(str::to_owned);
         let deleted = match &node {

@@ -6,7 +6,7 @@ use crate::stale::Servers;
 use zklockbench_core::catalog::{ParamValue, Params};
 use zklockbench_zk::{Access, Target};
 
-/// Runs that end at once, each with the next of the given faults.
+/// Fake pool in which each run ends immediately with the next given fault.
 #[derive(Default)]
 struct Fake {
     waiting: RefCell<Vec<Schedule>>,
@@ -66,7 +66,7 @@ fn fault(act: Act) -> Schedule {
 }
 
 #[test]
-fn repetitions_do_not_extend_the_budget() {
+fn repetitions_after_the_deadline_do_not_extend_the_budget() {
     let site = site();
     let mut search = search(&site, false, &[Some(Fault::Stuck); 2]);
     search.count(vec![("x", outcome(fault(Act::Kill), Some(Fault::Stuck)))]).unwrap();
@@ -76,7 +76,7 @@ fn repetitions_do_not_extend_the_budget() {
 }
 
 #[test]
-fn a_violation_is_a_finding_although_it_does_not_recur() {
+fn violation_is_a_finding_even_if_it_does_not_always_recur() {
     let site = site();
     let mut search = search(&site, false, &[None, Some(Fault::Violated)]);
     search.count(vec![("x", outcome(fault(Act::Kill), Some(Fault::Violated)))]).unwrap();
@@ -86,18 +86,18 @@ fn a_violation_is_a_finding_although_it_does_not_recur() {
 }
 
 #[test]
-fn a_failure_that_was_not_repeated_is_reported_as_such() {
+fn unrepeated_stuck_contender_is_reported_as_unexplored() {
     let site = site();
     let mut search = search(&site, true, &[]);
     let failed = |fault_of| outcome(fault(Act::Kill), Some(fault_of));
     search.count(vec![("x", failed(Fault::Violated)), ("x", failed(Fault::Stuck))]).unwrap();
     assert_eq!(search.findings[&("x", Fault::Violated)].seen, Seen::ONCE);
     let why = search.unexplored.keys().next().unwrap();
-    assert!(why.starts_with("stuck, and no time was left to repeat it"), "{why}");
+    assert!(why.starts_with("stuck, but not repeated in time"), "{why}");
 }
 
 #[test]
-fn one_contender_is_behind_a_waiter() {
+fn contender_count_allows_one_waiter_behind_another() {
     let mut site = site();
     assert_eq!(with_a_middle(&site), 3);
     site.lock.entry = *zklockbench_locks::find("curator-semaphore").unwrap();
@@ -106,7 +106,7 @@ fn one_contender_is_behind_a_waiter() {
 }
 
 #[test]
-fn moves_are_listed_as_not_tried_only_where_they_are_not() {
+fn server_moves_are_listed_as_not_tried_only_with_one_server() {
     let mut site = site();
     let scope = Scope { budget: Duration::ZERO, pairs: false };
     let lists = |site: &Site, what: &str| not_tried(site, scope).iter().any(|one| one.starts_with(what));
@@ -117,7 +117,7 @@ fn moves_are_listed_as_not_tried_only_where_they_are_not() {
 }
 
 #[test]
-fn failures_without_a_fault_come_first() {
+fn findings_are_sorted_by_kind_then_by_number_of_decisions() {
     let finding = |fault, needs, order: Option<Vec<String>>| {
         let schedule = Schedule { order, ..Schedule::undisturbed(2) };
         Finding::of(Outcome { needs, ..outcome(schedule, None) }, fault)

@@ -1,4 +1,4 @@
-//! What arrives from clients, servers and contenders.
+//! Handles events from clients, servers and contenders.
 
 use std::collections::VecDeque;
 
@@ -68,7 +68,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Messages that a client sent before it closed its connection still arrive.
+    /// Delivers the messages that a client sent before it closed its connection, then disconnects.
     fn client_gone(&mut self, id: ConnId) {
         let Some(contender) = self.of_conn(id) else { return };
         while self.all[contender].conn.as_ref().is_some_and(|conn| !conn.to_server.is_empty()) {
@@ -139,8 +139,8 @@ impl Stage<'_> {
             Report::Opened(Err(why)) => Status::Done(Some(format!("no session: {why}"))),
             Report::Acquired(token) => {
                 self.note(contender, StepKind::Deed, HOLDS);
-                // The contender has used a new session, so it must have noticed that its node is gone: nothing excuses
-                // it.
+                // The contender has used a new session, so it must know that its node is gone. An overlap is a
+                // violation.
                 if self.all[contender].has_lost_right && self.all[contender].is_answered_since {
                     self.deeds.add(contender, Deed::GainsRight);
                 }
@@ -154,7 +154,7 @@ impl Stage<'_> {
                 Status::Done(Some(why))
             }
             Report::Released(outcome) => {
-                // After a failed release, the contender may still have the lock.
+                // After a failed release, the contender may still hold the lock.
                 self.all[contender].lives = outcome.is_ok();
                 let what = match &outcome {
                     Ok(()) => "has released".to_owned(),

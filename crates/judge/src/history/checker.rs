@@ -1,4 +1,4 @@
-//! The checker: applies events to locks one by one, and tracks sessions.
+//! Applies events to locks one by one, and tracks sessions.
 
 mod conclusion;
 
@@ -36,7 +36,7 @@ pub struct Checker {
 
 #[derive(Debug, Default)]
 struct Lock {
-    /// Counts made while reading; the rest is added at the end.
+    /// Counts made while reading. The remaining fields are filled at the end.
     report: LockReport,
     /// Contenders inside, by clock: holds on different clocks are not compared.
     occupancies: Vec<(usize, Occupancy)>,
@@ -92,7 +92,7 @@ impl Checker {
     /// Processes the next event.
     ///
     /// # Errors
-    /// The event contradicts earlier ones, so the history cannot be judged.
+    /// If the event contradicts earlier events. The history then cannot be judged.
     pub fn feed(&mut self, place: LinePosition, event: &Event<'_>) -> Result<(), String> {
         let (process, at) = self.clocks.read(event, place)?;
         if matches!(event.what, What::Trace(_)) {
@@ -116,7 +116,7 @@ impl Checker {
         if let Some(number) = self.numbers.get(name) {
             return Ok(*number);
         }
-        let kind = self.kinds.get(name).ok_or_else(|| "the header does not name this lock".to_owned())?;
+        let kind = self.kinds.get(name).ok_or_else(|| "the header does not list this lock".to_owned())?;
         self.locks.push(Lock::new(name, *kind));
         self.numbers.insert(name.to_owned(), self.locks.len() - 1);
         Ok(self.locks.len() - 1)
@@ -152,7 +152,7 @@ impl Checker {
         }
         let contender = &mut self.contenders.all[who];
         if event.step == Step::Invoke && contender.state == SessionState::Expired {
-            // An acquire requires a session, so the contender must have a new one.
+            // An acquire requires a session, so the contender must have a new session.
             contender.state = SessionState::Connected;
         }
         Ok(())
@@ -176,7 +176,7 @@ impl Checker {
         Ok(())
     }
 
-    /// Handles the call of a write to the guarded resource, or its result.
+    /// Handles the call or the result of a write to the guarded resource.
     fn write(&mut self, who: usize, event: &Write<'_>, at: Moment) -> Result<(), String> {
         let EventContext { lock, stand, .. } = self.context(who, event.lock, at)?;
         let newest = lock.fencing.newest_on(at.clock);
@@ -208,7 +208,7 @@ struct EventContext<'a> {
 }
 
 impl EventContext<'_> {
-    /// Whether the acquire is nested. Fails if its depth is not the expected one.
+    /// Returns whether the acquire is nested. Fails if the depth is unexpected.
     fn again(&self, depth: Option<u32>) -> Result<bool, String> {
         let again = depth.is_some_and(|depth| depth > 1);
         let expected = self.stand.depth + 1;
@@ -218,7 +218,7 @@ impl EventContext<'_> {
         Ok(again)
     }
 
-    /// Drops a hold whose session ended, because its contender acquires again.
+    /// Drops a hold with an ended session, because its contender acquires again.
     fn forget_lost_hold(&mut self) {
         if self.stand.lost
             && let Some(hold) = self.stand.hold.take()
@@ -324,7 +324,7 @@ impl EventContext<'_> {
         }
     }
 
-    /// Ends a hold whose release took effect.
+    /// Ends a hold after its release took effect.
     fn has_left(&mut self, soundness: Soundness) {
         if let Some(hold) = self.stand.hold.take() {
             let occupancy = self.lock.occupancy(self.at.clock);
@@ -365,7 +365,7 @@ impl Stand {
 }
 
 impl Checker {
-    /// Applies a session event to all contenders of a process that may have the session.
+    /// Applies a session event to all contenders of a process that may use the session.
     fn learn_all(&mut self, process: usize, event: &Event<'_>, at: Moment) -> Result<(), String> {
         if event.what != What::Session {
             return Err("this event needs `contender`".into());
@@ -399,7 +399,7 @@ impl Checker {
         }
     }
 
-    /// Makes holds with an unanswered release unknown: the previous session may still have been alive.
+    /// Marks holds with an unanswered release as unknown: the previous session may still have been alive.
     fn stop_waiting_for_releases(&mut self, who: usize, at: Moment) {
         for (lock, stand) in &mut self.contenders.all[who].stands {
             if let Some(hold) =
@@ -458,7 +458,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn semaphore_refuses_claims_for_no_leases_or_too_many() {
+    fn semaphore_rejects_claims_for_zero_or_too_many_leases() {
         let refused = |kind| {
             let lock = Lock::new("lock", kind);
             [0, 1, 3, 4].map(|leases| lock.check(LockClaim { leases, ..LockClaim::WRITE }).is_err())

@@ -40,7 +40,7 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    /// Number of an event's process, and the event's moment.
+    /// Returns the number of an event's process, and the event's moment.
     pub fn read(&mut self, event: &Event<'_>, place: LinePosition) -> Result<(usize, Moment), String> {
         let process = self.processes.number(event.process);
         let clock = self.clock_of(process, event);
@@ -58,7 +58,7 @@ impl Clocks {
     }
 
     fn clock_of(&mut self, process: usize, event: &Event<'_>) -> usize {
-        // Most processes name no clock; a lookup by process number is then enough.
+        // Most processes do not specify a clock, so a lookup by process number is enough.
         match (event.clock, self.known.get(process)) {
             (None, Some((clock, _))) if self.clocks.all[*clock] == event.process => *clock,
             (named, _) => self.clocks.number(named.unwrap_or(event.process)),

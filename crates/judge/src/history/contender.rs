@@ -20,7 +20,7 @@ pub struct CalledAcquire {
 pub struct Stand {
     pub at: At,
     pub depth: u32,
-    /// The current hold, or the last one if its release is not confirmed.
+    /// The current hold, or the last hold if its release is not confirmed.
     pub hold: Option<u64>,
     /// Whether the contender was notified during this hold that its session had ended.
     pub lost: bool,
@@ -38,7 +38,7 @@ pub struct HistoryContender {
     pub number: u64,
     pub state: SessionState,
     pub told: Option<LinePosition>,
-    /// Hash of the session's name, which is only compared.
+    /// Hash of the session's name, used only for comparisons.
     pub session: Option<u64>,
     pub stands: BTreeMap<usize, Stand>,
 }
@@ -57,7 +57,7 @@ pub struct Contenders {
 }
 
 impl Contenders {
-    /// Index of a contender in `all`; a new contender is added.
+    /// Returns the index of a contender in `all`, which is extended by new contenders.
     pub fn of(&mut self, process: usize, number: u64) -> usize {
         *self.numbers.entry((process, number)).or_insert_with(|| {
             let (state, stands) = (SessionState::Connected, BTreeMap::new());
@@ -86,18 +86,18 @@ worded! {
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     pub enum At by doing {
         #[default]
-        Outside = "does not hold it",
-        Asking = "is still requesting it",
-        Inside = "holds it",
-        AskingAgain = "holds it and requests it again",
+        Outside = "does not hold the lock",
+        Asking = "is still requesting the lock",
+        Inside = "holds the lock",
+        AskingAgain = "holds the lock and is requesting it again",
         /// The contender is releasing a nested acquire and still holds the lock.
         Easing = "is releasing one of several acquires",
         /// The release has not returned yet.
-        Leaving = "is releasing it",
+        Leaving = "is releasing the lock",
         /// The release returned without a definite success.
-        NotLet = "has tried to release it, without success",
+        NotLet = "tried to release the lock without success",
         /// The acquire returned with an unknown result.
-        Maybe = "may or may not hold it",
+        Maybe = "may or may not hold the lock",
     }
 }
 
@@ -125,8 +125,8 @@ pub fn turn_of_acquire(at: At, step: Step, again: bool) -> Result<(At, LockTurn)
         (Asking, Step::Fail) => (Outside, LockTurn::Refused),
         (Asking, Step::Unknown) => (Maybe, LockTurn::MayEnter),
         (AskingAgain, Step::Ok | Step::Fail | Step::Unknown) => (Inside, LockTurn::Nested),
-        (_, Step::Invoke) => return Err(format!("acquire is called by a contender that {}", at.doing())),
-        _ => return Err(format!("acquire ends, but the contender {}", at.doing())),
+        (_, Step::Invoke) => return Err(format!("acquire was called by a contender that {}", at.doing())),
+        _ => return Err(format!("acquire ended, but the contender {}", at.doing())),
     })
 }
 
@@ -139,7 +139,7 @@ pub fn turn_of_release(at: At, step: Step, last: bool) -> Result<(At, LockTurn),
         (Easing, Step::Ok | Step::Fail | Step::Unknown) => (Inside, LockTurn::Nested),
         (Leaving, Step::Ok) => (Outside, LockTurn::Left(Step::Ok)),
         (Leaving, Step::Fail | Step::Unknown) => (NotLet, LockTurn::Left(step)),
-        (_, Step::Invoke) => return Err(format!("release is called by a contender that {}", at.doing())),
-        _ => return Err(format!("release ends, but the contender {}", at.doing())),
+        (_, Step::Invoke) => return Err(format!("release was called by a contender that {}", at.doing())),
+        _ => return Err(format!("release ended, but the contender {}", at.doing())),
     })
 }

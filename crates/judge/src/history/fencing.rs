@@ -41,8 +41,8 @@ impl Fencing {
         self.newest.iter().find(|newest| newest.clock == clock).copied()
     }
 
-    /// Processes the answer to a write. `called`: the newest token when the write was called, or the current
-    /// one if the call was not recorded.
+    /// Processes the answer to a write. `called` is the newest token at the time of the call, or the current newest
+    /// token if the call was not recorded.
     pub fn answer(&mut self, answer: FencedWrite, called: Option<Newest>) {
         if !answer.accepted {
             self.reject(answer);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn all_stale_writes_are_counted_and_twenty_kept_as_examples() {
+    fn all_stale_writes_are_counted_and_twenty_are_kept_as_examples() {
         let mut fencing = Fencing::default();
         fencing.answer(write(5, true, 1), None);
         for line in 2..32 {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_on_different_clocks_are_ordered_by_zxid_only() {
+    fn writes_on_different_clocks_are_ordered_only_by_zxid() {
         let on = |clock, token, zxid, line| {
             let at = Moment { clock, ..at(line) };
             FencedWrite { token: Some(token), accepted: true, zxid, at }

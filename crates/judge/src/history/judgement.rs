@@ -41,7 +41,7 @@ pub struct FoundViolation {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Breach {
-    /// An overlap with a holder whose session was alive.
+    /// An overlap with a holder that had a live session.
     Violation,
     /// A holder admitted before an earlier holder's node was deleted.
     Order,
@@ -106,9 +106,9 @@ pub struct OrderReport {
     pub not_compared: u64,
     /// Pairs in `not_compared` with holders on different clocks.
     pub not_compared_across_clocks: u64,
-    /// Pairs in `compared` whose later holder was admitted too early.
+    /// Pairs in `compared` in which the later holder was admitted too early.
     pub too_early: u64,
-    /// Pairs whose later holder had to wait for the earlier one.
+    /// Pairs in which the later holder had to wait for the earlier holder.
     pub waited: u64,
     /// Pairs in `waited` with holders on different clocks.
     pub waited_across_clocks: u64,
@@ -140,7 +140,7 @@ pub struct LockReport {
     pub acquired: u64,
     pub failed: u64,
     pub unknown: u64,
-    /// Acquisitions that holders blocked for part of the wait.
+    /// Acquisitions that were blocked by holders for part of the wait.
     pub waited: u64,
     /// Effective number of acquisitions that would have exposed an overlap, each weighted by the blocked
     /// share of its wait.
@@ -154,11 +154,11 @@ pub struct LockReport {
     pub zombies: Overlaps,
     /// Overlaps that cannot be classified.
     pub uncertain: Overlaps,
-    /// Holders that stayed inside after they were notified of their session's end, while others entered.
+    /// Holders that kept the lock after a notification of their session's end, while other contenders acquired it.
     pub ignored_expiry: u64,
     pub order: OrderReport,
     pub writes: WriteReport,
-    /// Acquires that never ended although later ones did, or although the history is complete.
+    /// Acquires that never ended although later acquires did, or although the history is complete.
     pub stuck: u64,
     /// Acquires still in progress at the end of the history.
     pub unfinished: u64,
@@ -185,15 +185,15 @@ pub struct HistoryEnd {
 type Reason = (fn(&LockReport) -> u64, &'static str);
 
 const VIOLATED: &[Reason] = &[
-    (|lock| lock.violations.count, "entries while a holder with a live session was inside"),
+    (|lock| lock.violations.count, "acquisitions during a hold with a live session"),
     (|lock| lock.order.too_early, "holders admitted before the previous holder's node was deleted"),
-    (|lock| lock.writes.stale_accepted, "writes accepted with an older token than one accepted before"),
+    (|lock| lock.writes.stale_accepted, "writes accepted after a write with a newer token"),
     (|lock| lock.stuck, "acquires that never ended"),
 ];
 
 const UNKNOWN: &[Reason] = &[
-    (|lock| lock.uncertain.count, "entries while another contender may have been inside"),
-    (|lock| lock.writes.undecided, "writes with an older token, accepted before or after the newer one"),
+    (|lock| lock.uncertain.count, "acquisitions during a possible hold of another contender"),
+    (|lock| lock.writes.undecided, "writes with an older token, accepted in an unknown order"),
     (|lock| lock.writes.across_clocks, "writes that no zxid orders relative to other clocks"),
     (|lock| lock.writes.without_token, "writes accepted without a token"),
     (uncompared, "holders on different clocks that could not be compared"),
@@ -208,7 +208,7 @@ fn uncompared(lock: &LockReport) -> u64 {
 /// The verdict on all locks of a history, with notes.
 pub fn verdict(locks: &[LockReport], complete: Option<bool>, ending: HistoryEnd) -> (Verdict, Vec<String>) {
     let mut violated = reasons(locks, VIOLATED);
-    let zombies = reasons(locks, &[(|lock| lock.zombies.count, "entries while a zombie was inside")]);
+    let zombies = reasons(locks, &[(|lock| lock.zombies.count, "acquisitions during a zombie's hold")]);
     if ending.strict {
         violated.extend(zombies);
     }
@@ -222,8 +222,8 @@ pub fn verdict(locks: &[LockReport], complete: Option<bool>, ending: HistoryEnd)
 }
 
 /// Note on why a run's verdict may be *held* although the verdict on its history is *unknown*.
-const TOLD_BY_MORE: &str = "a history shows neither waits within a process nor the servers' transaction \
-    logs: a run of this suite is judged by those, too (`zklockbench check` with the run's directory)";
+const TOLD_BY_MORE: &str = "a history contains neither waits within a process nor the servers' transaction logs; \
+    to judge a run by them as well, use `zklockbench check` with the run's directory";
 
 fn reasons(locks: &[LockReport], of: &[Reason]) -> Vec<String> {
     let all = locks.iter().flat_map(|lock| of.iter().map(move |(count, what)| (lock, count(lock), what)));
@@ -266,7 +266,7 @@ fn checked(locks: &[LockReport]) -> (u64, u64) {
 
 fn broken_off(complete: Option<bool>, ending: HistoryEnd) -> Option<String> {
     if let Some(line) = ending.cut_off_at {
-        return Some(format!("the history breaks off at line {line}; what followed is unknown"));
+        return Some(format!("the history is truncated at line {line}; later events are unknown"));
     }
     (complete == Some(false)).then(|| "the history is marked incomplete".to_owned())
 }
@@ -283,13 +283,14 @@ fn notes(locks: &[LockReport], complete: Option<bool>) -> Vec<String> {
         Some(format!("{what}: {shown}"))
     };
     let notes = [
-        names("the ensemble's view was not checked, for lack of `token`, `zxid` or `deleted_zxid`", |lock| {
-            lock.acquired > 1 && lock.order.compared == 0
-        }),
-        names("the ensemble's view was checked for some holders only, for lack of zxids", |lock| {
+        names(
+            "the ensemble's view was not checked because `token`, `zxid` or `deleted_zxid` is missing",
+            |lock| lock.acquired > 1 && lock.order.compared == 0,
+        ),
+        names("the ensemble's view was checked for only some holders because zxids are missing", |lock| {
             lock.order.compared > 0 && lock.order.not_compared + lock.order.without_token > 0
         }),
-        names("holders stayed inside after being notified that their session had ended", |lock| {
+        names("holders kept the lock after being notified that their session had ended", |lock| {
             lock.ignored_expiry > 0
         }),
         names("acquires were still waiting when the history ended", |lock| lock.unfinished > 0),
@@ -350,7 +351,7 @@ mod tests {
         locks[0].uncertain.count = 1;
         locks[1].violations.count = 1;
         let (verdict, _) = judge(&locks);
-        assert_eq!(verdict, violated("b: entries while a holder with a live session was inside: 1"));
+        assert_eq!(verdict, violated("b: acquisitions during a hold with a live session: 1"));
     }
 
     #[test]
@@ -412,11 +413,11 @@ mod tests {
     }
 
     #[test]
-    fn incomplete_history_is_unknown_and_undeclared_completeness_is_noted() {
+    fn incomplete_history_has_an_unknown_verdict_and_missing_completeness_is_noted() {
         let judged = |complete, cut_off_at| {
             verdict(&[sound("l")], complete, HistoryEnd { cut_off_at, ..HistoryEnd::default() })
         };
-        let broken = unknown("the history breaks off at line 7; what followed is unknown");
+        let broken = unknown("the history is truncated at line 7; later events are unknown");
         assert_eq!(judged(Some(false), Some(7)), (broken, vec![]));
         assert_eq!(judged(Some(false), None), (unknown("the history is marked incomplete"), vec![]));
         let silent = vec!["the history does not state whether it is complete".to_owned()];
@@ -426,14 +427,14 @@ mod tests {
     #[test]
     fn note_lists_locks_not_checked_against_the_ensemble() {
         let unchecked =
-            ["the ensemble's view was not checked, for lack of `token`, `zxid` or `deleted_zxid`: l"];
+            ["the ensemble's view was not checked because `token`, `zxid` or `deleted_zxid` is missing: l"];
         assert_eq!(notes_after(|lock| lock.order.compared = 0), unchecked);
         let nothing_to_compare = |lock: &mut LockReport| {
             lock.order.compared = 0;
             lock.acquired = 1;
         };
         assert!(notes_after(nothing_to_compare).is_empty());
-        let partly = ["the ensemble's view was checked for some holders only, for lack of zxids: l"];
+        let partly = ["the ensemble's view was checked for only some holders because zxids are missing: l"];
         assert_eq!(notes_after(|lock| lock.order.not_compared = 1), partly);
         assert_eq!(notes_after(|lock| lock.order.without_token = 1), partly);
         let never = |lock: &mut LockReport| {
@@ -444,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn note_names_at_most_three_locks() {
+    fn note_lists_at_most_three_locks() {
         let noted = |names: &[&str]| {
             let locks: Vec<LockReport> =
                 names.iter().map(|name| LockReport { unfinished: 1, ..sound(name) }).collect();

@@ -51,9 +51,9 @@ pub struct Example {
 #[derive(Debug, Default)]
 pub struct Occupancy {
     inside: Inside<Hold>,
-    /// Holds inside that may never have existed.
+    /// Current holds that may never have existed.
     possible: BTreeSet<u64>,
-    /// Holds whose release was called but has not succeeded yet.
+    /// Holds with a called release that has not succeeded yet.
     leaving: Vec<Hold>,
     waiting: Vec<Overlap>,
     /// Number of overlaps dropped because too many were unclassified.
@@ -64,7 +64,7 @@ pub struct Occupancy {
     pub zombies: Overlaps,
     /// Overlaps that cannot be classified.
     pub uncertain: Overlaps,
-    /// Holders that stayed inside after they were notified of their session's end, while others entered.
+    /// Holders that kept the lock after a notification of their session's end, while other contenders acquired it.
     pub ignored_expiry: u64,
     pub examples: Vec<Example>,
 }
@@ -146,7 +146,7 @@ impl Occupancy {
         }
     }
 
-    /// Starts a release. `alone`: no other contender could run during the hold.
+    /// Starts a release. `alone` means that no other contender could run during the hold.
     pub fn leave(&mut self, number: u64, at: Moment, alone: bool) {
         let Some(hold) = self.inside.leave(number, at.t_us, alone) else { return };
         if let Some(OverdueHold { others, first: Some((since_us, entered)), .. }) = hold.lost {
@@ -173,7 +173,7 @@ impl Occupancy {
         }
     }
 
-    /// Ends a hold whose release took effect, or whose contender continues as if it had.
+    /// Ends a hold after its release took effect, or when its contender continues as if it had.
     pub fn is_gone(&mut self, number: u64) {
         if self.stop_leaving(number).is_some() {
             self.waiting.iter_mut().for_each(|overlap| overlap.is_gone(number));
@@ -246,7 +246,7 @@ impl Occupancy {
         self.resolve(number, Soundness::Lost);
     }
 
-    /// Handles a holder inside at the end. `lived`: whether its session was alive at the overlap's line.
+    /// Handles a holder that is still inside at the end. `lived` returns whether its session was alive at a line.
     pub fn remain(&mut self, number: u64, lived: impl Fn(LinePosition) -> bool) {
         for overlap in &mut self.waiting {
             let sound = lived(overlap.since.place);
@@ -254,7 +254,8 @@ impl Occupancy {
         }
     }
 
-    /// Ends the history: open states become unknown. Dropped overlaps count as violations if others do.
+    /// Ends the history: open states become unknown. Dropped overlaps count as violations if there is any other
+    /// violation.
     pub fn close(&mut self, now_us: u64) {
         for overlap in std::mem::take(&mut self.waiting) {
             self.give_up(overlap, now_us);
@@ -334,12 +335,12 @@ fn party(entering: &Hold, hold: &Hold, weight: u64) -> Party {
     }
 }
 
-/// An acquire is stuck if it waited at least [`AT_LEAST_US`] and this many times the longest finished acquire.
+/// An acquire is stuck if it waited at least [`AT_LEAST_US`] and this many times as long as any finished acquire.
 const TIMES_AS_LONG: u64 = 10;
 /// Minimum wait of a stuck acquire, in microseconds.
 const AT_LEAST_US: u64 = 1_000_000;
 
-/// Waits for one lock that ended with an acquisition, on one clock.
+/// Waits for one lock on one clock that ended with an acquisition.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Waits {
     longest_us: u64,
@@ -436,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn ended_overlap_is_classified_once_the_session_is_known() {
+    fn ended_overlap_is_classified_once_the_session_state_is_known() {
         let mut occupancy = Occupancy::new(LockKind::Mutex);
         occupancy.enter(hold(1), moment(10));
         occupancy.enter(hold(2), moment(20));
@@ -449,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn known_session_classifies_an_overlap_only_at_its_end() {
+    fn overlap_with_a_known_session_state_is_classified_when_it_ends() {
         let mut occupancy = Occupancy::new(LockKind::Mutex);
         occupancy.enter(hold(1), moment(10));
         occupancy.enter(hold(2), moment(20));
@@ -466,7 +467,7 @@ mod tests {
             let mut occupancy = Occupancy::new(LockKind::Semaphore(u32::MAX));
             let inside = most + strangers;
             (0..inside).for_each(|number| occupancy.enter(hold(number), moment(number)));
-            // This claim for nearly all leases leaves only one for others.
+            // This claim for nearly all leases leaves only one lease for others.
             occupancy.enter(
                 Hold { claim: LockClaim { leases: u32::MAX - 1, ..LockClaim::WRITE }, ..hold(500) },
                 moment(500),
@@ -481,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn expired_holder_without_an_overlap_is_not_counted_as_ignoring_it() {
+    fn expired_holder_without_an_overlap_does_not_count_as_ignored_expiry() {
         let mut occupancy = Occupancy::new(LockKind::Semaphore(2));
         occupancy.enter(hold(1), moment(1));
         occupancy.lose(1, moment(3));
@@ -491,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn possible_hold_that_vanishes_removes_no_evidence() {
+    fn hold_that_turns_out_not_to_exist_removes_no_evidence() {
         let mut occupancy = Occupancy::new(LockKind::Mutex);
         assert_eq!(occupancy.asks(LockClaim::WRITE, 2), 0);
         occupancy.enter(hold(1), moment(5));
@@ -634,7 +635,7 @@ mod tests {
     }
 
     #[test]
-    fn acquire_is_stuck_only_if_a_later_one_got_the_lock() {
+    fn acquire_is_stuck_only_if_a_later_call_acquired_the_lock() {
         let mut waits = Waits::default();
         assert!(!waits.is_stuck(&asked(10), 60_000_000), "no later call acquired the lock");
         waits.ended(10, 20);

@@ -20,7 +20,7 @@ pub struct Grant {
     pub token: i64,
     /// zxid by which the contender had called acquire, at most the token.
     pub asked: i64,
-    /// zxid of the state in which the contender found that it holds the lock.
+    /// zxid of the state in which the contender found that it held the lock.
     pub zxid: Option<i64>,
     /// zxid that deleted the node.
     pub deleted: Option<i64>,
@@ -43,7 +43,7 @@ pub struct LockHolds {
     recent: BTreeMap<(i64, i64), Grant>,
     /// Position and clock of the last grant that was compared.
     settled: Option<((i64, i64), usize)>,
-    /// Compared grants whose nodes still existed.
+    /// Compared grants with nodes that still existed.
     inside: Inside<Grant>,
     compared: u64,
     /// Known deletions of the grants inside: zxid and key.
@@ -58,7 +58,7 @@ pub struct LockHolds {
     /// Number of holds without a zxid.
     unfound: u64,
     pub report: OrderReport,
-    /// Pairs whose second holder was admitted too early.
+    /// Pairs in which the second holder was admitted too early.
     pub examples: Vec<(Grant, Grant)>,
 }
 
@@ -70,7 +70,7 @@ impl LockHolds {
     pub fn grant(&mut self, grant: Grant) {
         self.note_order(grant.clock, grant.token);
         self.supersede(grant.who, grant.token);
-        // Threads that alternate on one node share a token, so the ensemble has only one hold.
+        // Threads that alternate on one node share a token, so the ensemble sees only one hold.
         if let Some((_, holder)) = self.kept.get_mut(&grant.token) {
             *holder = grant.who;
             return;
@@ -91,7 +91,7 @@ impl LockHolds {
         }
     }
 
-    /// Records that a contender has a new token, so that no further event has the previous token.
+    /// Records a contender's new token. No later event has the previous token.
     fn supersede(&mut self, who: usize, token: i64) {
         let Some(before) = self.latest.insert(who, token).filter(|before| *before != token) else { return };
         if let Some((Kept::Inside(key), holder)) = self.kept.get(&before)
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn holds_by_one_node_count_as_one_hold() {
+    fn holds_through_one_node_count_as_one_hold() {
         let mut order = LockHolds::new(LockKind::Mutex);
         order.grant(grant(1, 2));
         order.grant(grant(1, 3));
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn last_of_several_deletions_counts() {
+    fn highest_of_several_deletion_zxids_counts() {
         let mut order = LockHolds::new(LockKind::Mutex);
         order.grant(grant(1, 2));
         order.delete(1, 9, LinePosition { line: 7, offset: 0 });
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn deletion_counts_for_a_settled_hold() {
+    fn deletion_of_a_settled_hold_is_still_compared() {
         let mut order = LockHolds::new(LockKind::Mutex);
         for token in 1..=WINDOW as i64 + 1 {
             order.grant(Grant { who: token as usize, ..grant(10 * token, 10 * token) });
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn early_grants_are_all_counted_and_twenty_kept_as_examples() {
+    fn all_early_grants_are_counted_and_twenty_are_kept_as_examples() {
         let order = with((1..=31).map(|token| (10 * token, 10 * token + 1, 10 * token + 50)));
         assert_eq!((order.report.too_early, order.report.compared, order.examples.len()), (30, 30, 20));
     }
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_without_deletions_need_memory_per_contender_only() {
+    fn readers_without_deletions_need_memory_only_per_contender() {
         let mut order = LockHolds::new(LockKind::ReadWrite);
         let reader = |turn: i64| Grant {
             who: turn as usize % 4,
@@ -388,7 +388,7 @@ mod tests {
         assert_eq!(order.report.too_early, 1);
     }
 
-    /// Expected report (compared, not compared, too early), from comparing each hold with all earlier ones.
+    /// Expected report (compared, not compared, too early), from comparing each hold with all earlier holds.
     fn one_by_one(kind: LockKind, holds: &[Grant]) -> [u64; 3] {
         let mut order: Vec<&Grant> = holds.iter().collect();
         order.sort_by_key(|grant| (grant.zxid, grant.token));

@@ -1,4 +1,4 @@
-//! An acquisition while others were inside, until its class is known.
+//! Tracks an acquisition during other holds until its class is known.
 //!
 //! Often only the answer to a release shows whether the holder's session was alive. An overlap therefore
 //! waits for its holds to end.
@@ -35,15 +35,15 @@ pub struct Party {
     pub hold: u64,
     pub weight: u64,
     pub soundness: Soundness,
-    /// Order of the grants of this party and of the entering contender.
+    /// Order of this party's grant relative to the entering contender's grant.
     pub granted: Granted,
     pub inside: bool,
-    /// Whether release had been called, so that the party was inside only if the release failed.
+    /// Whether release had been called. The party was then inside only if the release failed.
     pub is_leaving: bool,
     pub traces: Traces,
 }
 
-/// One acquisition while others were inside.
+/// One acquisition during other holds.
 #[derive(Debug)]
 pub struct Overlap {
     pub entering: Party,
@@ -128,7 +128,7 @@ impl Overlap {
         });
     }
 
-    /// Notes the line that reported a hold's session as suspended or expired, unless the hold is resolved.
+    /// Records the line that reported a hold's session as suspended or expired, unless the hold is resolved.
     pub fn trace_session(&mut self, hold: u64, place: LinePosition) {
         if let Some(party) = self.open_party(hold) {
             party.traces.session = Some(place);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn leaving_holder_counts_only_if_its_release_failed() {
+    fn releasing_holder_counts_only_if_its_release_failed() {
         let leaving = || {
             let mut overlap = overlap(0, Open, &[(1, Open)]);
             overlap.insiders[0].is_leaving = true;

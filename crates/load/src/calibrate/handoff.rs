@@ -28,7 +28,7 @@ pub(super) struct Handoffs {
     took_us: u64,
 }
 
-/// Maximum number of servers to which a server hands over: itself and its next neighbours.
+/// Maximum number of servers to which a server hands over: the server itself and its next neighbours.
 const NEIGHBOURS: usize = 5;
 
 /// Requests of a handoff: create, watch, delete, confirm.
@@ -89,7 +89,7 @@ impl Handoffs {
 
     async fn round(&mut self, sessions: &ServerSessions) -> Result<(), String> {
         let place = &sessions.site.place;
-        // All nodes are created first and concurrently, to save time.
+        // Create all nodes first and concurrently, to save time.
         let create = |pair: &SessionPair| {
             let (from, path) = (pair.from, node(place, pair));
             async move {
@@ -114,7 +114,7 @@ impl Handoffs {
             let alone = acquire_alone(sessions.session(server, 0), &queue(place, server)).await;
             acquired.push(sessions.at(server, "uncontended acquire", alone)?);
         }
-        // An incomplete round leaves no samples, so that all pairs have equally many.
+        // An incomplete round contributes no samples, so that all pairs have the same number of samples.
         for (pair, Handoff { event_us, reply_us, confirmed_us }) in self.pairs.iter_mut().zip(handed_over) {
             pair.handoff.saturating_record(event_us);
             pair.reply.saturating_record(reply_us);
@@ -162,7 +162,7 @@ fn queue(place: &str, server: usize) -> String {
     format!("{place}/queue-{server}")
 }
 
-/// One session deletes its node while the other watches it.
+/// Deletes the holder's node while the waiter's session watches it.
 async fn hand_over(
     holder: &Session,
     waiter: &Session,

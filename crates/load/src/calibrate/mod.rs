@@ -37,10 +37,10 @@ pub struct CalibrationResult {
     pub missing: Vec<String>,
 }
 
-/// Limits of one uninterrupted measurement, which takes at least one sample.
+/// Limits of an uninterrupted measurement, which takes at least one sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slice {
-    /// Time after which no sample begins.
+    /// Time after which no sample starts.
     pub lasts: Duration,
     pub rounds: u64,
 }
@@ -53,11 +53,11 @@ pub struct CalibrationPlan {
     pub rehearses: bool,
     /// Pause before each handoff and each uncontended acquire; `None` for no pause.
     pub rest: Option<Duration>,
-    /// Handoffs and uncontended acquires of a round; each repetition measures all pairs and all servers once.
+    /// Limits for handoffs and uncontended acquires. Each repetition measures all pairs and all servers once.
     pub handoffs: Slice,
-    /// Each kind of request on each server, one request at a time.
+    /// Limits for each kind of request on each server, one request at a time.
     pub alone: Slice,
-    /// Each kind of request on each server, with many requests in flight.
+    /// Time for each kind of request on each server, with many requests in flight.
     pub saturation: Duration,
 }
 
@@ -67,11 +67,11 @@ const REHEARSAL: u32 = 8;
 /// Number of measurements per server: ten kinds of single requests, watches, sessions and `ruok`.
 const ALONE: u32 = 13;
 const SATURATED: u32 = 10;
-/// Maximum number of samples per kind of request; more would add nothing.
+/// Maximum number of samples per kind of request; more samples would add no information.
 const SAMPLES: u64 = 500;
 /// Number of `ruok` commands if the load is limited.
 const RUOK_WHEN_LIMITED: u64 = 5;
-/// Minimum number of handoffs for a floor, because a median of fewer means little.
+/// Minimum number of handoffs for a floor, because a median of fewer handoffs means little.
 const ENOUGH: u64 = 10;
 /// Maximum share of a floor's time for opening sessions.
 const TO_OPEN: f64 = 0.5;
@@ -147,7 +147,7 @@ fn stated(floor: Floor, within: Duration, failed: Option<String>, left_out: &[St
     if count < ENOUGH {
         let noun = if count == 1 { "handoff" } else { "handoffs" };
         return Floor::not_measured(format!(
-            "only {count} {noun} fitted into {} ms; `zklockbench calibrate` takes longer",
+            "only {count} {noun} fitted into {} ms; `zklockbench calibrate` measures for longer",
             within.as_millis()
         ));
     }
@@ -155,7 +155,7 @@ fn stated(floor: Floor, within: Duration, failed: Option<String>, left_out: &[St
     Floor { missing, ..floor }
 }
 
-/// Measures everything.
+/// Measures everything on each server.
 ///
 /// # Errors
 /// [`Error::Environment`] if no server grants a session, or a request fails; [`Error::Interrupted`] if
@@ -356,14 +356,14 @@ mod tests {
     }
 
     #[test]
-    fn servers_left_out_are_named_with_the_floor() {
+    fn servers_that_were_left_out_are_reported_with_the_floor() {
         let stated = stated(handoffs(300), Duration::from_secs(1), None, &["zk3:2181: no session".into()]);
         assert_eq!(stated.handoff.map(|handoff| handoff.count), Some(300));
         assert_eq!(stated.missing.as_deref(), Some("zk3:2181: no session"));
     }
 
     #[test]
-    fn failed_measurement_gives_no_floor() {
+    fn failed_measurement_results_in_no_floor() {
         let stated = stated(handoffs(300), Duration::from_secs(1), Some("delete: no reply".into()), &[]);
         assert_eq!((stated.handoff, stated.missing.as_deref()), (None, Some("delete: no reply")));
     }

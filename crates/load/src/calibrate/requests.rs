@@ -1,4 +1,4 @@
-//! Requests of each kind on one server: one at a time, and many at once.
+//! Requests of each kind on one server, one at a time and many at once.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use zklockbench_zk::{EventKind, Failure, NodeKind, Op, Session};
 
 pub const SESSIONS: usize = 4;
 pub const IN_FLIGHT: usize = 16;
-/// Maximum number of nodes at once: the end of their session deletes all of them in one transaction.
+/// Maximum number of nodes at once, because the end of their session deletes all of them in one transaction.
 const NODES_AT_MOST: usize = 20_000;
 
 const WITHIN: Duration = Duration::from_secs(10);
@@ -28,7 +28,7 @@ pub(super) struct AskedServer<'a> {
 
 /// Time of each kind of request on an otherwise idle server, one request at a time.
 pub(super) struct Alone {
-    /// In the order of [`RawRequest::ALL`].
+    /// Times by kind of request, in the order of [`RawRequest::ALL`].
     pub(super) requests: Vec<Histogram>,
     pub(super) watch: Histogram,
     pub(super) session_open: Histogram,
@@ -96,7 +96,7 @@ impl Alone {
     }
 }
 
-/// Takes one sample, and more until the time is over, there are enough, or no request is left to send.
+/// Takes at least one sample, until the time is up, there are enough samples, or no request is left to send.
 async fn repeat(
     slice: Slice,
     samples: &mut Histogram,
@@ -121,7 +121,7 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Sends one request; returns false if none was left to send.
+    /// Sends one request. Returns false if no request was left to send.
     async fn send(&self, session: &Session) -> Result<bool, Failure> {
         let Nodes { parent, data, other } = self.nodes;
         match self.request {
@@ -240,7 +240,7 @@ impl Work<'_> {
         let workers = sessions.iter().flat_map(|session| (0..IN_FLIGHT).map(move |_| self.worker(session)));
         try_join_all(workers).await?;
         let ended = clock::now();
-        // Processor time is measured until the last reply, which may come after the counted time.
+        // Processor time is measured until the last reply, which may arrive after the counted time.
         let share = |busy: u64| {
             let all = ended.saturating_sub(begun).max(1);
             let counted = self.until.get().saturating_sub(begun);
@@ -264,7 +264,7 @@ impl Work<'_> {
     }
 }
 
-/// Processor time of this thread so far, in microseconds.
+/// Returns the processor time of this thread so far, in microseconds.
 fn busy_us() -> Option<u64> {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let us = time.tv_sec.checked_mul(1_000_000)?.checked_add(time.tv_nsec / 1_000)?;

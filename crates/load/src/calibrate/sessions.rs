@@ -20,7 +20,7 @@ pub struct CalibrationSite {
     pub servers: Vec<String>,
     /// Path of an existing empty node, the parent of all created nodes.
     pub place: String,
-    /// Interval of reads that keep the suite's own servers awake; `None` if they are not needed.
+    /// Interval of reads that keep the suite's own servers awake; `None` if no reads are needed.
     pub keep_awake: Option<Duration>,
     /// Rate limiter of the requests, if any.
     pub throttle: Option<Arc<Throttle>>,
@@ -47,7 +47,7 @@ impl CalibrationSite {
     }
 }
 
-/// Session timeout; a shorter one would have no benefit.
+/// Session timeout; a shorter timeout would have no benefit.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
 pub(super) const OPEN_WITHIN: Duration = Duration::from_secs(10);
 /// Time limit for closing all sessions together.
@@ -63,7 +63,7 @@ pub(super) struct OnServer {
 pub(super) struct ServerSessions {
     pub(super) site: CalibrationSite,
     pub(super) servers: Vec<OnServer>,
-    /// Servers that were left out, with the reason.
+    /// Servers that were left out, each with the reason.
     pub(super) left_out: Vec<String>,
     awake: Vec<Task<Unread>>,
     close: CancellationToken,
@@ -167,7 +167,7 @@ impl Lists {
             let parent = lists.path(names);
             let made = async {
                 session.create(&parent, &[], NodeKind::Persistent).await?;
-                // The names are as long as those of queue nodes.
+                // Make the names as long as the names of queue nodes.
                 let prefix = format!("{parent}/n-");
                 let create = async |_| {
                     sessions.site.admit(1).await;
@@ -188,7 +188,7 @@ impl Lists {
         format!("{}/list-{names}", self.place)
     }
 
-    /// The list that a request reads; `None` for other requests.
+    /// Returns the list that a request reads; `None` for other requests.
     pub(super) fn of(&self, request: RawRequest) -> Option<String> {
         match request {
             RawRequest::GetChildren1 => Some(self.path(1)),

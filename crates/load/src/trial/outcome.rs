@@ -26,12 +26,12 @@ use zklockbench_zk::{Failure, sessions_not_resumed};
 
 const SLOW_DISK: &str =
     "they arrived faster than the disk could write them; use a faster disk for --out, or a lower rate";
-/// Maximum adjustment of the wall clock during a trial; beyond it, times from the logs are too uncertain.
+/// Maximum adjustment of the wall clock during a trial. Beyond it, times from the logs are too uncertain.
 const WALL_MAY_MOVE: Duration = Duration::from_millis(20);
 /// Time without a read after which a server that should be kept awake is reported.
 const UNREAD_AT_MOST: Duration = Duration::from_secs(1);
 
-/// Adds the keeper's data to the facts; returns the interference by other clients.
+/// Adds the keeper's data to the facts. Returns the interference by other clients.
 fn take_kept(facts: &mut Facts, kept: Kept, is_dated: bool, missing_threads: u64) -> Vec<String> {
     facts.gaps = kept.lost + missing_threads;
     (facts.noted, facts.created, facts.entered_as_of) = (kept.noted, kept.created, kept.entered_as_of);
@@ -41,7 +41,8 @@ fn take_kept(facts: &mut Facts, kept: Kept, is_dated: bool, missing_threads: u64
 }
 
 impl Conductor<'_> {
-    /// Record of a trial whose load is over and whose sessions are closed, without the judge's results.
+    /// Returns the record of a trial whose load is over and whose sessions are closed, without the judge's
+    /// results.
     pub(super) async fn record(
         &mut self,
         connect_us: u64,
@@ -63,7 +64,7 @@ impl Conductor<'_> {
         let wall = WallClock::read();
         let wall_was_set = self.wall_was_set(wall);
         let (kept, unchecked) = self.kept(lost_notes).await;
-        // The wall clock dates the servers' logs.
+        // The servers' logs are timestamped with the wall clock.
         let is_dated = wall_was_set.is_none();
         health.invalid = health.invalid.or(wall_was_set);
         let wrong_holds = self.wrong_holds(seen.short_holds, window);
@@ -150,7 +151,7 @@ impl Conductor<'_> {
         }
     }
 
-    /// Outcomes of an open load's arrivals. Arrivals that no contender took count as unserved waits.
+    /// Returns the outcomes of an open load's arrivals. Arrivals that no contender took count as unserved waits.
     fn arrived(&self, loaded: &Loaded, given_up: Stamp, recorder: &mut ThreadRecorder) -> Option<Arrived> {
         let window = loaded.window;
         let arrivals = self.shared.open.as_ref()?;
@@ -170,7 +171,7 @@ impl Conductor<'_> {
         Some(arrived)
     }
 
-    /// The part of a phase ended by acquisitions in which all contenders were still active.
+    /// Returns the part of a phase in which all contenders were still active, if acquisitions end the phase.
     fn full_crew(&self, window: Window) -> Option<FullCrew> {
         let ends_itself =
             self.shared.spec.load == Load::Closed && matches!(self.shared.spec.stop, Stop::Acquisitions(_));
@@ -182,12 +183,12 @@ impl Conductor<'_> {
         })
     }
 
-    /// Average intended hold time; zero with faults, which also lengthen holds.
+    /// Returns the average intended hold time; zero with faults, which also lengthen holds.
     fn hold_by_timers(&self) -> Duration {
         if self.shared.has_faults() { Duration::ZERO } else { self.shared.spec.mean_hold() }
     }
 
-    /// Deviations of the holds from their requested times.
+    /// Returns the deviations of the holds from their requested times.
     fn wrong_holds(&self, short: ShortHolds, window: Window) -> Vec<String> {
         let short = (short.count > 0).then(|| {
             let holds = counted(short.count, "hold was", "holds were");
@@ -208,7 +209,7 @@ impl Conductor<'_> {
         short.into_iter().chain(self.shared.lock_states.used().find_map(of_lock)).collect()
     }
 
-    /// Ends of holds whose session a server has confirmed as closed. Other holds remain unknown.
+    /// Returns the holds whose sessions a server has confirmed as closed. The ends of other holds remain unknown.
     fn closed(&self, closing: &HashMap<Hold, i64>) -> HashSet<Hold> {
         let is_closed = |((contender, _), session): &(&Hold, &i64)| {
             self.shared.controls[*contender].closing(**session) == Some(Closing::Answered)
@@ -216,7 +217,7 @@ impl Conductor<'_> {
         closing.iter().filter(is_closed).map(|(hold, _)| *hold).collect()
     }
 
-    /// Warns about servers that should have been kept awake but were not, unless faults explain it.
+    /// Warns about servers that should have been kept awake but were not, unless faults explain this.
     fn warn_of_unread(&self, servers: &[ServerCounters]) {
         if self.shared.has_faults() {
             return;
@@ -229,23 +230,23 @@ impl Conductor<'_> {
             };
             let (address, seconds) = (&server.address, unread.as_secs_f64());
             (self.sink)(EnvironmentEvent::Warning(&format!(
-                "{address} answered no read for {seconds:.1} s: it was not kept awake during that time, and \
+                "{address} answered no read for {seconds:.1} s: the server was not kept awake during that time and \
                  may have delayed a request (ZOOKEEPER-4537)"
             )));
         }
     }
 
-    /// Reason why times in the servers' logs cannot be compared with the process clock.
+    /// Returns the reason why times in the servers' logs cannot be compared with the process clock.
     fn wall_was_set(&self, wall: WallClock) -> Option<String> {
         let set_by = wall.set_since(self.wall);
         (self.shared.reads_logs && set_by > WALL_MAY_MOVE).then(|| {
             format!(
-                "the wall clock, which dates the servers' transactions, was changed by {set_by:?} during the trial"
+                "the wall clock, which timestamps the servers' logs, was changed by {set_by:?} during the trial"
             )
         })
     }
 
-    /// Data stored for the judge, and descriptions of missing parts.
+    /// Returns the data stored for the judge, and descriptions of missing parts.
     async fn kept(&mut self, lost: u64) -> (Option<Kept>, Vec<String>) {
         let Some(keeper) = self.keeper.take() else { return (None, Vec::new()) };
         let logs = match self.environment.local.as_ref().filter(|_| self.shared.reads_logs) {
@@ -273,7 +274,7 @@ impl Conductor<'_> {
         });
         let missing = (kept.missing > 0).then(|| {
             let missing = counted(kept.missing, "transaction is", "transactions are");
-            format!("the servers' logs are not complete: {missing} missing")
+            format!("the servers' logs are incomplete: {missing} missing")
         });
         (Some(kept), lost.into_iter().chain(missing).collect())
     }
@@ -318,7 +319,7 @@ fn whole_ms(time: Duration) -> i64 {
     i64::try_from(time.as_micros().div_ceil(1_000)).unwrap_or(i64::MAX)
 }
 
-/// Record of a trial's drivers; `None` if there are none.
+/// Returns the record of a trial's drivers; `None` if there are none.
 fn driver_record(shared: &Shared) -> Option<DriverRecord> {
     let (places, taken) = shared.drivers.places();
     let of_place = |(place, driver): (usize, &Driver)| {

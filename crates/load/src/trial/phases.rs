@@ -41,7 +41,7 @@ impl Conductor<'_> {
         let fixed = warm_up
             .map(|warm_up| (self.measures_from(start + clock::micros(spec.ramp_up + warm_up)), warm_up));
         self.shared.signals.start.send_replace(Some(start));
-        // A batch waits for signals instead of the clock, and must not begin before the window.
+        // A batch waits for signals instead of the clock, and must not start before the window.
         tokio::time::sleep(NOTICE + LOOK_EVERY).await;
         if let Some(rendezvous) = &self.environment.rendezvous {
             rendezvous.stamp(&meeting(spec.index, STARTED)).await;
@@ -103,7 +103,7 @@ impl Conductor<'_> {
         (window, ended)
     }
 
-    /// Course of the load, with the backlog of an open load.
+    /// Returns the course of the load, with the backlog of an open load.
     fn course(&self, window: Window, warm_up_ended: WarmUpEnd, warm_up_us: u64) -> Steady {
         let (series, shared) = (&self.shared.series, &self.shared);
         let slots = series.ended(window.end);
@@ -142,7 +142,7 @@ impl Conductor<'_> {
                 tokio::time::sleep(LOOK_EVERY).await;
             }
         };
-        // Arrivals left over are a result, not a failure.
+        // Remaining arrivals are a result, not a failure.
         let bounded = async { drop(tokio::time::timeout(open.backlog_at_most, served).await) };
         self.until_cut_short(bounded).await;
         self.phase_ended("backlog", begin)
@@ -157,7 +157,7 @@ impl Conductor<'_> {
         self.phase_ended(name, begin);
     }
 
-    /// Measures while the trial's faults fire; returns after all faults have ended.
+    /// Measures while the trial's faults fire. Returns after all faults have ended.
     async fn measure_broken(&mut self, open: Stamp, close: Stamp) {
         let (environment, shared) = (self.environment, Arc::clone(&self.shared));
         let stop = CancellationToken::new();
@@ -188,7 +188,7 @@ impl Conductor<'_> {
         self.faults = faults;
     }
 
-    /// After faults, or if a lock may be stuck: continues the load until all waiters have been served.
+    /// Continues the load until all waiters have been served, after faults or if a lock may be stuck.
     async fn settle(&mut self, open: Stamp) {
         let settles = self.shared.has_faults() || progress::may_be_stuck(&self.shared);
         if self.cut_short.is_none() && settles {
@@ -232,7 +232,7 @@ impl Conductor<'_> {
                 () = outlasted => {}
                 // A phase that ends by the clock needs no other limit.
                 why = progress::give_up(&shared), if close == Stamp::MAX => given_up = Some(why),
-                // A batch has one cycle per contender, and all of them are counted.
+                // A batch has one cycle per contender, and all cycles are counted.
                 () = tokio::time::sleep(COUNTING_LASTS), if counts && !is_batch => {}
             }
         };

@@ -1,4 +1,4 @@
-//! Differences of the three-strategy comparison's classes from the recipes: their flag and their flaws.
+//! Differences between the three-strategy comparison's classes and the recipes: their flag and their flaws.
 
 use std::future::pending;
 
@@ -61,7 +61,7 @@ pub fn is_asked_for(config: &LockConfig) -> bool {
     config.is(CLASS.name, ARTICLE)
 }
 
-/// Cost of a batch for the class, given the cost for the recipe.
+/// Computes the cost of a batch for the class from the cost for the recipe.
 pub fn batch_cost(mut of_recipe: BatchCost, params: &Params, n: u64) -> BatchCost {
     if has_word(params, CLASS.name, ARTICLE) {
         of_recipe.requests.push((Exists, n));
@@ -98,7 +98,7 @@ pub enum Seen {
     Missing(usize),
 }
 
-/// Position of `node` in a list, as the class determines it.
+/// Returns the position of `node` in a list, as determined by the class.
 pub fn seen(node: &QueueNode, names: &Names) -> Result<Seen, Failure> {
     if names.is_empty() {
         return Ok(Seen::Held);
@@ -111,8 +111,8 @@ pub fn seen(node: &QueueNode, names: &Names) -> Result<Seen, Failure> {
     }
 }
 
-/// Returns the function that finds the node to wait for. The class waits for its own node if it is missing
-/// from a list of other nodes.
+/// Returns the function that finds the node to wait for. If its own node is missing from a list of other
+/// nodes, the class waits for its own node.
 pub fn in_the_way(is_class: bool) -> fn(&QueueNode, &Names) -> Result<Option<String>, Failure> {
     fn by_class(node: &QueueNode, names: &Names) -> Result<Option<String>, Failure> {
         Ok(match seen(node, names)? {
@@ -125,7 +125,7 @@ pub fn in_the_way(is_class: bool) -> fn(&QueueNode, &Names) -> Result<Option<Str
 }
 
 /// Runs the class's work until the connection is first lost. The class then gives up, although its session
-/// may live on.
+/// may survive.
 pub async fn until_disconnected<T>(
     is_class: bool,
     session: &Session,

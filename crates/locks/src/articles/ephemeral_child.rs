@@ -8,7 +8,7 @@ use crate::queue::directories::create_unless_there;
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "ephemeral-child",
-        summary: "one ephemeral child of a directory; the others watch the directory and race at each change",
+        summary: "one ephemeral child of a directory; other contenders watch the directory and race at each change",
         source: "shared-lock article, exclusive lock",
         details: include_str!("ephemeral_child.md").trim_ascii_end(),
         guarantees: Guarantees { fifo: false, protection: Protection::Complete, ..Guarantees::QUEUE },

@@ -21,7 +21,7 @@ pub const ENTRY: Entry = Entry {
                 name: "node",
                 kind: ParamKind::OneOf(&["ephemeral", PERSISTENT]),
                 default: "ephemeral",
-                doc: "Whether the node is deleted with the holder's session, or stays, so that a dead \
+                doc: "Whether the node is deleted with the holder's session, or persists, so that a dead \
                     holder keeps the lock forever.",
             },
             Param {
@@ -50,7 +50,7 @@ pub const ENTRY: Entry = Entry {
                 name: "retry_interval",
                 kind: ParamKind::Duration,
                 default: "100ms",
-                doc: "Time that a loser sleeps before it creates again.",
+                doc: "Time that a loser sleeps before it tries to create the node again.",
             },
         ],
         batch_cost: Some(batch_cost),
@@ -86,7 +86,7 @@ struct EphemeralNode {
     node: String,
     kind: NodeKind,
     by_data: bool,
-    /// Time that a loser sleeps before it creates again; `None` if it watches.
+    /// Time that a loser sleeps before it creates again; `None` if losers watch.
     retries: Option<Duration>,
     race: Race,
 }
@@ -111,7 +111,7 @@ impl Strategy for EphemeralNode {
 }
 
 impl EphemeralNode {
-    /// Watches the holder's node; `None` if it is already gone.
+    /// Watches the holder's node; `None` if the node is already gone.
     async fn watch(&self, session: &Session) -> Result<Option<Watch>, Failure> {
         if !self.by_data {
             let (found, watch) = session.exists_and_watch(&self.node).await?;
@@ -136,11 +136,11 @@ impl Race {
         Self { id: uuid::Uuid::new_v4().to_string(), ..Self::default() }
     }
 
-    /// Tries to create the lock's node; `None` if another contender's exists.
+    /// Tries to create the lock's node; `None` if another contender's node exists.
     ///
     /// After a lost reply, creates again and, if a node exists, checks its owner. Without the check, a
     /// contender whose create succeeded would wait for its own node. The session's current server has applied
-    /// the second create, a write, so the following read cannot miss the first.
+    /// the second create, a write, so the following read cannot miss the first create.
     pub async fn try_create(
         &mut self,
         session: &Session,
@@ -173,7 +173,8 @@ impl Race {
     }
 }
 
-/// Without a queue, a node has no number. Its zxid is used instead, so that two holds by one path differ.
+/// Without a queue, a node has no number. Its zxid is used instead, so that two holds with the same path
+/// differ.
 fn node(path: &str, czxid: i64) -> QueueNode {
     QueueNode { path: path.to_owned(), sequence: czxid, czxid }
 }

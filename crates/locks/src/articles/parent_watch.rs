@@ -55,7 +55,8 @@ fn relists(params: &Params) -> bool {
     has_word(params, "while_holding", "relist") || has_word(params, "class", "article")
 }
 
-/// Arrival k wakes the k - 1 contenders before it, including the holder; each of the k then lists k names.
+/// Arrival k wakes the k - 1 contenders before it, including the holder; each of the k contenders then lists
+/// k names.
 fn relisting(n: u64) -> BatchCost {
     let pairs = n * (n - 1) / 2;
     let names_at_arrivals = n * (n + 1) * (2 * n + 1) / 6;

@@ -34,7 +34,7 @@ pub const ENTRY: Entry = Entry {
                 name: "jitter",
                 kind: ParamKind::OneOf(&["none", "half"]),
                 default: "none",
-                doc: "Whether each pause is random, from half an interval to one and a half.",
+                doc: "Whether each pause is random, between 0.5 and 1.5 intervals.",
             },
             class::DIRECTORY,
         ],
@@ -51,7 +51,7 @@ pub const ENTRY: Entry = Entry {
     },
 };
 
-/// The first list comes after a pause, so a short acquire timeout ends before it.
+/// The first list comes after a pause, so a short acquire timeout expires before the list.
 const AFTER: After = ENDS.but([(WatchReplyLost, Never), (TimedOutInBackOff, Never)]);
 
 fn batch_cost(params: &Params, n: u64) -> BatchCost {
@@ -90,7 +90,7 @@ impl Strategy for Polling {
 }
 
 impl Polling {
-    /// Acquires without a node: an empty list means that it holds the lock, and any other list is a failure.
+    /// Acquires without a node: an empty list means that the lock is held, and any other list is a failure.
     async fn without_node(&self, session: &Session, patience: &Patience) -> Acquired {
         let polling = async {
             self.queue.wakes.rest(session, patience).await?;

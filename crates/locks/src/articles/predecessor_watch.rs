@@ -98,8 +98,8 @@ impl PredecessorWatch {
         Ok(())
     }
 
-    /// Waits for the deletion of the only node ahead, if the count showed one. Returns whether that made a
-    /// list unnecessary.
+    /// Waits for the deletion of the only node ahead, if the count showed one. Returns whether the deletion
+    /// made a list unnecessary.
     async fn has_seen_the_only_one_go(
         &mut self,
         session: &Session,
@@ -114,9 +114,10 @@ impl PredecessorWatch {
         Ok(!set.is_empty() && patience.wait(fired(&mut set)).await? == EventKind::NodeDeleted)
     }
 
-    /// Waits as the article's class does, which fails if its predecessor is gone before it is watched. The class also
-    /// fails if its own node is missing and one other exists. If more exist, its watcher fails and closes the session,
-    /// and the waiting thread, which is not notified, polls its flag forever.
+    /// Waits like the article's class, which fails if its predecessor is gone before the watch is set. The
+    /// class also fails if its own node is missing and one other node exists. If more nodes exist, its
+    /// watcher fails and closes the session, and the waiting thread, which is not notified, polls its flag
+    /// forever.
     async fn wait_as_article(
         &mut self,
         session: &Session,

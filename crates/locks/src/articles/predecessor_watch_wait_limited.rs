@@ -14,7 +14,7 @@ const PREFIX: &str = "mutex_lock_";
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "predecessor-watch-wait-limited",
-        summary: "treats its predecessor's end as the lock, unchecked, and leaves its node behind on \
+        summary: "takes its predecessor's deletion as the lock, unchecked, and leaves its node behind on \
             timeout; broken",
         source: "watch-lock article, its Java class",
         details: include_str!("predecessor_watch_wait_limited.md").trim_ascii_end(),

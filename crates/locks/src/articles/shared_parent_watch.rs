@@ -13,7 +13,7 @@ pub const ENTRY: Entry = Entry {
         details: include_str!("shared_parent_watch.md").trim_ascii_end(),
         guarantees: READ_WRITE,
         after: &[ENDS],
-        // In a batch, all contenders write, so it costs as much as the exclusive lock.
+        // In a batch, all contenders write, so the lock costs as much as the exclusive lock.
         batch_cost: Some(|_, n| cost::parent_queue(n)),
         ..LockCard::OF_ZOOKEEPER
     },

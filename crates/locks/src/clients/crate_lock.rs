@@ -16,7 +16,7 @@ const YIELDS: usize = 3;
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "crate-lock",
-        summary: "the zookeeper-client crate's own Client::lock, as a baseline; not all its requests can be counted",
+        summary: "the zookeeper-client crate's own Client::lock, as a baseline; not all of its requests can be counted",
         source: "zookeeper-client 0.11.2, Client::lock with LockPrefix::new_custom",
         details: include_str!("crate_lock.md").trim_ascii_end(),
         guarantees: Guarantees::QUEUE,
@@ -41,7 +41,7 @@ struct CrateLock {
 
 const COUNTER_READ_EVERY: Duration = Duration::from_secs(1);
 
-/// Represents the node's czxid, which the library does not expose.
+/// Placeholder for the node's czxid, which the library does not expose.
 const NOT_TOLD: i64 = -1;
 
 #[async_trait(?Send)]
@@ -91,8 +91,8 @@ impl CrateLock {
         node.held_after(session, tried).await
     }
 
-    /// Returns once the directory's counter is used up: in the library, nodes with equal numbers wait for
-    /// each other.
+    /// Returns once the directory's counter is used up, because the library's contenders with equal numbers
+    /// wait for each other.
     async fn counter_used_up(&self, session: &Session) -> Failure {
         loop {
             runtime::sleep(COUNTER_READ_EVERY).await;

@@ -96,7 +96,8 @@ impl GoZookeeper {
     }
 }
 
-/// Name with the highest number below that of the contender's own node, which may itself be missing.
+/// Returns the name with the highest number below the contender's own. The contender's node may be missing
+/// from the list.
 fn before(node: &QueueNode, names: &Names) -> Result<Option<String>, Failure> {
     let before = node.distances(names)?.filter(|(distance, _)| *distance < 0);
     Ok(before.max_by_key(|(distance, _)| *distance).map(|(_, name)| name.to_owned()))

@@ -15,7 +15,7 @@ pub const PARAMS: [Param; 2] = [
         name: "order",
         kind: ParamKind::OneOf(&["same", "rotated"]),
         default: "same",
-        doc: "Whether all contenders take the members in the same order, or each starts at the next one.",
+        doc: "Whether all contenders take the members in the same order, or each contender starts at a different member.",
     },
 ];
 
@@ -41,7 +41,7 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
     cost::one_queue_after_another(count_of(params, "members", MEMBERS), n)
 }
 
-/// Directories of the members, in the order in which one lock object takes them.
+/// Returns the directories of the members, in the order in which one lock object takes them.
 pub fn directories(config: &LockConfig) -> Vec<String> {
     let count = config.count("members", MEMBERS).max(1);
     let begin = if config.is("order", "rotated") { config.contender as u64 } else { 0 };

@@ -44,14 +44,14 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
         cost.events.node_deleted += n;
         cost.to_releaser += n;
     }
-    // The number of revocation requests depends on how long holders hold.
+    // The number of revocation requests depends on the hold times.
     BatchCost { open: has_word(params, "revocation", revocation::ASKED), ..cost }
 }
 
 /// One owner's mutex; also used as a part of other locks.
 pub struct CuratorMutex {
     queue: CuratorQueue,
-    /// Node by which this owner holds, and number of times that it has acquired the lock.
+    /// Node with which this owner holds the lock, and number of times it has acquired the lock.
     owned: Option<(QueueNode, u32)>,
 }
 

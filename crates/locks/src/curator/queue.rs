@@ -1,4 +1,4 @@
-//! The queue that Curator's locks share: a protected join, a wait as in Java clients, and a guaranteed
+//! The queue shared by Curator's locks: a protected join, a wait as in Java clients, and a guaranteed
 //! deletion. Also the mutex object that several tasks of a process may share.
 
 use std::collections::HashMap;
@@ -48,7 +48,7 @@ impl CuratorQueue {
         Self { queue: Queue::new(lock, Habits::patient(retry), joining), retry }
     }
 
-    /// The queue of a lock with any of the parameters `join`, `shared_object` and `revocation`.
+    /// Creates the queue of a lock with any of the parameters `join`, `shared_object` and `revocation`.
     pub fn of(config: &LockConfig) -> Self {
         let retry = Retry::of(config);
         let mut joining = protected(Joining::of(&JOIN, config), retry);
@@ -63,7 +63,7 @@ impl CuratorQueue {
     }
 
     /// Joins with a node of this kind and waits for its turn. If the node or the directory is deleted while
-    /// the session lives, starts over, as often as the policy allows.
+    /// the session is alive, starts over, as often as the policy allows.
     pub async fn enter(
         &mut self,
         session: &Session,
@@ -147,7 +147,7 @@ pub struct Monitor {
     left: Vec<WatchOn>,
     /// Object shared with other tasks of this process, if any.
     object: Option<Arc<SharedObject>>,
-    /// Registration of a wait on that object.
+    /// Registration of a wait on the shared object.
     waiting: Option<Waiting>,
     revocation: Option<Revocation>,
 }
@@ -166,9 +166,9 @@ impl Wakes for Monitor {
         self.waiting = self.object.as_ref().map(|object| object.wait_for(path));
     }
 
-    /// Returns at any event or at the end of the acquire timeout; then the caller lists once more.
+    /// Returns at any event or at the end of the acquire timeout. The caller then lists once more.
     async fn woken(&mut self, waiter: &Waiter<'_>, set: &mut Vec<WatchOn>) -> Acquired<Option<EventKind>> {
-        // Java has one watch per path, however often it is set.
+        // Java has one watch per path, no matter how often the watch is set.
         self.left.retain(|left| set.iter().all(|one| one.path != left.path));
         // Curator reads the clock only here, after setting the watch: a wait that has timed out costs one
         // more list and one more watch.
@@ -191,7 +191,7 @@ impl Monitor {
         }
     }
 
-    /// Waits, and asks the holder to release whenever that is due.
+    /// Waits for a wake-up, and asks the holder to release whenever a request is due.
     async fn notified(&mut self, waiter: &Waiter<'_>, set: &mut Vec<WatchOn>) -> Acquired<()> {
         let Waiter { session, node, patience } = *waiter;
         // In Java, a connection change during the list wakes no waiter.
@@ -220,7 +220,7 @@ impl Monitor {
 ///
 /// A release asks the server about the watch of *every* task that waits on the object, and wakes all of them;
 /// each lists and sets its watch again. Source: Curator 5.4.0, `LockInternals.releaseLock` (one watcher and
-/// one monitor per object). Its requests were counted on a real server.
+/// one monitor per object). These requests were counted on a real server.
 #[derive(Default)]
 pub struct SharedObject {
     waiting: Mutex<HashMap<u64, (String, Arc<Notify>)>>,

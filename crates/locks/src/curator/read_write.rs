@@ -26,7 +26,7 @@ pub const ENTRY: Entry = Entry {
     },
 };
 
-/// In a batch, all contenders write, so it costs as much as the mutex.
+/// Computes the cost of a batch. All contenders write, so the lock costs as much as the mutex.
 fn batch_cost(params: &Params, n: u64) -> BatchCost {
     if is_count(&JOIN, params) {
         return cost::counted_queue(GetDataWatch, 1, n);
@@ -34,7 +34,7 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
     cost::predecessor_queue(GetDataWatch, n)
 }
 
-/// Node by which this owner holds, and number of times that it has acquired that side.
+/// Node with which this owner holds a side, and number of times it has acquired this side.
 type Owned = Option<(QueueNode, u32)>;
 
 struct CuratorReadWrite {
@@ -99,7 +99,7 @@ async fn downgrade(
     let path = format!("{lock}/{}{:010}", name.prefix, writer.sequence);
     let czxid = match retry.around(|| session.create(&path, DATA, NodeKind::Ephemeral)).await {
         Ok(created) => created.czxid,
-        // The name is unique, so an earlier attempt created it and its reply was lost.
+        // The name is unique, so an earlier attempt created the node and its reply was lost.
         Err(Failure::NodeExists) => {
             let found = retry.around(|| session.exists(&path)).await?;
             found.ok_or(Failure::OwnNodeMissing)?.czxid

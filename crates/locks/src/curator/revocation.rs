@@ -1,4 +1,4 @@
-//! Curator's revocation: a holder can be asked to release, and a waiter that has waited long enough asks.
+//! Curator's revocation: a waiter that has waited long enough asks the holder to release.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub const PARAMS: [Param; 2] = [
         name: "revoke_after",
         kind: ParamKind::Duration,
         default: "200ms",
-        doc: "Time that a waiter waits before it asks the holder to release, and before it asks again.",
+        doc: "Time that a waiter waits before it asks the holder to release, and between repeated requests.",
     },
 ];
 
@@ -38,14 +38,14 @@ pub const PARAMS: [Param; 2] = [
 pub struct Revocation {
     lock: String,
     retry: Retry,
-    /// Time that a waiter waits before it asks the holder to release; `None` if it never asks.
+    /// Time that a waiter waits before it asks the holder to release; `None` if the waiter never asks.
     ask_after: Option<Duration>,
     pub ask_at: Option<Stamp>,
     own: Option<(String, Watch)>,
 }
 
 impl Revocation {
-    /// Revocation as the scenario configures it; `None` if off.
+    /// Returns the revocation configured by the scenario; `None` if off.
     pub fn of(config: &LockConfig, retry: Retry) -> Option<Self> {
         let ask_after = match config.word("revocation") {
             Some(ASKED) => Some(config.duration("revoke_after", ASK_AFTER)),
@@ -78,7 +78,7 @@ impl Revocation {
         if_there(self.retry.around(|| session.set_data(&path, MESSAGE)).await).map(drop)
     }
 
-    /// Waits until the hold ends or the holder is asked to release; returns whether it was asked.
+    /// Waits until the hold ends or the holder is asked to release; returns whether the holder was asked.
     pub async fn hold(&mut self, session: &Session, mut end: Pin<&mut dyn Future<Output = ()>>) -> bool {
         while let Some((path, watch)) = &mut self.own {
             let event = tokio::select! {
@@ -102,7 +102,8 @@ impl Revocation {
         false
     }
 
-    /// Ends the hold. Returns whether the watch on the contender's node is still armed; it stays armed.
+    /// Ends the hold. Returns whether the watch on the contender's node is still armed. The watch stays
+    /// armed.
     pub fn withdraw(&mut self) -> bool {
         self.own.take().is_some_and(|(_, watch)| watch.is_armed())
     }

@@ -54,8 +54,8 @@ const PARAMS: [Param; 3] = [
         name: "leases_from",
         kind: ParamKind::OneOf(&["each", COUNT_NODE]),
         default: "each",
-        doc: "What sets the number of leases: each contender's own parameter, or the node `count`, which \
-            the first contender creates with `leases` in it.",
+        doc: "Source of the number of leases: each contender's own parameter, or the node `count`, which \
+            the first contender creates with the value of `leases`.",
     },
 ];
 
@@ -142,8 +142,8 @@ impl CuratorSemaphore {
         why
     }
 
-    /// Takes one lease. If its lease is deleted while the session lives, tries again, as often as the policy
-    /// allows.
+    /// Takes one lease. If the lease is deleted while the session is alive, tries again, as often as the
+    /// policy allows.
     async fn take(&mut self, session: &Session, patience: &Patience) -> Acquired<QueueNode> {
         let mut tries = self.retry.tries();
         loop {
@@ -166,7 +166,7 @@ impl CuratorSemaphore {
                 let leaving = leave_for_certain(session, lease, self.retry);
                 Err(AcquireError::from(failure).after(leaving).await)
             }
-            // The mutex's node may still exist, so that failure takes precedence.
+            // The mutex's node may still exist, so the failed release takes precedence.
             (Err(AcquireError::TimedOut | AcquireError::Cancelled), Err(failure)) => Err(failure.into()),
             (taken, _) => taken,
         }
@@ -251,7 +251,7 @@ struct Known {
 }
 
 impl SharedCount {
-    /// The number on the node `count` below `lock`, created with `seed`.
+    /// Creates a handle to the number in the node `count` below `lock`. The node is created with `seed`.
     pub fn new(lock: &str, seed: u64, retry: Retry) -> Self {
         Self { path: format!("{lock}/count"), seed, retry, known: None }
     }
@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn number_is_four_bytes_in_big_endian_order() {
+    fn shared_count_is_stored_as_four_big_endian_bytes() {
         assert_eq!(bytes(258), [0, 0, 1, 2]);
         assert_eq!(number(&[0, 0, 1, 2]), Some(258));
         assert_eq!(number(b"3"), None);

@@ -25,7 +25,8 @@ pub struct DriverCommand {
     pub arguments: Vec<String>,
 }
 
-/// A started process and its pipes. It leads a process group, so that one signal reaches all its children.
+/// A started process and its pipes. The process leads a process group, so that one signal reaches all its
+/// children.
 pub struct DriverChild {
     pub child: Child,
     pub group: Pid,
@@ -51,7 +52,7 @@ impl DriverCommand {
             (Some(group), Some(input), Some(output), Some(errors)) => {
                 Ok(DriverChild { child, group, input, output, errors })
             }
-            _ => Err("it has no pipes".into()),
+            _ => Err("the process has no pipes".into()),
         }
     }
 }

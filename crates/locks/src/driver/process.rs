@@ -26,18 +26,18 @@ use zklockbench_zk::SessionState;
 
 /// Timeout for a driver's `ready`, generous because the first start may compile the driver.
 pub const READY_WITHIN: Duration = Duration::from_secs(60);
-/// Interval of the checks that a driver still answers, and the timeout of each.
+/// Interval between checks that a driver still answers, and the timeout of each check.
 const ECHO_EVERY: Duration = Duration::from_secs(1);
 const ECHO_WITHIN: Duration = Duration::from_secs(10);
 /// Tolerance for comparing rounded stamps of two clocks, in microseconds.
 const CLOCKS_ROUNDED_BY: u64 = 3;
 const TICK: Duration = Duration::from_millis(20);
-/// Time that a process has to exit after its input has ended, and again after SIGTERM, before it is killed.
+/// Time that a process has to exit after the end of its input, and then after SIGTERM, before it is killed.
 const EXITS_WITHIN: Duration = Duration::from_secs(5);
 const TERMINATES_WITHIN: Duration = Duration::from_secs(2);
 /// Maximum backlog of a driver that does not read its input, in bytes.
 const LONGEST_BACKLOG: usize = 4 << 20;
-/// Maximum number of last lines kept of standard error, and of characters per line.
+/// Maximum number of last lines of standard error to keep, and of characters per line.
 const LAST_LINES: usize = 32;
 const LONGEST_ERROR_LINE: usize = 500;
 
@@ -58,7 +58,7 @@ impl DriverError {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Mishap {
-    #[error("can't be started: {0}")]
+    #[error("cannot be started: {0}")]
     NotStarted(String),
     #[error("was not ready within {} s{wrote}", READY_WITHIN.as_secs())]
     NotReady {
@@ -79,7 +79,7 @@ pub enum Mishap {
     Killed,
 }
 
-/// A request that has no answer yet.
+/// A request that has not been answered yet.
 #[derive(Debug)]
 pub struct OpenRequest {
     pub id: u64,
@@ -102,7 +102,7 @@ pub struct Echo {
     pub fits: Option<bool>,
 }
 
-/// A process of a driver. Dropping it kills the process and all its children.
+/// A driver process. Dropping this value kills the process and all its children.
 pub struct Process {
     inner: Arc<Inner>,
     pub ready: Ready,
@@ -117,7 +117,7 @@ struct Inner {
     contenders: Mutex<HashMap<usize, watch::Sender<SessionState>>>,
     next: AtomicU64,
     late: AtomicU64,
-    /// Numbers of sessions that clients opened to replace lost ones: with a reported id, and without.
+    /// Numbers of sessions that clients opened to replace lost sessions, with and without a reported ID.
     reopened: [AtomicU64; 2],
     /// Start of the current second, and number of events in it.
     events: Mutex<(Stamp, usize)>,
@@ -234,7 +234,7 @@ impl Process {
         }
     }
 
-    /// States of a contender's session, according to the driver's events.
+    /// Returns the states of a contender's session, according to the driver's events.
     pub fn follow(&self, contender: usize) -> watch::Receiver<SessionState> {
         let (to, states) = watch::channel(SessionState::SyncConnected);
         locked(&self.inner.contenders).insert(contender, to);
@@ -244,12 +244,13 @@ impl Process {
         states
     }
 
-    /// Number of locks granted after their acquires had been answered with a timeout.
+    /// Returns the number of locks granted after their acquires had been answered with a timeout.
     pub fn late_grants(&self) -> u64 {
         self.inner.late.load(Ordering::Relaxed)
     }
 
-    /// Numbers of sessions that clients opened to replace lost ones: with a reported id, and without.
+    /// Returns the numbers of sessions that clients opened to replace lost ones, with and without a reported
+    /// ID.
     pub fn reopened(&self) -> [u64; 2] {
         self.inner.reopened.each_ref().map(|count| count.load(Ordering::Relaxed))
     }
@@ -286,13 +287,13 @@ impl Process {
         self.inner.write_line(line);
     }
 
-    /// Last lines of the process's standard error, as text to append.
+    /// Returns the last lines of the process's standard error, as text to append.
     pub fn last_errors(&self) -> String {
         self.inner.last_errors()
     }
 
-    /// Closes the process's input and returns its exit status, if it exits within that time. Blocks the caller's
-    /// thread.
+    /// Closes the process's input and returns the exit status, if the process exits within this time. Blocks
+    /// the caller's thread.
     pub fn end_input(&self, within: Duration) -> Option<ExitStatus> {
         let _ = self.inner.closing.set(());
         locked(&self.inner.input).pipe = None;
@@ -392,7 +393,7 @@ impl Inner {
 }
 
 impl Input {
-    /// Writes as much as fits into the pipe and keeps the rest; false if the backlog is full.
+    /// Writes as much as fits into the pipe and keeps the rest; returns false if the backlog is full.
     fn put(&mut self, line: &[u8]) -> bool {
         self.backlog.extend(line);
         self.flush();
@@ -457,7 +458,7 @@ pub type Parameters = BTreeMap<String, serde_json::Value>;
 mod tests {
     use super::*;
 
-    /// A driver that sends `ready` and then runs `then`.
+    /// Returns a driver that sends `ready` and then runs `then`.
     fn driver(then: &str) -> DriverCommand {
         let ready =
             r#"{"t":"ready","v":1,"driver":"test","locks":{"L":{"timeout":"native","cancel":"none"}}}"#;
@@ -473,7 +474,7 @@ mod tests {
         Process::start_here(&shell(script)).err().unwrap()
     }
 
-    /// Whether any process of that group still runs, except zombies.
+    /// Returns whether any process of this group is still running, except zombies.
     fn runs(group: Pid) -> bool {
         let group = group.as_raw_nonzero().to_string();
         std::fs::read_dir("/proc").unwrap().flatten().any(|process| {
@@ -611,7 +612,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn stopped_process_is_not_overdue_and_unread_input_fails_without_blocking() {
+    async fn stopped_process_is_not_overdue_and_unread_input_fails_it_without_blocking() {
         let process = Process::start_here(&driver("sleep 60")).unwrap();
         process.stop();
         let mut asked =

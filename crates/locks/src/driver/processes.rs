@@ -47,7 +47,7 @@ pub struct Wanted {
     pub processes: usize,
 }
 
-/// The processes of one trial. Dropping them kills all of them.
+/// Driver processes of one trial. Dropping this value kills all of them.
 pub struct Processes {
     wanted: Wanted,
     slots: Vec<tokio::sync::Mutex<Option<Arc<Process>>>>,
@@ -118,8 +118,8 @@ impl Processes {
         }
     }
 
-    /// Whether every echo's stamp was between its request and its answer, so that the clocks agree. `None`
-    /// before the first measurement, or if the driver sends no stamps.
+    /// Returns whether every echo's stamp lay between its request and its answer, which means that the clocks
+    /// agree. `None` before the first measurement, or if the driver sends no stamps.
     pub fn clock_fits(&self) -> Option<bool> {
         locked(&self.pipe).clock_fits
     }
@@ -132,7 +132,7 @@ impl Processes {
     /// contenders are idle.
     pub async fn measure_at_rest(&self) {
         let mut links: Vec<Arc<Link>> = locked(&self.links).values().cloned().collect();
-        // A random sample: the first contenders may share a process.
+        // Use a random sample, because the first contenders may share a process.
         links.shuffle(&mut rand::rng());
         if links.is_empty() {
             return;
@@ -165,7 +165,7 @@ impl Processes {
         }
     }
 
-    /// Number of processes. Contender `c` uses process `c` modulo this number.
+    /// Returns the number of processes. Contender `c` uses process `c` modulo this number.
     pub fn count(&self) -> usize {
         self.slots.len()
     }
@@ -178,21 +178,22 @@ impl Processes {
         }
     }
 
-    /// Failures so far, except kills by faults.
+    /// Returns the failures so far, except kills by faults.
     pub fn failures(&self) -> Vec<String> {
         let failed = self.at_rest().filter_map(|process| process.failure().cloned());
         failed.for_each(|error| self.note_failure(&error));
         locked(&self.failures).iter().cloned().collect()
     }
 
-    /// Failures of current and replaced processes, except kills by faults.
+    /// Returns the failures of current and replaced processes, except kills by faults.
     pub fn failed(&self) -> Vec<DriverError> {
         let there = self.at_rest().filter_map(|process| process.failure().cloned());
         let by_itself = there.filter(|error| error.what != Mishap::Killed);
         locked(&self.failed).iter().cloned().chain(by_itself).collect()
     }
 
-    /// Numbers of sessions that clients opened to replace lost ones: with a reported id, and without.
+    /// Returns the numbers of sessions that clients opened to replace lost sessions, with and without a
+    /// reported ID.
     pub fn reopened(&self) -> [u64; 2] {
         self.at_rest().fold([0, 0], |[named, others], process| {
             let [more, unnamed] = process.reopened();
@@ -256,7 +257,7 @@ impl Processes {
         Ok(link)
     }
 
-    /// The session's key; `None` if the driver's system is not ZooKeeper.
+    /// Returns the session's key; `None` if the driver's system is not ZooKeeper.
     fn key_of(process: &Process, opened: &Done) -> Result<Option<SessionKey>, Failure> {
         if process.ready.system != LockCard::ZOOKEEPER {
             return Ok(None);
@@ -382,7 +383,7 @@ impl Link {
             on: on.to_owned(),
         });
         let answered = self.answer(&mut asked).await?;
-        // If the lock is not held after a failed release, it is released.
+        // If the lock is not held after a failed release, the release counts as successful.
         if answered.err.is_some() && answered.held == Some(Believed::No) {
             return Ok(());
         }
@@ -458,7 +459,7 @@ fn done(answer: Answer) -> Result<Done, Failure> {
     })
 }
 
-/// TLS files as absolute paths, because the driver may work in another directory.
+/// Returns the TLS files as absolute paths, because the driver may run in another directory.
 fn wanted_tls(tls: &Tls) -> WantedTls {
     let files = &tls.files;
     let whole = |file: &PathBuf| std::path::absolute(file).unwrap_or_else(|_| file.clone());
@@ -488,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_definite_only_if_its_kind_or_the_driver_states_it() {
+    fn error_is_definite_only_if_its_kind_or_the_driver_rules_out_a_hold() {
         let failure = |line: &str| done(answered(line)).unwrap_err();
         assert!(failure(r#"{"id":1,"err":"busy"}"#).is_definite());
         assert!(!failure(r#"{"id":1,"err":"busy","held":"maybe"}"#).is_definite());
@@ -505,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_identified_by_its_hexadecimal_number() {
+    fn session_ids_and_passwords_are_parsed_from_hexadecimal_digits() {
         assert_eq!(session_id("0x10001f2a3b40007"), Some(0x0100_01f2_a3b4_0007));
         assert_eq!(session_id("0xffffffffffffffff"), Some(-1));
         assert_eq!(

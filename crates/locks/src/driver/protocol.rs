@@ -22,7 +22,7 @@ pub const FOREIGN_LINES: usize = 64;
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "t", rename_all = "kebab-case")]
 pub enum Request {
-    /// The first line: the versions that the suite supports, the best first.
+    /// First message: the protocol versions that the suite supports, preferred version first.
     Hello { v: Vec<u32>, suite: String },
     /// Open a session for a contender.
     Open {
@@ -31,19 +31,20 @@ pub enum Request {
         c: usize,
         /// `host:port,host:port/chroot`; the session should be on the first server.
         connect: String,
-        /// The identity, `user:password` of ZooKeeper's scheme `digest`; the lock's directory may be restricted to it.
+        /// Identity `user:password` for ZooKeeper's scheme `digest`; the lock's directory may be restricted
+        /// to this identity.
         #[serde(skip_serializing_if = "Option::is_none")]
         auth: Option<String>,
         /// Files for TLS; without them, the connection is not encrypted.
         #[serde(skip_serializing_if = "Option::is_none")]
         tls: Option<WantedTls>,
-        /// The identity for SASL.
+        /// SASL identity.
         #[serde(skip_serializing_if = "Option::is_none")]
         sasl: Option<WantedSasl>,
         session_ms: u64,
         /// Name of one of the locks in `ready`.
         lock: String,
-        /// Values for the lock's parameters; a time is in milliseconds.
+        /// Values of the lock's parameters; times are in milliseconds.
         parameters: BTreeMap<String, Value>,
     },
     /// Wait for the lock.
@@ -56,7 +57,7 @@ pub enum Request {
         /// Number of leases to acquire, all or none.
         #[serde(skip_serializing_if = "Option::is_none")]
         leases: Option<u64>,
-        /// Time limit of the acquire; without it, there is none.
+        /// Timeout of the acquire; if missing, the acquire has no timeout.
         #[serde(skip_serializing_if = "Option::is_none")]
         timeout_ms: Option<u64>,
     },
@@ -64,7 +65,7 @@ pub enum Request {
     Release { id: u64, c: usize, on: String },
     /// End a wait. Both the acquire and this request get an answer.
     Cancel { id: u64, of: u64 },
-    /// Answer at once: from the thread that reads or, with `c`, from the contender's own.
+    /// Answer at once: from the reading thread or, with `c`, from the contender's own thread.
     Echo {
         id: u64,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,15 +78,15 @@ pub enum Request {
 /// PEM files for an encrypted connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct WantedTls {
-    /// The authorities that sign the servers' certificates.
+    /// Authorities that signed the servers' certificates.
     pub ca: PathBuf,
-    /// The client's own certificate, if servers require one, and its key.
+    /// Certificate of the client, if servers require one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cert: Option<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<PathBuf>,
-    /// Whether the hosts in `connect` differ from the names in the servers' certificates; then check only the
-    /// authority.
+    /// Whether the hosts in `connect` differ from the names in the servers' certificates. If so, check only
+    /// the authority.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub other_names: bool,
 }
@@ -118,7 +119,7 @@ pub enum WantedMode {
 pub struct Ready {
     /// `ready`.
     pub t: ReadyWord,
-    /// Version that the driver has chosen.
+    /// Protocol version chosen by the driver.
     pub v: u32,
     /// Name and version of the driver.
     pub driver: String,
@@ -131,7 +132,7 @@ pub struct Ready {
     /// Whether the driver's connections can be encrypted.
     #[serde(default)]
     pub tls: bool,
-    /// Whether the driver can authenticate by SASL's DIGEST-MD5.
+    /// Whether the driver can authenticate with SASL DIGEST-MD5.
     #[serde(default)]
     pub sasl: bool,
     /// Locks of the driver, by name.
@@ -139,7 +140,7 @@ pub struct Ready {
     /// Maximum number of contenders per process.
     #[serde(default = "many")]
     pub contenders: usize,
-    /// Clock of the stamps; without it, stamps are ignored.
+    /// Clock of the stamps; if missing, stamps are ignored.
     #[serde(default)]
     pub clock: Option<DriverClock>,
 }
@@ -158,7 +159,7 @@ pub enum ReadyWord {
     Ready,
 }
 
-/// Reason why a line is a malformed `ready`; `None` for banners and other output.
+/// Explains why a line is a malformed `ready`; `None` for banners and other output.
 pub fn broken_ready(line: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(line);
     let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
@@ -166,7 +167,7 @@ pub fn broken_ready(line: &[u8]) -> Option<String> {
         Ok(value) if text.len() == line.trim_ascii().len() => {
             value.get("t").map(|_| "`ready` must be the first message".to_owned())
         }
-        Ok(_) => Some("not JSON: it begins with a byte order mark".to_owned()),
+        Ok(_) => Some("not JSON: the line starts with a byte order mark".to_owned()),
         Err(error) => {
             let names_it = ["\"ready\"", "'ready'"].iter().any(|word| text.contains(word));
             let is_meant = text.starts_with('{') || names_it || text.eq_ignore_ascii_case("ready");
@@ -186,7 +187,7 @@ fn many() -> usize {
 /// Abilities of one lock of a driver.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 pub struct Abilities {
-    /// Description in one line.
+    /// One-line description.
     #[serde(default)]
     pub summary: String,
     /// Supported modes.
@@ -207,7 +208,8 @@ pub struct Abilities {
     /// Whether the driver reports the loss of a session.
     #[serde(default)]
     pub lost: bool,
-    /// Name of the parameter that sets the number of simultaneous holders; without it, there is one.
+    /// Name of the parameter that sets the number of simultaneous holders; if missing, the lock has one
+    /// holder.
     #[serde(default)]
     pub leases: Option<String>,
     /// Parameters, by name.
@@ -223,9 +225,10 @@ fn write_only() -> Vec<WantedMode> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum How {
-    /// The library implements it.
+    /// The library implements the ability.
     Native,
-    /// The driver implements it, because the library does not; an event reports a grant that arrives too late.
+    /// The driver implements the ability, because the library does not. An event reports a grant that arrives
+    /// too late.
     Emulated,
     None,
 }
@@ -236,7 +239,7 @@ pub enum How {
 pub enum TokenKind {
     /// The transaction that created the contender's node.
     Czxid,
-    /// Another value that grows from holder to holder.
+    /// Another value that increases from holder to holder.
     Other,
     #[default]
     None,
@@ -270,14 +273,15 @@ pub struct Answer {
     /// Result of a request that succeeded.
     #[serde(default)]
     pub ok: Option<Done>,
-    /// Kind of error of a request that failed. After `timeout`, `cancelled`, `busy`, `refused`, `unsupported` or
-    /// `bad-request`, the lock is certainly not held. After `connection`, `session` or any other word, that is unknown.
+    /// Kind of error of a request that failed. After `timeout`, `cancelled`, `busy`, `refused`, `unsupported`
+    /// or `bad-request`, the lock is certainly not held. After `connection`, `session` or any other word, the
+    /// outcome is unknown.
     #[serde(default)]
     pub err: Option<String>,
     /// Description of the error.
     #[serde(default)]
     pub message: Option<String>,
-    /// Whether the lock is held after all, if `err` does not determine that.
+    /// Whether the lock is held despite the error, if `err` does not determine this.
     #[serde(default)]
     pub held: Option<Believed>,
     /// Time of the library's call, in microseconds of the monotonic clock.
@@ -327,7 +331,7 @@ pub struct Done {
 }
 
 impl Done {
-    /// Path of the reported node, which may be named within the lock's directory.
+    /// Returns the path of the reported node. Drivers may report a name within the lock's directory.
     pub fn node_of(&self, lock: &str) -> Option<String> {
         let name = self.node.as_deref()?;
         Some(if name.starts_with('/') { name.to_owned() } else { format!("{lock}/{name}") })
@@ -361,7 +365,7 @@ pub struct Event {
     /// Time in microseconds of the monotonic clock.
     #[serde(default)]
     pub at: Option<u64>,
-    /// Event `connected`: the client's session, if it is a new one.
+    /// Event `connected`: the client's session, if it is new.
     #[serde(default)]
     pub session: Option<String>,
     /// Event `late`: the acquire that was answered with a timeout.
@@ -404,11 +408,11 @@ pub fn password_bytes(text: &str) -> Option<Vec<u8>> {
 #[serde(rename_all = "kebab-case")]
 pub enum What {
     Connected,
-    /// The connection is lost; the session may live.
+    /// The connection is lost; the session may still be alive.
     Suspended,
     /// The session has ended.
     Expired,
-    /// The lock is lost although the session lives.
+    /// The lock is lost although the session is still alive.
     Lost,
     /// The contender was asked to release.
     Revoked,
@@ -449,7 +453,8 @@ impl Line {
     }
 }
 
-/// JSON Schemas of all messages: `request` for messages to a driver, the others for messages from it.
+/// Returns the JSON Schemas of all messages: `request` for messages to a driver, all others for messages from
+/// a driver.
 pub fn schemas() -> Value {
     json!({
         "version": VERSION,
@@ -471,7 +476,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn request_is_an_object_with_its_kind_in_t() {
+    fn request_serializes_as_an_object_with_its_kind_in_t() {
         let acquire = Request::Acquire {
             id: 2,
             c: 7,

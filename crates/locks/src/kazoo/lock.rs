@@ -32,7 +32,7 @@ pub const ENTRY: Entry = Entry {
                 default: "none",
                 doc: "Which nodes count in addition to kazoo's own: none, or those of Curator and the Go \
                     client \
-                      (`extra_lock_patterns`). Java's Curator does not wait for kazoo, and Go's client only since v1.0.2.",
+                      (`extra_lock_patterns`). Java's Curator does not wait for kazoo, and the Go client does only since v1.0.2.",
             },
             BLOCKING,
         ],
@@ -45,8 +45,8 @@ pub const ENTRY: Entry = Entry {
 pub const AFTER: After =
     GOES_ON.but([(CreatesExhausted, GoesOn), (DirectoryDeleted, Fails(NoNode))]).trying_creates(None);
 
-/// A queue like any other, plus an exists of the directory per contender; also for the read-write lock if all
-/// contenders write.
+/// Computes the cost of an ordinary queue, plus one exists of the directory per contender. Also applies to
+/// the read-write lock if all contenders write.
 pub fn batch_cost(params: &Params, n: u64) -> BatchCost {
     if !blocks(params) {
         return cost_of_tries();
@@ -62,7 +62,7 @@ pub struct Kazoo {
     blocking: bool,
     /// Prefix of all nodes of this object, unique to it.
     pub prefix: String,
-    /// Patterns before the number in the names of nodes that it waits for.
+    /// Patterns before the number in the names of nodes that the object waits for.
     patterns: &'static [&'static str],
     is_path_assured: bool,
     is_acquired: bool,
@@ -112,8 +112,8 @@ impl Kazoo {
         Self { blocking: blocks(&config.params), ..Self::new(&config.path, OWN_PATTERN, patterns) }
     }
 
-    /// An object whose nodes have `name` before their number, and that waits for nodes with one of these
-    /// patterns.
+    /// Creates an object whose nodes have `name` before their number. The object waits for nodes with one of
+    /// these patterns.
     pub fn new(lock: &str, name: &str, patterns: &'static [&'static str]) -> Self {
         Self {
             queue: Queue::new(lock, Habits::PLAIN, Joining::by_create()),
@@ -148,8 +148,8 @@ impl Kazoo {
         Ok(joined.node)
     }
 
-    /// Searches for the node of an earlier attempt, unless this is the first, and creates one if there is
-    /// none.
+    /// Searches for the node of an earlier attempt, unless this is the first attempt, and creates a node if
+    /// none is found.
     async fn find_or_join(&mut self, session: &Session) -> Result<QueueNode, Failure> {
         let lock = &self.queue.lock;
         if matches!(self.own, Own::None) {
@@ -176,7 +176,7 @@ impl Kazoo {
         if self.is_acquired { why } else { why.after(self.leave_queue(session)).await }
     }
 
-    /// Deletes the contender's node: the known one, or the one whose create was not answered.
+    /// Deletes the contender's node: the known node, or the node whose create was not answered.
     async fn leave_queue(&mut self, session: &Session) -> Result<(), Failure> {
         if matches!(self.own, Own::None) {
             return Ok(());
@@ -202,7 +202,7 @@ async fn leave_as_kazoo(session: &Session, held: Held) -> Result<(), Failure> {
     }
 }
 
-/// Pause before the next attempt; each pause is about twice as long as the previous one.
+/// Returns the pause before the next attempt; each pause is about twice as long as the previous one.
 fn next_pause(pause: &mut Duration) -> Duration {
     let now = jittered(*pause);
     *pause = (now * 2).min(LONGEST_PAUSE);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_varies_by_up_to_two_fifths() {
+    fn jittered_pause_varies_by_up_to_two_fifths() {
         for _ in 0..100 {
             let pause = jittered(FIRST_PAUSE);
             assert!((Duration::from_millis(60)..Duration::from_millis(140)).contains(&pause), "{pause:?}");

@@ -4,7 +4,7 @@ use super::lock::{AFTER, Kazoo, OWN_PATTERN, batch_cost};
 use crate::prelude::*;
 use crate::queue::sides::READ_WRITE;
 
-/// Pattern before the number in readers' names; writers use that of kazoo's plain lock.
+/// Pattern before the number in readers' names; writers use the pattern of kazoo's plain lock.
 const READ_PATTERN: &str = "__rlock__";
 
 pub const ENTRY: Entry = Entry {

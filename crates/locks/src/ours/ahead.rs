@@ -1,5 +1,5 @@
-//! `ahead`: each waiter watches the two nodes before it. The deletion of the farther node announces that the
-//! next release admits the waiter.
+//! `ahead`: each waiter watches the two nodes ahead. The deletion of the farther node announces that the next
+//! release admits the waiter.
 
 use crate::after::{After, DirectoryDeleted, GOES_ON_BY_ONE_NODE, OwnNodeDeleted, WithoutNode};
 use crate::curator::queue::DATA;
@@ -11,7 +11,7 @@ const HABITS: Habits = Habits { keeps_watches: true, trusts_deletion: true, ..Ha
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "ahead",
-        summary: "Curator's queue, but waiters watch the two nodes before them, check early, and enter on an \
+        summary: "Curator's queue, but waiters watch the two nodes ahead, list early, and enter on an \
                   event alone",
         source: "this suite; its nodes, names and release are those of Curator's InterProcessMutex",
         details: include_str!("ahead.md").trim_ascii_end(),
@@ -45,7 +45,7 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
     if is_count(&JOIN, params) { cost::counted_two_back_queue(n) } else { cost::two_back_queue(n) }
 }
 
-/// Curator's names and data, with a sync before each search for a lost create.
+/// Joins with Curator's names and data, and with a sync before each search for a lost create.
 pub fn joining(join: &Param, config: &LockConfig) -> Joining {
     let protection = Protection::Complete;
     Joining { data: DATA, protection, retry: Retry::USUAL, ..Joining::of(join, config) }

@@ -1,4 +1,4 @@
-//! `atomic-multi`: several locks, whose queues are all joined in one transaction.
+//! `atomic-multi`: several locks whose queues are joined in one transaction.
 
 use futures_util::future::{join, try_join_all};
 
@@ -58,7 +58,7 @@ impl Strategy for AtomicMulti {
 }
 
 impl AtomicMulti {
-    /// Joins all queues. After a lost reply, finds its nodes again.
+    /// Joins all queues. After a lost reply, finds the created nodes.
     async fn join(&self, session: &Session) -> Result<(Vec<QueueNode>, Lists), Failure> {
         let name = MarkedName::curator(uuid::Uuid::new_v4(), "lock-");
         created_or_found(
@@ -148,7 +148,7 @@ impl AtomicMulti {
         }
     }
 
-    /// Path of the node just before the contender's own, in the first member that has such a node.
+    /// Returns the path of the contender's predecessor, in the first member that has one.
     fn first_obstacle(&self, nodes: &[QueueNode], lists: &Lists) -> Result<Option<String>, Failure> {
         let mut obstacle = None;
         for ((member, node), names) in self.members.iter().zip(nodes).zip(lists) {
@@ -160,7 +160,7 @@ impl AtomicMulti {
     }
 }
 
-/// Leaves all queues at once; if one node is already gone, deletes them one by one.
+/// Leaves all queues at once; if one node is already gone, deletes the nodes one by one.
 async fn leave(session: &Session, nodes: &[QueueNode]) -> Result<(), Failure> {
     let deletes: Vec<Op<'_>> = nodes.iter().map(|node| Op::Delete(&node.path)).collect();
     match RETRY.around(|| session.multi(&deletes)).await {

@@ -1,4 +1,4 @@
-//! `baton`: the holder hands the lock to the next waiter by writing into its node.
+//! `baton`: the holder hands the lock to the next waiter by writing into the waiter's node.
 
 use std::cell::Cell;
 use std::mem::take;
@@ -25,14 +25,14 @@ pub const RELEASE: Param = Param {
     name: "release",
     kind: ParamKind::OneOf(&["grant", COUNT]),
     default: "grant",
-    doc: "How a holder that was admitted without a list releases: by a grant; or, after releases without a \
+    doc: "How a holder that was admitted without a list releases the lock: by a grant or, after releases without a \
         waiter, by a delete that counts the waiters.",
 };
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "baton",
-        summary: "a release writes a grant into the next waiter's node; the waiter's watch on it is enough: no read",
+        summary: "a release writes a grant into the next waiter's node; the waiter's watch reports it, without a read",
         source: "this suite, after the queue lock of shared-memory systems (MCS)",
         details: include_str!("baton.md").trim_ascii_end(),
         guarantees: Guarantees::QUEUE,
@@ -52,8 +52,8 @@ pub fn batch_cost(join: &Param, params: &Params, n: u64) -> BatchCost {
     }
 }
 
-/// The count admits the first contender, the deletion of its node the second, and grants all others. The last
-/// contender has no waiter to grant to.
+/// Computes the cost of joins by count. The count admits the first contender, the deletion of its node admits
+/// the second, and grants admit all others. The last contender has no waiter to grant to.
 fn counted(n: u64) -> BatchCost {
     let granted = n.saturating_sub(2);
     let last_looks = u64::from(n > 1);
@@ -75,8 +75,8 @@ fn counted(n: u64) -> BatchCost {
 }
 
 fn created(n: u64) -> BatchCost {
-    // Lists admit the first two contenders, and grants all others. The last contender has no waiter to grant
-    // to.
+    // Lists admit the first two contenders, and grants admit all others. The last contender has no waiter to
+    // grant to.
     let listed = n.min(2);
     let granted = n - listed;
     let after_the_first_release = n.saturating_sub(1);
@@ -192,7 +192,7 @@ impl Baton {
         self.wait_for_turn(session, &joined.node, patience).await
     }
 
-    /// Checks its position once. The count suffices: it shows whether the contender is alone.
+    /// Checks the position once. The count is enough to show whether the contender is alone.
     async fn look_once(&self, session: &Session, joined: &Joined) -> Acquired<Behind> {
         if joined.is_alone() {
             return Ok(Behind::Listed(None));
@@ -269,7 +269,7 @@ impl Baton {
         }
     }
 
-    /// A grant takes precedence over the deletion, as in the server's order.
+    /// Returns the next event. A grant takes precedence over the deletion, as in the server's order.
     async fn next(&mut self, session: &Session, own: &mut Watch, before: &mut Watch) -> BatonEvent {
         tokio::select! {
             biased;
@@ -279,7 +279,7 @@ impl Baton {
         }
     }
 
-    /// Finds the next waiter; `None` also if the holder's own node is gone.
+    /// Finds the next waiter. Also returns `None` if the holder's own node is gone.
     async fn look_behind(&self, session: &Session, node: &QueueNode) -> Result<Option<String>, Failure> {
         let names = session.get_children(&self.lock).await?;
         match self.behind_in(node, &names) {
@@ -298,7 +298,7 @@ fn own_is_missing(failure: Failure) -> Failure {
     if failure == Failure::NoNode { Failure::OwnNodeMissing } else { failure }
 }
 
-/// Watches for the deletion of a queue node; `None` if it is already gone.
+/// Watches for the deletion of a queue node; `None` if the node is already gone.
 async fn watch_end(session: &Session, path: &str) -> Result<Option<Watch>, Failure> {
     Ok(if_there(session.get_children_and_watch(path).await)?.map(|(_, watch)| watch))
 }

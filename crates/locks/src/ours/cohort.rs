@@ -1,5 +1,5 @@
-//! `cohort`: a process takes the ZooKeeper lock once and hands it over among its contenders, a bounded number
-//! of times.
+//! `cohort`: a process takes the ZooKeeper lock once and passes it among its contenders, a bounded number of
+//! times.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -45,13 +45,13 @@ const MAX_LOCAL_TIME: Param = Param {
     name: "max_local_time",
     kind: ParamKind::Duration,
     default: "5s",
-    doc: "Time during which a process may hand the lock over among its contenders; holds are not cut short.",
+    doc: "Time during which a process may pass the lock among its contenders; holds are not cut short.",
 };
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "cohort",
-        summary: "a process queues one node and hands the held lock on within itself without a request, a bounded number \
+        summary: "a process queues one node and passes the held lock among its contenders without a request, a bounded number \
                   of times",
         source: "lock cohorting (Dice, Marathe, Shavit, PPoPP 2012), adapted to ZooKeeper for this suite",
         details: include_str!("cohort.md").trim_ascii_end(),
@@ -84,7 +84,8 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
     let turns = count_of(params, MAX_LOCAL_TURNS.name, TURNS).max(1);
     let time = duration_of(params, MAX_LOCAL_TIME.name, TIME);
     BatchCost {
-        // Each step of a batch takes time, so it is unknown whether the time suffices for all turns of a node.
+        // Each step of a batch takes time, so it is unknown whether the time is enough for all turns of a
+        // node.
         open: time < TIME_A_TURN.saturating_mul(u32::try_from(turns.min(size)).unwrap_or(u32::MAX)),
         ..cost::processes_in_turns(n, size, turns)
     }
@@ -216,11 +217,11 @@ impl Drop for Turn {
 /// Order to leave the queue, with a channel for the result if a contender waits for it.
 type Order = Option<oneshot::Sender<Result<(), Failure>>>;
 
-/// One process's hold of the ZooKeeper lock, by one node.
+/// One process's hold of the ZooKeeper lock, with one node.
 struct Tenure {
     node: QueueNode,
     most_turns: u64,
-    /// Time after which the process must not hand the lock over among its contenders.
+    /// Time after which the process must not pass the lock among its contenders.
     until: Stamp,
     /// Channel to the task that deletes the node after the lock was handed over. The task ends with the
     /// node's session.
@@ -241,7 +242,8 @@ impl Tenure {
     ///
     /// Servers expire a session a full timeout after its last message. The client reports a lost connection
     /// within two thirds of the timeout, so while it is connected, a third is left. A client that was paused
-    /// may report an outdated state. So a check after that third proves nothing: the session may have ended.
+    /// may report an outdated state. Therefore, a check after that third proves nothing: the session may have
+    /// ended.
     fn look_at(&self, session: &Session, state: SessionState) {
         let is_known = state == SessionState::SyncConnected && self.is_known_to_last();
         self.lasts_until.store(if is_known { a_third_from_now(session) } else { 0 }, Ordering::Release);
@@ -306,7 +308,8 @@ fn a_third_from_now(session: &Session) -> Stamp {
     clock::now() + clock::micros(session.timeout() / 3)
 }
 
-/// Keeps a node that other contenders hold by, until an order to delete it or the end of its session.
+/// Keeps a node with which other contenders hold the lock, until an order to delete the node or the end of
+/// its session.
 async fn keep(
     session: Session,
     tenure: Arc<Tenure>,
@@ -336,7 +339,7 @@ struct CohortLock {
 
 struct Owned {
     held: Held,
-    /// Number of times that this owner has acquired the lock.
+    /// Number of times this owner has acquired the lock.
     count: u32,
     turn: Turn,
 }
@@ -440,7 +443,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn turns_follow_the_order_of_arrival_and_a_dropped_turn_passes_on() {
+    async fn turns_follow_arrival_order_and_a_dropped_turn_passes_to_the_next_waiter() {
         let cohort = Arc::<Cohort>::default();
         let first = cohort.turn(&Patience::default()).await.unwrap();
         let (short, long) = (Patience::default(), Patience::default());
@@ -460,7 +463,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn dead_holder_passes_the_lock_on_and_the_last_turn_orders_the_deletion() {
+    async fn lock_of_a_dead_holder_passes_on_and_the_last_turn_orders_deletion() {
         let cohort = Arc::<Cohort>::default();
         let mut first = cohort.turn(&Patience::default()).await.unwrap();
         let (tenure, mut orders) = tenure(3);

@@ -9,7 +9,7 @@ use crate::wait::BLOCKING;
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "count",
-        summary: "a queue lock whose uncontended acquire is one request: the join itself shows which nodes \
+        summary: "a queue lock whose uncontended acquire is one request: the join itself shows how many nodes \
             are ahead",
         source: "this suite",
         details: include_str!("count.md").trim_ascii_end(),

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_that_is_not_a_number_announces_no_release() {
+    fn non_numeric_data_does_not_announce_a_release() {
         assert_eq!(number_in(b"41"), Some(41));
         assert_eq!(number_in(b""), None);
         assert_eq!(number_in(b"127.0.0.1"), None);

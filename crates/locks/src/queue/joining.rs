@@ -3,10 +3,10 @@
 //! Proof for every lock that joins by the transaction. The transaction, z, creates the node and sets the
 //! directory's data. The reply contains the directory's stat as of z, including the number of children, c.
 //! Every server applies transactions one by one in the leader's order, so c counts exactly the nodes that
-//! exist at z. The leader increments the directory's counter with every create. So the other nodes that exist
-//! at z have lower numbers, and later nodes have higher ones: c − 1 nodes are ahead, and no node can be added
-//! to them. If c = 1, the contender's node is the lowest from z until its deletion; other locks need a list
-//! to show that. Earlier holders no longer have a node at z.
+//! exist at z. The leader increments the directory's counter with every create. Therefore, the other nodes
+//! that exist at z have lower numbers, and later nodes have higher ones: c − 1 nodes are ahead, and no node
+//! can be added to them. If c = 1, the contender's node is the lowest from z until its deletion; other locks
+//! need a list to show this. Earlier holders no longer have a node at z.
 //!
 //! A count that is read later proves nothing, because it includes the nodes behind.
 //!
@@ -52,7 +52,8 @@ pub fn is_count(param: &Param, params: &Params) -> bool {
 #[derive(Debug, Clone)]
 pub struct Joining {
     pub data: &'static [u8],
-    /// How a node whose create got no reply is found by its unique mark, before another is created.
+    /// How a contender finds its node by the unique mark after an unanswered create, before it creates
+    /// another node.
     ///
     /// `Unsynced`, Curator's way, searches without a sync, unless the queue is joined by count, and deletes
     /// the node of an abandoned create in the background. `Complete` sends a sync before each search.
@@ -88,7 +89,7 @@ pub struct Joined {
 }
 
 impl Joined {
-    /// A node whose position only a list can show.
+    /// Returns a node whose position only a list can show.
     pub fn untold(node: QueueNode) -> Self {
         Self { node, queue: None, listed: None }
     }
@@ -239,12 +240,12 @@ impl Joining {
 
 const REMEMBERED: usize = 3;
 
-/// Whether a condition held in each of the last three cases, as a prediction for the next one.
+/// Whether a condition held in each of the last three cases, as a prediction for the next case.
 #[derive(Debug, Clone, Default)]
 pub struct Lately(Cell<[bool; REMEMBERED]>);
 
 impl Lately {
-    /// A history in which the condition always held.
+    /// Returns a history in which the condition always held.
     pub fn always() -> Self {
         Self(Cell::new([true; REMEMBERED]))
     }
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn joining_stops_counting_after_three_useless_counts_and_resumes_after_one_useful() {
+    fn joining_stops_counting_after_three_useless_counts_and_resumes_after_a_useful_count() {
         let joining = joining();
         let after = |is_of_use| {
             joining.learn(is_of_use);
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn card_default_decides_how_a_lock_joins() {
+    fn lock_joins_by_its_cards_default_unless_configured() {
         let card = |name: &str| crate::find(name).unwrap().card;
         let set = |word: &str| Params::from([(JOIN.name.to_owned(), ParamValue::Word(word.to_owned()))]);
         let of = |name: &str, params: &Params| joins_by_count(&card(name), params);

@@ -39,7 +39,7 @@ pub struct Habits {
     /// Whether armed watches on nodes still ahead are kept after a new list, instead of being set again.
     pub keeps_watches: bool,
     /// Whether the lock is acquired when the only awaited node is deleted, without another list. Safe if the
-    /// lock watches the two nearest nodes: a single one is then the last node ahead.
+    /// lock watches the two nearest nodes: a single awaited node is then the last node ahead.
     pub trusts_deletion: bool,
     pub room: usize,
 }
@@ -254,7 +254,7 @@ impl<W: Wakes> Queue<W> {
         Ok(try_join_all(setting).await?.into_iter().flatten().collect())
     }
 
-    /// Watches a node; `None` if it is already gone.
+    /// Watches a node; `None` if the node is already gone.
     async fn watch_one(&self, session: &Session, path: String) -> Result<Option<WatchOn>, Failure> {
         let watch = match self.habits.watches {
             Watches::Exists => {

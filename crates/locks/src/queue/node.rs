@@ -1,9 +1,9 @@
-//! The queue node that all fair locks share: joining, finding its position, leaving.
+//! The queue node shared by all fair locks: joining, finding the position, and leaving.
 //!
 //! All proofs in this folder rely on the *monotone lower set*. Nodes with a lower number were created before
-//! the contender's own, and the server that answered its create has applied them. So every later list on that
-//! session shows all lower nodes that still exist, and their set can only shrink. A stale list can only show
-//! nodes that are already gone, which costs at most one more wait.
+//! the contender's own, and the server that answered its create has applied them. Therefore, every later list
+//! on that session shows all lower nodes that still exist, and their set can only shrink. A stale list can
+//! only show nodes that are already gone, which costs at most one more wait.
 //!
 //! This holds only while numbers are unique and grow, until the directory's counter is used up (see
 //! `counter`). A contender therefore enters only with a unique number and a list of unique numbers.
@@ -46,13 +46,13 @@ impl QueueNode {
         also: impl FnOnce() -> F,
     ) -> Result<(Self, F::Output), Failure> {
         let path = format!("{lock}/{prefix}");
-        // Requests are sent when their methods are called, so the create goes first.
+        // Requests are sent when their methods are called, so the create is sent first.
         let creating = session.create(&path, data, NodeKind::EphemeralSequential);
         let (created, also) = join(creating, also()).await;
         Ok((Self::of(session, lock, created).await?, also))
     }
 
-    /// Node from the result of a create. A node without a unique number is deleted and rejected.
+    /// Builds the node from the result of a create. A node without a unique number is deleted and rejected.
     pub async fn of(
         session: &Session,
         lock: &str,
@@ -68,8 +68,8 @@ impl QueueNode {
         }
     }
 
-    /// A node whose number may not be unique: check [`QueueNode::has_unique_number`] before using it as a
-    /// position.
+    /// Builds a node whose number may not be unique. Check [`QueueNode::has_unique_number`] before using the
+    /// number as a position.
     pub fn unchecked(created: Created) -> Result<Self, Failure> {
         let sequence = created.sequence.ok_or(Failure::OwnNodeMissing)?;
         Ok(Self { path: created.path, sequence, czxid: created.czxid })
@@ -88,12 +88,12 @@ impl QueueNode {
         Failure::CounterUsedUp(directory.to_owned())
     }
 
-    /// Name of the node, without the directory.
+    /// Returns the name of the node, without the directory.
     pub fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
-    /// Name of the node just before this one, by number; `None` if this one is first.
+    /// Returns the name of the node just before this one, by number; `None` if this node is first.
     ///
     /// # Errors
     /// [`Failure::OwnNodeMissing`] if this node is not among the names: an empty list is not a held lock.
@@ -103,7 +103,7 @@ impl QueueNode {
         Ok(before.max_by_key(|(distance, _)| *distance).map(|(_, name)| name.to_owned()))
     }
 
-    /// Names of the nodes just before this one, the nearest first, at most `most`.
+    /// Returns the names of at most `most` nodes just before this one, nearest first.
     pub fn nearest_before(&self, names: &Names, most: usize) -> Result<Vec<String>, Failure> {
         // Only a few of possibly thousands of names are needed, so only these are kept.
         let mut nearest = BinaryHeap::new();
@@ -116,13 +116,14 @@ impl QueueNode {
         Ok(nearest.into_sorted_vec().into_iter().map(|(_, name)| name.to_owned()).collect())
     }
 
-    /// Name of the node just behind this one.
+    /// Returns the name of the node just behind this one.
     pub fn next_behind(&self, names: &Names) -> Result<Option<String>, Failure> {
         let others = self.others(names)?.filter(|(distance, _)| *distance > 0);
         Ok(others.min_by_key(|(distance, _)| *distance).map(|(_, name)| name.to_owned()))
     }
 
-    /// Names of all numbered nodes, with their distances behind this node. Fails if this node is not listed.
+    /// Returns the names of all numbered nodes, with their distances behind this node. Fails if this node is
+    /// not listed.
     pub fn others<'a>(
         &self,
         names: &'a Names,
@@ -148,12 +149,13 @@ impl QueueNode {
         Ok(numbered().map(move |(number, name)| (number - own, name)))
     }
 
-    /// Sequence number at this distance behind this node.
+    /// Returns the sequence number at this distance behind this node.
     pub fn number_at(&self, places: i64) -> i64 {
         self.sequence + places
     }
 
-    /// Name of the node at this distance behind this one, if all nodes of the queue have this prefix.
+    /// Returns the name of the node at this distance behind this one, if all nodes of the queue have this
+    /// prefix.
     pub fn name_at(&self, prefix: &str, places: i64) -> String {
         format!("{prefix}{:010}", self.number_at(places))
     }
@@ -179,7 +181,7 @@ impl QueueNode {
     }
 }
 
-/// Reason why the create of a sequential node failed with `NodeExists`.
+/// Explains why the create of a sequential node failed with `NodeExists`.
 async fn why_taken(session: &Session, lock: &str) -> Failure {
     match session.exists(lock).await {
         Ok(Some(stat)) if !counter::is_unique(stat.next_number) => Failure::CounterUsedUp(lock.to_owned()),
@@ -187,7 +189,7 @@ async fn why_taken(session: &Session, lock: &str) -> Failure {
     }
 }
 
-/// Result of a request about one node; `None` if the node does not exist.
+/// Converts the reply to a request about one node; `None` if the node does not exist.
 pub fn if_there<T>(reply: Result<T, Failure>) -> Result<Option<T>, Failure> {
     match reply {
         Ok(reply) => Ok(Some(reply)),
@@ -216,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_of_a_node_are_named_by_consecutive_numbers() {
+    fn neighbours_of_a_node_have_consecutive_numbers_in_their_names() {
         let names = [-1, 0, 1].map(|places| node(counter::END - 1).name_at("n-", places));
         assert_eq!(names, ["n-2147483645", "n-2147483646", "n-2147483647"]);
         assert_eq!(node(7).name_at("lock-", -1), "lock-0000000006");
@@ -230,13 +232,13 @@ mod tests {
     }
 
     #[test]
-    fn contender_missing_from_its_list_never_holds() {
+    fn contender_missing_from_its_list_does_not_hold_the_lock() {
         assert_eq!(node(3).predecessor(&Names::default()), Err(Failure::OwnNodeMissing));
         assert_eq!(node(3).predecessor(&names(&[4])), Err(Failure::OwnNodeMissing));
     }
 
     #[test]
-    fn last_unique_number_is_a_position_like_any_other() {
+    fn last_unique_number_is_a_valid_queue_position() {
         let list = names(&[counter::END - 1, counter::END - 2, counter::END - 3]);
         let own = node(counter::END - 1);
         assert_eq!(own.nearest_before(&list, 2).unwrap(), ["n-2147483645", "n-2147483644"]);
@@ -252,13 +254,13 @@ mod tests {
         // Concurrent creates get negative numbers.
         (-counter::END - 1, &[counter::END, -counter::END - 1, -counter::END]),
         (-counter::END, &[-counter::END]),
-        // The contender's number is unique, another one is not.
+        // The contender's number is unique, but another number is not.
         (counter::END - 1, &[counter::END - 1, counter::END]),
         (counter::END - 1, &[counter::END - 1, -counter::END - 1]),
     ];
 
     #[test]
-    fn numbers_that_may_not_be_unique_give_no_position() {
+    fn numbers_that_may_not_be_unique_have_no_queue_position() {
         for (own, list) in USED_UP {
             let (own, list) = (node(own), names(list));
             let used_up = Failure::CounterUsedUp("/lock".into());
@@ -270,7 +272,8 @@ mod tests {
     }
 
     proptest! {
-        /// The contenders with the lowest number are first, and none is if a number may not be unique.
+        /// The contenders with the lowest number are first; no contender is first if a number may not be
+        /// unique.
         #[test]
         fn only_contenders_with_the_lowest_unique_number_are_first(
             numbers in proptest::collection::vec(
@@ -302,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_node_is_not_a_failure() {
+    fn if_there_returns_none_for_a_missing_node() {
         assert_eq!(if_there(Ok(7)), Ok(Some(7)));
         assert_eq!(if_there::<u8>(Err(Failure::NoNode)), Ok(None));
         assert_eq!(if_there::<u8>(Err(Failure::ConnectionLoss)), Err(Failure::ConnectionLoss));

@@ -19,12 +19,12 @@ const BACKGROUND_PAUSE: Duration = Duration::from_millis(50);
 pub struct MarkedName {
     /// Mark by which a contender finds its node again.
     pub mark: String,
-    /// Prefix that the number is appended to; begins with the mark.
+    /// Prefix that the number is appended to; starts with the mark.
     pub prefix: String,
 }
 
 impl MarkedName {
-    /// Curator's pattern: `_c_<identifier>-<rest>`.
+    /// Builds a name with Curator's pattern: `_c_<identifier>-<rest>`.
     pub fn curator(identifier: impl std::fmt::Display, rest: &str) -> Self {
         let mark = format!("_c_{identifier}-");
         let prefix = format!("{mark}{rest}");
@@ -55,9 +55,9 @@ pub async fn created_or_found<T>(
 /// Creates that got no reply and whose nodes were not found, but may still appear.
 ///
 /// A paused server keeps a client's create, and also a reconnect that the client abandoned for another
-/// server. When the server resumes, the reconnect moves the session back to it. So the leader accepts the
-/// late create instead of rejecting it with `SessionMovedException`. The node then blocks the queue until the
-/// session ends.
+/// server. When the server resumes, the reconnect moves the session back to this server. The leader therefore
+/// accepts the late create instead of rejecting it with `SessionMovedException`. The node then blocks the
+/// queue until the session ends.
 #[derive(Debug, Clone, Default)]
 pub struct LateCreates(RefCell<VecDeque<String>>);
 
@@ -104,7 +104,7 @@ pub async fn find_marked(
     retry.around(|| node_named(session, lock, name)).await
 }
 
-/// The node with this name, including its fencing token, which a list does not show.
+/// Returns the node with this name, including its fencing token, which a list does not show.
 pub async fn node_named(session: &Session, lock: &str, name: &str) -> Result<Option<QueueNode>, Failure> {
     let path = format!("{lock}/{name}");
     let found = session.exists(&path).await?;
@@ -145,7 +145,7 @@ pub async fn leave_for_certain(session: &Session, node: QueueNode, retry: Retry)
     deleted
 }
 
-/// Repeats a request until it succeeds; `None` if it is refused or the session is over.
+/// Repeats a request until it succeeds; `None` if the request is rejected or the session is over.
 async fn until_done<T>(request: impl AsyncFn() -> Result<T, Failure>) -> Option<T> {
     loop {
         match request().await {
@@ -161,13 +161,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn name_begins_with_its_mark() {
+    fn name_starts_with_its_mark() {
         let name = MarkedName::curator("0a1b", "lock-");
         assert_eq!((name.mark.as_str(), name.prefix.as_str()), ("_c_0a1b-", "_c_0a1b-lock-"));
     }
 
     #[test]
-    fn late_creates_remember_the_newest_eight() {
+    fn late_creates_remember_the_eight_newest_marks() {
         let late = LateCreates::default();
         (0..10).for_each(|one| late.expect(&MarkedName::curator(one, "")));
         let expected: Vec<String> = (2..10).rev().map(|one| format!("_c_{one}-")).collect();

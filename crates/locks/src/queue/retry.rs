@@ -97,8 +97,8 @@ impl Retry {
         matches!(failure, Failure::ConnectionLoss)
     }
 
-    /// Pause before retry `n`, from 0, when `elapsed` has passed since the first attempt; `None` if there are
-    /// no more.
+    /// Returns the pause before retry `n`, from 0, when `elapsed` has passed since the first attempt; `None`
+    /// if there are no more retries.
     pub fn pause(&self, n: u32, elapsed: Duration) -> Option<Duration> {
         match *self {
             Self::Backoff { base, most, times } => (n < times).then(|| (base * factor(n)).min(most)),
@@ -108,7 +108,7 @@ impl Retry {
         }
     }
 
-    /// Starts counting attempts, beginning with the first one now.
+    /// Starts counting attempts, starting with the first attempt now.
     pub fn tries(self) -> Tries {
         Tries { policy: self, begun: clock::now(), again: 0 }
     }
@@ -125,8 +125,8 @@ impl Retry {
     }
 }
 
-/// Factor of the base for the pause before the n-th retry: a uniformly random number below 2^(n+1), where 0
-/// counts as 1.
+/// Draws the factor of the base for the pause before the n-th retry: a uniformly random number below 2^(n+1),
+/// where 0 counts as 1.
 fn factor(n: u32) -> u32 {
     rand::rng().random_range(0..1_u32 << (n + 1).min(BACKOFF_TIMES)).max(1)
 }
@@ -139,7 +139,7 @@ pub struct Tries {
 }
 
 impl Tries {
-    /// Pause before the next attempt; `None` if there are no more.
+    /// Returns the pause before the next attempt; `None` if there are no more attempts.
     pub fn next_pause(&mut self) -> Option<Duration> {
         let elapsed = Duration::from_micros(clock::now().saturating_sub(self.begun));
         let pause = self.policy.pause(self.again, elapsed);
@@ -147,7 +147,8 @@ impl Tries {
         pause
     }
 
-    /// Pause before resending a request after `failure`, or `failure` itself if it must not be resent.
+    /// Returns the pause before resending a request after `failure`, or `failure` itself if the request must
+    /// not be resent.
     pub fn pause_after(&mut self, failure: Failure) -> Result<Duration, Failure> {
         if Retry::is_retryable(&failure) { self.next_pause().ok_or(failure) } else { Err(failure) }
     }

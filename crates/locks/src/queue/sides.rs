@@ -6,8 +6,8 @@
 //!
 //! Exclusion: by the monotone lower set (see `node`), a list on the contender's own session shows every node
 //! ahead that still exists. Suppose a writer and another contender hold at the same time. The one with the
-//! higher number saw a list without the other's node, so that node was already gone. Progress: each node
-//! watches one ahead of it, and the lowest node waits for none.
+//! higher number saw a list without the other's node, so that node was already gone. Progress: each waiter
+//! watches a node ahead of it, and the lowest node waits for no other node.
 
 use crate::QueueNode;
 use zklockbench_core::catalog::{Guarantees, Holders, Mode};
@@ -16,7 +16,7 @@ use zklockbench_zk::{Failure, Names};
 /// Guarantees of a lock with a read and a write side: order of arrival, with readers together.
 pub const READ_WRITE: Guarantees = Guarantees { holders: Holders::ReadersOrOneWriter, ..Guarantees::QUEUE };
 
-/// Writer that a waiting reader watches, among those ahead of it.
+/// Writer that a waiting reader watches, among the writers ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Watched {
     First,
@@ -41,7 +41,7 @@ impl Sides {
         }
     }
 
-    /// Node that `node` must wait for and watch; `None` if the lock is acquired.
+    /// Returns the node that `node` must wait for and watch; `None` if the lock is acquired.
     pub fn awaited(
         self,
         node: &QueueNode,
@@ -79,7 +79,7 @@ mod tests {
         QueueNode { path: format!("/lock/{}", name(kind, sequence)), sequence, czxid: 0 }
     }
 
-    /// The queue W R R W R, numbered from 3, in arbitrary order.
+    /// Returns the queue W R R W R, numbered from 3, in arbitrary order.
     fn queue() -> Names {
         [('R', 5), ('W', 6), ('W', 3), ('R', 7), ('R', 4)]
             .map(|(kind, number)| name(kind, number))
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn contender_missing_from_its_list_never_holds() {
+    fn contender_missing_from_its_list_does_not_hold_the_lock() {
         let awaited = SIDES.awaited(&node('R', 9), Mode::Read, Watched::Last, &queue());
         assert_eq!(awaited, Err(Failure::OwnNodeMissing));
     }

@@ -36,8 +36,8 @@ pub fn faults(view: &View<'_>) -> Result<Chart, String> {
     })
 }
 
-/// Scale shared by all tiles; `None` if no lock was ever acquired again. It starts at the shortest recorded
-/// gap, so similar long gaps look alike.
+/// Returns the scale shared by all tiles; `None` if no lock was ever acquired again. It starts at the
+/// shortest recorded gap, so similar long gaps look alike.
 fn scale(under: &[UnderFault<'_>]) -> Option<Axis> {
     let times: Vec<f64> = under
         .iter()
@@ -61,7 +61,7 @@ fn tile(under: &UnderFault<'_>, scale: Option<&Axis>) -> Tile {
     Tile { said, shade, doubtful: !under.cell.is_sound() }
 }
 
-/// Text alternative of the tiles.
+/// Returns the text alternative of the tiles.
 fn said(rows: &[HeatRow], sets: &[FaultSet]) -> String {
     let tiles = |row: &HeatRow| {
         let told =

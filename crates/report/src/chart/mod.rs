@@ -31,7 +31,7 @@ pub struct Drawn {
 
 type NamedChart = (&'static str, Result<Chart, String>);
 
-/// A chart of a run on the page, and in files if they have a name.
+/// A chart of a run, for the page and, if it has a file name, for a file.
 pub struct RunChart {
     file: Option<&'static str>,
     /// Title to use if there is no chart.
@@ -41,7 +41,7 @@ pub struct RunChart {
     pub chart: Result<Chart, String>,
 }
 
-/// Charts of a run, including missing charts that readers would expect.
+/// Returns the charts of a run, including expected charts that are missing.
 pub fn of_run(view: &View<'_>) -> Vec<RunChart> {
     let of = |file, title, section, is_missed: bool, chart: Result<Chart, String>| {
         (chart.is_ok() || is_missed).then_some(RunChart { file, title, section, chart })
@@ -80,7 +80,7 @@ pub fn draw_all(view: &View<'_>, dir: &Path) -> Result<Drawn, Error> {
     draw_each(with_files(view), &view.place_line(), dir)
 }
 
-/// Every chart of a run as SVG, by file name, or the reason why it was not drawn.
+/// Returns every chart of a run as SVG, by file name, or the reason why it was not drawn.
 pub fn svgs(view: &View<'_>) -> Vec<(String, Result<String, String>)> {
     let place = view.place_line();
     let text = |chart: &Chart| draw::svg(chart, &place).map_err(|error| error.to_string());
@@ -114,7 +114,7 @@ pub(super) fn draw_each(
     Ok(drawn)
 }
 
-/// Text alternative of a chart, with a statement per item.
+/// Returns the text alternative of a chart, with one statement per item.
 pub(super) fn one_by_one(said: impl Iterator<Item = String>) -> String {
     format!("{}.", said.collect::<Vec<_>>().join("; "))
 }
@@ -127,13 +127,14 @@ fn mark_of_one(trial: &Trial) -> Mark {
     Mark { doubtful: !trial.is_sound(), violated: trial.is_violated() }
 }
 
-/// The number of contenders at which most cells satisfy `has`, and these cells.
+/// Returns the number of contenders at which most cells satisfy `has`, and those cells.
 fn in_common<'v>(view: &'v View<'_>, has: impl Fn(&Cell<'_>) -> bool) -> Option<(usize, Vec<&'v Cell<'v>>)> {
     let count = view.best_common_count(&has)?;
     Some((count, view.cells_at(count).filter(|cell| has(cell)).collect()))
 }
 
-/// Caption: a paragraph with the given sentences and the meaning of the marks, then the marked trials.
+/// Returns a caption: a paragraph with the given sentences and the meaning of the marks, then the marked
+/// trials.
 fn caption_of(view: &View<'_>, mut said: Vec<String>, cells: &[&Cell<'_>]) -> Vec<String> {
     let violated = by_strategy(cells, |cell| cell.is_violated());
     if !violated.is_empty() {
@@ -147,12 +148,12 @@ fn caption_of(view: &View<'_>, mut said: Vec<String>, cells: &[&Cell<'_>]) -> Ve
     caption
 }
 
-/// Like [`caption_of`], for a chart with its own marks for violations.
+/// Like [`caption_of`], but for a chart with its own marks for violations.
 fn caption_of_doubts(view: &View<'_>, mut said: Vec<String>, cells: &[&Cell<'_>]) -> Vec<String> {
     let doubtful = by_strategy(cells, |cell| cell.all().any(|one| !one.is_sound()));
     if !doubtful.is_empty() {
         said.push(
-            "Hollow: invalid or partial trials; medians leave them out if there is a valid one.".to_owned(),
+            "Hollow: invalid or partial trials; medians exclude them if there is a valid one.".to_owned(),
         );
     }
     said.extend(view.remarks.iter().map(|remark| format!("{remark}.")));

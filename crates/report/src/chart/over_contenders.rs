@@ -1,4 +1,4 @@
-//! A metric by number of contenders: lines, or bars if all strategies ran with the same number.
+//! Charts a metric by number of contenders: as lines, or as bars if all strategies ran with the same number.
 
 use super::{caption_of, mark_of, mark_of_one};
 use crate::View;
@@ -17,12 +17,12 @@ struct Plotted<'a> {
 }
 
 impl Plotted<'_> {
-    /// Median in the unit of the axis.
+    /// Returns the median in the unit of the axis.
     fn median(&self, cell: &Cell<'_>) -> f64 {
         self.drawn_as(cell.figure(self.entry).unwrap_or(0.0))
     }
 
-    /// A value in the unit of the axis: times are drawn in seconds.
+    /// Converts a value to the unit of the axis: times are drawn in seconds.
     fn drawn_as(&self, value: f64) -> f64 {
         if self.entry.card.unit == Unit::Micros { value / 1e6 } else { value }
     }
@@ -42,7 +42,7 @@ impl Plotted<'_> {
         all.filter(|series| !series.line.is_empty()).collect()
     }
 
-    /// Values of individual repetitions, if there are several.
+    /// Returns the values of individual repetitions, if there are several.
     fn dots<'c>(&'c self, cell: &'c Cell<'_>) -> impl Iterator<Item = (f64, Mark)> + 'c {
         let shown = cell.all().filter(|_| cell.trials.len() > 1);
         shown.filter_map(|one| Some((self.drawn_as(self.entry.of(one)?), mark_of_one(one))))
@@ -65,7 +65,7 @@ impl Plotted<'_> {
         Bars { axis: Axis::from_zero(axis, highest), parts: Vec::new(), guides, rows }
     }
 
-    /// Text alternative: the values with the most contenders.
+    /// Returns the text alternative: the values with the most contenders.
     fn said(&self, most: usize) -> String {
         let shown = self.cells.iter().filter(|cell| cell.contenders == most);
         let all: Vec<String> =
@@ -122,14 +122,14 @@ pub fn over_contenders(
 const LEAST: &str = "1: one waiter is notified";
 const MOST: &str = "N−1: every waiter is notified";
 
-/// Bounds of the fan-out with this number of contenders.
+/// Returns the bounds of the fan-out with this number of contenders.
 fn fan_out_of(count: usize) -> Vec<Guide> {
     let guide = |at: f64, label: &str| Guide::new(GuideCourse::Upright(at), label, Weight::Faint);
     let most = (count > 2).then(|| guide(count as f64 - 1.0, MOST));
     std::iter::once(guide(1.0, LEAST)).chain(most).collect()
 }
 
-/// Bounds of the fan-out between these numbers of contenders.
+/// Returns the bounds of the fan-out between these numbers of contenders.
 fn fan_out_between(low: f64, high: f64) -> Vec<Guide> {
     let along = |step: u32| low * (high / low).powf(f64::from(step) / 60.0);
     let most = (0..=60).map(|step| (along(step), along(step) - 1.0)).collect();

@@ -16,7 +16,7 @@ pub fn over_time(view: &View<'_>) -> Result<Chart, String> {
         how_to_read.push("Each step: the median over the repetitions.".to_owned());
     }
     let end = Curve::furthest(&all, 1.0);
-    let x = Axis::from_zero("seconds since the measured phase began", end);
+    let x = Axis::from_zero("seconds since the start of the measured phase", end);
     let last = x.high();
     let shade = Shade::of(&cells, last);
     how_to_read.extend(shade.said());
@@ -44,7 +44,7 @@ fn said(series: &Curve) -> String {
     format!("{}: from {} to {}", series.label, number(low), number(high))
 }
 
-/// A point in the middle of each step, with markers on about a dozen of them.
+/// Returns a point in the middle of each step, with markers on about a dozen of them.
 fn series(view: &View<'_>, cell: &Cell<'_>) -> Curve {
     let line: Vec<PlotPoint> = cell.over_time().map_or_else(Vec::new, |course| {
         let long = course.bin_us as f64 / 1e6;
@@ -72,7 +72,7 @@ struct Shade {
 }
 
 impl Shade {
-    /// Faults of these cells until `end`, the end of the chart in seconds.
+    /// Returns the faults of these cells up to `end`, the end of the chart in seconds.
     fn of(cells: &[&Cell<'_>], end: f64) -> Self {
         // Without a valid trial, the first trial's faults are shaded.
         let of_lock = |cell: &&Cell<'_>| cell.counting().next().map_or_else(Vec::new, |one| spans(one, end));
@@ -95,7 +95,7 @@ impl Shade {
         ))
     }
 
-    /// One band for each period in which the same locks were under a fault.
+    /// Returns one band for each period in which the same locks were under a fault.
     fn bands(&self) -> Vec<Band> {
         let mut edges: Vec<f64> = self.locks.iter().flatten().flat_map(|span| [span.from, span.to]).collect();
         edges.sort_by(f64::total_cmp);
@@ -113,7 +113,7 @@ impl Shade {
         self.locks.iter().filter(broken).count() as f64 / self.locks.len().max(1) as f64
     }
 
-    /// Numbers of the faults, if there are several.
+    /// Returns a label with the number of each fault, if there are several.
     fn numbers(&self) -> impl Iterator<Item = Guide> {
         let number = move |span: &Span| {
             let at = self.labels.iter().position(|label| *label == span.label)?;
@@ -123,7 +123,7 @@ impl Shade {
     }
 }
 
-/// Periods of all faults within the chart. A fault that could not be undone lasted to the end.
+/// Returns the periods of all faults within the chart. A fault that could not be undone lasted to the end.
 fn spans(trial: &Trial, end: f64) -> Vec<Span> {
     let seconds = |us: i64| (us as f64 / 1e6).clamp(0.0, end);
     let span = |fault: &FaultRecord| {
@@ -136,9 +136,9 @@ fn spans(trial: &Trial, end: f64) -> Vec<Span> {
 
 const ELECTIONS_TOLD: usize = 4;
 
-/// Elections that no fault explains: the time at which each was seen, in seconds from the start of the
-/// measured phase, and its trial. All repetitions are included, because these elections occur at random
-/// times.
+/// Returns the elections that no fault explains, each with its trial and the time at which it was seen, in
+/// seconds from the start of the measured phase. All repetitions are included, because these elections occur
+/// at random times.
 fn elections(view: &View<'_>, cells: &[&Cell<'_>], end: f64) -> Vec<(f64, String)> {
     let trials = cells.iter().flat_map(|cell| cell.all().map(move |one| (view.label(cell), one)));
     let elections = trials.flat_map(|(label, trial)| {
@@ -157,6 +157,6 @@ fn elections_said(seen: &[(f64, String)]) -> Option<String> {
         0 => String::new(),
         more => format!("; and {more} more"),
     };
-    let what = "Dashed: the servers elected a leader, which nothing in the scenario caused";
+    let what = "Dashed: a leader election that nothing in the scenario caused";
     (!seen.is_empty()).then(|| format!("{what}: {told}{more}."))
 }

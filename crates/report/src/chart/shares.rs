@@ -11,11 +11,11 @@ use zklockbench_core::units::{contenders, listed, number};
 use zklockbench_record::figures::{FAIRNESS, REQUESTS_PER_ACQUISITION};
 use zklockbench_stats::median;
 
-/// Acquisitions of each contender as a multiple of an even share, largest first.
+/// Returns the acquisitions of each contender as a multiple of an even share, largest first.
 pub fn shares(view: &View<'_>) -> Result<Chart, String> {
     let has = |cell: &Cell<'_>| cell.contenders > 1 && cell.figure(&FAIRNESS).is_some();
     let (count, cells) =
-        in_common(view, has).ok_or("all contenders had equally many cycles, or too few to compare")?;
+        in_common(view, has).ok_or("all contenders had the same number of cycles, or too few to compare")?;
     let of = |cell: &&Cell<'_>| {
         let line = line(cell);
         let every = (line.len() / 8).max(1);
@@ -29,7 +29,7 @@ pub fn shares(view: &View<'_>) -> Result<Chart, String> {
         Some(format!("{}: {} to {}", one.label, number(most), number(least)))
     });
     let said = one_by_one(said);
-    let x = Axis::from_zero("contenders, the one with the most acquisitions first", count as f64);
+    let x = Axis::from_zero("contenders, by descending number of acquisitions", count as f64);
     let highest = all.iter().flat_map(Curve::heights).fold(1.0, f64::max);
     let guide = Guide::new(GuideCourse::Level(1.0), "even share", Weight::Faint);
     let caption = "A flat line at 1 is perfectly fair. Medians over the repetitions, with contenders ordered by their \

@@ -1,5 +1,5 @@
-//! Durations: measures by percentile, on a scale that shows the tail; and the herd curve, the delays from a
-//! release to its first, second, … notification.
+//! Charts of durations: measures by percentile, on a scale that shows the tail, and the herd curve: the
+//! delays from a release to its first, second, … notification.
 
 use super::{caption_of, in_common, mark_of, one_by_one};
 use crate::View;
@@ -56,7 +56,7 @@ fn told(label: &str, samples: &Survival) -> String {
     format!("{label}: median {}, 99th percentile {}", at(0.5), at(0.99))
 }
 
-/// Lower bound of a measure; only handoffs have one.
+/// Returns the floor of a measure; only handoffs have one.
 fn floor(view: &View<'_>, measure: Measure) -> Option<Timing> {
     view.floor.as_ref()?.handoff.filter(|floor| measure == Measure::Handoff && floor.p50_us > 0)
 }
@@ -71,10 +71,10 @@ fn how_to_read(measure: Measure, floor: Option<Timing>, unserved: bool) -> Strin
         Measure::Handoff => {
             "Handoff: from one holder's release call to the next holder's return from acquire."
         }
-        Measure::ReadWait => "From when an acquire to read should have started to its return.",
-        Measure::WriteWait => "From when an acquire to write should have started to its return.",
+        Measure::ReadWait => "From the intended start of a read acquire to its return.",
+        Measure::WriteWait => "From the intended start of a write acquire to its return.",
         Measure::Notification => "From a release call to the arrival of each notification that it caused.",
-        _ => "Wait: from when the acquire should have started to its return.",
+        _ => "Wait: from the intended start of the acquire to its return.",
     };
     let pooled = "The samples of all repetitions are pooled; a line ends where fewer than ten samples remain beyond it.";
     let floor = floor.map(|floor| {
@@ -82,19 +82,18 @@ fn how_to_read(measure: Measure, floor: Option<Timing>, unserved: bool) -> Strin
         format!("Dashed: the floor, {median}, a handoff without a lock (median of {}).", floor.count)
     });
     let unserved = unserved.then(|| {
-        "Unserved waits would have lasted longer than is known: a line ends where only they are left."
-            .to_owned()
+        "The length of an unserved wait is unknown: a line ends where only unserved waits remain.".to_owned()
     });
     let sentences = [what, pooled].map(str::to_owned).into_iter().chain(floor).chain(unserved);
     sentences.collect::<Vec<_>>().join(" ")
 }
 
-/// A line through these samples, with markers at its end and at the percentiles that have a tick.
+/// Returns a line through these samples, with markers at its end and at the percentiles that have a tick.
 pub(crate) fn series(look: usize, label: &str, samples: &Survival, mark: Mark) -> Curve {
     Curve { line: curve(samples), markers: markers(samples, mark), ..Curve::new(look, label) }
 }
 
-/// A step for each duration. The width of a step is the share of samples with that duration.
+/// Returns a step for each duration. The width of a step is the share of samples with that duration.
 fn curve(samples: &Survival) -> Vec<PlotPoint> {
     let end = samples.rarest_shown();
     let rarity = |share: f64| if share < 1.0 { 1.0 / (1.0 - share) } else { f64::INFINITY };
@@ -105,7 +104,7 @@ fn curve(samples: &Survival) -> Vec<PlotPoint> {
         points.push((before, value));
         points.push((after.min(end), value));
         before = after;
-        // Shares are sums of fractions, so rounding may miss the end.
+        // Shares are sums of fractions, so rounding errors may miss the end.
         if after >= end * (1.0 - 1e-9) {
             break;
         }
@@ -135,18 +134,18 @@ pub fn herd(view: &View<'_>) -> Result<Chart, String> {
     let y = Axis::durations("from the release to the notification", heights);
     Ok(Chart {
         id: format!("herd-n{contenders}"),
-        title: format!("When the k-th waiter is notified of a release, {}", units::contenders(contenders)),
+        title: format!("Time from a release to its k-th notification, {}", units::contenders(contenders)),
         said: one_by_one(cells.iter().filter_map(|cell| herd_said(view, cell))),
         caption: caption_of(view, vec![HOW_TO_READ.to_owned()], &cells),
         kind: ChartKind::Lines(Lines::either_way(x, y, all)),
     })
 }
 
-const HOW_TO_READ: &str = "One release may wake many waiters, one after the other: this is how long after the release \
-    call the first, second, … of them is notified. The line is the median, the dots are the 99th percentile (medians over \
-    the repetitions). A lock that wakes one waiter at a time has a single point, at 1.";
+const HOW_TO_READ: &str = "One release may wake many waiters, one after the other. The curve shows the time from \
+    the release call to the first, second, … notification. The line is the median, the dots are the 99th percentile \
+    (medians over the repetitions). A lock that wakes one waiter at a time has a single point, at 1.";
 
-/// One column for each class of ranks, starting at 1: medians as a line, 99th percentiles as dots.
+/// Returns one column for each class of ranks, starting at 1: medians as a line, 99th percentiles as dots.
 fn herd_series(view: &View<'_>, cell: &Cell<'_>) -> Curve {
     let herd = cell.herd();
     let point = |woken: &Woken, us: u64| ((woken.class() + 1) as f64, us.max(1) as f64);

@@ -17,7 +17,7 @@ pub const ANNOTATIONS_AT_MOST: usize = 10;
 const RESERVE: usize = 500;
 const TEXT_AT_MOST: usize = 500;
 
-/// The summary, at most `most` bytes long; empty if not even its first lines fit.
+/// Returns the summary, at most `most` bytes long; empty if not even its first lines fit.
 pub fn summary(document: &CiReport, most: usize) -> String {
     let mut page = Page { text: String::new(), left: most.saturating_sub(RESERVE) };
     let (about, counts) = (format!("zklockbench: {}", text(&document.title)), document.counts());
@@ -70,7 +70,7 @@ impl Page {
         let count = lines.len();
         let mut shown = 0;
         for line in lines {
-            // The heading is added with its first line.
+            // The heading is written together with the first line.
             let line = if shown == 0 { format!("{heading}{line}") } else { line };
             if !self.push(&line) {
                 break;
@@ -119,7 +119,7 @@ fn row(cell: &CellFigures, columns: &[Figure]) -> String {
     format!("| {} | {sound} of {ran} | {verdict} |{values}\n", text(&cell.name()))
 }
 
-/// A text that Markdown shows verbatim, on one line and cut to [`TEXT_AT_MOST`] characters.
+/// Returns a text that Markdown shows verbatim, on one line and cut to [`TEXT_AT_MOST`] characters.
 fn text(raw: &str) -> String {
     let mut safe = String::with_capacity(raw.len());
     for (at, letter) in raw.chars().enumerate() {
@@ -141,8 +141,8 @@ fn text(raw: &str) -> String {
     safe
 }
 
-/// Annotations: one workflow command per line. All are errors, because an unknown verdict fails the step,
-/// too.
+/// Returns the annotations, one workflow command per line. All are errors, because an unknown verdict also
+/// fails the step.
 pub fn annotations(document: &CiReport) -> Vec<String> {
     let troubles = document.troubles();
     let is_too_many = troubles.len() > ANNOTATIONS_AT_MOST;
@@ -151,7 +151,7 @@ pub fn annotations(document: &CiReport) -> Vec<String> {
     let mut lines: Vec<String> = troubles.iter().take(shown).map(|check| annotation(check)).collect();
     if is_too_many {
         let rest = counted(troubles.len() - shown, "more check", "more checks");
-        lines.push(command("zklockbench", &format!("and {rest} did not pass: see the step's summary")));
+        lines.push(command("zklockbench", &format!("and {rest} did not pass; see the step summary")));
     }
     lines
 }
@@ -165,7 +165,7 @@ fn cut(text: &str) -> String {
     text.chars().take(TEXT_AT_MOST).collect()
 }
 
-/// A workflow command with the escapes that the runner expects.
+/// Returns a workflow command with the escapes that the runner expects.
 fn command(title: &str, message: &str) -> String {
     let data = |text: &str| text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
     let property = data(title).replace(':', "%3A").replace(',', "%2C");

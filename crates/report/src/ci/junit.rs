@@ -1,8 +1,8 @@
-//! JUnit XML for Jenkins, GitLab, Azure and others: one test case per check. A failed check is a *failure*
-//! and an unknown one an *error*, so neither is green.
+//! JUnit XML for Jenkins, GitLab, Azure and others: one test case per check. A failed check is a *failure*,
+//! and an unknown check is an *error*, so neither passes.
 //!
-//! Metrics and the place of measurement are properties. Only suites have properties, because Jenkins' xUnit
-//! plugin rejects everything outside its schema (junit-10.xsd).
+//! Metrics and the measurement environment are properties. Only suites have properties, because Jenkins'
+//! xUnit plugin rejects everything outside its schema (junit-10.xsd).
 
 use std::time::Duration;
 

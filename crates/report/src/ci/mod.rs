@@ -1,5 +1,5 @@
-//! Data for CI: a [`CiReport`] of checks, metrics and the place of measurement, and a module for each output
-//! format. Formats compute no metrics.
+//! Data for CI: a [`CiReport`] of checks, metrics and the measurement environment, and a module for each
+//! output format. The formats do not compute metrics.
 
 pub mod github;
 pub mod junit;
@@ -74,7 +74,7 @@ impl Check {
         }
     }
 
-    /// Severity; higher is worse.
+    /// Returns the severity; higher is worse.
     pub fn severity(&self) -> u8 {
         match self.verdict {
             Verdict::Held => 0,
@@ -102,7 +102,7 @@ pub struct TrackedValue {
     pub over: Aggregate,
 }
 
-/// Metrics reported to CI: few enough to review.
+/// Returns the metrics reported to CI, which are few enough to review.
 pub fn tracked() -> impl Iterator<Item = Figure> {
     const TIMES: [(Measure, u32); 5] = [
         (Measure::Wait, 50),
@@ -122,7 +122,7 @@ pub fn tracked() -> impl Iterator<Item = Figure> {
 }
 
 impl CiReport {
-    /// The report of a stored run, with its gates and the implicit gate on exclusion.
+    /// Returns the report of a stored run, with its gates and the implicit gate on exclusion.
     pub fn of_run(stored: &StoredRun, report: &RunReport<'_>) -> Self {
         let RunReport { view, gated, headline, .. } = report;
         let run = &stored.run.run;
@@ -142,7 +142,7 @@ impl CiReport {
         }
     }
 
-    /// The report of a comparison. Metrics are in the reports of the compared runs.
+    /// Returns the report of a comparison. Metrics are in the reports of the compared runs.
     pub fn of_comparison(comparison: &Comparison) -> Self {
         let sides = [("base", &comparison.base), ("new", &comparison.new)];
         let scenario = comparison.new.runs.first().map_or("comparison", |run| run.scenario.as_str());
@@ -167,7 +167,7 @@ impl CiReport {
         self.with_checks(std::iter::once(whole).chain(deciding.map(of_row)))
     }
 
-    /// The report of a run that failed before any measurement, with the reason.
+    /// Returns the report of a run that failed before any measurement, with the reason.
     pub fn of_failure(title: &str, began: SystemTime, why: &str) -> Self {
         let unknown = Verdict::Unknown(vec![clean(why)]);
         let report = Self::empty(title, began).with_fact("version", env!("CARGO_PKG_VERSION"));
@@ -193,7 +193,7 @@ impl CiReport {
         self
     }
 
-    /// Checks that did not pass, worst first.
+    /// Returns the checks that did not pass, worst first.
     pub fn troubles(&self) -> Vec<&Check> {
         let mut troubles: Vec<&Check> =
             self.checks.iter().filter(|check| check.verdict != Verdict::Held).collect();
@@ -216,7 +216,7 @@ impl CellFigures {
         cell_name(&self.strategy, self.contenders)
     }
 
-    /// Metrics for services that store plain numbers, so lower bounds are omitted. Empty without a valid
+    /// Returns the metrics for services that store plain numbers, without lower bounds. Empty without a valid
     /// repetition or if the lock broke a promise.
     pub fn plain(&self) -> impl Iterator<Item = &TrackedValue> {
         let broken = matches!(self.verdict, Some(Verdict::Violated(_)));
@@ -226,7 +226,7 @@ impl CellFigures {
 }
 
 impl TrackedValue {
-    /// Median and range as text.
+    /// Formats the median and the range.
     pub fn shown(&self) -> String {
         let Aggregate { median, min, max, count, at_least, .. } = self.over;
         let show = |value| self.figure.unit().show(value);
@@ -235,7 +235,7 @@ impl TrackedValue {
     }
 }
 
-/// A text without line breaks and control characters, for any output.
+/// Returns a text without line breaks and control characters, for any output.
 fn clean(text: &str) -> String {
     text.chars().map(|c| if matches!(c, '\n' | '\r' | '\t') { " ".to_owned() } else { harmless(c) }).collect()
 }
@@ -275,7 +275,7 @@ fn compared(kind: CheckKind, name: &str, regression: Regression, said: &str) -> 
     Check::new(kind, name, regression.verdict(&said), vec![said], Duration::ZERO)
 }
 
-/// The ratio as text; `None` if counts are equal.
+/// Returns the ratio as text; `None` if counts are equal.
 fn ratio(compared: &Compared) -> Option<String> {
     let exact = compared.method == Some(Method::Exact);
     let ratio = compared.ratio.map(|ratio| ratio.value).filter(|ratio| ratio.is_finite())?;
@@ -294,7 +294,7 @@ fn of_gate(gate: &Outcome, took: Duration) -> Check {
     Check::new(kind, &gate_title(gate), verdict, seen.collect(), took)
 }
 
-/// The verdict on a strategy's trials. For a single contender, checks only that it was measured.
+/// Returns the verdict on a strategy's trials. For a single contender, checks only that it was measured.
 fn of_lock(cell: &Cell<'_>, figures: &CellFigures) -> Check {
     let unsound = || cell.all().filter_map(Trial::unsound).map(|why| clean(&why)).collect();
     let Repetitions { ran, sound } = figures.repetitions;

@@ -1,8 +1,8 @@
 //! OpenMetrics text for Prometheus and compatible readers: a file at the end of a run, or `/metrics` during a
 //! run.
 //!
-//! Names and units follow the specification: times in seconds, units at the end of names, and `_total` at the
-//! end of counters.
+//! Names and units follow the OpenMetrics specification: times in seconds, units at the end of names, and
+//! `_total` at the end of counters.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -21,7 +21,7 @@ pub fn render(document: &CiReport) -> String {
     families(document).text()
 }
 
-/// The samples of [`render`], for remote write.
+/// Returns the samples of [`render`], for remote write.
 pub fn series(document: &CiReport) -> Vec<Series> {
     families(document).series()
 }
@@ -29,8 +29,8 @@ pub fn series(document: &CiReport) -> Vec<Series> {
 fn families(document: &CiReport) -> Families {
     let mut families = Families::default();
     let facts = document.facts.iter().map(|(name, value)| (label_name(name), value.clone()));
-    families.run_info("The run, and where it was measured", facts.collect());
-    families.run(document.began, document.took, "How long the run took");
+    families.run_info("The run and its environment", facts.collect());
+    families.run(document.began, document.took, "Duration of the run");
     for check in &document.checks {
         for word in VERDICTS {
             let labels = vec![
@@ -39,7 +39,7 @@ fn families(document: &CiReport) -> Families {
                 ("verdict".into(), word.to_owned()),
             ];
             let is = f64::from(u8::from(check.verdict.word() == word));
-            families.gauge(("check", ""), "Whether a check had that verdict: 1 if so, else 0", labels, is);
+            families.gauge(("check", ""), "1 if the check had this verdict, else 0", labels, is);
         }
     }
     for cell in &document.cells {
@@ -52,8 +52,8 @@ fn families(document: &CiReport) -> Families {
     families
 }
 
-/// Converts OpenMetrics text to Prometheus' older text format, which has neither units nor an end mark. A
-/// counter's metadata has the name of its samples, with `_total`.
+/// Converts OpenMetrics text to the older Prometheus text format, which has neither units nor an end mark.
+/// The metadata of a counter uses the name of its samples, which ends in `_total`.
 pub fn plain(text: &str) -> String {
     let counters: Vec<&str> =
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();
@@ -122,7 +122,7 @@ fn figure(families: &mut Families, figure: Figure, value: f64, aggregate: &str, 
     };
     families.gauge(
         (&name, unit),
-        "The label aggregate names the statistic over the repetitions",
+        "The aggregate label identifies the statistic over the repetitions",
         labels,
         value,
     );
@@ -159,15 +159,15 @@ impl MetricFamily {
 }
 
 impl Families {
-    /// Facts as labels of a gauge with the value 1. Pushgateway and node_exporter reject the info type of
-    /// OpenMetrics.
+    /// Adds facts as labels of a gauge with the value 1. Pushgateway and node_exporter reject the info type
+    /// of OpenMetrics.
     fn run_info(&mut self, help: &'static str, labels: Labels) {
         self.gauge(("run_info", ""), help, labels, 1.0);
     }
 
     fn run(&mut self, began: SystemTime, lasts: Duration, help: &'static str) {
         let began = began.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-        self.gauge(("run_started_timestamp", "seconds"), "When the run began", Vec::new(), began);
+        self.gauge(("run_started_timestamp", "seconds"), "Start time of the run", Vec::new(), began);
         self.gauge(("run_duration", "seconds"), help, Vec::new(), lasts.as_secs_f64());
     }
 
@@ -262,7 +262,7 @@ struct SoFar {
 }
 
 impl Live {
-    /// A run before its first trial.
+    /// Creates the state of a run before its first trial.
     pub fn new(scenario: &str, began: SystemTime, planned: usize) -> Self {
         Self { scenario: clean(scenario), began, planned, under_way: None, cells: BTreeMap::new() }
     }
@@ -307,13 +307,13 @@ impl Live {
         let labels = facts.map(|(name, value)| (name.into(), value.into()));
         families.run_info("The run in progress", labels.into());
         let lasts = now.duration_since(self.began).unwrap_or_default();
-        families.run(self.began, lasts, "Time since the run began");
+        families.run(self.began, lasts, "Time since the start of the run");
         let planned = self.planned as f64;
-        families.gauge(("trials_planned", ""), "Trials planned by now", Vec::new(), planned);
+        families.gauge(("trials_planned", ""), "Trials planned so far", Vec::new(), planned);
         if let Some(UnderWay { strategy, contenders, repetition, phase, .. }) = &self.under_way {
             let mut labels = of_cell(strategy, *contenders);
             labels.extend([("repetition".into(), repetition.to_string()), ("phase".into(), phase.clone())]);
-            families.gauge(("trial_under_way", ""), "1 for the trial that is in progress", labels, 1.0);
+            families.gauge(("trial_under_way", ""), "1 for the trial in progress", labels, 1.0);
         }
         for ((strategy, contenders), so_far) in &self.with_under_way() {
             so_far.tell(&mut families, strategy, *contenders);
@@ -338,7 +338,7 @@ impl SoFar {
         for (verdict, count) in &self.ended {
             let mut labels = labels.clone();
             labels.push(("verdict".into(), (*verdict).to_owned()));
-            families.counter(("trials", "Trials that ended, by verdict"), labels, *count);
+            families.counter(("trials", "Completed trials by verdict"), labels, *count);
         }
         for (which, value) in &self.last {
             figure(families, *which, *value, "last", labels.clone());

@@ -1,5 +1,5 @@
-//! The body of a remote-write request of Prometheus, version 1: a protobuf message in Snappy's block format.
-//! Both are written by hand, because the message has six fields and Snappy permits uncompressed data.
+//! Encodes the body of a Prometheus remote-write request, version 1: a protobuf message in Snappy's block
+//! format. Both are encoded by hand, because the message has six fields and Snappy permits uncompressed data.
 
 /// Headers of the request, besides its length.
 pub const HEADERS: &str = "Content-Type: application/x-protobuf\r\nContent-Encoding: snappy\r\n\
@@ -8,7 +8,7 @@ pub const HEADERS: &str = "Content-Type: application/x-protobuf\r\nContent-Encod
 /// A sample with its labels, which include `__name__`.
 pub type Series = (Vec<(String, String)>, f64);
 
-/// The body with one sample per series, all at this time in milliseconds since 1970.
+/// Returns the body with one sample per series, all at this time in milliseconds since 1970.
 pub fn body(all: Vec<Series>, at_ms: i64) -> Vec<u8> {
     let mut request = Vec::new();
     for (mut labels, value) in all {
@@ -46,7 +46,7 @@ fn varint(mut number: u64) -> Vec<u8> {
     bytes
 }
 
-/// Snappy's block format: the length, then literals, here of 256 bytes at most.
+/// Encodes data in Snappy's block format: the length, then literals of at most 256 bytes.
 fn uncompressed(data: &[u8]) -> Vec<u8> {
     let mut block = varint(data.len() as u64);
     for literal in data.chunks(256) {

@@ -16,8 +16,8 @@ struct Metric {
     upper_value: f64,
 }
 
-/// Bencher Metric Format (version 0): the measures of each strategy and number of contenders, each with
-/// median and range. Metrics without a plain value are omitted.
+/// Renders the Bencher Metric Format (version 0): the measures of each strategy and number of contenders,
+/// each with median and range. Metrics without a plain value are omitted.
 pub fn bencher(document: &CiReport) -> Result<String, String> {
     let benchmarks: BTreeMap<String, BTreeMap<String, Metric>> = document
         .cells
@@ -37,7 +37,7 @@ fn metric(TrackedValue { over, .. }: &TrackedValue) -> Metric {
     Metric { value: over.median, lower_value: low, upper_value: high }
 }
 
-/// The measure as a slug in Bencher's style, e.g. `wait-p99-us`. The format has no units, so the slug
+/// Returns the measure as a slug in Bencher's style, e.g. `wait-p99-us`. The format has no units, so the slug
 /// includes the unit.
 fn measure(value: &TrackedValue) -> String {
     let unit = match value.figure.unit() {
@@ -66,8 +66,8 @@ struct Benchmark {
     extra: String,
 }
 
-/// The two files of `github-action-benchmark`: metrics where higher is better, and the others. Metrics
-/// without a plain value are omitted, because the action would read them as 0.
+/// Returns the two files of `github-action-benchmark`: metrics where higher is better, and the others.
+/// Metrics without a plain value are omitted, because the action would read them as 0.
 pub fn benchmark_action(document: &CiReport) -> Result<[(&'static str, String); 2], String> {
     let file = |better| pretty(&benchmarks(document, better));
     Ok([(BIGGER, file(Better::Higher)?), (SMALLER, file(Better::Lower)?)])

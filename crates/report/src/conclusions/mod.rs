@@ -1,5 +1,5 @@
 //! Conclusions of a run: locks that must not be used, the recommended lock, and the fastest, fairest and
-//! lightest.
+//! lightest locks.
 //!
 //! A strategy is better than another if the entire interval of their ratio is beyond the margin, corrected
 //! for all pairs and numbers of contenders. Invalid, partial and violated trials are not ranked.
@@ -21,8 +21,8 @@ pub struct Conclusion {
     pub certainty: Certainty,
     /// Number of contenders; null if the conclusion is about the whole run.
     pub contenders: Option<usize>,
-    /// Main strategies, such as the fastest, or one that must not be used. Several if the run cannot
-    /// distinguish them.
+    /// Main strategies, such as the fastest, or a strategy that must not be used. There are several if the
+    /// run cannot distinguish them.
     pub strategies: Vec<String>,
     /// The conclusion as a sentence.
     pub sentence: String,
@@ -87,7 +87,7 @@ pub enum Evidence {
 }
 
 impl Evidence {
-    /// Link to the part of a report with this evidence.
+    /// Returns the link to the part of a report with this evidence.
     pub fn link(self) -> Link {
         let (section, text) = match self {
             Self::Verdicts => ("verdicts", "verdicts and their evidence"),
@@ -104,7 +104,7 @@ impl Evidence {
     }
 }
 
-/// Conclusions of a run, most important first.
+/// Returns the conclusions of a run, most important first.
 pub fn conclusions(view: &View<'_>) -> Vec<Conclusion> {
     let (stop, limits) = (warnings::must_not_be_used(view), warnings::limits(view));
     let ranked = Field::of(view).map(|field| sentences::ranked(&field)).unwrap_or_default();

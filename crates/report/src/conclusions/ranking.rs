@@ -19,7 +19,7 @@ pub(super) struct Aspect {
     /// The superlative for a single best strategy, and the adjective for several equal ones.
     pub words: (&'static str, &'static str),
     pub shown: fn(f64) -> String,
-    /// Text on a beaten strategy: its name, its multiple of the best value, and its own value.
+    /// Formats a beaten strategy from its name, its multiple of the best value, and its own value.
     pub beaten: fn(&str, &str, f64) -> String,
     reading: fn(&Trial) -> Option<Reading>,
 }
@@ -61,7 +61,7 @@ const LOAD: Aspect = Aspect {
     words: ("the lightest on the ensemble", "light on the ensemble"),
     shown: |value| format!("{} requests and notifications per acquisition", number(value)),
     beaten: |label, times, _| format!("; {label} takes {times} times as many"),
-    // Counts from a separate trial are not readings of this one.
+    // Counts from a separate trial are not readings of this trial.
     reading: |trial| {
         requests_and_notifications(trial).filter(|_| !trial.is_counted_apart()).map(Reading::exact)
     },
@@ -84,7 +84,7 @@ pub(super) struct Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// `None` if nothing was acquired.
+    /// Collects the cells; `None` if nothing was acquired.
     pub fn of(view: &'a View<'a>) -> Option<Self> {
         let first = view.cells.iter().flat_map(Cell::all).find(|trial| trial.measured.acquired() > 0)?;
         let speed = match first.spec.load.name() {
@@ -96,7 +96,7 @@ impl<'a> Field<'a> {
         Some(Self { view, speed })
     }
 
-    /// Valid cells with acquisitions, of locks that kept their promises.
+    /// Returns the valid cells with acquisitions, of locks that kept their promises.
     fn ranked_at(&self, contenders: usize) -> impl Iterator<Item = &'a Cell<'a>> {
         let view = self.view;
         let acquired = |cell: &Cell<'_>| cell.counting().all(|one| one.measured.acquired() > 0);
@@ -110,14 +110,14 @@ impl<'a> Field<'a> {
         self.ranked_at(contenders).find(|cell| self.view.label(cell) == label)
     }
 
-    /// The number of contenders for the main conclusions: the largest of those with the most comparable
+    /// Returns the number of contenders for the main conclusions: the largest number with the most comparable
     /// strategies.
     pub fn focus(&self) -> usize {
         let most = |count: &usize| (self.ranked_at(*count).count().min(2), *count);
         self.view.contender_counts().into_iter().max_by_key(most).unwrap_or(0)
     }
 
-    /// Rankings by every aspect and number of contenders with at least two strategies.
+    /// Returns the rankings by every aspect and number of contenders with at least two strategies.
     pub fn standings(&self, limits: Limits) -> Vec<Standing> {
         let aspects = [self.speed, &LOAD, &FAIRNESS].into_iter();
         let counts = self.view.contender_counts();
@@ -171,7 +171,8 @@ fn requests_and_notifications(trial: &Trial) -> Option<f64> {
     Some(requests + figures::NOTIFICATIONS_PER_ACQUISITION.of(trial)?)
 }
 
-/// Whether the cost model determines the numbers of requests and notifications, so that nothing is random.
+/// Returns whether the cost model determines the numbers of requests and notifications, so that nothing is
+/// random.
 fn is_determined(trial: &Trial) -> bool {
     let is_of = |what: Counted| what == Counted::Requests || what.is_event();
     let mut lines = trial.accounting.iter().filter(|line| is_of(line.what)).peekable();
@@ -189,7 +190,7 @@ pub(super) struct Entry {
     readings: Vec<(u32, Reading)>,
     /// Whether the load determines the value, so that no test is needed.
     is_determined: bool,
-    /// Comparison of the best strategy with this one; `None` for the best itself.
+    /// Comparison of the best strategy with this strategy; `None` for the best strategy itself.
     pub against: Option<Compared>,
 }
 
@@ -203,7 +204,7 @@ impl Entry {
         self.readings.iter().map(|(_, reading)| *reading).collect()
     }
 
-    /// Whether the best strategy is better by more than the margin.
+    /// Returns whether the best strategy is better by more than the margin.
     pub fn is_beaten(&self) -> bool {
         self.verdict() == Some(ComparisonVerdict::Improved)
     }
@@ -258,17 +259,17 @@ impl Standing {
         self.entries.iter().find(|entry| entry.label == label)
     }
 
-    /// The best strategy, and the strategies that it does not beat.
+    /// Returns the best strategy, and the strategies that it does not beat.
     pub fn leaders(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|entry| !entry.is_beaten())
     }
 
-    /// Strategies that the best one beats.
+    /// Returns the strategies that the best one beats.
     pub fn beaten(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|entry| entry.is_beaten())
     }
 
-    /// Whether all leaders differ by less than the margin.
+    /// Returns whether all leaders differ by less than the margin.
     pub fn is_level(&self) -> bool {
         self.leaders().skip(1).all(|entry| entry.verdict() == Some(ComparisonVerdict::Same))
     }

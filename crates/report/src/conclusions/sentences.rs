@@ -11,8 +11,8 @@ use zklockbench_core::verdict::Verdict;
 use zklockbench_record::Better;
 use zklockbench_record::figures::{NOTIFICATIONS_PER_ACQUISITION, REQUESTS_PER_ACQUISITION};
 
-/// The recommendation, then the rankings for the number of contenders in focus, and for other numbers with
-/// different answers.
+/// Returns the recommendation, then the rankings for the number of contenders in focus, and for other numbers
+/// with different answers.
 pub(super) fn ranked(field: &Field<'_>) -> Vec<Conclusion> {
     let limits = Limits::default();
     let (standings, focus) = (field.standings(limits), field.focus());
@@ -33,7 +33,7 @@ fn names<'e>(entries: impl Iterator<Item = &'e Entry>) -> Vec<String> {
     entries.map(|entry| entry.label.clone()).collect()
 }
 
-/// The sentence on one aspect with one number of contenders.
+/// Returns the sentence on one aspect with one number of contenders.
 fn standing(of: &Standing, limits: Limits) -> Conclusion {
     let at = contenders(of.contenders);
     let (superlative, adjective) = of.aspect.words;
@@ -44,7 +44,7 @@ fn standing(of: &Standing, limits: Limits) -> Conclusion {
     let (certainty, said) = match leaders.as_slice() {
         _ if !of.decidable => {
             let why = too_few(of);
-            (Certainty::Unknown, format!("it is not known which lock is {superlative}: {why}"))
+            (Certainty::Unknown, format!("it is unknown which lock is {superlative}: {why}"))
         }
         [best] => {
             let value = (of.aspect.shown)(of.best().median());
@@ -71,13 +71,14 @@ fn standing(of: &Standing, limits: Limits) -> Conclusion {
     }
 }
 
-/// The reason for an inconclusive ranking.
+/// Returns the reason for an inconclusive ranking.
 fn too_few(of: &Standing) -> String {
     let are = if of.repetitions == 1 { "is" } else { "are" };
     format!("{} {are} too few for an interval", counted(of.repetitions, "repetition", "repetitions"))
 }
 
-/// A beaten strategy as a multiple of the best, with its interval, as text after the best strategy's value.
+/// Returns a beaten strategy as a multiple of the best, with its interval, as text after the best strategy's
+/// value.
 fn multiple(of: &Standing, entry: &Entry) -> Option<String> {
     let ratio = entry.against.as_ref()?.ratio?;
     let is_inverted = of.aspect.better == Better::Lower;
@@ -91,8 +92,8 @@ fn multiple(of: &Standing, entry: &Entry) -> Option<String> {
     Some((of.aspect.beaten)(&entry.label, &format!("{}{interval}", number(times)), entry.median()))
 }
 
-/// The fastest lock that kept its promises, or the lightest of several equally fast ones. `None` if fewer
-/// than two strategies can be compared.
+/// Returns the fastest lock that kept its promises, or the lightest of several equally fast ones. `None` if
+/// fewer than two strategies can be compared.
 fn choice(field: &Field<'_>, standings: &[Standing], focus: usize, limits: Limits) -> Option<Conclusion> {
     let mut at_focus = standings.iter().filter(|one| one.contenders == focus);
     let speed = at_focus.clone().find(|one| one.aspect.topic == Topic::Fastest)?;
@@ -113,8 +114,9 @@ fn choice(field: &Field<'_>, standings: &[Standing], focus: usize, limits: Limit
     let most = if speed.decidable { usize::MAX } else { 1 };
     let fastest = names(speed.leaders().take(most).filter(|entry| is_proven(&entry.label)));
     if fastest.is_empty() {
-        let sentence =
-            format!("No recommendation for {at}: it is not known whether the fastest excluded others.");
+        let sentence = format!(
+            "No recommendation for {at}: it is unknown whether the fastest lock excluded other contenders."
+        );
         return Some(conclude(Certainty::Unknown, Vec::new(), sentence));
     }
     if !speed.decidable {
@@ -137,7 +139,9 @@ fn choice(field: &Field<'_>, standings: &[Standing], focus: usize, limits: Limit
             format!("Nothing measured was significantly faster, and {}.", least_load(&chosen, load))
         }
         (1, None) => "No other candidate was as fast.".to_owned(),
-        (_, None) => "Nothing measured was significantly faster, and nothing here separates them.".to_owned(),
+        (_, None) => {
+            "Nothing measured was significantly faster, and the metrics do not separate them.".to_owned()
+        }
     };
     let costs = match chosen.as_slice() {
         [one] => costs(field, focus, one, load),
@@ -146,7 +150,7 @@ fn choice(field: &Field<'_>, standings: &[Standing], focus: usize, limits: Limit
     Some(conclude(certainty, chosen, format!("Use {named} with {at}: {value}. {why}{costs}")))
 }
 
-/// Sentence on an inconclusive ranking: the medians, and how to get an answer.
+/// Returns a sentence on an inconclusive ranking: the medians, and how to get an answer.
 fn undecided(speed: &Standing, at: &str) -> String {
     let confirm = match speed.needed {
         Some(needed) => format!("run with --repetitions {needed}"),
@@ -160,8 +164,9 @@ fn undecided(speed: &Standing, at: &str) -> String {
     format!("No winner yet with {at}: {}; {confirm}.{range}", too_few(speed))
 }
 
-/// The strategies of `fastest` that are not heavier than the lightest of the run; all if the lightest is not
-/// among them. Counts of a separate trial can show that a lock is heavier, but not that it is equally light.
+/// Returns the strategies of `fastest` that are not heavier than the lightest strategy of the run; all if the
+/// lightest is not among them. Counts of a separate trial can show that a lock is heavier, but not that it is
+/// equally light.
 fn lightest(fastest: &[String], load: &Standing, limits: Limits) -> Vec<String> {
     if !load.decidable || !fastest.contains(&load.best().label) {
         return fastest.to_vec();
@@ -175,7 +180,7 @@ fn lightest(fastest: &[String], load: &Standing, limits: Limits) -> Vec<String> 
     fastest.iter().filter(|label| !is_heavier(label)).cloned().collect()
 }
 
-/// Clause on the load of the chosen strategies, if it was counted.
+/// Returns a clause on the load of the chosen strategies, if it was counted.
 fn least_load(chosen: &[String], load: &Standing) -> String {
     let counted: Vec<&String> = chosen.iter().filter(|label| load.entry(label).is_some()).collect();
     let among = if counted.len() < chosen.len() { " of those counted" } else { "" };
@@ -194,7 +199,7 @@ fn amount(value: f64, one: &str) -> String {
     format!("{shown} {one}{ending}")
 }
 
-/// Costs of the chosen lock: its requests, its tail, and the savings of a lighter lock.
+/// Describes the costs of the chosen lock: its requests, its tail, and the savings of a lighter lock.
 fn costs(field: &Field<'_>, focus: usize, label: &str, load: Option<&Standing>) -> String {
     let Some(cell) = field.ranked(focus, label) else { return String::new() };
     let requests = cell.figure(&REQUESTS_PER_ACQUISITION).zip(cell.figure(&NOTIFICATIONS_PER_ACQUISITION));

@@ -9,7 +9,7 @@ use zklockbench_core::units::{
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::Trial;
 
-/// A conclusion about the run as a whole.
+/// Returns a conclusion about the run as a whole.
 fn of_the_run(
     topic: Topic,
     certainty: Certainty,
@@ -20,7 +20,7 @@ fn of_the_run(
     Conclusion { topic, certainty, contenders: None, strategies, sentence, evidence }
 }
 
-/// A sentence on each lock that broke a promise.
+/// Returns a sentence on each lock that broke a promise.
 pub(super) fn must_not_be_used(view: &View<'_>) -> Vec<Conclusion> {
     let of = |strategy: usize| {
         let label = view.strategies[strategy].clone();
@@ -53,7 +53,7 @@ fn broken_promise(view: &View<'_>, strategy: usize, label: &str) -> Option<Strin
     ))
 }
 
-/// Limits of the other conclusions.
+/// Returns the limits of the other conclusions.
 pub(super) fn limits(view: &View<'_>) -> Vec<Conclusion> {
     let is_idle = |cell: &Cell<'_>| cell.sum(|one| one.measured.acquired()) == 0;
     let system = |cell: &Cell<'_>| cell.all().find_map(|one| one.spec.strategy.system.clone());
@@ -97,7 +97,7 @@ pub(super) fn limits(view: &View<'_>) -> Vec<Conclusion> {
         }),
         limit(Certainty::Unknown, &is_unknown, Evidence::Verdicts, &|names| {
             format!(
-                "It is not known whether {names} excluded others ({}). No recommendation relies on it.",
+                "It is unknown whether {names} excluded other contenders ({}), so no recommendation relies on it.",
                 unknown()
             )
         }),
@@ -108,7 +108,7 @@ pub(super) fn limits(view: &View<'_>) -> Vec<Conclusion> {
 /// Maximum number of faults with a sentence; the table lists all faults.
 const FAULTS_TOLD: usize = 3;
 
-/// A sentence on each fault, longest outage first.
+/// Returns a sentence on each fault, longest outage first.
 pub(super) fn of_faults(view: &View<'_>) -> Vec<Conclusion> {
     let rows = view.under_faults();
     let sets = view.fault_sets();
@@ -131,8 +131,8 @@ pub(super) fn of_faults(view: &View<'_>) -> Vec<Conclusion> {
     told.into_iter().map(|(_, one)| one).take(FAULTS_TOLD).collect()
 }
 
-/// Longest outage of each strategy with a visible effect, in microseconds and as text. Shortest first; an
-/// outage without an end is infinite.
+/// Returns the longest outage of each strategy with a visible effect, in microseconds and as text. Shortest
+/// first; an outage without an end is infinite.
 fn gaps<'v>(view: &View<'_>, rows: impl Iterator<Item = &'v UnderFault<'v>>) -> Vec<(f64, String, String)> {
     let rows: Vec<&UnderFault<'_>> = rows.collect();
     let of = |strategy: usize| {
@@ -161,7 +161,7 @@ fn outage(gaps: &[(f64, String, String)]) -> String {
     ended.into_iter().chain(endless).collect::<Vec<_>>().join("; ")
 }
 
-/// Effects on holders and waiters in the trials with that fault.
+/// Describes the effects on holders and waiters in the trials with that fault.
 fn aftermath(view: &View<'_>, label: &str) -> String {
     let has_fault = |trial: &&Trial| trial.faults.iter().any(|fault| fault.label == label);
     let trials: Vec<&Trial> = view.broken().filter(has_fault).collect();

@@ -30,7 +30,7 @@ pub struct Axis {
     scale: Scale,
     low: f64,
     high: f64,
-    /// Ticks with labels that override those of the scale.
+    /// Ticks with labels that override the labels of the scale.
     ticks: Vec<(f64, String)>,
     has_all_ticks: bool,
 }
@@ -54,7 +54,7 @@ impl Axis {
         Self { name: name.to_owned(), unit, scale, low, high, ticks: Vec::new(), has_all_ticks: false }
     }
 
-    /// A logarithmic axis of durations that includes these microseconds.
+    /// Creates a logarithmic axis of durations that includes these microseconds.
     pub fn durations(name: &str, values: impl IntoIterator<Item = f64>) -> Self {
         Self::new(name, Unit::Micros, Scale::Log, around(ends(values)))
     }
@@ -63,17 +63,17 @@ impl Axis {
         Self::new(name, Unit::Number, Scale::Log, around(ends(values)))
     }
 
-    /// A linear axis from 0 that includes this value.
+    /// Creates a linear axis from 0 that includes this value.
     pub fn from_zero(name: &str, high: f64) -> Self {
         Self::new(name, Unit::Number, Scale::Linear, (0.0, if high > 0.0 { high * 1.04 } else { 1.0 }))
     }
 
-    /// An axis of counts from 0, on a logarithmic scale.
+    /// Creates an axis of counts from 0, on a logarithmic scale.
     pub fn counts(name: &str, high: f64) -> Self {
         Self::new(name, Unit::Number, Scale::LogFromZero, (0.0, high.max(1.0) * 1.25))
     }
 
-    /// A linear axis of amounts from 0, or a logarithmic axis if they span more than a factor of 20.
+    /// Creates a linear axis of amounts from 0, or a logarithmic axis if they span more than a factor of 20.
     pub fn amounts(name: &str, values: impl IntoIterator<Item = f64>) -> Self {
         let all: Vec<f64> = values.into_iter().collect();
         let (low, high) = ends(all.iter().copied().filter(|value| *value > 0.0));
@@ -84,7 +84,7 @@ impl Axis {
         }
     }
 
-    /// A logarithmic axis with a tick at each measured value; meant for few values.
+    /// Creates a logarithmic axis with a tick at each measured value; meant for few values.
     pub fn measured(name: &str, values: &[f64]) -> Self {
         let mut values = values.to_vec();
         values.sort_by(f64::total_cmp);
@@ -95,13 +95,13 @@ impl Axis {
         axis.labelled(values.into_iter().map(|value| (value, number(value))))
     }
 
-    /// An axis with one column for each label, starting at 1.
+    /// Creates an axis with one column for each label, starting at 1.
     pub fn columns(name: &str, labels: &[String]) -> Self {
         let axis = Self::new(name, Unit::Number, Scale::Linear, (0.5, labels.len() as f64 + 0.5));
         axis.labelled(numbered(labels))
     }
 
-    /// An axis with one row for each label, starting at 1 at the top.
+    /// Creates an axis with one row for each label, starting at 1 at the top.
     pub fn rows(labels: &[String]) -> Self {
         let axis = Self::tiles(labels);
         Self { low: axis.high, high: axis.low, ..axis }
@@ -111,7 +111,7 @@ impl Axis {
         Self { has_all_ticks: true, ..Self::columns("", labels) }
     }
 
-    /// An axis of percentiles for this number of samples. Its values are 1/(1-p).
+    /// Creates an axis of percentiles for this number of samples. Its values are 1/(1-p).
     pub fn percentiles(samples: f64) -> Self {
         let axis = Self::new("percentile", Unit::Rarity, Scale::Log, (1.0, samples.clamp(10.0, 1e7)));
         axis.labelled(PERCENTILES.into_iter().map(|(at, label)| (at, label.to_owned())))
@@ -122,7 +122,7 @@ impl Axis {
         Self { ticks: ticks.filter(|(at, _)| (self.low..=self.high).contains(at)).collect(), ..self }
     }
 
-    /// Ticks without those whose labels would overlap, if the axis has space for `most` labels of [`LABEL`]
+    /// Returns the ticks whose labels do not overlap, if the axis has space for `most` labels of [`LABEL`]
     /// pixels.
     fn apart(&self, most: usize) -> Vec<f64> {
         let wide = |label: &str| (label.chars().count() as f64 * 8.0 + 10.0) / (LABEL as f64 * most as f64);
@@ -138,13 +138,13 @@ impl Axis {
         kept.into_iter().map(|tick| tick.0).collect()
     }
 
-    /// The same values on another scale.
+    /// Returns the same values on another scale.
     pub fn other_scale(&self) -> Self {
         let scale = if self.is_linear() { Scale::LogFromZero } else { Scale::Linear };
         Self { scale, low: 0.0, ..self.clone() }
     }
 
-    /// Name and scale of the axis; ticks name the unit.
+    /// Returns the name and scale of the axis; ticks name the unit.
     pub fn title(&self) -> String {
         let scale = match self.scale {
             Scale::Linear => "",
@@ -162,7 +162,7 @@ impl Axis {
         self.low
     }
 
-    /// Position of a value on the axis: 0 at its low end, 1 at its high end.
+    /// Returns the position of a value on the axis: 0 at its low end, 1 at its high end.
     pub fn share(&self, value: f64) -> f64 {
         f64::from(self.map(&value, (0, 1_000_000))) / 1e6
     }
@@ -175,12 +175,12 @@ impl Axis {
         self.scale == Scale::Linear
     }
 
-    /// Labels of at most about `most` ticks.
+    /// Returns labels of at most about `most` ticks.
     pub fn labels(&self, most: usize) -> Vec<String> {
         self.key_points(BoldPoints(most)).iter().map(|tick| self.format_ext(tick)).collect()
     }
 
-    /// Label of a value: the label of the tick at the value, if there is one.
+    /// Returns the label of a value: the label of the tick at the value, if there is one.
     pub fn told(&self, value: f64) -> String {
         if let Some((_, label)) = self.ticks.iter().find(|(at, _)| *at == value) {
             return label.clone();
@@ -243,14 +243,14 @@ fn numbered(labels: &[String]) -> impl Iterator<Item = (f64, String)> + '_ {
     labels.iter().enumerate().map(|(at, label)| (at as f64 + 1.0, label.clone()))
 }
 
-/// Minimum and maximum of the values, or 1 and 1 without values.
+/// Returns the minimum and maximum of the values, or 1 and 1 without values.
 fn ends(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
     let wider = |(low, high): (f64, f64), value: f64| (low.min(value), high.max(value));
     let (low, high) = values.into_iter().fold((f64::INFINITY, f64::NEG_INFINITY), wider);
     if low.is_finite() && high.is_finite() { (low.max(1e-9), high.max(1e-9)) } else { (1.0, 1.0) }
 }
 
-/// Steps of 1, 2 and 5 in each decade, or only powers of ten if there would be more than `most`.
+/// Returns steps of 1, 2 and 5 in each decade, or only powers of ten if there would be more than `most`.
 fn steps(low: f64, high: f64, most: usize) -> Vec<f64> {
     let decades = low.log10().floor() as i32..=high.log10().ceil() as i32;
     let of_each = |steps: &[f64]| -> Vec<f64> {
@@ -261,7 +261,7 @@ fn steps(low: f64, high: f64, most: usize) -> Vec<f64> {
     if several.len() <= most { several } else { of_each(&[1.0]) }
 }
 
-/// The nearest steps that enclose this range.
+/// Returns the nearest steps that enclose this range.
 fn around((low, high): (f64, f64)) -> (f64, f64) {
     let all = steps(low / 10.0, high * 10.0, usize::MAX);
     let below = all.iter().copied().rfind(|step| *step <= low * 1.0001).unwrap_or(low);
@@ -274,7 +274,7 @@ mod tests {
     use super::Axis;
 
     #[test]
-    fn durations_have_readable_labels_and_finer_ones_in_a_narrow_range() {
+    fn durations_have_readable_labels_and_finer_ticks_in_a_narrow_range() {
         let expected =
             ["1 µs", "10 µs", "100 µs", "1 ms", "10 ms", "100 ms", "1 s", "10 s", "100 s", "1000 s"];
         assert_eq!(Axis::durations("wait", [1.0, 3.6e9]).labels(9), expected);
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_that_would_touch_are_left_out() {
+    fn overlapping_ticks_are_omitted() {
         let axis = Axis::measured("contenders", &[1.0, 100.0, 101.0, 1000.0]);
         assert_eq!(axis.labels(7), ["1000", "101", "1"]);
     }

@@ -36,7 +36,7 @@ pub enum ChartKind {
 }
 
 impl ChartKind {
-    /// Whether the chart's labels need the full width of a page.
+    /// Returns whether the chart's labels need the full width of a page.
     pub const fn is_wide(&self) -> bool {
         matches!(self, Self::Panels(_) | Self::Ratios(_))
     }
@@ -58,7 +58,7 @@ impl Lines {
         Self { x, y, other_y: None, series, bands: Vec::new(), guides: Vec::new() }
     }
 
-    /// Lines with an alternative scale of the y axis, which readers of a page can select.
+    /// Returns lines with an alternative scale of the y axis, which readers of a page can select.
     pub fn either_way(x: Axis, y: Axis, series: Vec<Curve>) -> Self {
         Self { other_y: Some(y.other_scale()), ..Self::new(x, y, series) }
     }
@@ -68,7 +68,7 @@ pub type Marked = (PlotPoint, Mark);
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Curve {
-    /// Colour, dash pattern and marker: the position of its strategy in the document.
+    /// Position of the strategy in the document, which determines its colour, dash pattern and marker.
     pub look: usize,
     pub label: String,
     pub line: Vec<PlotPoint>,
@@ -93,7 +93,7 @@ impl Curve {
         Self { markers: Self::marked(line.iter().copied(), mark), line, ..self }
     }
 
-    /// Marks for these points. Only the last mark shows a violation.
+    /// Returns the marks for these points. Only the last mark shows a violation.
     pub fn marked(places: impl IntoIterator<Item = PlotPoint>, mark: Mark) -> Vec<Marked> {
         let plain = Mark { violated: false, ..mark };
         let mut all: Vec<Marked> = places.into_iter().map(|at| (at, plain)).collect();
@@ -103,18 +103,18 @@ impl Curve {
         all
     }
 
-    /// Largest x at which a line ends, or `least` if that is larger.
+    /// Returns the largest x at which a line ends, or `least` if that is larger.
     pub fn furthest<'a>(all: impl IntoIterator<Item = &'a Self>, least: f64) -> f64 {
         all.into_iter().filter_map(|curve| curve.line.last()).map(|end| end.0).fold(least, f64::max)
     }
 
-    /// All y values.
+    /// Returns all y values.
     pub fn heights(&self) -> impl Iterator<Item = f64> + '_ {
         let points = self.line.iter().chain(self.dots.iter().map(|(place, _)| place)).chain(&self.measured);
         points.map(|place| place.1).chain(self.ends().flat_map(|ends| [ends.low, ends.high]))
     }
 
-    /// The lowest and the highest value.
+    /// Returns the lowest and the highest value.
     pub fn extremes(&self) -> (f64, f64) {
         self.heights().fold((f64::INFINITY, 0.0), |(low, high), y| (low.min(y), high.max(y)))
     }
@@ -152,9 +152,9 @@ pub struct Guide {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum GuideCourse {
-    /// Across the chart at this y.
+    /// A horizontal line at this y.
     Level(f64),
-    /// From top to bottom at this x.
+    /// A vertical line at this x.
     Upright(f64),
     Along(Vec<PlotPoint>),
     Above(f64),
@@ -186,7 +186,7 @@ pub struct Panels {
 impl Panels {
     const AT_MOST: usize = 12;
 
-    /// The first panels, and a sentence on the omitted ones for the caption.
+    /// Returns the first panels, and a sentence for the caption on the omitted panels.
     pub fn of(keys: Vec<String>, mut panels: Vec<(String, Lines)>) -> (Self, Option<String>) {
         let more = panels.len().saturating_sub(Self::AT_MOST);
         panels.truncate(Self::AT_MOST);
@@ -224,7 +224,7 @@ pub struct Bar {
 }
 
 impl Bar {
-    /// A bar with a single part.
+    /// Creates a bar with a single part.
     pub fn new(look: usize, label: impl Into<String>, length: f64, value: String) -> Self {
         let parts = vec![BarPart { of: 0, length, label: String::new() }];
         Self { look, label: label.into(), parts, value, mark: Mark::default(), dots: Vec::new() }

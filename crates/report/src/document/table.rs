@@ -1,4 +1,4 @@
-//! Tables of typed values, made from rows. A column has a heading, an explanation and a function that reads
+//! Tables of typed values, built from rows. A column has a heading, an explanation and a function that reads
 //! its value.
 
 use super::Value;
@@ -16,12 +16,12 @@ pub struct Column {
     pub spare: u8,
 }
 
-/// A column of text.
+/// Returns a column of text.
 pub const fn words(heading: &'static str) -> Column {
     Column { heading, numbers: false, spare: 0 }
 }
 
-/// A table with a short caption and explanations. Without rows, it is not shown.
+/// A table with a short caption and explanations. A table without rows is not shown.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
     pub caption: String,
@@ -52,7 +52,7 @@ impl Table {
         Self { note: note.into(), ..self }
     }
 
-    /// The table without the rows, if there is nothing to show.
+    /// Removes all rows unless `is_shown`.
     pub fn shown_if(mut self, is_shown: bool) -> Self {
         if !is_shown {
             self.rows.clear();
@@ -64,7 +64,7 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// Explanations of the columns, except the omitted ones.
+    /// Returns the explanations of the columns, except the omitted ones.
     pub fn legend(&self, left_out: &[&str]) -> String {
         let is_shown = |heading: &str| match heading {
             GAP => self.rows.iter().flatten().any(Value::is_not_measured),
@@ -151,7 +151,7 @@ impl<'c, R> Columns<'c, R> {
         Self { columns: Vec::new(), explained: Vec::new() }
     }
 
-    /// Columns for the strategy and the number of contenders of a row's cell.
+    /// Returns the columns for the strategy and the number of contenders of a row's cell.
     pub fn of_cells<'v: 'c>(view: &'c View<'_>, cell: fn(&R) -> &'v Cell<'v>) -> Self
     where
         R: 'c,
@@ -194,7 +194,7 @@ impl<'c, R> Columns<'c, R> {
         self
     }
 
-    /// The table of these rows. The first `labels` columns identify a row.
+    /// Returns the table of these rows. The first `labels` columns identify a row.
     pub fn table(
         mut self,
         caption: impl Into<String>,

@@ -20,7 +20,7 @@ pub enum Value {
     Multiple(f64),
     /// Minimum and maximum of several amounts.
     Range(f64, f64),
-    /// A part of a whole; displayed as the whole if they are equal.
+    /// A part of a whole; displayed as the whole if both are equal.
     OutOf {
         part: u64,
         whole: u64,
@@ -56,12 +56,12 @@ impl Value {
         Self::Verdict { word: word.into(), tone }
     }
 
-    /// A verdict, with a special word if the only violation is that contenders were stuck.
+    /// Creates a verdict, with a special word if the only violation is that contenders were stuck.
     pub fn judged(verdict: &Verdict, is_only_stuck: bool) -> Self {
         Self::worded(verdict, ["held", violated_word(is_only_stuck), "unknown"])
     }
 
-    /// A verdict with these words for held, violated and unknown.
+    /// Creates a verdict with these words for held, violated and unknown.
     pub fn worded(verdict: &Verdict, [held, violated, unknown]: [&str; 3]) -> Self {
         match verdict {
             Verdict::Held => Self::verdict(held, Tone::Good),
@@ -74,12 +74,12 @@ impl Value {
         Self::Duration(us as f64)
     }
 
-    /// The value as a lower bound if `at_least`.
+    /// Returns the value as a lower bound if `at_least`.
     pub fn at_least(self, at_least: bool) -> Self {
         if at_least { Self::AtLeast(Box::new(self)) } else { self }
     }
 
-    /// The value with the ends of its interval.
+    /// Returns the value with the ends of its interval.
     pub fn between(self, low: Self, high: Self) -> Self {
         Self::Between { middle: Box::new(self), low: Box::new(low), high: Box::new(high) }
     }
@@ -124,7 +124,7 @@ impl Value {
         }
     }
 
-    /// A number to sort by; `None` for text.
+    /// Returns a number to sort by; `None` for text.
     pub fn rank(&self) -> Option<f64> {
         match self {
             Self::Count(count) | Self::OutOf { part: count, .. } => Some(*count as f64),
@@ -140,8 +140,8 @@ impl Value {
     }
 }
 
-/// Word for a violated verdict. Stuck contenders are distinguished, because they are not counted as
-/// violations.
+/// Returns the word for a violated verdict. Stuck contenders are distinguished, because they are not counted
+/// as violations.
 pub fn violated_word(is_only_stuck: bool) -> &'static str {
     if is_only_stuck { "VIOLATED (stuck)" } else { "VIOLATED" }
 }
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_value_is_formatted_as_text_and_sorted_by_its_number() {
+    fn every_value_is_formatted_as_text_and_ranked_by_its_number() {
         let at_least = Value::Duration(1_234.0).at_least(true);
         let between = Value::Rate(5.0).between(Value::Amount(4.5), Value::Amount(6.0));
         for (value, shown, rank) in [

@@ -16,7 +16,7 @@ pub(super) enum Key {
     Part(usize),
 }
 
-/// Names of lines, ordered by the height of the line's end, or of parts of bars.
+/// Returns the names of lines, ordered by the height of the line's end, or of parts of bars.
 pub(super) fn keys(kind: &ChartKind) -> Vec<(Key, &str)> {
     match kind {
         ChartKind::Lines(lines) => {
@@ -45,7 +45,7 @@ fn lines(label: &str) -> Vec<String> {
     wrap(label, MEDIUM, units(WIDTH))
 }
 
-/// Height of the keys in pixels.
+/// Returns the height of the keys in pixels.
 pub(super) fn keys_height(kind: &ChartKind) -> u32 {
     let all = keys(kind).into_iter().map(|(_, label)| lines(label).len() as u32);
     ABOVE + 2 * LINE + LINE * all.sum::<u32>()

@@ -67,13 +67,13 @@ fn upright_labels(height: u32) -> usize {
     (height / units(32)) as usize
 }
 
-/// Width of the widest label on either scale.
+/// Returns the width of the widest label on either scale.
 fn labels_width(lines: &Lines, height: u32) -> u32 {
     let labels = once(&lines.y).chain(&lines.other_y).flat_map(|axis| axis.labels(upright_labels(height)));
     labels.map(|label| text_width(&label, MEDIUM)).max().unwrap_or(0) + units(12)
 }
 
-/// Position of a chart's plot on a page: its left and right ends, and its top and bottom.
+/// Returns the position of a chart's plot on a page: its left and right ends, and its top and bottom.
 pub fn plot_area(lines: &Lines) -> [(i32, i32); 2] {
     let inner = units(PAGE_HEIGHT - ABOVE - BELOW);
     let ends = |from: u32, to: u32| (from.cast_signed(), to.cast_signed());
@@ -220,7 +220,7 @@ pub(super) fn draw_guides<DB: DrawingBackend>(
     write_above(chart, above)
 }
 
-/// Whether the lines are farther from `height` at their left ends than at their right ends.
+/// Returns whether the lines are farther from `height` at their left ends than at their right ends.
 fn has_room_left<DB: DrawingBackend>(chart: &Plot<'_, DB>, series: &[Curve], height: f64) -> bool {
     let away = |at: Option<&(f64, f64)>| {
         at.map_or(0, |at| (chart.backend_coord(at).1 - chart.backend_coord(&(at.0, height)).1).abs())

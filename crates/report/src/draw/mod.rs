@@ -31,7 +31,7 @@ pub struct Medium<'a> {
     place: Option<&'a str>,
     /// Whether dashed lines are drawn with gaps instead of the SVG attribute for dashes.
     has_gaps: bool,
-    /// Whether the y axis has its alternative scale.
+    /// Whether the y axis uses its alternative scale.
     is_other_scale: bool,
 }
 
@@ -61,12 +61,12 @@ pub fn svg(chart: &Chart, place: &str) -> Result<String, Error> {
     let medium = Medium { place: Some(place), has_gaps: false, is_other_scale: false };
     let (width, height) = size(chart, medium);
     let text = drawn(chart, medium, (width, height))?;
-    // The picture has its size in pixels, and the view box keeps the finer coordinates.
+    // The size of the picture is in pixels; the view box keeps the finer coordinates.
     let fine = format!(r#"width="{width}" height="{height}""#);
     Ok(text.replacen(&fine, &format!(r#"width="{}" height="{}""#, width / DENSITY, height / DENSITY), 1))
 }
 
-/// Contents of the SVG element of a chart on a page, and the size of that element.
+/// Returns the contents of the SVG element of a chart on a page, and the size of that element.
 pub fn page_svg(chart: &Chart, is_other_scale: bool) -> (String, (u32, u32)) {
     let medium = Medium { place: None, has_gaps: false, is_other_scale };
     let size = size(chart, medium);
@@ -74,7 +74,7 @@ pub fn page_svg(chart: &Chart, is_other_scale: bool) -> (String, (u32, u32)) {
     (svg_contents(&text), size)
 }
 
-/// Line and marker of a strategy as contents of an SVG element, and the size of that element.
+/// Returns the line and marker of a strategy as contents of an SVG element, and the size of that element.
 pub fn page_key(look: usize) -> (String, (u32, u32)) {
     let (mut text, size) = (String::new(), (units(42), units(14)));
     let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
@@ -85,7 +85,7 @@ pub fn page_key(look: usize) -> (String, (u32, u32)) {
     (svg_contents(&text), size)
 }
 
-/// Contents of an SVG element.
+/// Returns the contents of an SVG element.
 fn svg_contents(svg: &str) -> String {
     let (_, inner) = svg.split_once('>').unwrap_or_default();
     inner.trim_end().trim_end_matches("</svg>").to_owned()
@@ -141,7 +141,7 @@ impl Medium<'_> {
     }
 }
 
-/// Size of the entire picture in units.
+/// Returns the size of the entire picture in units.
 fn size(chart: &Chart, medium: Medium<'_>) -> (u32, u32) {
     let keys = if medium.is_page() { 0 } else { keys_height(&chart.kind) };
     let (width, height) = match &chart.kind {
@@ -165,7 +165,7 @@ fn size(chart: &Chart, medium: Medium<'_>) -> (u32, u32) {
     (units(width), units(height + around))
 }
 
-/// Lines of text below the title and below the chart.
+/// Returns lines of text below the title and below the chart.
 fn around(chart: &Chart, place: &str, width: u32) -> [Vec<String>; 2] {
     let lines = |text: &String| wrap(text, SMALL, units(width - 2 * MARGIN));
     let headings = match &chart.kind {

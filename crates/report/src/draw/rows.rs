@@ -21,7 +21,7 @@ const VALUE: u32 = 90;
 const VERDICT: u32 = 110;
 const LINE: u32 = 17;
 
-/// A y axis with these labels, and the width of the labels, which is at most `share` of `width`.
+/// Returns a y axis with these labels, and the width of the labels, which is at most `share` of `width`.
 fn labelled<'a>(labels: impl Iterator<Item = &'a str>, width: u32, share: f64) -> (Axis, u32) {
     let most = (f64::from(width) * share) as u32;
     let labels: Vec<String> = labels.map(|label| shorten(label, MEDIUM, most)).collect();
@@ -149,13 +149,13 @@ fn draw_ratio<DB: DrawingBackend>(chart: &mut Plot<'_, DB>, row: &RatioRow, at: 
     Ok(())
 }
 
-/// Width of a tile in pixels, wide enough for any verdict.
+/// Returns the width of a tile in pixels, wide enough for any verdict.
 fn tile_width(heat: &Heat) -> u32 {
     let room = super::WIDTH.saturating_sub(heat_labels(heat) + 60);
     (room / heat.columns.len().max(1) as u32).clamp(84, 170)
 }
 
-/// Width of the row labels in pixels.
+/// Returns the width of the row labels in pixels.
 fn heat_labels(heat: &Heat) -> u32 {
     const MOST: u32 = 480;
     let widths = heat.rows.iter().map(|row| text_width(&row.label, MEDIUM));
@@ -177,7 +177,7 @@ pub(super) fn heat_size(heat: &Heat) -> (u32, u32) {
     (width.max(super::WIDTH), tile_height(heat) * heat.rows.len() as u32 + AXIS)
 }
 
-/// Names of the numbered columns, if they are too long to fit below the tiles.
+/// Returns the names of the numbered columns, if they are too long to fit below the tiles.
 pub(super) fn numbered_columns(heat: &Heat) -> Option<String> {
     let most = units(tile_width(heat) - 6);
     let fit = heat.columns.iter().all(|name| text_width(name, MEDIUM) < most);

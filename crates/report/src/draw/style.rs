@@ -1,8 +1,8 @@
 //! Colours, line styles, markers and the font of charts.
 //!
 //! Each strategy has a look: a unique combination of colour, dash pattern and marker. The colours are those
-//! of Okabe and Ito, which remain distinct with any colour blindness; grey replaces yellow, which is
-//! illegible on white. Each colour has only one meaning, so pages can replace it.
+//! of Okabe and Ito, which remain distinguishable with any kind of colour blindness; grey replaces yellow,
+//! which is illegible on white. Each colour has only one meaning, so pages can replace it.
 
 use std::sync::OnceLock;
 
@@ -10,7 +10,7 @@ use plotters::prelude::*;
 use plotters::style::register_font;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// Units per pixel, because coordinates of plotters are integers.
+/// Units per pixel, because plotters uses integer coordinates.
 pub const DENSITY: u32 = 2;
 pub const LARGE: f64 = 21.0;
 pub const MEDIUM: f64 = 14.0;
@@ -34,7 +34,7 @@ pub const THEMED: [(RGBColor, &str); 6] =
 
 const COLOURS: [u32; 8] = [0x0072B2, 0xD55E00, 0x009E73, 0xCC79A7, 0xE69F00, 0x56B4E9, 0x000000, 0x828282];
 
-/// Colours of parts of bars. No strategy has any of these, and neighbours differ in lightness.
+/// Colours of parts of bars. No strategy uses any of these colours, and neighbours differ in lightness.
 const PARTS: [u32; 12] = [
     0x3E4862, 0xA0AAC2, 0x784230, 0xEEBEA0, 0x3A623C, 0xBEDAAA, 0x5C4680, 0xCEBEE6, 0x285A62, 0xC4DEE2,
     0x78641E, 0xE8DCA0,
@@ -75,7 +75,7 @@ fn rgb(hex: u32) -> RGBColor {
     RGBColor(red, green, blue)
 }
 
-/// Index of the look in the palette of pages.
+/// Returns the index of the look in the palette of pages.
 pub const fn page_colour(look: usize) -> usize {
     look % COLOURS.len()
 }
@@ -88,7 +88,7 @@ pub const fn dash(look: usize) -> (u32, u32) {
     DASHES[look % DASHES.len()]
 }
 
-/// Dash and gap lengths for plotters; a solid line if gaps are not drawn.
+/// Returns the dash and gap lengths for plotters; a solid line if gaps are not drawn.
 pub const fn gaps(dash: (u32, u32), has_gaps: bool) -> (u32, u32) {
     if has_gaps { (units(dash.0), units(dash.1)) } else { (SOLID, 0) }
 }
@@ -97,18 +97,19 @@ pub const fn is_solid(dash: (u32, u32)) -> bool {
     dash.0 == SOLID
 }
 
-/// The colour in SVG notation.
+/// Returns the colour in SVG notation.
 pub fn hex(RGBColor(red, green, blue): RGBColor) -> String {
     format!("#{red:02X}{green:02X}{blue:02X}")
 }
 
-/// A readable text colour for this background, distinct from the themed colours.
+/// Returns a readable text colour for this background, distinct from the themed colours.
 pub fn ink_on(RGBColor(red, green, blue): RGBColor) -> RGBColor {
     let is_dark = u32::from(red) * 3 + u32::from(green) * 6 + u32::from(blue) < 1300;
     if is_dark { RGBColor(254, 254, 254) } else { RGBColor(20, 20, 20) }
 }
 
-/// Colour of a duration, given its position between the shortest and the longest: darker is longer.
+/// Returns the colour of a duration, given its position between the shortest and the longest: darker is
+/// longer.
 pub fn heat(share: f64) -> RGBColor {
     const ENDS: [RGBColor; 2] = [RGBColor(226, 238, 248), RGBColor(10, 60, 120)];
     let [from, to] = ENDS;
@@ -118,7 +119,7 @@ pub fn heat(share: f64) -> RGBColor {
     RGBColor(mix(from.0, to.0), mix(from.1, to.1), mix(from.2, to.2))
 }
 
-/// Corners of a look's marker, moved to the right by `right`.
+/// Returns the corners of a look's marker, moved to the right by `right`.
 pub fn corners(look: usize, right: i32) -> Vec<(i32, i32)> {
     MARKERS[look % MARKERS.len()].iter().map(|(x, y)| (x + right, *y)).collect()
 }
@@ -145,12 +146,12 @@ pub fn anchored(size: f64, colour: RGBColor, across: HPos) -> TextStyle<'static>
     text(size, colour).pos(Pos::new(across, VPos::Center))
 }
 
-/// Width of a text in units.
+/// Returns the width of a text in units.
 pub fn text_width(text: &str, size: f64) -> u32 {
     font(size).box_size(text).map_or(0, |(wide, _)| wide)
 }
 
-/// The text, cut with `…` if it is wider than `width` units.
+/// Truncates the text with `…` if it is wider than `width` units.
 pub fn shorten(text: &str, size: f64, width: u32) -> String {
     let mut kept = text.to_owned();
     while text_width(&kept, size) > width && kept.pop().is_some() {
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn sixty_strategies_have_sixty_colours_and_line_styles() {
+    fn sixty_strategies_have_distinct_colours_and_line_styles() {
         let colours: BTreeSet<String> = (0..60).map(|look| hex(colour(look))).collect();
         let looks: BTreeSet<_> =
             (0..60).map(|look| (page_colour(look), dash(look), corners(look, 0))).collect();

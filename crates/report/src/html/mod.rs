@@ -1,4 +1,4 @@
-//! The document as a single HTML file without external resources. A script, which is optional, adds values
+//! Renders the document as a single HTML file without external resources. An optional script adds values
 //! under the pointer and sortable tables. External text, such as a label, is always escaped.
 
 mod svg;
@@ -14,7 +14,7 @@ use zklockbench_core::units::one_line;
 pub const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// The page for these documents. If there are several, `between` precedes the first.
+/// Returns the page for these documents. If there are several, `between` precedes the first.
 pub fn page(documents: &[Document], between: Option<&Section>) -> String {
     let titles: Vec<&str> = documents.iter().map(|document| document.title.as_str()).collect();
     let most = documents.iter().map(|document| document.strategies.len()).max().unwrap_or(0);
@@ -50,7 +50,7 @@ pub fn page(documents: &[Document], between: Option<&Section>) -> String {
     markup.into_string()
 }
 
-/// External text with control characters escaped, except line breaks.
+/// Escapes control characters, except line breaks, in external text.
 fn text(words: &str) -> String {
     words.split('\n').map(one_line).collect::<Vec<_>>().join("\n")
 }
@@ -106,7 +106,7 @@ fn finding(one: &Finding, document: &Document, id: &str) -> Markup {
     }
 }
 
-/// A verdict as a word with a sign, so that it does not depend on colour.
+/// Returns a verdict as a word with a sign, so that it does not depend on colour.
 fn badge(value: &Value) -> Markup {
     match class_and_sign(value.tone()) {
         Some((class, sign)) => html! { span class={ "badge " (class) } { (sign) (text(&value.shown())) } },
@@ -123,7 +123,7 @@ fn class_and_sign(tone: Tone) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// A section of a run. The ids of its elements start with `id`.
+/// Returns a section of a run. The ids of its elements start with `id`.
 fn section(section: &Section, id: &str) -> Markup {
     let own = format!("{id}-{}", section.id);
     html! {
@@ -172,7 +172,7 @@ fn table(table: &Table) -> Markup {
     wide_table(&table.caption, "sortable", &head, &body, legend.as_slice())
 }
 
-/// A table that scrolls sideways, with paragraphs below it.
+/// Returns a table that scrolls sideways, with paragraphs below it.
 fn wide_table(caption: &str, class: &str, head: &Markup, body: &Markup, below: &[String]) -> Markup {
     html! {
         div.wide {
@@ -223,7 +223,7 @@ fn chart(chart: &Chart, id: &str) -> Markup {
     }
 }
 
-/// Names of the lines or of the parts of bars. Undivided bars have their names beside them.
+/// Returns the names of the lines or of the parts of bars. Undivided bars have their names next to them.
 fn key(kind: &ChartKind) -> Markup {
     html! {
         @match kind {

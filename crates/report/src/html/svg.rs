@@ -13,7 +13,7 @@ use crate::draw::{self, DENSITY, THEMED, colour, hex, page_colour, page_svg, plo
 /// Maximum number of pointer positions.
 const POSITIONS: usize = 160;
 
-/// Style that maps drawn colours to the page's, for this number of strategies.
+/// Returns the style that maps drawn colours to the page's, for this number of strategies.
 pub(super) fn style(strategies: usize) -> String {
     let themed = THEMED.map(|(drawn, name)| (hex(drawn), name.to_owned()));
     let looks = (0..strategies).map(|look| (hex(colour(look)), format!("c{}", page_colour(look))));
@@ -26,7 +26,7 @@ pub(super) fn style(strategies: usize) -> String {
     })
 }
 
-/// Style that hides deselected strategies within the element with this id.
+/// Returns the style that hides deselected strategies within the element with this id.
 pub(super) fn switches(id: &str, strategies: usize) -> String {
     (0..strategies).fold(String::new(), |mut style, look| {
         let (drawn, off) = (hex(colour(look)), format!("#{id}:has(#{id}-k{look}:not(:checked))"));
@@ -47,7 +47,7 @@ pub(super) fn swatch(look: usize) -> Markup {
     }
 }
 
-/// A chart, and the values under the pointer as JSON that is safe within a page.
+/// Returns a chart, and the values under the pointer as JSON that is safe within a page.
 pub(super) fn chart(chart: &Chart, id: &str) -> (Markup, Option<String>) {
     let (drawn, (width, height)) = page_svg(chart, false);
     let lines = match &chart.kind {
@@ -71,7 +71,7 @@ pub(super) fn chart(chart: &Chart, id: &str) -> (Markup, Option<String>) {
     (markup, lines.map(|lines| values(lines, width)))
 }
 
-/// Values under the pointer, for each position: coordinate, name, and the value of each strategy.
+/// Returns the values under the pointer, for each position: coordinate, name, and the value of each strategy.
 fn values(lines: &Lines, width: u32) -> String {
     let points = |series: &Curve| -> Vec<PlotPoint> {
         match lines.x.is_of_percentiles() {

@@ -38,7 +38,7 @@ pub(crate) fn place(ensemble: &EnsembleInfo, host: &HostInfo) -> Vec<(String, Va
     facts
 }
 
-/// Time and program of a measurement.
+/// Returns the time and program of a measurement.
 pub(crate) fn measured(at: SystemTime, version: &str, commit: Option<&str>) -> Block {
     let at = humantime::format_rfc3339_seconds(at).to_string();
     Block::Facts(vec![fact("Measured", at), program(version, commit)])
@@ -67,13 +67,13 @@ pub(super) fn environment(source: &Source<'_>) -> impl Iterator<Item = Block> {
     }
     if ensemble.starts_cold {
         limits.push(
-            "The servers were not warmed up: the first trials are slower than the later ones.".to_owned(),
+            "The servers were not warmed up: the first trials are slower than later trials.".to_owned(),
         );
     }
     if let Some((_, rate)) = ensemble.config.iter().find(|(name, _)| name == LIMITED) {
         limits.push(format!(
-            "The load was limited to {rate}, for other clients of the ensemble: throughput is that of the limit, not of \
-             the locks."
+            "The load was limited to {rate} to protect other clients of the ensemble: throughput reflects \
+             the limit, not the locks."
         ));
     }
     let missing =
@@ -130,8 +130,8 @@ const fn name(outcome: Outcome) -> &'static str {
     }
 }
 
-/// Growth of a counter over the valid trials, summed over all servers; `None` if a server has no such
-/// counter.
+/// Returns the increase of a counter over the valid trials, summed over all servers; `None` if a server has
+/// no such counter.
 fn growth(cell: &Cell<'_>, key: &str) -> Option<f64> {
     let servers = cell.counting().flat_map(|trial| &trial.servers).filter(|server| !server.has_restarted());
     let all = servers.map(|server| Some(server.after.get(key)? - server.before.get(key)?));
@@ -162,8 +162,8 @@ pub(super) fn servers(source: &Source<'_>) -> Table {
         })
         .table("Server counters", 2, &source.view.cells)
         .noted(
-            "Growth of all servers' own counters (mntr) over a trial, per acquisition of the whole trial, including pings and \
-             the opening of sessions. Servers that restarted during the trial are left out.",
+            "Increase of the servers' own counters (mntr) over a trial, per acquisition of the whole trial, including \
+             pings and the opening of sessions. Servers that restarted during the trial are excluded.",
         );
     let is_measured = |row: &Vec<Value>| row[2..].iter().any(|value| !value.is_not_measured());
     let is_shown = table.rows.iter().any(is_measured);
@@ -179,13 +179,13 @@ pub(super) fn floor(view: &View<'_>) -> Vec<Block> {
         ("uncontended acquire", floor.uncontended),
     ];
     let table = floor_grid(all.into_iter().filter(|(_, of)| of.is_some())).captioned(
-        "What the ensemble itself takes",
-        "What raw requests take here without any lock, measured before the first trial: no lock can be faster.",
+        "Cost of the ensemble itself",
+        "Duration of raw requests without a lock, measured before the first trial: no lock can be faster.",
     );
     let missing = floor.missing.iter().map(|why| Block::Text(format!("Not measured: {why}.")));
     let outlier = floor.outlier_us.map(|us| {
         let us = format_micros(us);
-        Block::Text(format!("An earlier measurement, {us} for a handoff, was an outlier and is replaced."))
+        Block::Text(format!("An earlier measurement, {us} for a handoff, was an outlier and was replaced."))
     });
     [table.into()].into_iter().chain(missing).chain(outlier).collect()
 }
@@ -200,7 +200,7 @@ pub(super) fn verdicts(source: &Source<'_>) -> Table {
         .words("exclusion", |cell| {
             word(all(cell, |one| Some(&one.judged.exclusion)).filter(|_| cell.contenders > 1))
         })
-        .explained("contenders never saw two inside together")
+        .explained("contenders never observed two holders at once")
         .words("order", |cell| word(all(cell, |one| one.judged.order.as_ref())))
         .explained("no contender entered before the servers had deleted the previous holder's node")
         .words("progress", |cell| word(all(cell, |one| one.judged.progress.as_ref())))
@@ -215,7 +215,7 @@ pub(super) fn verdicts(source: &Source<'_>) -> Table {
         })
         .numbers("acquisitions", 1, |cell| cell.sum(|trial| trial.measured.acquired()))
         .numbers("checked", 1, |cell| cell.sum(Trial::checked))
-        .explained("acquisitions that would have shown it if the lock did not exclude")
+        .explained("acquisitions that would have revealed a lock that does not exclude")
         .words("why", |cell| {
             let why = cell.verdict().and_then(|verdict| verdict.why());
             why.filter(|why| !why.is_empty())
@@ -245,24 +245,24 @@ pub(super) fn method(source: &Source<'_>) -> [Block; 6] {
     let load = match load {
         "batch" => "In a batch, all contenders queue up behind a holder, and each acquires once.",
         "open" => {
-            "In an open load, arrivals keep coming, whether or not earlier ones have been served; a wait counts from \
-             when the arrival was due."
+            "In an open load, arrivals keep coming, whether or not earlier arrivals have been served; a wait \
+             starts when the arrival is due."
         }
-        _ => "In a closed load, each contender acquires, holds, releases and thinks, again and again.",
+        _ => "In a closed load, each contender repeatedly acquires, holds, releases and thinks.",
     };
     [
         "Each contender has its own session, and all of its requests and notifications are counted and timed.",
         load,
         "Every combination of strategy and contenders is a trial on a fresh root node with fresh sessions; \
-         repetitions are interleaved, so that whatever else the machine does affects all alike. Metrics \
+         repetitions are interleaved, so that other activity on the machine affects all of them alike. Metrics \
          are medians over the valid repetitions.",
-        "A strategy is called faster, lighter or fairer only if the whole interval of the ratio lies beyond 5 %. Intervals \
-         are exact, by the ranks of the repetitions, and widened for the number of comparisons; brackets hold the interval \
-         of one.",
+        "A strategy is called faster, lighter or fairer only if the whole interval of the ratio lies beyond 5 %. \
+         Intervals are exact rank intervals, corrected for multiple comparisons; intervals in brackets are not \
+         corrected.",
         "Waits that did not end count as at least that long (Kaplan-Meier). Trials in which the generator \
-         itself was the bottleneck are invalid, and those cut short are partial; neither counts.",
-        "Whether a lock excludes is judged from what contenders saw and, where the servers' logs can be read, from their \
-         transactions.",
+         itself was the bottleneck are invalid, and trials that were cut short are partial; neither kind counts.",
+        "The verdict on exclusion is based on the contenders' observations and, where the servers' logs can be \
+         read, on their transactions.",
     ]
     .map(|text| Block::Text(text.to_owned()))
 }

@@ -48,7 +48,7 @@ pub fn document(source: &Source<'_>, report: &RunReport<'_>) -> Document {
         section("fairness", "Fairness", charts("fairness")),
         section("servers", "Server counters", [facts::servers(source)]),
         section("floor", "The floor", facts::floor(view)),
-        section("environment", "Where it was measured", facts::environment(source)),
+        section("environment", "Measurement environment", facts::environment(source)),
         section("verdicts", "Verdicts and their evidence", [facts::verdicts(source)]),
         section("notes", "Notes", notes(view)),
         section("reproduce", "How to reproduce this", facts::reproduce(source)),
@@ -70,12 +70,13 @@ pub fn document(source: &Source<'_>, report: &RunReport<'_>) -> Document {
     }
 }
 
-/// Whether a section has only reasons for missing charts. The notes repeat those that matter.
+/// Returns whether a section consists only of reasons for missing charts. The notes repeat the relevant
+/// reasons.
 fn has_only_reasons(section: &Section) -> bool {
     section.blocks.iter().all(|block| matches!(block, Block::NoChart { .. }))
 }
 
-/// The finding, without a positive tone if a lock of the run is violated.
+/// Returns the finding, without a positive tone if a lock of the run broke a promise.
 fn not_praised(finding: Finding, verdict: &Verdict) -> Finding {
     match (verdict, finding.tone) {
         (Verdict::Violated(_), Tone::Good) => Finding { tone: Tone::Plain, ..finding },
@@ -102,7 +103,7 @@ fn not_passed(gated: &Gated) -> impl Iterator<Item = Finding> {
 fn gates(gated: &Gated) -> impl Iterator<Item = Block> {
     let table = gates_table(&gated.gates).captioned(
         format!("Gates: {}", gates_sentence(&gated.gates)),
-        "The worst first; each with the observation that failed or, if it passed, the one nearest to its limit.",
+        "Worst first, each with the observation that failed or, if the gate passed, the one nearest to its limit.",
     );
     let against = gated.baseline.as_ref().filter(|_| !table.is_empty());
     let against = against.map(|path| Block::Text(format!("Compared with the baseline {path}.")));
@@ -112,7 +113,7 @@ fn gates(gated: &Gated) -> impl Iterator<Item = Block> {
 fn finding(one: &Conclusion) -> Finding {
     let tone = match (one.topic, one.certainty) {
         (Topic::MustNotBeUsed, _) => Tone::Bad,
-        // Any of several strategies is a good choice.
+        // Any of the tied strategies is a good choice.
         (Topic::Choice, Certainty::Tied) => Tone::Good,
         (Topic::Limits, _) | (_, Certainty::Unknown | Certainty::Tied) => Tone::Doubtful,
         (_, Certainty::Shown | Certainty::Same) => Tone::Good,
@@ -129,7 +130,7 @@ fn finding(one: &Conclusion) -> Finding {
     Finding::new(topic, tone, one.sentence.clone(), Some(one.evidence.link()))
 }
 
-/// Main metrics of several runs, given the name and the [whole](Table::whole) table of each.
+/// Returns the main metrics of several runs, given the name and the [whole](Table::whole) table of each.
 pub fn side_by_side(runs: Vec<(String, Table)>) -> Option<Section> {
     let first = runs.first().filter(|_| runs.len() > 1)?.1.clone();
     let columns = [words("run")].into_iter().chain(first.columns).collect();
@@ -138,13 +139,13 @@ pub fn side_by_side(runs: Vec<(String, Table)>) -> Option<Section> {
     });
     let table = Table::new(columns, first.labels + 1, rows.collect()).without_idle_columns().captioned(
         "The main metrics of each run",
-        "If the runs differ in ensemble, host or scenario, that alone makes their metrics differ; zklockbench compare \
+        "Differences in ensemble, host or scenario also affect the metrics; zklockbench compare \
          shows whether a difference is more than noise.",
     );
     Some(section("runs", "The runs side by side", [table]))
 }
 
-/// A section with these blocks, without empty tables.
+/// Returns a section with these blocks, without empty tables.
 pub fn section<B: Into<Block>>(
     id: &'static str,
     title: &str,
@@ -178,7 +179,7 @@ fn figures(view: &View<'_>) -> Vec<Block> {
 /// Maximum number of violations drawn for each strategy.
 const DRAWN: usize = 2;
 
-/// The first violations of each strategy.
+/// Returns the first violations of each strategy.
 fn violations(view: &View<'_>) -> impl Iterator<Item = Block> {
     (0..view.strategies.len()).flat_map(|strategy| {
         view.timelines_of(strategy).take(DRAWN).map(|(trial, timeline)| {

@@ -31,7 +31,7 @@ impl CountedRow<'_> {
     }
 }
 
-/// One row per strategy and number of contenders, with a column for each kind of request that occurs.
+/// Returns one row per strategy and number of contenders, with a column for each kind of request that occurs.
 pub(crate) fn by_kind(rows: &[CountedRow<'_>]) -> Table {
     let counts = || rows.iter().map(|row| &row.counting.counted);
     let has_sides = rows.iter().any(|row| row.side.is_some());
@@ -63,16 +63,19 @@ pub(crate) fn by_kind(rows: &[CountedRow<'_>]) -> Table {
             row.each(row.counting.counted.bytes_sent + row.counting.counted.bytes_received)
         })
         .table("Requests by kind", if has_sides { 3 } else { 2 }, rows)
-        .noted(format!("Requests per acquisition: {HOW}; {}; watch: the read also sets one.", turns(rows)))
+        .noted(format!(
+            "Requests per acquisition: {HOW}; {}; watch: reads that also set a watch.",
+            turns(rows)
+        ))
 }
 
-/// Sentence on the cycles that were counted.
+/// Returns a sentence on the cycles that were counted.
 fn turns(rows: &[CountedRow<'_>]) -> String {
     let turns: BTreeSet<&str> = rows.iter().map(|row| row.counting.turns.told()).collect();
     let all = rows.iter().filter(|row| row.counting.turns == CountedTurns::All).count();
     match turns.len() {
         1 => turns.into_iter().collect(),
-        _ => format!("each contender's first cycle left out, but not in {all} of the rows"),
+        _ => format!("excluding each contender's first cycle, except in {all} of the rows"),
     }
 }
 
@@ -94,7 +97,7 @@ const fn heading(kind: RequestKind) -> &'static str {
     }
 }
 
-/// The three-way check of each count: client, cost model, servers.
+/// Returns the three-way check of each count: client, cost model, servers.
 pub(crate) fn accounting(view: &View<'_>) -> Table {
     Columns::<AccountingRow>::new()
         .words("strategy", |row| row.strategy.clone())
@@ -105,11 +108,7 @@ pub(crate) fn accounting(view: &View<'_>) -> Table {
         .numbers("servers", 0, |row| row.line.servers)
         .words("agree", |row| row.agrees.map(agree))
         .explained("in each repetition")
-        .table(
-            "What the client counted, what the cost model expects, and what the servers counted",
-            2,
-            view.accounting(),
-        )
+        .table("Counts of the client, the cost model and the servers", 2, view.accounting())
         .noted("Sums over all repetitions.")
 }
 

@@ -40,7 +40,7 @@ pub(super) fn table(view: &View<'_>) -> Table {
         .numbers("recovery max", 3, |row| row.recovery().map(|(_, longest)| recovery(longest)))
         .numbers("suspended after", 13, |row| row.longest(|fault| fault.suspended_us).map(Value::micros))
         .explained(
-            "longest time from a fault's effect until a contender noticed that its connection was gone",
+            "longest time from a fault's effect until a contender noticed that its connection was lost",
         )
         .numbers("violations", 0, move |row| count(row, |it| it.violation_count))
         .numbers("too early", 4, |row| row.order().map(|(early, compared)| format!("{early} of {compared}")))
@@ -58,7 +58,7 @@ pub(super) fn table(view: &View<'_>) -> Table {
         .numbers("uncertain", 10, move |row| count(row, |it| it.excused.uncertain))
         .explained("acquisitions that cannot be judged because an outcome is unknown")
         .numbers("stuck", 2, move |row| count(row, |it| it.stuck.len() as u64))
-        .explained("contenders still not served after everything was repaired")
+        .explained("contenders still waiting after all faults had healed")
         .numbers("orphans", 4, |row| {
             let orphans = row.trials.iter().map(|it| it.orphans).sum::<Option<u64>>();
             orphans.filter(|_| !row.trials.is_empty())
@@ -70,9 +70,9 @@ pub(super) fn table(view: &View<'_>) -> Table {
         .numbers("waits lost", 12, move |row| count(row, Trial::waits_lost))
         .explained("waits that ended with their session or connection")
         .numbers("stale writes", 8, move |row| count(row, |it| it.fencing.stale))
-        .explained("writes made after another contender had entered")
+        .explained("writes sent after another contender had entered")
         .numbers("rejected", 9, move |row| count(row, |it| it.fencing.stale_rejected))
-        .explained("stale writes that the fencing token turned away")
+        .explained("stale writes that the fencing token rejected")
         .table("Each strategy under each fault", 2, view.under_faults())
         .noted(note)
         .lean()

@@ -7,14 +7,14 @@ use zklockbench_analysis::gate::{Check, Outcome, overall};
 use zklockbench_core::units::{cell_name, harmless};
 use zklockbench_core::verdict::Verdict;
 
-/// Maximum width of the column of gates; wider gates break the alignment.
+/// Maximum width of the column of gates; longer gates break the alignment.
 const GATE_WIDTH: usize = 60;
 
 /// Maximum number of printed gates that did not pass, without `--all`.
 const NOT_PASSED: usize = 3;
 
-/// The number of passed gates, and the gates that did not pass; with `--all`, every gate. `None` if there is
-/// only the implicit gate.
+/// Returns the number of passed gates, and the gates that did not pass; with `--all`, every gate. `None` if
+/// there is only the implicit gate.
 pub fn gates(outcomes: &[Outcome], style: Style) -> Option<String> {
     let of_scenario = worth_showing(outcomes)?;
     let not_passed = of_scenario.iter().filter(|outcome| outcome.verdict != Verdict::Held).take(NOT_PASSED);
@@ -42,7 +42,7 @@ pub fn gates(outcomes: &[Outcome], style: Style) -> Option<String> {
     Some(lines.into_iter().map(harmless).collect::<Vec<_>>().join("\n") + "\n")
 }
 
-/// Number of gates with the worst result, e.g. `1 of 3 FAILED`.
+/// Describes the number of gates with the worst result, e.g. `1 of 3 FAILED`.
 pub(crate) fn gates_sentence(outcomes: &[Outcome]) -> String {
     let worst = match overall(outcomes) {
         Verdict::Held => return format!("all {} passed", outcomes.len()),
@@ -53,7 +53,7 @@ pub(crate) fn gates_sentence(outcomes: &[Outcome]) -> String {
     format!("{count} of {} {worst}", outcomes.len())
 }
 
-/// One row for each observation; empty if there is only the implicit gate.
+/// Returns one row for each observation; empty if there is only the implicit gate.
 pub(crate) fn gates_table(outcomes: &[Outcome]) -> Table {
     let row = |outcome: &Outcome| {
         let mut lines = found(outcome);
@@ -78,7 +78,7 @@ pub(crate) struct GateNotPassed {
     pub sentence: String,
 }
 
-/// Gates that did not pass, worst first.
+/// Returns the gates that did not pass, worst first.
 pub(crate) fn gates_not_passed(outcomes: &[Outcome]) -> impl Iterator<Item = GateNotPassed> {
     let not_passed = outcomes.iter().filter(|outcome| outcome.verdict != Verdict::Held);
     not_passed.map(|outcome| {
@@ -100,7 +100,7 @@ pub fn gates_markdown(outcomes: &[Outcome]) -> Option<String> {
     Some(text)
 }
 
-/// All gates, if the scenario defines any.
+/// Returns all gates, if the scenario defines any.
 pub(crate) fn worth_showing(outcomes: &[Outcome]) -> Option<&[Outcome]> {
     outcomes.iter().any(|outcome| !outcome.is_of_every_run()).then_some(outcomes)
 }
@@ -112,7 +112,7 @@ pub(crate) fn gate_title(outcome: &Outcome) -> String {
     }
 }
 
-/// Observations: those of all cells that did not pass or, if all passed, that of the cell nearest to its
+/// Returns the observations of all cells that did not pass or, if all passed, that of the cell nearest to its
 /// limit.
 fn found(outcome: &Outcome) -> Vec<String> {
     let bad: Vec<String> =

@@ -14,7 +14,7 @@ use zklockbench_record::figures::{
 use zklockbench_record::{Arrived, DriverRecord, EchoTimes, FigureEntry, LostHold, LostHolds, Timing, Trial};
 use zklockbench_stats::median;
 
-/// The tables of a run, most important first: locks under faults, then all metrics, then arrivals.
+/// Returns the tables of a run, most important first: locks under faults, then all metrics, then arrivals.
 pub(crate) fn tables(view: &View<'_>) -> Vec<Table> {
     let metrics = Table::whole(view).lean();
     let (lost, drivers) = (lost_holds(view), drivers(view));
@@ -31,7 +31,7 @@ fn by_kind(view: &View<'_>) -> Table {
 }
 
 impl Table {
-    /// The main table: one row for each strategy and number of contenders.
+    /// Returns the main table: one row for each strategy and number of contenders.
     pub fn whole(view: &View<'_>) -> Self {
         let mut columns = Columns::<&Cell<'_>>::new()
             .words("strategy", |cell| view.label(cell))
@@ -78,7 +78,7 @@ fn metric<'c, 'v>(
     columns.metric(entry, move |cell| measured(cell, entry))
 }
 
-/// A metric of a cell over its repetitions, as a table value.
+/// Returns a metric of a cell over its repetitions, as a table value.
 fn measured(cell: &Cell<'_>, entry: &FigureEntry) -> Value {
     let Some((measure, statistic)) = entry.latency else {
         return cell.figure(entry).map(|value| metric_value(entry, value)).into();
@@ -93,7 +93,7 @@ fn measured(cell: &Cell<'_>, entry: &FigureEntry) -> Value {
     }
 }
 
-/// Notes on the whole table.
+/// Returns notes on the whole table.
 fn note(view: &View<'_>) -> String {
     let repeated = view.cells.iter().any(|cell| cell.trials.len() > 1);
     let has_unserved = view.cells.iter().any(|cell| cell.sum(Trial::unserved) > 0);
@@ -102,14 +102,15 @@ fn note(view: &View<'_>) -> String {
     let notes = [
         repeated.then(|| "Medians of the valid repetitions.".to_owned()),
         (has_unserved && has_bound).then(|| "≥: at least, because of unserved waits.".to_owned()),
-        is_below_floor(view)
-            .then(|| "A multiple below 1: the host was slower while the floor was measured.".to_owned()),
+        is_below_floor(view).then(|| {
+            "A multiple below 1 means that the host was slower while the floor was measured.".to_owned()
+        }),
         on_the_wire(view),
     ];
     notes.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// A sentence on the metrics of drivers' locks that a separate trial counted.
+/// Returns a sentence on the metrics of drivers' locks that were counted in a separate trial.
 fn on_the_wire(view: &View<'_>) -> Option<String> {
     let is_driven = |cell: &&Cell<'_>| cell.all().any(Trial::is_counted_apart);
     let mut driven = view.cells.iter().filter(is_driven);
@@ -119,7 +120,7 @@ fn on_the_wire(view: &View<'_>) -> Option<String> {
     Some(format!("{} of drivers: {}.", listed(&headings), counts::HOW))
 }
 
-/// Explanations of the floors on which multiples are based; empty if no floor was measured.
+/// Returns the explanations of the floors on which multiples are based; empty if no floor was measured.
 fn floors(view: &View<'_>) -> (String, String) {
     let told = |what: &str, timing: Option<Timing>| {
         timing.map_or_else(String::new, |Timing { count, p50_us, .. }| {
@@ -153,13 +154,13 @@ fn repetitions(cell: &Cell<'_>) -> Value {
     Value::OutOf { part: sound as u64, whole: cell.trials.len() as u64 }
 }
 
-/// Number of contenders, and how many had a session if some had none.
+/// Returns the number of contenders, and how many had a session if some had none.
 fn contenders(cell: &Cell<'_>) -> Value {
     let whole = cell.contenders as u64;
     Value::OutOf { part: cell.took_part().min(whole), whole }
 }
 
-/// Numbers of invalid and partial trials; remarks state the reasons.
+/// Describes the numbers of invalid and partial trials; remarks state the reasons.
 fn marks(cell: &Cell<'_>) -> Option<String> {
     let count = |marked: fn(&Trial) -> bool| cell.all().filter(|one| marked(one)).count();
     let marks = [
@@ -173,7 +174,7 @@ fn marks(cell: &Cell<'_>) -> Option<String> {
 /// One strategy with one number of contenders, and the holds lost in its trials.
 type LostRow<'a> = (&'a Cell<'a>, Vec<&'a LostHolds>);
 
-/// One row for each cell in which a session ended during a hold.
+/// Returns one row for each cell in which a session ended during a hold.
 fn lost_holds(view: &View<'_>) -> Table {
     let lost = |cell| {
         let lost: Vec<_> = Cell::all(cell).filter_map(|trial| trial.lost_holds.as_ref()).collect();
@@ -181,15 +182,15 @@ fn lost_holds(view: &View<'_>) -> Table {
     };
     Columns::<LostRow<'_>>::of_cells(view, |(cell, _)| cell)
         .words("on lost", |(cell, _)| cell.all().next().map(|trial| trial.spec.on_lost.name()))
-        .explained("what a holder does when it learns that its session has ended")
+        .explained("what a holder does when it is notified that its session has ended")
         .numbers("sessions ended", 0, |(_, lost)| lost.iter().map(|holds| holds.count).sum::<u64>())
         .explained("during a hold, by the servers' logs")
         .numbers("suspended before", 0, |row| {
             middle(row, |hold| hold.suspended_us.filter(|us| *us <= 0).map(i64::unsigned_abs))
         })
-        .explained("how long before the end the holder learned that its connection was gone")
-        .numbers("told after", 0, |row| middle(row, |hold| hold.told_us))
-        .explained("time from the end until the holder learned of it")
+        .explained("time before the end at which the holder noticed that its connection was lost")
+        .numbers("notified after", 0, |row| middle(row, |hold| hold.told_us))
+        .explained("time from the end until the holder was notified")
         .numbers("stayed inside", 0, |row| middle(row, |hold| Some(hold.inside_us)))
         .explained("time from the end until the holder left its critical section")
         .table("Holders whose session ended", 2, view.cells.iter().filter_map(lost))
@@ -214,16 +215,16 @@ fn drivers(view: &View<'_>) -> Table {
         .words("clock", |(_, driver)| match driver.clock_fits {
             Some(true) => "ours",
             Some(false) => "its own",
-            None => "not told",
+            None => "not reported",
         })
         .numbers("pipe p50", 0, move |(cell, _)| pipe(cell, 0.5))
         .explained(
-            "an acquire as the suite saw it, less the time within the library; part of the wait unless the clock is ours; every \
-             handoff includes one way, that of the request to release",
+            "duration of an acquire as seen by the suite, minus the time within the library; part of the wait \
+             unless the clock is ours; every handoff includes one way, that of the request to release",
         )
         .numbers("pipe p99", 2, move |(cell, _)| pipe(cell, 0.99))
         .numbers("echo p50", 1, move |(_, driver)| echo(driver.echo))
-        .explained("a request that does nothing, there and back, before the load")
+        .explained("round trip of a request that does nothing, before the load")
         .numbers("contender's echo p50", 3, move |(_, driver)| echo(driver.contender_echo))
         .numbers("echo p50 under load", 2, move |(_, driver)| echo(driver.echo_under_load))
         .table("Drivers", 2, view.cells.iter().filter_map(driver))
@@ -243,21 +244,21 @@ fn arrivals(view: &View<'_>) -> Table {
         .explained("the part of the wait until a contender was free")
         .numbers("in client p99", 1, |cell| cell.percentile(Measure::ClientWait, 0.99))
         .numbers("service p50", 5, |cell| cell.percentile(Measure::Service, 0.5))
-        .explained("the part of the wait from the call of acquire on")
+        .explained("the part of the wait after the call of acquire")
         .numbers("service p99", 2, |cell| cell.percentile(Measure::Service, 0.99))
         .numbers("lateness p99", 6, |cell| {
             let late =
                 |one: &Trial| Some(one.health.lateness_p99_us.filter(|_| one.arrived.is_some())? as f64);
             cell.median(late).map(Value::Duration)
         })
-        .explained("how late the generator called acquire")
+        .explained("delay of the generator's acquire calls")
         .numbers("lock busy", 1, |cell| cell.figure(&UTILISATION_BUSIEST).map(Value::Share))
         .explained("share of the time that the busiest lock was held or being handed over")
         .numbers("queue", 1, |cell| {
             let grows = |one: &Trial| one.steady.as_ref().filter(|_| one.arrived.is_some())?.grows_per_s();
             cell.median(grows).map(|grows| format!("+{}/s", number(grows)))
         })
-        .explained("how fast the queue grew")
-        .table("What became of the arrivals", 1, view.cells.iter().filter(|cell| cell.is_open()))
-        .noted("A wait begins when the arrival is due.")
+        .explained("growth of the queue")
+        .table("Outcome of the arrivals", 1, view.cells.iter().filter(|cell| cell.is_open()))
+        .noted("A wait starts when the arrival is due.")
 }

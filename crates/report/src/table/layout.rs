@@ -26,26 +26,27 @@ impl Style {
     /// All output, without colours or line breaks.
     pub const EVERYTHING: Self = Self { colour: false, width: None, all: true, explain: true };
 
-    /// Line width of text.
+    /// Returns the line width of text.
     pub(super) fn text_width(self) -> usize {
         self.width.map_or(usize::MAX, usize::from).max(40)
     }
 }
 
-/// A paragraph wrapped at `width`. The first line starts with `begin`; the others are indented by as many
-/// spaces.
+/// Returns a paragraph wrapped at `width`. The first line starts with `begin`; the others are indented by as
+/// many spaces.
 pub fn wrapped(text: &str, begin: &str, width: usize) -> String {
     let indent = " ".repeat(begin.len());
     let options = textwrap::Options::new(width).initial_indent(begin).subsequent_indent(&indent);
     textwrap::fill(text, options.break_words(false).word_splitter(textwrap::WordSplitter::NoHyphenation))
 }
 
-/// A table that fits the width.
+/// Returns a table that fits the width.
 pub fn table_text(table: &Table, style: Style) -> String {
     fitted(table, style).0
 }
 
-/// A table that fits the width, then its omitted columns and, if requested, explanations of its columns.
+/// Returns a table that fits the width, then its omitted columns and, if requested, explanations of its
+/// columns.
 pub(super) fn drawn(grid: &Table, style: Style) -> Vec<String> {
     let (table, left_out) = fitted(grid, style);
     let mut said = vec![table];
@@ -59,8 +60,8 @@ pub(super) fn drawn(grid: &Table, style: Style) -> Vec<String> {
     said
 }
 
-/// The table without columns that do not fit, and their headings. If the required columns do not fit, labels
-/// are wrapped or placed above their rows, and finally each row becomes a line of text.
+/// Returns the table without columns that do not fit, and their headings. If the required columns do not fit,
+/// labels are wrapped or placed above their rows, and finally each row becomes a line of text.
 pub(super) fn fitted(grid: &Table, style: Style) -> (String, Vec<&'static str>) {
     let Some(width) = style.width.map(usize::from) else { return (draw(grid, style, None), Vec::new()) };
     let (narrow, left_out) = without_spare_columns(grid.clone(), width);
@@ -90,7 +91,7 @@ fn without_spare_columns(mut grid: Table, width: usize) -> (Table, Vec<&'static 
 
 const INDENT: &str = "  ";
 
-/// A table drawn without its label columns, with the labels on lines above their rows.
+/// Returns a table drawn without its label columns, with the labels on lines above their rows.
 fn below_labels(grid: &Table, drawn: &str) -> String {
     let mut lines = drawn.lines();
     let mut said: Vec<String> = lines.by_ref().take(2).map(|line| format!("{INDENT}{line}")).collect();
@@ -104,7 +105,7 @@ fn below_labels(grid: &Table, drawn: &str) -> String {
     said.join("\n")
 }
 
-/// The labels of a row on one line, unless they equal those of the previous row.
+/// Returns the labels of a row on one line, unless they equal those of the previous row.
 fn named_above(grid: &Table, labels: &[Value], last: &[Value]) -> Option<String> {
     let named = grid.columns.iter().zip(labels).map(|(column, value)| match column.numbers {
         true => format!("{} {}", value.shown(), column.heading),
@@ -113,13 +114,13 @@ fn named_above(grid: &Table, labels: &[Value], last: &[Value]) -> Option<String>
     (labels != last).then(|| named.collect::<Vec<_>>().join(", "))
 }
 
-/// Width of a table without wrapping, measured without colours, which take no space.
+/// Returns the width of a table without wrapping, measured without colour codes, which take no space.
 fn width_of(grid: &Table) -> usize {
     let plain = draw(grid, Style::default(), None);
     plain.lines().map(|line| line.chars().count()).max().unwrap_or(0)
 }
 
-/// Whether the label columns are at least as wide as their longest word.
+/// Returns whether the label columns are at least as wide as their longest word.
 fn has_room_for_labels(grid: &Table, width: usize) -> bool {
     let texts = |at: usize| {
         let values = grid.rows.iter().map(move |row| row[at].shown());
@@ -132,7 +133,7 @@ fn has_room_for_labels(grid: &Table, width: usize) -> bool {
     width_of(grid) - sum(whole) + sum(word) <= width
 }
 
-/// Each row as a line of text with the headings, below its labels.
+/// Returns each row as a line of text with the headings, below its labels.
 fn stacked(grid: &Table, style: Style) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut last: &[Value] = &[];
@@ -212,7 +213,7 @@ pub(crate) fn markdown_table(grid: &Table) -> String {
     [headings, rule].into_iter().chain(rows).collect::<Vec<_>>().join("\n")
 }
 
-/// A text that Markdown shows verbatim, on one line.
+/// Returns a text that Markdown shows verbatim, on one line.
 pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -226,7 +227,7 @@ pub(crate) fn escaped(text: &str) -> String {
     safe
 }
 
-/// A Markdown list; `None` if there are no lines.
+/// Returns a Markdown list; `None` if there are no lines.
 pub(crate) fn bullets<T: AsRef<str>>(lines: impl IntoIterator<Item = T>) -> Option<String> {
     let lines: Vec<String> = lines.into_iter().map(|line| format!("- {}", escaped(line.as_ref()))).collect();
     (!lines.is_empty()).then(|| lines.join("\n"))

@@ -24,7 +24,7 @@ pub(super) use printed::Printed;
 pub(super) use run::basis;
 pub use run::{markdown, terminal};
 
-/// A metric's value for tables.
+/// Returns a metric's value for tables.
 pub(super) fn metric_value(entry: &FigureEntry, value: f64) -> Value {
     match entry.card.unit {
         Unit::Micros => Value::Duration(value),
@@ -33,7 +33,7 @@ pub(super) fn metric_value(entry: &FigureEntry, value: f64) -> Value {
     }
 }
 
-/// A sentence with the margins of metrics, grouped by margin; empty if there are none.
+/// Returns a sentence with the margins of metrics, grouped by margin; empty if there are none.
 pub(super) fn margins(of_figures: impl IntoIterator<Item = (String, f64)>) -> String {
     let mut groups = grouped(of_figures.into_iter().map(|(figure, margin)| (margin, figure)));
     groups.sort_by(|(one, _), (other, _)| one.total_cmp(other));

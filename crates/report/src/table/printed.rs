@@ -15,7 +15,7 @@ pub(crate) struct Printed {
     pub tables: Vec<Table>,
     /// Pictures below the first table; only the first is printed without `--all`.
     pub pictures: Vec<String>,
-    /// Remarks, most important first. A prefix `!` marks a remark that begins with its kind; only the first
+    /// Remarks, most important first. A prefix `!` marks a remark that starts with its kind; only the first
     /// of each kind is printed.
     pub remarks: Vec<String>,
     /// Lines that are always printed: the basis of the outcome.
@@ -92,7 +92,7 @@ fn line(remark: &str, style: Style) -> String {
     }
 }
 
-/// The remarks, with only the first of each kind.
+/// Returns the remarks, with only the first of each kind.
 fn once_a_kind(remarks: &[String]) -> Vec<String> {
     let kind = |at: usize, remark: &str| match remark.strip_prefix("! ").and_then(|rest| rest.split_once(':'))
     {
@@ -108,7 +108,7 @@ fn once_a_kind(remarks: &[String]) -> Vec<String> {
     kinds.into_iter().map(first).collect()
 }
 
-/// A line on the columns, tables, pictures and remarks that `--all` adds, and on `--explain`.
+/// Returns a line on the columns, tables, pictures and remarks that `--all` adds, and on `--explain`.
 fn hidden(counts: [usize; 4], can_explain: bool) -> Option<String> {
     const NOUNS: [[&str; 2]; 4] =
         [["column", "columns"], ["table", "tables"], ["picture", "pictures"], ["remark", "remarks"]];
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_first_remark_of_a_kind_is_printed_with_the_number_of_the_rest() {
+    fn first_remark_of_each_kind_is_printed_with_the_number_of_omitted_remarks() {
         let remarks = ["! invalid: a", "b is faster.", "! stuck: c", "! invalid: d"].map(str::to_owned);
         assert_eq!(once_a_kind(&remarks), ["! invalid: a (1 more)", "b is faster.", "! stuck: c"]);
     }

@@ -1,4 +1,5 @@
-//! A run with its tables and conclusions, for a terminal and as Markdown for READMEs and CI summaries.
+//! Renders a run with its tables and conclusions, for a terminal and as Markdown for READMEs and CI
+//! summaries.
 
 use super::Style;
 use super::counts::accounting;
@@ -15,7 +16,7 @@ use zklockbench_analysis::compare::Comparison;
 use zklockbench_core::units::{capitalised, counted, format_micros, one_line};
 use zklockbench_core::verdict::Verdict;
 
-/// The outcome, then the table and the remarks; with `--all`, every table and remark.
+/// Renders the outcome, then the table and the remarks; with `--all`, every table and remark.
 pub fn terminal(report: &RunReport<'_>, compared: Option<&Comparison>, style: Style) -> String {
     let view = report.view;
     let empty = view.cells.is_empty().then(|| "No trial ran; nothing to show.\n".to_owned());
@@ -51,7 +52,7 @@ pub fn terminal(report: &RunReport<'_>, compared: Option<&Comparison>, style: St
     }
 }
 
-/// The first violation of each strategy.
+/// Returns the first violation of each strategy.
 fn pictures(view: &View<'_>) -> Vec<String> {
     let first = |strategy| view.timelines_of(strategy).next();
     let all = (0..view.strategies.len()).filter_map(first);
@@ -59,7 +60,7 @@ fn pictures(view: &View<'_>) -> Vec<String> {
         .collect()
 }
 
-/// The outcome, with coloured failures and unknown verdicts.
+/// Returns the outcome, with coloured failures and unknown verdicts.
 fn first_line(headline: &Headline, style: Style) -> String {
     let text = wrapped(&one_line(&headline.text()), "", style.text_width());
     let Some((word, rest)) = headline.alarm.and_then(|word| Some((word, text.strip_prefix(word)?))) else {
@@ -68,18 +69,18 @@ fn first_line(headline: &Headline, style: Style) -> String {
     format!("{}{rest}", painted(&Value::verdict(word, headline.verdict.tone()), style))
 }
 
-/// The reason for missing server counts; `None` if a remark already reports the disagreement.
+/// Returns the reason for missing server counts; `None` if a remark already reports a disagreement.
 fn unchecked(view: &View<'_>) -> Option<String> {
     let agrees = view.accounting().iter().filter_map(|row| row.agrees).reduce(|all, one| all && one);
     let why = match agrees {
         Some(false) => return None,
-        Some(true) => "The servers returned no counts; the client's agree with the cost model.",
+        Some(true) => "The servers returned no counts; the client's counts agree with the cost model.",
         None => "The client's counts could not be checked: the servers returned none.",
     };
     Some(why.to_owned())
 }
 
-/// The first line, the gates and tables, and the remarks, with some details folded.
+/// Returns the first line, the gates and tables, and the remarks, with some details collapsed.
 pub fn markdown(report: &RunReport<'_>) -> String {
     let view = report.view;
     let mut said = vec![format!("### {}", escaped(&report.headline.text()))];
@@ -105,8 +106,8 @@ pub fn markdown(report: &RunReport<'_>) -> String {
     said.join("\n\n") + "\n"
 }
 
-/// The scenario and the verdict on its locks, with the first reason of each violated lock or the run's
-/// reason.
+/// Returns the scenario and the verdict on its locks, with the first reason of each violated lock or the
+/// run's reason.
 fn verdict_line(view: &View<'_>) -> String {
     let why = violated(view).or_else(|| view.judged.why.clone());
     let why = why.map_or_else(String::new, |why| format!(" ({why})"));
@@ -115,7 +116,7 @@ fn verdict_line(view: &View<'_>) -> String {
     format!("{}: {word}{why}", view.title)
 }
 
-/// The first reason of each lock that broke a promise, and the number of further ones.
+/// Returns the first reason of each lock that broke a promise, and the number of further ones.
 fn violated(view: &View<'_>) -> Option<String> {
     let first = |strategy: usize| {
         let trial = view.cells_of(strategy).flat_map(Cell::all).find(|trial| trial.is_violated())?;
@@ -132,13 +133,13 @@ fn violated(view: &View<'_>) -> Option<String> {
     (!told.is_empty()).then(|| told.join("; ") + &more)
 }
 
-/// The verdict, its evidence, and the place of measurement: one line each.
+/// Returns the verdict, its evidence, and the measurement environment: one line each.
 pub(crate) fn basis(view: &View<'_>) -> Vec<String> {
     let measured = format!("Measured on: {}.", view.place_line());
     std::iter::once(format!("{}.", verdict_line(view))).chain(evidence(view)).chain([measured]).collect()
 }
 
-/// The verdict, and the ensemble's host and data, which affect every result.
+/// Returns the verdict, and the ensemble's host and data, which affect every result.
 fn brief_basis(view: &View<'_>) -> Vec<String> {
     let measured = view.place.iter().take_while(|place| !place.starts_with("scenario "));
     let measured = measured.cloned().collect::<Vec<_>>().join("; ");
@@ -147,8 +148,8 @@ fn brief_basis(view: &View<'_>) -> Vec<String> {
     held.into_iter().chain([format!("{}.", capitalised(&measured))]).collect()
 }
 
-/// Evidence for a verdict of held, with a note on holders without a live session (zombies). `None` without
-/// evidence.
+/// Describes the evidence for a verdict of held, with a note on holders without a live session (zombies).
+/// `None` without evidence.
 fn evidence(view: &View<'_>) -> Option<String> {
     let evidence = view.evidence.as_ref().filter(|_| view.judged.verdict == Verdict::Held)?;
     let zombies: u64 = view.broken().map(|trial| trial.excused.zombies).sum();

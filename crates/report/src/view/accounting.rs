@@ -16,7 +16,7 @@ pub struct AccountingRow {
 }
 
 impl View<'_> {
-    /// The three-way check of every cell, line by line.
+    /// Returns the three-way check of every cell, line by line.
     pub fn accounting(&self) -> Vec<AccountingRow> {
         let rows_of = |cell: &Cell<'_>| -> Vec<AccountingRow> {
             let row = |what| AccountingRow {
@@ -31,7 +31,7 @@ impl View<'_> {
     }
 }
 
-/// Counted quantities, in the order of the table.
+/// Returns the counted quantities, in the order of the table.
 fn whats(cell: &Cell<'_>) -> BTreeSet<Counted> {
     cell.all().flat_map(|one| &one.accounting).map(|line| line.what).collect()
 }
@@ -40,7 +40,7 @@ fn lines<'c>(cell: &'c Cell<'_>, what: Counted) -> impl Iterator<Item = &'c Acco
     cell.all().flat_map(|one| &one.accounting).filter(move |line| line.what == what)
 }
 
-/// Sums one line. If a repetition lacks a count, the sum is missing, too, because a partial sum would look
+/// Sums one line. If a repetition lacks a count, the sum is also missing, because a partial sum would look
 /// like a disagreement.
 fn sum(cell: &Cell<'_>, what: Counted) -> Accounting {
     let total = |number: fn(&Accounting) -> Option<u64>| lines(cell, what).map(number).sum();

@@ -48,7 +48,7 @@ pub struct Percentile {
 }
 
 impl Percentile {
-    /// Text for tables: `12 ms`, or `≥ 12 ms`.
+    /// Returns the text for tables: `12 ms`, or `≥ 12 ms`.
     pub fn shown(self) -> String {
         Value::from(self).shown()
     }
@@ -65,33 +65,33 @@ impl Cell<'_> {
         self.trials.iter().map(AsRef::as_ref)
     }
 
-    /// Whether any trial is neither invalid nor partial.
+    /// Returns whether any trial is neither invalid nor partial.
     pub fn is_sound(&self) -> bool {
         self.all().any(Trial::is_sound)
     }
 
-    /// Trials that metrics come from: the valid ones or, if there are none, all.
+    /// Returns the trials from which metrics come: the valid trials or, without a valid trial, all trials.
     pub fn counting(&self) -> impl Iterator<Item = &Trial> {
         let any_sound = self.is_sound();
         self.all().filter(move |trial| trial.is_sound() || !any_sound)
     }
 
-    /// Spread of a metric over the [counting](Self::counting) trials; `None` if none measured it.
+    /// Returns the spread of a metric over the [counting](Self::counting) trials; `None` if none measured it.
     pub fn spread(&self, figure: impl Fn(&Trial) -> Option<f64>) -> Option<Spread> {
         Spread::of(self.counting().filter_map(figure))
     }
 
-    /// Median of a table metric over the counting trials.
+    /// Returns the median of a table metric over the counting trials.
     pub fn figure(&self, entry: &FigureEntry) -> Option<f64> {
         self.median(|one| entry.of(one))
     }
 
-    /// Median of a metric over the counting trials.
+    /// Returns the median of a metric over the counting trials.
     pub fn median(&self, figure: impl Fn(&Trial) -> Option<f64>) -> Option<f64> {
         self.spread(figure).map(|spread| spread.median)
     }
 
-    /// Samples of a measure in the counting trials.
+    /// Returns the samples of a measure in the counting trials.
     fn samples(&self, measure: Measure) -> impl Iterator<Item = &Histogram> {
         self.counting().filter_map(move |one| one.histograms.get(&measure))
     }
@@ -101,7 +101,7 @@ impl Cell<'_> {
         self.samples(measure).chain(unserved.into_iter().flatten()).any(|samples| !samples.is_empty())
     }
 
-    /// Whether the queue grew in a counting trial.
+    /// Returns whether the queue grew in a counting trial.
     pub fn is_unstable(&self) -> bool {
         self.counting().any(Trial::is_unstable)
     }
@@ -110,8 +110,8 @@ impl Cell<'_> {
         self.all().any(|one| one.arrived.is_some())
     }
 
-    /// A percentile of a measure: the median over the counting trials. A lower bound if it is a lower bound
-    /// in any trial. `None` without samples, and for waits if the queue grew.
+    /// Returns a percentile of a measure: the median over the counting trials. A lower bound if it is a lower
+    /// bound in any trial. `None` without samples, and for waits if the queue grew.
     pub fn percentile(&self, measure: Measure, quantile: f64) -> Option<Percentile> {
         if measure.is_of_the_queue() && self.is_unstable() {
             return None;
@@ -122,20 +122,20 @@ impl Cell<'_> {
         Some(Percentile { us, at_least: each.iter().any(|one| one.at_least) })
     }
 
-    /// The longest sample in the counting trials.
+    /// Returns the longest sample in the counting trials.
     pub fn longest(&self, measure: Measure) -> Option<Percentile> {
         let each = self.counting().filter_map(|one| Some(one.survival(measure)?.longest));
         let longest = each.max_by_key(|one| (one.us, one.at_least))?;
         Some(Percentile { us: longest.us as f64, at_least: longest.at_least })
     }
 
-    /// Pooled samples of the counting trials; `None` without samples.
+    /// Returns the pooled samples of the counting trials; `None` without samples.
     pub fn pooled(&self, measure: Measure) -> Option<Survival> {
         Survival::of_pooled(measure, |part| self.samples(part).collect())
     }
 
-    /// Delays from a release to its notifications by class of ranks: medians over the counting trials. Empty
-    /// if nothing was recorded.
+    /// Returns the delays from a release to its notifications by class of ranks: medians over the counting
+    /// trials. Empty if nothing was recorded.
     pub fn herd(&self) -> Vec<Woken> {
         let mut classes: BTreeMap<u32, Vec<&Woken>> = BTreeMap::new();
         for woken in self.counting().flat_map(|one| one.herd.iter().flatten()) {
@@ -154,8 +154,8 @@ impl Cell<'_> {
         classes.into_values().map(pooled).collect()
     }
 
-    /// Requests per acquisition by kind, from the trial with the median total, so that the kinds add up to
-    /// the total in the table. With an even number of trials, the average of the middle two.
+    /// Returns the requests per acquisition by kind, from the trial with the median total, so that the kinds
+    /// add up to the total in the table. With an even number of trials, the average of the middle two.
     pub fn requests(&self) -> Vec<(RequestKind, f64)> {
         let mut counting: Vec<(f64, &Trial)> =
             self.counting().filter_map(|one| Some((REQUESTS_PER_ACQUISITION.of(one)?, one))).collect();
@@ -171,8 +171,8 @@ impl Cell<'_> {
         kinds.filter(|(_, amount)| *amount > 0.0).collect()
     }
 
-    /// Throughput over time, in steps that each contain some acquisitions; `None` if there are fewer than two
-    /// steps.
+    /// Returns the throughput over time, in steps that each contain some acquisitions; `None` if there are
+    /// fewer than two steps.
     pub fn over_time(&self) -> Option<RateOverTime> {
         RateOverTime::of(&self.counting().map(Bins::of).collect::<Vec<_>>())
     }
@@ -181,33 +181,34 @@ impl Cell<'_> {
         self.counting().find_map(Trial::on_the_wire)
     }
 
-    /// Verdict over all trials; unknown with invalid or partial trials. A single contender has no verdict.
+    /// Returns the verdict over all trials; unknown with invalid or partial trials. A single contender has no
+    /// verdict.
     pub fn verdict(&self) -> Option<Verdict> {
         verdict(self.all(), self.contenders)
     }
 
-    /// The verdict as a value, with a special word if contenders were only stuck.
+    /// Returns the verdict as a value, with a special word if contenders were only stuck.
     pub fn judged(&self) -> Option<Value> {
         self.verdict().map(|verdict| Value::judged(&verdict, self.is_only_stuck()))
     }
 
-    /// Whether a promise was broken in any trial.
+    /// Returns whether a promise was broken in any trial.
     pub fn is_violated(&self) -> bool {
         self.all().any(Trial::is_violated)
     }
 
-    /// Whether the only violation in any trial is that contenders were stuck.
+    /// Returns whether the only violation in any trial is that contenders were stuck.
     pub fn is_only_stuck(&self) -> bool {
         let mut violated = self.all().filter(|one| one.is_violated()).peekable();
         violated.peek().is_some() && violated.all(|one| one.judged.is_only_stuck())
     }
 
-    /// Reason for the first violation.
+    /// Returns the reason for the first violation.
     pub fn why_violated(&self) -> Option<String> {
         self.all().find(|one| one.is_violated())?.judged.why.clone()
     }
 
-    /// Smallest number of contenders that took part in any trial.
+    /// Returns the smallest number of contenders that took part in any trial.
     pub fn took_part(&self) -> u64 {
         self.all().map(Trial::took_part).min().unwrap_or(0)
     }
@@ -238,14 +239,14 @@ pub struct Bins {
 }
 
 impl Bins {
-    /// Bins at the recorded resolution: slots of some milliseconds or, from older versions, seconds.
+    /// Returns bins at the recorded resolution: slots of a few milliseconds or, from older versions, seconds.
     pub fn of(trial: &Trial) -> Self {
         let seconds = || Self {
             bin_us: 1_000_000,
             acquired: trial.timeline.iter().map(|second| second.acquisitions).collect(),
         };
         let slots = |steady: &Steady| {
-            // Slots begin with the load, including the unmeasured warm-up.
+            // Slots start with the load, including the unmeasured warm-up.
             let before = steady.warm_up_us.checked_div(steady.slot_us)?;
             let after = steady.acquired.get(usize::try_from(before).ok()?..)?;
             let acquired: Vec<u64> = after.iter().map(|count| u64::from(*count)).collect();
@@ -265,7 +266,7 @@ impl Bins {
         }
     }
 
-    /// Total length of the full bins, in microseconds.
+    /// Returns the total length of the full bins, in microseconds.
     fn lasted_us(&self) -> u64 {
         self.bin_us * self.acquired.len() as u64
     }
@@ -337,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn unrecorded_values_have_no_timeline() {
+    fn trial_without_recorded_acquisitions_has_no_timeline() {
         assert_eq!(course(1_000_000, Vec::new()), None);
         assert_eq!(RateOverTime::of(&[]), None);
     }

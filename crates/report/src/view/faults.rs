@@ -20,7 +20,7 @@ pub struct FaultSet {
 }
 
 impl FaultSet {
-    /// Name in outputs. A set of all labels of the run is abbreviated if there are more than two.
+    /// Returns the name in outputs. A set of all labels of the run is abbreviated if there are more than two.
     pub fn name(&self) -> String {
         match self.labels.len() {
             many @ 3.. if self.all => format!("all {many} together"),
@@ -47,7 +47,7 @@ impl View<'_> {
         self.broken().next().is_some()
     }
 
-    /// Each label alone, then the combinations that occurred in trials with several faults.
+    /// Returns each label alone, then the combinations that occurred in trials with several faults.
     pub fn fault_sets(&self) -> Vec<FaultSet> {
         let faults = self.broken().flat_map(|trial| &trial.faults);
         let labels = distinct(faults.map(|fault| fault.label.as_str()));
@@ -66,7 +66,7 @@ impl View<'_> {
         self.cells.iter().flat_map(Cell::all).filter(|trial| !trial.faults.is_empty())
     }
 
-    /// Effects of each fault on each lock, by strategy, fault and number of contenders.
+    /// Returns the effects of each fault on each lock, by strategy, fault and number of contenders.
     pub fn under_faults(&self) -> Vec<UnderFault<'_>> {
         let sets = self.fault_sets();
         let pairs = (0..self.strategies.len()).flat_map(|s| (0..sets.len()).map(move |set| (s, set)));
@@ -103,7 +103,7 @@ pub enum Fate {
 }
 
 impl<'a> UnderFault<'a> {
-    /// `None` if no trial of the cell had this fault.
+    /// Selects the records of a fault; `None` if no trial of the cell had this fault.
     fn of(cell: &'a Cell<'a>, set: usize, named: &FaultSet) -> Option<Self> {
         let is_of_set = |fault: &&FaultRecord| named.single() == Some(&fault.label);
         let fired: Vec<_> = cell.all().flat_map(|one| &one.faults).filter(is_of_set).collect();
@@ -113,34 +113,34 @@ impl<'a> UnderFault<'a> {
         (!fired.is_empty() || !trials.is_empty()).then_some(Self { cell, set, fired, seen, trials })
     }
 
-    /// The longest of these times over the proved occurrences.
+    /// Returns the longest of these times over the proved occurrences.
     pub fn longest(&self, time: fn(&FaultRecord) -> Option<u64>) -> Option<u64> {
         self.seen.iter().filter_map(|fault| time(fault)).max()
     }
 
-    /// Sum over the trials; `None` without trials.
+    /// Returns the sum over the trials; `None` without trials.
     pub fn sum(&self, count: fn(&Trial) -> u64) -> Option<u64> {
         (!self.trials.is_empty()).then(|| self.trials.iter().map(|trial| count(trial)).sum())
     }
 
-    /// Acquisitions before the ensemble deleted the previous holder's node, and all that were checked. Uses
-    /// the servers' clock or transactions, whichever finds more.
+    /// Returns the acquisitions before the ensemble deleted the previous holder's node, and all that were
+    /// checked. Uses the servers' clock or transactions, whichever finds more.
     pub fn order(&self) -> Option<(u64, u64)> {
         let each = self.trials.iter().filter_map(|trial| trial.ensemble_order.as_ref());
         let each = each.map(|order| (order.overlaps.max(order.too_early), order.checked));
         each.reduce(|(early, all), (more, others)| (early + more, all + others))
     }
 
-    /// Median and longest time from a fault's effect to the next acquisition, in microseconds; infinite
-    /// without a next acquisition. `None` if no effect was seen.
+    /// Returns the median and longest time from a fault's effect to the next acquisition, in microseconds;
+    /// infinite without a next acquisition. `None` if no effect was seen.
     pub fn recovery(&self) -> Option<(f64, f64)> {
         let time = |fault: &&FaultRecord| fault.recovered_us.map_or(f64::INFINITY, |us| us as f64);
         let times: Vec<f64> = self.seen.iter().map(time).collect();
         Some((median(&times)?, times.into_iter().reduce(f64::max)?))
     }
 
-    /// The longest gap between acquisitions around a fault, in microseconds and as text. Infinite if the gap
-    /// did not end, 0 if gaps were too short to record. `None` if no effect was seen.
+    /// Returns the longest gap between acquisitions around a fault, in microseconds and as text. Infinite if
+    /// the gap did not end, 0 if gaps were too short to record. `None` if no effect was seen.
     pub fn gap(&self) -> Option<(f64, String)> {
         let (_, longest) = self.recovery()?;
         Some(match self.longest(|fault| fault.longest_gap_us) {
@@ -150,7 +150,7 @@ impl<'a> UnderFault<'a> {
         })
     }
 
-    /// Results as text, one entry each, and the worst of them.
+    /// Returns the results as text, one entry each, and the worst result.
     pub fn told(&self) -> (Vec<String>, Fate) {
         let all = [
             (self.sum(|trial| trial.violation_count), "violated", Fate::Violated),
@@ -185,8 +185,8 @@ pub const SHORTEST_US: f64 = 5_000.0;
 /// Text for times below the resolution.
 const SHORT: &str = "< 5 ms";
 
-/// Text for a recovery time in microseconds: 0 if there was no recorded gap, infinite if the lock was not
-/// acquired again.
+/// Returns the text for a recovery time in microseconds: 0 if there was no recorded gap, infinite if the lock
+/// was not acquired again.
 pub fn recovery_word(us: f64) -> String {
     match us {
         us if us.is_infinite() => "never".to_owned(),

@@ -1,6 +1,6 @@
 //! The view model behind every renderer: the contents of tables and charts, before drawing.
 //!
-//! Renderers compute no metrics themselves, so tables and charts cannot disagree.
+//! Renderers do not compute metrics, so tables and charts cannot disagree.
 
 mod accounting;
 mod cell;
@@ -22,7 +22,7 @@ pub struct View<'a> {
     pub title: String,
     /// The scenario's question; `None` if it has no question.
     pub question: Option<String>,
-    /// Place of measurement: sentences without a full stop, most important first.
+    /// Measurement environment: sentences without a full stop, most important first.
     pub place: Vec<String>,
     /// Labels of the strategies in the scenario's order. The position determines the colour.
     pub strategies: Vec<String>,
@@ -45,28 +45,29 @@ impl<'a> View<'a> {
         self.strategies.get(cell.strategy).map_or("?", String::as_str)
     }
 
-    /// Median handoff of a cell as a multiple of the floor's median; `None` if either is missing.
+    /// Returns the median handoff of a cell as a multiple of the floor's median; `None` if either is missing.
     pub fn handoff_over_floor(&self, cell: &Cell<'_>) -> Option<f64> {
         self.floor.as_ref()?.handoffs(cell.percentile(Measure::Handoff, 0.5)?.us)
     }
 
-    /// Median uncontended acquire of a cell as a multiple of the floor's median; `None` if either is missing.
+    /// Returns the median uncontended acquire of a cell as a multiple of the floor's median; `None` if either
+    /// is missing.
     pub fn uncontended_over_floor(&self, cell: &Cell<'_>) -> Option<f64> {
         self.floor.as_ref()?.uncontended_acquires(cell.percentile(Measure::Uncontended, 0.5)?.us)
     }
 
-    /// Cells of one strategy, by increasing number of contenders.
+    /// Returns the cells of one strategy, by increasing number of contenders.
     pub fn cells_of(&self, strategy: usize) -> impl Iterator<Item = &Cell<'a>> {
         self.cells.iter().filter(move |cell| cell.strategy == strategy)
     }
 
-    /// Recorded timelines of one strategy's violations, with their trials.
+    /// Returns the recorded timelines of one strategy's violations, with their trials.
     pub fn timelines_of(&self, strategy: usize) -> impl Iterator<Item = (&Trial, &Timeline)> {
         let trials = self.cells_of(strategy).flat_map(Cell::all);
         trials.flat_map(|trial| trial.timelines().map(move |timeline| (trial, timeline)))
     }
 
-    /// Cells with one number of contenders, in the order of the strategies.
+    /// Returns the cells with one number of contenders, in the order of the strategies.
     pub fn cells_at(&self, contenders: usize) -> impl Iterator<Item = &Cell<'a>> {
         self.cells.iter().filter(move |cell| cell.contenders == contenders)
     }
@@ -75,7 +76,7 @@ impl<'a> View<'a> {
         distinct_sorted(self.cells.iter().map(|cell| cell.contenders))
     }
 
-    /// The number of contenders at which most cells satisfy `has`; the largest in case of a tie.
+    /// Returns the number of contenders at which most cells satisfy `has`; the largest in case of a tie.
     ///
     /// Cells with a valid repetition take precedence over cells with only invalid or partial ones.
     pub fn best_common_count(&self, has: impl Fn(&Cell<'_>) -> bool) -> Option<usize> {
@@ -87,7 +88,7 @@ impl<'a> View<'a> {
         self.contender_counts().into_iter().max_by_key(score).filter(|count| score(count).1 > 0)
     }
 
-    /// Number of contenders for the herd curve; `None` if no release woke two waiters.
+    /// Returns the number of contenders for the herd curve; `None` if no release woke two waiters.
     pub fn herd_count(&self) -> Option<usize> {
         let wakes_two = |cell: &Cell<'_>| cell.herd().iter().any(|woken| woken.from_rank > 1);
         self.best_common_count(|cell| {

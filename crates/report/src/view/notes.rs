@@ -17,8 +17,8 @@ const REASONS_TOLD: usize = 3;
 type Remark = fn(&Cell<'_>) -> Option<String>;
 
 impl View<'_> {
-    /// Remarks: the run's own, violations, invalid and partial trials, leftovers of faults, and disagreements
-    /// in counts.
+    /// Returns all remarks: those on the run itself, violations, invalid and partial trials, leftovers of
+    /// faults, and disagreements in counts.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = self.remarks.clone();
         notes.extend(self.marks());
@@ -28,8 +28,8 @@ impl View<'_> {
         notes
     }
 
-    /// Lines on each violated cell, and on each trial that is invalid or partial, had an outage, or left
-    /// contenders unserved.
+    /// Returns lines on each violated cell, and on each trial that is invalid or partial, had an outage, or
+    /// left contenders unserved.
     fn marks(&self) -> Vec<String> {
         let violated = self.cells.iter().flat_map(|cell| self.violated(cell));
         let doubts = self.cells.iter().flat_map(Cell::all).flat_map(doubts_of);
@@ -81,7 +81,7 @@ impl View<'_> {
         .collect()
     }
 
-    /// Requests without counts on the wire, or with counts that differ from the client's.
+    /// Describes the requests without counts on the wire, or with counts that differ from the client's.
     fn notes_on_the_wire(&self, cell: &Cell<'_>) -> Vec<String> {
         let name = self.name(cell);
         let Some(counting) = cell.on_the_wire() else {
@@ -105,7 +105,7 @@ impl View<'_> {
     }
 }
 
-/// Reasons to doubt the results of a trial, such as outages and errors.
+/// Returns reasons to doubt the results of a trial, such as outages and errors.
 fn doubts_of(trial: &Trial) -> Vec<String> {
     let of = trial.repetition();
     let stood = trial.standstill.as_ref().map(|stood| {
@@ -136,7 +136,7 @@ fn doubts_of(trial: &Trial) -> Vec<String> {
     doubts.filter_map(|(what, text)| Some(format!("{what}: {of}: {}", text?))).collect()
 }
 
-/// One line for each stuck contender, and for each fault that was not proved or not undone.
+/// Returns one line for each stuck contender, and for each fault that was not proved or not undone.
 fn notes_on_faults(trial: &Trial) -> Vec<String> {
     let of = trial.repetition();
     let mut notes = stuck(trial, &of);
@@ -147,7 +147,8 @@ fn notes_on_faults(trial: &Trial) -> Vec<String> {
     notes
 }
 
-/// Unserved waits of a cell, if there are many. A few waits are in progress whenever a phase ends.
+/// Describes the unserved waits of a cell, if there are many. A few waits are in progress whenever a phase
+/// ends.
 fn unserved(cell: &Cell<'_>) -> Option<String> {
     let (unserved, timed_out) = (cell.sum(Trial::unserved), cell.sum(Trial::timed_out));
     let acquired = cell.sum(|one| one.measured.acquired());
@@ -158,7 +159,7 @@ fn unserved(cell: &Cell<'_>) -> Option<String> {
     })
 }
 
-/// Holds at and beyond the scenario's limit.
+/// Describes the holds at and beyond the scenario's limit.
 fn limited(cell: &Cell<'_>) -> Option<String> {
     let all = cell.all().filter_map(|trial| trial.limited_holds).reduce(LimitedHolds::add)?;
     let [overrun, blocked] = [all.longest_overrun_us, all.longest_blocked_us].map(format_micros);
@@ -169,7 +170,7 @@ fn limited(cell: &Cell<'_>) -> Option<String> {
     Some([ended, overran, blocked].into_iter().flatten().collect::<Vec<_>>().join("; "))
 }
 
-/// Nodes that fresh locks leave, and their growth over a day at the measured rate.
+/// Describes the nodes that fresh locks leave, and their growth over a day at the measured rate.
 fn nodes_left(cell: &Cell<'_>) -> Option<String> {
     let nodes = cell.figure(&NODES_LEFT)?;
     let growth = |rate: f64| format!(", {} a day at {}/s", a_day(nodes * rate), number(rate));
@@ -182,7 +183,7 @@ fn nodes_left(cell: &Cell<'_>) -> Option<String> {
     })
 }
 
-/// Acquires and releases that exceeded the acquire timeout, with the longest excess of each.
+/// Describes the acquires and releases that exceeded the acquire timeout, with the longest excess of each.
 fn overran(cell: &Cell<'_>) -> Option<String> {
     let timeout = cell.all().find_map(|one| one.spec.acquire_timeout)?;
     let told = |entry: &FigureEntry, measure, one: &str, many: &str| {
@@ -197,7 +198,7 @@ fn overran(cell: &Cell<'_>) -> Option<String> {
     (!all.is_empty()).then(|| format!("the timeout of {timeout} was exceeded by {}", all.join(" and ")))
 }
 
-/// Nodes left in the trials of a cell, with examples.
+/// Describes the nodes left in the trials of a cell, with examples.
 fn orphans(cell: &Cell<'_>) -> Option<String> {
     let left: u64 = cell.sum(|trial| trial.orphans.unwrap_or(0));
     let first = cell.all().find(|trial| trial.orphans.is_some_and(|left| left > 0))?;
@@ -209,14 +210,14 @@ fn orphans(cell: &Cell<'_>) -> Option<String> {
     Some(format!("{nodes} left after all contenders had released, {each} per acquisition{named}"))
 }
 
-/// Remarks on one trial: a growing queue, a missed rate with its likely limit, and dropped arrivals.
+/// Returns remarks on one trial: a growing queue, a missed rate with its likely limit, and dropped arrivals.
 fn of_open_load(trial: &Trial) -> Vec<(&'static str, Option<String>)> {
     let Some(Arrived { offered, dropped, .. }) = trial.arrived else { return Vec::new() };
     let unstable =
         trial.steady.as_ref().and_then(|steady| steady.grows_per_s()).map(|grows| {
             format!("the queue grew by {} a second, so waits have no percentiles", number(grows))
         });
-    // Failed tries are not missed acquisitions.
+    // Failed tries do not count as missed acquisitions.
     let rates = OFFERED.of(trial).zip(THROUGHPUT.of(trial)).filter(|_| !trial.spec.only_tries());
     let missed = rates.filter(|(due, achieved)| *achieved < Arrived::ACHIEVED * due);
     let missed = missed.map(|(due, achieved)| {
@@ -237,7 +238,7 @@ fn of_open_load(trial: &Trial) -> Vec<(&'static str, Option<String>)> {
     vec![("unstable", unstable), ("missed", missed), ("distorted", distorted), ("dropped", dropped)]
 }
 
-/// Possible limits of the throughput, each with its utilisation, highest first.
+/// Describes the possible limits of the throughput, each with its utilisation, highest first.
 fn in_use(trial: &Trial) -> String {
     let lock = trial.utilisation.map(|used| ("the busiest lock", used.busiest));
     let generator = Some(("the generator's processor", trial.health.cpu_share));
@@ -250,7 +251,7 @@ fn in_use(trial: &Trial) -> String {
     told.join(", ")
 }
 
-/// Sentence on an election and its time.
+/// Returns a sentence on an election and its time.
 fn told(election: &Election, measured_us: u64) -> String {
     let Election { leader, seen_us, .. } = election;
     let when = match u64::try_from(*seen_us) {

@@ -13,7 +13,7 @@ use zklockbench_record::{EnsembleInfo, Floor, LIMITED, RunEnding, Trial};
 use zklockbench_results::{RunFile, StoredRun};
 
 impl<'a> View<'a> {
-    /// The view of a stored run. Never fails; missing data is left out.
+    /// Returns the view of a stored run. Never fails; missing data is omitted.
     pub fn of(stored: &'a StoredRun) -> Self {
         let strategies = strategies(stored);
         let position =
@@ -49,14 +49,14 @@ fn question(scenario: &str) -> Option<String> {
     described.get("description")?.as_str().map(str::to_owned)
 }
 
-/// Evidence for the verdict, from the trial with the least evidence.
+/// Describes the evidence for the verdict, from the trial with the least evidence.
 fn evidence(trials: &[Trial]) -> Option<String> {
     let trial = Trial::with_least_evidence(trials)?;
     let cell = cell_name(&trial.spec.strategy.label, trial.spec.contenders);
     Some(format!("weakest in {cell}: {}", trial.describe_evidence()))
 }
 
-/// Labels of the strategies that ran, in the scenario's order.
+/// Returns labels of the strategies that ran, in the scenario's order.
 ///
 /// Trials run in random order, so colours based on that order would differ between runs.
 fn strategies(stored: &StoredRun) -> Vec<String> {
@@ -88,7 +88,7 @@ fn remarks(stored: &StoredRun) -> Vec<String> {
         .collect()
 }
 
-/// Remarks on granted session timeouts that differ from the requested timeout.
+/// Returns remarks on granted session timeouts that differ from the requested timeout.
 fn granted(trials: &[Trial]) -> Vec<String> {
     let differing = trials.iter().filter_map(|trial| Some((trial.granted_otherwise()?, trial)));
     let told = |((asked, granted), trials): ((u64, u64), Vec<&Trial>)| {
@@ -103,12 +103,13 @@ fn granted(trials: &[Trial]) -> Vec<String> {
     grouped(differing).into_iter().map(told).collect()
 }
 
-/// Sentence on the run's workers and hosts, and on handoffs between workers, which no single clock can time.
+/// Returns a sentence on the run's workers and hosts, and on handoffs between workers, which no single clock
+/// can time.
 fn of_workers(stored: &StoredRun) -> Option<String> {
     let workers = stored.run.workers.as_ref().filter(|workers| workers.of > 1)?;
     if workers.is_part() {
         let part = workers.parts.first().map_or(0, |part| part.index);
-        let merge = "merge all parts before you read any metric of the run";
+        let merge = "merge all parts before you use any metric of the run";
         return Some(format!(
             "The part of worker {part} of {} of the run {}: {merge}",
             workers.of, workers.run_id
@@ -120,7 +121,7 @@ fn of_workers(stored: &StoredRun) -> Option<String> {
     let acquired = sum(|trial| trial.measured.acquired());
     let spread = stored.trials.iter().filter_map(|trial| trial.start_spread_us).max();
     let spread =
-        spread.map_or_else(String::new, |spread| format!(", which began within {}", format_micros(spread)));
+        spread.map_or_else(String::new, |spread| format!(", which started within {}", format_micros(spread)));
     Some(format!(
         "Run by {} on {}{spread}. Handoffs were timed within each worker only: {handoffs} of {}",
         counted(workers.of, "worker", "workers"),
@@ -129,7 +130,7 @@ fn of_workers(stored: &StoredRun) -> Option<String> {
     ))
 }
 
-/// Missing parts of the floor; `None` for runs of versions without floors.
+/// Describes the missing parts of the floor; `None` for runs of versions without floors.
 fn no_floor(floor: &Floor) -> Option<String> {
     let why = floor.missing.as_ref()?;
     let what =
@@ -140,21 +141,21 @@ fn no_floor(floor: &Floor) -> Option<String> {
 /// Share of a generator thread's time above which the generator may have limited the throughput.
 const BUSY: f64 = 0.9;
 
-/// Trials whose throughput the generator may have limited. Open loads are skipped, because a missed rate has
-/// a separate remark.
+/// Describes the trials whose throughput the generator may have limited. Open loads are skipped, because a
+/// missed rate has a separate remark.
 fn busy_generator(stored: &StoredRun) -> Vec<String> {
     let threads = stored.run.generator_threads.max(1) as f64;
     let told = |trial: &Trial| {
         let share = trial.health.cpu_share / threads;
         (trial.arrived.is_none() && share >= BUSY).then(|| {
             let (of, share) = (trial.repetition(), percent(share));
-            format!("busy generator: {of}: its threads ran {share} of the time; use more of them (--threads)")
+            format!("busy generator: {of}: its threads ran {share} of the time; use more threads (--threads)")
         })
     };
     stored.trials.iter().filter_map(told).collect()
 }
 
-/// Trials that were rerun, because the generator spoiled their measurements.
+/// Describes the trials that were rerun because the generator spoiled their measurements.
 fn made_again(replaced: &[Trial]) -> Vec<String> {
     let why = |trial: &Trial| trial.health.invalid.clone().unwrap_or_default();
     let told = |trial: &Trial| format!("rerun: {}: {}", trial.repetition(), why(trial));
@@ -187,7 +188,7 @@ fn ending(stored: &StoredRun) -> Option<String> {
     }
 }
 
-/// Segments of a resumed run: their trials, and how each segment ended.
+/// Describes the segments of a resumed run: their trials, and how each segment ended.
 fn resumed(run: &RunFile) -> Option<String> {
     let parts = run.segments.iter().map(|part| {
         let from = humantime::format_rfc3339_seconds(part.started_at);
@@ -221,7 +222,7 @@ fn resumed(run: &RunFile) -> Option<String> {
     Some(format!("The run was resumed {times}, each time on a restarted ensemble: {}", parts.join("; ")))
 }
 
-/// Sentences on the place of measurement, most important first.
+/// Returns sentences on the measurement environment, most important first.
 fn place(run: &RunFile, load: Option<&str>) -> Vec<String> {
     let mut said = vec![ensemble(&run.ensemble), host(run)];
     if !run.ensemble.placement.is_empty() {
@@ -246,7 +247,7 @@ fn place(run: &RunFile, load: Option<&str>) -> Vec<String> {
     said
 }
 
-/// Reasons for missing server counts: one line for each server and reason.
+/// Returns reasons for missing server counts: one line for each server and reason.
 fn not_compared(trials: &[Trial]) -> Vec<String> {
     let servers = trials.iter().flat_map(|trial| &trial.servers);
     distinct_sorted(servers.filter_map(|server| {
@@ -270,7 +271,7 @@ fn ensemble(ensemble: &EnsembleInfo) -> String {
     format!("{} ensemble, {servers}{version}", ensemble.kind)
 }
 
-/// The version number of a server's version such as `3.9.4-abc, built on …`.
+/// Returns the version number of a server's version such as `3.9.4-abc, built on …`.
 fn short(version: &str) -> &str {
     version.split(['-', ',', ' ']).next().unwrap_or(version)
 }

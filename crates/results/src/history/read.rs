@@ -43,7 +43,7 @@ impl HistoryReader {
         Self::open_as(path, path)
     }
 
-    /// Opens `file`, which messages call `path`.
+    /// Opens `file`; messages show `path` instead.
     pub fn open_as(file: &Path, path: &Path) -> Result<Self, Error> {
         let file = File::open(file).map_err(|error| match error.kind() {
             ErrorKind::NotFound => Error::usage(format!("there is no file {}", path.display())),
@@ -63,7 +63,7 @@ impl HistoryReader {
         &self.header
     }
 
-    /// The next event; `None` at the end, or at a truncated last line.
+    /// Returns the next event, or `None` at the end or at a truncated last line.
     pub fn next_event(&mut self) -> Result<Option<Numbered<'_>>, Error> {
         let Some(place) = self.next_line()? else { return Ok(None) };
         match serde_json::from_slice(self.line.trim_ascii_end()) {
@@ -102,7 +102,7 @@ impl HistoryReader {
         self.cut
     }
 
-    /// The error for a valid event that contradicts its context.
+    /// Returns the error for a valid event that contradicts its context.
     pub fn mistake(&self, line: u64, what: &str) -> Error {
         let (path, what) = (self.path.display(), one_line(what));
         Error::usage(format!("{path}:{line}: {what}; docs/results-format.md describes the format"))
@@ -117,7 +117,7 @@ fn header(text: &[u8]) -> Result<Header, String> {
         ));
     };
     if format != FORMAT {
-        return Err(format!("the format is `{format}`, not `{FORMAT}`"));
+        return Err(format!("expected the format `{FORMAT}`, found `{format}`"));
     }
     if version != VERSION {
         return Err(format!("version {version}, but this program reads version {VERSION}"));
@@ -126,7 +126,7 @@ fn header(text: &[u8]) -> Result<Header, String> {
     HeaderLine::deserialize(&mut from).map_err(|error| without_line(&error))?.header()
 }
 
-/// Each line is parsed alone, so the error's `at line 1 column 9` would mislead.
+/// Each line is parsed alone, so the error's `at line 1 column 9` would be misleading.
 fn without_line(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rsplit_once(" at line ") {

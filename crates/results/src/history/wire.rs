@@ -79,7 +79,7 @@ impl From<&Header> for HeaderLine {
     }
 }
 
-/// Any other line. Missing values are absent, never `null` or 0.
+/// Any line after the header. Missing values are absent, never `null` or 0.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct EventLine<'a> {
     t_us: u64,

@@ -130,7 +130,7 @@ struct WorkerHistory {
 }
 
 impl WorkerHistory {
-    /// The next event as a line, with the latest known transaction, by which it is ordered. Writes to
+    /// Returns the next event as a line, with the latest known transaction, which determines its order. Writes to
     /// resources are skipped, because each worker has its own resources.
     fn next(&mut self) -> Result<Option<(i64, String)>, Error> {
         loop {

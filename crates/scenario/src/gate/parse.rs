@@ -14,7 +14,7 @@ use zklockbench_core::units::shown;
 pub struct Mistake {
     /// Byte range of the offending text; empty if something is missing.
     pub span: Range<usize>,
-    /// Column of the span's first character, from 1.
+    /// Column of the span's first character, counted from 1.
     pub column: usize,
     pub message: String,
     pub help: String,
@@ -52,13 +52,13 @@ pub fn parse(text: &str, known: Known<'_>) -> Result<Condition, Mistake> {
         None => Ok(condition),
         Some((token, span)) => Err(reader.mistake(
             span,
-            format!("{token} comes after the end of the gate"),
-            "write another gate for a second condition",
+            format!("unexpected {token} after the end of the gate"),
+            "use a separate gate for a second condition",
         )),
     }
 }
 
-/// A label in the syntax of gates: quoted unless it is one word.
+/// Returns a label in the syntax of gates: quoted unless it is one word.
 pub(super) fn quoted(label: &str) -> String {
     let is_word = label.chars().next().is_some_and(begins_word) && label.chars().all(is_in_word);
     match (is_word, label.contains('"')) {
@@ -127,10 +127,10 @@ fn tokens(text: &str) -> Vec<(Lexeme<'_>, Range<usize>)> {
     found
 }
 
-/// The first token of the text and its length in bytes.
+/// Returns the first token of the text and its length in bytes.
 fn token(rest: &str, first: char) -> (Lexeme<'_>, usize) {
     let run = |of: fn(char) -> bool| rest.find(|c| !of(c)).unwrap_or(rest.len());
-    // `<=` starts with `<`, so the longest relation that matches is taken.
+    // `<=` starts with `<`, so take the longest relation that matches.
     let relations = Relation::ALL.into_iter().filter(|one| rest.starts_with(one.sign()));
     if let Some(relation) = relations.max_by_key(|one| one.sign().len()) {
         return (Lexeme::Relation(relation), relation.sign().len());
@@ -151,7 +151,7 @@ fn token(rest: &str, first: char) -> (Lexeme<'_>, usize) {
             let length = run(is_in_word);
             (Lexeme::Word(&rest[..length]), length)
         }
-        // Operators such as `!=` and `=<` are reported whole.
+        // Operators such as `!=` and `=<` are reported as a whole.
         _ if first.is_ascii_punctuation() => {
             let length = run(|c| "=<>!~&|".contains(c)).max(1);
             (Lexeme::Stray(&rest[..length]), length)
@@ -160,7 +160,7 @@ fn token(rest: &str, first: char) -> (Lexeme<'_>, usize) {
     }
 }
 
-/// Length of the number at the start of the text: digits, and a point if digits follow it.
+/// Returns the length of the number at the start of the text: digits, and a point if more digits follow.
 fn number(rest: &str) -> usize {
     let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let whole = digits(rest);
@@ -182,7 +182,7 @@ type Read<T> = Result<T, Mistake>;
 impl<'t> Reader<'t, '_> {
     fn condition(&mut self) -> Read<Condition> {
         let across = self.across()?;
-        let (subject, subject_at) = self.subject("a gate begins with a metric, e.g. `wait.p99 < 50ms`")?;
+        let (subject, subject_at) = self.subject("a gate starts with a metric, e.g. `wait.p99 < 50ms`")?;
         let rule = match self.peek()? {
             Some((Lexeme::Word("not"), _)) => self.not_regressed(&subject, subject_at)?,
             Some((Lexeme::Relation(relation), span)) => {
@@ -194,11 +194,11 @@ impl<'t> Reader<'t, '_> {
         if let Some((across, span)) = &across
             && !matches!(rule, Rule::Compare(_, Limit::Value(_) | Limit::Times(_, Reference::Floor)))
         {
-            let message = format!("`{}` has no meaning in a comparison of repetitions", across.word());
+            let message = format!("`{}` is not allowed in a comparison of repetitions", across.word());
             return Err(self.mistake(
                 span.clone(),
                 message,
-                "leave it out: repetitions are compared in pairs or by rank",
+                "remove it: repetitions are compared in pairs or by rank",
             ));
         }
         Ok(Condition { across: across.map(|(across, _)| across), subject, rule })
@@ -211,7 +211,7 @@ impl<'t> Reader<'t, '_> {
         Ok(found.map(|across| (across, span)))
     }
 
-    /// A metric with its scope, and the position of the metric.
+    /// Returns a metric with its scope, and the position of the metric.
     fn subject(&mut self, help: &str) -> Read<(Subject, Range<usize>)> {
         let (name, span) = self.take(Lexeme::word, "a metric", help)?;
         let figure = Figure::named(name, self.known.figures).map_err(|why| {
@@ -234,7 +234,7 @@ impl<'t> Reader<'t, '_> {
                     scope.contenders = Some(self.contenders()?);
                 }
                 Some((Lexeme::Word(word @ ("of" | "at")), span)) => {
-                    return Err(self.mistake(span, format!("a second `{word}`"), "leave one of the two out"));
+                    return Err(self.mistake(span, format!("a second `{word}`"), "remove one of the two"));
                 }
                 _ => return Ok(scope),
             }
@@ -249,7 +249,7 @@ impl<'t> Reader<'t, '_> {
         let help = "use a label from the scenario; quote a label of several words";
         let (label, span) = self.take(label, "a strategy", help)?;
         let Some(known) = self.known.cells else { return Ok(label.to_owned()) };
-        // The label of another system's lock ends with a suffix, which gates may omit.
+        // The label of another system's lock ends with a suffix that gates may omit.
         let own = own_label(label, known.locks);
         let is_it = |one: &&String| **one == own || one.strip_suffix(NOT_ZOOKEEPER) == Some(&own);
         match known.strategies.iter().find(is_it) {
@@ -296,8 +296,8 @@ impl<'t> Reader<'t, '_> {
         }
         if subject.figure.better() == Better::Neither {
             let message =
-                format!("`{}` is a property of the load: neither more nor less is worse", subject.figure);
-            return Err(self.mistake(subject_at, message, "name a metric of the lock, e.g. wait.p99"));
+                format!("`{}` is a property of the load: neither direction is worse", subject.figure);
+            return Err(self.mistake(subject_at, message, "use a metric of the lock, e.g. wait.p99"));
         }
         Ok(Rule::NotRegressed { percent: number })
     }
@@ -305,7 +305,7 @@ impl<'t> Reader<'t, '_> {
     fn compared(&mut self, subject: &Subject, relation: Relation, sign: Range<usize>) -> Read<Rule> {
         let figure = subject.figure;
         if relation == Relation::Equal && !figure.is_count() {
-            let message = format!("`{figure}` is measured, so it is never exactly one value");
+            let message = format!("`{figure}` is a measured value, which cannot be compared with `==`");
             return Err(self.mistake(sign, message, "write <= or >=; == is for counts such as `violations`"));
         }
         let from = self.at;
@@ -358,7 +358,7 @@ impl<'t> Reader<'t, '_> {
         Ok(Limit::Times(1.0, self.reference(subject)?))
     }
 
-    /// The floor, or a metric of the same unit.
+    /// Returns the floor, or a metric of the same unit.
     fn reference(&mut self, subject: &Subject) -> Read<Reference> {
         let figure = subject.figure;
         if let Some((Lexeme::Word("floor"), span)) = self.peek()? {
@@ -366,7 +366,7 @@ impl<'t> Reader<'t, '_> {
             if has_floor(figure) {
                 return Ok(Reference::Floor);
             }
-            let help = "compare a percentile of `handoff` or `uncontended` with it";
+            let help = "compare a percentile of `handoff` or `uncontended` with the floor";
             return Err(self.mistake(span, format!("there is no floor for `{figure}`"), help));
         }
         let from = self.at;
@@ -383,13 +383,13 @@ impl<'t> Reader<'t, '_> {
         };
         if other.figure == figure && is_own(&subject.scope, &other.scope) {
             let message = format!("`{figure}` is compared with itself");
-            let help = "name another strategy (`of`) or another number of contenders (`at`)";
+            let help = "use another strategy (`of`) or another number of contenders (`at`)";
             return Err(self.mistake(self.since(from), message, help));
         }
         Ok(Reference::Figure(other))
     }
 
-    /// The unit after a number; `None` if no unit follows.
+    /// Returns the unit after a number; `None` if no unit follows.
     fn unit(&mut self) -> Read<Option<Written>> {
         let text = match self.peek()? {
             None => return Ok(Some(Written::NOTHING)),
@@ -437,22 +437,22 @@ impl<'t> Reader<'t, '_> {
         Ok(taken)
     }
 
-    /// The next token, or a mistake if the token is invalid in any gate.
+    /// Returns the next token, or a mistake if the token is invalid in any gate.
     fn peek(&self) -> Read<Option<(Lexeme<'t>, Range<usize>)>> {
         let Some((token, span)) = self.tokens.get(self.at).cloned() else { return Ok(None) };
         match token {
             Lexeme::Stray(text) => {
-                Err(self.mistake(span, format!("{token} has no meaning in a gate"), stray_help(text)))
+                Err(self.mistake(span, format!("{token} is not allowed in a gate"), stray_help(text)))
             }
             Lexeme::Unclosed(_) => {
-                let help = "close it: a label in quotes has the same quote at both ends";
+                let help = "end the label with the same quote with which it starts";
                 Err(self.mistake(span, "the quote is not closed", help))
             }
             _ => Ok(Some((token, span))),
         }
     }
 
-    /// A mistake for an unexpected token, or for the end of the text.
+    /// Returns the mistake for an unexpected token, or for the end of the text.
     fn unexpected(&self, found: Option<(Lexeme<'t>, Range<usize>)>, expected: &str, help: &str) -> Mistake {
         let end = self.text.trim_end().len();
         let (message, span) = match found {
@@ -462,7 +462,7 @@ impl<'t> Reader<'t, '_> {
         self.mistake(span, message, help)
     }
 
-    /// Span from this token to the last token read.
+    /// Returns the span from this token to the last token read.
     fn since(&self, from: usize) -> Range<usize> {
         let start = self.tokens.get(from).map_or(self.text.len(), |(_, span)| span.start);
         let end =
@@ -480,7 +480,7 @@ fn stray_help(text: &str) -> &'static str {
     match text.chars().next() {
         Some('-' | '+') => "write the number without a sign: no metric is negative",
         Some('=' | '!' | '<' | '>' | '~' | '≤' | '≥' | '≠') => RELATIONS,
-        Some('&' | '|' | ',' | ';') => "write another gate for a second condition",
+        Some('&' | '|' | ',' | ';') => "use a separate gate for a second condition",
         _ => "a gate is e.g. `wait.p99 of baton at 20 contenders < 50ms`",
     }
 }
@@ -504,11 +504,11 @@ fn no_fit(figure: Figure, text: &str, number: f64, unit: Option<Written>) -> Str
             format!("`{figure}` has no unit, but `{number}{}` has one", unit.text)
         }
         (Some(unit), _) => format!("`{number}{}` is not a value of `{figure}`", unit.text),
-        (None, _) => format!("the unit of `{}` is not known", shown(text, 60)),
+        (None, _) => format!("unknown unit in `{}`", shown(text, 60)),
     }
 }
 
-/// Description and example of a value in this unit.
+/// Returns the description and example of a value in this unit.
 fn in_words(unit: Unit) -> (&'static str, &'static str) {
     match unit {
         Unit::Micros => ("a time", "a time such as `50ms`, in us, ms, s, m or h"),
@@ -519,7 +519,7 @@ fn in_words(unit: Unit) -> (&'static str, &'static str) {
     }
 }
 
-/// The problem with a limit that every run or no run can meet; `None` if runs can differ.
+/// Describes the problem with a limit that every run or no run can meet; `None` if runs can differ.
 fn decided(figure: Figure, relation: Relation, limit: Quantity) -> Option<(String, &'static str)> {
     let value = limit.value();
     if relation == Relation::Equal && value.fract() != 0.0 {

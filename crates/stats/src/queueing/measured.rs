@@ -19,7 +19,7 @@ pub struct Empirical {
 }
 
 impl Empirical {
-    /// The distribution of a histogram; `None` if it is empty.
+    /// Returns the distribution of a histogram, or `None` if the histogram is empty.
     pub fn of(histogram: &Histogram<u64>) -> Option<Self> {
         let weighted: Vec<(f64, f64)> = histogram
             .iter_recorded()
@@ -32,7 +32,7 @@ impl Empirical {
         Self::weighted(&weighted)
     }
 
-    /// The distribution of equally weighted values; `None` if there are none.
+    /// Returns the distribution of equally weighted values, or `None` if there are no values.
     pub fn of_values(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -89,7 +89,7 @@ impl Empirical {
         self.at(rng.random::<f64>())
     }
 
-    /// The quantile at this share.
+    /// Returns the quantile at the given share.
     pub fn at(&self, share: f64) -> f64 {
         let cell = ((share * GUIDES as f64) as usize).min(GUIDES - 1);
         let mut at = self.guide[cell] as usize;
@@ -99,12 +99,12 @@ impl Empirical {
         self.values[at]
     }
 
-    /// The variance relative to the square of the mean.
+    /// Returns the variance relative to the square of the mean.
     pub fn relative_variance(&self) -> f64 {
         (self.square / (self.mean * self.mean).max(f64::MIN_POSITIVE) - 1.0).max(0.0)
     }
 
-    /// The same shape, narrowed around its mean to at most this relative variance.
+    /// Returns the same shape, narrowed around its mean to at most the given relative variance.
     pub fn narrowed(&self, relative_variance: f64) -> Self {
         let powered = |power: f64| {
             let mut before = 0.0;
@@ -155,8 +155,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// The pace from each second's mean time and sample count, without sampling noise. `relative_variance` is
-    /// the variance of single samples relative to the square of their mean.
+    /// Computes the pace from each second's mean time and sample count, without sampling noise. `relative_variance`
+    /// is the variance of single samples relative to the square of their mean.
     pub fn of(seconds: &[(f64, u64)], relative_variance: f64) -> Self {
         let samples: f64 = seconds.iter().map(|(_, count)| *count as f64).sum();
         let mean = seconds.iter().map(|(mean, count)| mean * *count as f64).sum::<f64>() / samples.max(1.0);
@@ -188,7 +188,7 @@ impl Pace {
         self.factors.iter().map(|factor| (factor - 1.0).powi(2)).sum::<f64>() / count
     }
 
-    /// The factor at this time, in microseconds.
+    /// Returns the factor at a time in microseconds.
     pub fn at(&self, now: f64) -> f64 {
         let steps = self.factors.len();
         if steps == 0 {

@@ -32,7 +32,7 @@ pub struct Handoff {
 }
 
 impl Handoff {
-    /// A handoff whose length does not depend on the number of waiters.
+    /// Creates a handoff that does not depend on the number of waiters.
     pub fn of(times: &Empirical) -> Self {
         let mean = times.mean();
         let shape = if mean > 0.0 { times.scaled(1.0 / mean) } else { Empirical::fixed(0.0) };
@@ -53,7 +53,7 @@ impl Handoff {
 pub struct Locks {
     pub count: usize,
     pub order: Order,
-    /// Time from requesting a free lock to entering it.
+    /// Time from the request of a free lock to its acquisition.
     pub uncontended: Empirical,
     /// Time from a release to the next acquisition, with at least one waiter.
     pub handoff: Handoff,
@@ -117,7 +117,7 @@ pub struct SimulationOutcome {
 }
 
 impl SimulationOutcome {
-    /// A quantile of the waits; `None` if there are none.
+    /// Returns a quantile of the waits, or `None` if there are no waits.
     pub fn quantile(&self, quantile: f64) -> Option<f64> {
         let mut waits = self.waits.clone();
         let at = ((quantile * waits.len() as f64).ceil() as usize).clamp(1, waits.len().max(1)) - 1;
@@ -224,7 +224,7 @@ struct Client {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
-    /// The client enters, unless another client has taken the lock and changed its number.
+    /// The client acquires the lock, unless another client has taken the lock and changed its number.
     Enters {
         client: usize,
         number: u32,
@@ -262,9 +262,9 @@ impl Ord for ScheduledEvent {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum LockPhase {
     Idle,
-    /// A client holds the lock, or is entering it.
+    /// A client holds the lock, or is acquiring it.
     Taken,
-    /// The lock was released; this waiter will enter at time `enters`.
+    /// The lock was released; this waiter will acquire it at time `enters`.
     HandedTo {
         client: usize,
         enters: f64,
@@ -285,7 +285,7 @@ struct Simulation<'a> {
     clients: Vec<Client>,
     /// Client of each cycle, in a closed load.
     who: Vec<usize>,
-    /// Wait of each client; NaN before it enters.
+    /// Wait of each client; NaN before the acquisition.
     waits: Vec<f64>,
     backlog: VecDeque<usize>,
     sessions: usize,
@@ -343,7 +343,7 @@ impl<'a> Simulation<'a> {
             LockPhase::HandedTo { client: waiter, enters } if self.locks.order == Order::Unordered => {
                 let enters_first = self.enters_alone(now);
                 if enters_first < enters {
-                    // The newcomer enters before the waiters notice that the lock is free.
+                    // The newcomer acquires the lock before the waiters notice that it is free.
                     self.lock[at].queue.push_back(waiter);
                     self.lock[at].state = LockPhase::Taken;
                     self.announce(client, at, enters_first);

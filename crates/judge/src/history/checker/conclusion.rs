@@ -1,4 +1,4 @@
-//! The end of a history: resolves what is still open, and reports on each lock with the relevant lines.
+//! Ends a history: resolves open states, and reports on each lock with the relevant lines.
 
 use super::super::contender::{At, Stand};
 use super::super::judgement::{
@@ -15,7 +15,7 @@ use zklockbench_record::{Holder, KeptOut, Violation};
 /// Maximum number of reported findings per kind.
 const REPORTED: usize = 20;
 
-/// Resolves an open hold at the end. `lived`: whether its process had an event at or after a line.
+/// Resolves a hold that is open at the end. `lived` returns whether its process had an event at or after a line.
 fn end_of_history(stand: &mut Stand, lock: &mut Lock, clock: usize, lived: impl Fn(LinePosition) -> bool) {
     let Some(hold) = stand.hold.take() else { return };
     let occupancy = lock.occupancy(clock);
@@ -67,7 +67,7 @@ impl Checker {
         }
     }
 
-    /// Resolves everything that is still open, and returns the stuck acquires.
+    /// Resolves all open states and returns the stuck acquires.
     fn end_contenders(&mut self) -> Vec<Finding> {
         let mut stuck = Vec::new();
         let complete = self.complete == Some(true);
@@ -82,7 +82,7 @@ impl Checker {
                 let Some(asked) = stand.asked.filter(|_| stand.at == At::Asking) else { continue };
                 if complete || lock.occupancy(heard.clock).waits.is_stuck(&asked, heard.t_us) {
                     lock.report.stuck += 1;
-                    let what = format!("{name} requested it and got no answer");
+                    let what = format!("{name} requested the lock and got no answer");
                     let lines = vec![asked.at.place];
                     stuck.push(Finding {
                         breach: Breach::Stuck,
@@ -112,7 +112,7 @@ impl Checker {
         let early = lock.order.examples.iter().map(|(before, next)| {
             let zxid = |zxid: Option<i64>| zxid.map_or_else(|| "?".to_owned(), |zxid| zxid.to_string());
             let what = format!(
-                "{} found itself the holder at zxid {}, but the node of {} was deleted at zxid {}",
+                "{} found at zxid {} that it held the lock, but the node of {} was deleted at zxid {}",
                 self.name(next.who),
                 zxid(next.zxid),
                 self.name(before.who),
@@ -162,12 +162,12 @@ impl Checker {
 
     fn describe(&self, example: &Example) -> String {
         let why = match example.breach {
-            Breach::Violation => "whose session was alive",
-            Breach::Zombie => "after a session had been suspended or had expired",
-            _ => "and it is unknown whether a session had ended",
+            Breach::Violation => "with a live session",
+            Breach::Zombie => "after a session was suspended or expired",
+            _ => "with an unknown session state",
         };
         format!(
-            "{} entered at {} µs while {} was inside, {why}; both were inside for {}",
+            "{} acquired the lock at {} µs while {} held it {why}; the holds overlapped for {}",
             self.name(example.entered.who),
             example.since_us,
             self.name(example.inside.who),

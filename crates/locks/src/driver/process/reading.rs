@@ -1,4 +1,4 @@
-//! Reading a driver's output: `ready`, answers and events, and violations of the protocol.
+//! Reads a driver's output: `ready`, answers, events, and violations of the protocol.
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::atomic::Ordering;
@@ -129,20 +129,21 @@ impl Inner {
         }
         if !rest.is_empty() {
             self.fails(Mishap::Garbage {
-                why: "its output ends in the middle of a line".into(),
+                why: "the output ends in the middle of a line".into(),
                 line: shown(rest),
             });
             return;
         }
         // Leaves time to read the last lines of standard error.
         let status = self.has_exited(Duration::from_millis(500));
-        let how = status.map_or_else(|| "it has closed its output, but still runs".to_owned(), how);
+        let how = status.map_or_else(|| "the process closed its output but is still running".to_owned(), how);
         std::thread::sleep(Duration::from_millis(20));
         self.fails(Mishap::Exited(how));
     }
 }
 
-/// Records a session's new state. A session that is over stays over, even if its client opens another.
+/// Records a session's new state. A session that is over stays over, even if its client opens another
+/// session.
 fn turns(states: &watch::Sender<SessionState>, now: SessionState) {
     states.send_if_modified(|state| {
         let changes = !state.is_terminated();
@@ -181,10 +182,10 @@ fn greeting(line: &[u8]) -> Greeting {
         ),
         Some("ready") => match serde_json::from_value::<Ready>(value) {
             Ok(ready) if ready.v != VERSION => Greeting::Wrong(format!(
-                "it chose version {} of the protocol, which was not offered",
+                "the driver chose protocol version {}, which was not offered",
                 ready.v
             )),
-            Ok(ready) if ready.locks.is_empty() => Greeting::Wrong("`ready` names no lock".into()),
+            Ok(ready) if ready.locks.is_empty() => Greeting::Wrong("`ready` lists no locks".into()),
             Ok(ready) => Greeting::Ready(Box::new(ready)),
             Err(error) => Greeting::Wrong(format!("not a `ready`: {error}")),
         },
