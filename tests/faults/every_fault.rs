@@ -167,6 +167,7 @@ async fn locks_ensure_exclusion_under_every_link_fault() {
 }
 
 #[tokio::test]
+#[ignore = "long: fifty contenders"]
 async fn fifty_contenders_recover_without_errors_when_the_leader_is_killed() {
     let local = breakable::plain().await;
     for repetition in 0..depth::of(1, 5) {

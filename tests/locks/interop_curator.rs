@@ -47,6 +47,7 @@ fn ahead_and_javas_mutex_exclude_each_other() {
 }
 
 #[test]
+#[ignore = "long: the plain mutex is always tested"]
 fn locks_that_join_by_count_and_javas_mutex_exclude_each_other() {
     for strategy in ["curator-mutex", "ahead"] {
         let join = [("join".to_owned(), ParamValue::Word("count".into()))];
@@ -72,6 +73,7 @@ async fn obedient(scene: &Scene) -> Obedient {
 }
 
 #[test]
+#[ignore = "long: the plain read-write lock is always tested"]
 fn writer_keeps_its_position_between_readers_of_both_clients() {
     on_scene(async |scene| {
         let mut java = obedient(&scene).await;
@@ -97,6 +99,7 @@ fn writer_keeps_its_position_between_readers_of_both_clients() {
 }
 
 #[test]
+#[ignore = "long: the plain read-write lock is always tested"]
 fn our_downgraded_writer_still_excludes_javas_writer() {
     on_scene(async |scene| {
         let mut java = obedient(&scene).await;

@@ -61,6 +61,7 @@ fn our_kazoo_lock_and_pythons_exclude_each_other() {
 }
 
 #[test]
+#[ignore = "long: the plain lock is always tested"]
 fn our_kazoo_lock_and_pythons_exclude_each_other_when_extra_patterns_are_set() {
     let params = Params::from([("extra_patterns".to_owned(), ParamValue::Word("lock-".to_owned()))]);
     assert_exclusion(&Ours { params, ..Ours::plain("kazoo") }, "Lock", &["lock-"]);
@@ -72,6 +73,7 @@ fn curators_mutex_and_kazoo_with_its_pattern_exclude_each_other() {
 }
 
 #[test]
+#[ignore = "long: Curator's and kazoo's are always tested"]
 fn gos_lock_and_kazoo_with_its_pattern_exclude_each_other() {
     assert_exclusion(&Ours::plain("go-zookeeper"), "Lock", &["lock-"]);
 }

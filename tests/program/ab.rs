@@ -88,6 +88,7 @@ fn ab_with_two_blocks_stores_its_runs_but_stays_inconclusive() {
 }
 
 #[test]
+#[ignore = "long: six runs"]
 fn interrupted_ab_keeps_finished_pairs_and_can_be_resumed() {
     let bench = Bench::with(SHORT);
     let words = ["ab", "scenario.toml", "--b", "hold=4ms", "--data-dir", "data", "--json"];

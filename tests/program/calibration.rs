@@ -12,6 +12,7 @@ use crate::support::json_schema::Schema;
 use crate::support::program::{Bench, eventually, left_on, signal, stderr, stdout, went_through};
 
 #[test]
+#[ignore = "long: a calibration of three servers"]
 fn quick_calibration_output_matches_its_schema() {
     // Given the schema
     let bench = Bench::new();
@@ -114,6 +115,7 @@ fn run_table_shows_handoffs_as_multiples_of_the_measured_floor() {
 }
 
 #[test]
+#[ignore = "long: two runs with warm-up"]
 fn cold_run_reports_that_it_measured_no_floor() {
     let (connect, bench) = (ensemble::place_on_shared(), Bench::new());
     bench.scenario(CONTENDED);

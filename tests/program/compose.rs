@@ -87,6 +87,7 @@ fn ended(output: &Output) -> (Option<i32>, String) {
 }
 
 #[test]
+#[ignore = "long: the official image's example is always tested"]
 fn quick_scenario_runs_on_three_containers_that_are_removed_afterwards() {
     let Some(docker) = available() else { return };
     let (bench, before) = (Bench::new(), unused_volumes());

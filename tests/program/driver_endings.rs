@@ -12,6 +12,7 @@ use crate::support::program::{Bench, stderr};
 const LOAD: &str = "contenders = 4\nhold = \"20ms\"\nduration = \"2s\"\nrepetitions = 1\n";
 
 #[test]
+#[ignore = "long: tests the included drivers"]
 fn driver_tries_on_a_held_lock_fail_without_leaving_a_node() {
     let Some(kazoo) = foreign::kazoo() else { return };
     let bench = Bench::new();

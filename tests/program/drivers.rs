@@ -233,6 +233,7 @@ const EXPIRED: &str = "hold = \"20ms\"\ncontenders = 5\nduration = \"4s\"\nwarm_
                        [[fault]]\nkind = \"expire\"\ntarget = \"holder\"\nat = \"1s\"\n";
 
 #[test]
+#[ignore = "long: drivers in another language"]
 fn shell_queue_lock_holds_when_a_holder_loses_its_session() {
     if !Path::new("/usr/lib/zookeeper/bin/cli_mt").exists() {
         return skip::skipped("this machine has no /usr/lib/zookeeper/bin/cli_mt");
@@ -442,6 +443,7 @@ fn trial_with_a_failed_driver_is_invalid_and_other_trials_continue() {
 }
 
 #[test]
+#[ignore = "long: faults of drivers"]
 fn driver_killed_by_a_fault_does_not_invalidate_the_trial() {
     let Some(kazoo) = foreign::kazoo() else { return };
     let bench = Bench::new();
@@ -540,6 +542,7 @@ fn faults_that_cannot_affect_a_non_zookeeper_lock_are_rejected() {
 }
 
 #[test]
+#[ignore = "long: drivers in another language"]
 fn driver_semaphore_holds_only_up_to_its_leases() {
     let Some(kazoo) = foreign::kazoo() else { return };
     let bench = Bench::new();
@@ -564,6 +567,7 @@ fn driver_semaphore_holds_only_up_to_its_leases() {
 }
 
 #[test]
+#[ignore = "long: many processes"]
 fn contenders_are_spread_over_the_requested_number_of_processes() {
     let Some(python) = foreign::python() else { return };
     let bench = Bench::new();

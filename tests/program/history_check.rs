@@ -247,6 +247,7 @@ fn peak_kb() -> u64 {
 /// `ZKLOCKBENCH_HISTORY_TURNS=1000000 cargo test --release --test program memory -- --nocapture`.
 #[test]
 #[cfg(target_os = "linux")]
+#[ignore = "long: measures memory"]
 fn memory_does_not_grow_with_the_length_of_a_history() {
     // Measure in a separate process, because other tests in this process also use memory.
     if std::env::var_os(ALONE).is_none() {

@@ -170,6 +170,7 @@ fn endless(stream: &mut TcpStream) -> std::io::Result<()> {
 }
 
 #[test]
+#[ignore = "long: endless replies are always tested"]
 fn server_that_announces_two_gigabytes_is_reported_without_using_memory() {
     let bench = Bench::with(SCENARIO);
     let announced = "the server announced a reply of 2147483647 bytes, which exceeds the limit of 16 MiB";

@@ -274,6 +274,7 @@ fn pages_look_as_they_did_at_their_last_review() {
 }
 
 #[test]
+#[ignore = "long: measures memory"]
 fn report_of_four_runs_needs_little_more_memory_than_of_one() {
     let bench = Bench::new();
     let run = concat!(env!("CARGO_MANIFEST_DIR"), "/results/example");

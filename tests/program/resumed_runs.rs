@@ -216,6 +216,7 @@ fn sigkill_loses_no_finished_trial() {
 
 /// Signals from a supervisor or a closed terminal; sometimes, a second signal follows immediately.
 #[test]
+#[ignore = "long: SIGKILL is always tested"]
 fn signals_lose_no_finished_trial() {
     cut(|pid, random| {
         send(pid, if random.random() { Signal::TERM } else { Signal::HUP });
@@ -322,6 +323,7 @@ fn run_can_be_resumed_by_only_one_process_with_its_original_options() {
 }
 
 #[test]
+#[ignore = "long: waits for sessions to expire"]
 fn clean_removes_a_killed_runs_nodes_once_its_sessions_have_ended() {
     let connect = ensemble::place_on_shared();
     let bench = Bench::with(SCENARIO);

@@ -211,6 +211,7 @@ fn interrupted_run_leaves_no_nodes_on_an_existing_ensemble() {
 }
 
 #[test]
+#[ignore = "long: repeats runs"]
 fn run_adds_repetitions_until_precise_or_at_the_limit() {
     // Given a scenario with one repetition, which is too few to determine the precision
     let bench = Bench::with(

@@ -146,6 +146,7 @@ fn load_within_capacity_has_headroom_and_excessive_load_needs_more_locks() {
 }
 
 #[test]
+#[ignore = "long: simulates for minutes"]
 fn answer_for_a_mean_hold_covers_constant_and_exponential_holds() {
     let evidence = Evidence { watches: true, ..sound() };
     let asked = |slo: &str, holds: Option<&str>| {
@@ -254,6 +255,7 @@ fn objective_is_unknown_when_a_lock_may_be_beyond_its_capacity() {
 }
 
 #[test]
+#[ignore = "long: simulates for minutes"]
 fn plan_states_how_long_the_objective_is_met_near_capacity() {
     let evidence = Evidence { trials: trials(1, 6, 0.001), ..Evidence::default() };
     let mut limits = Vec::new();
@@ -324,11 +326,7 @@ fn prediction_is_limited_when_trials_are_few_or_invalid_or_distant() {
     let missed = answer(&question("wait.p99 < 100ms", 38.0, 1), &evidence);
     assert!(matches!(missed.verdict, Verdict::Unknown(_)), "{}", in_words(&missed));
     let far = answer(&question("wait.p99 < 5s", 900.0, 100), &sound());
-    assert!(
-        far.prediction.is_none() && in_words(&far).contains("cannot be predicted"),
-        "{}",
-        in_words(&far)
-    );
+    assert!(far.prediction.is_none() && in_words(&far).contains("cannot be predicted"), "{}", in_words(&far));
 }
 
 /// A measurement of the question's load with these waits.
@@ -561,7 +559,10 @@ fn noise_does_not_decide_which_lock_is_recommended() {
     let mut unknown = of("a", 9.0, 1.0);
     unknown.verdict = Verdict::Unknown(vec!["too few handoffs".into()]);
     let told = recommended(&[unknown, of("b", 1.2, 20.0)]);
-    assert!(told.starts_with("Use b: ") && told.ends_with("; it is unknown whether a would meet the objective."), "{told}");
+    assert!(
+        told.starts_with("Use b: ") && told.ends_with("; it is unknown whether a would meet the objective."),
+        "{told}"
+    );
     // Headroom is compared by its lower bound
     let mut wide = of("a", 3.0, 60.0);
     wide.headroom = Some(Headroom { low: Some(5.1), ..wide.headroom.unwrap() });

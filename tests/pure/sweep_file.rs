@@ -136,7 +136,8 @@ fn damaged_sweep_file_is_refused_with_its_name() {
     for cut in [0, 1, whole.len() / 3, whole.len() - 2] {
         let said = told(&whole.as_bytes()[..cut]);
         assert!(
-            said.contains("sweep.json: ") && said.contains("the file is incomplete or damaged; run the sweep again"),
+            said.contains("sweep.json: ")
+                && said.contains("the file is incomplete or damaged; run the sweep again"),
             "{said}"
         );
     }

@@ -162,8 +162,8 @@ pub struct MapCell {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MapChoice {
-    /// The strategy and its number of locks. Of the strategies that meet the objective with the fewest locks,
-    /// this strategy has the shortest wait.
+    /// The strategy and its number of locks. It has the shortest wait among the strategies that meet the objective
+    /// with the fewest locks.
     Lock {
         /// Label of the strategy.
         strategy: String,

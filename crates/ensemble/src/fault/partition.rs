@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(ways("minority", 2, 3), between(&[2], &[1, 3]));
         assert_eq!(ways("majority", 2, 3), between(&[1], &[3, 2]));
         assert_eq!(ways("one-way", 2, 3), [(2, 1), (2, 3)]);
-        // Of three servers, server 1 is the bridge: the leader and server 3 can't reach each other.
+        // Server 1 of three is the bridge: the leader and server 3 cannot reach each other.
         assert_eq!(ways("bridge", 2, 3), between(&[2], &[3]));
         assert_eq!(ways("minority", 1, 5), between(&[2, 1], &[3, 4, 5]));
         assert_eq!(ways("bridge", 1, 5), between(&[3, 1], &[4, 5]));

@@ -134,7 +134,7 @@ impl ConversationState {
         }
     }
 
-    /// Checks whether to drop a request or its reply. If the request is to be dropped now, returns it with its loss.
+    /// Checks whether to drop a request or its reply. Returns a request that must be dropped now, with its loss.
     fn note(&mut self, registration: &Registration, head: &[u8]) -> Option<(ClientRequest, FoundLoss)> {
         let request = protocol::request(head).filter(|_| self.doomed.is_none())?;
         let loss = registration.loss_for(request.kind)?;
