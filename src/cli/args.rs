@@ -37,9 +37,9 @@ pub struct Cli {
     /// Explain the columns below each table
     #[arg(long, global = true, display_order = 902, hide_short_help = true)]
     pub explain: bool,
-    /// Add a driver, whose locks become strategies, e.g. kazoo=drivers/kazoo/run
+    /// Add a driver, e.g. kazoo=drivers/kazoo/run
     ///
-    /// May be repeated; see docs/testing-your-client.md.
+    /// The locks of the driver become strategies. May be repeated; see docs/testing-your-client.md.
     #[arg(long = "driver", global = true, display_order = 903, value_name = "NAME=COMMAND", value_parser = drivers::named)]
     pub drivers: Vec<DriverCommand>,
     /// When to use colours
@@ -655,7 +655,7 @@ impl Command {
         )
     }
 
-    /// Whether the command only prints generated text and has no outcome.
+    /// Returns whether the command only prints generated text and has no outcome.
     pub fn has_no_outcome(&self) -> bool {
         matches!(self, Self::Schema { .. } | Self::Completions { .. } | Self::Man { .. })
     }

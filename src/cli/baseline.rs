@@ -60,7 +60,7 @@ fn add(args: &BaselineAddArgs) -> Result<Exit, Error> {
     let added =
         zklockbench_results::add_baseline(&args.store, &args.run, commit.as_deref(), SystemTime::now())?;
     output::tell("baseline add", Exit::Held, &Listed::from(&added), || {
-        output::text(&format!("baseline: {}, of commit {}", added.dir.display(), added.commit))
+        output::text(&format!("baseline: {}, commit {}", added.dir.display(), added.commit))
     })
 }
 

@@ -37,7 +37,7 @@ fn judge(args: &CheckArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     if args.path.is_dir() { judge_run(args, stopped) } else { judge_history(args, stopped) }
 }
 
-/// Maximum number of lines shown of each kind without `--all`.
+/// Maximum number of lines of each kind that are shown without `--all`.
 const LINES: usize = 3;
 
 /// Returns the first lines and the number of omitted lines; with `--all`, all lines.
@@ -189,7 +189,7 @@ fn judge_run(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, Error
         let changed: Vec<String> = changed.iter().chain(&differing).map(|line| format!("! {line}")).collect();
         let changed = first_lines(&changed, style);
         let least = zklockbench_judge::least_evidence(&trials)
-            .map_or_else(String::new, |least| format!("least evidence in a trial that held: {least}\n"));
+            .map_or_else(String::new, |least| format!("weakest evidence for a verdict of held: {least}\n"));
         let path = args.path.display();
         let pictures = text_of(trials.iter().flat_map(Trial::timelines), style);
         output::text(&format!("{}{pictures}{path}: {counts}\n{changed}{least}", conclusion(&verdict, style)))

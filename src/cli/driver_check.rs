@@ -47,8 +47,9 @@ pub async fn execute(args: DriverCheckArgs, stop: &CancellationToken) -> Result<
             let findings = on_its_own_thread(stop, move || async move {
                 let is_chosen = |name: &str| only.is_empty() || only.iter().any(|only| only == name);
                 let findings = conformance::check(&command, &ready, &locks, &site, &is_chosen).await;
-                findings
-                    .map_err(|failure| Error::environment(format!("no session with the ensemble: {failure}")))
+                findings.map_err(|failure| {
+                    Error::environment(format!("cannot open a session with the ensemble: {failure}"))
+                })
             });
             findings.await?
         });

@@ -88,7 +88,7 @@ fn is_local(place: &PlaceArgs) -> bool {
     place.connect.is_none() && place.compose.is_none()
 }
 
-/// Checks that one of the servers to start can become stale.
+/// Checks that the command starts enough local servers for one of them to become stale.
 fn can_be_stale(place: &PlaceArgs) -> Result<(), String> {
     let least = Held::LEAST;
     let servers = place.servers.and_then(|servers| usize::try_from(servers).ok());

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn short_help_fits_40_lines_of_80_columns_and_names_only_known_options() {
+    fn short_help_fits_40_lines_of_80_columns_and_lists_only_known_options() {
         for HelpEntry { command, short: groups, .. } in entries().filter(|entry| !entry.short.is_empty()) {
             let mut definition = completed(Cli::command()).term_width(80);
             definition.build();

@@ -21,7 +21,7 @@ pub trait Listing: Sized {
     /// Whether the description may be wrapped.
     const IS_PROSE: bool = true;
 
-    /// All names of the item, starting with the canonical name.
+    /// Returns all names of the item, starting with the canonical name.
     fn names(&self) -> Vec<&'static str>;
 
     /// Columns of the list: the name, a text that may wrap, and any others.
@@ -149,7 +149,7 @@ fn promises(card: &LockCard) -> Vec<&'static str> {
         if given.fifo { "order of arrival" } else { "no order" },
         if given.reentrant { "reentrant" } else { "not reentrant" },
         given.protection.in_words(),
-        if given.watches { "waits by watches" } else { "waits by polling" },
+        if given.watches { "waits on watches" } else { "waits by polling" },
     ]
     .into()
 }
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unknown_names_are_reported_with_the_nearest_or_all_names() {
+    fn unknown_names_are_reported_with_the_nearest_name_or_all_names() {
         let told = |name| strategy(name).unwrap_err().to_string();
         assert_eq!(told("poling"), "there is no strategy `poling`; did you mean `polling`?");
         assert_eq!(told("child-wach"), "there is no strategy `child-wach`; did you mean `child-watch`?");

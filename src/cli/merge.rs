@@ -78,7 +78,7 @@ fn alike(parts: &[StoredPart]) -> Result<(), Error> {
         };
         let [own, other] = [&first.stored.run, &part.stored.run];
         if own.tool_version != other.tool_version || own.tool_commit != other.tool_commit {
-            return differs("runs by different versions of zklockbench");
+            return differs("runs made with different versions of zklockbench");
         }
         if (&first.workers.run_id, first.workers.of) != (&part.workers.run_id, part.workers.of) {
             return differs("different runs");

@@ -109,7 +109,7 @@ fn obey(name: &str, cli: Cli) -> Result<Exit, Error> {
     start(cli, port)
 }
 
-/// Reports an invalid command line; as JSON, too, if it contains `--json`.
+/// Reports an invalid command line, also as JSON if the command line contains `--json`.
 fn refuse(error: &clap::Error) -> Exit {
     let words: Vec<String> = runs::words().skip(1).collect();
     if words.iter().any(|word| word == "--json") {
@@ -161,7 +161,7 @@ fn needs_links(scenario: &Path, overrides: &Overrides) -> bool {
     Source::lasts(scenario) && read().is_some_and(|file| is_cut_off(&file.parsed.scenario))
 }
 
-/// Whether the scenario cuts local servers off from each other.
+/// Returns whether the scenario cuts local servers off from each other.
 fn is_cut_off(scenario: &Scenario) -> bool {
     // Containers use Docker's networks, which are reachable only from this machine's own network.
     scenario.ensemble.is_local() && Needs::of(scenario).links()

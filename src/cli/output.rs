@@ -111,7 +111,7 @@ pub struct Envelope<'a> {
 
 #[derive(Serialize, JsonSchema)]
 struct Failure {
-    /// Kind of cause.
+    /// Category of the error.
     kind: Kind,
     /// Message as printed to stderr.
     message: String,
@@ -119,7 +119,7 @@ struct Failure {
     mistakes: Vec<MachineDiagnostic>,
 }
 
-/// Kind of cause of an error.
+/// Category of an error.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Kind {
@@ -275,7 +275,8 @@ fn colour_at(text: &str) -> Option<&str> {
     is_ours.then(|| &text[..codes.len() + 3])
 }
 
-/// Whether a stream may be coloured: as set by --color or, by default, on a terminal unless `NO_COLOR` is set.
+/// Returns whether a stream may be coloured: as set by --color or, by default, on a terminal unless `NO_COLOR`
+/// is set.
 pub fn may_colour(stream: &impl IsTerminal) -> bool {
     match CHOSEN.get().map(|chosen| chosen.colour) {
         Some(ColorChoice::Always) => return true,

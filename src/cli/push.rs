@@ -77,7 +77,7 @@ impl Receiver {
         let (status, reason) = exchange().map_err(|error: std::io::Error| self.failed(&error.to_string()))?;
         match status.split(' ').nth(1) {
             Some(code) if code.starts_with('2') => Ok(()),
-            _ => Err(self.failed(format!("it answered `{status}` {reason}").trim_end())),
+            _ => Err(self.failed(format!("the receiver answered `{status}` {reason}").trim_end())),
         }
     }
 

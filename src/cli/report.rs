@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn outdated_page_is_removed_if_the_new_one_cannot_be_written() {
+    fn outdated_page_is_removed_if_the_new_page_cannot_be_written() {
         let place = tempfile::tempdir().unwrap();
         let page = place.path().join(layout::REPORT);
         write_into(place.path(), some_document());

@@ -113,7 +113,7 @@ impl ReadyEnsemble {
         without_extras(command)
     }
 
-    /// Whether the servers were started here, and keep their quorum after losing one server.
+    /// Returns whether the servers were started here, and keep their quorum after losing one server.
     pub fn may_lose_a_server(&self) -> bool {
         !self.opened.is_external() && self.ensemble.servers.len() > 1
     }

@@ -229,7 +229,7 @@ fn remove(table: &mut Table, key: &str) -> bool {
 pub struct Overrides {
     #[command(flatten)]
     pub place: PlaceArgs,
-    /// Use these strategies instead of the scenario's own
+    /// Use these strategies instead of the scenario's
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = STRATEGIES, hide_possible_values = true)]
     pub strategies: Vec<String>,
     /// Numbers of contenders, e.g. 1,10,100

@@ -75,7 +75,7 @@ impl Source {
         Ok(Self { name, directory: named.parent().unwrap_or(Path::new("")).to_owned(), bytes })
     }
 
-    /// Whether the scenario can be read more than once, unlike a named pipe.
+    /// Returns whether the scenario can be read more than once, unlike a named pipe.
     pub fn lasts(named: &Path) -> bool {
         named.is_file() || named == Path::new(STDIN) || !named.exists() && Shipped::named(named).is_some()
     }
@@ -87,7 +87,7 @@ pub fn read_ahead(named: &Path) -> Result<(), Error> {
     if comes_once(named) { piped(named).map(drop) } else { Ok(()) }
 }
 
-/// Whether this is standard input or a named pipe, which can be read only once.
+/// Returns whether this is standard input or a named pipe, which can be read only once.
 fn comes_once(named: &Path) -> bool {
     named == Path::new(STDIN) || std::fs::metadata(named).is_ok_and(|found| found.file_type().is_fifo())
 }
@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn built_in_scenarios_are_found_by_name_or_path_with_suggestions_for_typos() {
+    fn built_in_scenarios_are_found_by_name_or_path_and_typos_get_suggestions() {
         let refused = |name: &str| Source::read(Path::new(name)).err().unwrap().to_string();
         let quick = Shipped::named(Path::new("quick")).unwrap();
         assert_eq!(Shipped::named(Path::new("scenarios/quick.toml")), Some(quick));
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn history_with_two_clocks_or_an_invalid_line_is_rejected_with_the_line() {
+    fn history_with_two_clocks_or_an_invalid_line_is_rejected_with_its_line_number() {
         let two = history(&[
             r#""t_us":1,"clock":"x","contender":1,"op":"acquire","lock":"a","phase":"invoke""#,
             r#""t_us":2,"clock":"y","contender":2,"op":"acquire","lock":"a","phase":"invoke""#,

@@ -174,7 +174,7 @@ pub struct SharingArgs {
     #[arg(long, env = SATURATION_VARIABLE, conflicts_with = "at_most",
           value_parser = clap::builder::FalseyValueParser::new())]
     pub allow_saturation: bool,
-    /// End the run when servers respond this many times slower than before it [default: 3x if load is limited]
+    /// End the run when servers respond this many times slower than before [default: 3x if load is limited]
     #[arg(long, value_name = "FACTOR", env = LATENCY_VARIABLE, value_parser = factor)]
     pub stop_if_latency: Option<f64>,
 }
@@ -284,7 +284,7 @@ pub fn forget_identity() {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Access to an existing ensemble")]
 pub struct AccessArgs {
-    /// Digest identity, which alone can access created nodes. Visible in the process list, unlike --auth-file and
+    /// Digest identity with exclusive access to created nodes. Visible in the process list, unlike --auth-file and
     /// the variable
     #[arg(long, value_name = "USER:PASSWORD", env = IDENTITY, hide_env_values = true,
           value_parser = clap::value_parser!(Secret))]
@@ -399,7 +399,7 @@ fn factor(text: &str) -> Result<f64, String> {
     number
         .ok()
         .filter(|factor| (1.1..=1e6).contains(factor))
-        .ok_or_else(|| format!("`{text}` is not a factor: must be at least 1.1, e.g. 3x"))
+        .ok_or_else(|| format!("`{text}` is not a valid factor: must be at least 1.1, e.g. 3x"))
 }
 
 fn alpha(text: &str) -> Result<f64, String> {

@@ -196,7 +196,7 @@ impl Finding {
             }
             Ok(seen) => (Outcome::Ok, seen),
             Err(Trouble::Wrong(why)) => (Outcome::Failed, why),
-            Err(Trouble::Ensemble(why)) => (Outcome::Unknown, format!("the ensemble: {why}")),
+            Err(Trouble::Ensemble(why)) => (Outcome::Unknown, format!("the ensemble failed: {why}")),
             Err(Trouble::NotTried(why)) => (Outcome::NotTried, why),
         };
         let advice = (outcome == Outcome::Failed).then_some(advice);

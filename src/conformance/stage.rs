@@ -122,7 +122,7 @@ impl<'a> Stage<'a> {
         Ok(found)
     }
 
-    /// Waits until no matching node is left. If one is left after `within`, returns it.
+    /// Waits until no matching node is left; returns a node that still exists after `within`.
     pub async fn node_left(
         &self,
         on: &str,

@@ -41,7 +41,7 @@ impl Turns {
         self.note(contender, release(Step::Ok));
     }
 
-    /// Whether two contenders have held the lock at the same time.
+    /// Returns whether two contenders have held the lock at the same time.
     pub fn overlap(&self) -> bool {
         self.overlap.get().is_some()
     }
@@ -109,7 +109,7 @@ mod tests {
         turns.leaves(0);
         let timeline = turns.violation().unwrap();
         assert!(timeline.summary.starts_with("contender 1 entered"), "{timeline:?}");
-        assert!(timeline.summary.ends_with("while contender 0 held"), "{timeline:?}");
+        assert!(timeline.summary.ends_with("while contender 0 held the lock"), "{timeline:?}");
         let steps: Vec<&str> = timeline.steps.iter().rev().take(3).map(|step| step.what.as_str()).collect();
         assert_eq!(steps, ["leaves", "enters", "asks for the lock"]);
     }

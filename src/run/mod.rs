@@ -70,7 +70,7 @@ impl Ran {
     }
 }
 
-/// Whether a resumed run must repeat this trial. Trials with violations are final.
+/// Returns whether a resumed run must repeat this trial. Trials with violations are final.
 pub fn is_unfinished(trial: &Trial) -> bool {
     let ended = |cut: &CutShort| {
         matches!(cut.cause, Cause::Interrupted | Cause::EnsembleLost | Cause::EnsembleOverloaded)
@@ -103,7 +103,7 @@ fn slots(trials: &[Trial]) -> usize {
     trials.iter().filter(|trial| trial.spec.makes_up_for.is_none()).count()
 }
 
-/// Runs the trials of a plan in order, except the trials in `there`, and writes each of them. Stops when the
+/// Runs the trials of a plan in order, except the trials in `there`, and writes each trial. Stops when the
 /// metrics are precise enough, or early. An early end is an outcome, not an error: finished trials are kept.
 pub async fn run(
     plan: &TrialPlan,
@@ -219,7 +219,7 @@ impl UnderWay<'_> {
         Ok(())
     }
 
-    /// Whether a trial already has a final result. If so, records the trial's metrics.
+    /// Returns whether a trial already has a final result. If so, records the trial's metrics.
     fn is_there(&mut self, spec: &TrialSpec) -> bool {
         let mut there = self.trials.iter_mut();
         let is_final = |trial: &Trial| {
@@ -361,7 +361,7 @@ struct Again {
     spares_servers: bool,
 }
 
-/// Whether the ensemble is external: a fault must not break its servers again.
+/// Returns whether the ensemble is external: a fault must not break its servers again.
 fn spares_servers(plan: &TrialPlan) -> bool {
     plan.scenario.ensemble.is_external()
 }

@@ -210,7 +210,7 @@ impl Series {
         self.file.started_at
     }
 
-    /// Time spent so far, including earlier parts of the series.
+    /// Returns the time spent so far, including earlier parts of the series.
     pub fn spent(&self) -> Duration {
         Duration::from_micros(self.spent_before).saturating_add(self.began.elapsed())
     }

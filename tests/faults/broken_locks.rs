@@ -97,7 +97,7 @@ const NEVER_RELEASES: Entry = Entry { card: CARD, build: |config| queue(config, 
 const RELEASES_TWICE: Entry = Entry { card: CARD, build: |config| queue(config, Flaw::ReleasesTwice) };
 const IGNORES_EXPIRY: Entry = Entry { card: CARD, build: |config| queue(config, Flaw::IgnoresExpiry) };
 
-/// A trial of four contenders for three seconds, in which the session of a target of this kind expires five times.
+/// A three-second trial of four contenders, in which the session of a target of this kind expires five times.
 fn spec(target: &str) -> TrialSpec {
     let lines = format!(
         "strategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"30ms\"\nduration = \"3s\"\n\
@@ -112,7 +112,7 @@ async fn run(spec: &TrialSpec, entry: Entry) -> Trial {
     trials::run_beside(&local, spec, entry, trials::uninterrupted()).await
 }
 
-/// Runs a trial in which sessions of holders expire.
+/// Runs a trial in which holders' sessions expire.
 async fn trial(entry: Entry) -> Trial {
     run(&spec("holder"), entry).await
 }
@@ -134,7 +134,7 @@ async fn early_entry_is_found_by_contenders_and_server_logs_with_a_timeline() {
     let [inside, entered] = [&violation.inside, &violation.entered].map(|one| one.contender);
     let summary = &timeline.summary;
     assert!(summary.starts_with(&format!("contender {entered} entered ")), "{summary}");
-    assert!(summary.contains(" after the answer to its create "), "{summary}");
+    assert!(summary.contains(" after the reply to its create "), "{summary}");
     assert!(summary.contains(&format!("while contender {inside} held")), "{summary}");
     for lane in [0, 1] {
         let sent = timeline.steps.iter().any(|step| {
@@ -148,7 +148,7 @@ async fn early_entry_is_found_by_contenders_and_server_logs_with_a_timeline() {
 }
 
 #[tokio::test]
-async fn trial_names_the_node_that_blocks_when_a_lock_never_releases() {
+async fn trial_reports_the_blocking_node_when_a_lock_never_releases() {
     // Given faults on any contender, because there is soon no holder, and short settling times
     let settling = Settling { progress: Duration::from_secs(5), orphans: Duration::from_secs(4) };
     let trial = run(&TrialSpec { settling, ..spec("any") }, NEVER_RELEASES).await;

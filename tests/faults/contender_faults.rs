@@ -28,7 +28,7 @@ fn fault(kind: &str, target: &'static str) -> FaultChoice {
     }
 }
 
-/// Four contenders that hold for 40 ms each, with sessions of 1 s.
+/// Four contenders that hold the lock for 40 ms each, with sessions of 1 s.
 fn spec(strategy: &str, seconds: u32, faults: &[FaultChoice]) -> TrialSpec {
     held_for("40ms", strategy, seconds, faults)
 }
@@ -109,7 +109,7 @@ async fn stale_writes_are_refused_when_a_holder_freezes_beyond_its_timeout() {
     let frozen = |strategy: &str| {
         // Pollers must find the lock free before the zombie resumes.
         let often = if strategy == "polling" { ", poll_interval = \"50ms\"" } else { "" };
-        // The chosen contender must still hold when it is frozen, so holds are long.
+        // The chosen contender must still hold the lock when it is frozen, so holds are long.
         held_for("100ms", &format!("{{ name = \"{strategy}\"{often} }}"), 4, std::slice::from_ref(&freeze))
     };
     let trials = broken(&mutexes().map(frozen).collect::<Vec<_>>()).await;
@@ -132,14 +132,14 @@ async fn stale_writes_are_refused_when_a_holder_freezes_beyond_its_timeout() {
 
 #[tokio::test]
 async fn cohort_does_not_hand_over_a_lock_that_its_process_has_lost() {
-    // Given two processes of two contenders each, in which every second holder holds by its neighbour's node
+    // Given two processes of two contenders each, in which every second holder uses its neighbour's node
     let cohort = "{ name = \"cohort\", contenders_per_process = 2, max_local_turns = 2 }";
     let freeze = FaultChoice { duration: Some(2 * SECOND), ..fault("freeze", "holder") };
     let often = |kind| FaultChoice { times: 3, every: SECOND, ..fault(kind, "holder") };
     let faults = [freeze.clone(), freeze.clone(), freeze.clone(), freeze, often("crash"), often("expire")];
     // When a holder freezes for longer than its session timeout, dies, or loses its session
     let trials = broken(&faults.map(|fault| spec(cohort, 5, &[fault]))).await;
-    // Then no contender enters by a node that no longer exists
+    // Then no contender enters with a node that no longer exists
     for trial in &trials {
         let (excused, fencing) = (trial.excused, trial.fencing);
         println!("{}: {excused:?} {fencing:?}", trial.faults[0].kind);
@@ -212,7 +212,7 @@ async fn every_acquire_has_exactly_one_outcome() {
 }
 
 #[tokio::test]
-async fn trial_is_unknown_when_its_fault_has_no_target_start_or_end() {
+async fn verdict_is_unknown_when_the_fault_has_no_target_start_or_end() {
     // Given a missing target, a start that is never reached, and a freeze that outlasts the load
     let start = Start::At(Duration::ZERO);
     let nowhere = FaultChoice { start, target: Target::Contender(7), ..fault("freeze", "any") };

@@ -171,7 +171,7 @@ fn locks_report_a_used_up_counter_and_still_ensure_exclusion() {
 }
 
 #[tokio::test]
-async fn trial_warns_and_is_not_violated_when_the_counter_is_used_up() {
+async fn used_up_counter_causes_a_warning_but_no_violation() {
     const USED_UP: &str = "acquire: the directory's counter is used up";
     for lock in ["count", "curator-mutex"] {
         let (mut trial, mut warnings) = near_end(lock, 4).await;

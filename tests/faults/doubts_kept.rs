@@ -14,7 +14,7 @@ use zklockbench_scenario::{Settling, TrialSpec};
 /// A trial of this lock in which one contender loses a message and no session expires.
 fn spec(name: &str, (fault, request): (&str, &str), in_doubt: &str) -> TrialSpec {
     let polls = if name == "polling" { ", poll_interval = \"50ms\"" } else { "" };
-    // For locks that release by a multi, the second holder's next multi is its release.
+    // For locks that release with a multi, the second holder's next multi is its release.
     let (hold, target, (duration, start)) = if request == "multi" {
         ("500ms", "holder", ("4s", "after_acquisitions = 2"))
     } else {
@@ -104,7 +104,7 @@ const GOES_ON: [Loss; 7] = [
     ("predecessor-watch", ("drop-reply", "delete")),
 ];
 
-/// A queue, a race for one node, a poller, readers and writers, and a lock that leaves by a multi.
+/// A queue, a race for one node, a poller, readers and writers, and a lock that releases with a multi.
 const IS_STUCK: [Loss; 6] = [
     ("predecessor-watch", ("drop-reply", "create")),
     ("parent-watch", ("drop-request", "delete")),
@@ -125,7 +125,7 @@ async fn contenders_continue_after_finding_their_node_or_resending_their_release
 }
 
 #[tokio::test]
-async fn trial_names_the_leftover_node_that_blocks_stuck_contenders() {
+async fn trial_reports_the_leftover_node_that_blocks_stuck_contenders() {
     let trials = run_stuck(&plan(&IS_STUCK)).await;
     assert_none(&trials.iter().filter_map(unless_it_is_stuck).collect::<Vec<_>>());
 }

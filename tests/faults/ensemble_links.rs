@@ -55,7 +55,7 @@ async fn isolated_leader_is_replaced_and_follows_once_it_rejoins() {
     assert!(local.is_isolated(first.server).await.is_err());
     // When the leader is isolated
     local.isolate(first.server).await.unwrap();
-    // Then the old leader's process still runs but receives no packets, and another server leads
+    // Then the old leader's process is still running but receives no packets, and another server leads
     local.is_isolated(first.server).await.unwrap();
     assert!(local.is_running(first.server).await && local.serves(first.server).await.is_err());
     let second = another_leads(&local, first).await;

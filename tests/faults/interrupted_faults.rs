@@ -26,7 +26,7 @@ fn spec(card: &FaultCard) -> TrialSpec {
     .remove(0)
 }
 
-/// Kinds of faults with these needs.
+/// Kinds of faults whose required capability matches `needs`.
 fn kinds(needs: impl Fn(Capability) -> bool) -> Vec<FaultCard> {
     fault::cards().into_iter().filter(|card| needs(card.needs)).collect()
 }

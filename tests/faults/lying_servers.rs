@@ -28,9 +28,11 @@ async fn miscounting_server_is_refused_before_the_first_trial() {
         let refused = trials::try_one_by(&lying.connect, &local, &scenario(strategy)).await.unwrap_err();
         assert_eq!((refused.exit(), lying.lies_told()), (Exit::Environment, 2), "{strategy}");
         let told = refused.to_string();
-        for said in
-            ["the reply to the join reports 1 in the queue instead of 2", &lying.connect, "join = \"create\""]
-        {
+        for said in [
+            "the reply to the join reports a queue length of 1 instead of 2",
+            &lying.connect,
+            "join = \"create\"",
+        ] {
             assert!(told.contains(said), "{strategy}: {told}");
         }
         // Other locks work on the same server.

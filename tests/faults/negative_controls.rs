@@ -29,9 +29,9 @@ enum Flaw {
     OneTooMany,
     /// Deletes its node while it still holds the lock.
     GivesUpItsNode,
-    /// Like `EntersEarly`, but creates its node by a multi. The reply to a multi has no zxid.
+    /// Like `EntersEarly`, but creates its node with a multi. The reply to a multi has no zxid.
     EntersEarlyByMulti,
-    /// Grants the lock, by a write to the next node, before it deletes its own node.
+    /// Grants the lock with a write to the next node before it deletes its own node.
     GrantsTooSoon,
     /// Uses the client library's lock in a way that hides the other contenders' nodes.
     SeesOnlyItself,
@@ -347,7 +347,7 @@ async fn control(control: usize, is_found_without_a_hold: impl Fn(&Way) -> bool)
         ways.retain(|way| way.reads_logs || way.hold == "20ms");
         ways.retain(|way| depth::is_long() || way.hold == "0ms");
     }
-    // Per contender: enough for about 40 early entries in each trial, or 32 with --long.
+    // Acquisitions per contender, enough for about 40 early entries in each trial, or 32 with --long.
     let acquisitions = |way: &Way| match control {
         NOW_AND_THEN => depth::of(40, 3_200 / way.contenders()),
         _ => 40,
@@ -368,7 +368,7 @@ async fn control(control: usize, is_found_without_a_hold: impl Fn(&Way) -> bool)
 }
 
 #[tokio::test]
-async fn no_lock_is_violated_with_long_holds_and_never_held_otherwise() {
+async fn no_lock_strategy_is_violated_with_long_holds_and_never_held_otherwise() {
     control(0, |_| false).await;
 }
 
@@ -427,7 +427,7 @@ async fn by_workers(local: &Local, control: usize, entry: Option<Entry>) -> Verd
 }
 
 #[tokio::test]
-async fn workers_find_violations_of_controls_and_none_of_correct_locks() {
+async fn workers_find_violations_in_broken_locks_but_none_in_correct_locks() {
     let alone = ensemble::alone().await;
     let found = FOUND_BY_WORKERS.map(|control| by_workers(&alone, control, CONTROLS[control].1));
     let found = join_all(found).await;
@@ -437,8 +437,8 @@ async fn workers_find_violations_of_controls_and_none_of_correct_locks() {
     assert!(held.iter().all(trials::held_unless_the_host_was_busy), "{held:?}");
 }
 
-/// Locks that once yielded too little evidence without a hold. Multis or the client library create their nodes, or
-/// an event alone or the process admits their contenders.
+/// Locks that once yielded too little evidence without a hold. Their nodes are created by multis or by the client
+/// library, or their contenders are admitted by an event alone or within the process.
 const TELL_BY_THE_LOGS: [&str; 4] = ["atomic-multi", "baton", "crate-lock", "local-then-remote"];
 
 #[tokio::test]

@@ -30,7 +30,7 @@ struct Cut {
 }
 
 /// Loses the reply to a create that a follower has forwarded to a leader without followers, and then reconnects to
-/// the leader. Returns the number of nodes while the contender holds.
+/// the leader. Returns the number of nodes while the contender holds the lock.
 async fn nodes_of_a_holder(
     follower: &str,
     leader: &str,

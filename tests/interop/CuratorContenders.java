@@ -15,21 +15,20 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
 import org.apache.zookeeper.data.Stat;
 
 /**
- * Java's Curator contending for a lock that others contend for, too.
+ * Contenders with Java's Curator for a lock that other clients also use.
  *
- * <p>What a holder does to the owner's node, and how a violation shows in it: see tests/support/inside.rs, which
- * does the same.
+ * <p>Holders send the requests that tests/support/inside.rs describes, and detect violations in the same way.
  *
- * <p>Arguments: connect string, lock, the owner's node, kind of lock (mutex, semaphore-mutex, read-write),
- * contenders. Goes on until its input says something or ends; prints {@code acquired violations crossings}. Exit
- * code 0 also when there were violations.
+ * <p>Arguments: connect string, lock, owner node, kind of lock (mutex, semaphore-mutex, read-write), number of
+ * contenders. Runs until a line arrives on stdin or stdin is closed, then prints {@code acquired violations
+ * crossings}. The exit code is 0 even if there were violations.
  */
 public final class CuratorContenders {
     private static final AtomicInteger ACQUIRED = new AtomicInteger();
     private static final AtomicInteger VIOLATIONS = new AtomicInteger();
     private static final AtomicInteger CROSSINGS = new AtomicInteger();
     private static final AtomicInteger FAILURES = new AtomicInteger();
-    /** The latest state of the owner's node that was counted as a crossing. */
+    /** Version of the owner node at the last counted crossing. */
     private static final AtomicInteger COUNTED = new AtomicInteger(-1);
 
     private static volatile boolean over;
@@ -94,7 +93,7 @@ public final class CuratorContenders {
         }
     }
 
-    /** A writer's stay: whether nobody else was inside. */
+    /** Sends a writer's requests; returns whether they revealed no violation. */
     private static boolean mark(CuratorFramework client, String owner) throws Exception {
         int found = enter(client, owner);
         int entered = client.setData().forPath(owner, bytes("in java")).getVersion();
@@ -102,13 +101,13 @@ public final class CuratorContenders {
         return found >= 0 && entered == found + 1 && left == entered + 1;
     }
 
-    /** A reader's stay: whether no writer was inside. */
+    /** Sends a reader's requests; returns whether they revealed no violation. */
     private static boolean look(CuratorFramework client, String owner) throws Exception {
         int found = enter(client, owner);
         return found >= 0 && client.checkExists().forPath(owner).getVersion() == found;
     }
 
-    /** The node's version; negative when somebody is writing. */
+    /** Returns the owner node's version, or -1 if a writer is inside. */
     private static int enter(CuratorFramework client, String owner) throws Exception {
         Stat stat = new Stat();
         String found = new String(client.getData().storingStatIn(stat).forPath(owner), StandardCharsets.UTF_8);

@@ -10,11 +10,12 @@ import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.retry.RetryForever;
 
 /**
- * A crowd of threads of one client that hand a mutex on.
+ * Many threads of one client that hand over a mutex to each other.
  *
- * <p>Arguments: connect string, lock, threads, {@code shared} (one InterProcessMutex for all) or {@code own} (one
- * for each), handoffs. When all threads are queued up, the lock is handed on so many times, each thread queueing up
- * again. Prints the requests and the microseconds that this took.
+ * <p>Arguments: connect string, lock, number of threads, {@code shared} (one InterProcessMutex for all threads) or
+ * {@code own} (one for each thread), number of handoffs. Once all threads are in the queue, the lock is handed over
+ * this many times, and each thread queues up again after its release. Prints the number of requests and the
+ * duration in microseconds.
  */
 public final class CuratorCrowd {
     private static final AtomicLong REQUESTS = new AtomicLong();
@@ -41,7 +42,7 @@ public final class CuratorCrowd {
         while (client.checkExists().forPath(args[1]).getNumChildren() <= threads) {
             Thread.sleep(20);
         }
-        // All nodes are there; the lists and watches that follow them are done when nothing has been sent for a while.
+        // All nodes exist. Wait until the threads have also listed the queue and set their watches.
         for (long sent = -1; sent != REQUESTS.get(); ) {
             sent = REQUESTS.get();
             Thread.sleep(1_000);
@@ -66,11 +67,11 @@ public final class CuratorCrowd {
                 mutex.release();
             }
         } catch (Exception over) {
-            // The client is closed once all is measured.
+            // The client is closed after the measurement.
         }
     }
 
-    /** Counts what the client sends. */
+    /** Counts the client's requests. */
     private static final class Counter extends AdvancedTracerDriver {
         @Override
         public void addTrace(OperationTrace operation) {

@@ -12,14 +12,16 @@ import org.apache.curator.retry.RetryForever;
 import org.apache.curator.retry.RetryNTimes;
 
 /**
- * Owners of Curator's locks that do what the input says, line by line.
+ * Owners of Curator's locks that run the commands on stdin, one per line.
  *
- * <p>Arguments: connect string, lock, session timeout in milliseconds, and how often a request is sent again that has
- * met a lost connection; without that, for ever. With it, a request waits a second for a connection. All owners share a session; each is a
- * thread with objects of its own. Lines: {@code acquire OWNER SIDE}, {@code release OWNER SIDE},
- * {@code holds OWNER SIDE}, {@code interrupt OWNER}; a side is {@code mutex}, {@code read} or {@code write}. Says
- * {@code ready} first, then what has happened: {@code OWNER in SIDE}, {@code OWNER out SIDE}, {@code OWNER
- * failed EXCEPTION}, {@code OWNER holds true}, {@code state SUSPENDED}.
+ * <p>Arguments: connect string, lock, session timeout in milliseconds, and optionally the number of retries after a
+ * lost connection. Without this number, requests are retried forever; with it, a request waits one second for a
+ * connection. All owners share a session, and each owner is a thread with its own lock objects.
+ *
+ * <p>Commands: {@code acquire OWNER SIDE}, {@code release OWNER SIDE}, {@code holds OWNER SIDE},
+ * {@code interrupt OWNER}; a side is {@code mutex}, {@code read} or {@code write}. Prints {@code ready} once
+ * connected, and events: {@code OWNER in SIDE}, {@code OWNER out SIDE}, {@code OWNER failed EXCEPTION},
+ * {@code OWNER holds true}, {@code state SUSPENDED}.
  */
 public final class CuratorObeys {
     private static final Map<String, Owner> OWNERS = new ConcurrentHashMap<>();
@@ -37,7 +39,7 @@ public final class CuratorObeys {
                 client.blockUntilConnected();
                 say("ready");
             } catch (InterruptedException over) {
-                // Nobody waits for it any more.
+                // This thread is never interrupted.
             }
         });
         connecting.setDaemon(true);
@@ -60,7 +62,7 @@ public final class CuratorObeys {
         System.out.flush();
     }
 
-    /** A thread, because a thread is what Curator takes for an owner. */
+    /** An owner is a thread, because Curator identifies owners by their thread. */
     private static final class Owner extends Thread {
         final LinkedBlockingQueue<String[]> told = new LinkedBlockingQueue<>();
         private final Map<String, InterProcessMutex> sides;

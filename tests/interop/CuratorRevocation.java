@@ -5,11 +5,11 @@ import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
- * Java's Curator on either side of a revocation.
+ * Requests or accepts a revocation with Java's Curator.
  *
- * <p>Arguments: connect string, lock, and what to do. {@code ask}: asks the lock's holder to let go. {@code hold}:
- * takes the lock as one that can be asked for, says {@code held}, holds until it is asked, releases, and says
- * {@code left}.
+ * <p>Arguments: connect string, lock, and action. {@code ask}: requests revocation from the lock's holder.
+ * {@code hold}: acquires the lock as revocable, prints {@code held}, holds the lock until revocation is requested,
+ * releases the lock, and prints {@code left}.
  */
 public final class CuratorRevocation {
     public static void main(String[] args) throws Exception {

@@ -1,10 +1,9 @@
-"""The part of Python's kazoo in tests/interop_kazoo.rs: sessions that contend for one lock.
+"""Contenders with Python's kazoo for tests/locks/interop_kazoo.rs: sessions that contend for one lock.
 
 usage: contend.py HOSTS LOCK OWNER SESSIONS KIND [PATTERN ...]
 
-KIND is Lock or WriteLock. Begins at once, goes on until its input says something or ends, and then says three
-numbers: times inside, times that somebody else was inside too, times that the one before was of the other kind.
-What a holder does to the owner's node: see tests/support/inside.rs, which does the same.
+KIND is Lock or WriteLock. Runs until a line arrives on stdin or stdin is closed, then prints the numbers of
+acquisitions, violations and crossings. Holders send the requests that tests/support/inside.rs describes.
 """
 
 import sys
@@ -16,7 +15,7 @@ over = threading.Event()
 
 
 def stay_inside(client, owner):
-    """Marks the owner's node on the way in and on the way out; whoever is disturbed in between says so."""
+    """Sends a holder's requests; returns the counts of acquisitions, violations and crossings."""
     data, stat = client.get(owner)
     entered = client.set(owner, b"in kazoo").version
     left = client.set(owner, b"out kazoo").version

@@ -1,9 +1,9 @@
-"""Owners of kazoo's read and write locks that do what the input says, line by line.
+"""Owners of kazoo's read and write locks that run the commands on stdin, one per line.
 
 usage: obey.py HOSTS LOCK
 
-Lines: `acquire OWNER SIDE` and `release OWNER SIDE`; a side is `read` or `write`. Says `ready` first, then what has
-happened: `OWNER in SIDE`, `OWNER out SIDE`. Each owner has a session and a thread of its own.
+Commands: `acquire OWNER SIDE` and `release OWNER SIDE`; a side is `read` or `write`. Prints `ready`, and then
+events: `OWNER in SIDE`, `OWNER out SIDE`. Each owner has its own session and thread.
 """
 
 import queue

@@ -48,7 +48,7 @@ fn kazoo_deletes_the_node_of_an_unanswered_create_when_cancelled() {
 }
 
 #[test]
-fn apache_write_lock_leaves_an_unanswered_creates_node_until_its_next_acquire() {
+fn apache_write_lock_leaves_the_node_of_an_unanswered_create_until_its_next_acquire() {
     runtime::block_on(async {
         let ((mut one, _proxy), scene, left) = given_up_after_a_lost_create("apache-write-lock").await;
         // Then the node blocks every other contender

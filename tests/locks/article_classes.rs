@@ -35,7 +35,7 @@ async fn wait(class: Class, scene: &Scene) -> (Waiting, i64) {
     let contender = contender(class, scene).await;
     let session = contender.session.id();
     let waiting = Waiting::start(contender, Mode::Write);
-    // The waiter checks the directory, creates its node, and lists.
+    // The waiter checks the directory, creates its node, and lists the queue.
     waiting.has_sent(3).await;
     runtime::sleep(LOOKS).await;
     (waiting, session)

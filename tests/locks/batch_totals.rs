@@ -128,8 +128,8 @@ async fn only_the_servers_count_the_requests_of_the_library_lock() {
         (line.client, line.servers)
     };
     assert_eq!(told(Counted::Writes), (Some(20), Some(20)));
-    // Every contender lists, and all but the first watch and list again. A waiter reads the counter once a
-    // second.
+    // Every contender lists the queue, and all but the first set a watch and list again. A waiter reads the counter
+    // once a second.
     let (client, reads) = told(Counted::Reads);
     let seconds = trial.survival(Measure::Wait).unwrap().longest.us / 1_000_000;
     assert!(
@@ -189,7 +189,7 @@ async fn every_lock_agrees_with_its_model_at_every_size() {
 
 #[tokio::test]
 #[ignore = "long: every variant in a trial of its own"]
-async fn variants_agree_with_their_models() {
+async fn lock_variants_agree_with_their_models() {
     let each = trials::BATCH_VARIANTS.map(|(strategy, at)| batches([strategy.to_owned()], sizes(at)));
     for trial in join_all(each).await.into_iter().flatten() {
         assert_counts(&trial);

@@ -137,7 +137,7 @@ async fn contender_that_never_acquires_counts_as_an_unserved_wait() {
 }
 
 #[tokio::test]
-async fn drain_of_a_herd_ends_within_seconds() {
+async fn herd_drains_within_seconds() {
     let trial = trials::run_one("strategies = [\"parent-watch\"]\ncontenders = 200\nhold = \"0ms\"\nduration = \"1s\"\nsession_timeout = \"20s\"\n",
     )
     .await;

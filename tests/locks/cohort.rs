@@ -47,7 +47,7 @@ async fn ends(session: Session) {
     target.expire(session.key(), LONG).await.unwrap();
 }
 
-/// The second contender of a process, which holds by the first contender's node, while a third contender waits.
+/// The second contender of a process, which holds the lock through the first contender's node while a third waits.
 struct HandedOn {
     first: Contender,
     second: Contender,
@@ -207,7 +207,7 @@ fn most_turns_of_another(
 }
 
 #[test]
-fn process_never_exceeds_its_turns_while_another_process_waits() {
+fn process_never_exceeds_its_turn_limit_while_another_process_waits() {
     for (size, turns) in [(3, 1), (3, 2), (4, 4), (2, 5)] {
         let entries = three_busy_processes(size, turns, 40);
         assert!(entries.is_sorted_by(|one, next| one.token < next.token), "{entries:?}");
@@ -230,7 +230,7 @@ fn process_never_exceeds_its_turns_while_another_process_waits() {
 }
 
 #[test]
-fn process_does_not_hand_over_after_its_time_limit() {
+fn process_does_not_hand_the_lock_over_after_its_time_limit() {
     on_scene(async |scene| {
         let mut params = params(10, 100);
         params.insert("max_local_time".into(), ParamValue::Duration(Duration::from_millis(50)));
@@ -266,7 +266,7 @@ fn contender_that_gives_up_leaves_no_node_and_blocks_no_contender() {
         assert_eq!(third.kinds(), [""; 0]);
         first.cancel.cancel();
         first.gone().await;
-        // Then the next contender of the process queues up in its place, and acquires the lock
+        // Then the next contender of the process queues up instead, and acquires the lock
         scene.has_nodes(2).await;
         assert!(!fourth.is_over());
         other.release(outside).await.unwrap();
@@ -278,7 +278,8 @@ fn contender_that_gives_up_leaves_no_node_and_blocks_no_contender() {
 #[test]
 fn holder_is_notified_when_the_session_of_its_node_ends() {
     on_scene(async |scene| {
-        // Given a contender that holds by another contender's node, and a contender of another process behind it
+        // Given a contender that holds the lock through another contender's node, and a contender of another
+        // process behind it
         let HandedOn { first, mut second, held, third } = handed_on(one(&scene, 0).await, &scene).await;
         let outside = one(&scene, 10).await.queue_up().await;
         let before = token(&held);

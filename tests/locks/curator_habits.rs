@@ -101,7 +101,7 @@ fn writer_acquires_the_read_side_even_without_its_node_in_the_list() {
         let mut owner = Contender::by(&proxy.connect, "curator-read-write", &scene).await;
         let write = owner.acquire(Write).await.unwrap();
         let session = owner.session.id();
-        // Given a read node that is deleted before its owner lists
+        // Given a read node that is deleted before its owner lists the queue
         let reading = start_and_hold(&proxy, CREATE2, owner, Read).await;
         let nodes = scene.nodes_of(session).await;
         scene.delete(nodes.into_iter().filter(|path| path.contains("__READ__"))).await;

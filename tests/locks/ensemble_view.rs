@@ -73,7 +73,7 @@ async fn transactions_order_the_handoffs_of_locks_that_read_before_entering() {
 async fn history_with_lost_releases_is_consistent_and_counts_stuck_contenders() {
     let lost = "duration = \"2s\"\nin_doubt = \"keep-session\"\n[[fault]]\nkind = \"drop-request\"\n\
                 request = \"delete\"\nat = \"300ms\"\n";
-    // Detect stuck contenders soon.
+    // Shorter limits, to detect stuck contenders sooner.
     let settling = Settling { progress: Duration::from_secs(8), orphans: Duration::from_secs(7) };
     let spec = TrialSpec { settling, ..spec("predecessor-watch", lost) };
     let trial = trials::run_spec_with_history(&spec).await;

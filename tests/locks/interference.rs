@@ -56,7 +56,7 @@ async fn lock_is_not_blamed_when_a_foreign_session_deletes_a_node() {
         let result = result.expect("no contender held the lock while others waited");
         let verdict = &trial.judged.verdict;
         if is_owned {
-            // Then the servers refuse the deletion, and the lock held
+            // Then the servers refuse the deletion, and the verdict is *held*
             assert_eq!(result, Err(Error::NoAuth));
             assert_eq!(*verdict, Verdict::Held, "{trial:?}");
             assert!(trial.interference.is_empty(), "{:?}", trial.interference);

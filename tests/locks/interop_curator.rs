@@ -81,7 +81,7 @@ fn writer_keeps_its_position_between_readers_of_both_clients() {
         let mut reader = Contender::of("curator-read-write", &scene).await;
         let held = reader.acquire(Read).await.unwrap();
         java.obeys("acquire first read", "first in read").await;
-        // When a writer queues up, and a reader after it
+        // When a writer queues up, followed by a reader
         let writer = Contender::of("curator-read-write", &scene).await.queue_up().await;
         java.tell("acquire last read");
         scene.has_nodes(4).await;

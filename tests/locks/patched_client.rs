@@ -50,7 +50,7 @@ fn persistent_watches_are_set_again_after_a_reconnection() {
 }
 
 #[test]
-fn dropping_a_watcher_removes_its_watch_unless_left_set() {
+fn dropped_watcher_removes_its_watch_unless_the_watch_is_left_set() {
     behind_wire(async |scene, proxy| {
         let client = client(&proxy.connect).await;
         let watched = async || client.get_and_watch_data(&scene.lock).await.unwrap().2;

@@ -21,7 +21,7 @@ use crate::support::sessions::{Scene, patience, scene};
 use crate::support::{depth, ensemble};
 
 const CONTENDERS: usize = 5;
-/// One in this many cycles ends with the end of its session.
+/// One in this many cycles is cut short because its session ends.
 const SESSION_ENDS: u32 = 60;
 /// One acquire in this many is cut short.
 const CUT_SHORT: u32 = 8;

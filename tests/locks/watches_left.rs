@@ -61,7 +61,7 @@ fn only_exists_leaves_a_watch_when_the_predecessor_is_gone() {
             // When the holder releases before the waiter sets its watch
             holder.release(held).await.unwrap();
             proxy.let_go();
-            // Then the waiter reads a node that does not exist, lists again, and holds
+            // Then the waiter reads a node that does not exist, lists the queue again, and holds the lock
             let (mut waiter, held) = waiter.over().await;
             assert_eq!(waiter.kinds(), ["create", "get_children", request, "get_children"]);
             assert_eq!(watches(connect) - before, left, "{watch}, while it holds");
@@ -78,7 +78,7 @@ fn only_exists_leaves_a_watch_when_the_predecessor_is_gone() {
 #[tokio::test]
 async fn results_report_watches_left_as_counted_by_the_servers() {
     let local = ensemble::start(1).await;
-    // Given holds of no length, so predecessors may disappear before they are read
+    // Given holds of zero length, so predecessors may disappear before they are read
     let left = async |watch: &str| {
         let lines = format!(
             "strategies = [{{ name = \"{LOCK}\", watch = \"{watch}\" }}]\ncontenders = 4\nhold = \"0ms\"\n\

@@ -1,6 +1,5 @@
 //! The GitHub Action in `action.yml`, run step by step in an empty repository, with stand-ins for GitHub's own
-//! actions
-//! and for commands that install software.
+//! actions and for commands that install software.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -115,7 +114,11 @@ impl Repository {
     }
 
     fn execute(&self, step: &Yaml, known: &BTreeMap<String, String>, job: &mut Job) {
-        assert_eq!(step["shell"].as_str(), Some("bash"), "a composite action names each step's shell");
+        assert_eq!(
+            step["shell"].as_str(),
+            Some("bash"),
+            "each step of a composite action must specify its shell"
+        );
         let script = filled(step["run"].as_str().unwrap(), known);
         let more = std::fs::read_to_string(self.path("path")).unwrap();
         let mut path: Vec<&str> = more.lines().collect();
@@ -198,7 +201,7 @@ fn filled(text: &str, known: &BTreeMap<String, String>) -> String {
     all
 }
 
-/// Whether a step runs. A step without a condition runs unless an earlier step failed.
+/// Returns whether a step runs. A step without a condition runs unless an earlier step failed.
 fn applies(condition: Option<&str>, known: &BTreeMap<String, String>, failed: bool) -> bool {
     match condition {
         Some("always()") => true,
@@ -321,8 +324,7 @@ fn action_gates_runs_against_a_baseline_from_the_same_processor() {
     assert!(!second.log.contains("no baseline"), "{}", second.log);
     repository.clean();
     // A run with an impossible gate fails and does not become a baseline, unless this machine is too busy to
-    // measure
-    // anything
+    // measure anything
     let third = push("c3", &[("gates", "throughput > 1000000/s")]);
     if third.outputs["exit-code"] != "4" {
         assert_eq!((third.failed(), third.outputs["exit-code"].as_str()), (true, "1"), "{}", third.log);

@@ -26,7 +26,7 @@ fn run(bench: &Bench, connect: &str, id: &str, text: &str, more: &[&str]) -> Pat
     bench.path("results").join(id)
 }
 
-/// Whether `compare` reports the second run as worse.
+/// Returns whether `compare` reports the second run as worse.
 fn regressed(bench: &Bench, base: &Path, new: &Path) -> bool {
     let (base, new) = (base.to_str().unwrap(), new.to_str().unwrap());
     let compared = bench.output(&["compare", base, new, "--figure", "turn.p50", "--figure", "wait.p50"]);

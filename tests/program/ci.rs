@@ -15,7 +15,7 @@ use crate::support::{records, run_dirs, skip::skipped};
 const SHORT: &str = "name = \"short\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nhold = \"100ms\"\n\
                      duration = \"3s\"\nrepetitions = 1\n[ensemble]\nservers = 1\n";
 
-/// Returns the response at this address; `None` while nothing listens there.
+/// Returns the response at this address; `None` if nothing is listening there.
 fn get(address: &str, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -58,9 +58,8 @@ fn run_serves_live_metrics_and_writes_ci_outputs_at_the_end() {
         acquired().is_some_and(|count| count > first)
     });
     let (code, said) = run.end();
-    // Then an impossible gate fails the run, and every output reports the failure. (On a machine that is too
-    // busy to
-    // measure, the gate is reported as unknown.)
+    // Then an impossible gate fails the run, and every output reports the failure. (On a machine that is too busy
+    // to measure, the gate is reported as unknown.)
     let (word, junit) = match code {
         Some(1) => ("failed", "failures=\"1\" errors=\"0\""),
         Some(4) => ("no evidence", "failures=\"0\" errors=\"3\""),

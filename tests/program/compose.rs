@@ -156,7 +156,7 @@ fn official_image_example_runs_without_counters_but_with_logs() {
 
 #[test]
 #[ignore = "long: three servers in containers, broken in five ways"]
-fn no_lock_breaks_when_containers_are_killed_paused_isolated_or_wiped() {
+fn locks_ensure_exclusion_when_containers_are_killed_paused_isolated_or_wiped() {
     let Some(docker) = available() else { return };
     let (bench, before) = (Bench::new(), unused_volumes());
     let output = run(&bench, &docker, (&bench.scenario(FAULTS), Path::new(THREE)), &[]);
@@ -171,7 +171,7 @@ fn no_lock_breaks_when_containers_are_killed_paused_isolated_or_wiped() {
         println!("{}: {} ({})", fault.label, fault.target, fault.proof);
         assert!(fault.proved && fault.ended_us.is_some() && fault.left.is_none(), "{fault:?}");
     }
-    // And the locks held, also according to the servers' logs
+    // And exclusion held, also according to the servers' logs
     assert_eq!(trial.violation_count, 0);
     let order = trial.ensemble_order.as_ref().expect("the transaction logs were not read");
     assert!(order.checked > 0 && order.overlaps == 0, "{order:?}");
@@ -209,7 +209,7 @@ fn containers_of_a_killed_run_are_listed_by_clean_and_removed_by_the_next_run() 
 }
 
 #[test]
-fn ctrl_c_while_the_servers_start_leaves_nothing() {
+fn ctrl_c_while_the_servers_start_leaves_nothing_behind() {
     let Some(docker) = available() else { return };
     let (bench, before) = (Bench::new(), unused_volumes());
     bench.scenario(SHORT);

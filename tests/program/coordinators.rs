@@ -11,7 +11,7 @@ use crate::support::{foreign, skip};
 const REDIS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/redis");
 const ETCD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/etcd");
 
-/// Whether this machine has these programs, and Debian's Python has the module to access them.
+/// Returns whether this machine has these programs, and Debian's Python has the module to access them.
 fn has(programs: &[&str], python: &str) -> bool {
     let there = |program: &&str| Path::new("/usr/bin").join(program).exists();
     let can_import = || {
@@ -91,7 +91,7 @@ fn java_baton_and_count_recover_from_lost_replies_without_violations() {
 
 #[test]
 #[ignore = "long: Java's semaphore"]
-fn curator_semaphore_and_multi_lock_hold_when_driven() {
+fn curator_semaphore_and_multi_lock_ensure_exclusion_through_a_driver() {
     let bench = Bench::new();
     let Some(curator) = foreign::curator(&bench.path("cache")) else { return };
     let scenario = "name = \"leases\"\nstrategies = [{ driver = \"curator\", lock = \"InterProcessSemaphoreV2\", leases = 2 }, \

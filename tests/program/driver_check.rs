@@ -137,7 +137,7 @@ fn new_java_and_go_drivers_compile_and_pass() {
 
 #[test]
 #[ignore = "long: one driver after the other"]
-fn included_drivers_pass_the_checks_of_declared_abilities() {
+fn included_drivers_pass_the_checks_of_their_declared_abilities() {
     let Some(python) = foreign::python() else { return };
     let bench = Bench::new();
     for lock in ["Semaphore", "ReadWrite"] {
@@ -261,7 +261,7 @@ impl Run {
 const MOST_KIB: u64 = 100 << 10;
 
 #[test]
-fn run_of_a_driver_without_exclusion_is_violated() {
+fn driver_without_exclusion_is_reported_as_violated() {
     let Some(python) = foreign::python() else { return };
     let all = ["grants-without-a-lock", "two-leases"];
     for how in &all[..depth::of(1, all.len())] {

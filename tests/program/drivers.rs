@@ -147,9 +147,8 @@ fn curator_and_curator_mutex_send_the_same_requests_on_the_wire() {
         let mut counted = file.counted.iter();
         &counted.find(|one| one.turn == turn && one.cell.contenders == contenders).unwrap().counting
     };
-    // A single contender sends the same requests with either lock, except in its first acquisition, when
-    // Curator may
-    // create missing nodes.
+    // A single contender sends the same requests with either lock, except in its first acquisition, when Curator
+    // may create missing nodes.
     let [theirs, ours] = [Turn::A, Turn::B].map(|turn| of(turn, 1));
     assert_eq!(kinds(theirs), [("create", 1.0), ("delete", 1.0), ("get_children", 1.0)]);
     assert_eq!(kinds(theirs), kinds(ours));
@@ -198,7 +197,7 @@ fn request_counts_of_one_repetition_decide_gates() {
 
 #[test]
 #[ignore = "long: each of Curator's locks in its own JVM"]
-fn curators_own_locks_hold_when_driven() {
+fn curators_own_locks_ensure_exclusion_through_a_driver() {
     let bench = Bench::new();
     let Some(curator) = foreign::curator(&bench.path("cache")) else { return };
     let locks = "{ driver = \"curator\", lock = \"InterProcessMutex\", token = true }, \
@@ -234,7 +233,7 @@ const EXPIRED: &str = "hold = \"20ms\"\ncontenders = 5\nduration = \"4s\"\nwarm_
 
 #[test]
 #[ignore = "long: drivers in another language"]
-fn shell_queue_lock_holds_when_a_holder_loses_its_session() {
+fn shell_queue_lock_ensures_exclusion_when_a_holder_loses_its_session() {
     if !Path::new("/usr/lib/zookeeper/bin/cli_mt").exists() {
         return skip::skipped("this machine has no /usr/lib/zookeeper/bin/cli_mt");
     }
@@ -284,7 +283,7 @@ fn driver_session_is_expired_only_if_its_password_is_known() {
 
 #[test]
 #[ignore = "long: Go is installed"]
-fn go_lock_holds_when_driven_and_late_grants_are_reported() {
+fn go_lock_ensures_exclusion_through_a_driver_and_late_grants_are_reported() {
     if !Path::new("/usr/share/gocode/src/github.com/samuel/go-zookeeper").exists() {
         return skip::skipped("this machine has no samuel/go-zookeeper in /usr/share/gocode");
     }
@@ -494,7 +493,7 @@ fn non_zookeeper_lock_is_marked_everywhere_and_judged_by_observed_holds() {
     assert_eq!(shown.matches("files:Flock").count(), shown.matches("files:Flock (not").count(), "{shown}");
     let summary = read("summary.md");
     assert_eq!(summary.matches("files:Flock").count(), summary.matches(MARKED).count(), "{summary}");
-    assert!(read("summary.md").contains("a lock of files, not of ZooKeeper"), "{}", read("summary.md"));
+    assert!(read("summary.md").contains("a lock based on files, not on ZooKeeper"), "{}", read("summary.md"));
     assert!(read("summary.json").contains("\"system\": \"files\""));
     let table = read("summary.csv");
     let mut rows = table.lines().map(|line| line.split(',').collect::<Vec<_>>());
@@ -543,7 +542,7 @@ fn faults_that_cannot_affect_a_non_zookeeper_lock_are_rejected() {
 
 #[test]
 #[ignore = "long: drivers in another language"]
-fn driver_semaphore_holds_only_up_to_its_leases() {
+fn driver_semaphore_never_exceeds_its_leases() {
     let Some(kazoo) = foreign::kazoo() else { return };
     let bench = Bench::new();
     let lies = LIAR.replace(
@@ -653,7 +652,7 @@ fn drivers_use_tls_if_the_run_does() {
 }
 
 #[test]
-fn drivers_do_not_inherit_the_identity() {
+fn drivers_do_not_inherit_the_suites_credentials() {
     let bench = Bench::with("name = \"x\"\nstrategies = [\"spy.L\"]\ncontenders = 2\nduration = \"1s\"\n");
     let spy = format!("spy=sh -c 'env > {}; exit 1'", bench.path("environment").display());
     for (typed, code) in [

@@ -63,7 +63,7 @@ fn or_another(trial: Trial, locks: &[toml::Value]) -> Trial {
 
 #[test]
 #[ignore = "long: about 15 minutes"]
-fn every_lock_holds_under_every_fault() {
+fn every_lock_ensures_exclusion_under_every_fault() {
     let locks = locks();
     let parts: Vec<_> = locks.chunks(locks.len().div_ceil(SIDE_BY_SIDE)).collect();
     let trials: Vec<Trial> = std::thread::scope(|scope| {

@@ -1,6 +1,5 @@
-//! Workers started by other systems: Slurm tasks on virtual nodes of this host, and containers with the
-//! environment of
-//! a Kubernetes Job, whose manifest is validated by its schema.
+//! Workers started by other systems: Slurm tasks on virtual nodes of this host, and containers with the environment
+//! of a Kubernetes Job, whose manifest is validated by its schema.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};

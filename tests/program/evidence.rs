@@ -13,7 +13,7 @@ fn scenario(lines: &str) -> String {
 }
 
 #[test]
-fn run_is_unknown_without_acquisitions_in_the_measured_phase() {
+fn verdict_is_unknown_without_acquisitions_in_the_measured_phase() {
     let bench = Bench::new();
     // Acquisitions at 0, 0.4, 0.8 and 1.2 s, and a measured phase from 1 s to 1.15 s
     let text = scenario("hold = \"400ms\"\nwarm_up = \"1s\"\nwarm_up_at_most = \"1s\"\nduration = \"150ms\"");
@@ -26,7 +26,7 @@ fn run_is_unknown_without_acquisitions_in_the_measured_phase() {
 }
 
 #[test]
-fn run_is_unknown_if_its_evidence_is_less_than_required() {
+fn verdict_is_unknown_if_the_evidence_is_less_than_required() {
     let bench = Bench::new();
     let text = scenario("hold = \"10ms\"\nduration = \"1s\"");
     let held = bench.run_with(&[], &text, &[]);

@@ -116,7 +116,7 @@ fn run_with_an_existing_root_is_rejected_without_changing_the_root() {
 }
 
 #[test]
-fn nodes_of_a_run_with_an_identity_are_removed_without_storing_the_password() {
+fn run_with_credentials_removes_its_nodes_without_storing_the_password() {
     let bench = Bench::new();
     std::fs::write(bench.path("identity"), "bench:secret\n").unwrap();
     let arguments = ["--auth-file", "identity", "--run-id", "identified"];
@@ -134,7 +134,8 @@ fn unreachable_ensemble_is_reported_quickly() {
     let clean = bench.output(&["clean", "--connect", "127.0.0.1:1"]);
     for output in [run(&bench, "127.0.0.1:1", &[]), clean] {
         assert_eq!(output.status.code(), Some(3));
-        let expected = "cannot connect to 127.0.0.1:1: nothing listens on 127.0.0.1:1 (connection refused)";
+        let expected =
+            "cannot connect to 127.0.0.1:1: nothing is listening on 127.0.0.1:1 (connection refused)";
         assert!(stderr(&output).contains(expected), "{}", stderr(&output));
     }
     assert!(begin.elapsed() < Duration::from_secs(14));

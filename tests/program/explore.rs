@@ -1,5 +1,5 @@
-//! `explore`: a correct lock holds in every schedule, and defective locks are found with a case that can be
-//! replayed.
+//! `explore`: a correct lock ensures exclusion in every schedule, and defective locks are found with a case that
+//! can be replayed.
 
 use std::process::Output;
 
@@ -77,14 +77,14 @@ fn moved(bench: &Bench, lock: &str, servers: &str) -> (Value, bool) {
 
 #[test]
 #[ignore = "long: explores on three servers"]
-fn curator_mutex_holds_when_its_session_moves_between_servers() {
+fn curator_mutex_ensures_exclusion_when_its_session_moves_between_servers() {
     let (_, may_be_stale) = moved(&Bench::new(), "curator-mutex", "3");
     assert!(!may_be_stale, "of three servers, the leader and any other server form a majority");
 }
 
 #[test]
 #[ignore = "long: explores on five servers"]
-fn locks_that_sync_or_give_up_hold_when_their_sessions_move_to_a_stale_server() {
+fn locks_that_sync_or_give_up_ensure_exclusion_when_sessions_move_to_a_stale_server() {
     let bench = Bench::new();
     for lock in ["ahead", "count"] {
         let (found, may_be_stale) = moved(&bench, lock, "5");

@@ -1,6 +1,5 @@
-//! Ensembles with unusual configurations: names with several addresses, connection limits, other session
-//! timeouts, and
-//! servers that do not resume sessions.
+//! Ensembles with unusual configurations: names with several addresses, connection limits, other session timeouts,
+//! and servers that do not resume sessions.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

@@ -11,9 +11,8 @@ use zklockbench_results::read;
 const SCENARIO: &str = "name = \"gated\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nhold = \"30ms\"\n\
     acquisitions = 20\nrepetitions = 1\n[[gate]]\nname = \"no overlap\"\nrequire = \"violations == 0\"\n";
 
-/// Runs the scenario under this name. Checks that the run exits with this code or, if the host spoiled the
-/// trial, is
-/// *unknown* with the reason. Returns stdout and stderr, unless the trial was spoiled.
+/// Runs the scenario under this name. Checks that the run exits with this code or, if the host spoiled the trial,
+/// is *unknown* with the reason. Returns stdout and stderr, unless the trial was spoiled.
 fn ends(code: i32, bench: &Bench, name: &str, more: &[&str]) -> Option<(String, String)> {
     let output = run(bench, &[&["--run-id", name], more].concat());
     let (shown, said) = (stdout(&output), stderr(&output));
@@ -43,7 +42,7 @@ fn gates(bench: &Bench, run: &str) -> Vec<Outcome> {
 }
 
 #[test]
-fn run_exit_code_is_the_outcome_of_its_gates() {
+fn run_exit_code_reflects_its_gates() {
     let bench = Bench::new();
     let passes = ends(0, &bench, "passes", &["--gate", "requests_per_acquisition <= 20"]);
     if let Some((shown, _)) = &passes {
@@ -101,11 +100,7 @@ fn run_with_an_optional_baseline_warns_if_none_is_comparable() {
     if let Some((_, said)) = ends(0, &bench, "first", &gated) {
         assert!(said.contains("no baseline to compare with (there is none yet)"), "{said}");
     }
-    assert_eq!(
-        gates(&bench, "first").len(),
-        2,
-        "the gate about the baseline has not passed, it was not judged"
-    );
+    assert_eq!(gates(&bench, "first").len(), 2, "the baseline gate must be reported as not judged");
     // With a baseline from this processor, the gate is judged: a single repetition is inconclusive
     bench.shows("baseline add results/first --commit abc123");
     ends(4, &bench, "second", &gated);

@@ -1,4 +1,4 @@
-//! Servers of an existing ensemble, broken by the user's commands: each fault is proved as on the suite's own
+//! Servers of an existing ensemble, broken by the user's commands: each fault is verified, as on the suite's own
 //! servers.
 
 use std::path::PathBuf;
@@ -88,7 +88,7 @@ fn restart_with_defaults(bench: &Bench, connect: &str) {
 
 #[test]
 #[ignore = "long: three dedicated servers for half a minute"]
-fn host_command_faults_are_proved_if_servers_allow_only_srvr() {
+fn host_command_faults_are_proved_even_if_servers_allow_only_srvr() {
     let bench = Bench::with(SCENARIO);
     let up = bench.output(&["ensemble", "up", "--servers", "3", "--data-dir", "data"]);
     assert!(up.status.success(), "{}", stderr(&up));

@@ -237,8 +237,7 @@ fn endless_administrative_reply_is_reported_without_using_memory() {
 }
 
 /// Number of replies before the server floods: a run needs fewer than a hundred replies to start, and gets
-/// thousands
-/// per second under load.
+/// thousands per second under load.
 const REPLIES_BEFORE: usize = 1_500;
 
 /// Starts a proxy that forwards everything to a server, and later floods all connections. Returns its address.
@@ -307,8 +306,8 @@ fn spy() -> (String, Arc<Mutex<Vec<u8>>>) {
 }
 
 #[test]
-fn identity_is_not_sent_to_an_address_from_a_scenario() {
-    // Given a scenario with an address where a program listens
+fn credentials_are_not_sent_to_an_address_from_a_scenario() {
+    // Given a scenario with an address where a program is listening
     let bench = Bench::new();
     let (address, heard) = spy();
     bench.scenario(&format!("{SCENARIO}[ensemble]\nconnect = \"{address}\"\n"));
@@ -322,7 +321,7 @@ fn identity_is_not_sent_to_an_address_from_a_scenario() {
         for (options, source) in
             [(vec![], "ZKLOCKBENCH_AUTH"), (vec!["--auth-file", "identity"], "--auth-file")]
         {
-            // When a user with an identity runs the command
+            // When a user with credentials runs the command
             let mut command = bench.command(&[&arguments[..], &options].concat());
             if options.is_empty() {
                 command.env("ZKLOCKBENCH_AUTH", "bench:hunter2");
@@ -336,7 +335,7 @@ fn identity_is_not_sent_to_an_address_from_a_scenario() {
             assert_eq!(*heard.lock().unwrap(), b"", "{arguments:?}");
         }
     }
-    // And when the user adds the address, the identity is sent to it
+    // And when the user adds the address, the credentials are sent to it
     let mut command = bench.command(&["clean", "--connect", &address]);
     let mut running = command.env("ZKLOCKBENCH_AUTH", "bench:hunter2").spawn().unwrap();
     eventually("the identity arrives", Duration::from_secs(20), || {

@@ -1,6 +1,6 @@
-//! `scripts/install` on a machine with missing packages: the script announces what it will install, and the
-//! user can
-//! refuse. These tests install nothing, because the commands that would install packages only record their calls.
+//! `scripts/install` on a machine with missing packages: the script announces what it will install, and the user
+//! can refuse. These tests install nothing, because the commands that would install packages only record their
+//! calls.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

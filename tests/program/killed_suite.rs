@@ -110,8 +110,7 @@ fn index_of(interface: &str) -> Option<String> {
 }
 
 /// Starts a run with this fault, and kills the run when the fault is in effect (or in progress, if momentary).
-/// Checks
-/// that no process survives. Returns everything that the run created.
+/// Checks that no process survives. Returns everything that the run created.
 fn killed_during(card: &FaultCard, bench: &Bench, arguments: &[&str]) -> Made {
     bench.scenario(&broken_by(card));
     let suite = bench.watch(&[&["run", "scenario.toml"], arguments].concat());

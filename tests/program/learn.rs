@@ -15,7 +15,7 @@ use crate::support::program::{Bench, stdout, went_through};
 struct Recorded {
     waits: Vec<u64>,
     holds: Vec<u64>,
-    /// Times from a release, or from the call of acquire if the lock is free, until acquire returns.
+    /// Times from a release, or from the call to acquire if the lock is free, until acquire returns.
     handoffs: Vec<u64>,
     acquired: u64,
 }
@@ -164,7 +164,7 @@ async fn learned_scenario_can_be_run_and_planned_unchanged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn watching_and_reading_the_log_learn_the_same_load() {
+async fn learn_finds_the_same_load_by_watching_and_in_the_logs() {
     let (bench, local) = (Bench::new(), ensemble::start(1).await);
     let (connect, data) = (local.connect(), local.data().remove(0));
     let watching = bench.spawn(&[

@@ -161,7 +161,7 @@ fn plan_uses_only_runs_with_the_same_added_round_trip_time() {
 }
 
 #[test]
-fn interrupted_verification_keeps_the_answer_of_the_plan() {
+fn plan_keeps_its_answer_if_its_verification_is_interrupted() {
     // Given a plan during its verification
     let connect = ensemble::place_on_shared();
     let bench = Bench::new();

@@ -6,9 +6,8 @@ use crate::support::program::Bench;
 const REFUSALS: &str = include_str!("snapshots/program__refusals__refusals.snap");
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Writes the files of a case (first `scenario.toml`, then further files after a line `> name`), runs its
-/// command (the
-/// line after `$`), and returns the exit code and the output.
+/// Writes the files of a case (first `scenario.toml`, then further files after a line `> name`), runs its command
+/// (the line after `$`), and returns the exit code and the output.
 fn refused(case: &str) -> String {
     let (files, command) = case.split_once("$ ").unwrap();
     let bench = Bench::new();

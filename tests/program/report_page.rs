@@ -1,6 +1,5 @@
-//! `report.html` in a browser: headless Chromium opens the example pages in common sizes and colour schemes,
-//! with an
-//! appended probe that inspects and operates the page.
+//! `report.html` in a browser: headless Chromium opens the example pages in common sizes and colour schemes, with
+//! an appended probe that inspects and operates the page.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

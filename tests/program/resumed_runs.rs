@@ -1,6 +1,5 @@
-//! A run that is cut short at any point, in any way, keeps its finished trials, and `run --resume` completes
-//! the run
-//! with the same trials as an undisturbed run.
+//! A run that is cut short at any point, in any way, keeps its finished trials, and `run --resume` completes the
+//! run with the same trials as an undisturbed run.
 //!
 //! The points are random. A failure prints the seed; set `ZKLOCKBENCH_SEED` to repeat the points. The short version
 //! has one or two points of each kind.
@@ -210,14 +209,14 @@ fn send(pid: u32, what: Signal) {
 }
 
 #[test]
-fn sigkill_loses_no_finished_trial() {
+fn finished_trials_survive_sigkill() {
     cut(|pid, _| send(pid, Signal::KILL));
 }
 
 /// Signals from a supervisor or a closed terminal; sometimes, a second signal follows immediately.
 #[test]
 #[ignore = "long: SIGKILL is always tested"]
-fn signals_lose_no_finished_trial() {
+fn finished_trials_survive_signals() {
     cut(|pid, random| {
         send(pid, if random.random() { Signal::TERM } else { Signal::HUP });
         if random.random() {
@@ -228,7 +227,7 @@ fn signals_lose_no_finished_trial() {
 }
 
 #[test]
-fn full_disk_loses_no_finished_trial() {
+fn finished_trials_survive_a_full_disk() {
     at_each_point(|random| {
         let connect = ensemble::place_on_shared();
         let bench = Bench::new();
@@ -253,7 +252,7 @@ fn full_disk_loses_no_finished_trial() {
 
 #[test]
 #[ignore = "long: waits until a dead server is given up"]
-fn dead_server_loses_no_finished_trial() {
+fn finished_trials_survive_a_dead_server() {
     let trials = undisturbed().len();
     at_each_point(|random| {
         let bench = Bench::new();
@@ -272,7 +271,7 @@ fn dead_server_loses_no_finished_trial() {
 }
 
 #[test]
-fn run_can_be_resumed_by_only_one_process_with_its_original_options() {
+fn resume_rejects_a_second_process_and_changed_options() {
     let connect = ensemble::place_on_shared();
     let bench = Bench::new();
     let (scenario, parent) = (bench.scenario(SCENARIO), bench.path("results"));

@@ -1,6 +1,5 @@
 //! Without root, servers are cut off from each other in the suite's own user namespace. If the system does not
-//! allow
-//! user namespaces, both `validate` and `run` report that.
+//! allow user namespaces, both `validate` and `run` report that.
 
 #![cfg(target_os = "linux")] // namespaces
 
@@ -43,8 +42,7 @@ impl Ordinary {
         let bench = Bench::new();
         let program = bench.path("zklockbench");
         // Copy the file in a separate process: otherwise, a process started by another test could keep the file
-        // open
-        // for writing, so the file could not be executed.
+        // open for writing, so the file could not be executed.
         let copied =
             Command::new("cp").arg(env!("CARGO_BIN_EXE_zklockbench")).arg(&program).status().unwrap();
         assert!(copied.success(), "{copied}");
@@ -172,7 +170,7 @@ fn partition_without_user_namespaces_warns_in_validate_and_fails_in_run() {
     }
     let (ordinary, forbidden) = (Ordinary::new(), Forbidden::make());
     let why = "servers cannot be partitioned here: this needs root or a user namespace, but neither is available: \
-               no more of them are allowed (sysctl user.max_user_namespaces)";
+               user namespaces are exhausted (sysctl user.max_user_namespaces)";
     // Given a scenario that is valid but cannot run here
     let validated = forbidden.run(&ordinary, &["validate", "scenario.toml"]);
     assert_eq!(validated.status.code(), Some(0), "{}", stderr(&validated));

@@ -131,17 +131,17 @@ fn keeps_partial_results_and_exits_with_130(sent: Signal) {
 }
 
 #[test]
-fn ctrl_c_keeps_partial_results_and_exits_with_130() {
+fn run_stopped_by_ctrl_c_keeps_partial_results_and_exits_with_130() {
     keeps_partial_results_and_exits_with_130(Signal::INT);
 }
 
 #[test]
-fn sigterm_keeps_partial_results_and_exits_with_130() {
+fn run_stopped_by_sigterm_keeps_partial_results_and_exits_with_130() {
     keeps_partial_results_and_exits_with_130(Signal::TERM);
 }
 
 #[test]
-fn second_ctrl_c_stops_immediately() {
+fn second_ctrl_c_stops_the_run_immediately() {
     let bench = Bench::new();
     let child = measuring(&bench);
     signal(child.pid(), Signal::INT);
@@ -156,7 +156,7 @@ fn second_ctrl_c_stops_immediately() {
 }
 
 #[test]
-fn full_disk_keeps_the_table_of_finished_trials() {
+fn table_of_finished_trials_is_printed_even_if_the_disk_is_full() {
     let bench = Bench::with(SHORT);
     let Some(disk) = SmallDisk::mount(bench.path("small"), "160k") else { return };
     // (The charts and the page fill the disk.)
@@ -170,7 +170,7 @@ fn full_disk_keeps_the_table_of_finished_trials() {
 }
 
 #[test]
-fn ctrl_c_while_the_servers_start_leaves_nothing() {
+fn ctrl_c_while_the_servers_start_leaves_nothing_behind() {
     let bench = Bench::new();
     let child = started(&bench, LONG);
     eventually("a server was started", Duration::from_secs(30), || !bench.servers().is_empty());

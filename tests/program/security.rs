@@ -34,7 +34,7 @@ fn faults(bench: &Bench) -> Vec<(String, bool, String)> {
 }
 
 #[test]
-fn suite_and_driver_sessions_authenticate_by_sasl() {
+fn suite_and_driver_sessions_authenticate_with_sasl() {
     let bench = Bench::new();
     let server = secured::with_sasl(&bench.path("server"));
     let drivers: Vec<String> =

@@ -15,7 +15,7 @@ use crate::support::program::{Bench, went_through};
 
 #[tokio::test]
 async fn contenders_with_expired_sessions_rejoin_and_acquire_again() {
-    // Given a server that is paused for longer than the session timeout, as by a long garbage collection of its JVM
+    // Given a server that is paused for longer than the session timeout, as if by a long garbage collection
     let local = ensemble::start(1).await;
     let pid = local.pids()[0];
     let pause = async {
@@ -23,7 +23,7 @@ async fn contenders_with_expired_sessions_rejoin_and_acquire_again() {
         tokio::time::sleep(Duration::from_secs(3)).await;
         program::signal(pid, Signal::CONT);
     };
-    // When contenders with short session timeouts acquire, and keep their session after a lost connection
+    // When contenders with short session timeouts acquire the lock, and keep their session after a lost connection
     let lines = "strategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"20ms\"\nacquisitions = 60\n\
                  session_timeout = \"1s\"\nin_doubt = \"keep-session\"\n";
     let trial = trials::run_while(&local, lines, pause).await;

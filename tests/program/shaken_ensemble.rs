@@ -1,6 +1,5 @@
 //! Ensembles that other programs disturb, or that refuse some contenders: no trial is dropped, and the results
-//! report
-//! the disturbance.
+//! report the disturbance.
 
 use crate::support::ensemble;
 use std::path::{Path, PathBuf};
@@ -24,7 +23,7 @@ servers = 3
 ";
 
 #[test]
-fn outage_in_one_repetition_is_reported_and_keeps_all_repetitions() {
+fn outage_in_one_repetition_is_reported_and_all_repetitions_are_kept() {
     // Given a run in its second repetition
     let bench = Bench::with(THREE);
     let child = bench.watch(&["run", "scenario.toml", "--data-dir", "data", "--no-progress"]);

@@ -73,7 +73,11 @@ async fn load_is_limited_only_while_other_clients_are_connected() {
     assert!(matches!(limited.status.code(), Some(0 | 4)), "{}", stderr(&limited));
     let said = stderr(&limited);
     assert!(said.contains("load limited to 200 requests/s (1 connection of other clients)"), "{said}");
-    assert!(stdout(&limited).contains("throughput is not the locks'"), "{}", stdout(&limited));
+    assert!(
+        stdout(&limited).contains("throughput reflects the limit, not the locks"),
+        "{}",
+        stdout(&limited)
+    );
     let rate_when_limited = rate(&bench);
     assert!(
         (100.0..230.0).contains(&rate_when_limited),
@@ -94,7 +98,7 @@ async fn load_is_limited_only_while_other_clients_are_connected() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn load_limit_rejects_higher_rates_and_saturated_calibration() {
+async fn load_limit_rejects_higher_rates_and_restricts_calibration_to_single_requests() {
     let local = ensemble::start(1).await;
     let connect = local.connect();
     let _other = client(&connect).await;

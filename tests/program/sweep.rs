@@ -19,7 +19,7 @@ fn finished(directory: &Path) -> SweepFile {
 }
 
 #[test]
-fn series_with_a_link_in_place_of_a_directory_is_not_resumed() {
+fn sweep_with_a_link_in_place_of_a_subdirectory_is_not_resumed() {
     let bench = Bench::with(SHORT);
     // Given the directory of a sweep that was stopped during its first run
     let sweep = "sweep scenario.toml --over contenders=1,2 --data-dir data --out other --run-id swept";
@@ -108,7 +108,7 @@ fn session_timeout_sweep_measures_how_long_a_crashed_holder_blocks() {
     // Given a scenario with a crash as its only fault
     let crash = "[[fault]]\nkind = \"crash\"\nat = \"500ms\"\n";
     let bench = Bench::with(&format!("{}{crash}", SHORT.replace("500ms", "4s")));
-    // When two timeouts are swept, and the servers extend the first one
+    // When two timeouts are swept, and the servers extend the first timeout
     let typed = "sweep scenario.toml --over session_timeout=500ms,2s --strategies predecessor-watch \
                  --data-dir data --cold --budget 2m";
     let shown = bench.shows(typed);

@@ -56,7 +56,7 @@ impl Machine {
 }
 
 #[test]
-fn docker_daemon_is_not_started_without_a_request() {
+fn docker_daemon_is_not_started_unless_requested() {
     let (said, started) = Machine::new().run("scripts/test", &["program"], None);
     assert!(!started, "{said}");
     assert!(said.contains("no Docker daemon is running") && said.contains(ASK), "{said}");

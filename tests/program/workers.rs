@@ -364,9 +364,10 @@ fn worker_killed_before_all_have_arrived_fails_the_run() {
     let bench = Bench::with(CLOSED);
     let connect = ensemble::place_on_shared();
     let job = Job { bench: &bench, connect: &connect, name: "before", of: 3 };
-    // Given two workers that wait for a third, and one of the two dies
+    // Given two workers that wait for a third worker
     let mut waiting = vec![job.start(0, &[]), job.start(2, &[])];
     job.wait_for(2, "join");
+    // When one of the two waiting workers dies
     signal(waiting.remove(1).id(), Signal::KILL);
     let output = ended(waiting).remove(0);
     assert_eq!(code(&output), Some(4), "{}", stderr(&output));

@@ -87,7 +87,7 @@ fn a_20_percent_longer_wait_is_detected_while_the_host_becomes_twice_as_slow() {
 }
 
 #[test]
-fn noise_and_drift_alone_rarely_show_a_difference() {
+fn noise_and_drift_rarely_cause_a_false_difference() {
     let alarms = (0..1_000).filter(|seed| {
         let found = judged("wait.p50", drifting(*seed, 8, 0.15, 1.0));
         !matches!(found.verdict, Found::Same | Found::Inconclusive)
@@ -102,7 +102,7 @@ fn noise_and_drift_alone_rarely_show_a_difference() {
 fn intervals_of_early_stopped_comparisons_contain_the_true_value() {
     let length = Length { blocks: 8, until: Some(0.03), at_most: 20, outside: 0.05 };
     let stopped = |seed: u64| {
-        // Given low enough noise for some intervals to become narrow before the last block
+        // Given noise low enough that some intervals become narrow before the last block
         let blocks: Vec<_> =
             (1..).zip(drifting(seed, 20, 0.04, 1.1).into_iter().map(|one| vec![one])).collect();
         for done in 8_usize.. {

@@ -120,7 +120,7 @@ fn bursts_vary_like_an_interrupted_poisson_process() {
 }
 
 #[test]
-fn daily_arrivals_follow_a_sine() {
+fn daily_arrivals_follow_a_sine_curve() {
     let times = times("rate = 40\narrivals = { day = { amplitude = 0.8, period = \"60s\" } }", 6_000);
     let mut hours = [0.0; 24];
     times.iter().for_each(|at| hours[usize::try_from(at % 60_000_000 / 2_500_000).unwrap()] += 1.0);
@@ -138,7 +138,7 @@ fn daily_arrivals_follow_a_sine() {
 }
 
 #[test]
-fn ramps_and_steps_start_after_a_warm_up_at_their_initial_rate() {
+fn ramps_and_steps_keep_their_initial_rate_during_the_warm_up() {
     let ramp = spec(
         "duration = \"1000s\"\nwarm_up = \"500s\"\narrivals = { ramp = { from = 10, to = 110 } }\nlocks = 3",
     );
@@ -159,7 +159,7 @@ fn ramps_and_steps_start_after_a_warm_up_at_their_initial_rate() {
 }
 
 #[test]
-fn stationary_arrivals_do_not_depend_on_warm_up_or_end() {
+fn stationary_arrivals_do_not_depend_on_warm_up_or_duration() {
     for process in ["\"poisson\"", "\"constant\"", "{ bursts = { peak = 2, length = \"1s\" } }"] {
         let lines = format!("rate = 10\nduration = \"60s\"\narrivals = {process}\n");
         let (short, long) = (spec(&lines), spec(&format!("{lines}warm_up = \"30s\"\n")));

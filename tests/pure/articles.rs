@@ -381,7 +381,7 @@ fn ratio_of_repeated_trials_has_a_confidence_interval() {
 }
 
 #[test]
-fn newer_run_of_a_scenario_decides_a_claim() {
+fn claim_is_decided_by_the_newest_run_of_its_scenario() {
     let mut evidence = waits(1_000, 10_000);
     let mut newer = waits(10_000, 10_000).runs.swap_remove(0);
     newer.what.run.run.started_at += Duration::from_secs(60);

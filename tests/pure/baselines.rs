@@ -1,4 +1,4 @@
-//! The baseline store, and which runs it accepts and refuses.
+//! The baseline store, and the runs that it accepts or rejects.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ fn stored_baseline_equals_its_run_and_records_the_commit() {
 }
 
 #[test]
-fn an_unsuitable_run_is_refused_as_baseline_and_leaves_no_files() {
+fn unsuitable_run_is_rejected_as_a_baseline_and_leaves_no_files() {
     let dir = tempfile::tempdir().unwrap();
     let store = dir.path().join("store");
     let refused = |run: &Path, commit: Option<&str>| {
@@ -80,7 +80,7 @@ fn an_unsuitable_run_is_refused_as_baseline_and_leaves_no_files() {
     // The store refuses to add the same run twice.
     add(&store, &nameless, "abc").unwrap();
     let again = refused(&nameless, Some("def"));
-    assert!(again.contains("is already in the store") && again.ends_with("of commit abc"), "{again}");
+    assert!(again.contains("is already in the store") && again.ends_with("with commit abc"), "{again}");
     assert_eq!(fs::read_dir(&store).unwrap().count(), 1);
 }
 

@@ -11,7 +11,7 @@ use crate::support::trials;
 
 const CONTENDERS: std::ops::RangeInclusive<u64> = 1..=8;
 
-/// Additional variants without a comparison with servers.
+/// Additional variants that are not compared with servers.
 const MORE: [&str; 6] = [
     "{ name = \"atomic-multi\", members = 2 }",
     "{ name = \"atomic-multi\", members = 4 }",

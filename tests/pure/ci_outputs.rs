@@ -215,7 +215,7 @@ fn comparison() -> CiReport {
 // --- github-action-benchmark and Bencher -------------------------------------------------------------------
 
 #[test]
-fn violated_locks_and_invalid_trials_are_not_tracked() {
+fn tracker_outputs_omit_violated_locks_and_invalid_trials() {
     // Only the first of the three trials is valid and held.
     let all = json(&trackers::bencher(&hostile()).unwrap());
     let names: Vec<&String> = all.as_object().unwrap().keys().collect();
@@ -312,7 +312,7 @@ fn prometheus_parser_reads_every_metric() {
     let parse = PARSE.replace("openmetrics.parser", "parser");
     let read = feed(&python, &parse, &openmetrics::plain(&openmetrics::render(&example())));
     assert!(read.contains("counter\tzklockbench_acquisitions_total\tpolling\t"), "{read}");
-    // The parser must refuse a broken exposition.
+    // The parser must reject a broken exposition.
     let broken = openmetrics::render(&example()).replace("# EOF", "");
     assert_eq!(feed(&python, PARSE, &broken), "");
 }

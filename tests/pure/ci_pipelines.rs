@@ -80,7 +80,7 @@ fn each_pipeline_matches_the_schema_of_its_service() {
         let pipeline = as_json(&read(name));
         let wrong: Vec<String> = validator.complaints(&pipeline);
         assert!(wrong.is_empty(), "{name}: {wrong:?}");
-        // The schema must refuse an invalid pipeline.
+        // The schema must reject an invalid pipeline.
         assert!(!validator.is_valid(&serde_json::json!({ "jobs": 1, "lock-benchmark": 1 })), "{name}");
     }
 }

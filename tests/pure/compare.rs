@@ -34,7 +34,7 @@ pub fn new(times: f64) -> Side {
     taking("new", times, 10)
 }
 
-/// Applies a change to every trial. The change gets the trial's position in the run.
+/// Applies a change to every trial. The change receives the trial's position in the run.
 pub fn each(mut side: Side, change: impl Fn(usize, &mut Trial)) -> Side {
     for run in &mut side.runs {
         run.stored.trials.iter_mut().enumerate().for_each(|(at, trial)| change(at, trial));

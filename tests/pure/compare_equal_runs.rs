@@ -89,13 +89,13 @@ fn compare_proves_no_regression_in_90_percent_of_other_equal_pairs() {
 #[test]
 fn compare_detects_a_two_millisecond_longer_cycle_in_95_percent_of_pairs() {
     for data in [include_str!("../data/compare/margins.csv"), include_str!("../data/compare/equal.csv")] {
-        // Given pairs of equal runs in which every cycle of the newer run is lengthened, except for polling with
-        // its fixed poll times
+        // Given pairs of equal runs in which every cycle of the newer run is lengthened, except for polling, which
+        // has fixed poll times
         let longer = pairs(data)
             .into_iter()
             .map(|(number, pair)| (number, with_longer_turns(pair, 2_000.0)))
             .collect();
-        // Then nearly all pairs regress despite the differences between their runs
+        // Then a regression is reported for nearly all pairs, despite the differences between their runs
         let [held, regressed] = held_and_regressed(&longer);
         assert!(20 * regressed >= 19 * longer.len() && held == 0, "{held} held, {regressed} regressed");
     }

@@ -432,7 +432,7 @@ fn described(found: &Comparison) -> String {
 }
 
 #[test]
-fn verdicts_of_comparisons_match_the_snapshot() {
+fn comparison_verdicts_match_the_snapshot() {
     let found = cases().into_iter().map(|Case { name, base, new, ask }| {
         let found = compare(&base, &new, &ask);
         let said =

@@ -25,7 +25,7 @@ struct Protocol {
     flaw: Option<Flaw>,
 }
 
-/// A rule that the protocol breaks.
+/// A deliberately broken rule of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flaw {
     /// Admits one more contender than there are leases.
@@ -54,7 +54,7 @@ enum Flaw {
     RemembersTheRelease,
 }
 
-/// Remaining numbers of mishaps.
+/// Numbers of mishaps that may still happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Budget {
     losses: u8,
@@ -74,7 +74,7 @@ struct Directory {
 enum Owner {
     /// The node is deleted in every state that a client may still read.
     Nobody,
-    /// A foreign node, with a name without a number.
+    /// A foreign node. Its name contains no number.
     Stranger,
     Client {
         number: u8,
@@ -571,7 +571,7 @@ impl Protocol {
         next
     }
 
-    /// Returns whether a waiter could enter but its event has not happened.
+    /// Returns whether a waiter could enter but no notification will ever reach it.
     fn leaves_room(&self, world: &World) -> bool {
         world.clients.iter().enumerate().any(|(number, client)| {
             let (Step::Waits { own, .. } | Step::WaitsForOne { own }) = client.step else { return false };

@@ -22,7 +22,7 @@ fn page() -> String {
     std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/testing-your-client.md")).unwrap()
 }
 
-/// Messages of the example session, each with whether the driver sends it. A message may span several lines.
+/// Messages in the example session; `true` if the driver sends the message. A message may span several lines.
 fn session() -> Vec<(bool, Value)> {
     let page = page();
     let (_, session) = page.split_once("## A whole session").unwrap();

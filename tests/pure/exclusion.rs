@@ -129,7 +129,7 @@ fn lose(trial: &mut Trial) {
 }
 
 #[test]
-fn verdicts_of_trials_match_the_snapshot() {
+fn trial_verdicts_match_the_snapshot() {
     let interfered = || "session 0x1 deleted /a".to_owned();
     let violated = |change: fn(&mut Trial)| {
         let mut trial = records::trial_with_a_violation(0);
@@ -151,14 +151,14 @@ fn verdicts_of_trials_match_the_snapshot() {
         ),
         ("cut short", after(|trial| trial.cut_short = records::interrupted())),
         (
-            "only some took part",
+            "only some contenders took part",
             after(|trial| {
                 trial.cut_short = cut_short(Cause::TooFewSessions, "only 30 of 50 contenders took part")
             }),
         ),
         ("holds were lost", after(lose)),
         (
-            "holds were lost where sessions are broken on purpose",
+            "holds were lost in a trial with a fault",
             after(|trial| {
                 lose(trial);
                 trial.faults = vec![fault(true, "seen", None)];
@@ -284,7 +284,7 @@ fn facts(leases: u32) -> Facts {
 }
 
 #[test]
-fn facts_of_a_trial_are_judged_once_and_then_dropped() {
+fn trial_facts_are_judged_once_and_then_dropped() {
     let mut trial = Trial { facts: Some(facts(1)), ..records::trial(0) };
     judge(&mut trial);
     let order = trial.ensemble_order.clone().unwrap();
@@ -328,7 +328,7 @@ fn alone(index: usize) -> Trial {
 }
 
 #[test]
-fn verdicts_of_runs_match_the_snapshot() {
+fn run_verdicts_match_the_snapshot() {
     let again =
         |trial: Trial, of: usize| Trial { spec: TrialSpec { makes_up_for: Some(of), ..trial.spec }, ..trial };
     let invalid = |mut trial: Trial| {

@@ -63,7 +63,7 @@ fn gate_accepts_an_alias_of_a_strategy() {
 }
 
 #[test]
-fn gates_are_parsed_or_refused_with_an_explanation() {
+fn gates_are_parsed_or_rejected_with_an_explanation() {
     let strategies = ["baton".to_owned(), "polling poll_interval=500ms".to_owned()];
     let cells = KnownCells { strategies: &strategies, locks: &[], contenders: &[1, 20] };
     let known = Known { cells: Some(cells), ..anything() };
@@ -82,7 +82,7 @@ fn gates_are_parsed_or_refused_with_an_explanation() {
 }
 
 #[test]
-fn empty_texts_control_characters_and_infinite_numbers_are_refused() {
+fn empty_texts_control_characters_and_infinite_numbers_are_rejected() {
     let told = |text: &str| parse(text, anything()).unwrap_err().to_string();
     assert!(told("wait.p99 < 50ms\u{1b}[31m").starts_with("column 16: `\\u{1b}` is not allowed in a gate"));
     assert!(["", "   "].iter().all(|text| told(text).starts_with("column 1: expected a metric")));
@@ -168,7 +168,7 @@ proptest! {
     #![proptest_config(ten_thousand())]
 
     #[test]
-    fn any_gate_text_is_parsed_or_refused_with_a_valid_position(
+    fn any_gate_text_is_parsed_or_rejected_with_a_valid_position(
         text in prop_oneof![
             any::<Vec<u8>>().prop_map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
             proptest::collection::vec(select(pieces()), 0..14).prop_map(|words| words.join(" ")),

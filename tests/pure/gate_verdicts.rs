@@ -219,7 +219,7 @@ const BATCHES: &[Case] = &[
 ];
 
 #[test]
-fn outcomes_of_gates_match_the_snapshot() {
+fn gate_outcomes_match_the_snapshot() {
     insta::assert_snapshot!("outcomes", outcomes(&World::new(), LIMITS));
     let few: &[Case] = &[(NOT_REGRESSED, "mutex slower", mutex_slower)];
     let baseline = [

@@ -1,6 +1,6 @@
 //! Tests that generated pages and tables match the code.
 //!
-//! Update them with `ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test pure docs`.
+//! Update the pages with `ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test pure docs`.
 
 mod explored;
 mod faults;

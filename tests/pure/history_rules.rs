@@ -44,7 +44,7 @@ fn story_answer(story: &str) -> String {
 }
 
 #[test]
-fn verdicts_of_histories_match_the_snapshot() {
+fn history_verdicts_match_the_snapshot() {
     insta::assert_snapshot!("stories", answered(STORIES, story_answer));
 }
 
@@ -56,7 +56,7 @@ const TURN: &str = "mutex
     23-24 a/2 release ok";
 
 #[test]
-fn invalid_history_is_refused_with_the_line_of_the_error() {
+fn invalid_history_is_rejected_with_an_explanation() {
     let but = |from: &str, to: &str| lines(TURN).replacen(from, to, 1);
     for (text, said) in [
         (String::new(), "the file is empty"),
@@ -133,7 +133,7 @@ fn passed_over(header: &str, last_us: u64) -> Judgement {
 }
 
 #[test]
-fn long_overtaken_acquire_is_stuck_unless_it_is_near_the_end() {
+fn unfinished_acquire_is_stuck_if_overtaken_for_long_or_if_the_history_is_complete() {
     let long = passed_over("mutex", 10_000_000);
     assert_eq!((long.verdict.word(), lock(&long).stuck), ("violated", 1));
     assert_eq!(lines_of(&long, Breach::Stuck), [2]);

@@ -61,7 +61,7 @@ fn is_only_read(shown: &str) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig { cases: crate::cases().cases / 8, ..crate::cases() })]
     #[test]
-    fn hostile_text_in_results_is_shown_escaped(text in hostile()) {
+    fn hostile_text_in_results_is_escaped_in_every_output(text in hostile()) {
         let parent = tempfile::tempdir().unwrap();
         let trials = [trial(&text)];
         let dir = run_dirs::publish_run(parent.path(), run(&text, 1), &trials);

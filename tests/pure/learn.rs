@@ -77,7 +77,7 @@ fn learned_load_is_printed_with_the_outcome_first_and_fits_a_terminal() {
 }
 
 #[test]
-fn page_of_learn_has_every_chart_and_the_assumptions_of_its_scenarios() {
+fn learn_page_has_every_chart_and_lists_the_scenarios_assumptions() {
     let directory = tempfile::tempdir().unwrap();
     let learned = learned(directory.path(), &log(300, orders));
     let document = of_learned(&learned);

@@ -35,7 +35,7 @@ proptest! {
     // Each case merges megabytes of histograms several times.
     #![proptest_config(ProptestConfig { cases: crate::cases().cases / 8, ..crate::cases() })]
     #[test]
-    fn merged_parts_do_not_depend_on_their_order(
+    fn merged_result_does_not_depend_on_the_order_of_parts(
         waits in prop::array::uniform3(some_waits())
     ) {
         let parts: Vec<Part> = waits.iter().enumerate().map(|(id, waits)| part(id, waits)).collect();

@@ -111,7 +111,7 @@ fn spec(text: &str) -> TrialSpec {
     TrialPlan::of(&parsed.scenario).trials.remove(0)
 }
 
-/// Just enough effort for these tests.
+/// Simulation effort, just enough for these tests.
 const LITTLE: Effort = Effort { arrivals: 2_000.0, simulations: 20, for_curve: 19, seed: 1 };
 
 fn answer(question: &Question, evidence: &Evidence) -> Answer {
@@ -131,7 +131,7 @@ fn load_of(question: &Question, more: &str) -> PlannedLoad {
 #[test]
 fn load_within_capacity_has_headroom_and_excessive_load_needs_more_locks() {
     let evidence = Evidence { watches: true, ..sound() };
-    // Given 20 ms of hold and 4 ms of handoff, so a lock serves 41 requests per second
+    // Given holds of 20 ms and handoffs of 4 ms, so a lock serves 41 requests per second
     let holds = answer(&question("wait.p99 < 500ms", 20.0, 1), &evidence);
     assert_eq!(holds.verdict, Verdict::Held, "{}", in_words(&holds));
     let room = holds.headroom.unwrap();
@@ -178,7 +178,7 @@ fn answer_for_a_mean_hold_covers_constant_and_exponential_holds() {
 }
 
 #[test]
-fn a_map_recommends_locks_only_within_the_measured_rates() {
+fn plan_map_recommends_locks_only_within_the_measured_rates() {
     let evidence = sound();
     let question = question("wait.p99 < 500ms", 20.0, 1);
     let load = load_of(&question, "");
@@ -216,7 +216,7 @@ fn measured_holds_are_simulated_unchanged() {
 #[test]
 fn no_objective_is_met_beyond_the_capacity_of_a_lock() {
     let evidence = sound();
-    // Given 20 ms of hold and 4 ms of handoff, so a lock serves 41 requests per second
+    // Given holds of 20 ms and handoffs of 4 ms, so a lock serves 41 requests per second
     for rate in [43.0, 46.0, 50.0] {
         for slo in ["wait.p99 < 60s", "wait.p99 < 3600s", "throughput > 30/s"] {
             let answer = answer(&question(slo, rate, 1), &evidence);
@@ -395,7 +395,7 @@ fn waits_that_meet_the_objective_count_even_when_the_generator_was_late() {
 }
 
 #[test]
-fn a_load_with_impossibly_long_holds_is_violated_without_measurements() {
+fn objective_is_violated_without_measurements_if_holds_are_impossibly_long() {
     for (clients, rate, locks, says) in [
         (400, 120.0, 2, "each lock would be held for 120 % of the time"),
         (2, 150.0, 10, "3 locks would be held at any time, but there are only 2 clients to hold them"),
@@ -570,7 +570,7 @@ fn noise_does_not_decide_which_lock_is_recommended() {
     assert!(told.starts_with("Use b: ") && told.ends_with("; it has the most headroom."), "{told}");
 }
 
-/// A trial of four locks in which a kill of the leader interrupted `locks` of them.
+/// A trial with four locks, of which `locks` were interrupted when the leader was killed.
 fn with_failure(locks: u64, p99_us: u64, meanwhile: Option<ArrivalWaits>) -> Trial {
     let bound = |us| Bound { us, at_least: false };
     let mut trial = records::trial(0);
@@ -601,7 +601,7 @@ fn the_cost_of_a_failure_is_reported_for_the_requested_load() {
         trials.iter().map(|trial| MeasuredFailure::of(trial, &trial.faults[0], true).unwrap()).collect()
     };
     let slo = objective("wait.p99 < 200ms").unwrap();
-    // Given three kills of a leader, each of which interrupted four locks with ten requests per lock
+    // Given three leader kills, each of which interrupted four locks with ten requests per lock
     let kills = [600_000, 700_000, 1_200_000].map(|p99| with_failure(4, p99, None));
     let [cost] = &FailureCost::of_each(&failures(&kills), 2, &slo)[..] else {
         panic!("expected a single kind of failure")
@@ -632,7 +632,7 @@ fn predicted_cost_of_a_failure_is_compared_with_the_measured_cost() {
         };
         FailureCost::of_each(&p99s.iter().map(failure).collect::<Vec<_>>(), 2, &slo)
     };
-    // Given a prediction of 700 ms, the median of three kills of a leader
+    // Given a prediction of 700 ms, the median of three leader kills
     let predicted = costs(&[600_000, 700_000, 1_200_000], false);
     let reproduced = |again: &[FailureCost]| {
         let checked = CheckedFailure::of_each(&predicted, again);
@@ -677,7 +677,7 @@ fn closed(slo: &str, clients: usize) -> Answer {
 
 #[test]
 fn closed_load_matches_the_machine_repairman_model_and_has_a_client_limit() {
-    // Given ten clients and a lock that is busy for 24 ms per cycle: 20 ms of hold and 4 ms of handoff
+    // Given ten clients and a lock that is busy for 24 ms per cycle: a hold of 20 ms and a handoff of 4 ms
     let ten = closed("wait.p99 < 500ms", 10);
     assert_eq!(ten.verdict, Verdict::Held, "{}", in_words(&ten));
     // Then the clients acquire nearly 41.7 times per second, the lock's capacity

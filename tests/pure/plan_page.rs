@@ -67,7 +67,7 @@ fn verdict_of_a_plan_equals_the_verdict_of_its_verification() {
 }
 
 #[test]
-fn plan_is_unknown_when_its_verification_is_missing_or_inconclusive() {
+fn plan_verdict_is_unknown_when_its_verification_is_missing_or_inconclusive() {
     let mut late = plan();
     late.verifications[0].verdict =
         Some(Verdict::Unknown(vec!["the trial is invalid: the generator was late".into()]));

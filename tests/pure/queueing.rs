@@ -112,7 +112,7 @@ fn every_wait_matches_lindleys_recursion() {
 }
 
 #[test]
-fn services_drawn_from_a_list_match_pollaczek_khinchine() {
+fn waits_with_service_times_from_a_list_match_pollaczek_khinchine() {
     let list: Vec<f64> = (0..97).map(|n| if n % 10 == 0 { 3_000.0 } else { 700.0 + f64::from(n) }).collect();
     let measured = Empirical::of_values(&list).unwrap();
     let measured = measured.scaled(SERVICE / measured.mean());
@@ -142,7 +142,7 @@ fn returning_clients_match_the_machine_repairman_model() {
 }
 
 #[test]
-fn clients_think_and_hold_for_the_times_of_their_kind() {
+fn each_kind_of_client_has_its_own_think_and_hold_times() {
     // Given one kind of client that holds for 1 µs and thinks for 9 µs, and another kind that holds for 5 µs but
     // acquires rarely
     let fixed = |us: f64| Empirical::fixed(us);

@@ -134,7 +134,7 @@ fn first(text: &str) -> String {
 }
 
 #[test]
-fn first_line_of_a_run_is_its_answer_in_every_output() {
+fn every_output_of_a_run_starts_with_the_answer() {
     let mut tones = String::new();
     for Case { name, run, gated } in cases() {
         let view = View::of(&run);

@@ -13,7 +13,7 @@ use zklockbench_record::{Election, FaultRecord};
 use zklockbench_report::chart::svgs;
 use zklockbench_report::{Style, View, chart};
 
-/// Describes the charts with names that start with `charts`: all colours with their numbers of uses, and all texts.
+/// Describes the charts whose names start with `charts`: each colour with its use count, and all text.
 fn gallery(name: &str, view: &View<'_>, charts: &str) -> String {
     if let Some(root) = std::env::var_os("REPORT_GALLERY") {
         let dir = Path::new(&root).join(name);

@@ -60,7 +60,7 @@ fn gated(verdict: Verdict) -> Gated {
 }
 
 #[test]
-fn page_of_a_failed_gate_starts_with_the_gate_and_the_baseline() {
+fn page_of_a_run_starts_with_the_failed_gate_and_the_baseline() {
     let run = example("example");
     let badge = |page: &str| all("(?s)<h1>(.*?)</h1>", page)[0].to_owned();
     assert!(badge(&shown::page(&run, &Gated::default())).contains("✓ held"));

@@ -23,7 +23,7 @@ use zklockbench_results::RunFile;
 
 const PLAIN: Style = Style::EVERYTHING;
 
-/// A strategy, and a change to its repetitions. The change gets the repetition's index.
+/// A strategy, and a change to its repetitions. The change receives the repetition's index.
 type Row = (&'static str, fn(usize, &mut Trial));
 
 /// A view of these rows, with four contenders and three repetitions each.

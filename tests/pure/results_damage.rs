@@ -1,4 +1,4 @@
-//! Modified and damaged run directories are refused with an error that identifies the file.
+//! Modified and damaged run directories are rejected with an error that identifies the file.
 
 use crate::support::records;
 use crate::support::run_dirs::{self, sha256};
@@ -189,7 +189,7 @@ fn change_text(dir: &Path, field: &str, text: &str) {
 }
 
 #[test]
-fn every_reader_refuses_a_hostile_run_json_with_file_and_field() {
+fn every_reader_rejects_a_hostile_run_json_and_reports_file_and_field() {
     for (field, text, said) in HOSTILE {
         let (parent, dir) = run_dirs::published(&[records::trial(0), records::trial(1)]);
         change_text(&dir, field, text);
@@ -208,7 +208,7 @@ fn every_reader_refuses_a_hostile_run_json_with_file_and_field() {
 }
 
 #[test]
-fn truncated_run_json_is_refused_with_the_name_of_the_file() {
+fn error_for_a_truncated_run_json_contains_the_file_name() {
     let (parent, dir) = run_dirs::published(&[records::trial(0)]);
     let (path, store) = (dir.join("run.json"), parent.path().join("store"));
     let whole = fs::read(&path).unwrap();

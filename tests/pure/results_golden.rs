@@ -15,7 +15,7 @@ fn golden(name: &str) -> PathBuf {
 }
 
 #[test]
-fn run_of_schema_1_is_refused_with_the_program_version_to_use() {
+fn error_for_a_schema_1_run_states_the_program_version_to_use() {
     let error = zklockbench_results::read(&golden("schema-1")).unwrap_err();
     assert!(matches!(error, Error::Usage(_)), "{error}");
     let told = error.to_string();
@@ -27,7 +27,7 @@ fn run_of_schema_1_is_refused_with_the_program_version_to_use() {
 }
 
 #[test]
-fn run_of_schema_2_is_read_and_gets_its_recorded_verdict_again() {
+fn rejudged_schema_2_run_gets_its_recorded_verdict() {
     // Given a stored run of two trials, one with a lock and one without a lock
     let stored = zklockbench_results::read(&golden("schema-2")).unwrap();
     assert_eq!((stored.run.schema_version, stored.trials.len()), (SCHEMA_VERSION, 2));

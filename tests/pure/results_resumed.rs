@@ -170,7 +170,7 @@ fn resume_locks_the_run_and_changes_nothing_if_abandoned() {
 }
 
 #[test]
-fn resume_refuses_complete_and_empty_runs_with_a_remedy() {
+fn resume_rejects_complete_and_empty_runs_and_suggests_a_remedy() {
     let (parent, dir) = run_dirs::published(&[records::trial(0)]);
     assert!(
         matches!(RunWriter::resume(&dir), Ok(Resumed::Whole(path, _)) if path.ends_with("quick-2026-11-21T08-45-08Z"))
@@ -198,7 +198,7 @@ fn writer_never_follows_symlinks_in_a_run_directory() {
     writer.trial(&records::trial(1)).unwrap();
     drop(writer.seal(records::run(2), records::held()).unwrap());
     assert_eq!(fs::read_to_string(&precious).unwrap(), "mine");
-    // Nor is a link in place of the next `run.json` followed.
+    // A link in place of the next `run.json` is not followed either.
     let again = killed(&parent.path().join("again"), &[records::trial(0)]);
     let _ = fs::remove_file(again.join(".run.json.new"));
     symlink(&precious, again.join(".run.json.new")).unwrap();

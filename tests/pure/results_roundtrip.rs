@@ -1,4 +1,4 @@
-//! A report reads exactly the data that a run wrote, and refuses an incomplete directory.
+//! A report reads exactly the data that a run wrote, and rejects an incomplete directory.
 
 use crate::support::json_schema::Schema;
 use crate::support::records;
@@ -74,7 +74,7 @@ fn an_interrupted_or_aborted_run_is_published_with_its_outcome_and_trials() {
 }
 
 #[test]
-fn readers_accept_the_gap_of_a_trial_that_could_not_start() {
+fn readers_accept_a_gap_left_by_a_trial_that_could_not_start() {
     let (_parent, dir) = run_dirs::published(&[records::trial(0), records::trial(2)]);
     let indices: Vec<_> =
         zklockbench_results::read(&dir).unwrap().trials.iter().map(|trial| trial.spec.index).collect();
@@ -82,7 +82,7 @@ fn readers_accept_the_gap_of_a_trial_that_could_not_start() {
 }
 
 #[test]
-fn a_dropped_writer_without_trials_leaves_no_files_even_if_sealed() {
+fn sealed_writer_without_trials_leaves_no_files_when_dropped() {
     let parent = tempfile::tempdir().unwrap();
     let sealed = RunWriter::create(parent.path(), "sealed").unwrap();
     drop(sealed.seal(records::run(0), records::held()).unwrap());
@@ -160,7 +160,7 @@ fn times_and_session_timeouts_keep_their_units() {
 }
 
 #[test]
-fn writing_a_trial_twice_is_refused_with_the_name_of_the_file() {
+fn error_for_writing_a_trial_twice_contains_the_file_name() {
     let parent = tempfile::tempdir().unwrap();
     let mut writer = RunWriter::create(parent.path(), "mine").unwrap();
     writer.trial(&records::trial(0)).unwrap();

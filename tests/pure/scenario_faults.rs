@@ -18,7 +18,7 @@ fn read(text: &str) -> Result<Parsed, Diagnostics> {
     parse("x.toml", text, &cards::catalog())
 }
 
-/// Parses a scenario of four contenders and 60 s, followed by these lines.
+/// Parses a scenario with four contenders and a duration of 60 s, followed by these lines.
 fn parsed(lines: &str) -> Parsed {
     let text = format!("{HEAD}contenders = [4]\nduration = \"60s\"\n{lines}");
     read(&text).unwrap_or_else(|errors| panic!("{errors}"))
@@ -109,7 +109,7 @@ fn containers_support_every_fault_except_one_way_partitions() {
 }
 
 #[test]
-fn faults_that_break_servers_are_refused_on_foreign_ensembles() {
+fn server_faults_are_rejected_on_foreign_ensembles() {
     for card in &fault::cards() {
         let message = format!(
             "6:8 `{}` disturbs servers, but the suite did not start the ensemble in `connect` => \

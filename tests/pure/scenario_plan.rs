@@ -51,8 +51,8 @@ fn fields(trial: &TrialSpec) -> Map<String, Value> {
 }
 
 /// Errors of a scenario; otherwise its warnings, its preview without the table, and the trials of one repetition in
-/// written order. Each trial lists the fields that differ from the previous trial; the first trial, those that
-/// differ from a minimal scenario.
+/// written order. The first trial lists the fields that differ from a minimal scenario; each later trial lists those
+/// that differ from the previous trial.
 pub fn planned(text: &str) -> String {
     let mut parsed = match parse_with_traces("x.toml", text, &cards::catalog(), &trace) {
         Ok(parsed) => parsed,

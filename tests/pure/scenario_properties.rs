@@ -112,12 +112,12 @@ proptest! {
     #![proptest_config(crate::cases())]
 
     #[test]
-    fn files_of_plausible_lines_are_parsed_or_refused_with_a_position(lines in proptest::collection::vec(line(), 0..14)) {
+    fn files_of_plausible_lines_are_parsed_or_rejected_with_a_position(lines in proptest::collection::vec(line(), 0..14)) {
         check(&lines.concat());
     }
 
     #[test]
-    fn files_with_a_changed_line_are_parsed_or_refused_with_a_position(at in 0usize..20, line in line(), replace: bool) {
+    fn files_with_a_changed_line_are_parsed_or_rejected_with_a_position(at in 0usize..20, line in line(), replace: bool) {
         let mut lines: Vec<_> = VALID.split_inclusive('\n').map(str::to_owned).collect();
         if replace {
             lines[at] = line;
@@ -128,7 +128,7 @@ proptest! {
     }
 
     #[test]
-    fn open_loads_with_replaced_lines_are_parsed_or_refused_with_a_position(
+    fn open_loads_with_replaced_lines_are_parsed_or_rejected_with_a_position(
         changes in proptest::collection::vec((0usize..15, line()), 1..4)
     ) {
         let mut lines: Vec<_> = VALID_OPEN.split_inclusive('\n').map(str::to_owned).collect();
@@ -137,7 +137,7 @@ proptest! {
     }
 
     #[test]
-    fn files_with_changed_characters_are_parsed_or_refused_with_a_position(
+    fn files_with_changed_characters_are_parsed_or_rejected_with_a_position(
         open: bool,
         changes in proptest::collection::vec((any::<proptest::sample::Index>(), any::<char>(), 0u8..3), 1..5)
     ) {
@@ -154,12 +154,12 @@ proptest! {
     }
 
     #[test]
-    fn truncated_files_are_parsed_or_refused_with_a_position(at in 0..VALID.len()) {
+    fn truncated_files_are_parsed_or_rejected_with_a_position(at in 0..VALID.len()) {
         check(&VALID[..at]);
     }
 
     #[test]
-    fn any_scenario_text_is_parsed_or_refused_with_a_position(text in "\\PC{0,80}") {
+    fn any_scenario_text_is_parsed_or_rejected_with_a_position(text in "\\PC{0,80}") {
         check(&text);
     }
 }

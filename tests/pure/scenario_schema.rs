@@ -94,7 +94,7 @@ fn every_strategy_can_be_a_name_or_a_table_with_its_parameters() {
 }
 
 #[test]
-fn the_schema_refuses_common_mistakes() {
+fn the_schema_rejects_common_mistakes() {
     let snapshot = include_str!("snapshots/pure__scenario_schema__mistakes.snap");
     let answer = |lines: &str| {
         let extra = toml::from_str::<toml::Value>(lines).unwrap();

@@ -102,7 +102,7 @@ fn the_article_scenarios_cover_every_fault_within_ten_minutes() {
 }
 
 #[test]
-fn quick_and_open_load_scenarios_take_about_two_minutes_at_most() {
+fn quick_and_open_load_scenarios_take_at_most_about_two_minutes() {
     let mut open = 0;
     for (name, text) in shipped() {
         let plan = TrialPlan::of(&parsed(&name, &text).scenario);

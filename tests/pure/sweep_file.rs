@@ -124,7 +124,7 @@ fn reader_ignores_knees_and_scaling_laws_in_older_sweep_files() {
 }
 
 #[test]
-fn damaged_sweep_file_is_refused_with_its_name() {
+fn error_for_a_damaged_sweep_file_contains_its_name() {
     let place = tempfile::tempdir().unwrap();
     let told = |text: &[u8]| {
         fs::write(place.path().join(FILE.name), text).unwrap();

@@ -25,7 +25,7 @@ fn merging_a_single_workers_record_returns_it_unchanged() {
 }
 
 #[test]
-fn merged_workers_sum_counts_and_keep_the_worse_health() {
+fn merged_records_sum_counts_and_keep_the_worse_health() {
     // Given two workers of which the second was invalid and found violations
     let (mut one, mut other) = (overloaded(0), overloaded(0));
     other.health.lag_share = Some(0.3);
@@ -141,7 +141,7 @@ fn workers_exclude_each_other_when_their_holds_alternate_by_zxid() {
 }
 
 #[test]
-fn overlap_of_two_workers_by_zxid_is_a_violation() {
+fn overlapping_zxids_of_two_workers_are_a_violation() {
     let dir = tempfile::tempdir().unwrap();
     // Given a worker that entered at zxid 5 while the other worker's node still existed at zxid 9
     let parts = [history(&dir, 0, &[(1, 2, 9)]), history(&dir, 1, &[(4, 5, 12)])];

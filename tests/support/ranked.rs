@@ -65,7 +65,7 @@ pub fn unknown(trial: &mut Trial) {
     trial.judged = records::judged(Verdict::Unknown(vec!["nothing could have been caught".into()]));
 }
 
-/// Turns the trial into one of a driver's lock, with unknown requests.
+/// Turns the trial into a trial of a driver's lock, with unknown request counts.
 pub fn not_counted(trial: &mut Trial) {
     trial.driver = Some(DriverRecord {
         program: "team 1.0".into(),
@@ -78,8 +78,8 @@ pub fn not_counted(trial: &mut Trial) {
     });
 }
 
-/// Turns the trial into one of a driver's lock. In the first repetition, its requests and one notification per
-/// acquisition were counted on the wire.
+/// Like [`not_counted`], but in the first repetition, the lock's requests and one notification per acquisition were
+/// counted on the wire.
 pub fn counted_apart<const REQUESTS: u64>(trial: &mut Trial) {
     not_counted(trial);
     if trial.spec.repetition == 1 {

@@ -57,7 +57,7 @@ fn keep(process: u32, processors: &str) {
     assert!(kept.status.success(), "{kept:?}");
 }
 
-/// Mean time in µs from the server's read of an update request to its reply, while sessions are woken.
+/// Mean time in µs from when the server reads an update request until it replies, while sessions are woken.
 async fn beside(scene: &Scene, server: &str, woken: &[Session], bystander: &Session) -> f64 {
     let (node, lock) = (format!("{}/node", scene.lock), &scene.lock);
     let list = async |session: &Session| session.get_children_and_watch(lock).await.unwrap().1;

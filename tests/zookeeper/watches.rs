@@ -114,7 +114,7 @@ fn list_and_watch_are_one_atomic_step() {
         let (mut listed, mut notified) = (0, 0);
         let mut last_create = Duration::ZERO;
         for (round, writer) in (0..ROUNDS).zip(writers.iter().cycle()) {
-            // A create races with a list that starts up to twice the duration of a create later
+            // A create races with a list that starts later, by up to twice the duration of a create
             let own = round.to_string();
             let node = format!("{}/{own}", scene.lock);
             let create = async {

@@ -22,7 +22,7 @@ use crate::worded;
 pub struct LockCard {
     /// Name used in scenario files and all output.
     pub name: &'static str,
-    /// Names of the lock in articles, accepted wherever a strategy name is expected.
+    /// Names for the lock in articles, accepted wherever a strategy name is expected.
     pub aliases: &'static [&'static str],
     pub summary: &'static str,
     /// Origin of the lock: article, recipe or class.
@@ -172,7 +172,7 @@ impl Guarantees {
 }
 
 worded! {
-    /// Whether a lock finds its own node again after the response to its create was lost.
+    /// Whether a lock finds its own node again after a lost create response.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Protection by in_words {
@@ -339,7 +339,7 @@ pub const fn joined<const A: usize, const B: usize, const ALL: usize>(
 /// Effective parameters of a strategy, by name.
 pub type Params = BTreeMap<String, ParamValue>;
 
-/// Exact totals of one batch: N contenders queue up one after another, and each acquires once.
+/// Exact totals of one batch: N contenders queue up one after another, and each acquires the lock once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BatchCost {
     /// Requests by kind; a missing kind means 0.
@@ -360,8 +360,8 @@ pub struct BatchCost {
     /// Whether contenders poll once per interval. The accounting check then derives the number of getChildren
     /// requests from the measured waits.
     pub looks_follow_waits: bool,
-    /// Whether the number of getChildren requests is unpredictable. The totals of requests and reads then
-    /// are, too.
+    /// Whether the number of getChildren requests is unpredictable. If so, the totals of requests and reads
+    /// are also unpredictable.
     pub looks_vary: bool,
     /// Whether every total depends on timing, which rules out predictions.
     pub open: bool,

@@ -103,7 +103,7 @@ mod tests {
         let wall = WallClock::read();
         std::thread::sleep(Duration::from_millis(5));
         assert!(WallClock::read().set_since(wall) < Duration::from_millis(5));
-        // Use one stamp for both readings, because another process may run between two calls of `now`.
+        // Use one stamp for both readings, because another process may run between two calls to `now`.
         let stamp = now();
         let shown = [wall, WallClock::read()].map(|wall| wall.ms(stamp));
         assert!(shown[0].abs_diff(shown[1]) < 10, "{shown:?}");

@@ -24,7 +24,7 @@ impl Connect {
     /// Parses a connect string. As in the Java client, spaces around servers and empty entries are ignored.
     ///
     /// # Errors
-    /// Quotes the invalid part, shortened to fit on a line and with unprintable characters escaped.
+    /// The error quotes the invalid part, shortened to fit on a line and with unprintable characters escaped.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.len() > BYTES_AT_MOST {
             return Err(format!(
@@ -61,7 +61,7 @@ impl Connect {
         Ok(Self { addresses, chroot: path.trim_end_matches('/').to_owned() })
     }
 
-    /// Formats the connect string as every client accepts it: `host:port,host:port/chroot`.
+    /// Formats the connect string in the form that every client accepts: `host:port,host:port/chroot`.
     pub fn text(&self) -> String {
         self.addresses.join(",") + &self.chroot
     }
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn parse_normalises_connect_strings_of_other_clients() {
+    fn parse_normalises_connect_strings_written_for_other_clients() {
         for (given, text) in [
             (" zk1:2181, zk2:2181 ,", "zk1:2181,zk2:2181"),
             ("zk1,,zk2/app", "zk1:2181,zk2:2181/app"),

@@ -31,7 +31,7 @@ pub enum Unreadable {
 }
 
 impl Unreadable {
-    /// Converts the problem to the error for a user who specified this file or its directory.
+    /// Converts the problem to an error for a user who specified this file or its directory.
     pub fn of(self, path: &Path) -> Error {
         match self {
             Self::Failed(error) => {
@@ -105,14 +105,14 @@ fn regular(file: File, most: u64) -> Result<File, Unreadable> {
     Ok(file)
 }
 
-/// Files larger than this are checked for holes: a file of terabytes may occupy only a few bytes on disk.
+/// Files larger than this are checked for holes: a file of several terabytes may occupy only a few bytes on disk.
 const NEVER_HOLLOW: u64 = 64 * MIB;
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn is_hollow(file: &File, length: u64) -> bool {
     use rustix::fs::{SeekFrom, seek};
     let hole = seek(file, SeekFrom::Hole(0));
-    // File systems that cannot report holes count as having none.
+    // On file systems that cannot report holes, a file counts as having none.
     let _ = seek(file, SeekFrom::Start(0));
     hole.is_ok_and(|hole| hole < length)
 }
@@ -249,7 +249,7 @@ pub fn has(dir: &Path, name: impl AsRef<Path>) -> bool {
     dir.join(name).symlink_metadata().is_ok()
 }
 
-/// Returns the subdirectories sorted by name, without hidden directories and links.
+/// Returns the subdirectories sorted by name, excluding hidden directories and links.
 pub fn directories(path: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(path)? {
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn read_named_reads_a_device_up_to_the_bound() {
+    fn read_named_fails_if_a_device_exceeds_the_size_limit() {
         let error = read_named(Path::new("/dev/zero"), MIB).unwrap_err().to_string();
         assert_eq!(error, "is larger than 1 MiB, the limit for such files");
     }

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn sensitivity_round_trips_as_text_and_explains_parse_errors() {
+    fn sensitivity_round_trips_as_text_and_parse_errors_are_explained() {
         for text in ["0.99@1%", "0.999@100%", "0.95@0.07%"] {
             assert_eq!(text.parse::<Sensitivity>().unwrap().to_string(), text);
         }
@@ -187,7 +187,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn escape_probability_is_bounded_for_any_checked_shares(
+        fn escape_probability_bound_holds_for_any_checked_shares(
             shares in prop::collection::vec(0.0..=1.0_f64, 1..400),
             percent in 0.1..=100.0_f64,
         ) {

@@ -90,7 +90,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_share_a_slot_only_if_equal_modulo_the_size(
+        fn numbers_share_a_slot_only_if_equal_modulo_the_ring_size(
             size in 1_usize..5_000, one: i64, other: i64, near in -20_000_i64..20_000,
         ) {
             let ring: Ring<AtomicI64> = Ring::of(size);

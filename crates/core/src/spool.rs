@@ -35,7 +35,7 @@ pub struct Sorter<T, K> {
     directory: PathBuf,
     key: fn(&T) -> K,
     fresh: Vec<T>,
-    /// Runs on disk. The runs of each level are longer and older, merged from runs of the previous level.
+    /// Runs on disk. Each level's runs are merged from the previous level's, so they are longer and older.
     levels: Vec<Level<T>>,
 }
 

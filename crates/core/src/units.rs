@@ -189,7 +189,7 @@ pub fn a_day(per_s: f64) -> String {
         .collect()
 }
 
-/// Serde format of a duration: whole microseconds. The field's name ends with `_us`.
+/// Serde format for a duration: whole microseconds. The field's name ends with `_us`.
 pub mod as_us {
     use std::time::Duration;
 
@@ -204,7 +204,7 @@ pub mod as_us {
     }
 }
 
-/// Serde format of an optional duration: whole microseconds or null.
+/// Serde format for an optional duration: whole microseconds or null.
 pub mod as_us_if_any {
     use std::time::Duration;
 
@@ -219,7 +219,7 @@ pub mod as_us_if_any {
     }
 }
 
-/// Serde format of a wall time: RFC 3339 in UTC with microseconds, such as `2026-11-21T08:45:08.123456Z`.
+/// Serde format for a wall time: RFC 3339 in UTC with microseconds, such as `2026-11-21T08:45:08.123456Z`.
 pub mod as_utc {
     use std::time::SystemTime;
 
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn harmless_escapes_control_and_direction_characters() {
+    fn control_and_direction_characters_are_escaped() {
         let shown: String = "a\u{202e}b\u{7}é ש".chars().map(harmless).collect();
         assert_eq!(shown, "a\\u{202e}b\\u{7}é ש");
     }
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn listed_joins_names_as_a_list_in_a_sentence() {
+    fn listed_joins_names_into_a_list_for_a_sentence() {
         assert_eq!(
             [listed(&["a"]), listed(&["a", "b"]), listed(&["a", "b", "c"])],
             ["a", "a and b", "a, b and c"]

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn parent_that_is_missing_or_not_a_directory_is_refused() {
+    fn parent_that_is_missing_or_not_a_directory_is_rejected() {
         let place = tempfile::tempdir().unwrap();
         let (file, missing) = (place.path().join("file"), place.path().join("no/where"));
         std::fs::write(&file, "").unwrap();

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_file_with_an_irreversible_action_or_unknown_server_is_refused() {
+    fn hosts_file_with_an_irreversible_action_or_unknown_server_is_rejected() {
         let wrong = |text| read_hosts(text).unwrap_err();
         assert!(wrong("[hosts.server-1]\nkill = \"true\"\n").ends_with(
             "has `kill` but no `start`: every command that breaks a server needs its counterpart"

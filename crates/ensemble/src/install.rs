@@ -70,7 +70,7 @@ impl Installation {
 
 const INSTALLER: &str = "scripts/install --zookeeper";
 
-/// Returns the release that the link of `scripts/install` points to, if any. Resolving the link here makes
+/// Returns the release behind the link that `scripts/install` creates, if any. Resolving the link here makes
 /// restarted servers run the same release even after another install. A dangling link resolves to its target.
 fn installed_below(state: &Path) -> Option<PathBuf> {
     let link = state.join("zookeeper");
@@ -269,7 +269,7 @@ mod tests {
             "brew",
             "docker",
         ] {
-            assert!(message.contains(part), "{part} is missing in: {message}");
+            assert!(message.contains(part), "{part} is missing from: {message}");
         }
     }
 

@@ -32,7 +32,7 @@ pub struct KeptEnsemble {
     pub servers: Vec<KeptServer>,
     /// Data directory; removed with the ensemble.
     pub directory: PathBuf,
-    /// File system of the data directory and its cost of fsync; see `describe_placement`.
+    /// File system of the data directory, and the cost of fsync there; see `describe_placement`.
     pub placement: String,
     pub config: Vec<(String, String)>,
     /// Start time (RFC 3339, UTC).
@@ -112,7 +112,7 @@ impl KeptEnsemble {
     pub async fn down(&self, state: &Path) -> Result<usize, Error> {
         check_left(&self.directory).map_err(|why| {
             Error::environment(format!(
-                "{}: its data directory {} is not that of a kept ensemble: {why}. Nothing \
+                "{}: its data directory {} does not belong to a kept ensemble: {why}. Nothing \
                  was stopped or deleted. If the file is wrong, delete it",
                 state.display(),
                 self.directory.display()
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn down_refuses_a_state_file_with_a_foreign_directory() {
+    async fn down_rejects_a_state_file_with_a_foreign_directory() {
         let place = tempfile::tempdir().unwrap();
         let (state, precious) = (place.path().join("ensemble.json"), place.path().join("precious"));
         std::fs::create_dir(&precious).unwrap();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_state_file_is_no_error_but_a_broken_file_is() {
+    fn missing_state_file_is_accepted_but_a_broken_file_is_rejected() {
         let directory = tempfile::tempdir().unwrap();
         let state = directory.path().join("ensemble.json");
         assert_eq!(KeptEnsemble::load(&state).unwrap(), None);

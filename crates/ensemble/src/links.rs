@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn datagrams_arrive_on_loopback_and_fail_from_a_foreign_address() {
+    async fn datagrams_arrive_on_loopback_but_cannot_be_sent_from_a_foreign_address() {
         let at = |address| End { namespace: None, address };
         let here = at(Ipv4Addr::LOCALHOST);
         assert!(arrives(&here, &here, PATIENCE).await.unwrap());

@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn logs_can_be_purged_once_they_were_read() {
+    fn logs_can_be_purged_after_they_are_read() {
         let mut followed = Followed::by(1);
         followed.write(0, 1, &creates(1..=3));
         followed.write(0, 4, &creates(4..=5));
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn transactions_purged_before_they_were_read_count_as_missing() {
+    fn transactions_purged_before_they_are_read_count_as_missing() {
         let mut followed = Followed::by(1);
         followed.write(0, 1, &creates(1..=3));
         assert_eq!(followed.read(), [1, 2, 3]);

@@ -42,8 +42,8 @@ fn of_one_family(found: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
     places.into_iter().collect()
 }
 
-/// Removes addresses of the same server as an earlier address, e.g. of a host in several networks. The first
-/// byte of a session ID is its server's number. Addresses whose servers open no session are kept.
+/// Removes each address whose server has an earlier address, e.g. because its host is in several networks. The
+/// first byte of a session ID is its server's number. Keeps addresses at which no session can be opened.
 pub async fn distinct_servers(target: &Target, addresses: &[String]) -> Vec<String> {
     let numbers = join_all(addresses.iter().map(|address| number_of(target.on(address)))).await;
     let mut seen = BTreeSet::new();
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn unresolved_names_are_kept_and_duplicate_servers_removed() {
+    async fn expand_keeps_unresolved_names_and_removes_duplicate_servers() {
         // The first name is invalid, so no resolver is needed
         let addresses = ["no..where:2181", "localhost:1", "127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:2"];
         let connect = Connect { addresses: addresses.map(str::to_owned).to_vec(), chroot: "/app".into() };

@@ -2,7 +2,7 @@
 //!
 //! A chosen port could be taken before the server binds it. Each possible cause is handled:
 //! - An outgoing connection: ports in the system's ephemeral range are never chosen.
-//! - Another run of the suite: a run claims each block of ports with a locked file while it lives.
+//! - Another run of the suite: each run holds a lock on a file for its block of ports.
 //! - A foreign server: a start that fails because a port is taken is retried with another block.
 
 use std::fs::File;

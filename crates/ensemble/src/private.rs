@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_another_user_could_have_planted_are_refused_or_skipped() {
+    fn paths_that_another_user_could_have_planted_are_rejected_or_skipped() {
         let place = tempfile::tempdir().unwrap();
         let at = |name: &str| place.path().join(name);
         std::fs::create_dir(at("open")).unwrap();

@@ -260,11 +260,11 @@ impl Processes for Local {
     async fn is_down(&self, number: usize) -> Fact {
         let mut server = self.server(number)?;
         if server.is_running() {
-            return Err(format!("the process of server {number} still runs"));
+            return Err(format!("the process of server {number} is still running"));
         }
         match accepts(&server) {
             Ok(()) => Err(format!(
-                "another program listens on {} although server {number} has ended",
+                "server {number} has ended, but another program is listening on {}",
                 server.address()
             )),
             Err(why) => Ok(format!("the process of server {number} is gone ({why})")),
@@ -302,7 +302,7 @@ fn ask(local: &Local, number: usize, signal: Signal) -> Done {
 async fn gone(local: &Local, number: usize, within: Duration) -> Done {
     eventually(within, || async {
         if local.server(number)?.is_running() {
-            return Err(format!("the process of server {number} still runs"));
+            return Err(format!("the process of server {number} is still running"));
         }
         Ok(())
     })

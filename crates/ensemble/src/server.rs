@@ -338,8 +338,8 @@ fn write_config(directory: &Path, number: usize, ports: &[ServerPorts]) -> io::R
     Ok(())
 }
 
-/// Returns the arguments of the server's JVM. Without a configuration, releases would slowly log everything
-/// through logback or log4j. The class path has no directories, because class data archives require that.
+/// Returns the arguments of the server's JVM. Without a logging configuration, servers would log everything
+/// through logback or log4j, which is slow. Class data archives require a class path without directories.
 fn java_arguments(installation: &Installation, directory: &Path) -> Vec<String> {
     let cfg = directory.join("zoo.cfg").display().to_string();
     vec![
@@ -360,7 +360,7 @@ fn java_arguments(installation: &Installation, directory: &Path) -> Vec<String> 
 
 const MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
 
-/// Returns whether a command line belongs to a server whose ensemble's data are in `directory`.
+/// Returns whether a command line belongs to a server of the ensemble with its data in `directory`.
 pub fn is_server_of(command: &[OsString], directory: &Path) -> bool {
     let [.., main, cfg] = command else { return false };
     let (cfg, directory) = (Path::new(cfg), Some(directory));
@@ -415,7 +415,7 @@ mod tests {
     fn config_lists_all_three_servers_and_the_servers_own_client_port() {
         let text = zoo_cfg(Path::new("/d"), 2, &ports(3));
         for line in ["clientPort=1002", "server.1=127.0.0.1:2001:3001", "server.3=127.0.0.1:2003:3003"] {
-            assert!(text.lines().any(|have| have == line), "{line} is missing in {text}");
+            assert!(text.lines().any(|have| have == line), "{line} is missing from {text}");
         }
     }
 
@@ -434,7 +434,7 @@ mod tests {
         for set in
             ["-Dlogback.configurationFile=/d/logback.xml", "-Dlog4j.configuration=file:/d/log4j.properties"]
         {
-            assert!(arguments.iter().any(|argument| argument == set), "{set} is missing in {arguments:?}");
+            assert!(arguments.iter().any(|argument| argument == set), "{set} is missing from {arguments:?}");
         }
     }
 

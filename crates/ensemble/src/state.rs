@@ -100,7 +100,7 @@ impl Role {
         }
     }
 
-    /// Returns whether the server reports its role but, without `mntr`, not its counters.
+    /// Returns whether the server reports its role but hides its counters, because it does not allow `mntr`.
     pub fn hides_counters(&self) -> bool {
         self.epoch.is_some()
     }

@@ -62,12 +62,12 @@ fn broken(events: &[(usize, String)]) -> impl Iterator<Item = Decision> {
     singles.filter(|one| matches!(one.act, Act::LoseRequest | Act::LoseReply | Act::Cut))
 }
 
-/// Returns the connection faults, after each of which the contender cannot connect for a while.
+/// Returns a variant of each connection fault after which the contender cannot connect for a while.
 pub fn outages(events: &[(usize, String)]) -> Vec<Decision> {
     broken(events).map(|decision| Decision { stays_away: true, ..decision }).collect()
 }
 
-/// Returns the connection faults, after each of which the contender's session moves to another server.
+/// Returns a variant of each connection fault after which the contender's session moves to another server.
 pub fn moves(events: &[(usize, String)]) -> Vec<Decision> {
     broken(events).map(|decision| Decision { moves: Some(Move::Other), ..decision }).collect()
 }
@@ -83,9 +83,9 @@ fn is_write(request: &str) -> bool {
     ["create", "delete", "setData", "multi("].iter().any(|write| what.starts_with(write))
 }
 
-/// Returns the ways to end a contender's wait, at each event from its first event to its last before it releases,
-/// once all `others` have started. A contender that waits without messages waits at least until another contender
-/// releases.
+/// Returns decisions that end a contender's wait, at each event from its first event to its last before it releases
+/// the lock, once all `others` have started. A contender that sends no messages while it waits is assumed to wait at
+/// least until another contender releases the lock.
 pub fn abandoned_waits(events: &[(usize, String)], waiter: usize, others: &[usize]) -> Vec<Decision> {
     let first = |who: usize| events.iter().position(|(contender, _)| *contender == who);
     let is_release = |event: &str| kind(event) == EventKind::Release;
@@ -104,8 +104,8 @@ pub fn abandoned_waits(events: &[(usize, String)], waiter: usize, others: &[usiz
     wait.get(all_began.unwrap_or(usize::MAX)..ends).unwrap_or_default().iter().map(at).collect()
 }
 
-/// Returns kills of the other contenders at each event of a run. A node may disappear between two messages of a
-/// contender that watches it, while a third contender holds the lock.
+/// Returns decisions to kill the other contenders that have a node, at each event of a run. A node may disappear
+/// between two messages of a contender that watches it, while a third contender holds the lock.
 pub fn ends_of_others(events: &[(usize, String)], contenders: usize) -> Vec<Decision> {
     let mut all = Vec::new();
     for (number, (contender, event)) in events.iter().enumerate() {
@@ -116,7 +116,7 @@ pub fn ends_of_others(events: &[(usize, String)], contenders: usize) -> Vec<Deci
     all
 }
 
-/// Whether the contender created its node in these events and has not deleted it.
+/// Returns whether the contender created its node in these events and has not deleted it.
 fn has_node(events: &[(usize, String)], contender: usize) -> bool {
     let own = || events.iter().filter(|(who, event)| *who == contender && kind(event) == EventKind::Reply);
     own().any(|(_, event)| event.contains("create") && event.contains("own node"))

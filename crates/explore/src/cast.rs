@@ -236,7 +236,7 @@ impl Lock {
         self.entry.card.guarantees.has_read_side()
     }
 
-    /// `None` if a driver's lock supports neither cancellation nor timeouts.
+    /// Returns the way to end an acquire early; `None` if a driver's lock supports neither cancellation nor timeouts.
     pub fn gives_up(&self) -> Option<GivesUp> {
         match self.driven.map(|driven| (driven.abilities.cancel, driven.abilities.timeout)) {
             None => Some(GivesUp::ByCancel),
@@ -437,7 +437,7 @@ async fn release(lock: &mut dyn Strategy, session: &Session, held: Option<Held>)
     }
 }
 
-/// Whether the acquire's outcome is unknown. The caller then ends the session, as the documentation advises.
+/// Returns whether the acquire's outcome is unknown. The caller then ends the session, as the documentation advises.
 fn ends_the_session(error: &AcquireError) -> bool {
     matches!(error, AcquireError::Failed(failure) if !failure.is_definite())
 }

@@ -62,7 +62,7 @@ impl Stage<'_> {
         held.clone().map_err(|why| Unexplored(format!("no server can be made stale: {why}")))
     }
 
-    /// Whether the links must be unblocked, because a request needs them or `HELD_FOR` has passed.
+    /// Returns whether the links must be unblocked, because a request needs them or `HELD_FOR` has passed.
     pub fn needs_links(&self) -> bool {
         self.links_due().is_some_and(|due| due <= Instant::now())
     }

@@ -136,7 +136,7 @@ impl Net {
         server.clone_into(&mut locked(&self.shared.upstream[contender]));
     }
 
-    /// Server that a contender's next connection reaches.
+    /// Returns the server that a contender's next connection reaches.
     pub fn upstream(&self, contender: usize) -> String {
         self.shared.upstream(contender)
     }

@@ -76,7 +76,7 @@ impl Nodes {
 }
 
 impl Outcome {
-    /// Hash of the trace, equal for runs with the same messages in the same order.
+    /// Returns a hash of the trace, which is equal for runs with the same messages in the same order.
     pub fn class(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.trace.hash(&mut hasher);

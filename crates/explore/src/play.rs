@@ -35,8 +35,8 @@ const POLLS: u32 = 2;
 const TIMES_OUT_AFTER: Duration = Duration::from_millis(1_500);
 /// Interval at which messages are forwarded while clients close their sessions.
 const CLEARS_EVERY: Duration = Duration::from_millis(50);
-/// Divisor of `stuck_after`. After that time without progress, contenders get their next command even if messages
-/// still arrive.
+/// Divisor of `stuck_after`. After the resulting time without progress, contenders get their next command even if
+/// messages are still arriving.
 const PATIENCE: u32 = 4;
 
 /// A schedule in progress.
@@ -291,8 +291,8 @@ impl Play<'_, '_> {
             return Ok(true);
         }
         let holder = with(Status::Holding);
-        // A contender reconnects while another contender holds the lock, because its recovery may break that hold. A
-        // disconnected holder releases before it reconnects.
+        // Let contenders reconnect while another contender holds the lock, because their recovery may break that
+        // hold. A disconnected holder releases the lock before it reconnects.
         if !holder.is_some_and(|holder| self.stage.all[holder].is_away) && self.end_outage() {
             return Ok(true);
         }
@@ -315,7 +315,7 @@ impl Play<'_, '_> {
         Ok(true)
     }
 
-    /// Returns a contender that still waits after its wait was cancelled or timed out.
+    /// Returns the contender that is still waiting although its wait was cancelled or timed out, if any.
     fn is_to_give_up(&self) -> Option<usize> {
         let (waiter, end) = self.gives_up?;
         let one = &self.stage.all[waiter];
@@ -323,8 +323,8 @@ impl Play<'_, '_> {
         (goes_on && end <= Instant::now()).then_some(waiter)
     }
 
-    /// Whether a newcomer should try the lock during this hold. After a wrongly deleted node or a second acquisition,
-    /// only a newcomer reveals that the hold excludes no other contender.
+    /// Returns whether a newcomer should try the lock during this hold. If a node was wrongly deleted or the holder
+    /// acquired the lock twice, only a newcomer reveals that the hold excludes no other contender.
     fn is_worth_a_newcomer(&self, holder: usize) -> bool {
         let newcomer = self.schedule.contenders;
         let is_again = self.stage.all[holder].asked > 1;
@@ -412,13 +412,14 @@ impl Play<'_, '_> {
         })
     }
 
-    /// Whether there was no progress for a while although messages arrive, as with a polling waiter.
+    /// Returns whether there was no progress for a while although messages were arriving, as with a polling waiter.
     fn only_polls(&self) -> bool {
         self.stage.held_since.is_none()
             && self.stage.progressed.elapsed() > self.stage.world.pace.stuck_after / PATIENCE
     }
 
-    /// Whether there was no progress for too long although messages arrive. Records the stuck contender.
+    /// Returns whether there was no progress for too long although messages were arriving. Records the stuck
+    /// contender.
     fn polls_in_vain(&mut self) -> bool {
         let is_late = self.stage.progressed.elapsed() > POLLS * self.stage.world.pace.stuck_after;
         let is_held_up = self.stage.all.iter().any(|one| one.is_frozen || one.delayed.is_some());
@@ -472,8 +473,8 @@ impl Play<'_, '_> {
         Ok(Aftermath { left, beyond, is_blocked })
     }
 
-    /// Whether a newcomer gets the lock after an order. The newcomer's requests are not part of the order, so they
-    /// are delivered immediately.
+    /// Returns whether a newcomer gets the lock after an order. The newcomer's requests are not part of the order, so
+    /// they are delivered immediately.
     async fn newcomer_gets_in(&mut self) -> Result<bool, Unexplored> {
         let newcomer = self.schedule.contenders;
         self.open(newcomer).await?;
@@ -519,7 +520,7 @@ impl Play<'_, '_> {
         }
     }
 
-    /// Index of the intrusion in the trace.
+    /// Returns the index of the intrusion in the trace.
     fn entry_step(&self, entry: Intrusion) -> usize {
         let trace = self.stage.trace.iter().enumerate();
         let mut entries = trace.filter(|(_, step)| step.what == HOLDS).map(|(number, _)| number);

@@ -45,7 +45,7 @@ impl Act {
         "abandoned wait",
     ];
 
-    /// Index in [`Act::NAMES`].
+    /// Returns the index in [`Act::NAMES`].
     pub fn index(&self) -> usize {
         match self {
             Self::LoseRequest => 0,
@@ -120,13 +120,13 @@ impl Decision {
         Self { victim: Some(victim), ..self }
     }
 
-    /// Whether the fault hits the contender.
+    /// Returns whether the fault hits the contender.
     pub fn hits(&self, contender: usize) -> bool {
         let own = || self.at.split_once(": ").is_some_and(|(who, _)| who == contender_name(contender));
         self.victim.map_or_else(own, |victim| victim == contender)
     }
 
-    /// Name of the decision's class of faults.
+    /// Returns the name of the decision's class of faults.
     pub fn class(&self) -> &'static str {
         self.moves.map_or_else(|| self.act.name(), Move::name)
     }
@@ -202,12 +202,12 @@ impl Schedule {
         Self { order: Some(order), ..Self::undisturbed(contenders) }
     }
 
-    /// Whether the schedule blocks the servers' links.
+    /// Returns whether the schedule blocks the servers' links.
     pub fn makes_stale(&self) -> bool {
         self.decisions.iter().any(|decision| decision.moves == Some(Move::Stale))
     }
 
-    /// Whether a session moves between servers.
+    /// Returns whether a session moves between servers.
     pub fn moves(&self) -> bool {
         self.decisions.iter().any(|decision| decision.moves.is_some())
     }
@@ -254,7 +254,7 @@ impl Footprint {
         footprint
     }
 
-    /// Whether the two actions have the same effect in either order.
+    /// Returns whether the two actions have the same effect in either order.
     pub fn commutes_with(&self, other: &Self) -> bool {
         let touches = |paths: &[String], others: &Self| {
             paths.iter().any(|path| others.reads.contains(path) || others.writes.contains(path))

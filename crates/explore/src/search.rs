@@ -75,8 +75,8 @@ pub struct Seen {
 impl Seen {
     const ONCE: Self = Self { times: 1, runs: 1 };
 
-    /// Whether the failure counts as a finding. The trace alone proves a violation. A stuck contender or a leftover
-    /// node may be due to timing, so it must recur in every run.
+    /// Returns whether the failure counts as a finding. The trace alone proves a violation. A stuck contender or a
+    /// leftover node may be due to timing, so it must recur in every run.
     fn proves(self, fault: Fault) -> bool {
         fault == Fault::Violated || (self.runs > 1 && self.times == self.runs)
     }
@@ -100,7 +100,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Sort key: kind of failure, number of decisions, whether an order was chosen, length of the trace.
+    /// Returns the sort key: kind of failure, number of decisions, whether an order was chosen, length of the trace.
     fn rank(&self) -> (Fault, usize, bool, usize) {
         (self.fault, self.needs, self.schedule.order.is_some(), self.trace.len())
     }
@@ -201,7 +201,7 @@ pub fn explore(site: &Site, scope: Scope, is_stopped: impl Fn() -> bool) -> Resu
     })
 }
 
-/// Number of contenders needed for the holders, a waiter that disappears, and a waiter behind it.
+/// Returns the number of contenders needed for the holders, a waiter that disappears, and a waiter behind it.
 fn with_a_middle(site: &Site) -> usize {
     let holders = match site.lock.entry.card.guarantees.holders {
         Holders::Leases(leases) => leases_of(&site.lock.params, leases) as usize,
@@ -551,7 +551,7 @@ impl Finding {
     }
 }
 
-/// Class of a schedule that has no request order.
+/// Returns the class of a schedule that has no request order.
 fn class_of(schedule: &Schedule) -> &'static str {
     match schedule.decisions.as_slice() {
         _ if !schedule.readers.is_empty() => READERS,

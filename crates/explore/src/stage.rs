@@ -143,7 +143,8 @@ impl Contender {
         matches!(self.status, Status::Done(_)) || self.is_dead
     }
 
-    /// Whether the contender should acquire once more: a fault hit it, and it has finished with a live session.
+    /// Returns whether the contender should acquire the lock once more: a fault hit it, and it has finished with a
+    /// live session.
     pub fn may_ask_again(&self) -> bool {
         let has_finished = matches!(self.status, Status::Done(_)) && !self.is_dead && !self.is_away;
         has_finished && self.was_hit && self.lives && self.asked == 1
@@ -436,7 +437,7 @@ impl<'w> Stage<'w> {
         self.touch(contender, "can connect again");
     }
 
-    /// Whether the contender has a connection through which its session can be ended.
+    /// Returns whether the contender has a connection through which its session can be ended.
     pub fn is_connected(&self, contender: usize) -> bool {
         self.all[contender].conn.as_ref().is_some_and(|conn| !conn.server_gone)
     }

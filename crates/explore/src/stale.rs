@@ -94,7 +94,7 @@ impl Held {
         self.addresses[server - 1].clone()
     }
 
-    /// `host:port` of the server that becomes stale.
+    /// Returns the `host:port` of the server that becomes stale.
     pub fn stale(&self) -> String {
         self.address(self.stale)
     }

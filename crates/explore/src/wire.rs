@@ -94,17 +94,18 @@ impl Request {
         Some(Self { xid, opcode, operations, is_multi })
     }
 
-    /// Whether the request is forwarded immediately: a heartbeat, an authentication, or the orderly end of a session.
+    /// Returns whether the request is forwarded immediately: a heartbeat, an authentication, or the orderly end of a
+    /// session.
     pub fn passes(&self) -> bool {
         matches!(self.opcode, PING_OPCODE | AUTH_OPCODE | SASL_OPCODE | CLOSE)
     }
 
-    /// Whether the request ends the session.
+    /// Returns whether the request ends the session.
     pub fn ends_session(&self) -> bool {
         self.opcode == CLOSE
     }
 
-    /// Name of the request without its path.
+    /// Returns the name of the request without its path.
     pub fn name(&self) -> String {
         let names: Vec<&str> = self.operations.iter().map(|operation| operation.name).collect();
         if self.is_multi { format!("multi({})", names.join("+")) } else { names.concat() }

@@ -90,8 +90,8 @@ impl LockView {
     /// Position of a contender's acquire call on the transaction axis: at the latest, the creation of its
     /// node.
     ///
-    /// Contenders that share a position in the queue wait within the process before they have a node. Their
-    /// call counts from the last deletion among the nodes that were released before the call.
+    /// Contenders that share a position in the queue wait within the process before they have a node. Such a
+    /// call counts from the last deletion among the nodes that were released before it.
     fn asked(&self, contender: usize, node: i64) -> i64 {
         let Some(called) = self.called.get(&contender) else { return node };
         let before = self.released.iter().filter(|(left, ..)| left <= called);
@@ -256,7 +256,8 @@ mod tests {
         Facts { lives, ..Facts::without_moments(kind) }.with_moments(moments.collect())
     }
 
-    /// Judges mutex holds, given as the zxids that created the node, found the hold and deleted the node.
+    /// Judges mutex holds, each given as three zxids: the node's creation, the discovery of the hold and the
+    /// node's deletion.
     fn found(holds: &[(i64, Option<i64>, i64)]) -> EnsembleOrder {
         let life = |created, deleted| {
             (created, Life { deleted: Some(deleted), deleted_at_ms: Some(0), ..Life::default() })
@@ -298,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn wait_within_the_process_counts_before_the_node_exists() {
+    fn waits_are_counted_before_the_contender_has_a_node() {
         // Both contenders share a queue position: the second has no node until the first one's is deleted.
         let order_if_second_called_at = |called| {
             let first = Grant { zxid: Some(1), left: Some(300), ..grant(0, 1, 100) };
@@ -395,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn acquisition_before_an_earlier_deletion_is_found_despite_a_hold_in_between() {
+    fn early_acquisition_is_detected_despite_a_hold_in_between() {
         let lives = Lives::from([life(1, 500), life(3, 30), life(5, 600)]);
         let grants = [grant(0, 1, 10_000), grant(1, 3, 20_000), grant(2, 5, 40_000)];
         let order = compared(&grants, &lives, LockKind::Mutex);

@@ -231,7 +231,7 @@ fn too_little(trial: &Trial) -> Option<String> {
     if checked == 0 && evidence.waited == 0 {
         return Some(format!(
             "too little evidence: no contender was seen waiting in {all}; use a longer hold, more contenders \
-             (more than a semaphore has leases, or with writers among the readers) or servers started for the run"
+             (more than a semaphore's leases), some writers, or servers started for the run"
         ));
     }
     Some(format!(
@@ -242,7 +242,7 @@ fn too_little(trial: &Trial) -> Option<String> {
     ))
 }
 
-/// Evidence of the *held* trial with the least evidence; `None` without a *held* trial.
+/// Evidence of the *held* trial with the least evidence; `None` if no trial is *held*.
 pub fn least_evidence(trials: &[Trial]) -> Option<String> {
     let trial = Trial::with_least_evidence(trials)?;
     Some(format!("{}: {}", trial.name(), trial.describe_evidence()))
@@ -336,9 +336,9 @@ fn describe(trial: &Trial) -> String {
 /// Returns the lock's known hazard that explains all stuck contenders and leftover nodes, or `None` if there is
 /// another cause.
 ///
-/// A lock that searches for its node only once may create a second one, if a server hid the first or applied
-/// it late. Then every contender that waits for the first node is stuck, including its own contender. If that
-/// contender has already acquired the lock with the second node, the first is left behind.
+/// A lock that searches for its node only once may create a second one, if a server hid the first or applied it
+/// late. Then every contender that waits for the first node is stuck, including the node's owner. If the owner
+/// has already acquired the lock with the second node, the first is left behind.
 pub fn standing_still(card: &LockCard, trial: &Trial) -> Option<&'static str> {
     let unanswered = trial.whole.requests.get(Create) > trial.whole.succeeded.get(Create);
     let waits_for_itself =

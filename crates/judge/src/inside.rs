@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn claim_blocked_only_at_the_end_did_not_wait() {
+    fn blocked_time_at_either_end_of_the_range_does_not_count() {
         let mut inside = Inside::new(LockKind::Mutex);
         inside.asks(writer(1), 0);
         inside.enter(1, writer(1), 10, Evidence::Certain, 'a');
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn untracked_claim_gets_the_time_of_a_smaller_claim() {
+    fn untracked_claim_uses_the_blocked_time_of_a_smaller_claim() {
         let mut inside = Inside::new(LockKind::Semaphore(1000));
         for leases in 1..=CLAIMS as u32 + 5 {
             inside.asks(writer(leases), 0);
@@ -455,7 +455,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn node_holds_equal_a_comparison_of_all_pairs(
+        fn node_holds_match_a_comparison_of_all_pairs(
             kind in kind(),
             holds in prop::collection::vec(hold(), 0..24),
         ) {

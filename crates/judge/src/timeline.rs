@@ -192,7 +192,7 @@ impl Course {
         let fault = self.fault.as_ref().map_or_else(String::new, |fault| {
             format!(", {} after the fault {}", before(&fault.step), fault.step.what)
         });
-        format!("{} entered{after}{comma} while {} held{fault}", self.name(1), self.name(0))
+        format!("{} entered{after}{comma} while {} held the lock{fault}", self.name(1), self.name(0))
     }
 }
 
@@ -205,13 +205,13 @@ fn before(step: &TimelineStep) -> String {
 fn told(seen: &Seen) -> String {
     let what = &seen.step.what;
     match (seen.meaning, what.split_once(": ")) {
-        (Meaning::Asks, _) => "it had asked".to_owned(),
+        (Meaning::Asks, _) => "its request".to_owned(),
         (Meaning::Session(SessionState::Suspended), _) => "its connection was suspended".to_owned(),
         (Meaning::Session(SessionState::Expired), _) => "its session had expired".to_owned(),
         (Meaning::Failed, Some((request, why))) => format!("its {request} failed ({why})"),
         (Meaning::Failed, None) => format!("its {what} failed"),
         _ if seen.step.kind == StepKind::Notification => format!("a notification ({what})"),
-        _ => format!("the answer to its {}", what.strip_suffix(", reply").unwrap_or(what)),
+        _ => format!("the reply to its {}", what.strip_suffix(", reply").unwrap_or(what)),
     }
 }
 
@@ -320,24 +320,30 @@ mod tests {
         let suspended = Event { state: Some(SessionState::Suspended), ..event(932, Some(3), What::Session) };
         let of_all = Event { contender: None, ..suspended };
         let cases: [(&[Event<'_>], &str); 8] = [
-            (&[], "entered 850 µs after it had asked while contender 1 held"),
-            (&[listed()], "entered 800 µs after the answer to its getChildren while contender 1 held"),
+            (&[], "entered 850 µs after its request while contender 1 held the lock"),
+            (
+                &[listed()],
+                "entered 800 µs after the reply to its getChildren while contender 1 held the lock",
+            ),
             (
                 &[listed(), suspended],
-                "entered 68 µs after its connection was suspended, without listing again, while contender 1 held",
+                "entered 68 µs after its connection was suspended, without listing again, while \
+                 contender 1 held the lock",
             ),
-            (&[of_all], "entered 68 µs after its connection was suspended while contender 1 held"),
+            (&[of_all], "entered 68 µs after its connection was suspended while contender 1 held the lock"),
             (
                 &[event(900, Some(3), trace(StepKind::LostReply, "getChildren: connection loss"))],
-                "entered 100 µs after its getChildren failed (connection loss), without listing again, while contender 1 held",
+                "entered 100 µs after its getChildren failed (connection loss), without listing again, while \
+                 contender 1 held the lock",
             ),
             (
                 &[listed(), event(990, Some(3), trace(StepKind::Notification, "n-1 deleted"))],
-                "entered 10 µs after a notification (n-1 deleted), without listing again, while contender 1 held",
+                "entered 10 µs after a notification (n-1 deleted), without listing again, while \
+                 contender 1 held the lock",
             ),
             (
                 &[suspended, event(940, Some(3), trace(StepKind::Reply, "getChildren, reply"))],
-                "entered 60 µs after the answer to its getChildren while contender 1 held",
+                "entered 60 µs after the reply to its getChildren while contender 1 held the lock",
             ),
             (
                 &[
@@ -345,8 +351,8 @@ mod tests {
                     event(400, None, trace(StepKind::Fault, "freeze on server 2")),
                     event(500, None, trace(StepKind::Fault, "freeze on server 2 is over")),
                 ],
-                "entered 800 µs after the answer to its getChildren while contender 1 held, 600 µs after the fault freeze on \
-                 server 2",
+                "entered 800 µs after the reply to its getChildren while contender 1 held the lock, \
+                 600 µs after the fault freeze on server 2",
             ),
         ];
         for (events, expected) in cases {
@@ -369,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn long_timelines_keep_the_acquisition_of_the_holder_and_the_fault() {
+    fn long_timelines_keep_the_holders_acquisition_and_the_fault() {
         let mut events = vec![event(170, None, trace(StepKind::Fault, "freeze on server 2"))];
         events.extend((200..240).map(|at| event(at, Some(3), trace(StepKind::Request, "exists n-1"))));
         let steps = timeline(&events).steps;

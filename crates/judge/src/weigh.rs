@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_session_excuses_the_entering_contender_only_if_granted_first() {
+    fn lost_session_excuses_an_entering_contender_only_if_its_grant_came_first() {
         let cases: &[(&[GrantedLease], [Option<Breach>; 4])] = &[
             (&[(1, Sound, Before)], [Some(Violation); 4]),
             (&[(1, Sound, After)], [Some(Violation), Some(Zombie), Some(Uncertain), None]),

@@ -1,9 +1,9 @@
-//! One cycle of a client: the arrival of its node, the grant and the end.
+//! One cycle of a client: when its node was created, got the lock and was deleted.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Reason for the end of a lock's node.
+/// How a cycle ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
@@ -38,7 +38,8 @@ pub struct Cycle {
     pub waited_ms: Option<u32>,
     /// Time from the arrival to the end, if the client gave up.
     pub gave_up_ms: Option<u32>,
-    /// Time from the grant to the end; `None` in the cases of `waited_ms`, or if the end was not observed.
+    /// Time from the grant to the end; `None` without a grant, if the clock was set back in between, or if the
+    /// end was not observed.
     pub held_ms: Option<u32>,
     pub ending: Ending,
     /// Requests of the node's session after the create, up to and including the delete; 0 if unknown.

@@ -6,9 +6,9 @@ use crate::recipe::{Recipe, is_guid};
 use crate::reconstruct::split;
 
 const ID: &str = "{id}";
-/// Largest number of distinct values for which a path component counts as a name instead of an identifier.
+/// A path component with more distinct values than this counts as an identifier, not as a name.
 const VALUES_MOST: usize = 50;
-/// Number of names with the same stem at which their trailing number counts as an identifier.
+/// If at least this many names share a stem, their trailing number counts as an identifier.
 const NUMBERED: usize = 5;
 const LEAST_HEX: usize = 8;
 const GUID: usize = 36;
@@ -21,7 +21,7 @@ pub fn lock_below(directory: &[u8], recipe: Recipe) -> &[u8] {
     }
 }
 
-/// Returns the path of the semaphore whose inner queue this directory may be.
+/// Returns the path of the semaphore, if this directory may be a semaphore's inner queue.
 pub fn semaphore_of(directory: &[u8]) -> Option<&[u8]> {
     match split(directory) {
         (outer, b"locks") => Some(outer),

@@ -1,4 +1,4 @@
-//! Files of a server: its transaction logs and snapshots, ordered by the zxids in their names.
+//! A server's files: transaction logs and snapshots, ordered by the zxids in their names.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read, Seek as _, Write as _};
@@ -35,7 +35,7 @@ impl ServerFiles {
             let what = match error.kind() {
                 _ if error.to_string().starts_with("unexpected EOF") => "an incomplete tarball".to_owned(),
                 io::ErrorKind::Other | io::ErrorKind::InvalidData => {
-                    "neither a directory nor a tarball, plain or compressed by gzip".to_owned()
+                    "neither a directory nor a plain or gzipped tarball".to_owned()
                 }
                 _ => error.to_string(),
             };
@@ -80,7 +80,7 @@ impl ServerFiles {
             }
             if name.starts_with(KEEPER) {
                 return Ok(Err(Error::usage(format!(
-                    "{}: a log of ClickHouse Keeper; only ZooKeeper's transaction logs can be read",
+                    "{}: a ClickHouse Keeper log; only ZooKeeper's transaction logs can be read",
                     path.display()
                 ))));
             }
@@ -96,7 +96,7 @@ impl ServerFiles {
     }
 }
 
-/// Unpacks the logs and snapshots of a tarball, compressed by gzip or not.
+/// Unpacks the logs and snapshots in a plain or gzipped tarball.
 fn unpack(tarball: &Path, into: &Path) -> io::Result<()> {
     let mut file = BufReader::new(File::open(tarball)?);
     let is_compressed = file.fill_buf()?.starts_with(&GZIP);
@@ -124,7 +124,7 @@ fn unpack(tarball: &Path, into: &Path) -> io::Result<()> {
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Copies a file and writes holes in place of the zeros that pad a log.
+/// Copies a file, replacing the zeros that pad a log with holes.
 fn copy_sparsely(from: &mut impl Read, to: &Path) -> io::Result<()> {
     let (mut to, mut bytes, mut length) = (File::create(to)?, vec![0; 64 << 10], 0);
     loop {
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn tarball_of_several_servers_is_rejected_and_links_are_ignored() {
+    fn tarball_with_several_servers_or_only_links_is_rejected() {
         let scratch = tempfile::tempdir().unwrap();
         let refused = |write: &dyn Fn(&mut tar::Builder<File>)| {
             let tarball = scratch.path().join("zk.tar");
@@ -241,14 +241,17 @@ mod tests {
         let empty = files_of(directory(&[]).path()).unwrap_err().to_string();
         assert!(empty.contains("not a ZooKeeper transaction log; specify a server's dataDir"), "{empty}");
         let keeper = files_of(directory(&["changelog_1_100.bin"]).path()).unwrap_err().to_string();
-        assert!(keeper.contains("a log of ClickHouse Keeper"), "{keeper}");
+        assert!(keeper.contains("a ClickHouse Keeper log"), "{keeper}");
         let missing = files_of(Path::new("/nowhere")).unwrap_err().to_string();
         assert!(missing.contains("cannot read /nowhere"), "{missing}");
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("notes.txt");
         fs::write(&file, "no tarball").unwrap();
         let refused = ServerFiles::of(&file, place.path()).unwrap_err().to_string();
-        assert!(refused.contains("notes.txt: neither a directory nor a tarball"), "{refused}");
+        assert!(
+            refused.contains("notes.txt: neither a directory nor a plain or gzipped tarball"),
+            "{refused}"
+        );
         assert!(!refused.contains("no tarball"), "the message quotes the file: {refused}");
     }
 }

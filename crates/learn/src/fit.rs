@@ -15,7 +15,7 @@ const KEYS_SIMULATED: usize = 20_000;
 const STEEPEST: f64 = 5.0;
 
 /// Fits the exponent s of Zipf's law: the share of the k-th most popular key is proportional to 1/k^s. `None`
-/// if there are fewer than two keys, or few arrivals per key. `counts` are sorted in descending order.
+/// if there are fewer than two keys, or too few arrivals per key. `counts` are sorted in descending order.
 pub fn zipf(counts: &[u64]) -> Option<f64> {
     let total: u64 = counts.iter().sum();
     if counts.len() < 2 || total < ARRIVALS_PER_KEY * counts.len() as u64 {
@@ -94,7 +94,7 @@ impl WindowCounts {
         Self { length_ms, window: 0, within: 0, sum: 0.0, squares: 0.0 }
     }
 
-    /// Adds an arrival. Arrivals must be added in order of time.
+    /// Adds an arrival. Arrivals must be added in chronological order.
     pub fn add(&mut self, after_ms: i64) {
         let window = after_ms / self.length_ms;
         if window != self.window {
@@ -110,7 +110,7 @@ impl WindowCounts {
         self.squares += within * within;
     }
 
-    /// Returns the dispersion over the whole time; `None` if there are too few windows or no arrivals.
+    /// Returns the dispersion over the whole period; `None` if there are too few windows or no arrivals.
     pub fn finish(mut self, lasts_ms: i64) -> Option<Dispersion> {
         self.close();
         let windows =

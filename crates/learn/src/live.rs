@@ -44,7 +44,7 @@ impl Watching {
         vec![
             format!("addWatch {path} (persistent, recursive), again after each lost connection"),
             format!(
-                "getChildren and exists on {path} and below it, at most {READS} in all, to find existing nodes"
+                "getChildren and exists on {path} and below it, at most {READS} requests, to find existing nodes"
             ),
             "exists on the first new node of each directory whose node names are unknown".to_owned(),
             format!("a ping every few seconds for {} s, then closeSession", self.lasts.as_secs()),
@@ -85,7 +85,7 @@ fn kept(error: std::io::Error) -> Error {
     Error::environment(format!("cannot spool cycles to disk: {error}"))
 }
 
-/// Reason for the end of a connection.
+/// Why a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Left {
     /// The time limit was reached, or the watch was abandoned.
@@ -112,7 +112,7 @@ impl Live<'_> {
         let path = &watching.path;
         let refused = |error: ClientError| match Failure::from(error) {
             Failure::Refused(why) => Error::environment(format!(
-                "{} has no persistent watches ({why}); use ZooKeeper 3.6 or later, or learn from its logs",
+                "{} does not support persistent watches ({why}); use ZooKeeper 3.6 or later, or learn from its logs",
                 target.connect
             )),
             failure => Error::environment(format!("cannot watch {path} on {}: {failure}", target.connect)),

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_read_in_order_and_repeated_records_once() {
+    fn files_are_read_in_order_and_repeated_records_are_skipped() {
         let files = [log(&creates(1..=3)), log(&creates(3..=5)), Vec::new(), b"ZKLG\0".to_vec()];
         assert_eq!(read(&files), ((1..=5).collect(), Vec::new()));
     }

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn transactions_replaced_by_a_snapshot_are_a_gap_unless_another_server_logged_them() {
+    fn transactions_missing_before_a_snapshot_are_a_gap_unless_another_server_logged_them() {
         let behind = [("log.1", vec![1, 2]), ("snapshot.5", Vec::new()), ("log.6", vec![6, 7])];
         assert_eq!(merged(&[&behind]), (vec![1, 2, -5, 6, 7], 3, 0));
         let other = [("log.1", (1..=7).collect())];

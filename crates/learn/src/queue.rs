@@ -12,7 +12,7 @@ pub type NodePath = Arc<[u8]>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
     pub ms: i64,
-    /// Number of times that the clock had been set back.
+    /// Number of times the clock had been set back before.
     pub setting: u32,
 }
 
@@ -55,7 +55,7 @@ pub enum Grant {
 pub struct Queue {
     nodes: BTreeMap<(i64, u32), NodePath>,
     writers: usize,
-    /// Node of a lease whose client is still waiting for a free lease.
+    /// Lease node of a client that is still waiting for a free lease.
     pub pending: Option<NodePath>,
     /// Largest number of nodes at the same time, excluding `pending`.
     pub longest: u32,
@@ -87,7 +87,7 @@ impl Queue {
         self.longest = self.longest.max(u32::try_from(length).unwrap_or(u32::MAX));
     }
 
-    /// Returns whether this session holds the write lock and no other writer waits, so that it may also read.
+    /// Returns whether this session holds the write lock and no other writer is waiting, so that it may also read.
     fn is_own_writer(&self, session: i64, others: &HashMap<NodePath, Node>) -> bool {
         let first = self.nodes.values().next().and_then(|path| others.get(path));
         self.writers == 1 && first.is_some_and(|node| node.role == Role::Write && node.session == session)

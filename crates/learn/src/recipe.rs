@@ -27,11 +27,11 @@ worded! {
         KazooReadWrite = "kazoo read-write",
         /// kazoo's `Semaphore`.
         KazooSemaphore = "kazoo semaphore",
-        /// The lock of go-zookeeper.
+        /// go-zookeeper's `Lock`.
         Go = "Go lock",
-        /// `WriteLock` of ZooKeeper's own recipes, in Java or C.
+        /// `WriteLock` from ZooKeeper's own recipes, in Java or C.
         WriteLock = "ZooKeeper WriteLock",
-        /// `LeaderElectionSupport` of ZooKeeper's own recipes.
+        /// `LeaderElectionSupport` from ZooKeeper's own recipes.
         LeaderElection = "ZooKeeper election",
         /// The exclusive and shared lockers of Ruby's zk.
         RubyZk = "Ruby zk locker",

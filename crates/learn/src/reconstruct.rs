@@ -1,5 +1,5 @@
-//! Turns records into cycles: identifies the nodes of locks, and when each arrived, acquired the lock and
-//! ended.
+//! Turns records into cycles: finds the lock nodes, and determines when each was created, got the lock and was
+//! deleted.
 //!
 //! Memory grows with the number of simultaneous nodes and of distinct locks, not with the length of the log.
 
@@ -18,9 +18,9 @@ use zklockbench_core::txn::{self, Change, Happened, Record};
 
 /// Largest number of distinct locks; further locks are folded into families.
 const LOCKS_MOST: usize = 500_000;
-/// Error code of a create for an existing node.
+/// Error code of a create that fails because the node exists.
 const NODE_EXISTS: i32 = -110;
-/// Largest number of long-lived nodes that are recorded.
+/// Maximum number of long-lived nodes to record.
 const STAYING_KEPT: usize = 10_000;
 
 /// Part of the logs to reconstruct.
@@ -62,10 +62,10 @@ pub struct Counts {
     pub records: u64,
     /// Creates, deletes and writes of nodes, including each operation of a multi.
     pub writes: u64,
-    /// Creates and deletes of locks' nodes.
+    /// Creates and deletes of lock nodes.
     pub lock_writes: u64,
     pub sessions: u64,
-    /// Failed requests by their error code.
+    /// Number of failed requests by error code.
     pub failed: BTreeMap<i32, u64>,
 }
 
@@ -114,7 +114,7 @@ pub struct Reconstruction {
     last_ms: i64,
     after_releases: BTreeMap<u32, u64>,
     failure: Option<io::Error>,
-    /// Whether changes are observed by a watch, which reports no sessions.
+    /// Whether changes come from a watch, which reports no sessions.
     is_watch: bool,
     /// Number of the last observed change.
     last: i64,
@@ -124,7 +124,7 @@ pub struct Reconstruction {
 struct OpenSession {
     nodes: BTreeSet<NodePath>,
     released: Option<Moment>,
-    /// Request number and time of the session's last write, if it deleted a lock's node.
+    /// Request number and time of the session's last write, if that write deleted a lock node.
     deleted: Option<(i32, Moment)>,
     /// Time of the first create that failed with `NODE_EXISTS` since the session's last write.
     refused: Option<Moment>,
@@ -141,7 +141,7 @@ struct Request {
 }
 
 impl Reconstruction {
-    /// Creates a reconstruction, which spools cycles that exceed memory to `scratch`.
+    /// Creates a reconstruction, which spools cycles that do not fit in memory to `scratch`.
     pub fn new(scope: Scope, scratch: &Path) -> Self {
         Self {
             scope,
@@ -203,7 +203,7 @@ impl Reconstruction {
         self.create(&stored.path, request, arrived, true);
     }
 
-    /// Continues after a gap: ends all nodes that the snapshot does not contain, and adds the new nodes.
+    /// Continues after a gap: ends the cycles of nodes that the snapshot does not contain, and adds the new nodes.
     pub fn goes_on_with(&mut self, stored: Vec<StoredNode>) -> io::Result<()> {
         let kept: BTreeSet<&[u8]> = stored.iter().map(|node| node.path.as_slice()).collect();
         let lost: Vec<NodePath> =
@@ -286,7 +286,7 @@ impl Reconstruction {
         self.counts.lock_writes += u64::from(counts && is_lock);
     }
 
-    /// Records whether a lock's directory exists. Returns `false`, because a directory is not a lock's node.
+    /// Records whether a lock's directory exists. Returns `false`, because a directory is not a lock node.
     fn set_remains(&mut self, path: &[u8], remains: bool) -> bool {
         if let Some(number) = self.numbers.get(path)
             && let Some(lock) = self.locks.get_mut(*number as usize)
@@ -374,8 +374,8 @@ impl Reconstruction {
         is_own.then(|| Arc::clone(first))
     }
 
-    /// Dates a lease's arrival from its node in the inner queue. Returns whether its client may still be
-    /// waiting for a free lease.
+    /// Takes the arrival time of a lease from the client's node in the inner queue. Returns whether its client
+    /// may still be waiting for a free lease.
     fn link_to_inner(&mut self, lease: &mut Node) -> bool {
         let Some(inner) = self.inner_node(&lease.directory, lease.recipe, lease.session) else {
             return false;
@@ -524,7 +524,7 @@ impl Reconstruction {
         }
     }
 
-    /// Ends all nodes that still exist and returns the result.
+    /// Ends the cycles of all nodes that still exist, and returns the result.
     pub fn finish(mut self) -> io::Result<Observed> {
         let open: Vec<NodePath> = self.nodes.keys().cloned().collect();
         let mut staying = Vec::new();
@@ -559,7 +559,8 @@ impl Reconstruction {
     }
 }
 
-/// Returns the time, clamped to the years 1970 to 9999. Times outside come from damaged or forged records.
+/// Returns the time, clamped to the years 1970 to 9999. Times outside this range come from damaged or forged
+/// records.
 fn plausible(ms: i64) -> i64 {
     const LATEST_MS: i64 = 253_402_300_799_000;
     ms.clamp(0, LATEST_MS)

@@ -87,7 +87,7 @@ impl Learnt<'_> {
         Ok(ScenarioFile { file, family: self.family.name.clone(), learned, assumed })
     }
 
-    /// Returns the whole time, or the busiest period of a long log.
+    /// Returns the whole period, or the busiest part of a long log.
     fn window(&self) -> Window {
         let ms = |us: u64| i64::try_from(us / 1_000).unwrap_or(i64::MAX);
         let (first_ms, lasts_ms) = (self.observed.first_ms, ms(self.family.lasts_us));
@@ -181,11 +181,9 @@ impl Learnt<'_> {
             counted(replayed.locks as u64, "lock", "locks"),
         ];
         let assumed = [
-            Some(format!(
-                "{contenders} sessions: 1.5 times the maximum number with requests at the same time"
-            )),
+            Some(format!("{contenders} sessions: 1.5 times the maximum number of concurrent requests")),
             (window.to_ms - window.from_ms == REPLAYED_MS)
-                .then(|| "the busiest ten minutes are representative of the whole time".to_owned()),
+                .then(|| "the busiest ten minutes are representative of the whole period".to_owned()),
             (self.family.endings.gave_up > 0 && self.family.timeout_us.is_none())
                 .then(|| "abandoned requests wait until they are served, with a hold of zero".to_owned()),
         ];

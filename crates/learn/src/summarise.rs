@@ -19,7 +19,7 @@ use zklockbench_core::clock::micros;
 const KEYS_SHOWN: usize = 20;
 const WAITS_SHOWN: usize = 20;
 const STAYING_SHOWN: usize = 20;
-/// Number of intervals into which the whole time is divided.
+/// Number of intervals into which the whole period is divided.
 const BINS: i64 = 120;
 const BIN_LEAST_MS: i64 = 100;
 /// Shortest period over which a rate is computed.
@@ -68,7 +68,7 @@ struct Sums {
     contended: BTreeMap<u32, (Values, Values)>,
     since: Values,
     handoffs: Values,
-    /// Number of uncontended acquisitions, and how many of them have the usual two requests.
+    /// Number of uncontended acquisitions, and how many of them used the usual two requests.
     plain: (u64, u64),
     /// Number of cycles that timed out, by the number of requests.
     gave_up: BTreeMap<u32, u64>,
@@ -176,7 +176,7 @@ impl Sums {
         }
     }
 
-    /// Returns the clients' timeout, if most abandoned requests waited about equally long.
+    /// Returns the clients' timeout, if most abandoned requests waited for about the same time.
     fn timeout_us(&self) -> Option<u64> {
         let at = |share| self.timeouts.quantile(share);
         let (early, usual, late) = (at(0.1)?, at(0.5)?, at(0.9)?);
@@ -224,7 +224,7 @@ impl Sums {
     }
 }
 
-/// The observed time, divided into intervals.
+/// The observed period, divided into intervals.
 struct Span {
     first_ms: i64,
     last_ms: i64,
@@ -378,7 +378,7 @@ impl Context<'_> {
             return Handoff { least_us, estimate_us, most_us, p99_us, basis: HandoffBasis::Measured };
         }
         let hold = |share: f64| sums.holds.quantile(share).map(us).unwrap_or(0);
-        // Each logged hold contains a handoff; if holds vary, the shortest consist mostly of it.
+        // Each logged hold contains a handoff. If holds vary, the shortest holds are mostly handoff.
         let (shortest, usual) = (hold(0.05), hold(0.5));
         let most_us = usual.min(3 * shortest);
         let (mut short, mut all) = (Values::default(), Values::default());

@@ -155,7 +155,7 @@ pub struct LogFacts {
     pub missing: u64,
     /// Transactions of deposed leaders, which were never committed.
     pub uncommitted: u64,
-    /// Records with a zxid that had been read before.
+    /// Number of records whose zxid had already been read.
     pub repeated: u64,
     /// Snapshots read.
     pub snapshot: Vec<String>,
@@ -178,7 +178,7 @@ pub struct WatchFacts {
     pub most_per_second: u64,
     /// Number of times the connection was lost. Changes during these times are unknown.
     pub reconnects: u64,
-    /// Reason for the early end of the watch; `None` if it did not end early.
+    /// Reason why the watch ended early; `None` if it did not.
     pub cut_short: Option<String>,
 }
 
@@ -189,13 +189,13 @@ pub struct Writes {
     pub transactions: u64,
     /// Creates, deletes and writes of nodes.
     pub all: u64,
-    /// Creates and deletes of locks' nodes.
+    /// Creates and deletes of lock nodes.
     pub by_locks: u64,
-    /// Share of all writes that create or delete locks' nodes.
+    /// Share of all writes that create or delete lock nodes.
     pub lock_share: f64,
     /// Number of sessions opened.
     pub sessions: u64,
-    /// Failed requests by their error code, e.g. -110: the node exists.
+    /// Number of failed requests by error code, e.g. -110: the node exists.
     pub failed: BTreeMap<i32, u64>,
 }
 
@@ -204,7 +204,7 @@ pub struct Writes {
 pub struct Family {
     /// Path with `{id}` for identifiers.
     pub name: String,
-    /// Recipe, recognised by the names of the nodes.
+    /// Recipe, recognised by its node names.
     pub recipe: Recipe,
     /// Kind of use.
     pub kind: FamilyKind,
@@ -226,9 +226,9 @@ pub struct Family {
     pub from_us: u64,
     /// Time from the first to the last arrival; at least a second.
     pub lasts_us: u64,
-    /// Acquisitions per second in that time.
+    /// Acquisitions per second over `lasts_us`.
     pub rate: f64,
-    /// Numbers of requests by how they ended.
+    /// Number of requests by outcome.
     pub endings: Endings,
     /// Time from the acquisition to the release; `None` if none was observed.
     pub hold: Option<Times>,
@@ -237,10 +237,10 @@ pub struct Family {
     /// Time after which clients gave up; `None` if it varies or there are too few cases.
     #[serde(default)]
     pub timeout_us: Option<u64>,
-    /// Time to hand over a released lock. It counts toward a logged hold, whereas a client counts it toward
-    /// its wait.
+    /// Time to hand over a released lock. In the log, the handoff is part of the hold; for a client, it is part
+    /// of the wait.
     pub handoff: Handoff,
-    /// Largest number of requests in one queue, including holders; for a semaphore, of holders.
+    /// Largest number of requests in one queue, including holders; for a semaphore, largest number of holders.
     pub longest_queue: u64,
     /// Average number of waiting requests.
     pub waiting_mean: f64,
@@ -271,7 +271,7 @@ pub enum FamilyKind {
     Registry,
 }
 
-/// Numbers of requests by how they ended.
+/// Number of requests by outcome.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Endings {
     /// Acquired and released.

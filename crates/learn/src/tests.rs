@@ -53,7 +53,7 @@ impl Story {
         self.record(session, txn::DELETE, &txn::buffer(path.as_bytes()))
     }
 
-    /// Adds a cycle without contention, with the requests of most clients.
+    /// Adds an uncontended cycle with the requests that most clients send.
     fn cycle(&mut self, session: i64, path: &str, from_ms: i64, hold_ms: i64) -> &mut Self {
         self.at(from_ms).create(session, path).reads(session, 1).at(from_ms + hold_ms).delete(session, path)
     }
@@ -133,7 +133,7 @@ fn requests_are_counted_by_outcome() {
 }
 
 #[test]
-fn readers_hold_together_and_writers_exclusively() {
+fn readers_share_the_lock_and_writers_hold_it_exclusively() {
     let name = |of: u32, side: &str| format!("/rw/_c_{GUID}{of:02x}-__{side}__{of:010}");
     let mut story = Story::default();
     for (of, side) in [(1, "READ"), (2, "READ"), (3, "WRIT"), (4, "READ"), (5, "READ")] {
@@ -320,7 +320,7 @@ fn wait_for_a_single_node_starts_at_the_first_failed_create() {
 }
 
 #[test]
-fn timeouts_are_recognised_by_their_smaller_number_of_requests() {
+fn timeouts_are_recognised_if_they_take_fewer_requests_than_acquisitions() {
     let mut story = Story::default();
     // ZooKeeper's WriteLock sends five requests after contention, but three before a timeout.
     (0..60_u32).for_each(|of| {
@@ -359,7 +359,7 @@ fn logs_of_version_3_4_are_read() {
 }
 
 #[test]
-fn only_requests_within_the_scope_count() {
+fn only_requests_within_the_scope_are_counted() {
     let mut story = Story::default();
     story.cycle(1, &mutex(1), 0, 10).cycle(1, &format!("/other/{HEX}01__lock__0000000001"), 20, 10);
     story.cycle(1, &mutex(2), 5_000, 10);
@@ -456,7 +456,7 @@ fn scenario_includes_the_timeout_of_abandoned_requests() {
     assert!(arrivals.starts_with("time,lock,hold\n0.000,0,298000us\n0.005,0,\n"), "{arrivals}");
 }
 
-/// Writes a log of uncontended cycles by a hundred sessions at a thousand locks; returns its length.
+/// Writes a log of uncontended cycles by a hundred sessions on a thousand locks; returns its length.
 fn write_long_log(path: &std::path::Path, cycles: i64) -> u64 {
     use std::io::Write as _;
     let mut file = std::io::BufWriter::new(fs::File::create(path).unwrap());

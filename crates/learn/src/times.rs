@@ -27,7 +27,7 @@ impl Values {
         other.counts.iter().for_each(|(ms, count)| self.add_many(*ms, *count));
     }
 
-    /// Returns the smallest value that at least this share of all values does not exceed.
+    /// Returns the quantile: the smallest value that is not exceeded by at least this share of all values.
     pub fn quantile(&self, share: f64) -> Option<u32> {
         let rank = ((share * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
         let mut sum = 0;

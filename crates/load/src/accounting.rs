@@ -38,7 +38,7 @@ pub fn compare(
     zklockbench_record::compare_counts(whole, cost.as_ref(), servers)
 }
 
-/// Returns the number of the suite's own reads, which is unknown (`None`) if a search did not complete.
+/// Returns the number of the suite's own reads; `None` if a search did not complete.
 fn looked(shared: &Shared, noted: &Occurrences) -> Option<u64> {
     let board = &shared.board;
     (board.looking.load(Ordering::Acquire) == 0)

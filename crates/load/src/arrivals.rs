@@ -448,7 +448,7 @@ mod tests {
     fn backlog_counts_due_arrivals_from_before_and_within_the_window() {
         // Given arrivals before and within the window, which starts at 1,100
         let arrivals = at(&[0, 50, 120, 200, 330], Late::Keep);
-        // When the first arrival is served before the window, the second at 1,150, the third at once, no others
+        // When the first arrival is served before the window, the second at 1,150, the third at once, and no others
         arrivals.served(0, 10);
         arrivals.served(1, 100);
         arrivals.served(2, 0);

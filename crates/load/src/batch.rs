@@ -1,4 +1,4 @@
-//! The batch: contenders arrive one after another, then each holds once. Each step waits until the previous
+//! The batch: contenders arrive one after another, then each holds the lock once. Each step waits until the previous
 //! step has settled. Among simultaneous holders (such as readers), the earliest arrival releases first.
 //!
 //! A step has settled when every contender that has arrived but does not hold the lock is waiting, and all
@@ -42,7 +42,7 @@ fn ended(board: &Board) -> usize {
     Board::read(&board.finished)
 }
 
-/// Waits until a contender is inside. Returns the earliest arrival, or `None` after all have ended.
+/// Waits until a contender holds the lock. Returns the earliest arrival, or `None` once all contenders have ended.
 async fn first_inside(shared: &Shared) -> Option<usize> {
     while ended(&shared.board) < shared.spec.contenders {
         let inside = shared.lock_states.all_inside().into_iter().min();

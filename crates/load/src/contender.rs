@@ -26,9 +26,9 @@ use zklockbench_zk::gate::TaskScope;
 use zklockbench_zk::{Failure, ForeignSession, Observed, Session, runtime};
 
 const ERROR_PAUSE: Duration = Duration::from_millis(50);
-/// Approximate number of requests per cycle for the rate limit; excess requests delay later cycles.
+/// Number of requests that the rate limit assumes for a cycle; excess requests delay later cycles.
 const CYCLE_REQUESTS: u32 = 4;
-/// Assumed number of requests per cycle of a driver's lock.
+/// Number of requests that the rate limit assumes for a cycle of a driver's lock.
 const DRIVER_REQUESTS: u64 = 10;
 const CLOSE_DEADLINE: Duration = Duration::from_secs(2);
 
@@ -279,7 +279,7 @@ impl Contender {
         }
     }
 
-    /// Crashes in the middle of its work, like a killed process, and returns as a new process.
+    /// Crashes the contender in the middle of its work, like a killed process; it returns as a new process.
     fn die(&mut self, session: Session, doing: &'static str) {
         self.recorder.died(session.id(), doing);
         self.new_strategies();
@@ -351,7 +351,7 @@ impl Contender {
             return self.die_inside(session.clone(), &entry, &held, intended);
         }
         self.let_go_again(session, inner).await;
-        // A holder that was notified of its session's end stops writing, but a paused holder was not notified yet.
+        // A holder that was notified of its session's end stops writing. A paused holder has not been notified yet.
         if ended != HoldEnd::Lost || self.control.gate.times_opened() != thaws {
             self.recorder.write_to_resource(session, &held, entry.acquired);
         }
@@ -437,7 +437,7 @@ impl Contender {
         self.die(session, "holding");
     }
 
-    /// Returns whether a fault has ended the session without a notification.
+    /// Returns whether a fault has ended the session without notifying the contender.
     fn was_taken_away(&self, session: &Session, entered: Stamp) -> bool {
         let too_long = || self.control.gate.shut_since(entered) >= clock::micros(session.timeout());
         let was_closed = || self.control.closing(session.id()) == Some(Closing::Answered);
@@ -633,7 +633,7 @@ async fn asked_to_die(shared: &Shared, control: &Control, doing: Doing) {
     if shared.has_faults() { control.crashes.due(doing).await } else { std::future::pending().await }
 }
 
-/// Runs work, and returns whether it ever waited and so let other contenders run.
+/// Runs a future. Also returns whether the future ever waited, which let other contenders run.
 async fn with_wait_flag<F: Future>(work: F) -> (F::Output, bool) {
     let mut work = pin!(work);
     let mut waited = false;
@@ -646,7 +646,7 @@ async fn with_wait_flag<F: Future>(work: F) -> (F::Output, bool) {
     (outcome, waited)
 }
 
-/// Polls work once, so that its request is sent. Returns the outcome if it is ready.
+/// Polls a future once, so that its request is sent. Returns the outcome if it is ready.
 async fn sent<F: Future + Unpin>(work: &mut F) -> Option<F::Output> {
     let begun = poll_fn(|cx| Poll::Ready(Pin::new(&mut *work).poll(cx))).await;
     if let Poll::Ready(outcome) = begun {
@@ -666,7 +666,7 @@ mod tests {
     }
 
     #[test]
-    fn contender_takes_less_than_eight_kibibytes_of_memory() {
+    fn contender_uses_less_than_eight_kibibytes_of_memory() {
         let bytes = bytes(Contender::run);
         assert!(bytes < 8 << 10, "{bytes} bytes");
     }

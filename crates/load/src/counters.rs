@@ -1,4 +1,4 @@
-//! Directories whose sequence counter is near its end. Beyond the end, locks that order by number fail.
+//! Directories whose sequence counter is near its end. Beyond the end, locks that order their queue by number fail.
 
 use std::fmt;
 

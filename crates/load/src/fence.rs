@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn old_holder_is_accepted_until_the_new_holder_writes() {
+    fn old_holder_may_write_until_the_new_holder_writes() {
         let fence = Fence::default();
         fence.write(&held(1), false);
         fence.write(&held(1), true);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn later_hold_by_the_same_node_has_a_newer_token() {
+    fn later_hold_with_the_same_node_has_a_newer_token() {
         let fence = Fence::default();
         let turn = |turn| Held { turn, ..held(1) };
         assert_eq!(fence.write(&turn(0), false), Some(true));

@@ -97,7 +97,7 @@ impl Job {
         is_there(&self.client, &path).await.map_err(|error| refused(&self.target, "check", &path, error))
     }
 
-    /// Waits for the first run published after `after`. Returns it with its node; `None` if the job has ended.
+    /// Waits for the first run published after `after`. Returns its node and the run; `None` if the job has ended.
     pub async fn next(&self, after: Option<&str>) -> Result<Option<(String, PublishedRun)>, Error> {
         let directory = self.node("runs");
         let refused = |what: &str, path: &str, error| refused(&self.target, what, path, error);

@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_beyond_capacity_are_counted_as_lost_without_waiting() {
+    fn full_keeper_counts_further_notes_as_lost_without_blocking() {
         // Given a keeper that stores nothing
         let (to, _from) = sync_channel(2);
         let mut notes = Notes { to: Some(to), ..Notes::default() };

@@ -86,7 +86,7 @@ pub struct Environment {
     pub proxy: Option<Arc<Proxy>>,
     /// Meetings with the other workers of the run, if there are any.
     pub rendezvous: Option<Rendezvous>,
-    /// Whether a closed load whose faults are late continues for the planned time after the last fault.
+    /// Whether a closed load continues for the planned time after the last fault, even if the faults were late.
     pub outlasts_faults: bool,
     pub limits: LoadLimits,
 }

@@ -244,7 +244,7 @@ impl LockState {
         self.fence.write(held, self.entered.load(Ordering::Acquire) > entered)
     }
 
-    /// Avoids a write to shared memory in the usual case of a single holder.
+    /// Records the number of holders, without a write to shared memory in the usual case of a single holder.
     fn note_crowd(&self, inside: usize) {
         if inside > self.most_inside.load(Ordering::Relaxed) {
             self.most_inside.fetch_max(inside, Ordering::Relaxed);

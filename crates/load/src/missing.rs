@@ -34,7 +34,7 @@ pub struct PathQuestion {
     /// Number of the path, from [`number_of`].
     path: u64,
     after: i64,
-    /// Requested change: the first of this kind after `after`, with a lower bound of its zxid. `None` for the
+    /// Requested change: the first of this kind after `after`, with a lower bound for its zxid. `None` for the
     /// path's only create.
     first: Option<(Happened, i64)>,
     entered: Stamp,
@@ -43,7 +43,7 @@ pub struct PathQuestion {
 
 impl PathQuestion {
     /// Returns the questions about an acquisition with this node: the transactions of its create and of the
-    /// event that admitted the contender, as far as they are unknown.
+    /// event that admitted the contender, if unknown.
     pub fn of_entry(
         session: &Session,
         node: &QueueNode,

@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn lowest_keeps_only_the_first_node_and_possible_directories() {
+    fn lowest_keeps_the_first_numbered_node_and_all_unnumbered_nodes() {
         let queue: Vec<String> = (0..2_000).rev().map(|number| format!("n-{number:010}")).collect();
         assert_eq!(lowest(&queue).collect::<Vec<_>>(), ["n-0000000000"]);
         let parts = ["leases", "n-0000000007", "locks", "n-0000000003"].map(str::to_owned);

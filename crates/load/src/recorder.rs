@@ -134,7 +134,7 @@ impl Recorder {
         self.observation.recorder.borrow_mut()
     }
 
-    /// Returns the measure for reads or for writes, if some acquires are reads.
+    /// Returns the measure for reads or for writes; `None` if no acquires are reads.
     fn part(&self, mode: Mode) -> Option<Measure> {
         part_of_waits(&self.shared.spec, mode)
     }
@@ -245,10 +245,10 @@ impl Recorder {
         at
     }
 
-    /// Reads the lock just before the release of a hold that bypassed the session. The read shows a
-    /// transaction by which the hold had started.
+    /// Reads the lock just before its release if the lock's requests bypassed the session, as a driver's do. The
+    /// hold had started by the zxid in the reply.
     ///
-    /// Reads only for some acquisitions, because each read costs the servers work. These acquisitions are
+    /// Only some acquisitions get a read, because each read costs the servers work. These acquisitions are
     /// consecutive, because they are compared with each other.
     pub fn look_beside<'a>(
         &self,
@@ -623,7 +623,7 @@ fn note(
     observation.log.borrow_mut().notes.note(Note::Did(moment));
 }
 
-/// Returns the measure for reads or for writes, if some acquires are reads.
+/// Returns the measure for reads or for writes; `None` if no acquires are reads.
 pub fn part_of_waits(spec: &TrialSpec, mode: Mode) -> Option<Measure> {
     let part = match mode {
         Mode::Read => Measure::ReadWait,

@@ -1,5 +1,5 @@
-//! Meetings of a run's workers: when they join, around the floor and each trial's load, and at the end. No
-//! meeting is in the load's path.
+//! Meetings of a run's workers: on joining, after the floor is measured, before and after each trial's load, and at
+//! the end. No worker waits for a meeting during the load.
 //!
 //! Each worker has an ephemeral node while it takes part, and creates a node at each meeting. Once all workers
 //! have done so, worker 0 releases them by creating another node, or states why it cannot. If a worker's node
@@ -106,7 +106,7 @@ type Released = Result<(), MeetingError>;
 pub enum MeetingPlace {
     Elsewhere,
     SameServers,
-    /// Below the locks' top-level node (a chroot), so that servers count the requests together.
+    /// Below the locks' top-level node (a chroot), so servers count the meetings' requests with the locks'.
     SameNamespace,
 }
 
@@ -124,7 +124,7 @@ pub struct Rendezvous {
     root: String,
     /// Maximum wait for the other workers at the first meeting.
     patience: Duration,
-    /// Requests and events of this worker's meetings since the last call of [`Rendezvous::take_beside`].
+    /// Requests and events of this worker's meetings since the last call to [`Rendezvous::take_beside`].
     beside: Mutex<Beside>,
     /// Reason why the workers no longer continue together; unset until then.
     failed: OnceLock<MeetingError>,
@@ -225,7 +225,8 @@ impl Rendezvous {
         format!("{}/{meeting}-released", self.root)
     }
 
-    /// Takes the meetings' requests and events since the last call, as far as the locks' servers count them.
+    /// Takes the meetings' requests and events since the last call, excluding those that the locks' servers
+    /// do not count.
     pub fn take_beside(&self) -> Beside {
         let beside = std::mem::take(&mut *locked(&self.beside));
         match self.place {

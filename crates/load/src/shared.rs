@@ -135,11 +135,11 @@ pub struct Shared {
     pub reads_logs: bool,
     pub gaps: Gaps,
     pub overlaps: Overlaps,
-    /// Rate limiter of the load's cycles, if any.
+    /// Rate limiter for the load's cycles, if any.
     pub throttle: Option<Arc<Throttle>>,
 }
 
-/// Maximum time in which contenders start new cycles in a counting trial.
+/// Maximum time for which contenders start new cycles in a counting trial.
 pub const COUNTING_LASTS: Duration = Duration::from_secs(2);
 /// Time for completing the last cycles of a counting trial.
 pub const LAST_TURNS: Duration = Duration::from_secs(3);
@@ -238,7 +238,7 @@ impl Shared {
         self.slice.is_part() && self.keeps_history
     }
 
-    /// Returns whether evidence is kept for each hold: its session, its writes, and the transaction that found it.
+    /// Returns whether evidence is kept for each hold, such as its session's states and its writes.
     pub fn keeps_evidence(&self) -> bool {
         self.has_faults() || self.keeps_history
     }

@@ -43,11 +43,11 @@ const DRAIN_AT_LEAST: Duration = Duration::from_secs(15);
 const SESSION_ENDS: Duration = Duration::from_secs(5);
 /// Time limit for opening a session for checks around a load.
 const SESSION_WITHIN: Duration = Duration::from_secs(5);
-/// The same limit after faults, when servers may still be recovering.
+/// Time limit for opening such a session after faults, when servers may still be recovering.
 const RECOVERS_WITHIN: Duration = Duration::from_secs(15);
 /// Time without service after which a single server that has ended counts as lost.
 const LOST_AFTER: Duration = Duration::from_secs(3);
-/// The same limit with several servers, which may be electing a leader.
+/// Time without service after which several servers, which may be electing a leader, count as lost.
 const ELECTED_WITHIN: Duration = Duration::from_secs(10);
 /// Time for a generator thread to return its record after an abort.
 const ABORT_AT_MOST: Duration = Duration::from_secs(5);
@@ -113,8 +113,8 @@ pub(super) async fn run(
     Ok(trial)
 }
 
-/// Names of the workers' meetings in each trial (all sessions are open; all work has ended), and of the
-/// timestamp of the load's start.
+/// Names of the workers' meetings in each trial, once all sessions are open and once all work has ended, and of
+/// the timestamp at the load's start.
 const CONNECTED: &str = "connected";
 const STARTED: &str = "started";
 const DRAINED: &str = "drained";

@@ -32,9 +32,9 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(15);
 const FIRST_CONTACT: Duration = Duration::from_secs(6);
 const TRIES_AGAIN: Duration = Duration::from_millis(100);
 
-/// Data of a run's root once an ephemeral node below the root shows that the run is alive.
+/// Data of a run's root node once an ephemeral node below it shows that the run is alive.
 pub(super) const SHOWS_LIFE: &[u8] = b"alive as long as it has ephemeral nodes";
-/// Data of a run's root before the run shows life, to distinguish it from other clients' nodes.
+/// Data of a run's root node until the run is marked alive; distinguishes the node from other clients' nodes.
 const MADE: &[u8] = b"made by zklockbench";
 const ALIVE: &str = "alive";
 /// Directory for measuring the ensemble's floor.
@@ -67,7 +67,7 @@ pub struct Workspace {
     root: String,
     /// Result of the check for joining by count, once it has run.
     counts: Arc<OnceCell<Option<String>>>,
-    /// Rate limiter of the requests, if any.
+    /// Rate limiter for requests, if any.
     throttle: Option<Arc<Throttle>>,
     life: LifeSession,
 }
@@ -657,7 +657,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn session_for_checks_fails_soon_if_servers_close_connections() {
+    async fn session_for_checks_fails_quickly_if_servers_close_connections() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let target =
             Target { connect: listener.local_addr().unwrap().to_string(), access: Access::default() };

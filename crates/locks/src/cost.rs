@@ -114,7 +114,7 @@ pub fn queue_semaphore(leases: u64, n: u64) -> BatchCost {
             (GetChildren, n + waiting),
             (GetDataWatch, leases * waiting),
         ],
-        // The first watch of each waiter wakes it; the others fire while it holds.
+        // The first watch of each waiter wakes the waiter; the others fire while the waiter holds a lease.
         events: Events { node_deleted: leases * waiting, ..Events::default() },
         to_waiters_by_release: leases * waiting,
         names_returned: Some(names),

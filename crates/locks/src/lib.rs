@@ -68,7 +68,7 @@ pub struct Entry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HoldOver {
     ByItself,
-    /// The holder was asked to release.
+    /// The holder was asked to release the lock.
     Asked,
     /// The lock is lost, although the holder's own session may still be alive.
     Lost,

@@ -77,7 +77,7 @@ impl DeadlineClock {
 pub struct Patience {
     /// End of the wait; `None` without a timeout.
     pub deadline: Option<Stamp>,
-    /// Whether the acquire only tries. It then times out at once unless the lock is free.
+    /// Whether the acquire is a try, which times out at once unless the lock is free.
     pub tries_once: bool,
     pub clock: DeadlineClock,
     /// Cancels the wait.
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn clock_jump_ends_a_wait_only_with_a_deadline() {
+    async fn clock_jump_ends_only_waits_with_a_deadline() {
         let waiting = patience(Some(Duration::from_secs(3_600)));
         let jumping = async {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn cancelled_wait_ends_even_when_the_result_is_ready() {
+    async fn cancelled_wait_fails_even_if_the_result_is_ready() {
         let patience = patience(None);
         patience.cancel.cancel();
         assert_eq!(patience.wait(std::future::ready(1)).await, Err(AcquireError::Cancelled));

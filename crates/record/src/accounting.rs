@@ -18,11 +18,11 @@ use zklockbench_core::worded;
 pub struct Accounting {
     /// Counted quantity.
     pub what: Counted,
-    /// Count of the client; `None` if the client library hides it.
+    /// Client's count; `None` if the client library hides it.
     pub client: Option<u64>,
-    /// Prediction of the cost model, if one applies.
+    /// Cost model's prediction, if a model applies.
     pub expected: Option<u64>,
-    /// Count of the servers, if they answered.
+    /// Servers' count, if they answered.
     pub servers: Option<u64>,
 }
 
@@ -82,7 +82,7 @@ pub struct ServerCounters {
     pub before: BTreeMap<String, i64>,
     /// The same keys after the last request.
     pub after: BTreeMap<String, i64>,
-    /// Longest time between two answered reads, in microseconds, for a server that the suite keeps awake.
+    /// Longest time between two answered reads, in microseconds; only for servers that the suite keeps awake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unread_us: Option<u64>,
 }
@@ -96,8 +96,7 @@ impl ServerCounters {
     }
 }
 
-/// Successful requests and delivered events caused by the suite itself during a trial, which the servers also
-/// count.
+/// The suite's own successful requests and delivered events during a trial. The servers count them too.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Beside {
     /// Successful reads.
@@ -223,13 +222,13 @@ fn delta(server: &ServerCounters, key: &str) -> Option<u64> {
     if server.has_restarted() || !server.after.contains_key(ALWAYS_THERE) {
         return None;
     }
-    // A counter for a namespace appears with its first use.
+    // A namespace's counter appears on first use.
     let before = server.before.get(key).copied().unwrap_or(0);
     let after = server.after.get(key).copied().unwrap_or(0);
     u64::try_from(after - before).ok()
 }
 
-/// Counter that every server with such metrics reports from its start.
+/// Counter that every server with these metrics reports from startup.
 const ALWAYS_THERE: &str = "zk_sum_node_deleted_watch_count";
 
 /// Result of a separate counting trial, in which a proxy reads the frames between contenders and servers. Its
@@ -278,7 +277,7 @@ impl CountedTurns {
     }
 }
 
-/// A difference between the counts on the wire and by the client in the same trial.
+/// A difference between the wire's and the client's counts in the same trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Disagreement {
     pub what: &'static str,
@@ -359,13 +358,13 @@ mod tests {
     }
 
     #[test]
-    fn applied_is_none_if_servers_disagree_about_writes() {
+    fn applied_writes_are_unknown_if_servers_disagree() {
         assert_eq!(applied(&[server(0, 4, (1, 2)), server(1, 5, (1, 2))], "k"), Some(4));
         assert_eq!(applied(&[server(0, 4, (1, 2)), server(0, 5, (1, 2))], "k"), None);
     }
 
     #[test]
-    fn disagreements_compare_wire_and_client_by_kind() {
+    fn wire_and_client_counts_are_compared_by_kind() {
         let mut client = Counts::default();
         client.requests.add(RequestKind::Create, 5);
         client.notifications.node_deleted = 3;

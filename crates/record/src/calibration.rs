@@ -49,7 +49,7 @@ pub struct Saturation {
     pub count: u64,
     /// Measuring time in microseconds.
     pub lasted_us: u64,
-    /// Processor time of the generator's thread per elapsed time, at most 1. Near 1, the generator was the
+    /// Processor time of the generator's thread as a share of the elapsed time. Near 1, the generator was the
     /// bottleneck, and the ensemble may support a higher rate. `None` if the system does not report it.
     pub generator_share: Option<f64>,
 }
@@ -80,7 +80,7 @@ pub struct ServerFigures {
     pub watch: Option<Timing>,
     /// Time from the call to open a session until the server has granted it, including the connection.
     pub session_open: Option<Timing>,
-    /// Time from the call to close a session to the server's answer.
+    /// Time from the call to close a session until the server's reply.
     pub session_close: Option<Timing>,
     /// Time of a `ruok` command, including opening its connection; needs neither a session nor a quorum.
     /// `None` if the server does not answer the command.
@@ -130,7 +130,7 @@ pub struct Calibration {
     pub ended_at: SystemTime,
     /// Planned measuring time in microseconds.
     pub budget_us: u64,
-    /// Pause before each handoff and each uncontended acquire, in microseconds; missing if there was none.
+    /// Pause before each handoff and each uncontended acquire, in microseconds; absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rest_us: Option<u64>,
     /// Sessions per server that were used for saturation.

@@ -1,5 +1,5 @@
-//! Course of a trial's load: whether and how it reached a steady state. For an open load, also what happened
-//! to the arrivals, and whether the generator issued them on schedule.
+//! How a trial's load behaved over time: whether and how it reached a steady state. For an open load, also what
+//! happened to the arrivals, and whether the generator issued them on schedule.
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ fn index_of_dispersion(counts: &[u64]) -> Option<f64> {
     (mean > 0.0).then(|| squares / (number - 1.0) / mean)
 }
 
-/// Reason for the end of the warm-up.
+/// Why the warm-up ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WarmUpEnd {
@@ -99,7 +99,7 @@ pub enum WarmUpEnd {
 /// these data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Steady {
-    /// Reason for the end of the warm-up.
+    /// Why the warm-up ended.
     pub warm_up_ended: WarmUpEnd,
     /// Length of the warm-up, in microseconds.
     pub warm_up_us: u64,
@@ -112,7 +112,7 @@ pub struct Steady {
     /// Backlog of an open load at the end of each slot of the measured phase: arrivals that were due and had
     /// not ended.
     pub backlog: Vec<u64>,
-    /// Growth of the backlog; `None` for other loads.
+    /// Growth of the backlog; `None` unless the load is open.
     pub queue: Option<Growth>,
 }
 
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn dispersion_deviates_if_it_differs_by_more_than_a_tenth() {
+    fn dispersion_is_off_if_the_indices_differ_by_more_than_a_tenth() {
         let of = |scheduled, issued| Dispersion { width_us: 100_000, windows: 50, scheduled, issued };
         assert!(!of(1.0, 1.09).is_off() && of(1.0, 1.11).is_off() && of(1.0, 0.8).is_off());
         assert!(!of(0.0, 0.05).is_off(), "even arrivals are not issued to the microsecond");

@@ -24,13 +24,13 @@ const PROCESS: &str = "run";
 /// A moment with the number of the generator thread that recorded it.
 pub type Noted = (usize, Moment);
 
-/// Time and contender of an acquisition, and a transaction behind it.
+/// Time, contender and transaction of an acquisition.
 pub type EnteredAsOf = (Stamp, usize, i64);
 
 /// A contender, and a time that identifies one of its holds.
 pub type Hold = (usize, Stamp);
 
-/// A fault, or a message of a contender shortly before an overlap.
+/// A fault, or a contender's message shortly before an overlap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Traced {
     pub at: Stamp,
@@ -74,10 +74,10 @@ pub struct Facts {
     pub lives: Lives,
     /// Whether all nodes of contenders are gone.
     pub all_gone: bool,
-    /// Conversion of stamps to the time of the servers' host.
+    /// Conversion of stamps to the wall clock of the servers' host.
     pub wall: WallClock,
-    /// Maximum difference between that time and a server's, in milliseconds: [`CLOCKS_DIFFER_MS`] plus any
-    /// adjustment of the clock during the trial.
+    /// Maximum difference between that clock and a server's, in milliseconds: [`CLOCKS_DIFFER_MS`] plus any
+    /// clock adjustment during the trial.
     pub clocks_differ_ms: i64,
 }
 
@@ -203,7 +203,8 @@ impl Facts {
         Ok(())
     }
 
-    /// Failed last acquires of stuck contenders: the run stopped, but the wait did not end.
+    /// Returns the failed last acquires of stuck contenders: they failed because the run stopped, so the waits
+    /// did not end.
     fn waits_of_the_stuck(&self, trial: &Trial) -> io::Result<HashSet<Hold>> {
         let stuck: HashSet<usize> = trial.stuck.iter().map(|stuck| stuck.contender).collect();
         let mut lasts = BTreeMap::new();

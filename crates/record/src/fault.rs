@@ -28,14 +28,14 @@ pub struct FaultRecord {
     pub proof: String,
     /// Reason why the fault could not be healed, if healing failed.
     pub left: Option<String>,
-    /// Time from the request until a new leader with a synchronised majority was first observed. `None` if
-    /// there was none before the fault ended, or if no fault hits servers.
+    /// Time from the request until a new leader with a synchronised majority was first observed. `None` if no
+    /// such leader was observed before the fault ended, or if no fault hits servers.
     pub elected_us: Option<u64>,
     /// Longest time without an acquisition of a wanted lock, in microseconds. Gaps count if they overlap the
     /// fault, or begin with the first demand after it and before the next fault.
     pub longest_gap_us: Option<u64>,
-    /// 99th percentile of the waits of arrivals due between the request and the end of the fault and its
-    /// longest gap. `None` for loads without arrivals, and in results of older versions.
+    /// 99th percentile of the waits of arrivals that were due after the fault was requested, and before it and
+    /// its longest gap had ended. `None` for loads without arrivals, and in results of older versions.
     #[serde(default)]
     pub wait_p99: Option<Bound>,
     /// Time from the observed effect, or the first later demand for the lock, to the next acquisition.
@@ -77,7 +77,7 @@ pub struct Disturbance {
 /// Waits of arrivals due within one period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ArrivalWaits {
-    /// Number of arrivals, without dropped ones.
+    /// Number of arrivals, excluding dropped arrivals.
     pub arrivals: u64,
     /// Mean wait.
     pub mean: Bound,
@@ -119,7 +119,7 @@ pub struct Bound {
     pub at_least: bool,
 }
 
-/// A contender that did not get the lock although everything had healed.
+/// A contender that did not get the lock even after everything had healed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Stuck {
     /// Number of the contender.
@@ -154,7 +154,7 @@ pub struct FencingCounts {
     pub stale: u64,
     /// Stale writes that were rejected because the token, the czxid of the holder's node, was not the newest.
     pub stale_rejected: u64,
-    /// Stale writes that would have been rejected with the node's number as the token.
+    /// Stale writes that would have been rejected if the token had been the node's sequence number.
     pub stale_rejected_by_number: u64,
     /// Writes rejected although no other holder had entered, because tokens did not grow from holder to
     /// holder.

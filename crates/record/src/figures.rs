@@ -181,7 +181,7 @@ const fn count(name: &'static str, better: Better) -> FigureEntry {
 /// Median time of a try that does not get the lock.
 pub static FAILED_TRY_P50: FigureEntry =
     latency("failed try p50", Measure::FailedTry, Statistic::percent(50), 4)
-        .explained("from the call of a failed try to its return");
+        .explained("from the call to the return of a failed try");
 
 /// Defines the entries with their descriptions, and the list of all entries.
 macro_rules! figures {
@@ -200,9 +200,9 @@ pub static WAIT_P50: FigureEntry = latency("wait p50", Measure::Wait, Statistic:
 pub static WAIT_P99: FigureEntry = latency("wait p99", Measure::Wait, Statistic::percent(99), 0);
 /// Longest wait.
 pub static WAIT_MAX: FigureEntry = latency("wait max", Measure::Wait, Statistic::Max, 5);
-/// Median handoff, from the call of release to the next return of acquire.
+/// Median handoff, from the call to release to the next return from acquire.
 pub static HANDOFF_P50: FigureEntry = latency("handoff p50", Measure::Handoff, Statistic::percent(50), 3)
-    .explained("from a holder's call of release to the next holder's return from acquire");
+    .explained("from a holder's call to release to the next holder's return from acquire");
 
 figures! {
     /// Time until every contender had completed all its acquisitions; only for loads with a fixed number of
@@ -220,7 +220,7 @@ figures! {
             from: 1,
             missing: None,
         });
-    /// Acquisitions per second; not for a batch, whose pace the conductor sets.
+    /// Acquisitions per second; not measured for a batch, because the conductor sets its pace.
     THROUGHPUT = rate("throughput", Better::Higher)
         .read(|trial| {
             let (acquired, us) = match trial.full_crew {
@@ -282,7 +282,7 @@ figures! {
             missing: Some("no trial released a lock while other contenders waited"),
         })
         .tracked();
-    /// Part of `fan_out` after which the contender acquired the lock without waiting again.
+    /// Notifications in `fan_out` after which the contender acquired the lock without waiting again.
     FAN_OUT_USEFUL = amount("fan_out_useful", Better::Neither)
         .read(|trial| per_release(trial, trial.measured.notifications.by_release_useful));
     /// Rest of `fan_out`: notifications that did not lead to an acquisition.
@@ -329,7 +329,7 @@ figures! {
     BYTES_RECEIVED_PER_ACQUISITION = bytes("bytes_received_per_acquisition")
         .read(|trial| per_acquisition(trial, |sent| sent.bytes_received))
         .on_the_wire();
-    /// Persistent nodes (including containers) that fresh locks leave, per acquisition of the whole trial.
+    /// Persistent nodes (including containers) that fresh locks leave behind, per acquisition of the whole trial.
     NODES_LEFT = amount("nodes_left", Better::Lower)
         .read(|trial| ratio(trial.nodes_left?, trial.whole.acquired()))
         .column("nodes left/acq", 4)
@@ -340,15 +340,15 @@ figures! {
         .read(|trial| ratio(trial.measured.overtaken, trial.measured.acquired()))
         .column_in_percent("overtaken", 6)
         .explained("share of acquisitions overtaken by a later arrival");
-    /// Jain's fairness index over the contenders' acquisitions: 1 if all contenders got the same number, 1/N
-    /// if one got all. Missing for a single contender, a batch, a phase ended by acquisitions (equal by
-    /// design), and below five cycles per contender on average.
+    /// Jain's fairness index over the contenders' acquisitions: 1 if all contenders got the same number, 1/N if
+    /// one got all. Absent for a single contender, a batch, a phase ended by acquisitions (equal by design), or
+    /// an average of fewer than five cycles per contender.
     FAIRNESS = share("fairness", Better::Higher).read(fairness)
         .column("fairness", 9)
         .explained("Jain's index, 1 is fair")
         .tracked();
-    /// Average number of simultaneous readers over the measured phase, summed over all locks; missing without
-    /// reads.
+    /// Average number of simultaneous readers over the measured phase, summed over all locks; absent if the
+    /// trial has no reads.
     MEAN_READERS = amount("mean_readers", Better::Neither)
         .read(|trial| {
             let (counts, us) = (&trial.measured, trial.measured_us);
@@ -398,18 +398,18 @@ figures! {
     ERRORS = count("errors", Better::Lower).read(|trial| whole(trial.errors.values().sum()));
     /// Sessions that expired.
     SESSIONS_EXPIRED = count("sessions_expired", Better::Lower).read(|trial| whole(trial.sessions.expired));
-    /// Longest time until a holder was notified that its session had ended. Missing without the servers'
-    /// logs, and if no session ended during a hold.
+    /// Longest time until a holder was notified that its session had ended. Absent without the
+    /// servers' logs, or if no session ended during a hold.
     TOLD_MAX = FigureEntry::new(FigureKind::Ratio, "told_max", Unit::Micros, Better::Lower)
         .read(|trial| Some(trial.lost_holds.as_ref()?.told_max_us()? as f64))
         .stored_as("told_max_us");
-    /// Longest time for which a holder stayed in its critical section after its session had ended. Missing
-    /// without the servers' logs, and if no session ended during a hold.
+    /// Longest time for which a holder stayed in its critical section after its session had ended. Absent
+    /// without the servers' logs, or if no session ended during a hold.
     ZOMBIE_MAX = FigureEntry::new(FigureKind::Ratio, "zombie_max", Unit::Micros, Better::Lower)
         .read(|trial| Some(trial.lost_holds.as_ref()?.inside_max_us()? as f64))
         .stored_as("zombie_max_us");
-    /// Longest time beyond `hold_limit` for which a stuck holder blocked another contender; missing without a
-    /// limit.
+    /// Longest time beyond `hold_limit` for which a stuck holder blocked another contender; absent if there is
+    /// no limit.
     BLOCKED_BEYOND_LIMIT = FigureEntry::new(FigureKind::Ratio, "blocked_beyond_limit", Unit::Micros, Better::Lower)
         .read(|trial| Some(trial.limited_holds?.longest_blocked_us as f64))
         .stored_as("blocked_beyond_limit_us");
@@ -423,7 +423,7 @@ figures! {
     /// `orphans` per acquisition of the whole trial.
     ORPHANS_PER_ACQUISITION = amount("orphans_per_acquisition", Better::Lower)
         .read(|trial| ratio(trial.orphans?, trial.whole.acquired()));
-    /// Watches still set on the servers after all contenders released; missing if a server did not answer.
+    /// Watches still set on the servers after all contenders released; absent if a server did not answer.
     WATCHES_LEFT = count("watches_left", Better::Lower)
         .read(|trial| whole(watches_left(trial)?))
         .stored_as("watches_left");
@@ -512,7 +512,7 @@ pub fn reference() -> String {
     let measures = Measure::all().into_iter().filter(|measure| !matches!(measure, Measure::Request(_)));
     let measures = measures.map(|measure| format!("| `{}` | {} |\n", measure.name(), measure.what()));
     let requests =
-        "| `request_create`, … | From a request's call to its reply, for each kind of request. |\n"
+        "| `request_create`, … | From sending a request to its reply, for each kind of request. |\n"
             .to_owned();
     let row = |entry: &&FigureEntry| {
         let FigureCard { name, what, unit, better, .. } = entry.card;

@@ -35,7 +35,7 @@ impl LockKind {
         }
     }
 
-    /// The claim without the fields that this kind of lock ignores: only some have readers, and only some
+    /// The claim without the fields that this kind of lock ignores: only some locks have readers, and only some
     /// have leases.
     pub fn in_force(self, claim: LockClaim) -> LockClaim {
         match self {
@@ -45,7 +45,7 @@ impl LockKind {
         }
     }
 
-    /// Leases that conflicting holders may have alongside this claim.
+    /// Number of leases that conflicting holders may have alongside this claim.
     pub fn allowed_beside(self, claim: LockClaim) -> u64 {
         let leases = match self {
             Self::Semaphore(leases) => leases,
@@ -102,7 +102,7 @@ pub enum SessionState {
 /// One line of a history. Names are borrowed, because a history has millions of lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// Time in microseconds of the event's clock. Only events of the same clock are compared.
+    /// Time in microseconds on the event's clock. Only events on the same clock are compared.
     pub t_us: u64,
     pub process: &'a str,
     /// Clock of `t_us`; `None` for the clock of the process.

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use zklockbench_core::measure::added_up;
 use zklockbench_core::measure::combine::most;
 
-/// A hold with a session that the ensemble ended. Times are microseconds since the end of the session, by the
-/// servers' clock in whole milliseconds.
+/// A hold during which the ensemble ended the holder's session. Times are microseconds since the end of the
+/// session, by the servers' clock in whole milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LostHold {
     /// Number of the contender.
@@ -21,7 +21,7 @@ pub struct LostHold {
     pub inside_us: u64,
 }
 
-/// Holds with a session that the ensemble ended, over a trial.
+/// Holds of a trial during which the ensemble ended the holder's session.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LostHolds {
     /// Number of these holds.

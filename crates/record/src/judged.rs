@@ -22,7 +22,7 @@ pub struct Judged {
     /// Whether only permitted holders held the lock at the same time, as observed by the contenders.
     pub exclusion: Verdict,
     /// Whether every free and wanted lock was acquired and, after faults, every waiter served. `None` for a
-    /// trial without faults and stuck locks.
+    /// trial without faults or stuck locks.
     pub progress: Option<Verdict>,
     /// Whether no contender entered too early, as recorded by the ensemble; `None` if its logs were not
     /// available.
@@ -85,7 +85,7 @@ pub struct Life {
 /// Lives of nodes, by the transaction that created the node.
 pub type Lives = SpooledTable<Life>;
 
-/// One of the two holders of a violation.
+/// One of the two holders in a violation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Holder {
     /// Number of the contender within the trial.

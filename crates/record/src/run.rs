@@ -36,7 +36,7 @@ pub struct ServerInfo {
     pub role: String,
     /// Version reported by the server.
     pub version: String,
-    /// Whether the server runs on the generator's host; missing in results of earlier releases.
+    /// Whether the server runs on the generator's host; absent from results of earlier releases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shares_host: Option<bool>,
 }
@@ -201,7 +201,7 @@ pub struct Widest {
     pub strategy: String,
     /// Number of contenders.
     pub contenders: usize,
-    /// Half-width of the interval; `None` with too few valid repetitions with data.
+    /// Half-width of the interval; `None` if too few valid repetitions have data.
     pub half_width: Option<f64>,
 }
 
@@ -214,8 +214,7 @@ pub struct Replayed {
     pub sha256: String,
 }
 
-/// A part of a run: from its start or a resumption to the next stop. Each segment opened its ensemble
-/// separately.
+/// A part of a run, from the start or a resumption to the next stop. Each segment opened its ensemble separately.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Segment {
     /// Wall time of the start, for display only.
@@ -329,7 +328,7 @@ impl Run {
 }
 
 impl Segment {
-    /// Common floor of the segments: the first measured floor, if the medians of the other floors agree.
+    /// Common floor of the segments: the first measured floor, if the medians of the other floors agree with it.
     pub fn common_floor(segments: &[Self]) -> Option<Floor> {
         let floors: Vec<&Floor> = segments.iter().filter_map(|one| one.floor.as_ref()).collect();
         let Some(first) = floors.iter().copied().find(|floor| floor.is_measured()) else {

@@ -93,7 +93,7 @@ pub enum Cause {
 /// Why a trial was cut short.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CutShort {
-    /// Kind of cause.
+    /// Category of the cause.
     pub cause: Cause,
     /// Cause as text.
     pub why: String,
@@ -126,7 +126,7 @@ pub struct Election {
     pub after_fault: Option<usize>,
 }
 
-/// Part of a phase ended by acquisitions before the first contender finishes. The remaining contenders then
+/// Part of an acquisition-limited phase before the first contender finishes. The remaining contenders then
 /// acquire faster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FullCrew {
@@ -163,8 +163,8 @@ pub struct Trial {
     pub measured_from_us: u64,
     /// Length of the measured phase in microseconds.
     pub measured_us: u64,
-    /// Part of a measured phase ended by acquisitions in which all contenders took part. Throughput is
-    /// measured over this part.
+    /// Part of an acquisition-limited measured phase in which all contenders took part. Throughput is measured
+    /// over this part.
     pub full_crew: Option<FullCrew>,
     /// Fate of the arrivals of an open load; `None` for other loads.
     #[serde(default)]
@@ -191,7 +191,7 @@ pub struct Trial {
     pub measured: Counts,
     /// Counts of the whole trial.
     pub whole: Counts,
-    /// Notification delays after a release in the measured phase, by rank class in rising order. `None` in
+    /// Notification delays after a release in the measured phase, by rank class in ascending order. `None` in
     /// trials of older versions, and if the client library hides notifications.
     #[serde(default)]
     pub herd: Option<Vec<Woken>>,
@@ -231,11 +231,11 @@ pub struct Trial {
     /// Older versions did not check this.
     #[serde(default)]
     pub interference: Vec<String>,
-    /// Holds that were too short, or more than the lock allows in that time, one sentence each. If there are
-    /// any, the trial proves nothing about the lock. Older versions did not check this.
+    /// Holds that were too short, or more numerous than the lock allows in that time, one sentence each. If
+    /// there are any, the trial proves nothing about the lock. Older versions did not check this.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wrong_holds: Vec<String>,
-    /// Contenders that did not get the lock although everything had healed.
+    /// Contenders that did not get the lock even after everything had healed.
     pub stuck: Vec<Stuck>,
     /// Nodes left after all contenders released: ephemeral and numbered nodes in the locks' directories, and
     /// unexpected nodes elsewhere in the run's directory. Older versions only checked ephemeral nodes in the
@@ -244,8 +244,8 @@ pub struct Trial {
     /// Paths and sessions of the first [`Trial::ORPHANS_KEPT`] orphans; not recorded by older versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub orphan_nodes: Vec<String>,
-    /// Holds with a session that the ensemble ended, according to the servers' logs. `None` without logs, and in
-    /// trials of older versions.
+    /// Holds during which the ensemble ended the holder's session, according to the servers' logs. `None`
+    /// without logs, and in trials of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_holds: Option<LostHolds>,
     /// Holds compared with the scenario's limit; `None` without a limit.
@@ -278,7 +278,7 @@ pub struct Trial {
     /// Requests that the workers of a distributed run sent outside the locks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
-    /// Time from the first to the last worker's start of the load, on the leading server's clock, in
+    /// Time between the first and the last worker's start of the load, on the leading server's clock, in
     /// microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_spread_us: Option<u64>,
@@ -443,7 +443,8 @@ impl Trial {
         self.faults.iter().filter_map(|fault| fault.longest_gap_us).max()
     }
 
-    /// Longest time from a fault's effect to the next acquisition; `None` if no acquisition followed some fault.
+    /// Longest time from a fault's effect to the next acquisition; `None` if some fault was not followed by an
+    /// acquisition.
     pub fn longest_recovery_us(&self) -> Option<u64> {
         let recovered: Option<Vec<u64>> = self.faults.iter().map(|fault| fault.recovered_us).collect();
         recovered?.into_iter().max()
@@ -525,7 +526,7 @@ pub struct DriverRecord {
     pub echo_under_load: Option<EchoTimes>,
 }
 
-// Workers have separate processes. Echo times cannot be added up, so the first worker's remain.
+// Workers have separate processes. Echo times cannot be added up, so the first worker's are kept.
 added_up!(DriverRecord {
     program: keep,
     processes,

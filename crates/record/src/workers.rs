@@ -1,5 +1,6 @@
-//! Workers' parts of a run, and the trial that is their sum. A part is the data of one generator thread or of one
-//! load generator. Parts can be added in any order; derived values and verdicts are computed once, from the sum.
+//! Workers' parts of a run, and the trial that results from adding them up. A part is the data of one generator
+//! thread or of one load generator. Parts can be added in any order; derived values and verdicts are computed
+//! once, from the sum.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Add;
@@ -216,7 +217,7 @@ pub fn of_different_trials(parts: &[Trial]) -> Option<String> {
 pub struct Occurrences {
     pub tallies: BTreeMap<usize, Tally>,
     pub errors: BTreeMap<String, u64>,
-    /// Holds that ended while another contender was closing their session, with the id of that session. Each
+    /// Holds that ended while another contender was closing the holder's session, with the session's id. Each
     /// hold is identified by its last moment.
     pub closing: HashMap<Hold, i64>,
     /// The suite's own reads of locks, which the servers also count.
@@ -232,7 +233,7 @@ pub struct Occurrences {
     pub rejoined: u64,
     /// Total lag of the generator over the measured acquisitions.
     pub lag_us: u64,
-    /// Total with which `lag_us` is compared: the handoffs, or the waits for locks without handoffs.
+    /// Total against which `lag_us` is compared: the handoffs or, for locks without handoffs, the waits.
     pub lag_basis_us: u64,
     /// Expected number of polls, from the measured waits.
     pub looks_by_wait: u64,

@@ -331,9 +331,10 @@ pub fn draw_ab(file: &AbFile, dir: &Path) -> Result<Drawn, Error> {
 const OVER_A: [&str; 2] = ["B / A", "A again / A"];
 
 fn ab_ratios(file: &AbFile) -> Result<Chart, String> {
-    let how_to_read = "Bar: interval of B / A. Lower dots: B / A in each block; upper dots: A again / A, the noise on this \
-                       machine. Thick line: no change; thin lines: the margin."
-        .to_owned();
+    let how_to_read =
+        "Bar: interval of B / A. Dots: B / A in each block (lower), and A again / A (upper), which shows \
+                       the noise on this machine. Thick line: no change; thin lines: the margin."
+            .to_owned();
     let rows =
         file.comparisons.iter().filter(|one| one.ratio.is_some()).map(|one| ab_row(file, one)).collect();
     let of = Ratios { of: OVER_A[0], rows };

@@ -375,7 +375,7 @@ pub fn draw_comparison(compared: &Comparison, path: &Path) -> Result<(), Error> 
     draw_into(path, &compared.conclusion.sentence, || ratios_compared(compared))
 }
 
-/// Draws the waits of both sides by percentile, one panel per cell. File types and errors are those of
+/// Draws the waits of both sides by percentile, one panel per cell. File types and errors are the same as for
 /// [`draw_comparison`].
 pub fn draw_percentiles(base: &Side, new: &Side, compared: &Comparison, path: &Path) -> Result<(), Error> {
     draw_into(path, &compared.conclusion.sentence, || percentiles_compared(base, new, compared))
@@ -387,8 +387,9 @@ fn draw_into(path: &Path, place: &str, chart: impl FnOnce() -> Result<Chart, Str
 }
 
 fn ratios_compared(compared: &Comparison) -> Result<Chart, String> {
-    let how_to_read = "Bar: interval of new / base, of each comparison alone. Upper dots: each repetition of the base, \
-                       lower: of the new, divided by the base's median. Thick line: no change; thin lines: the margin."
+    let how_to_read = "Bar: interval of new / base for that comparison alone. Dots: repetitions of the base \
+                       (upper) and of the new run (lower), divided by the base's median. Thick line: no change; \
+                       thin lines: the margin."
         .to_owned();
     let sides = format!("base: {}; new: {}", compared.base.path, compared.new.path);
     let is_measured = |row: &&Row| row.compared.method.is_some_and(|method| method != Method::Exact);

@@ -398,7 +398,7 @@ fn checked(one: &Verification) -> Table {
             }
         })
         .numbers("by its own service", 0, move |figure| show(figure, figure.by_observed_service))
-        .explained("the simulation with the handoffs of the verifying trial itself")
+        .explained("the simulation with the handoffs measured in the verification")
         .words("within 15 %", |figure| told(figure.reproduced, "yes", "NO"))
         .table("Predicted and measured", 1, &one.figures)
 }

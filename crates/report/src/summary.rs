@@ -64,9 +64,9 @@ pub struct CellSummary {
     pub took_part: u64,
     /// Load: `closed`, `batch` or `open`.
     pub load: String,
-    /// Numbers of repetitions that ran and that are valid.
+    /// Number of repetitions that ran, and of those that are valid.
     pub repetitions: Repetitions,
-    /// Verdict over all its trials; `None` for a single contender, which has nothing to exclude.
+    /// Verdict over all its trials; `None` for a single contender, which has no other contender to exclude.
     pub verdict: Option<Verdict>,
     /// Reason for a verdict other than `held`, in one sentence without a full stop; otherwise `None`.
     pub why: Option<String>,

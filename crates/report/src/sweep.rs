@@ -73,7 +73,7 @@ pub fn headline(file: &SweepFile) -> String {
         let of = title(file, finding);
         Some(match finding.objective.as_ref()? {
             Edge::Between { kept, .. } => format!("{of} up to {}", show(*kept)),
-            Edge::AllKept { up_to } => format!("{of} up to {} at least", show(*up_to)),
+            Edge::AllKept { up_to } => format!("{of} up to at least {}", show(*up_to)),
             Edge::NoneKept { .. } => format!("{of} nowhere"),
             Edge::Unknown { kept: Some(kept), .. } => {
                 format!("{of} up to {} (higher values are undecided)", show(*kept))
@@ -427,7 +427,7 @@ impl Swept {
             return None;
         }
         let limit = file.objective.as_ref().filter(|objective| objective.figure == self.figure);
-        let caption = "Line: median of the valid repetitions; bars: lowest and highest of them; hollow: a lower bound, \
+        let caption = "Line: median of the valid repetitions; bars: their lowest and highest values; hollow: a lower bound, \
                        or doubtful.";
         let heights = all.iter().flat_map(Curve::heights).chain(limit.map(|objective| objective.limit));
         let y = match self.figure == THROUGHPUT.figure() {

@@ -58,12 +58,10 @@ pub struct Baseline {
     pub run: RunFile,
 }
 
-/// Copies a run into a store, which is created if missing. The default commit is that of the program that
-/// ran.
+/// Copies a run into a store, which is created if missing. By default, the commit is that of the program that ran.
 ///
-/// # Errors
-/// [`Error::Usage`] if the run is incomplete, is already in the store, or has no known commit;
-/// [`Error::Environment`] if it cannot be copied. Nothing remains in the store then.
+/// # Errors [`Error::Usage`] if the run is incomplete, is already in the store, or has no known commit;
+/// [`Error::Environment`] if it cannot be copied. After an error, nothing remains in the store.
 pub fn add(store: &Path, run: &Path, commit: Option<&str>, now: SystemTime) -> Result<Baseline, Error> {
     let stored = read(run)?.run;
     let commit = match commit.map(str::to_owned).or_else(|| stored.tool_commit.clone()) {
@@ -76,7 +74,7 @@ pub fn add(store: &Path, run: &Path, commit: Option<&str>, now: SystemTime) -> R
         && let Some(same) = list(store)?.into_iter().find(|one| one.run.digest == stored.digest)
     {
         let (run, at, commit) = (run.display(), same.dir.display(), same.commit);
-        return Err(Error::usage(format!("{run} is already in the store: {at}, of commit {commit}")));
+        return Err(Error::usage(format!("{run} is already in the store: {at}, with commit {commit}")));
     }
     let name = layout::run_name(&stored.scenario, stored.started_at);
     if layout::check_name(&name).is_err() {

@@ -46,7 +46,7 @@ pub struct CalibrationWriter {
 
 impl CalibrationWriter {
     /// Creates a directory in `parent`, named after the time. `parent` is created if missing; if the name is
-    /// taken, `-2` and so on is appended.
+    /// taken, a suffix (`-2`, `-3`, …) is appended.
     pub fn create_dated(parent: &Path, began: SystemTime) -> Result<Self, Error> {
         Ok(Self { staging: Staging::claim_numbered(parent, &layout::run_name("calibration", began))? })
     }

@@ -1,7 +1,7 @@
 //! Histograms of one trial as an HDR interval log: one interval, with one tag for each measure.
 //!
-//! Values are microseconds. The column of maxima is informational and in milliseconds, as in logs by the
-//! format's own tools. Start times are labels: seconds after the trial's start.
+//! Values are microseconds. The column of maxima is informational and in milliseconds, as in logs written by
+//! the format's own tools. Start times are labels: seconds after the trial's start.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _};

@@ -18,13 +18,13 @@ pub const PACKED: &str = "run.tar.gz";
 pub const SUMMARY: &str = "summary.csv";
 /// Table with one row per second of each trial.
 pub const TIMELINE: &str = "timeline.csv";
-/// Table with one row per fault of each trial; missing without faults.
+/// Table with one row per fault of each trial; absent if no trial had faults.
 pub const FAULTS: &str = "faults.csv";
 /// Result of a calibration, in its own directory.
 pub const CALIBRATION: &str = "calibration.json";
 /// Folder with one `.json` and one `.hlog` per trial.
 pub const TRIALS: &str = "trials";
-/// Folder for charts; missing without charts.
+/// Folder for charts; absent if there are no charts.
 pub const CHARTS: &str = "charts";
 /// Folder for logs of servers that the suite started.
 pub const SERVER_LOGS: &str = "server-logs";
@@ -81,7 +81,7 @@ pub fn trial_history(run: &Path, index: usize) -> PathBuf {
     run.join(TRIALS).join(format!("{index:03}.history.jsonl"))
 }
 
-/// Size limit in bytes for a file of a run, beyond the needs of any run.
+/// Size limit in bytes for a file of a run, larger than any run needs.
 pub(super) fn most(name: &str) -> u64 {
     match name.strip_prefix(TRIALS).and_then(|rest| rest.strip_prefix('/')) {
         Some(trial) if trial.ends_with(".json") => 64 * MIB,
@@ -134,7 +134,7 @@ fn remedy(kind: ErrorKind) -> &'static str {
             "free some space, or choose a directory on another disk"
         }
         ErrorKind::PermissionDenied => "fix its permissions, or choose another directory",
-        ErrorKind::ReadOnlyFilesystem => "choose a directory that can be written to",
+        ErrorKind::ReadOnlyFilesystem => "choose a writable directory",
         ErrorKind::NotFound => "check whether it was removed or renamed",
         _ => "check the disk, or choose another directory",
     }
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn trial_files_sort_by_number() {
+    fn trial_file_names_have_at_least_three_digits() {
         assert_eq!(trial_json(Path::new("r"), 7), Path::new("r/trials/007.json"));
         assert_eq!(trial_hlog(Path::new("r"), 1234), Path::new("r/trials/1234.hlog"));
     }

@@ -1,8 +1,8 @@
 //! The run directory: a run's output on disk, and the only input of every report.
 //!
-//! [`RunWriter`] fills a directory next to the final one and renames it when the run is over. [`read()`]
-//! loads it and refuses anything incomplete or changed. Records are written unchanged; `files` adds the
-//! layout version and derived values. `results/README.md` describes every file.
+//! [`RunWriter`] fills a directory next to the final one and renames it when the run is over. [`read()`] loads
+//! it and rejects anything incomplete or changed. Records are written unchanged; `files` adds the layout
+//! version and derived values. `results/README.md` describes every file.
 
 mod baselines;
 mod calibration;

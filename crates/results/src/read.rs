@@ -1,4 +1,4 @@
-//! Reads a complete run directory, packed or not. Errors contain the faulty file and a remedy.
+//! Reads a complete run directory, packed or not. Errors identify the faulty file and suggest a remedy.
 //!
 //! Invalid directories are usage errors; I/O errors are environment errors.
 
@@ -28,7 +28,7 @@ const RUN_FILE: VersionedFile = VersionedFile {
     remedy: "the directory was modified or damaged after the run; restore it from a copy, or run the scenario again",
 };
 
-/// Size limit in bytes for a packed run, beyond the needs of any run.
+/// Size limit in bytes for a packed run, larger than any run needs.
 const PACKED_AT_MOST: u64 = 64 * MIB;
 const UNPACKED_AT_MOST: u64 = 1024 * MIB;
 
@@ -62,7 +62,7 @@ fn unpack(packed: impl Read, into: &Path) -> Result<(), String> {
         let kind = entry.header().entry_type();
         if !(kind.is_file() || kind.is_dir()) || !entry.unpack_in(into).map_err(not_whole)? {
             return Err(format!(
-                "holds `{}`, which is not a file or folder of a run",
+                "contains `{}`, which does not belong to a run",
                 String::from_utf8_lossy(&entry.path_bytes())
             ));
         }
@@ -145,7 +145,7 @@ fn may_have_more(dir: &Path, run: &RunFile) -> bool {
 /// Numbers of all trials in a directory, in order.
 fn numbers_in(dir: &Path) -> Result<Vec<usize>, Error> {
     let folder = dir.join(layout::TRIALS);
-    // Links to directories are also refused.
+    // Links to directories are also rejected.
     if folder.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
         return Err(broken(&folder, "is not a directory"));
     }
@@ -342,7 +342,7 @@ mod tests {
         // Given the example, packed with an extra file
         let whole = unpacked("note", tar::EntryType::Regular).unwrap();
         assert_eq!(whole.trials.len(), read(&example).unwrap().trials.len());
-        // Then paths outside the run, links and truncated archives are refused
+        // Then paths outside the run, links and truncated archives are rejected
         assert!(unpacked("../note", tar::EntryType::Regular).unwrap_err().contains("`../note`"));
         assert!(unpacked("link", tar::EntryType::Symlink).unwrap_err().contains("`link`"));
         let half = &packed("note", tar::EntryType::Regular)[..10_000];

@@ -4,10 +4,10 @@
 //! Only one process can create the partial directory, so creating it claims the name.
 //!
 //! Dropping the guard removes the directory, unless something was measured ([`Staging::keep`]). A kept
-//! directory becomes visible if it is readable. It stays hidden otherwise, and after a panic or a kill. The
+//! directory becomes visible if it is readable. Otherwise, and after a panic or a kill, it stays hidden. The
 //! next run then removes it, unless it has a complete trial.
 //!
-//! A directory without a writer is recognised by its lock, which the system releases with its owner. A
+//! A directory without a writer is recognised by its lock, which the system releases when the writer exits. A
 //! resumed run moves back to the hidden name ([`ClaimedDirectory`]).
 
 use std::fs::{self, File};
@@ -39,7 +39,7 @@ pub struct Staging {
 }
 
 impl Staging {
-    /// Claims a name in `parent`; if it is taken, `-2` and so on is appended.
+    /// Claims a name in `parent`; if it is taken, a suffix (`-2`, `-3`, …) is appended.
     pub fn claim_numbered(parent: &Path, name: &str) -> Result<Self, Error> {
         first_free(name, |name| Self::claim(parent, name))
     }
@@ -183,8 +183,8 @@ impl Drop for Staging {
     }
 }
 
-/// Creates a directory that is visible from the start, for files that are complete individually. Its name has
-/// the purpose and the time, and `-2` and so on if that name is taken.
+/// Creates a directory that is visible from the start, for files that are complete individually. Its name
+/// consists of the purpose and the time, with a suffix (`-2`, `-3`, …) if that name is taken.
 pub fn create_dated(parent: &Path, name: &str, began: SystemTime) -> Result<PathBuf, Error> {
     fs::create_dir_all(parent).map_err(|e| cannot_create(parent, &e))?;
     let name = layout::run_name(name, began);
@@ -195,7 +195,7 @@ pub fn create_dated(parent: &Path, name: &str, began: SystemTime) -> Result<Path
     })
 }
 
-/// Tries `claim` with the name, then with `-2` and so on appended.
+/// Tries `claim` with the name, then with `-2`, `-3`, … appended.
 fn first_free<T>(name: &str, claim: impl Fn(&str) -> Result<Option<T>, Error>) -> Result<T, Error> {
     let mut attempt = 1;
     loop {

@@ -27,8 +27,8 @@ use zklockbench_core::disk;
 use zklockbench_core::error::Error;
 use zklockbench_record::{Judged, Precision, Run, RunEnding, RunOutcome, Trial};
 
-/// A run in progress, in a hidden directory next to its final one. Dropping the writer removes the directory
-/// before the first trial has ended, and leaves a partial run afterwards.
+/// A run in progress, in a hidden directory next to its final one. Dropping the writer removes the directory if
+/// no trial has ended, and leaves a partial run otherwise.
 #[derive(Debug)]
 pub struct RunWriter {
     staging: Staging,
@@ -66,8 +66,8 @@ impl RunWriter {
         Self::within(staging)
     }
 
-    /// Creates a run directory named after the scenario and the time; if the name is taken, `-2` and so on is
-    /// appended.
+    /// Creates a run directory named after the scenario and the time; if the name is taken, a suffix (`-2`,
+    /// `-3`, …) is appended.
     pub fn create_dated(parent: &Path, scenario: &str, began: SystemTime) -> Result<Self, Error> {
         let name = layout::run_name(scenario, began);
         layout::check_name(&name)?;
@@ -122,7 +122,7 @@ impl RunWriter {
         if self.is_resumed { self.forget_conclusions() } else { Ok(()) }
     }
 
-    /// Removes files of any other trials, such as incomplete ones of a killed run.
+    /// Removes files of any other trials, such as incomplete trials of a killed run.
     fn forget_all_but(&mut self, there: &[Trial]) -> Result<(), Error> {
         let counts = |number: usize| there.iter().any(|trial| trial.spec.index == number);
         for (name, _) in self.files_of_trials()?.into_iter().filter(|(_, number)| !counts(*number)) {
@@ -132,7 +132,7 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Removes reports and tables, which cover fewer trials.
+    /// Removes reports and tables, because they cover only the earlier trials.
     fn forget_conclusions(&self) -> Result<(), Error> {
         const CONCLUDED: [&str; 6] =
             [layout::REPORT, "summary.json", "summary.md", layout::SUMMARY, layout::TIMELINE, layout::FAULTS];

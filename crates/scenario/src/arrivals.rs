@@ -50,13 +50,13 @@ pub enum Arrivals {
         #[schemars(with = "u64")]
         length: Duration,
     },
-    /// A Poisson process whose rate follows a sine.
+    /// A Poisson process whose rate follows a sine wave.
     Day {
         /// Average arrivals per second.
         rate: f64,
         /// Amplitude as a share of the average rate, from 0 to 1.
         amplitude: f64,
-        /// Period of the sine.
+        /// Period of the sine wave.
         #[serde(rename = "period_us", with = "as_us")]
         #[schemars(with = "u64")]
         period: Duration,
@@ -135,7 +135,7 @@ impl Arrivals {
         match self {
             Self::Constant { rate } | Self::Poisson { rate } | Self::Bursts { rate, .. } => *rate,
             Self::Day { rate, amplitude, period } => {
-                // The sine averages out only over whole periods.
+                // The sine wave averages out only over whole periods.
                 let turned = std::f64::consts::TAU * over.as_secs_f64() / period.as_secs_f64().max(1e-9);
                 rate * (1.0 + amplitude * (1.0 - turned.cos()) / turned.max(1e-9))
             }
@@ -163,7 +163,7 @@ impl Arrivals {
     }
 
     /// Returns the highest rate in arrivals per second within `over` from the start of the measured phase.
-    /// The mean rate for a replay.
+    /// For a replay, returns the mean rate.
     pub fn peak_rate(&self, over: Duration) -> f64 {
         match self {
             Self::Constant { rate } | Self::Poisson { rate } => *rate,
@@ -189,7 +189,7 @@ impl Arrivals {
     }
 
     /// Returns an upper bound on the number of arrivals. Uses the peak rate for bursts, because one burst may
-    /// fill the whole time.
+    /// last the whole time.
     pub fn at_most(&self, warm_up: Duration, measured: Duration) -> f64 {
         let peak = if let Self::Bursts { peak, .. } = self { *peak } else { 1.0 };
         peak * (self.first_rate() * warm_up.as_secs_f64() + self.mean_rate(measured) * measured.as_secs_f64())

@@ -13,13 +13,13 @@ use zklockbench_core::worded;
 
 /// Maximum time in seconds: later than any real clock, but still exact in microseconds.
 const LATEST_S: f64 = 4e9;
-/// Minimum time since 1970, in seconds, of numbers whose unit is inferred to be finer than seconds (1973).
+/// Minimum time since 1970, in seconds, for which a unit finer than seconds is inferred (a date in 1973).
 const EPOCH_FROM_S: f64 = 1e8;
 
-/// Names of the time, lock and hold columns, unless these are the defaults, and the units of their numbers.
+/// Names of the time, lock and hold columns, if they are not the default names, and the units of the numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Columns {
-    /// Name of the column, or its number from 1 in a file without a header.
+    /// Name of the column or, in a file without a header, its number, starting at 1.
     pub time: Option<String>,
     pub lock: Option<String>,
     pub hold: Option<String>,
@@ -154,7 +154,7 @@ impl<R: BufRead> Delimited<R> {
         Ok(header)
     }
 
-    /// Reads the next row and returns its line number; `None` at the end.
+    /// Reads the next row and returns its line number; `None` at the end of the file.
     pub(super) fn next_row(&mut self) -> Result<Option<u64>, String> {
         if !self.reader.read_record(&mut self.row).map_err(|error| unreadable(&error))? {
             return Ok(None);

@@ -24,11 +24,11 @@ pub enum Distribution {
     Fixed(Duration),
     /// Uniform between two durations.
     Uniform {
-        /// Smallest.
+        /// Shortest duration.
         #[serde(rename = "min_us", with = "as_us")]
         #[schemars(with = "u64")]
         min: Duration,
-        /// Largest.
+        /// Longest duration.
         #[serde(rename = "max_us", with = "as_us")]
         #[schemars(with = "u64")]
         max: Duration,
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_of_every_shape_have_the_stated_mean() {
+    fn samples_of_every_distribution_have_the_stated_mean() {
         for distribution in shapes(0.5) {
             let (drawn, stated) = (drawn_mean(&distribution), distribution.mean().as_secs_f64());
             assert!((drawn / stated - 1.0).abs() < 0.02, "{distribution:?}: drew {drawn}, states {stated}");
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn fewer_than_one_sample_in_a_thousand_exceeds_the_rarely_exceeded_bound() {
+    fn fewer_than_one_in_a_thousand_samples_exceed_the_rarely_exceeded_bound() {
         for distribution in shapes(2.0) {
             let (mut rng, most) = (ChaCha8Rng::seed_from_u64(4), distribution.rarely_exceeded());
             let longer = (0..10_000).filter(|_| distribution.sample(&mut rng) > most).count();
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn longest_tail_that_a_file_can_specify_never_overflows() {
+    fn longest_tail_in_a_scenario_file_does_not_overflow() {
         assert_eq!(times(Duration::from_secs(u64::MAX), 1e9), LONGEST);
         let mut rng = ChaCha8Rng::seed_from_u64(3);
         let wild = Distribution::LogNormal { median: Duration::from_secs(86_400_000), sigma: 3.0 };

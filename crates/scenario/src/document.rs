@@ -42,7 +42,8 @@ pub(super) struct Document<'c> {
     pub(super) ensemble: Ensemble,
     pub(super) strategies: Vec<ListedStrategy<'c>>,
     pub(super) strategies_whole: bool,
-    /// Arrival process, at one arrival per second if the process takes a rate.
+    /// Arrival process as written. A process that takes a rate is stored at 1 arrival/s and scaled by
+    /// `arrivals_at`.
     pub(super) arrivals: Option<(Process, Arrivals)>,
     pub(super) clients: Vec<Given<Client>>,
     /// Faults whose kind could be read.
@@ -255,7 +256,7 @@ fn unnamed(condition: Condition) -> Gate {
     Gate { name: None, condition }
 }
 
-/// Reads a gate: a table, or its condition alone.
+/// Reads a gate: a table, or a bare condition.
 fn gate(item: &TomlValue<'_>, known: Known<'_>, sink: &Sink<'_>) -> Option<Gate> {
     if let DeValue::String(text) = item.get_ref() {
         return condition(text, item.span(), known, sink).map(unnamed);

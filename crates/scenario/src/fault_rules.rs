@@ -183,7 +183,7 @@ fn servers(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Opti
         Target::Word("follower") if servers == 1 => sink.error(
             value_of(fault, "target"),
             "one server has no `follower`: `servers` is 1",
-            "hit the `leader`, or set servers = 3 under `[ensemble]`",
+            "target the `leader`, or set servers = 3 under `[ensemble]`",
         ),
         _ => {}
     }
@@ -248,7 +248,7 @@ fn acquisitions(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) ->
     let fewest = file.fewest_contenders()?;
     let all = each.saturating_mul(u64::try_from(fewest).unwrap_or(u64::MAX));
     let each = counted(each, "acquisition", "acquisitions");
-    let message = format!("{} with {each} each make only {all} acquisitions in all", contenders(fewest));
+    let message = format!("{} with {each} each make only {all} acquisitions in total", contenders(fewest));
     let help = format!("use a value below {all}, or raise `acquisitions` at the top");
     (after >= all).then(|| sink.error(value_of(fault, "after_acquisitions"), message, help))
 }

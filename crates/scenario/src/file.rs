@@ -86,7 +86,7 @@ pub(super) struct Top {
     #[schemars(extend("x-example" = r#"["polling", { name = "predecessor-watch", watch = "exists" }]"#))]
     #[schemars(extend("x-also" = "strategy algorithms recipes"))]
     pub(super) strategies: Option<IgnoredAny>,
-    /// Number of contenders, each with its own session: a number, or a list of numbers that each run.
+    /// Number of contenders, each with its own session: a number, or a list of numbers to compare.
     #[schemars(with = "OneOrMore<Contenders>")]
     #[schemars(extend("x-words" = "whole number from 1 to 100000, or a list of them"))]
     #[schemars(extend("x-example" = "[1, 5, 20]"))]
@@ -184,8 +184,8 @@ pub(super) struct Top {
     #[schemars(extend("x-default" = "30", "x-example" = "30"))]
     #[schemars(extend("x-also" = "max_repetitions repetitions_max most_repetitions"))]
     pub(super) repetitions_at_most: Count<u32, 6, 1000>,
-    /// Order of the trials within each repetition: `shuffled` by the seed, so that drift of the
-    /// machine favours no strategy, or `as-written`.
+    /// Order of the trials within each repetition: `shuffled` by the seed, so that machine
+    /// drift favours no strategy, or `as-written`.
     #[schemars(extend("x-default" = r#""shuffled""#, "x-example" = r#""shuffled""#, "x-also" = "shuffle sequence"))]
     pub(super) order: Option<Order>,
     /// Seed of all random choices: trial order, hold and think times, which acquires are reads, and targets
@@ -335,7 +335,7 @@ pub(super) struct Gate {
     #[schemars(extend("x-also" = "check condition expect assert that threshold gate"))]
     pub(super) require: Option<Spanned<String>>,
     /// Name in reports.
-    #[schemars(extend("x-absent" = "the condition is the name", "x-example" = r#""nobody waits long""#))]
+    #[schemars(extend("x-absent" = "the condition is the name", "x-example" = r#""short waits""#))]
     #[schemars(extend("x-also" = "title label description"))]
     pub(super) name: Option<String>,
 }

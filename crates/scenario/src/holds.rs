@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn named_column_of_another_program_is_read_in_its_unit() {
+    fn named_column_of_another_program_is_read_in_the_specified_unit() {
         let columns = |hold: &str| Columns {
             hold: Some(hold.into()),
             time_unit: Some(TimeUnit::Milliseconds),

@@ -259,13 +259,13 @@ pub struct Scenario {
 /// One trial, ready to run. All times are already scaled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TrialSpec {
-    /// Position in the run order, from 0.
+    /// Position in the run order, starting at 0.
     pub index: usize,
     #[serde(flatten)]
     pub strategy: StrategyChoice,
     /// Number of contenders.
     pub contenders: usize,
-    /// Number of the repetition, from 1.
+    /// Number of the repetition, starting at 1.
     pub repetition: u32,
     /// Number of shared lock paths or, with fresh locks, of directories for them.
     pub locks: usize,
@@ -460,7 +460,7 @@ impl TrialSpec {
 /// reported. Tests may shorten them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Settling {
-    /// Maximum time that a lock is not acquired, or that a contender waits while others are served.
+    /// Maximum time for which a lock is not acquired, or a contender waits while others are served.
     #[serde(rename = "progress_us", with = "as_us")]
     #[schemars(with = "u64")]
     pub progress: Duration,

@@ -84,7 +84,7 @@ pub fn parse_with_traces(
     Ok(Parsed { scenario, warnings: Diagnostics::new(file_name, text, advice.into_list()) })
 }
 
-/// Maximum number of syntax errors to report if the file has no key of a scenario.
+/// Maximum number of syntax errors to report if the file has no scenario keys.
 const MISTAKES_OF_A_SCENARIO: usize = 5;
 
 /// Help for a file in which nothing could be read.
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!((told.file.as_str(), told.position), ("a.toml", Position { line: 2, column: 10 }));
         assert_eq!(told.message, "the byte 0xb5 is not UTF-8 text");
         assert!(wrong.render(false).contains("a.toml:2:10"), "{wrong}");
-        // And a character that is cut off by the end of the file
+        // A character that the end of the file cuts off.
         let cut = decode("a.toml", b"\xc2".to_vec()).unwrap_err();
         assert_eq!(cut.machine()[0].position, Position { line: 1, column: 1 });
         assert_eq!(decode("a.toml", "µ".into()), Ok("µ".to_owned()));

@@ -24,9 +24,8 @@ pub struct TrialPlan {
 impl TrialPlan {
     /// Expands strategies × contenders × repetitions.
     ///
-    /// Every repetition contains every combination once, so drift of the machine affects all strategies
-    /// alike. The seed shuffles each repetition unless the scenario fixes the order. The plan is identical on
-    /// every platform.
+    /// Every repetition contains every combination once, so machine drift affects all strategies alike. The
+    /// seed shuffles each repetition unless the scenario fixes the order. The plan is identical on every platform.
     pub fn of(scenario: &Scenario) -> Self {
         let load = scaled_load(scenario);
         let trials =
@@ -277,7 +276,7 @@ impl TrialSpec {
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
-    /// Returns the peak disk space of a trial until it is judged, without a history, in bytes; see
+    /// Returns the peak disk space of a trial until it is judged, excluding a history, in bytes; see
     /// [`DISK_BASIS`].
     fn estimated_disk(&self) -> u64 {
         (DISK_BYTES * self.estimated_acquisitions()) as u64
@@ -349,7 +348,7 @@ impl TrialSpec {
         Some(offered.rate * offered.hottest * (offered.hold + HANDOFF).as_secs_f64())
     }
 
-    /// Returns the seconds needed to serve the arrivals that still wait at the end of the measured phase.
+    /// Returns the seconds needed to serve the arrivals that are still waiting at the end of the measured phase.
     fn backlog(&self, busy: f64) -> f64 {
         if self.only_tries() {
             return 0.0;
@@ -457,7 +456,7 @@ impl Offered {
         Some(Self { rate, peak_rate, arrivals: rate * measured.as_secs_f64(), hold, hottest })
     }
 
-    /// Returns the share of time in which the most popular lock is held, without handoffs. At 1 or more, the
+    /// Returns the share of time in which the most popular lock is held, excluding handoffs. At 1 or more, the
     /// lock is overloaded.
     pub(super) fn utilisation(&self) -> f64 {
         self.rate * self.hottest * self.hold.as_secs_f64()

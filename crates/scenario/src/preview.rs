@@ -22,7 +22,7 @@ pub struct Preview {
     pub name: String,
     pub description: String,
     pub ensemble: String,
-    /// The load and its end, as text.
+    /// The load and when it ends, as text.
     pub load: String,
     /// Arrivals of an open load, with an entry per number of contenders if the rate depends on it. Omitted
     /// for other loads.
@@ -43,10 +43,10 @@ pub struct Preview {
     pub estimate_basis: &'static str,
     /// Requests per second to the ensemble; for a closed load, an approximate minimum.
     pub estimated_requests_per_s: f64,
-    /// Peak memory of the program in bytes, without local servers.
+    /// Peak memory of the program in bytes, excluding local servers.
     pub estimated_memory_bytes: u64,
     pub memory_basis: &'static str,
-    /// Peak disk space of a trial until it is judged, in bytes, without its results and servers.
+    /// Peak disk space of a trial until it is judged, in bytes, excluding its results and servers.
     pub estimated_disk_bytes: u64,
     pub disk_basis: &'static str,
     pub warnings: Vec<MachineDiagnostic>,
@@ -73,7 +73,7 @@ pub struct PrecisionPreview {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TrialPreview {
-    /// Position in the run order, from 0.
+    /// Position in the run order, starting at 0.
     pub index: usize,
     pub strategy: String,
     pub contenders: usize,
@@ -93,7 +93,7 @@ pub struct OfferedPreview {
     /// Highest arrivals per second.
     pub peak_rate: f64,
     pub arrivals: f64,
-    /// Share of time in which the busiest lock is held, without handoffs.
+    /// Share of time in which the busiest lock is held, excluding handoffs.
     pub utilisation: f64,
     /// Utilisation at the highest rate.
     pub peak_utilisation: f64,
@@ -243,7 +243,7 @@ fn requests(plan: &TrialPlan) -> String {
     if !plan.scenario.ensemble.is_external() {
         return String::new();
     }
-    format!("; {} to the ensemble (200 at most where other clients are connected)", plan.requests_in_words())
+    format!("; {} to the ensemble (at most 200 if other clients are connected)", plan.requests_in_words())
 }
 
 fn load(scenario: &Scenario) -> String {
@@ -280,7 +280,7 @@ impl fmt::Display for Preview {
             None => writeln!(f, "{} is valid: {trials}, about {whole} in all", self.name)?,
             Some(precision) => writeln!(
                 f,
-                "{} is valid: at least {trials}, about {whole} in all; for ± {} at most {}, about {}",
+                "{} is valid: at least {trials}, about {whole} in all; to reach ± {}, at most {}, about {}",
                 self.name,
                 percent(precision.asked),
                 counted(precision.trials_at_most, "trial", "trials"),

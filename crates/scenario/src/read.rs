@@ -67,7 +67,7 @@ impl<'a> Sink<'a> {
         self.list.into_inner()
     }
 
-    /// Returns the span in the file of a part of a text value; `None` if the text is escaped in the file.
+    /// Returns where part of a text value is in the file; `None` if the text is escaped there.
     pub(super) fn within(
         &self,
         value: &Range<usize>,
@@ -358,7 +358,7 @@ fn meant(key: &str, section: Section) -> Option<&'static str> {
 /// Converts a value to a plain one without positions.
 pub(super) fn plain(value: &TomlValue<'_>) -> Result<Value, Wrong> {
     Value::deserialize(ValueDeserializer::from(value.clone()))
-        .map_err(|error| wrong(explained(error.message(), String::new()).0, "write a smaller one"))
+        .map_err(|error| wrong(explained(error.message(), String::new()).0, "write a smaller number"))
 }
 
 /// Returns the tables of a list. Also accepts a single table, after reporting that its header lacks the

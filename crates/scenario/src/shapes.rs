@@ -17,7 +17,7 @@ type Drawn = Is<Time<0, DAY>>;
 
 /// A distribution of times.
 #[derive(Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, expecting = "a table of its parts")]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, expecting = "a table")]
 pub(super) enum Shape {
     /// constant; a plain duration means the same
     #[schemars(extend("x-example" = r#""20ms""#))]
@@ -82,7 +82,7 @@ impl JsonSchema for Times {
 
 /// An arrival process. A process without its own rates or times requires `rate` or `rate_each`.
 #[derive(Clone, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, expecting = "a table of its parts")]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, expecting = "a table")]
 #[schemars(rename = "arrivals")]
 pub(super) enum Process {
     /// independent arrivals with exponential gaps, as in queueing theory
@@ -94,13 +94,13 @@ pub(super) enum Process {
     /// bursts at `peak` times the rate, with exponential lengths of mean `length`, and no arrivals in between
     #[schemars(extend("x-example" = r#"{ bursts = { peak = 4.0, length = "500ms" } }"#))]
     Bursts { peak: Is<Number<1_010_000, { 1000 * ONE }>>, length: Is<Time<1, DAY>> },
-    /// a sine: the rate times 1 ± `amplitude`, once in each `period`
+    /// a sine wave: the rate times 1 ± `amplitude`, repeated every `period`
     #[schemars(extend("x-example" = r#"{ day = { amplitude = 0.8, period = "60s" } }"#))]
     Day { amplitude: Is<Number<0, ONE>>, period: Is<Time<1, WEEK>> },
     /// a linear change from one rate to another over the measured phase
     #[schemars(extend("x-example" = "{ ramp = { from = 10, to = 200 } }"))]
     Ramp { from: Rate, to: Rate },
-    /// each rate for its time; the last rate lasts until the end
+    /// each rate for its duration; the last rate lasts until the end
     #[schemars(extend("x-example" = r#"{ steps = [{ rate = 10, for = "5s" }, { rate = 40, for = "5s" }] }"#))]
     Steps(#[schemars(length(min = 1))] Vec<RateStep>),
     /// from a file: CSV, or a history of this suite (`*.jsonl`); see [workloads](../workloads.md#replay)
@@ -108,13 +108,13 @@ pub(super) enum Process {
     Replay(ReplayedFile),
 }
 
-/// A replay file: a path, or a table of the path and its columns.
+/// A replay file: a path, or a table with the path and the columns.
 #[derive(Clone, Deserialize)]
 #[serde(transparent)]
 pub(super) struct ReplayedFile(ReplayParts);
 
 #[derive(Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "the path of a file, or a table of `file` and its columns")]
+#[serde(deny_unknown_fields, expecting = "the path of a file, or a table with `file` and column keys")]
 #[schemars(inline)]
 struct ReplayParts {
     file: String,
@@ -156,7 +156,7 @@ impl JsonSchema for ReplayedFile {
 type Rate = Is<Number<0, { 1_000_000 * ONE }>>;
 
 #[derive(Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "a table of a rate and its time")]
+#[serde(deny_unknown_fields, expecting = "a table with `rate` and `for`")]
 #[schemars(inline)]
 pub(super) struct RateStep {
     rate: Rate,
@@ -225,7 +225,7 @@ fn replay(parts: ReplayParts, traces: ReadTrace<'_>) -> Result<Replay, Wrong> {
 #[schemars(inline)]
 pub(super) enum PopularityShape {
     Uniform,
-    /// exponent by which popularity falls with rank
+    /// exponent with which popularity falls by rank
     Zipf(Is<Number<0, { 5 * ONE }>>),
 }
 

@@ -201,7 +201,7 @@ fn report_idle(card: &LockCard, set: &Set, params: &DeTable<'_>, sink: &Sink<'_>
     }
 }
 
-/// Reports every parameter that exceeds another one that limits it.
+/// Reports every parameter that exceeds the parameter that limits it.
 fn report_unservable(card: &LockCard, set: &Set, params: &DeTable<'_>, sink: &Sink<'_>) {
     for (key, value) in params {
         let key: &str = key.get_ref();

@@ -126,7 +126,7 @@ fn within_a_week(line: u64, since_us: u64) -> Result<u64, String> {
         return Ok(since_us);
     }
     let after = format_duration(Duration::from_micros(since_us));
-    Err(format!("line {line}: {after} after the first; a replay takes at most a week"))
+    Err(format!("line {line}: {after} after the first arrival; a replay lasts at most a week"))
 }
 
 /// Reads arrivals from delimited text. If columns are named, other columns are ignored and rows may be in any
@@ -136,7 +136,7 @@ pub fn trace_from_csv(input: impl BufRead, columns: &Columns) -> Result<Vec<Trac
     let header = table.header()?;
     if header.is_empty() {
         return Err(
-            "line 1: the file is empty; write a header such as time,hold and one arrival a line".into()
+            "line 1: the file is empty; write a header such as time,hold and one arrival per line".into()
         );
     }
     let places = Places::of(&header, columns)?;
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn mode_column_determines_whether_arrivals_read_or_write() {
+    fn mode_column_determines_whether_arrivals_are_reads_or_writes() {
         let modes = trace("time,mode\n0,read\n1,write\n2,\n").unwrap();
         let modes: Vec<_> = modes.iter().map(|arrival| arrival.mode).collect();
         assert_eq!(modes, [Some(Mode::Read), Some(Mode::Write), None]);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn numeric_locks_keep_their_numbers_and_names_are_numbered_in_order() {
+    fn numeric_lock_names_keep_their_numbers_and_others_are_numbered_in_order() {
         let text = "hold, time, lock\n20ms, 0, 3\n, 1, 0\n0.5, 2,\n";
         assert_eq!(
             trace(text).unwrap(),
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn delimiters_dates_units_and_case_are_recognised() {
+    fn delimiters_dates_and_units_are_recognised_and_header_case_is_ignored() {
         let two = [arrival(0, None, Some(5)), arrival(500_000, None, Some(7))];
         for text in [
             "time;hold\n0,0;5ms\n0,5;7ms\n",
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_load_generators_are_read_by_named_columns_in_any_order() {
+    fn load_generator_files_are_read_by_named_columns_in_any_order() {
         let columns =
             |time: &str, hold: &str, time_unit: Option<TimeUnit>, hold_unit: Option<TimeUnit>| Columns {
                 time: Some(time.into()),
@@ -369,7 +369,10 @@ mod tests {
             ("time\nnan\n", "line 2: time `nan` is neither"),
             ("time\n1e300\n", "line 2: time `1e300` is neither"),
             ("time,lock\n,1\n", "line 2: missing time"),
-            ("time\n0\n1000000\n", "line 3: 11days 13h 46m 40s after the first; a replay takes at most"),
+            (
+                "time\n0\n1000000\n",
+                "line 3: 11days 13h 46m 40s after the first arrival; a replay lasts at most",
+            ),
             ("time,hold\n0,soon\n", "line 2: hold `soon` is neither"),
             ("time,mode\n0,look\n", "line 2: mode `look` is unknown; use `read` or `write`"),
             ("time,hold\n0,2d\n", "line 2: hold `2d` is longer than a day"),

@@ -388,7 +388,7 @@ impl Kind for File {
     }
 }
 
-/// The name of a column, or its number from 1.
+/// The name of a column, or its number, starting at 1.
 pub(super) struct ColumnName;
 
 impl Kind for ColumnName {

@@ -12,9 +12,9 @@ use super::interval::{Interval, sorted};
 /// Way to pair the values of one or two samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Design {
-    /// Two independent samples: the median of the ratios of all their pairs (Hodges–Lehmann).
+    /// Two independent samples: the median of all pairwise ratios (Hodges–Lehmann).
     Independent,
-    /// Values measured in pairs, so that disturbances cancel: the median of their ratios' Walsh averages.
+    /// Values measured in pairs, so that disturbances cancel out: the median of the ratios' Walsh averages.
     Pairs,
     /// One sample, symmetric on a logarithmic scale: the median of its Walsh averages.
     One,
@@ -58,13 +58,14 @@ impl Design {
         }
     }
 
-    /// Smallest sample size (or number of pairs) that gives a bounded interval; `None` if it exceeds `MOST`.
+    /// Returns the smallest sample size (or number of pairs) that gives a bounded interval; `None` if that size
+    /// exceeds `MOST`.
     pub fn fewest(self, outside: f64) -> Option<usize> {
         (1..=MOST).find(|count| self.least_outside(*count, *count) <= outside)
     }
 
-    /// Rank of the interval's ends among the sorted shifts, counted from either side (0 if unbounded), and
-    /// the tail probability beyond one end.
+    /// Returns the rank of the interval's ends among the sorted shifts, counted from either side (0 if unbounded),
+    /// and the tail probability beyond one end.
     fn end(self, base: usize, new: usize, outside: f64) -> (usize, f64) {
         let (m, n) = (base as f64, new as f64);
         let (counted, mean, variance) = match self {
@@ -83,8 +84,8 @@ impl Design {
     }
 }
 
-/// Last rank (from 1) whose tail probability is at most half of `outside`, and that probability. `shares` are
-/// the probabilities of the values in ascending order. The rank is 0 if the first value alone is too
+/// Returns the last rank (from 1) whose tail probability is at most half of `outside`, and that probability.
+/// `shares` are the probabilities of the values in ascending order. The rank is 0 if the first value alone is too
 /// probable.
 pub(crate) fn end_by(shares: impl Iterator<Item = f64>, outside: f64) -> (usize, f64) {
     let tails = shares.scan(0.0, |sum, share| {
@@ -94,20 +95,20 @@ pub(crate) fn end_by(shares: impl Iterator<Item = f64>, outside: f64) -> (usize,
     (1..).zip(tails).take_while(|(_, tail)| *tail <= outside / 2.0).last().unwrap_or((0, 0.0))
 }
 
-/// [`end_by`] for a normally distributed, integer-valued statistic.
+/// Like [`end_by`], for a normally distributed, integer-valued statistic.
 pub(crate) fn normal_end(mean: f64, deviation: f64, outside: f64) -> (usize, f64) {
     let Ok(normal) = Normal::new(mean, deviation) else { return (0, 0.0) };
     let end = (normal.inverse_cdf(outside / 2.0) + 0.5).floor().max(0.0);
     (end as usize, normal.cdf(end - 0.5))
 }
 
-/// Geometric means of all pairs of ratios, including each ratio paired with itself.
+/// Returns the geometric means of all pairs of ratios, including each ratio paired with itself.
 fn walsh_averages(ratios: &[f64]) -> Vec<f64> {
     let with_later = |at: usize| ratios[at..].iter().map(move |other| half_way(ratios[at], *other));
     (0..ratios.len()).flat_map(with_later).collect()
 }
 
-/// Number of ways to interleave `m` and `n` values with exactly 0, 1, 2 … inversions.
+/// Returns the number of ways to interleave `m` and `n` values with exactly 0, 1, 2 … inversions.
 ///
 /// These are the coefficients of the Gaussian binomial, the product of (1 − qⁿ⁺ⁱ) / (1 − qⁱ) for i from 1 to
 /// m. Intermediate results may wrap around, but the final ones fit.
@@ -125,7 +126,7 @@ fn arrangements(m: usize, n: usize) -> Vec<u128> {
     counts
 }
 
-/// Number of ways to sign the ranks 1 to `count` so that the positive ones sum to 0, 1, 2 …
+/// Returns the number of ways to sign the ranks 1 to `count` so that the positive ones sum to 0, 1, 2 …
 fn signs(count: usize) -> Vec<u128> {
     let mut counts = vec![0_u128; count * (count + 1) / 2 + 1];
     counts[0] = 1;
@@ -137,12 +138,12 @@ fn signs(count: usize) -> Vec<u128> {
     counts
 }
 
-/// Ratio of two amounts: 1 if both are zero, infinite if only `base` is zero.
+/// Returns the ratio of two amounts: 1 if both are zero, infinite if only `base` is zero.
 fn ratio(new: f64, base: f64) -> f64 {
     if new == base { 1.0 } else { new / base }
 }
 
-/// Geometric mean of two ratios. The mean of 0 and infinity is taken as 1.
+/// Returns the geometric mean of two ratios. The mean of 0 and infinity is taken as 1.
 fn half_way(one: f64, other: f64) -> f64 {
     if one == other {
         return one;
@@ -294,7 +295,7 @@ mod tests {
         }
     }
 
-    /// Share of simulated intervals that miss the true ratio of 1.2 under heavy-tailed noise.
+    /// Returns the share of simulated intervals that miss the true ratio of 1.2 under heavy-tailed noise.
     fn missed(design: Design, count: usize, outside: f64) -> f64 {
         const TIMES: u32 = 2_000;
         let mut random = ChaCha8Rng::seed_from_u64(count as u64);

@@ -15,7 +15,7 @@ pub struct Interval {
     /// The estimate. Null if infinite, such as a ratio to a base of 0.
     #[schemars(with = "Option<f64>")]
     pub value: f64,
-    /// Lower end; 0 with too few values.
+    /// Lower end; 0 if there are too few values.
     #[schemars(with = "Option<f64>")]
     pub low: f64,
     /// Upper end. Null if infinite: too few values, or a ratio with too many bases of 0.
@@ -60,7 +60,7 @@ pub enum Position {
 }
 
 impl Interval {
-    /// An unbounded interval, for an estimate from too few values.
+    /// Creates an unbounded interval, for an estimate from too few values.
     pub fn unbounded(value: f64) -> Self {
         Self { value, low: 0.0, high: f64::INFINITY, coverage: 1.0 }
     }
@@ -92,7 +92,7 @@ impl Interval {
         }
     }
 
-    /// Half width around the geometric middle, as a share: 0.03 for ± 3 %. `None` if infinite.
+    /// Returns the half-width around the geometric middle, as a share: 0.03 for ± 3 %. `None` if infinite.
     pub fn half_width(&self) -> Option<f64> {
         let share = if self.low == self.high { 0.0 } else { (self.high / self.low).sqrt() - 1.0 };
         Some(share).filter(|share| share.is_finite())
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_of_a_median_agree_with_published_tables() {
+    fn median_intervals_agree_with_published_tables() {
         // 95 % confidence intervals of the median by ranks: n, lower and upper rank.
         for (count, low, high) in
             [(6, 1, 6), (8, 1, 8), (9, 2, 8), (10, 2, 9), (12, 3, 10), (15, 4, 12), (20, 6, 15)]
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn range_interval_has_the_coverage_of_its_number_of_values() {
+    fn range_interval_coverage_depends_on_the_number_of_values() {
         let of = |values: &[f64]| range_interval(values).unwrap();
         assert_eq!(of(&[7.0]), Interval::unbounded(7.0));
         assert_eq!(of(&[3.0, 1.0]), Interval { value: 2.0, low: 1.0, high: 3.0, coverage: 0.5 });
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn five_values_are_too_few_for_an_interval_of_the_median() {
+    fn five_values_are_too_few_for_a_median_interval() {
         assert!((1..6).all(|count| !median_interval(&vec![1.0; count], 0.05).unwrap().is_bounded()));
         assert_eq!(median_interval(&[], 0.05), None);
     }

@@ -30,12 +30,12 @@ impl Looks {
         Self { shares: sizes.into_iter().map(|size| (size, share(size))).collect() }
     }
 
-    /// Whether sampling may stop at this size.
+    /// Returns whether sampling may stop at this size.
     pub fn is_at(&self, size: u32) -> bool {
         self.shares.iter().any(|(look, _)| *look == size)
     }
 
-    /// Error probability of the interval at this size; between two looks, the share of the next look.
+    /// Returns the error probability of the interval at this size; between two looks, the share of the next look.
     pub fn share(&self, size: u32) -> f64 {
         let next = self.shares.iter().find(|(look, _)| *look >= size).or(self.shares.last());
         next.map_or(0.0, |(_, share)| *share)
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_spend_the_whole_error_and_each_allows_an_interval() {
+    fn looks_use_the_whole_error_budget_and_each_yields_an_interval() {
         for most in 6..200 {
             let looks = Looks::growing(Design::One, 1, most, 0.05);
             let spent: f64 = looks.shares.iter().map(|(size, _)| looks.share(*size)).sum();

@@ -36,8 +36,8 @@ pub trait ChangeLogs {
     fn at(&self, queue: &str) -> Option<&ChangeLog>;
 }
 
-/// The changes in one queue directory, shared by all contenders of a process. Lock-free: readers detect by
-/// its number that a slot is being overwritten, and skip the slot.
+/// The changes in one queue directory, shared by all contenders of a process. Lock-free: a reader
+/// detects from a slot's number that the slot is being overwritten, and skips the slot.
 #[derive(Debug)]
 pub struct ChangeLog {
     lists: Latest,

@@ -104,7 +104,7 @@ impl Target {
         }
         let expiring = async {
             // Set when a connection breaks, e.g. because the session's own client reconnected. The close may
-            // have taken effect, and servers reply to a closed session as to a wrong password.
+            // have taken effect, and servers give the same reply for a closed session as for a wrong password.
             let mut may_be_closed = false;
             loop {
                 let connector = self.connector().with_session(key.session.clone());

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_unique_only_below_the_end() {
+    fn only_numbers_from_zero_to_below_the_counter_limit_are_unique() {
         for unique in [0, 7, END - 1] {
             assert!(is_unique(unique), "{unique}");
         }

@@ -42,7 +42,8 @@ pub fn is_needed(version: &str) -> bool {
 pub struct Unread {
     /// Address of the server, as `host:port`.
     pub server: String,
-    /// Longest time between two answered reads in microseconds, including the ends of the period.
+    /// Longest time without an answered read in microseconds, including the time before the first read and after
+    /// the last.
     pub longest_us: u64,
 }
 
@@ -97,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_affected_versions_need_keeping_awake() {
+    fn only_affected_server_versions_must_be_kept_awake() {
         for version in ["3.6.0", "3.6.3", "3.7.1", "3.8.0"] {
             assert!(is_needed(version), "{version}");
         }

@@ -209,11 +209,13 @@ pub async fn why_not_counting(
 /// the multi's reply; `czxid` is from a later read of the node.
 fn contradiction(joined: i32, children: i32, mzxid: i64, czxid: i64) -> Option<String> {
     if children != joined {
-        return Some(format!("the reply to the join reports {children} in the queue instead of {joined}"));
+        return Some(format!(
+            "the reply to the join reports a queue length of {children} instead of {joined}"
+        ));
     }
     (mzxid != czxid).then(|| {
         format!(
-            "the reply to the join reports that transaction 0x{mzxid:x} changed the directory, but its node \
+            "the reply to the join reports that transaction 0x{mzxid:x} changed the directory, but the node \
              was created by 0x{czxid:x}"
         )
     })
@@ -235,7 +237,7 @@ async fn join_once(
         MultiWriteResult::SetData { stat: Stat { num_children, mzxid, .. } },
     ] = &committed[..]
     else {
-        return Ok(Some("the reply to the multi is not for a create and a setData".into()));
+        return Ok(Some("the reply to the multi does not match a create and a setData".into()));
     };
     let czxid = client.check_stat(path).await?.map_or(0, |found| found.czxid);
     Ok(contradiction(joined, *num_children, *mzxid, czxid))
@@ -249,7 +251,7 @@ mod tests {
     fn join_reply_must_have_the_right_count_and_transaction() {
         let wrong = |children, mzxid| contradiction(2, children, mzxid, 7);
         assert_eq!(wrong(2, 7), None);
-        assert_eq!(wrong(1, 7).unwrap(), "the reply to the join reports 1 in the queue instead of 2");
-        assert!(wrong(2, 6).unwrap().ends_with("but its node was created by 0x7"));
+        assert_eq!(wrong(1, 7).unwrap(), "the reply to the join reports a queue length of 1 instead of 2");
+        assert!(wrong(2, 6).unwrap().ends_with("but the node was created by 0x7"));
     }
 }

@@ -214,7 +214,7 @@ mod tests {
     use super::{sequence_of, *};
 
     #[tokio::test(start_paused = true)]
-    async fn arrival_is_stamped_when_the_sender_sends() {
+    async fn arrival_is_stamped_when_the_message_is_sent() {
         let (sender, receiver) = tokio::sync::oneshot::channel::<()>();
         let waker = StampWaker::new(None);
         let mut receiver = std::pin::pin!(receiver);

@@ -40,7 +40,8 @@ pub async fn is_on_this_host(address: &str) -> bool {
     }
 }
 
-/// Returns whether the address belongs to this host: only then is it its own source address. Sends no packet.
+/// Returns whether the address belongs to this host: only such an address is its own source
+/// address. Sends no packet.
 fn is_own(place: SocketAddr) -> bool {
     let ip = place.ip().to_canonical();
     let source = || {
@@ -62,7 +63,7 @@ async fn absent(address: &str) -> Option<String> {
     let why = join_all(places.map(unreachable)).await.into_iter().collect::<Option<Vec<_>>>()?;
     let first = why.first()?;
     Some(match first.kind() {
-        ErrorKind::ConnectionRefused => format!("nothing listens on {address} (connection refused)"),
+        ErrorKind::ConnectionRefused => format!("nothing is listening on {address} (connection refused)"),
         ErrorKind::TimedOut => {
             format!("{address} does not respond: the host is down, or a firewall drops packets")
         }
@@ -217,12 +218,12 @@ fn in_words(error: &io::Error, tls: &Tls, host: &str) -> Option<String> {
         let is_closed = matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset);
         // A server with broken TLS closes the connection, like a server without TLS.
         return is_closed
-            .then(|| format!("{NOT_TLS}. If TLS is misconfigured there, check the server's log"));
+            .then(|| format!("{NOT_TLS}. The server's TLS may also be misconfigured: check its log"));
     };
     Some(match error {
         TlsError::InvalidMessage(_) => NOT_TLS.to_owned(),
         TlsError::InvalidCertificate(CertificateError::UnknownIssuer) => format!(
-            "has a certificate from an untrusted authority, which is not in {}: set --tls-ca to a file with this authority",
+            "has a certificate from an authority that is not in {}: set --tls-ca to a file with this authority",
             shown(&tls.files.ca)
         ),
         TlsError::InvalidCertificate(why) => rejected(why, host),
@@ -336,7 +337,7 @@ mod tests {
         assert_eq!(listens(&[unknown.clone(), open]).await, Ok(()));
         let error = listens(&[closed.clone(), unknown]).await.unwrap_err();
         let expected = format!(
-            "nothing listens on {closed} (connection refused); cannot resolve the host in no..where:2181"
+            "nothing is listening on {closed} (connection refused); cannot resolve the host in no..where:2181"
         );
         assert!(error.starts_with(&expected), "{error}");
     }
@@ -366,7 +367,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn diagnosis_distinguishes_not_serving_tls_and_foreign_servers() {
+    async fn diagnosis_distinguishes_servers_without_quorum_tls_ports_and_other_programs() {
         let read_only = diagnosis_for_answer(b"Zookeeper version: 3.8.0\nZxid: 0x0\nMode: read-only\n");
         assert!(read_only.await.unwrap().contains("read-only mode"));
         let not_serving =
@@ -452,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn port_that_closes_or_replies_in_plain_text_does_not_speak_tls() {
+    fn closed_connection_or_plain_text_reply_is_diagnosed_as_no_tls() {
         for answer in [&b""[..], b"This ZooKeeper instance is not currently serving requests\n"] {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let address = listener.local_addr().unwrap().to_string();

@@ -233,8 +233,8 @@ impl Session {
         async move { reply.await.map(|stat| NodeStat::from(&stat)) }
     }
 
-    /// Returns whether the server has a watch of this session on the node. Curator checks for the watch
-    /// before it forgets it. Removes nothing.
+    /// Returns whether the server has a watch of this session on the node. Curator makes this check
+    /// before it forgets a watch. Removes nothing.
     pub fn check_watches(&self, path: &str) -> impl Future<Output = Result<bool, Failure>> {
         let sent = self.sending(RequestKind::CheckWatches, path, wire::delete(path));
         let reply = self.metered(sent, self.0.client.check_watches(path), |()| wire::EMPTY_REPLY);

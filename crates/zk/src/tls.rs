@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn authorities_come_from_the_variable_or_the_first_existing_file() {
+    fn authorities_come_from_ssl_cert_file_or_the_first_existing_file() {
         let place = tempfile::tempdir().unwrap();
         let (missing, there) = (place.path().join("missing.pem"), place.path().join("there.pem"));
         std::fs::write(&there, "").unwrap();

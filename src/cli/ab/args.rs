@@ -27,7 +27,7 @@ pub struct AbArgs {
     pub judging: Judging,
     #[command(flatten)]
     pub generator: GeneratorArgs,
-    /// Create the comparison's directory in DIR
+    /// Store the comparison in DIR
     #[arg(long, short, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
     /// Resume the comparison in this directory; pass the original options again

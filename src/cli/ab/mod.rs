@@ -294,7 +294,8 @@ impl BlockRun {
         })
     }
 
-    /// Verdict of the valid trials; other blocks can replace invalid ones. A violation counts in any trial.
+    /// Returns the verdict of the valid trials; other blocks can replace invalid trials. A violation counts in any
+    /// trial.
     fn judged(&self) -> Verdict {
         let (trials, verdict) = (&self.stored.trials, &self.record.verdict);
         let all_ran = trials.len() == self.stored.run.planned_trials;
@@ -440,7 +441,7 @@ impl ComparisonInProgress {
         u32::try_from(self.blocks.len()).unwrap_or(u32::MAX)
     }
 
-    /// Number of blocks without a complete pair because a run was spoiled.
+    /// Returns the number of blocks without a complete pair because a run was spoiled.
     fn spoiled(&self) -> u32 {
         let spoiled = self.answers.iter().filter(|(_, each)| each.iter().any(Answers::is_spoiled));
         u32::try_from(spoiled.count()).unwrap_or(u32::MAX)
@@ -469,7 +470,7 @@ impl ComparisonInProgress {
         output::note(&format!("[{}/{}] {ratios}{left}", block.number, planned.max(block.number)));
     }
 
-    /// Mean duration of the completed blocks.
+    /// Returns the mean duration of the completed blocks.
     fn pace(&self) -> Duration {
         let took: u64 = self.blocks.iter().flat_map(|block| &block.runs).map(|run| run.took_us).sum();
         match self.blocks.len() {

@@ -19,7 +19,7 @@ use zklockbench_scenario::each_way;
 
 /// Maximum depth of the search for results, enough for a store with sweeps, whose points are runs.
 const DEPTH: usize = 4;
-/// Part before the number in the names of runs that verify a plan.
+/// Prefix of the number in the names of runs that verify a plan.
 pub const VERIFIES: &str = "verify-";
 
 pub struct StoredEvidence {
@@ -98,7 +98,7 @@ impl StoredEvidence {
         Ok(())
     }
 
-    /// Reads the evidence for a plan's answer, without skipped trials and without runs that verified the plan.
+    /// Reads the evidence for a plan's answer, excluding skipped trials and runs that verified the plan.
     fn take_plan(&mut self, dir: &Path) -> Result<(), Error> {
         let plan = plan::read(dir)?;
         let trials: BTreeSet<String> =
@@ -203,7 +203,7 @@ impl StoredEvidence {
         Ok(())
     }
 
-    /// Returns where this ensemble keeps its data, and where the earlier results did, if they differ.
+    /// Returns whether this ensemble and the earlier results kept data in memory or on disk, if that differs.
     fn other_placement(&self, ensemble: &EnsembleInfo) -> Option<[&'static str; 2]> {
         let (is, before) = (ensemble.is_in_memory()?, self.in_memory?);
         let said = |in_memory| if in_memory { "in memory" } else { "on disk" };
@@ -255,7 +255,8 @@ impl StoredEvidence {
     }
 }
 
-/// Whether two ensembles have the same server versions, and either both or neither share the load generator's host.
+/// Returns whether two ensembles have the same server versions, and either both or neither share the load
+/// generator's host.
 fn is_like(one: &EnsembleInfo, other: &EnsembleInfo) -> bool {
     let versions = |ensemble: &EnsembleInfo| {
         let mut versions: Vec<String> =
@@ -312,7 +313,7 @@ fn collect(path: &Path, depth: usize, found: &mut FoundDirectories) -> Result<()
     Ok(())
 }
 
-/// Whether the run of this name verified a plan: `plan-1a2b3c4d-verify-1`.
+/// Returns whether the run of this name verified a plan: `plan-1a2b3c4d-verify-1`.
 fn verifies(name: &str) -> bool {
     name.rsplit_once(VERIFIES).is_some_and(|(plan, number)| {
         (plan.is_empty() || plan.ends_with('-')) && number.chars().all(|c| c.is_ascii_digit())

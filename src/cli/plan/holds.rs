@@ -46,8 +46,8 @@ fn by_mean_and_p99(text: &str) -> Result<Holds, String> {
     let rest = P99 * P99 - 2.0 * ratio.ln();
     if ratio < 1.0 || rest < 0.0 {
         return Err(format!(
-            "no log-normal distribution with a mean of {} has a 99th percentile of {}; set 1 to 14.9 times \
-             the mean, or pass measured holds with --holds",
+            "no log-normal distribution with a mean of {} has a 99th percentile of {}; use a 99th \
+             percentile between 1 and 14.9 times the mean, or pass measured holds with --holds",
             format_duration(mean),
             format_duration(p99)
         ));

@@ -108,7 +108,7 @@ pub fn service_takes(
     CALIBRATES + steps.iter().map(Step::expected).sum::<Duration>() + outage
 }
 
-/// Whether the plan measures the loss of the leader. Tries never wait, so a plan for tries has no outage to
+/// Returns whether the plan measures the loss of the leader. Tries never wait, so a plan for tries has no outage to
 /// measure.
 fn loses_leader(asked: &AskedLoad) -> bool {
     asked.load.impossible().is_none() && !asked.question.only_tries
@@ -270,7 +270,7 @@ impl Planning<'_> {
         let failures = Failures::of_leaders(times);
         if !self.args.opening.quiet {
             let last = format_duration(failures.last);
-            output::note(&format!("verifying the cost of a leader's death, under each strategy: {last}"));
+            output::note(&format!("verifying the cost of losing the leader, with each strategy: {last}"));
         }
         let (name, seed) = (format!("{VERIFIES}{OUTAGE}"), self.args.seed + VERIFIES_BY);
         let text = failures.scenario(&name, &self.asked.question, strategies, seed);
@@ -350,7 +350,8 @@ pub fn times_at_most(answer: &Answer) -> f64 {
     }
 }
 
-/// Maximum number of locks in a trial with faults. More locks take long to create, and none would be busy.
+/// Maximum number of locks in a trial with faults. More locks would take a long time to create,
+/// and none of them would be busy.
 const LOCKS_MOST: usize = 2_000;
 
 /// Returns the question's load over copies of its locks, up to the maximum number of locks.
@@ -371,7 +372,7 @@ type KindOfFailure = (&'static str, Duration);
 
 const LEADER: KindOfFailure =
     ("kind = \"kill\"\ntarget = \"leader\"\nduration = \"2s\"\n", Duration::from_secs(8));
-/// Down long enough for contenders to arrive in the meantime.
+/// Keeps the follower down long enough for contenders to arrive in the meantime.
 const FOLLOWER: KindOfFailure =
     ("kind = \"kill\"\ntarget = \"follower\"\nduration = \"10s\"\n", Duration::from_secs(16));
 /// Like a client's long garbage collection; the client loses its session if the session timeout is shorter.

@@ -334,7 +334,7 @@ fn check_place(args: &PlanArgs, scenario: &Scenario, strategies: &[String]) -> R
     Needs::of(scenario).check(&place, driven, &args.generator, access)
 }
 
-/// Returns the load in the order of the strategy's queue, and the evidence for the strategy.
+/// Returns the load with the strategy's queue order, and the evidence for the strategy.
 fn load_and_evidence(
     strategy: &str,
     stored_evidence: &StoredEvidence,

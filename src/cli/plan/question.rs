@@ -259,7 +259,7 @@ impl AskedLoad {
         Ok(Self { question, load, scenario: scenario.clone(), strategies })
     }
 
-    /// Whether the load may be copied to additional groups of locks.
+    /// Returns whether the load may be copied to additional groups of locks.
     pub fn may_be_copied(&self) -> bool {
         let is_scenario = self.question.scenario.is_some();
         let is_each = matches!(self.scenario.rate_of, RateOf::Each);

@@ -119,7 +119,7 @@ impl Planning<'_> {
         }
     }
 
-    /// Repeats the kills of the leader under each verified strategy.
+    /// Kills the leader again with each verified strategy.
     async fn prove_failures(
         &mut self,
         plan: &mut PlanFile,

@@ -106,7 +106,7 @@ fn write_markdown(report: &RunReport<'_>, directory: &Path) {
 
 pub(super) struct RunResult {
     path: PathBuf,
-    /// Run as a side of a comparison.
+    /// The run, as one side of a comparison.
     side: Side,
     only_outcome: bool,
     gated: zklockbench_report::Gated,

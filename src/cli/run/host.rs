@@ -54,8 +54,8 @@ fn lacks(plan: &TrialPlan, slice: Slice, free: u64) -> Option<String> {
     let megabytes = |bytes: u64| bytes.div_ceil(1_000_000);
     (needed > free).then(|| {
         format!(
-            "a trial with {} and {} takes about {} MB of memory, but {} MB are free: reduce the contenders, locks or \
-             `duration`",
+            "a trial with {} and {} needs about {} MB of memory, but only {} MB is free: reduce the contenders, locks \
+             or `duration`",
             contenders(largest.contenders),
             counted(largest.locks, "lock", "locks"),
             megabytes(needed),
@@ -100,8 +100,8 @@ mod tests {
         let plan = TrialPlan::of(&parsed.scenario);
         assert_eq!(lacks(&plan, Slice::WHOLE, 20_000_000_000), None);
         let why = lacks(&plan, Slice::WHOLE, 3_000_000_000).unwrap();
-        assert!(why.starts_with("a trial with 10000 contenders and 1 lock takes about 9"), "{why}");
-        assert!(why.contains("but 3000 MB are free"), "{why}");
+        assert!(why.starts_with("a trial with 10000 contenders and 1 lock needs about 9"), "{why}");
+        assert!(why.contains("but only 3000 MB is free"), "{why}");
         assert!(free_memory() > 0);
     }
 }

@@ -327,7 +327,7 @@ impl RunInProgress {
         Ok(MeasuredRun { concluding, file, writer, run, ran })
     }
 
-    /// Creates the run's directory on the ensemble and its sign of life, if this is the leading worker.
+    /// Creates the run's directory and sign of life on the ensemble, if this is the leading worker.
     async fn workspace(&self, slice: Slice) -> Result<(Workspace, Option<SignOfLife>), Error> {
         let target = &self.opened.target;
         if !slice.leads() {

@@ -137,7 +137,7 @@ impl OpenEnsemble {
         matches!(self.servers, Servers::External(_))
     }
 
-    /// Whether the servers were started with the suite's own configuration.
+    /// Returns whether the servers were started with the suite's own configuration.
     pub fn is_ours(&self) -> bool {
         matches!(self.servers, Servers::Fresh(_))
     }
@@ -398,12 +398,12 @@ impl Needs {
         self
     }
 
-    /// Whether faults affect servers. Such servers must be started for the run.
+    /// Returns whether faults affect servers. Such servers must be started for the run.
     pub fn own_servers(&self) -> bool {
         self.0.iter().any(|need| need.reaches_servers())
     }
 
-    /// Whether servers are cut off from each other. Each server then needs a separate network.
+    /// Returns whether servers are cut off from each other. Each server then needs a separate network.
     pub fn links(&self) -> bool {
         self.0.contains(&Capability::Links) || self.0.contains(&Capability::Isolation)
     }
@@ -418,9 +418,8 @@ impl Needs {
         Ok(())
     }
 
-    /// Returns the open files of a contender's session with this many servers: its own socket and, with a
-    /// proxy, the
-    /// proxy's two sockets and one listener per server.
+    /// Returns the number of open files of a contender's session with this many servers: its own socket and, with
+    /// a proxy, the proxy's two sockets and one listener per server.
     pub fn files_of_a_session(&self, servers: usize) -> usize {
         if self.0.contains(&Capability::Proxies) { 3 + servers } else { 1 }
     }
@@ -439,7 +438,7 @@ impl Needs {
         links.err().map(|why| format!("servers cannot be partitioned here: {why}"))
     }
 
-    /// Checks the file from the command line with commands for faults on external servers.
+    /// Checks the `--hosts` file, which contains commands for faults on external servers.
     pub async fn check_host_commands(&self, scenario: &Scenario, file: Option<&Path>) -> Result<(), Error> {
         let EnsembleChoice::Connect(connect) = &scenario.ensemble else { return Ok(()) };
         match file {

@@ -93,7 +93,7 @@ pub fn announcement(stored: &StoredRun) -> String {
         .trials
         .iter()
         .filter(|trial| is_unfinished(trial))
-        .map(|trial| format!("; {} was cut short and is rerun", trial.name()))
+        .map(|trial| format!("; {} was cut short and will be rerun", trial.name()))
         .collect();
     format!(
         "resuming the run of {}: {} of {planned} exist{}",

@@ -25,7 +25,7 @@ pub struct Sharing {
     pub others: Option<OtherClients>,
     /// Maximum rate, in requests per second.
     pub at_most: Option<f64>,
-    /// Factor by which responses must slow down, compared with before the run, for the run to end.
+    /// The run ends if responses become slower than before the run by this factor.
     pub stop_if_slower: Option<f64>,
 }
 
@@ -115,7 +115,8 @@ impl Sharing {
         facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
     }
 
-    /// Passes the limits to a run of a series in variables, because older binaries ignore unknown variables.
+    /// Passes the limits to one run of a series as environment variables, because older binaries ignore unknown
+    /// ones.
     pub fn pass_on(&self, command: &mut Command) {
         match self.at_most {
             Some(per_s) => {
@@ -226,7 +227,7 @@ mod tests {
         assert_eq!(
             limited.note().unwrap(),
             "load limited to 200 requests/s (12 connections of other clients); the run ends if latency rises 3x (--at-most \
-             raises the limit, --allow-saturation lifts it)"
+             raises the limit, --allow-saturation removes it)"
         );
         assert_eq!(Sharing::decide(&SharingArgs::default(), Some(OtherClients::Connected(0))).note(), None);
     }

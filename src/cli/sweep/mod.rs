@@ -41,7 +41,7 @@ const BUDGET: Duration = Duration::from_secs(15 * 60);
 const START: f64 = 14.0;
 /// Maximum share of the budget to spend on covering the range once.
 const COVERING: f64 = 0.3;
-/// Share that half the range of a point's throughputs must exceed for the point to be repeated.
+/// A point is repeated if the relative half-width of its throughput's interval exceeds this value.
 const PRECISE: f64 = 0.1;
 
 pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, Error> {
@@ -295,8 +295,7 @@ impl SweepInProgress {
     }
 
     /// Handles a run without results. If other runs had valid results, the load is assumed to be too high;
-    /// otherwise, the
-    /// sweep ends.
+    /// otherwise, the sweep ends.
     fn failed(&self, point: &MeasuredPoint, number: u32, run: &DoneRun) -> Result<Vec<Sample>, Error> {
         let server = self.ensemble.as_ref().and_then(|open| open.ready.opened.ended());
         let any_sound = self.file.samples.iter().any(|sample| sample.state == State::Sound);

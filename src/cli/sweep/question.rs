@@ -142,12 +142,12 @@ impl SweepQuestion {
         self.over.get(1).map_or_else(|| vec![None], |over| over.few().into_iter().map(Some).collect())
     }
 
-    /// Whether the sweep measures the cost of failures instead of the speed of the lock.
+    /// Returns whether the sweep measures the cost of failures instead of the speed of the lock.
     pub fn breaks_sessions(&self) -> bool {
         self.over.iter().any(|over| over.variable == Variable::SessionTimeout)
     }
 
-    /// Whether each run starts its own servers, because its faults break servers.
+    /// Returns whether each run starts its own servers, because its faults break servers.
     pub fn breaks_servers(&self) -> bool {
         Needs::of(&self.scenario).own_servers()
     }

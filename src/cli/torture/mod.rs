@@ -24,7 +24,7 @@ use zklockbench_core::verdict::Verdict;
 use zklockbench_ensemble::{fault, links_capability};
 use zklockbench_record::{RunEnding, Trial};
 
-/// Options for the run of each round, because its speed does not matter.
+/// Options for the run of each round. The speed of these runs does not matter.
 const RUN_OPTIONS: [&str; 3] = ["--fresh", "--cold", "--no-floor"];
 const MINUTES: u64 = 5;
 

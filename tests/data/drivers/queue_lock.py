@@ -1,5 +1,5 @@
 """A queue lock that is correct (`none`) or has one of two bugs. With `list`, a failed list counts as an empty
-queue. With `watch`, any watch event, even a lost connection, grants the lock. PYTHONPATH has drivers/python.
+queue. With `watch`, any watch event, even a lost connection, grants the lock. PYTHONPATH must include drivers/python.
 """
 
 import sys

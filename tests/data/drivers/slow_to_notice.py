@@ -1,5 +1,4 @@
-# Sessions of 20 s. The third release is answered after 17 s, like that of a client whose server dropped the
-# request.
+# Sessions of 20 s. The third release is answered after 17 s, as if the server had dropped the request.
 import json, sys, threading
 releases = 0
 for line in sys.stdin:

@@ -62,12 +62,12 @@ fn lock_survives_a_lost_reply_to_a_waiter() {
 }
 
 #[test]
-fn lock_survives_a_lost_request_of_a_waiter() {
+fn lock_survives_a_waiters_lost_request() {
     lose_each_request(Story::Waits(Mode::Write), Fate::RequestLost);
 }
 
 #[test]
-fn lock_survives_a_lost_request_or_reply_of_a_waiting_reader() {
+fn lock_survives_a_waiting_readers_lost_request_or_reply() {
     for fate in [Fate::ReplyLost, Fate::RequestLost] {
         lose_each_request(Story::Waits(Mode::Read), fate);
     }

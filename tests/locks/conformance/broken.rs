@@ -69,7 +69,7 @@ fn curator_mutex_searches_for_a_lost_node_only_if_its_policy_retries() {
             scene.has_nodes(1).await;
             proxy.cut();
             proxy.mend();
-            // Then the contender finds its node and holds, or it fails and deletes the node in the background
+            // Then the contender finds its node and holds the lock, or fails and deletes the node in the background
             let (contender, held) = acquiring.over().await;
             if again {
                 let held = held.unwrap_or_else(|error| panic!("{word}: {error}"));
@@ -88,7 +88,7 @@ fn curator_mutex_searches_for_a_lost_node_only_if_its_policy_retries() {
 }
 
 #[test]
-fn holder_without_a_node_does_not_hand_over() {
+fn holder_without_a_node_does_not_hand_the_lock_over() {
     each_on_scene(&FASTER, async |name, scene| {
         // Given a holder without its node, as after the end of its session, and two waiters
         let (mut zombie, held) = Contender::holding(name, &scene).await;

@@ -1,4 +1,4 @@
-//! Locks that join by a single multi. Its reply contains the number of contenders ahead.
+//! Locks that join with a single multi. Its reply contains the number of contenders ahead.
 
 use std::time::Duration;
 
@@ -95,7 +95,7 @@ async fn turn_behind_another(one: Contender, scene: &Scene) -> (Contender, Lines
 }
 
 #[test]
-fn contender_joins_by_a_create_after_three_waits_until_it_is_first() {
+fn contender_joins_by_creates_after_three_waits_and_by_count_after_being_alone() {
     each_on_scene(&MARKED, async |name, scene| {
         let mut one = Contender::with(name, &by_count(), &scene).await;
         // Given a contender that has been behind another contender three times
@@ -104,7 +104,7 @@ fn contender_joins_by_a_create_after_three_waits_until_it_is_first() {
             (one, sent) = turn_behind_another(one, &scene).await;
             assert_eq!(kinds(&sent)[0], "multi", "{name}");
         }
-        // Then the contender joins by creates, both behind another and alone
+        // Then the contender joins by creates, both behind another contender and alone
         let (mut one, sent) = turn_behind_another(one, &scene).await;
         assert_eq!(kinds(&sent)[..2], ["create", "get_children"], "{name}");
         assert_eq!(kinds(&turn(&mut one, &scene).await), ["create", "get_children", "delete"], "{name}");

@@ -1,4 +1,4 @@
-//! Locks without a queue: the contender that creates the lock's only node holds.
+//! Locks without a queue: the contender that creates the lock's only node holds the lock.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ fn node_with_an_owner_id_is_recognised_after_a_lost_reply() {
             proxy.strike(Fate::ReplyLost, CREATE2, 1);
             let held = one.acquire(Mode::Write).await.unwrap();
             one.release(held).await.unwrap();
-            // Then the contender recognises its value in the existing node, and holds
+            // Then the contender recognises its value in the existing node and holds the lock
             let kinds: Vec<RequestKind> = one.trace.borrow()[sent..].iter().map(|sent| sent.kind).collect();
             let expected =
                 [RequestKind::Create, RequestKind::Create, RequestKind::GetData, RequestKind::Delete];

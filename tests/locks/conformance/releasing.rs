@@ -1,4 +1,4 @@
-//! Releases with `release = "count"`: by a grant or, after useless grants, by a single multi. Its reply contains
+//! Releases with `release = "count"`: a grant or, after useless grants, a single multi. The multi's reply contains
 //! the number of waiters.
 
 use zklockbench_core::catalog::{Mode, ParamValue, Params};
@@ -118,7 +118,7 @@ async fn leaves_after_grant(one: Contender, scene: &Scene) -> (Contender, Lines)
     let waiting = one.queue_up().await;
     first.release(held).await.unwrap();
     let (mut second, held) = second.over().await;
-    // The second contender listed after the first node was deleted, and has seen the node behind its own.
+    // The second contender listed the queue after the first node was deleted, so it saw the node behind its own.
     second.release(held.unwrap()).await.unwrap();
     let (mut one, held) = waiting.over().await;
     one.trace.borrow_mut().clear();

@@ -38,7 +38,7 @@ fn java(threads: u32, objects: &str, handoffs: u32) -> Handoff {
 fn own_and_shared(threads: u32) -> (Handoff, Handoff) {
     let (own, one) = (java(threads, "own", 50), java(threads, "shared", if threads > 100 { 4 } else { 20 }));
     assert!(own.requests < 8.0, "more than one thread was woken: {} requests", own.requests);
-    // Some woken threads list only after the next handoff.
+    // Some woken threads list the queue only after the next handoff.
     assert!(one.requests > f64::from(threads) / 10.0, "{}", one.requests);
     (own, one)
 }

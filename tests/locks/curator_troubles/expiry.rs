@@ -102,7 +102,7 @@ async fn java_is_in_by_its_old_node() -> bool {
     holder.release(held).await.unwrap();
     java.says("state LOST").await;
     proxy.mend();
-    // Then Java holds by its old session's node, although no client keeps that session alive any more
+    // Then Java holds the lock through its old session's node, although no client keeps that session alive any more
     let ((), java_after) = seconds(async {
         while !java.has_said("a in mutex") && !waiting.is_over() {
             runtime::sleep(Duration::from_millis(2)).await;
@@ -140,14 +140,14 @@ fn curator_604_does_not_occur_in_our_mutex_when_a_waiter_loses_its_session() {
         // Then the acquire fails, although its node may still exist
         let error = ended.unwrap_err();
         println!("CURATOR-604, ours: {error} after {failed_after:.1} s, {} nodes then", scene.nodes().await);
-        // And with a new session, the same object queues up behind the others while its old node still exists
+        // And with a new session, the same object queues up behind the others, while its old node still exists
         let (session, trace) = scene.traced().await;
         let given_up = std::mem::replace(&mut cut_off.session, session);
         cut_off.trace = trace;
         let again = Waiting::start(cut_off, Write);
         runtime::sleep(Duration::from_secs(1)).await;
         assert!(!again.is_over());
-        // When the old node has disappeared with its session, the next contender holds alone
+        // When the old node has disappeared with its session, the next contender is the only holder
         proxy.mend();
         given_up.close(Duration::from_secs(10)).await;
         let (mut next, next_held) = waiting.over().await;

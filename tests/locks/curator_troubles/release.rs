@@ -28,10 +28,10 @@ fn curator_678_occurs_in_java_when_a_holder_releases_while_disconnected() {
         proxy.cut();
         java.says("state SUSPENDED").await;
         java.obeys("release a mutex", "a failed ConnectionLossException").await;
-        // Then the lock object reports that it does not hold, although its node still exists
+        // Then the lock object reports that it does not hold the lock, although its node still exists
         java.obeys("holds a mutex", "a holds false").await;
         assert_eq!((scene.nodes().await, waiting.is_over()), (2, false));
-        // And a second release is refused, so the user can only wait or end the session
+        // And a second release fails, so the user can only wait or end the session
         java.obeys("release a mutex", "a failed IllegalMonitorStateException").await;
         // And when the connection is back, the node is deleted in the background, within the same session
         proxy.mend();

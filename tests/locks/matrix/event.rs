@@ -299,7 +299,7 @@ pub async fn play(
     Course { scene, requests, marks, has_happened, ended, left }
 }
 
-/// A contender with an acquire that has ended or still waits.
+/// A contender whose acquire has ended or is still pending.
 enum Subject {
     Ended(Box<Contender>),
     Waits(Waiting),
@@ -341,7 +341,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Causes the event while the acquire waits or has ended; returns whether the event was possible.
+    /// Causes the event while the acquire is pending or after it has ended; returns whether the event was possible.
     async fn bring_about(&mut self, happens: Happens, waits: &Waiting, session: i64) -> bool {
         match happens {
             Happens::Moved => {

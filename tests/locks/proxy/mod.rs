@@ -58,7 +58,7 @@ fn proxy_forwards_a_session_and_counts_its_bytes_for_its_client() {
 }
 
 #[test]
-fn delay_applies_in_each_direction_to_its_client_alone_until_reverted() {
+fn delay_affects_both_directions_of_one_client_until_reverted() {
     const LATENCY: Duration = Duration::from_millis(60);
     by_proxy(async |scene, proxy| {
         let [one, other] = [world::session(&scene, &proxy, 0).await, world::session(&scene, &proxy, 1).await];
@@ -120,7 +120,7 @@ fn stall_also_delays_new_connections_and_four_letter_commands() {
 }
 
 #[test]
-fn session_continues_after_its_connection_was_reset_or_cut() {
+fn session_continues_after_its_connection_is_reset_or_cut() {
     in_session(async |scene, proxy, session| {
         let (id, path) = (session.id(), format!("{}-goes-on", scene.lock));
         session.create(&path, b"", NodeKind::Ephemeral).await.unwrap();

@@ -55,7 +55,7 @@ impl Raw {
         self.0.set_read_timeout(Some(LONG)).unwrap();
         match self.0.read(&mut [0]) {
             Ok(count) => {
-                assert_eq!(count, 0, "data instead of an end");
+                assert_eq!(count, 0, "received data instead of the end of the connection");
                 false
             }
             Err(error) => {

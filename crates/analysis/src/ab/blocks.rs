@@ -38,7 +38,7 @@ impl Turn {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
-    /// Number, from 1.
+    /// Number, starting at 1.
     pub number: u32,
     pub order: [Turn; 3],
     /// Seed of all three runs, so that they draw the same arrivals, holds and trial orders.
@@ -55,8 +55,8 @@ const MIRRORED: [[[Turn; 3]; 2]; 3] = [
 const ROUND: u32 = 6;
 
 impl Block {
-    /// Returns the block with this number, from 1, which depends only on the seed, not on the total number of
-    /// blocks.
+    /// Returns the block with this number, starting at 1. The block depends only on the seed, not on the total
+    /// number of blocks.
     pub fn of(seed: u64, number: u32) -> Self {
         let at = number.saturating_sub(1);
         let mut draw = stream(seed, Purpose::Order, at / ROUND);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn same_seed_gives_the_same_blocks_and_another_seed_gives_different_blocks() {
+    fn blocks_are_equal_only_for_equal_seeds() {
         assert_eq!(blocks(3, 12), blocks(3, 12));
         let orders = |seed| blocks(seed, 12).iter().map(|block| block.order).collect::<Vec<_>>();
         let different: BTreeSet<_> = (0..10).map(orders).collect();
@@ -195,7 +195,7 @@ mod tests {
         assert!(seeds.iter().all(|seed| i64::try_from(*seed).is_ok()));
     }
 
-    /// Checks widths after 8, 13 and 20 blocks.
+    /// Length that checks widths after 8, 13 and 20 blocks.
     const UNTIL: Length = Length { blocks: 8, until: Some(0.03), at_most: 20, outside: 0.05 };
     const NARROW: Option<f64> = Some(0.03);
     const WIDE: Option<f64> = Some(0.031);
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comparison_may_end_only_at_checkpoints_that_share_the_error() {
+    fn comparisons_end_only_at_checkpoints_that_share_the_error_probability() {
         assert!(!UNTIL.is_over(12, 0, &[NARROW]));
         assert!(UNTIL.is_over(13, 0, &[NARROW]));
         let shares: f64 = [8, 13, 20].map(|done| UNTIL.share(done, 0)).iter().sum();

@@ -60,7 +60,7 @@ pub struct Matrix {
 /// Pairs the combinations of two sides: by name if both have the same names, otherwise by position.
 pub fn pair(a: &Matrix, b: &Matrix) -> Result<Vec<CellPair>, String> {
     let strategies = paired(&a.strategies, &b.strategies, ["strategy", "strategies"])?;
-    let counts = paired(&a.contenders, &b.contenders, ["number of contenders", "numbers of contenders"])?;
+    let counts = paired(&a.contenders, &b.contenders, ["contender count", "contender counts"])?;
     let cell = |strategy: &String, contenders: usize| CellKey { strategy: strategy.clone(), contenders };
     let each = strategies.iter().flat_map(|(first, second)| {
         counts.iter().map(move |(one, other)| CellPair { a: cell(first, *one), b: cell(second, *other) })
@@ -174,7 +174,7 @@ pub struct Silent {
     pub block: u32,
     /// Role of the run in the block.
     pub turn: Turn,
-    /// Reason.
+    /// Reason why there is no value.
     pub why: String,
     /// Whether the run's trial was invalid or partial, so its block may have been replaced.
     #[serde(default)]
@@ -275,7 +275,7 @@ impl Conclusion {
     }
 }
 
-/// Judges all questions by the blocks so far. `blocks` contains each block's number and its answers, in the
+/// Judges all questions from the blocks so far. `blocks` contains each block's number and its answers, in the
 /// order of the questions; `asked` is the planned number of blocks. Comparisons of losses, if any, come last.
 pub fn compare(
     questions: &[FigureQuestion],
@@ -376,8 +376,8 @@ impl Measured {
         }
     }
 
-    /// Returns the conclusion from the pairs; unknown if pairs are missing, or if the two runs of A differ as
-    /// clearly.
+    /// Returns the conclusion from the pairs; unknown if pairs are missing, or if the two runs of A differ
+    /// just as clearly.
     fn conclude(&self, compared: &Compared) -> (ComparisonVerdict, Regression, Option<String>) {
         let found = (compared.verdict, compared.regression, compared.why.clone());
         let unknown = |why: String| (ComparisonVerdict::Inconclusive, Regression::Unknown, Some(why));
@@ -398,7 +398,7 @@ impl Measured {
                 ComparisonVerdict::Regressed | ComparisonVerdict::Improved
             ) =>
             {
-                unknown("the two runs of A differ as clearly, so the machine may be the cause".into())
+                unknown("the two runs of A differ just as clearly, so the machine may be the cause".into())
             }
             ComparisonVerdict::Regressed => found,
             _ => match self.lost() {
@@ -489,6 +489,6 @@ mod tests {
             "{refused}"
         );
         let refused = pair(&a, &matrix(&["baton"], &[5, 6])).unwrap_err();
-        assert!(refused.starts_with("A has 1 number of contenders and B 2 numbers"), "{refused}");
+        assert!(refused.starts_with("A has 1 contender count and B 2 contender counts"), "{refused}");
     }
 }

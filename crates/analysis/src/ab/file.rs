@@ -28,7 +28,7 @@ pub const FILE: VersionedFile = VersionedFile {
     remedy: "the file is incomplete or damaged; run the comparison again",
 };
 
-/// Reason for the end of a comparison.
+/// How a comparison ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
@@ -71,7 +71,7 @@ pub struct Asked {
 /// Facts about one side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SideRecord {
-    /// Options that differ from the other side, as on the command line, with the names that drivers report.
+    /// Options that differ from the other side's, as on the command line, with the names that drivers report.
     pub differs: Vec<String>,
     /// Binary that ran the side.
     pub program: PathBuf,
@@ -119,9 +119,9 @@ pub struct Sides {
 pub struct RunRecord {
     /// Role of the run in its block.
     pub turn: Turn,
-    /// Directory, relative to that of the comparison.
+    /// Directory, relative to the comparison's directory.
     pub directory: String,
-    /// Exit code of its process.
+    /// Exit code of the run's process.
     pub exit_code: Option<i32>,
     /// Duration of the process in microseconds.
     pub took_us: u64,
@@ -132,11 +132,11 @@ pub struct RunRecord {
 /// A complete block.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BlockRecord {
-    /// Number, from 1.
+    /// Number, starting at 1.
     pub number: u32,
-    /// Seed of its three runs.
+    /// Seed of the block's three runs.
     pub seed: u64,
-    /// Runs in their order.
+    /// Runs, in the order they ran.
     pub runs: Vec<RunRecord>,
 }
 

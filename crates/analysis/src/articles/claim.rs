@@ -92,7 +92,7 @@ pub fn claims() -> &'static [Claim] {
     &BOOK.claim
 }
 
-/// Directory of the tests that claims name.
+/// Directory of the tests that claims refer to.
 pub const TESTS: &str = "tests/zookeeper";
 /// Name in `needs` for the recorded behaviour of Java's Curator.
 pub const CURATOR: &str = "curator";

@@ -63,8 +63,8 @@ impl Figure {
         Some(Self { bounds: Bounds::of(values, found), ..Self::new(what, found.value, of) })
     }
 
-    /// Returns the ratio of two metrics, repetition by repetition; `None` if their numbers of repetitions
-    /// differ.
+    /// Returns the ratio of two metrics, repetition by repetition; `None` if the metrics have different
+    /// numbers of repetitions.
     pub fn ratio(what: impl Into<String>, over: &[f64], under: &[f64]) -> Option<Self> {
         if over.len() != under.len() {
             return None;
@@ -90,9 +90,10 @@ impl Figure {
         let Some(Bounds { low, high, coverage, repetitions }) = self.bounds else { return self.shown() };
         let (low, high) = (self.of.shown(low), self.of.shown(high));
         if low == high {
-            return format!("{} (each of {repetitions})", self.shown());
+            return format!("{} (the same in all {repetitions})", self.shown());
         }
-        let sure = coverage.map_or_else(String::new, |coverage| format!(", {:.1} % sure", 100.0 * coverage));
+        let sure =
+            coverage.map_or_else(String::new, |coverage| format!(", {:.1} % confidence", 100.0 * coverage));
         format!("{} ({low} to {high} in {repetitions}{sure})", self.shown())
     }
 }
@@ -111,7 +112,7 @@ impl Of {
 }
 
 impl Bounds {
-    /// Returns the bounds of an interval or, with too few values, the range.
+    /// Returns the bounds of an interval or, if there are too few values, the range.
     fn of(values: &[f64], found: Interval) -> Option<Self> {
         let coverage = found.is_bounded().then_some(found.coverage);
         let Interval { low, high, .. } = if found.is_bounded() { found } else { range_interval(values)? };

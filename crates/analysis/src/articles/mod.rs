@@ -51,7 +51,7 @@ fn decided(claim: &Claim, evidence: &Evidence) -> Decision {
 const LACKING: &str =
     "its run lacks the metrics: a trial was cut short or is invalid, or a strategy is missing";
 
-/// Commands for the missing runs of a claim, and the directories of the existing ones.
+/// Commands for the missing runs of a claim, and the directories of the existing runs.
 #[derive(Default)]
 struct Needed {
     missing: Vec<String>,
@@ -178,7 +178,7 @@ impl Evidence {
             let mut shares: Vec<f64> = shares.into_iter().flatten().collect();
             shares.sort_by(f64::total_cmp);
             let idle = shares.get(shares.len() / 2).map_or_else(String::new, |share| {
-                format!(" In the median trial the host was idle for {:.0} % of its time.", 100.0 * share)
+                format!(" In the median trial, the host was idle {:.0} % of the time.", 100.0 * share)
             });
             place + &idle
         });

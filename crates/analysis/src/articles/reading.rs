@@ -46,7 +46,7 @@ pub fn read(line: &FigureLine, claim: &Claim, evidence: &Evidence) -> Result<Opt
     }
 }
 
-/// Reads a number or boolean in the recorded behaviour of Curator.
+/// Reads a number or boolean from Curator's recorded behaviour.
 fn seen_of_curator(keys: &str, line: &FigureLine, evidence: &Evidence) -> Option<Figure> {
     let found = evidence.curator()?.what.pointer(&format!("/{}", keys.replace('.', "/")))?;
     let (value, of) = match found.as_bool() {
@@ -331,8 +331,8 @@ fn each(trial: &Trial, amount: u64) -> Option<f64> {
     per_acquisition(amount, trial.whole.acquired()).filter(|_| trial.whole.unseen == 0)
 }
 
-/// Returns the successful requests by the servers' counters: the sum of all servers' reads, and the writes,
-/// which every server counts.
+/// Returns the number of successful requests according to the servers' counters: the reads of all servers, plus
+/// the writes, which every server counts.
 fn served(trial: &Trial) -> Option<u64> {
     let counts = |key: &str| -> Option<Vec<i64>> {
         let count =

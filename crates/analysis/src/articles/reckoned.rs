@@ -34,10 +34,15 @@ fn servers(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
         let reads = saturated_reads(calibration)?;
         let title = |what: &str| format!("{}: {what}", counted(servers, "server", "servers"));
         known.put(&format!("writes_{servers}"), Figure::new(title("writes"), writes, Of::PerS));
-        known
-            .put(&format!("reads_{servers}"), Figure::new(title("reads, the servers' sum"), reads, Of::PerS));
+        known.put(
+            &format!("reads_{servers}"),
+            Figure::new(title("reads, all servers together"), reads, Of::PerS),
+        );
         let alone = write_alone(calibration)? as f64;
-        known.put(&format!("alone_{servers}"), Figure::new(title("a write alone, median"), alone, Of::Us));
+        known.put(
+            &format!("alone_{servers}"),
+            Figure::new(title("median latency of a single write"), alone, Of::Us),
+        );
     }
     let shared = f64::from(u8::from(shared));
     known.put("shared", Figure::new("the servers share a host", shared, Of::YesNo));
@@ -81,7 +86,7 @@ impl CostAt {
         Some(Self { contenders, hold, requests: each("requests_each")?, bytes: each("bytes_each")? })
     }
 
-    /// Returns the cost ratios of a strategy to the next strategy, in requests and bytes.
+    /// Returns the ratios of a strategy's cost to the next strategy's, in requests and bytes.
     fn ratios(&self, place: &str, one: usize) -> Option<[Figure; 2]> {
         let names = ["polling / parent", "parent / predecessor"];
         let of = |what: &str, each: &[Vec<f64>; 3]| {
@@ -99,7 +104,11 @@ impl CostAt {
             if waste > 0.0 { 1.0 - (parent - predecessor) / waste } else { 0.0 }
         });
         let each: Vec<f64> = each.collect();
-        Figure::median(format!("{place}: of polling's waste saved by parent watch"), &each, Of::Share)
+        Figure::median(
+            format!("{place}: share of polling's waste that parent watch avoids"),
+            &each,
+            Of::Share,
+        )
     }
 }
 
@@ -129,7 +138,7 @@ fn network_cost(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
         }
         known.put(&saved.what.clone(), saved);
     }
-    known.put("cells", amount("cells of contenders and hold", cells.len()));
+    known.put("cells", amount("combinations of contenders and hold", cells.len()));
     for (name, what, from, holds) in [
         ("first", "polling ≫ parent watch", "shortest hold, in polling intervals", &first),
         ("second", "parent watch ≫ predecessor watch", "fewest contenders", &second),
@@ -196,7 +205,7 @@ fn complexities(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
         }
     }
     known.put("measures", amount("measures", measures.len()));
-    known.put("rising", amount("measures by which each is more than the one before", rising));
+    known.put("rising", amount("measures by which each class exceeds the one before", rising));
     Some(())
 }
 
@@ -217,7 +226,7 @@ fn kinds(trials: &Trials<'_>) -> Option<usize> {
 /// Complexity of a class, excluding its driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Complexity {
-    /// Lines of code, without empty lines, comments and imports.
+    /// Lines of code, excluding empty lines, comments and imports.
     lines: usize,
     /// Branches: conditions, loops, cases, caught exceptions.
     branches: usize,

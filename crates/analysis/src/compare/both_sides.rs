@@ -101,7 +101,8 @@ fn is_constant(readings: &[Reading]) -> bool {
     readings.windows(2).all(|pair| pair[0].value == pair[1].value && !pair[0].at_least && !pair[1].at_least)
 }
 
-/// Compares violations in all trials, even invalid ones. If the base has none, any violation is a regression.
+/// Compares violations in all trials, even invalid ones. If the base has no violation, any violation is a
+/// regression.
 fn violations(base: &[&Trial], new: &[&Trial], terms: &Terms) -> Compared {
     let readings = |trials: &[&Trial]| -> Vec<Reading> {
         trials.iter().filter_map(|trial| trial.reading(VIOLATIONS).ok()).collect()
@@ -223,9 +224,9 @@ pub(super) struct PlannedRow {
     pub caveats: Caveats,
 }
 
-/// Returns one row for each number of contenders and locks with at least two strategies on both sides. Its
-/// metric is the leading metric or, if metrics were selected, the first of these. The row is dropped if that
-/// metric does not measure time, or if some strategies lack it.
+/// Returns one row for each number of contenders and locks with at least two strategies on both sides. The
+/// row compares the leading metric or, if metrics were selected, the first of them. The row is dropped if that
+/// metric does not measure time, or if a strategy lacks it.
 pub(super) fn together(
     pairs: &[(CellUnderLoad, BothSides<'_>)],
     asked: &[Figure],
@@ -263,7 +264,7 @@ pub(super) fn together(
 }
 
 /// Returns the geometric means over the strategies, by run, for each repetition that is valid for all
-/// strategies. `None` without such a repetition, or if a trial lacks the metric.
+/// strategies. `None` if there is no such repetition, or if a trial lacks the metric.
 fn means(strategies: &[&Repetitions<'_>], figure: Figure) -> Option<Vec<Vec<Reading>>> {
     let runs = strategies.iter().map(|of| of.runs.len()).max()?;
     let of_run = |run: usize| {

@@ -46,7 +46,7 @@ pub struct Comparison {
     pub base: SideInfo,
     /// The new side.
     pub new: SideInfo,
-    /// Each metric of each cell of the base.
+    /// One row for each metric of each base cell.
     pub rows: Vec<Row>,
     /// Default metrics that were not compared, because they do not apply or have too few samples.
     pub left_out: Vec<LeftOut>,
@@ -109,7 +109,7 @@ pub struct RunInfo {
     pub tool_commit: Option<String>,
     /// Host of the generator.
     pub host: String,
-    /// The SHA-256 of its `run.json`.
+    /// SHA-256 of the run's `run.json`.
     pub digest: String,
 }
 
@@ -346,7 +346,7 @@ impl About {
         if by_runs && !by_repetitions { Self::SuchRuns } else { Self::TheseRuns }
     }
 
-    /// Describes the scope for these numbers of base and new runs.
+    /// Describes the scope, given the numbers of base and new runs.
     fn said(self, [base, new]: [usize; 2]) -> String {
         match (self, base + new) {
             (Self::TheseRuns, 2) => "between these two runs".to_owned(),

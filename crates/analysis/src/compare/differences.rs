@@ -92,7 +92,7 @@ impl Difference {
     }
 }
 
-/// A fact of runs or cells: its name, its value in each, and whether it must be equal.
+/// A fact about runs or cells: its name, its value in each run or cell, and whether the values must be equal.
 struct ComparedFact {
     what: String,
     values: Vec<String>,
@@ -370,9 +370,9 @@ impl FloorRise {
         self.new_us / self.base_us - 1.0
     }
 
-    /// Makes a regression inconclusive if the floor may explain it: the metric depends on request times, and
-    /// the floor has risen beyond the margin and by enough. `requests` is the share of the metric that
-    /// requests take; `None` if unknown.
+    /// Makes a regression inconclusive if a higher floor may explain it: the metric depends on request times, and
+    /// the floor has risen by more than the margin and by enough to explain the whole regression. `requests` is
+    /// the share of the metric that requests take; `None` if unknown.
     pub(super) fn unless(self, figure: Figure, found: Compared, requests: Option<f64>) -> Compared {
         let Some(margin) = found.margin.filter(|_| found.regression == Regression::Yes && takes_time(figure))
         else {

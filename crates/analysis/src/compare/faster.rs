@@ -11,7 +11,7 @@ use zklockbench_record::figures::THROUGHPUT;
 use zklockbench_record::{Better, Reading, Trial};
 use zklockbench_stats::median;
 
-/// A strategy that is proven to be faster than another by repetitions of the same runs.
+/// A strategy that repetitions of the same runs prove to be faster than another.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Faster {
     /// The faster strategy.
@@ -67,7 +67,7 @@ pub(super) fn faster(side: &Side, alpha: f64) -> Vec<Faster> {
     groups.iter().flat_map(of_group).collect()
 }
 
-/// Returns the cells with the same contenders and locks, fastest first, without locks that did not exclude.
+/// Returns the cells with the same contenders and locks, fastest first, omitting locks that did not exclude.
 fn groups(side: &Side) -> Vec<Vec<CellUnderLoad>> {
     let closed = side.trials().filter(|trial| trial.spec.load.name() == "closed");
     let keys = grouped(closed.map(|trial| (CellUnderLoad::of(trial), ()))).into_iter();

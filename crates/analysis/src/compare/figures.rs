@@ -1,7 +1,7 @@
 //! Selects the metrics to compare and the metrics that decide, and reads their values from a cell. The
 //! selection depends only on the load, not on any value.
 //!
-//! Unserved acquisitions are included, because a slow lock that sheds load has short waits otherwise.
+//! Unserved acquisitions are included, because otherwise a slow lock that sheds load would have short waits.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -26,7 +26,7 @@ pub(super) const VIOLATIONS: Figure = figures::VIOLATIONS.figure();
 pub enum Role {
     /// The metric can regress, and the outcome is unknown if the metric is unknown.
     Decides,
-    /// The metric explains other metrics, repeats them, or varies between starts of the servers.
+    /// The metric explains other metrics, repeats them, or varies from one server start to the next.
     Shown,
 }
 
@@ -65,7 +65,7 @@ pub fn without_twins(asked: &[Figure]) -> Vec<Figure> {
 ///
 /// Among the defaults, the leading metric, the tail of the wait, the requests per acquisition and the losses
 /// decide. The other metrics are informational: in a closed load, the median wait follows from throughput;
-/// handoffs differ between starts of the servers; and notifications and listings already show in the
+/// handoffs differ from one server start to the next; and notifications and listings already show in the
 /// requests.
 pub(super) fn chosen(asked: &[Figure], key: &CellUnderLoad, base: &[&Trial], new: &[&Trial]) -> Vec<Chosen> {
     let decides = |figure| Chosen { figure, role: Role::Decides };
@@ -97,7 +97,7 @@ pub(super) fn chosen(asked: &[Figure], key: &CellUnderLoad, base: &[&Trial], new
     chosen
 }
 
-/// Returns whether the load determines a count in a trial, by the cost model of its strategy.
+/// Returns whether the load determines a count in a trial, according to the cost model of the strategy.
 pub(super) fn is_determined(figure: Figure, trial: &Trial) -> bool {
     let is_one_of = |two: [&'static FigureEntry; 2]| two.iter().any(|entry| entry.figure() == figure);
     let is_of: fn(Counted) -> bool = if is_one_of([&REQUESTS_PER_ACQUISITION, &REQUESTS]) {

@@ -22,11 +22,11 @@ use zklockbench_stats::{Interval, Position, median};
 pub struct Terms {
     /// Largest probability that any metric is wrongly found to be worse by more than its margin.
     pub alpha: f64,
-    /// Margin of every metric that is not in `margins`, as a share: 0.05 for 5 %. Null if each has its own
-    /// default.
+    /// Margin of every metric that is not in `margins`, as a share: 0.05 for 5 %. Null if each metric
+    /// has its own default.
     #[serde(default)]
     pub margin: Option<f64>,
-    /// Chosen margins, by the names of the metrics.
+    /// Chosen margins, by metric name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub margins: BTreeMap<String, f64>,
 }
@@ -78,8 +78,8 @@ const OF_ALL_STRATEGIES: f64 = 0.05;
 /// Limits of the comparison of one metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// The smallest difference that matters, as a share: 0.05 for 5 %. As a ratio, it reaches from 1 / 1.05
-    /// to 1.05, so that the order of the sides does not matter.
+    /// The smallest difference that matters, as a share: 0.05 for 5 %. As a ratio, the margin spans
+    /// 1 / 1.05 to 1.05, so the order of the sides does not matter.
     pub margin: f64,
     /// Maximum probability that any comparison of the family is wrongly found worse by more than its margin.
     pub alpha: f64,
@@ -106,7 +106,7 @@ impl Limits {
 /// Readings of one side.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Sample {
-    /// One value for each valid repetition, in the metric's unit and in the order of running. Null if the
+    /// One value for each valid repetition, in the metric's unit and in the order of the repetitions. Null if the
     /// queue grew: the wait then has no steady value and counts as infinite.
     #[schemars(with = "Vec<Option<f64>>")]
     pub values: Vec<f64>,
@@ -123,7 +123,7 @@ impl Sample {
     }
 }
 
-/// Returns the item whose ratio is farthest from 1, up or down; `None` without items.
+/// Returns the item whose ratio is farthest from 1, up or down; `None` if there are no items.
 pub fn farthest_from_one<T>(changed: impl Iterator<Item = (T, f64)>) -> Option<(T, f64)> {
     changed.max_by(|(_, one), (_, other)| one.ln().abs().total_cmp(&other.ln().abs()))
 }
@@ -255,8 +255,8 @@ impl Compared {
 /// Returns the verdict from the comparison's own interval and the interval corrected for multiple
 /// comparisons.
 ///
-/// Among many comparisons, some lie beyond the margin by chance, so the wider interval decides about worse
-/// and better. "Same" requires every interval inside its margin, so no correction applies.
+/// Among many comparisons, some lie beyond the margin by chance, so the wider interval decides whether a
+/// metric is worse or better. "Same" requires every interval inside its margin, so no correction applies.
 pub(super) fn decide(
     alone: &Interval,
     in_family: &Interval,

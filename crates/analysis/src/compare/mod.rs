@@ -1,8 +1,8 @@
 //! Compares two sides of runs cell by cell and metric by metric, with a verdict on each.
 //!
 //! The unit is the repetition, because samples within one repetition do not show how much repetitions vary.
-//! `stats` computes intervals, `test` applies them to samples, `judge` decides by them, `figures` selects the
-//! metrics, and `comparison` handles their family. `docs/comparing-runs.md` explains the method to users.
+//! `stats` computes intervals, `test` applies them to samples, `judge` decides from the intervals, `figures`
+//! selects the metrics, and `comparison` treats them as a family. `docs/comparing-runs.md` explains the method.
 
 mod both_sides;
 mod comparison;

@@ -15,7 +15,7 @@ use zklockbench_stats::Design;
 
 /// Probability of detecting a change of that size.
 const SEEN: f64 = 0.8;
-/// Efficiency of the rank test relative to a t test for normal values: 3/π.
+/// Efficiency of the rank test relative to a t test for normally distributed values: 3/π.
 const EFFICIENCY: f64 = 3.0 / std::f64::consts::PI;
 
 /// Repetitions needed to detect a change.
@@ -95,8 +95,8 @@ fn spread(readings: &Sample) -> Option<f64> {
     Some((squares / (count - 1.0)).sqrt()).filter(|spread| spread.is_finite())
 }
 
-/// Returns the number of repetitions that limits both kinds of error for normal values, but at least the
-/// family's minimum.
+/// Returns the number of repetitions that limits both kinds of error for normally distributed values; at least
+/// the family's minimum.
 fn needed(spread: f64, change: f64, alpha: f64, family: usize) -> Option<usize> {
     let normal = Normal::new(0.0, 1.0).ok()?;
     let demanded = Design::Independent.fewest(alpha / family.max(1) as f64)?;
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reported_repetitions_detect_the_change_four_times_in_five() {
+    fn reported_repetitions_detect_the_change_with_80_percent_probability() {
         let (spread, change, family) = (0.05, 0.06, 20);
         let count = needed(spread, change, 0.05, family).unwrap();
         assert!((20..40).contains(&count), "{count}");
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn metric_without_spread_needs_only_the_family_minimum() {
+    fn metrics_without_spread_need_only_the_minimum_repetitions() {
         assert_eq!(needed(0.0, 0.05, 0.05, 24), Design::Independent.fewest(0.05 / 24.0));
         assert_eq!(needed(3.0, 0.05, 0.05, 24), None);
         let spread = |values: &[f64]| spread(&Sample { values: values.to_vec(), ..Sample::default() });

@@ -25,7 +25,7 @@ pub struct Side {
 }
 
 impl Side {
-    /// Reads a run directory, or all run directories in a directory, by name. Hidden directories belong to
+    /// Reads a run directory, or all run directories in a directory, sorted by name. Hidden directories belong to
     /// unfinished runs and are skipped. An unreadable directory is an error, because omitting it would change
     /// the side.
     ///
@@ -40,7 +40,7 @@ impl Side {
         Ok(Self { path: path.to_owned(), runs })
     }
 
-    /// Returns the trials, run by run, in the order of running.
+    /// Returns the trials, run by run, in the order they ran.
     pub(super) fn trials(&self) -> impl Iterator<Item = &Trial> {
         self.runs.iter().flat_map(|run| &run.stored.trials)
     }
@@ -132,13 +132,13 @@ impl<'a> Repetitions<'a> {
         let trials: Vec<&Trial> = run.stored.trials.iter().filter(|trial| is_of(trial)).collect();
         let repetitions = grouped(trials.iter().map(|trial| (trial.spec.repetition, trial.is_sound())));
         let kept = repetitions.iter().filter(|(_, sound)| sound.contains(&true)).count();
-        // A run without trials lost every cell; a run with only other cells never planned this one.
+        // A run without trials lost every cell; a run with only other cells never planned this cell.
         let has_others = trials.is_empty() && !run.stored.trials.is_empty();
         let asked = if has_others { 0 } else { repetitions.len().max(planned(run)) };
         Self { runs: vec![trials], asked, kept }
     }
 
-    /// Returns the trials that ran, valid or invalid, in the order of running.
+    /// Returns the trials that ran, valid or invalid, in the order they ran.
     pub fn trials(&self) -> Vec<&'a Trial> {
         self.runs.concat()
     }

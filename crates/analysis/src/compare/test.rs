@@ -76,7 +76,7 @@ impl Test {
         Self::on_scale(blocks, better, limits, Scale::Values)
     }
 
-    /// Creates a test of pairs of one metric, on its scale.
+    /// Creates a test of pairs of readings of one metric, on the metric's scale.
     pub fn of_pairs(blocks: &[Block], figure: Figure, limits: Limits) -> Self {
         Self::on_scale(blocks, better_of(figure), limits, Scale::fitting(figure))
     }
@@ -102,8 +102,8 @@ impl Test {
         Self::unpaired(&base, &new, better, limits)
     }
 
-    /// Creates a test of two sides of runs with their repetitions. Repetitions of a run share its servers and
-    /// host conditions, so the run is the unit. If there are too few runs to estimate their spread, the
+    /// Creates a test that compares two sets of runs. Repetitions of a run share servers and host conditions, so
+    /// the run is the unit. If there are too few runs to estimate their spread, the
     /// repetition is the unit, and the result describes only these runs.
     pub fn of_runs(runs: &Runs, better: Better, limits: Limits, scale: Scale) -> Self {
         let all = Self::of(Method::Repetitions, runs.base.concat(), runs.new.concat(), better, limits, scale);
@@ -233,7 +233,7 @@ impl Test {
     }
 }
 
-/// Smallest total number of runs from which their spread is known.
+/// Minimum total number of runs needed to estimate their spread.
 const FEWEST_RUNS: usize = 5;
 
 /// Returns the median of each run; `None` if one is unknown, e.g. because a queue grew in half of the
@@ -242,7 +242,7 @@ fn medians(side: &[Vec<Reading>]) -> Option<Vec<Reading>> {
     let median_of = |run: &Vec<Reading>| {
         let middle = |of: fn(&Reading) -> f64| median(&run.iter().map(of).collect::<Vec<_>>());
         let known = middle(|reading| reading.value)?;
-        // Lower bounds above the median don't move it.
+        // Lower bounds above the median do not change it.
         let is_known = middle(Reading::at_most)? == known && known.is_finite();
         is_known.then(|| Reading::exact(known))
     };

@@ -25,7 +25,7 @@ pub struct Evaluation<'a> {
     /// Planned minimum number of repetitions of each cell.
     pub repetitions: usize,
     pub stored: &'a StoredRun,
-    /// The run and its baseline; `None` without a baseline.
+    /// The run and its baseline; `None` if there is no baseline.
     pub baseline: Option<Sides<'a>>,
 }
 
@@ -120,8 +120,8 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Decides a relation between two cells of one run by the interval of the ratio of their repetitions,
-    /// which were interleaved. Constant values need no interval: two repetitions suffice for a count, but
+    /// Decides a relation between two cells of one run, which were interleaved, from the interval of their ratio.
+    /// Constant values need no interval: two repetitions suffice for a count, but
     /// three for a measured metric, because two measured values may be equal by chance.
     fn beyond_chance(&self, found: Weighed, cells: &ComparedCells<'_>) -> Weighed {
         let blocks = self.blocks(cells);
@@ -282,7 +282,7 @@ struct Bound {
     limit: Option<f64>,
     /// Whether the limit is a lower bound.
     at_least: bool,
-    /// Description of the limit, if it is not the gate's number.
+    /// Description of the limit, unless the limit is a number in the gate.
     told: Option<String>,
     /// Reasons why the limit supports no verdict.
     doubts: Vec<String>,
@@ -298,7 +298,7 @@ impl Bound {
     }
 }
 
-/// A check with its closeness to failure, as a sort key.
+/// A check and, as a sort key, how close the check is to failing.
 struct Weighed {
     check: Check,
     weight: f64,
@@ -362,7 +362,7 @@ fn decide(relation: Relation, observed: &Observed, limit: &Limit) -> Option<bool
     holds.iter().all(|end| *end == holds[0]).then_some(holds[0])
 }
 
-/// Returns the closeness of a value to violating its limit: 1 at the limit, more beyond the limit.
+/// Returns how close a value is to violating its limit: 1 at the limit, more beyond the limit.
 fn weight(relation: Relation, value: f64, limit: f64) -> f64 {
     let share = match relation {
         Relation::Less | Relation::AtMost => value / limit,
@@ -381,7 +381,7 @@ fn floor_of(floor: &Floor, figure: Figure) -> Option<u64> {
     Some(timing?.p50_us)
 }
 
-/// Returns the combined exclusion check of a cell's trials; `None` for a single contender, or if nothing ran.
+/// Returns the combined exclusion check of a cell's trials; `None` for a single contender, or if no trial ran.
 fn exclusion(cell: &CellKey, trials: &[Trial]) -> Option<Check> {
     let own: Vec<&Trial> = trials.iter().filter(|trial| cell.is_of(trial)).collect();
     let unsound = Verdict::unknown_if(own.iter().filter_map(|trial| trial.unsound()).collect());
@@ -428,7 +428,7 @@ impl GateWatch {
         Self { floor: floor.filter(|floor| floor.missing.is_none()), ..self }
     }
 
-    /// Records a trial. Returns why a gate can no longer pass; `None` while all can.
+    /// Records a trial. Returns why a gate can no longer pass; `None` while all gates can.
     pub fn note(&mut self, trial: &Trial) -> Option<String> {
         if self.lost.is_none() {
             self.lost = self.broken(trial).or_else(|| self.gate_lost(trial));

@@ -50,7 +50,7 @@ pub struct Check {
     pub sentence: String,
 }
 
-/// A metric of a cell over its repetitions.
+/// A metric of a cell, over the cell's repetitions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Observed {
     /// Unit of the values.
@@ -74,9 +74,9 @@ pub struct Observed {
 pub struct Limit {
     /// Required relation of the observed value to the limit.
     pub relation: Relation,
-    /// Value, in the unit of the observed one.
+    /// Value, in the unit of the observed value.
     pub value: f64,
-    /// Whether `value` is a lower bound, because it derives from one.
+    /// Whether `value` is a lower bound, because it derives from another lower bound.
     pub at_least: bool,
 }
 

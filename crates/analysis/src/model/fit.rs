@@ -48,7 +48,7 @@ pub struct Fit {
     pub by_rate: Option<Part>,
     /// Standard deviation of the trials' mean handoffs from the fit, as a share.
     pub spread: f64,
-    /// Deviation of each trial, in their order.
+    /// Deviation of each trial, in trial order.
     pub residuals: Vec<f64>,
     /// Degrees of freedom: trials minus parts.
     pub freedom: usize,
@@ -72,8 +72,8 @@ struct FitShape {
 }
 
 impl Fit {
-    /// Returns the mean handoff in microseconds, with this number of waiters and of acquisitions per second
-    /// on the ensemble.
+    /// Returns the mean handoff in microseconds, with this number of waiters and this many acquisitions
+    /// per second on the ensemble.
     pub fn mean(&self, waiting: f64, rate: f64) -> f64 {
         let of = |part: Option<Part>| part.map_or(0.0, |part| part.us);
         let mean = self.first.us + of(self.each_more) * (waiting - 1.0).max(0.0) + of(self.by_rate) * rate;
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_host_is_not_attributed_to_queue_length_if_releases_notify_one_waiter() {
+    fn slow_handoffs_are_not_attributed_to_queue_length_if_releases_notify_one_waiter() {
         let slow = |waiting: f64| Observation {
             fan_out: Some(1.0),
             ..trial(waiting, 50.0 + waiting, 1_000.0 + 150.0 * waiting)
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn fitted_handoffs_of_a_herd_grow_with_its_waiters() {
+    fn fitted_herd_handoffs_grow_with_the_number_of_waiters() {
         let noisy = |n: usize, value: f64| value * if n.is_multiple_of(2) { 1.02 } else { 0.98 };
         let points = [(1.0, 50.0), (5.0, 100.0), (10.0, 60.0), (20.0, 200.0), (2.0, 220.0), (15.0, 90.0)];
         let trials: Vec<_> = (0..)

@@ -61,7 +61,7 @@ impl Observation {
             return refuse("faults were injected");
         }
         if added.is_some() && !trial.faults.iter().all(|fault| fault.proved) {
-            return refuse("no increase of its round trips was observed");
+            return refuse("no increase in its round-trip time was observed");
         }
         if spec.has_readers() || spec.depth > 1 {
             return refuse("it has readers or reentrant acquires");
@@ -75,7 +75,7 @@ impl Observation {
             return refuse(&format!("{handoffs} handoffs, of which at least {HANDOFFS_FEW} are needed"));
         };
         let (Some(release), Some(wait)) = (drawn(Measure::Release), drawn(Measure::Wait)) else {
-            return refuse("nothing was released or waited for");
+            return refuse("no lock was released or waited for");
         };
         let second = |one: &Second| (one.handoff_us as f64 / one.handoffs.max(1) as f64, one.handoffs);
         let seconds: Vec<(f64, u64)> = trial.timeline.iter().map(second).collect();
@@ -90,7 +90,7 @@ impl Observation {
         let contended = handoffs.max(1) as f64 / (handoffs + alone).max(1) as f64;
         let entering = contended * handoff.mean()
             + (1.0 - contended) * uncontended.as_ref().map_or(0.0, Empirical::mean);
-        // Little's law: the number of waiters behind a holder, without the waiter about to enter.
+        // Little's law: the number of waiters behind a holder, excluding the waiter about to enter.
         let queued = rate / spec.locks as f64 * (wait.mean() - entering).max(0.0) / 1e6;
         let waiting = match &spec.load {
             load if load.open().is_some() => 1.0 + queued / contended,

@@ -47,12 +47,12 @@ impl Predicted {
     }
 }
 
-/// Sources of requests. Times are in microseconds.
+/// Source of requests. Times are in microseconds.
 #[derive(Clone)]
 pub enum Coming<'a> {
     /// Independent arrivals, different for each seed.
     Arrivals(&'a dyn Fn(u64) -> Vec<Arrival>),
-    /// Clients, one for each session, that request a lock again a while after their release.
+    /// Clients, one for each session, that request a lock again some time after releasing it.
     Clients(Vec<AlikeClients>),
 }
 

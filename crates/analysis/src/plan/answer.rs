@@ -81,7 +81,7 @@ pub struct Answer {
     pub verdict: Verdict,
     /// Prediction; `None` if the load cannot be predicted.
     pub prediction: Option<Prediction>,
-    /// The answer if holds vary; `None` if their variation is known, and in files of older versions.
+    /// The answer if holds vary; `None` if the variation is known, and in files of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub if_variable: Option<VariableHolds>,
     /// Fit on which the prediction is based.
@@ -110,7 +110,7 @@ pub struct Answer {
     pub ensemble_utilisation: Option<f64>,
     /// Average number of watches that are set at the same time.
     pub watches: Option<f64>,
-    /// Longest measured time in which a server failure made every client wait, in microseconds.
+    /// Longest measured time for which a server failure made every client wait, in microseconds.
     pub outage_us: Option<u64>,
     /// Longest 99th percentile of the waits around such a failure. Older versions did not store it.
     #[serde(default)]
@@ -175,9 +175,10 @@ impl Answer {
         let demand = Demand::of(&prediction, load);
         if demand.depends_on_time() {
             answer.horizon_s = Some(effort.arrivals / load.rate());
-            answer
-                .missing
-                .push("waits under a longer load: the lock is so busy that they depend on its length".into());
+            answer.missing.push(
+                "waits under a longer load: the lock is so busy that waits depend on the load's length"
+                    .into(),
+            );
         }
         answer.predicts(evidence, got.unwrap_or_else(|| load.rate()), &prediction);
         answer.sensitivity = search.sensitivity();
@@ -310,8 +311,7 @@ impl Answer {
         self.watches = evidence.watches.then_some(prediction.waiting.middle);
         if prediction.pool_runs_out > 0.05 {
             self.missing.push(format!(
-                "part of the wait that is for a free session: in {:.0} % of the simulations, all sessions were in \
-                 use",
+                "time spent waiting for a free session: in {:.0} % of the simulations, all sessions were in use",
                 100.0 * prediction.pool_runs_out
             ));
         }
@@ -451,7 +451,7 @@ fn whichever_holds(constant: Verdict, varied: &Verdict) -> Verdict {
     }
 }
 
-/// Results of the load on this number of servers, with one lock.
+/// Results for the load on this number of servers, with one lock.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ByServers {
     /// Number of servers.

@@ -88,9 +88,9 @@ pub struct FailureCost {
     /// Session timeout that the servers granted, in microseconds; 0 in files of older versions.
     #[serde(default)]
     pub granted_us: u64,
-    /// Mean wait of these requests.
+    /// Mean wait of the requests counted in `requests`.
     pub wait_mean: Option<MeasuredRange>,
-    /// 99th percentile of the wait of these requests.
+    /// 99th percentile of the waits of the requests counted in `requests`.
     pub wait_p99: Option<MeasuredRange>,
     /// Mean wait before the failure, in microseconds.
     pub usual_wait_us: Option<f64>,
@@ -136,7 +136,7 @@ impl FailureCost {
         }
     }
 
-    /// Describes the effect on the load in a sentence without a full stop; `None` without an effect.
+    /// Describes the effect on the load in a sentence without a full stop; `None` if there is none.
     pub fn sentence(&self) -> Option<String> {
         let gap = self.gap?.in_words();
         let come = self
@@ -148,7 +148,7 @@ impl FailureCost {
             .map(|wait| format!("wait {}{} on average", least(wait), format_micros(wait.median_us as u64)));
         // Waits that had not ended are lower bounds.
         let tail = self.wait_p99.map(|wait| match wait.at_least {
-            true => format!("one in a hundred at least {}", format_micros(wait.most_us)),
+            true => format!("1 % of them at least {}", format_micros(wait.most_us)),
             false => format!("99 % of them less than {}", format_micros(wait.most_us)),
         });
         let queue = come.zip(wait).map(|(come, wait)| format!("{come} and {wait}"));
@@ -157,7 +157,7 @@ impl FailureCost {
         Some(format!("{} stops every client for {gap}{queue}", self.fault))
     }
 
-    /// Returns the share of a year's requests delayed by one failure of this kind a week, at this rate.
+    /// Returns the share of requests that one failure of this kind per week would delay, at this rate.
     pub fn yearly_share(&self, rate: f64) -> Option<f64> {
         const WEEK_S: f64 = 7.0 * 86_400.0;
         self.requests.map(|requests| requests / (rate * WEEK_S))

@@ -17,7 +17,7 @@ pub const SIMULATED: f64 = 20_000.0;
 /// Smallest ratio of the busiest lock's demand to the mean demand that counts as uneven.
 pub(super) const UNEVEN: f64 = 1.05;
 
-/// Load of a trial, for a strategy with this order of the queue.
+/// Load of a trial, for a strategy with this queue order.
 #[derive(Debug, Clone)]
 pub struct PlannedLoad {
     spec: TrialSpec,
@@ -50,7 +50,7 @@ impl PlannedLoad {
         })
     }
 
-    /// Returns the same load with this order of the lock's queue, unless its requests do not queue.
+    /// Returns the same load with this queue order, unless its requests do not queue.
     pub fn in_order(self, order: Order) -> Self {
         let order = if self.only_tries() { Order::Tries } else { order };
         Self { order, ..self }
@@ -156,7 +156,7 @@ impl PlannedLoad {
         if mean <= most { holds } else { holds.scaled(most.as_secs_f64() / mean.as_secs_f64()) }
     }
 
-    /// Returns the average number of locks held at a time, without handoffs; `None` for a closed load.
+    /// Returns the average number of locks held at a time, excluding handoffs; `None` for a closed load.
     pub fn held(&self) -> Option<f64> {
         (!self.is_closed()).then(|| self.rate() * self.spec.mean_hold().as_secs_f64())
     }

@@ -31,7 +31,7 @@ pub struct MeasuredLoad {
     pub rate: f64,
     /// Number of locks.
     pub locks: usize,
-    /// Arrivals for each lock as a multiple of the question's.
+    /// Arrivals per lock, as a multiple of those in the question.
     pub times: f64,
     /// Length of the measurement in seconds.
     pub seconds: f64,
@@ -41,7 +41,7 @@ pub struct MeasuredLoad {
     pub value: f64,
     /// Whether the value is a lower bound.
     pub at_least: bool,
-    /// Requests for each acquisition, if they were counted.
+    /// Requests per acquisition, if they were counted.
     pub requests_per_acquisition: Option<f64>,
     /// Whether the measurement meets the objective.
     pub verdict: Verdict,

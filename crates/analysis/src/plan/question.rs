@@ -348,13 +348,13 @@ mod tests {
     }
 
     #[test]
-    fn copies_do_not_change_the_load_of_each_lock() {
+    fn copies_do_not_change_the_load_on_each_lock() {
         let ask = question(30, 10.0, 20, 2).copies(5.0);
         assert_eq!((ask.rate, ask.locks, ask.clients), (50.0, 10, 150));
     }
 
     #[test]
-    fn objective_has_the_syntax_of_a_gate() {
+    fn objectives_use_gate_syntax() {
         let read = objective("wait.p99<200ms").unwrap();
         assert_eq!((read.limit, read.relation), (200_000.0, Relation::Less));
         assert!(read.holds(199_999.0) && !read.holds(200_000.0));
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_shows_the_wait_of_the_objective_or_its_99th_percentile() {
+    fn curve_shows_the_objectives_wait_or_else_the_99th_percentile() {
         let shows = |text| wait_of(&objective(text).unwrap()).to_string();
         assert_eq!([shows("wait.mean < 1s"), shows("throughput >= 49/s")], ["wait.mean", "wait.p99"]);
     }

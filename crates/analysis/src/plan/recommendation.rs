@@ -12,7 +12,7 @@ use zklockbench_core::measure::Figure;
 use zklockbench_core::units::{listed, number};
 use zklockbench_core::verdict::Verdict;
 
-/// Factor within which two maximum rates count as equal, because measurements are no more precise.
+/// Factor within which two maximum rates count as equal, because measurements are not more precise.
 const SAME_ROOM: f64 = 1.15;
 /// Factor within which requests per acquisition count as equal, because they vary by chance between trials.
 const SAME_COST: f64 = 1.05;

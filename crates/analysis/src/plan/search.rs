@@ -12,8 +12,7 @@ use zklockbench_core::verdict::Verdict;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Effort {
-    /// Number of arrivals in a simulation, which equals that of the trial whose variation the interval
-    /// covers.
+    /// Number of arrivals in a simulation: as many as in the trial whose variation the interval covers.
     pub arrivals: f64,
     /// Number of simulations for an interval.
     pub simulations: usize,
@@ -28,8 +27,8 @@ impl Effort {
     }
 }
 
-/// Minimum number of simulations for a 90 % interval from their minimum to their maximum: a new value lies
-/// outside with a probability of 10 %.
+/// Minimum number of simulations for which the range of all simulated values is a 90 % interval: a new value
+/// lies outside with a probability of 10 %.
 const ENDS: usize = 19;
 /// Number of simulations if only the median is needed.
 const FEW: usize = 5;
@@ -48,7 +47,7 @@ pub struct Headroom {
     /// Number of clients, if the load consists of returning clients; `None` for arrivals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clients: Option<usize>,
-    /// Arrivals per second. For returning clients, their rate with a lock that takes no time.
+    /// Arrivals per second. For returning clients, their rate with an instant lock.
     pub rate: f64,
     /// Multiple of the planned rate.
     pub factor: f64,
@@ -57,7 +56,8 @@ pub struct Headroom {
     /// Highest rate at which the whole 90 % interval meets the objective. `None` if no rate does.
     #[serde(default)]
     pub low: Option<f64>,
-    /// Lowest rate at which the whole 90 % interval misses the objective; `None` if beyond the measurements.
+    /// Lowest rate at which the whole 90 % interval misses the objective; `None` if that rate is
+    /// beyond the measurements.
     #[serde(default)]
     pub high: Option<f64>,
 }

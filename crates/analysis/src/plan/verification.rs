@@ -29,7 +29,7 @@ const FAILURES_WITHIN: f64 = 0.3;
 pub struct Checked {
     /// Name of the metric.
     pub figure: String,
-    /// Prediction for the verifying load.
+    /// Prediction for the load of the verifying trial.
     pub predicted: Predicted,
     /// Measured value.
     pub measured: f64,
@@ -55,7 +55,8 @@ pub struct CheckedFailure {
     pub predicted: MeasuredRange,
     /// The same percentile, as measured when the failure was repeated.
     pub measured: MeasuredRange,
-    /// Whether their medians are within 30 % of each other; `None` if either is only a lower bound.
+    /// Whether the predicted and measured medians are within 30 % of each other; `None` if either is only a lower
+    /// bound.
     pub reproduced: Option<bool>,
 }
 
@@ -78,7 +79,7 @@ impl CheckedFailure {
     }
 }
 
-/// A verifying trial.
+/// Result of a trial that verified a prediction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verification {
     /// Label of the strategy.

@@ -30,7 +30,7 @@ pub const FILE: VersionedFile = VersionedFile {
     remedy: "the file is incomplete or damaged; run the sweep again, or resume it",
 };
 
-/// Reason for the end of a sweep.
+/// How a sweep ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
@@ -61,22 +61,22 @@ impl Ending {
 /// One run: a repetition of some strategies at one point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunRecord {
-    /// Number, from 1.
+    /// Number, starting at 1.
     pub number: u32,
     /// Name of the run's directory in `points`.
     #[serde(default)]
     pub directory: String,
     /// Point of the run.
     pub at: At,
-    /// Labels of its strategies.
+    /// Labels of the run's strategies.
     pub strategies: Vec<String>,
     /// Seed.
     pub seed: u64,
     /// Duration in microseconds.
     pub took_us: u64,
-    /// Exit code of its process.
+    /// Exit code of the run's process.
     pub exit_code: Option<i32>,
-    /// Number of its ensemble, from 0.
+    /// Number of the run's ensemble, starting at 0.
     pub ensemble: usize,
 }
 

@@ -70,7 +70,7 @@ pub struct Finding {
     /// Points of the strategy.
     #[serde(flatten)]
     pub series: Series,
-    /// Limit of the objective; `None` without an objective.
+    /// Limit of the objective; `None` if there is no objective.
     pub objective: Option<Edge>,
     /// Collapse of the lock.
     pub collapse: Collapse,
@@ -132,7 +132,7 @@ fn edge(series: &Series) -> Edge {
     }
 }
 
-/// Share of its best throughput below which a strategy has collapsed.
+/// A strategy has collapsed if its throughput falls below this share of its best throughput.
 const COLLAPSED: f64 = 0.5;
 
 fn collapse(variable: Variable, series: &Series) -> Collapse {

@@ -19,7 +19,7 @@ pub struct Ask {
     pub objective: Option<Objective>,
     /// Maximum number of values of the first variable, for each strategy.
     pub points_at_most: usize,
-    /// Relative half-width of a point's throughput above which the point is repeated.
+    /// A point is repeated if the relative half-width of its throughput's interval exceeds this value.
     pub precise: f64,
 }
 

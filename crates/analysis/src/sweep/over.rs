@@ -150,7 +150,7 @@ impl Over {
         }
     }
 
-    /// Returns the values of the second variable, one series for each.
+    /// Returns the values of the second variable. Each value has its own series.
     pub fn few(&self) -> Vec<f64> {
         self.spaced(SERIES)
     }

@@ -67,12 +67,12 @@ pub struct Sample {
     pub wait_p50: Option<Reading>,
     /// 99th percentile of the wait in microseconds.
     pub wait_p99: Option<Reading>,
-    /// Metric of the objective; `None` without an objective.
+    /// Metric of the objective; `None` if there is no objective.
     pub objective: Option<Reading>,
     /// Session timeout that the servers granted, in microseconds; 0 in files of older versions.
     #[serde(default)]
     pub granted_us: u64,
-    /// Effects of the faults, in the order of firing.
+    /// Effects of the faults, in the order in which they fired.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<FailureSample>,
 }
@@ -158,7 +158,7 @@ pub struct Point {
     pub sound: usize,
     /// Most frequent state.
     pub state: State,
-    /// Reason for the first invalid repetition.
+    /// Reason why the first invalid repetition is invalid.
     pub why: Option<String>,
     /// Acquisitions per second.
     pub throughput: Option<Interval>,
@@ -172,7 +172,7 @@ pub struct Point {
     pub wait_p99_at_least: bool,
     /// Metric of the objective.
     pub objective: Option<Interval>,
-    /// Whether the point meets the objective; `None` without an objective.
+    /// Whether the point meets the objective; `None` if there is no objective.
     pub decision: Option<Decision>,
     /// Side of the limit on which all repetitions so far lie, however few. Guides the choice of the next
     /// point.
@@ -303,7 +303,7 @@ fn point(group: &[&Sample], objective: Option<&Objective>) -> Point {
     }
 }
 
-/// Decides by a range with at least this coverage.
+/// Decides from a range with at least this coverage.
 fn decide(group: &[&Sample], objective: &Objective, coverage: f64) -> Decision {
     let broken = group.iter().filter(|sample| sample.state.is_broken()).count();
     if broken == group.len() && broken >= AT_LEAST {

@@ -4,7 +4,7 @@
 use crate::worded;
 
 worded! {
-    /// An event that can hit a contender while it acquires or releases.
+    /// An event that can hit a contender while it acquires or releases the lock.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Event by name {
         CreateReplyLost = "create's reply lost",
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_lists_events_in_declaration_order() {
+    fn event_list_is_in_declaration_order() {
         for (place, event) in Event::ALL.into_iter().enumerate() {
             assert_eq!(event as usize, place, "{}", event.name());
         }
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_with_a_parameter_list_only_differences_from_the_defaults() {
+    fn rows_for_a_parameter_show_only_differences_from_the_defaults() {
         let by_default = After::NOTHING.but([(Event::ForeignChild, Outcome::GoesOn)]);
         let other = by_default.but([(Event::NoDirectory, Outcome::WithoutNode)]).with("join", "count");
         let rows = other.rows(&by_default);

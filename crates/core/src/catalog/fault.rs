@@ -21,7 +21,7 @@ pub struct FaultCard {
     pub summary: &'static str,
     /// Origin of the idea: tool, article or manual.
     pub source: &'static str,
-    /// Mechanism, proof of effect, end of the fault, and how a correct lock behaves meanwhile.
+    /// Mechanism, proof of effect, end of the fault, and how a correct lock behaves during the fault.
     pub details: &'static str,
     pub targets: Targets,
     /// Words from [`Targets::words`] that make no sense for this fault.
@@ -42,7 +42,7 @@ pub struct FaultCard {
 }
 
 impl FaultCard {
-    /// Defaults of faults that hit contenders.
+    /// Defaults for faults that hit contenders.
     pub const CONTENDERS: Self = Self {
         name: "",
         summary: "",
@@ -60,10 +60,10 @@ impl FaultCard {
         params: &[],
     };
 
-    /// Defaults of faults that hit connections between contenders and servers.
+    /// Defaults for faults that hit connections between contenders and servers.
     pub const CONNECTIONS: Self = Self { ends: Ends::Healed, needs: Capability::Proxies, ..Self::CONTENDERS };
 
-    /// Defaults of faults that hit servers.
+    /// Defaults for faults that hit servers.
     pub const SERVERS: Self = Self {
         targets: Targets::Servers,
         default_target: "leader",
@@ -72,7 +72,7 @@ impl FaultCard {
         ..Self::CONTENDERS
     };
 
-    /// Defaults of faults with a fixed choice of servers.
+    /// Defaults for faults with a fixed choice of servers.
     pub const FIXED: Self = Self { targets: Targets::Fixed, default_target: "", ..Self::SERVERS };
 
     pub fn words(&self) -> Vec<&'static str> {
@@ -133,7 +133,7 @@ impl Capability {
     }
 }
 
-/// Target of a fault, as named in a scenario. Words are resolved each time the fault fires.
+/// Target of a fault, as specified in a scenario. Words are resolved each time the fault fires.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
@@ -277,6 +277,6 @@ impl FaultChoice {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Proof {
     Proved(String),
-    /// No effect was observed, for this reason. The trial's results cannot be attributed to the fault.
+    /// No effect was observed, for the given reason. The trial's results cannot be attributed to the fault.
     NotProved(String),
 }

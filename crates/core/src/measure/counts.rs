@@ -85,8 +85,8 @@ pub struct Notifications {
     pub spurious_to_readers: u64,
     /// Notifications caused by a newcomer's create.
     pub by_arrival: u64,
-    /// Notifications caused by a waiter that left a queue without holding the lock: it timed out, was
-    /// cancelled, or advanced to the lock itself.
+    /// Notifications caused by a waiter that left a queue without holding the lock: the waiter timed out, was
+    /// cancelled, or moved on to another queue.
     pub by_departure: u64,
     /// Notifications after several simultaneous changes, any of which may have triggered the watch.
     pub cause_unknown: u64,
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_add_up_in_every_field() {
+    fn adding_counts_sums_every_field() {
         let mut both = counts(1);
         both += counts(100);
         assert_eq!(both, counts(101));
@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn wire_counts_merge_in_every_field() {
+    fn adding_wire_counts_sums_every_field() {
         let mut both = wire_counts(1);
         both += wire_counts(100);
         assert_eq!(both, wire_counts(101));

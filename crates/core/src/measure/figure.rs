@@ -11,7 +11,7 @@ use super::Measure;
 use crate::units::{counted, format_micros, number};
 use crate::worded;
 
-/// A metric of a trial, displayed by its name: `wait.p99`, `throughput`, `requests_per_acquisition`.
+/// A metric of a trial, displayed as its name: `wait.p99`, `throughput`, `requests_per_acquisition`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Figure {
     /// A statistic of the samples of a measure: `handoff.p50`.

@@ -30,7 +30,7 @@ pub struct Woken {
     pub from_rank: u32,
     /// Highest rank of the class; null for the last class, which is open.
     pub to_rank: Option<u32>,
-    /// Notifications of these ranks.
+    /// Number of notifications with these ranks.
     pub count: u64,
     /// Median time from the release call to the arrival of these notifications.
     pub p50_us: u64,

@@ -73,7 +73,7 @@ pub struct Survival {
 
 impl Survival {
     /// Returns the rarest sample that a curve shows, as one in n. Beyond that sample, fewer than ten samples
-    /// remain, or only unfinished samples. Up to ten samples are all shown.
+    /// remain, or only unfinished samples. If there are at most ten samples, all are shown.
     pub fn rarest_shown(&self) -> f64 {
         let count = self.count() as f64;
         let shown = (count / 10.0).max(count.min(10.0));
@@ -81,7 +81,7 @@ impl Survival {
         (if unknown > 1e-9 { shown.min(1.0 / unknown) } else { shown }).clamp(1.1, 1e6)
     }
 
-    /// Estimates the distribution from ended and open samples; `None` without any sample.
+    /// Estimates the distribution from ended and open samples; `None` if there are no samples.
     pub fn of<H: Borrow<Histogram>>(samples: &Samples<H>) -> Option<Self> {
         let Samples { ended, not_ended, begun_before, lacks_unserved } = samples;
         let [ended, not_ended, begun_before] =
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn longest_wait_if_open_turns_the_highest_percentiles_into_lower_bounds() {
+    fn highest_percentiles_are_lower_bounds_if_the_longest_wait_is_open() {
         // Given four waits that ended and a longer one that did not
         let waits = both(&[10, 20, 30, 40], &[900]);
         assert_eq!([0.2, 0.5, 0.8].map(|q| waits.quantile(q)), [10, 30, 40].map(exactly));
@@ -375,7 +375,7 @@ mod tests {
 
     #[test]
     fn short_waits_do_not_hide_starving_contenders() {
-        // Given a contender that is served repeatedly, and two that had waited long and continued to wait
+        // Given a contender that is served repeatedly, and two that had already waited long and kept waiting
         let waits = begun(&[1; 50], &[900, 950], &[300, 350]);
         // Then most waits are short, and the tail consists of the two long waits
         assert_eq!((waits.quantile(0.5), waits.quantile(0.99)), (exactly(1), at_least(950)));

@@ -132,7 +132,7 @@ macro_rules! measures {
         #[schemars(with = "String")]
         pub enum Measure {
             $($(#[doc = $what])+ $variant,)*
-            /// Time from a request's call to its reply.
+            /// Time from sending a request to its reply.
             Request(RequestKind),
         }
 
@@ -166,7 +166,7 @@ macro_rules! measures {
             pub fn what(self) -> String {
                 let said = match self {
                     $(Self::$variant => concat!($($what),+),)*
-                    Self::Request(_) => "From a request's call to its reply.",
+                    Self::Request(_) => "From sending a request to its reply.",
                 };
                 said.trim().replace("[`Measure::Wait`]", "`wait`")
             }
@@ -183,7 +183,7 @@ measures! {
     /// Length, at the start of the measured phase, of each wait that started earlier; not recorded in open
     /// loads.
     WaitedBefore: "waited_before";
-    /// An acquire that no other contender delayed: call to return.
+    /// From the call to the return of an acquire that no other contender delayed.
     Uncontended: "uncontended";
     /// From the previous holder's release call to the next holder's return from acquire.
     Handoff: "handoff";
@@ -201,7 +201,7 @@ measures! {
     ReleaseOverrun: "release_overrun";
     /// Hold time of the lock: from acquire's return to the release call.
     Hold: "hold";
-    /// Excess of the hold time over the intended time, due to the generator's timer.
+    /// Time by which a hold exceeded its intended length, due to the generator's timer.
     HoldOvershoot: "hold_overshoot";
     /// Overhead of a driver's pipe in an acquire: time measured by the suite, minus time within the driver's
     /// library.
@@ -213,9 +213,10 @@ measures! {
     DispatchLag: "dispatch_lag";
     /// Part of [`Measure::Wait`] in an open load: time in the client until a contender became free.
     ClientWait: "client_wait";
-    /// Part of [`Measure::Wait`] in an open load: from the call of acquire to its return.
+    /// Part of [`Measure::Wait`] in an open load: from the acquire call to its return.
     Service: "service";
-    /// Part of [`Measure::Wait`] in an open load: delay of the acquire call by the generator itself.
+    /// Part of [`Measure::Wait`] in an open load: time by which the generator itself delayed the acquire
+    /// call.
     Lateness: "lateness";
     /// [`Measure::Wait`] of read acquires; only in loads with reads.
     ReadWait: "read_wait";
@@ -232,7 +233,7 @@ measures! {
     /// Part of `unserved` in an open load: arrivals for which no contender became free. Each waited at least
     /// this long.
     ClientUnserved: "client_unserved";
-    /// Part of `unserved` in an open load: from the call of acquire to its end without the lock.
+    /// Part of `unserved` in an open load: from the acquire call to its end without the lock.
     ServiceUnserved: "service_unserved";
 }
 
@@ -248,7 +249,7 @@ pub struct OpenParts {
 }
 
 impl Measure {
-    /// Returns the measures of waits that had not ended; `None` if all samples of this measure have ended.
+    /// Returns the measures that record this measure's unfinished waits; `None` if it never has any.
     pub fn open_parts(self) -> Option<OpenParts> {
         const BY_MODE: &[Measure] = &[Measure::ReadUnserved, Measure::WriteUnserved];
         const BY_STAGE: &[Measure] = &[Measure::ClientUnserved, Measure::ServiceUnserved];

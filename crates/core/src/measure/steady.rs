@@ -19,7 +19,7 @@ pub enum Truncation {
     NotReached,
 }
 
-/// Number of values averaged into one batch: the 5 of MSER-5.
+/// Number of values averaged into one batch: the 5 in MSER-5.
 const BATCH: usize = 5;
 /// Minimum number of batches for the rule.
 const BATCHES_FEW: usize = 10;
@@ -111,8 +111,8 @@ const T_95: f64 = 1.734_064;
 /// Minimum number of samples: two for each mean.
 const SAMPLES_FEW: usize = 2 * MEANS;
 
-/// Decides whether a queue, sampled at even intervals, kept growing. The line through 20 means must rise with
-/// certainty, and by more than the mean length over the series.
+/// Decides whether a queue, sampled at even intervals, kept growing. The line through 20 means must
+/// certainly rise, and by more than the queue's mean length over the series.
 ///
 /// Samples start at the end of the warm-up. If they do not divide evenly into 20 parts, the first samples are
 /// dropped.
@@ -177,7 +177,7 @@ mod tests {
         }
     }
 
-    /// Simulates the waits of `arrivals` at an initially empty queue, by Lindley's recursion. Service times
+    /// Simulates the waits of `arrivals` at an initially empty queue, using Lindley's recursion. Service times
     /// resemble a lock's: a hold of 0.7 and a log-normal handoff with mean 0.3. Together they have mean 1 and
     /// standard deviation 0.5.
     fn waits(utilisation: f64, arrivals: usize, seed: u64) -> Vec<f64> {
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn truncation_cuts_the_warm_up_and_little_of_a_steady_series() {
+    fn truncation_cuts_the_warm_up_but_little_of_a_steady_series() {
         let noise = |at: usize| ((at * 7919) % 13) as f64 / 13.0;
         let steady: Vec<f64> = (0..6_000).map(noise).collect();
         let Truncation::At(left_out) = truncation(&steady) else { panic!("{:?}", truncation(&steady)) };

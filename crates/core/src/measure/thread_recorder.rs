@@ -42,13 +42,13 @@ pub struct Second {
     pub requests: u64,
     /// Notifications delivered.
     pub notifications: u64,
-    /// Arrivals of an open load that were due.
+    /// Arrivals due in this second; only in an open load.
     pub offered: u64,
     /// Waits that ended in this second; in an open load, waits of arrivals that were due in this second.
     pub waits: u64,
     /// Total duration of these waits, in microseconds.
     pub wait_us: u64,
-    /// Part of `wait_us` between the call of acquire and its return.
+    /// Part of `wait_us` spent inside the acquire call.
     pub service_us: u64,
     /// Handoffs that ended in this second.
     pub handoffs: u64,
@@ -78,7 +78,7 @@ struct Sample {
     place: u32,
 }
 
-/// The wait of an arrival of an open load.
+/// The wait of an arrival in an open load.
 #[derive(Debug, Clone, Copy)]
 pub struct ArrivalWait {
     pub due: Stamp,
@@ -190,7 +190,7 @@ impl ThreadRecorder {
         Some(waited)
     }
 
-    /// Records a wait of a closed load: as served if it ended within the window, or as unserved if it ended
+    /// Records a wait in a closed load: as served if it ended within the window, or as unserved if it ended
     /// later.
     pub fn record_wait(&mut self, part: Option<Measure>, intended: Stamp, acquired: Stamp) {
         if acquired >= self.window.end {
@@ -254,7 +254,7 @@ impl ThreadRecorder {
         }
     }
 
-    /// Returns the second of the timeline for this time, if the time is within the window.
+    /// Returns the second of the timeline that contains this time, if the time is within the window.
     #[inline]
     pub fn second(&mut self, at: Stamp) -> Option<&mut Second> {
         if !self.window.contains(at) {
@@ -334,11 +334,11 @@ mod tests {
     }
 
     #[test]
-    fn record_wait_stores_the_length_of_earlier_waits_when_the_window_opened() {
+    fn record_wait_stores_how_long_earlier_waits_had_lasted_when_the_window_opened() {
         let (mut recorder, part) = (ThreadRecorder::new(1), Some(Measure::WriteWait));
         recorder.set_window(Window { start: 100, end: 200 });
-        // Waits that ended before the window; within it, started before or within; after it, started before
-        // or within
+        // One wait ends before the window, two end within it, and two after it. The first of each two starts
+        // before the window
         for (intended, acquired) in [(10, 90), (60, 150), (110, 150), (70, 300), (120, 300)] {
             recorder.record_wait(part, intended, acquired);
         }

@@ -298,7 +298,7 @@ impl Links for Compose {
     }
 
     async fn all_reach(&self) -> Fact {
-        // Skip servers that are down or paused, which is the effect of other faults.
+        // Skip servers that other faults have taken down or paused.
         let awake = self.awake().await?;
         let pairs = awake.iter().flat_map(|from| awake.iter().map(|to| (from.number, to.number)));
         let pairs = pairs.filter(|(from, to)| from != to);

@@ -57,7 +57,7 @@ impl Project {
         &self.name
     }
 
-    /// Returns the label for containers of this project that Compose does not create.
+    /// Returns the label for this project's containers that Compose does not create.
     pub fn label(&self) -> String {
         format!("{LABEL}={}", self.name)
     }
@@ -135,7 +135,7 @@ fn remove(project: &str) -> Result<(), String> {
         ];
         let mut found = found.into_iter();
         match found.try_fold(false, |any, found| found.map(|found| any || found)) {
-            // Finish when a search other than the first finds nothing.
+            // Finish when the second or a later search finds nothing.
             Ok(false) if look > 0 => return Ok(()),
             Ok(_) => {}
             // A network may remain in use for a moment.
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn locks_directory_writable_by_other_users_is_refused() {
+    fn lock_directory_writable_by_other_users_is_rejected() {
         use std::os::unix::fs::PermissionsExt;
         let locks = tempfile::tempdir().unwrap();
         std::fs::write(locks.path().join("zklockbench-planted"), "").unwrap();

@@ -19,7 +19,7 @@ use zklockbench_core::error::Error;
 
 /// Timeout for the servers to become ready. On two otherwise idle cores, this takes 3 to 5 s.
 const READY_WITHIN: Duration = Duration::from_secs(90);
-/// Interval for checking whether a server has exited during the start.
+/// Interval between checks for servers that exit during the start.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Largest number of servers, limited by the size of a port block.
 const MOST: usize = 5;
@@ -195,7 +195,7 @@ impl Compose {
             ("compose file", self.file.display().to_string()),
             ("image", images.join(", ")),
             ("docker", engine.map_or_else(|_| "not known".into(), |told| told.trim().to_owned())),
-            ("clients connect through", "published ports, through Docker's forwarding".into()),
+            ("clients connect through", "published ports that Docker forwards".into()),
         ];
         pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
     }

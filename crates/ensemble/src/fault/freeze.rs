@@ -71,6 +71,7 @@ async fn shut(
         }
     }
     Err(format!(
-        "in {TRIES} attempts, the contender had left its role before it was frozen; use longer holds"
+        "in {TRIES} attempts, the contender had stopped holding or waiting before it was frozen; use \
+         longer holds"
     ))
 }

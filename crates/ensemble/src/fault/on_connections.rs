@@ -86,9 +86,9 @@ Heal: waiting data are forwarded in order.
 
 A correct lock: a stall shorter than two thirds of the session timeout looks like a long wait. If the stall is longer,
 the ensemble ends the session and grants the lock to the next contender. The holder is not notified: it must use its
-own clock to stop believing that it holds before the ensemble grants the lock to another contender. After that, the
+own clock to stop believing that it holds the lock before the ensemble grants it to another contender. After that, the
 old holder is a zombie, and only a fencing token prevents damage by its writes.
-Where it misleads: late requests still arrive after healing. A create from an ended session is refused; a lock that
+Where it misleads: late requests still arrive after healing. A create from an ended session is rejected; a lock that
 then starts over must not mistake its old node for a new one.",
     ..FaultCard::CONNECTIONS
 },
@@ -123,8 +123,8 @@ Proof: the contender has no connection left.
 Heal: the proxy accepts connections again.
 
 A correct lock: up to the session timeout, it behaves as under `reset`. After that, the ensemble ends the session
-and the next contender acquires. Unlike under `stall`, the contender learns immediately that it is disconnected, so it
-has the whole timeout to stop its work.",
+and the next contender acquires the lock. Unlike under `stall`, the contender learns immediately that it is
+disconnected, so it has the whole timeout to stop its work.",
     ..FaultCard::CONNECTIONS
 },
  inject: |firing| Box::pin(refuse(firing)),
@@ -142,12 +142,12 @@ scenario fits every lock. `list` is a request for children with or without a wat
 watch.
 Proof: the reply reached the proxy and reports success; the connection is closed.
 Ends by itself after that request. If the contender sends no matching request within 30 s, the fault is not proved.
-With TLS, the proxy cannot read requests, so the fault is refused.
+With TLS, the proxy cannot read requests, so the fault is rejected.
 
 A correct lock: after a `create`, it must find out whether its node exists or end its session: a node that no
 contender knows about (an orphan) blocks the queue until the session ends. After a `delete`, it must not believe that
-it still holds, and it must not leave the node behind. A `multi` takes effect completely or not at all. After a `list`
-or a `watch`, it reads again.",
+it still holds the lock, and it must not leave the node behind. A `multi` takes effect completely or not at all. After
+a `list` or a `watch`, it reads again.",
     refuses: &["all"],
     default_target: "any",
     ends: Ends::ByItself,
@@ -168,7 +168,7 @@ request and closes the connection. The session survives. The kinds of request ar
 client cannot distinguish the two faults: it sees a lost connection in both cases.
 Proof: the proxy dropped the request; the connection is closed.
 Ends by itself after that request. If the contender sends no matching request within 30 s, the fault is not proved.
-With TLS, the proxy cannot read requests, so the fault is refused.
+With TLS, the proxy cannot read requests, so the fault is rejected.
 
 A correct lock: after a `delete` or a release's `multi`, it must resend the request or end its session; otherwise its
 node remains and blocks the queue until the session ends. After a `create`, it must not believe that it has a node.

@@ -22,9 +22,10 @@ Proof: the contender has discarded its client and all of its state; each crash p
 two cycles crashes when the next cycle starts. If there is no crash within 30 s, the order is withdrawn.
 Ends by itself: the contender returns immediately with a new session, as a restarted process would.
 
-A correct lock: the node disappears with the session, and the next contender acquires: not before the rest of the
+A correct lock: the node disappears with the session. The next contender acquires the lock after the rest of the
 session timeout has passed, and at most one and a half ticks after the full timeout. Until then, no contender may
-acquire, because none of them can know that the holder is dead. A waiter that crashes only loses its position.
+acquire the lock, because none of them can know that the holder is dead. A waiter that crashes only loses its
+position.
 Where it misleads: an election during that time restarts the timeout.",
     ..FaultCard::CONTENDERS
 },
@@ -43,9 +44,9 @@ session is known only if the driver's answer to `open` contains it. Without the 
 is reported as not proved.
 Ends by itself: the contender opens a new session.
 
-A correct lock: the nodes are deleted immediately, so the next contender acquires immediately. The former holder is a
-zombie until its client has reconnected and learned of the expiry. It must not use the new session to release a lock
-that it acquired with the old session.",
+A correct lock: the nodes are deleted immediately, so the next contender acquires the lock immediately. The former
+holder is a zombie until its client has reconnected and learned of the expiry. It must not use the new session to
+release a lock that it acquired with the old session.",
     ..FaultCard::CONTENDERS
 },
  inject: |firing| Box::pin(expire(firing)),
@@ -107,13 +108,13 @@ A jump shorter than the remaining wait only shortens the wait. `acquire_timeout`
     summary: "keeps contenders away for a while, then lets all of them request the lock at once",
     source: "arrival bursts of open systems; the thundering herd of ZooKeeper's recipes page",
     details: "\
-Inject: the targeted contenders finish their cycles and stop acquiring; their sessions stay open.
+Inject: the targeted contenders finish their cycles and stop requesting locks; their sessions stay open.
 Proof: no targeted contender holds the lock, waits for it, or is about to.
-Heal: all targeted contenders may acquire again at the same moment, from which their waits are measured.
+Heal: all targeted contenders may request locks again at the same moment, from which their waits are measured.
 
 A correct lock: nothing breaks. The queue builds up all at once instead of gradually: if all waiters watch the same
-node, the whole queue is read as many times as there are waiters. A fair lock serves waiters in the order in which
-their nodes were created, and the last waiter waits longest.
+node, every waiter reads the whole queue. A fair lock serves waiters in the order in which their nodes were created,
+and the last waiter waits longest.
 Where it misleads: targeted contenders request no lock during the fault, so the longest gap during that time reveals
 nothing about the lock. In a closed loop, the queue is soon as long as before; think time makes the effect visible.",
     default_target: "all",
@@ -181,8 +182,8 @@ async fn burst(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<
     let hit = aim::contenders(&choice.target, reach, &mut draw).await?;
     let admissions: Vec<_> = hit.iter().map(|contender| reach.contenders.admission(*contender)).collect();
     let kept = KeptAway::behind(admissions.clone());
-    let gone = until(TAKES_EFFECT, || kept.are_out(), "a contender still holds or waits").await;
-    let seen = gone.map(|()| "no contender holds or waits".to_owned());
+    let gone = until(TAKES_EFFECT, || kept.are_out(), "a contender still holds the lock or is waiting").await;
+    let seen = gone.map(|()| "no contender holds the lock or is waiting".to_owned());
     let are_out = move || !admissions.iter().any(|admission| admission.is_in());
     let still = async move { only_if(are_out(), "a contender started another cycle") };
     Ok(Active::until_dropped(aim::name(&hit, &choice.target), proof(seen), kept).still_if(still))

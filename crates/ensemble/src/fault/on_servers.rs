@@ -24,9 +24,9 @@ other servers have elected a new leader.
 Heal: the server is restarted with its existing data; healed when the ensemble is healthy.
 
 A correct lock: contenders of that server reconnect to another server. While there is no leader, no contender acquires
-or releases, but the holder keeps the lock: sessions survive an election, which restarts their timeouts. A request in
-flight when the server died has an unknown outcome: a create may have created its node, and a delete may have removed
-it.
+or releases the lock, but the holder keeps it: sessions survive an election, which restarts their timeouts. A request
+in flight when the server died has an unknown outcome: a create may have created its node, and a delete may have
+removed its node.
 Where it misleads: on one host, an election takes a few tenths of a second, less than over a real network. `all`
 kills every server, as does any target in a single-server ensemble: no server serves until they are back.",
     ..FaultCard::SERVERS
@@ -63,8 +63,8 @@ cannot be shut down cleanly.
 
 A correct lock: it is not notified. Contenders of that server reconnect elsewhere after two thirds of their session
 timeout without a reply. A paused leader is replaced after `syncLimit` ticks. When it resumes, it considers itself the
-leader for up to a tick: its clients read stale data, and its writes find no majority. A lock that decides by a read
-must not enter because of a stale list.
+leader for up to a tick: its clients read stale data, and its writes find no majority. A lock that decides based on a
+read must not admit a contender because of a stale list.
 Where it misleads: a pause shorter than all timeouts shows up only as waiting.",
     stops_service: true,
     ..FaultCard::SERVERS
@@ -85,7 +85,7 @@ Heal: the server is restarted without data and fetches everything from the leade
 healthy.
 
 A correct lock: as under `kill`. A majority always keeps its data, so no acknowledged write is lost.
-Where it misleads: `leader` also causes an election. `all` is refused: an ensemble that has lost all data has lost
+Where it misleads: `leader` also causes an election. `all` is rejected: an ensemble that has lost all data has lost
 its locks, too, so no lock could be correct.",
     refuses: &["all"],
     default_target: "follower",
@@ -104,9 +104,9 @@ Inject: SIGKILL to a bare majority of the servers, chosen by the seed.
 Proof: the killed processes have ended, and the remaining servers report that they do not serve.
 Heal: the killed servers are restarted; healed when the ensemble serves and all followers are synchronised.
 
-A correct lock: no contender acquires or releases and no session ends, because these need a majority. The same holder
-therefore still holds afterwards. Contenders that were disconnected for longer than their session timeout must stop
-believing that they hold, although their nodes may still exist.
+A correct lock: no contender acquires or releases the lock, and no session ends, because all of this needs a majority.
+The same contender therefore still holds the lock afterwards. Contenders that were disconnected for longer than their
+session timeout must stop believing that they hold the lock, although their nodes may still exist.
 Where it misleads: session timeouts restart when a leader is elected. A lock whose holder died during the outage is
 therefore freed only a full timeout after the ensemble is back.",
     least_servers: 3,

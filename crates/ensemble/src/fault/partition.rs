@@ -26,7 +26,7 @@ A correct lock: contenders on the losing side are disconnected or time out, and 
 servers consider themselves the leader, but only one can commit. The other answers reads with stale data for up to a
 tick before it steps down and disconnects its contenders. No contender may enter because of stale data: a later holder
 always has a larger fencing token. Under `one-way` and `bridge`, elections may take several rounds; no contender
-acquires during that time, which is slow but not wrong.
+acquires the lock during that time, which is slow but not wrong.
 Where it misleads: servers on one host elect a leader within tenths of a second; an election over a network takes
 longer.",
     needs: Capability::Links,

@@ -225,7 +225,7 @@ impl<'a> Shot<'a> {
     }
 }
 
-/// Describes how far a fault fell short of its plan, if it did. `in_effect` ends no later than the load.
+/// Describes how far a fault fell short of its planned time, if it did. `in_effect` ends no later than the load.
 fn cut_short(planned: Option<Duration>, injected: Stamp, in_effect: Range<Stamp>) -> Option<String> {
     let Some(planned) = planned else {
         return (injected > in_effect.end).then(|| "not finished in time".to_owned());

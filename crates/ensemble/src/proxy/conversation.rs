@@ -113,7 +113,7 @@ impl<'a> Conversation<'a> {
                 return Ok(());
             };
             let answered = state.doomed.take_if(|(request, _)| request.xid == reply.xid);
-            // If the server refused the request, the loss waits for the next one.
+            // If the server refused the request, the loss waits for the next request.
             if let Some((request, loss)) = answered.filter(|_| reply.error == 0) {
                 let struck = Struck { request, zxid: reply.zxid };
                 lost = Some(LostRequest { loss, struck, start: frame.start });
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn request_to_drop_is_found_at_its_start() {
+    fn dropped_request_is_located_by_its_first_byte() {
         let table = Arc::new(ProxyTable::default());
         let registration = table.join(None);
         let conversation = Conversation::new(&registration);

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn last_time_of_data_is_known_after_the_connection_closes() {
+    fn time_of_last_data_remains_known_after_the_connection_closes() {
         let table = Arc::new(ProxyTable::default());
         let [one, unreadable] = [table.join(Some(1)), table.join(Some(2))];
         one.course.carries(7);

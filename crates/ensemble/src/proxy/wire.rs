@@ -28,9 +28,9 @@ pub struct Wire(Mutex<WireState>);
 pub struct Wired {
     /// Counts of each contender's first cycle.
     pub first: WireCounts,
-    /// Counts of later cycles, as far as they have ended.
+    /// Counts of later cycles that have ended.
     pub later: WireCounts,
-    /// Counts of all frames, including cycles that did not end.
+    /// Counts of all frames, including unfinished cycles.
     pub whole: WireCounts,
     /// Notifications caused by releases, or the reason why their number is unknown.
     pub fan_out: Result<FanOut, String>,
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_fan_out_has_a_reason_and_counts_stay_known() {
+    fn unknown_fan_out_has_a_reason_and_leaves_counts_intact() {
         let mut clients = Clients::new();
         clients.wire.connects(0, 49);
         clients.watches(0, GET_DATA, "/q/n-0");

@@ -101,7 +101,7 @@ impl Play<'_, '_> {
         self.stage.touch(contender, "its wait times out");
     }
 
-    /// Whether the contender's first acquire has a timeout because the schedule ends its wait.
+    /// Returns whether the contender's first acquire has a timeout because the schedule ends its wait.
     pub(super) fn times_out(&self, contender: usize) -> bool {
         let ends_it = |decision: &Decision| decision.act == Act::GiveUp && decision.hits(contender);
         self.stage.world.lock.gives_up() == Some(GivesUp::ByTimeout)

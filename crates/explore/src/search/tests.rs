@@ -97,7 +97,7 @@ fn unrepeated_stuck_contender_is_reported_as_unexplored() {
 }
 
 #[test]
-fn contender_count_allows_one_waiter_behind_another() {
+fn contender_count_includes_a_waiter_behind_another_waiter() {
     let mut site = site();
     assert_eq!(with_a_middle(&site), 3);
     site.lock.entry = *zklockbench_locks::find("curator-semaphore").unwrap();

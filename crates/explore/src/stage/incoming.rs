@@ -154,7 +154,7 @@ impl Stage<'_> {
                 Status::Done(Some(why))
             }
             Report::Released(outcome) => {
-                // After a failed release, the contender may still hold the lock.
+                // A failed release may leave the lock held, so treat the session as unusable.
                 self.all[contender].lives = outcome.is_ok();
                 let what = match &outcome {
                     Ok(()) => "has released".to_owned(),

@@ -218,7 +218,7 @@ impl EventContext<'_> {
         Ok(again)
     }
 
-    /// Drops a hold with an ended session, because its contender acquires again.
+    /// Drops a hold after its session has ended, because the contender acquires the lock again.
     fn forget_lost_hold(&mut self) {
         if self.stand.lost
             && let Some(hold) = self.stand.hold.take()
@@ -341,7 +341,8 @@ impl EventContext<'_> {
         }
     }
 
-    /// Ends a hold without a confirmed release: the contender acquires again, so it considers itself outside.
+    /// Ends a hold without a confirmed release: the contender acquires the lock again, so it considers itself
+    /// outside.
     fn goes_on_without(&mut self) {
         let soundness = self.stand.after_release();
         if let Some(hold) = self.stand.hold.filter(|_| self.stand.not_let == Some(Step::Fail)) {
@@ -399,7 +400,8 @@ impl Checker {
         }
     }
 
-    /// Marks holds with an unanswered release as unknown: the previous session may still have been alive.
+    /// Marks holds with an unanswered release as unknown: the previous session may have been alive when another
+    /// contender entered.
     fn stop_waiting_for_releases(&mut self, who: usize, at: Moment) {
         for (lock, stand) in &mut self.contenders.all[who].stands {
             if let Some(hold) =
@@ -468,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn holds_have_unique_numbers_and_clocks_separate_occupancies() {
+    fn holds_on_different_clocks_have_unique_numbers_but_separate_occupancies() {
         let mut lock = Lock::new("lock", LockKind::Mutex);
         assert_ne!(lock.next_hold(), lock.next_hold());
         lock.occupancy(4).entries = 1;

@@ -57,7 +57,7 @@ pub struct Contenders {
 }
 
 impl Contenders {
-    /// Returns the index of a contender in `all`, which is extended by new contenders.
+    /// Returns a contender's index in `all`, and adds the contender if it is new.
     pub fn of(&mut self, process: usize, number: u64) -> usize {
         *self.numbers.entry((process, number)).or_insert_with(|| {
             let (state, stands) = (SessionState::Connected, BTreeMap::new());
@@ -130,7 +130,8 @@ pub fn turn_of_acquire(at: At, step: Step, again: bool) -> Result<(At, LockTurn)
     })
 }
 
-/// State of a contender after a release event, and the event's meaning. `last`: no nested acquire remains.
+/// State of a contender after a release event, and the event's meaning. `last` means that no nested acquire
+/// remains.
 pub fn turn_of_release(at: At, step: Step, last: bool) -> Result<(At, LockTurn), String> {
     use At::*;
     Ok(match (at, step) {

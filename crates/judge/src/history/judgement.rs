@@ -126,10 +126,10 @@ pub struct WriteReport {
     pub stale_rejected: u64,
     /// Writes rejected although their token was the newest.
     pub other_rejected: u64,
-    /// Writes with an older token, accepted in an unknown order relative to the newer one.
+    /// Writes with an older token that were accepted before or after a newer token; the order is unknown.
     pub undecided: u64,
     pub without_token: u64,
-    /// Writes that no zxid orders relative to writes on other clocks.
+    /// Writes on different clocks without zxids to order them.
     pub across_clocks: u64,
 }
 
@@ -154,7 +154,7 @@ pub struct LockReport {
     pub zombies: Overlaps,
     /// Overlaps that cannot be classified.
     pub uncertain: Overlaps,
-    /// Holders that kept the lock after a notification of their session's end, while other contenders acquired it.
+    /// Holders that kept the lock after being notified of their session's end, while other contenders acquired it.
     pub ignored_expiry: u64,
     pub order: OrderReport,
     pub writes: WriteReport,
@@ -194,7 +194,7 @@ const VIOLATED: &[Reason] = &[
 const UNKNOWN: &[Reason] = &[
     (|lock| lock.uncertain.count, "acquisitions during a possible hold of another contender"),
     (|lock| lock.writes.undecided, "writes with an older token, accepted in an unknown order"),
-    (|lock| lock.writes.across_clocks, "writes that no zxid orders relative to other clocks"),
+    (|lock| lock.writes.across_clocks, "writes on different clocks without zxids to order them"),
     (|lock| lock.writes.without_token, "writes accepted without a token"),
     (uncompared, "holders on different clocks that could not be compared"),
 ];
@@ -236,7 +236,7 @@ fn reasons(locks: &[LockReport], of: &[Reason]) -> Vec<String> {
 fn no_evidence(locks: &[LockReport], asked: Sensitivity) -> Option<String> {
     let contended: Vec<&LockReport> = locks.iter().filter(|lock| lock.contended).collect();
     if contended.is_empty() {
-        return Some("no lock was acquired by two contenders, so exclusion was never tested".into());
+        return Some("no lock was acquired by more than one contender, so exclusion was never tested".into());
     }
     let (checked, acquired) = checked(locks);
     match checked {
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn violation_of_one_lock_outweighs_unknown_of_another() {
+    fn violation_on_one_lock_outweighs_an_unknown_verdict_on_another() {
         let mut locks = [sound("a"), sound("b")];
         locks[0].uncertain.count = 1;
         locks[1].violations.count = 1;
@@ -373,7 +373,8 @@ mod tests {
 
     #[test]
     fn verdict_is_unknown_without_contention_on_any_lock() {
-        let untested = unknown("no lock was acquired by two contenders, so exclusion was never tested");
+        let untested =
+            unknown("no lock was acquired by more than one contender, so exclusion was never tested");
         assert_eq!(judge(&[]).0, untested);
         assert_eq!(after(|lock| lock.contended = false), untested);
         let unmet = unknown("no contention was recorded, so exclusion was never tested");
@@ -413,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn incomplete_history_has_an_unknown_verdict_and_missing_completeness_is_noted() {
+    fn incomplete_history_is_unknown_and_unstated_completeness_is_noted() {
         let judged = |complete, cut_off_at| {
             verdict(&[sound("l")], complete, HistoryEnd { cut_off_at, ..HistoryEnd::default() })
         };

@@ -53,7 +53,7 @@ pub struct Occupancy {
     inside: Inside<Hold>,
     /// Current holds that may never have existed.
     possible: BTreeSet<u64>,
-    /// Holds with a called release that has not succeeded yet.
+    /// Holds with a release that was called but has not succeeded yet.
     leaving: Vec<Hold>,
     waiting: Vec<Overlap>,
     /// Number of overlaps dropped because too many were unclassified.
@@ -64,7 +64,7 @@ pub struct Occupancy {
     pub zombies: Overlaps,
     /// Overlaps that cannot be classified.
     pub uncertain: Overlaps,
-    /// Holders that kept the lock after a notification of their session's end, while other contenders acquired it.
+    /// Holders that kept the lock after being notified of their session's end, while other contenders acquired it.
     pub ignored_expiry: u64,
     pub examples: Vec<Example>,
 }
@@ -173,7 +173,8 @@ impl Occupancy {
         }
     }
 
-    /// Ends a hold after its release took effect, or when its contender continues as if it had.
+    /// Ends a hold after its release took effect, or when its contender continues as if the release had taken
+    /// effect.
     pub fn is_gone(&mut self, number: u64) {
         if self.stop_leaving(number).is_some() {
             self.waiting.iter_mut().for_each(|overlap| overlap.is_gone(number));

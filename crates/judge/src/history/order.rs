@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn highest_of_several_deletion_zxids_counts() {
+    fn highest_of_several_deletion_zxids_is_used() {
         let mut order = LockHolds::new(LockKind::Mutex);
         order.grant(grant(1, 2));
         order.delete(1, 9, LinePosition { line: 7, offset: 0 });
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(
             (order.report.too_early, order.report.waited),
             (1, 0),
-            "its node was created after the deletion"
+            "the new node was created after the deletion"
         );
         let (before, _) = order.examples[0];
         assert_eq!((before.deleted, before.released.map(|place| place.line)), (Some(9), Some(8)));
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_without_deletions_need_memory_only_per_contender() {
+    fn memory_for_readers_without_deletions_grows_only_with_contenders() {
         let mut order = LockHolds::new(LockKind::ReadWrite);
         let reader = |turn: i64| Grant {
             who: turn as usize % 4,
@@ -375,7 +375,7 @@ mod tests {
         let mut order = LockHolds::new(LockKind::Semaphore(3));
         order.grant(grant(1, 2));
         order.grant(Grant { who: 1, ..grant(1, 3) });
-        order.grant(grant(20, 30)); // Contender 0 has a new node; contender 1 still holds by the old one.
+        order.grant(grant(20, 30)); // Contender 0 has a new node; contender 1 still uses the old one.
         for token in 100..100 + WINDOW as i64 {
             order.grant(Grant { who: 2, deleted: Some(token), ..grant(token, token) });
         }
@@ -422,7 +422,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn report_equals_a_comparison_of_all_pairs(
+        fn report_matches_a_comparison_of_all_pairs(
             kind in prop_oneof![Just(LockKind::Mutex), Just(LockKind::ReadWrite), Just(LockKind::Semaphore(3))],
             holds in prop::collection::vec(
                 (0..3_usize, any::<bool>(), 1..3_u32, 0..4_i64, 0..12_i64, prop::option::of(0..40_i64)), 0..40),

@@ -73,7 +73,7 @@ const SAMPLES: u64 = 500;
 const RUOK_WHEN_LIMITED: u64 = 5;
 /// Minimum number of handoffs for a floor, because a median of fewer handoffs means little.
 const ENOUGH: u64 = 10;
-/// Maximum share of a floor's time for opening sessions.
+/// Maximum share of the floor's time that may be spent on opening sessions.
 const TO_OPEN: f64 = 0.5;
 
 impl CalibrationPlan {
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_measurement_results_in_no_floor() {
+    fn failed_measurement_yields_no_floor() {
         let stated = stated(handoffs(300), Duration::from_secs(1), Some("delete: no reply".into()), &[]);
         assert_eq!((stated.handoff, stated.missing.as_deref()), (None, Some("delete: no reply")));
     }

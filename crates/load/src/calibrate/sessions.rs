@@ -22,7 +22,7 @@ pub struct CalibrationSite {
     pub place: String,
     /// Interval of reads that keep the suite's own servers awake; `None` if no reads are needed.
     pub keep_awake: Option<Duration>,
-    /// Rate limiter of the requests, if any.
+    /// Rate limiter for requests, if any.
     pub throttle: Option<Arc<Throttle>>,
 }
 

@@ -72,7 +72,7 @@ pub fn batch_cost(mut of_recipe: BatchCost, params: &Params, n: u64) -> BatchCos
 }
 
 /// Joins the queue. The article's class first checks that its directory exists. Returns `None` if another
-/// contender has just created it; the class then waits without a node.
+/// contender has just created the directory; the class then waits without a node.
 pub async fn join(session: &Session, lock: &str, is_class: bool) -> Result<Option<QueueNode>, Failure> {
     if is_class && session.exists(lock).await?.is_none() {
         match session.create(lock, &[], NodeKind::Persistent).await {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn class_enters_only_if_its_node_is_lowest_or_the_list_is_empty() {
+    fn article_class_enters_only_if_its_node_is_lowest_or_the_list_is_empty() {
         let node = QueueNode { path: "/lock/temp0000000007".into(), sequence: 7, czxid: 0 };
         let seen = |numbers: &[i64]| seen(&node, &names(numbers));
         assert_eq!(seen(&[9, 7]), Ok(Seen::Held));

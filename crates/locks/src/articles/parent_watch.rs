@@ -115,7 +115,7 @@ impl ParentWatch {
         }
     }
 
-    /// If configured, keeps listing at each change while the lock is held.
+    /// If configured, keeps listing the queue at each change while the lock is held.
     fn keep(&mut self, session: &Session, watch: Option<Watch>) {
         let Some(mut watch) = watch.filter(|_| self.relists) else { return };
         let stop = CancellationToken::new();

@@ -14,8 +14,8 @@ const PREFIX: &str = "mutex_lock_";
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "predecessor-watch-wait-limited",
-        summary: "takes its predecessor's deletion as the lock, unchecked, and leaves its node behind on \
-            timeout; broken",
+        summary: "assumes it holds the lock once its predecessor is deleted, without checking; leaves its \
+            node behind on timeout; broken",
         source: "watch-lock article, its Java class",
         details: include_str!("predecessor_watch_wait_limited.md").trim_ascii_end(),
         guarantees: Guarantees { exclusive: false, ..Guarantees::QUEUE },
@@ -34,7 +34,7 @@ pub const ENTRY: Entry = Entry {
     },
 };
 
-/// Costs one list less than predecessor-watch in each handoff, and two more exists in each cycle.
+/// Costs one fewer list than predecessor-watch in each handoff, and two more exists in each cycle.
 fn batch_cost(_: &Params, n: u64) -> BatchCost {
     BatchCost {
         requests: vec![(Create, n), (Delete, n), (GetChildren, n), (Exists, 2 * n), (ExistsWatch, n - 1)],

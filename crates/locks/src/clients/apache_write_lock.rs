@@ -86,7 +86,7 @@ impl Strategy for ApacheWriteLock {
 }
 
 impl ApacheWriteLock {
-    /// Starts over at each wake-up, as the recipe's watcher does, which also receives connection events.
+    /// Starts over at each wake-up, including connection events, as the recipe's watcher does.
     async fn lock(&mut self, session: &Session, patience: &Patience) -> Acquired<()> {
         let mut is_watching = false;
         loop {

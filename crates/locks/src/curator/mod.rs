@@ -1,4 +1,4 @@
-//! The locks of Apache Curator, a Java client.
+//! Locks from Apache Curator, a Java client.
 
 pub mod multi;
 pub mod mutex;

@@ -191,7 +191,7 @@ impl Monitor {
         }
     }
 
-    /// Waits for a wake-up, and asks the holder to release whenever a request is due.
+    /// Waits for a wake-up, and asks the holder to release the lock whenever a request is due.
     async fn notified(&mut self, waiter: &Waiter<'_>, set: &mut Vec<WatchOn>) -> Acquired<()> {
         let Waiter { session, node, patience } = *waiter;
         // In Java, a connection change during the list wakes no waiter.
@@ -267,8 +267,8 @@ impl SharedObject {
         Waiting { object: Arc::clone(self), task, woken }
     }
 
-    /// Releases for the task whose node is `own`: checks every waiting task's watch, runs `leaving`, and
-    /// wakes the tasks.
+    /// Releases the lock for the task that owns the node `own`: checks every waiting task's watch, runs
+    /// `leaving`, and wakes the tasks.
     ///
     /// The task just behind is woken by the server's event instead. In Curator all tasks share a session, so
     /// that task's list is answered after the delete; here it might not be.

@@ -1,4 +1,4 @@
-//! Curator's revocation: a waiter that has waited long enough asks the holder to release.
+//! Curator's revocation: a waiter that has waited long enough asks the holder to release the lock.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -7,11 +7,11 @@ use crate::prelude::*;
 use crate::queue::node::if_there;
 use zklockbench_zk::sequence_of;
 
-/// Data written into the holder's node to request its release.
+/// Data written into the holder's node to request a release of the lock.
 const MESSAGE: &[u8] = b"__REVOKE__";
 const ASK_AFTER: Duration = Duration::from_millis(200);
 
-/// Holders can be revoked, but this suite's waiters never request it.
+/// Holds can be revoked, but this suite's waiters never request a revocation.
 pub const ALLOWED: &str = "allowed";
 pub const ASKED: &str = "asked-for";
 
@@ -24,13 +24,13 @@ pub const PARAMS: [Param; 2] = [
             Choice { word: ASKED, takes: &["revoke_after"] },
         ]),
         default: "none",
-        doc: "`allowed`: a holder releases at once on request. `asked-for`: waiters also send such requests.",
+        doc: "`allowed`: a holder releases the lock at once on request. `asked-for`: waiters also send such requests.",
     },
     Param {
         name: "revoke_after",
         kind: ParamKind::Duration,
         default: "200ms",
-        doc: "Time that a waiter waits before it asks the holder to release, and between repeated requests.",
+        doc: "Time that a waiter waits before it asks the holder to release the lock, and between repeated requests.",
     },
 ];
 
@@ -38,7 +38,7 @@ pub const PARAMS: [Param; 2] = [
 pub struct Revocation {
     lock: String,
     retry: Retry,
-    /// Time that a waiter waits before it asks the holder to release; `None` if the waiter never asks.
+    /// Time that a waiter waits before it asks for a release; `None` if the waiter never asks.
     ask_after: Option<Duration>,
     pub ask_at: Option<Stamp>,
     own: Option<(String, Watch)>,
@@ -68,7 +68,7 @@ impl Revocation {
         self.ask_at = self.ask_after.map(|after| clock::now() + clock::micros(after));
     }
 
-    /// Asks the first contender in the queue to release, unless its node is gone.
+    /// Asks the first contender in the queue to release the lock, unless its node is gone.
     pub async fn ask(&mut self, session: &Session, own: &QueueNode) -> Result<(), Failure> {
         self.wait_before_asking();
         let names = self.retry.around(|| session.get_children(&self.lock)).await?;
@@ -78,7 +78,7 @@ impl Revocation {
         if_there(self.retry.around(|| session.set_data(&path, MESSAGE)).await).map(drop)
     }
 
-    /// Waits until the hold ends or the holder is asked to release; returns whether the holder was asked.
+    /// Waits until the hold ends or a release is requested; returns whether a release was requested.
     pub async fn hold(&mut self, session: &Session, mut end: Pin<&mut dyn Future<Output = ()>>) -> bool {
         while let Some((path, watch)) = &mut self.own {
             let event = tokio::select! {
@@ -102,8 +102,8 @@ impl Revocation {
         false
     }
 
-    /// Ends the hold. Returns whether the watch on the contender's node is still armed. The watch stays
-    /// armed.
+    /// Ends the hold. Returns whether the watch on the contender's node is still armed. The watch is not
+    /// removed.
     pub fn withdraw(&mut self) -> bool {
         self.own.take().is_some_and(|(_, watch)| watch.is_armed())
     }

@@ -32,7 +32,7 @@ const ECHO_WITHIN: Duration = Duration::from_secs(10);
 /// Tolerance for comparing rounded stamps of two clocks, in microseconds.
 const CLOCKS_ROUNDED_BY: u64 = 3;
 const TICK: Duration = Duration::from_millis(20);
-/// Time that a process has to exit after the end of its input, and then after SIGTERM, before it is killed.
+/// Time allowed to exit after the end of input, and then after SIGTERM. The process is killed after both.
 const EXITS_WITHIN: Duration = Duration::from_secs(5);
 const TERMINATES_WITHIN: Duration = Duration::from_secs(2);
 /// Maximum backlog of a driver that does not read its input, in bytes.
@@ -612,7 +612,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn stopped_process_is_not_overdue_and_unread_input_fails_it_without_blocking() {
+    async fn a_stopped_process_is_not_overdue_and_a_process_that_reads_no_input_fails() {
         let process = Process::start_here(&driver("sleep 60")).unwrap();
         process.stop();
         let mut asked =

@@ -54,7 +54,7 @@ pub struct Processes {
     links: Mutex<BTreeMap<usize, Arc<Link>>>,
     failures: Mutex<BTreeSet<String>>,
     failed: Mutex<Vec<DriverError>>,
-    /// Late grants of processes that have since been replaced.
+    /// Number of late grants by processes that have since been replaced.
     late: AtomicU64,
     opened: AtomicUsize,
     pipe: Arc<Mutex<PipeEchoes>>,

@@ -126,7 +126,7 @@ pub struct Ready {
     /// Libraries in the driver, with their versions: `{"kazoo": "2.8.0"}`.
     #[serde(default)]
     pub inside: BTreeMap<String, String>,
-    /// System of the locks.
+    /// System that provides the locks.
     #[serde(default = "zookeeper")]
     pub system: String,
     /// Whether the driver's connections can be encrypted.
@@ -284,10 +284,10 @@ pub struct Answer {
     /// Whether the lock is held despite the error, if `err` does not determine this.
     #[serde(default)]
     pub held: Option<Believed>,
-    /// Time of the library's call, in microseconds of the monotonic clock.
+    /// Time at which the library was called, in microseconds of the monotonic clock.
     #[serde(default)]
     pub from: Option<u64>,
-    /// Time of the library's return.
+    /// Time at which the library returned.
     #[serde(default)]
     pub to: Option<u64>,
     /// Time at which the bytes were read.
@@ -414,7 +414,7 @@ pub enum What {
     Expired,
     /// The lock is lost although the session is still alive.
     Lost,
-    /// The contender was asked to release.
+    /// The contender was asked to release the lock.
     Revoked,
     /// A lock was granted after its acquire had been answered with a timeout, and was released at once.
     Late,
@@ -476,7 +476,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn request_serializes_as_an_object_with_its_kind_in_t() {
+    fn request_serializes_its_kind_as_field_t() {
         let acquire = Request::Acquire {
             id: 2,
             c: 7,

@@ -1,4 +1,4 @@
-//! `kazoo`: the Lock of Python's kazoo.
+//! `kazoo`: the Lock from Python's kazoo.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub const ENTRY: Entry = Entry {
                 name: "extra_patterns",
                 kind: ParamKind::OneOf(&["none", CURATOR_PATTERN]),
                 default: "none",
-                doc: "Which nodes count in addition to kazoo's own: none, or those of Curator and the Go \
+                doc: "Which nodes count in addition to kazoo's own: none, or nodes from Curator and the Go \
                     client \
                       (`extra_lock_patterns`). Java's Curator does not wait for kazoo, and the Go client does only since v1.0.2.",
             },
@@ -169,7 +169,7 @@ impl Kazoo {
         QueueNode::join(session, lock, &self.prefix, &[]).await
     }
 
-    /// Ends a failed acquire. An object that holds keeps its node.
+    /// Ends a failed acquire. An object that holds the lock keeps its node.
     ///
     /// Source: kazoo, `Lock._best_effort_cleanup`.
     async fn clean_up(&mut self, session: &Session, why: AcquireError) -> AcquireError {
@@ -248,7 +248,7 @@ mod tests {
     const CURATOR: &str = "_c_01234567-89ab-cdef-0123-456789abcdef-lock-0000000008";
 
     #[test]
-    fn only_names_with_a_pattern_before_ten_digits_are_in_the_queue() {
+    fn only_names_with_a_pattern_and_ten_digits_are_queue_nodes() {
         assert!(is_contender(KAZOO, &[OWN_PATTERN]));
         assert!(!is_contender(CURATOR, &[OWN_PATTERN]));
         assert!(is_contender(CURATOR, &[OWN_PATTERN, CURATOR_PATTERN]));

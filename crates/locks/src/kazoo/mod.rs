@@ -1,4 +1,4 @@
-//! The locks of kazoo, a Python client.
+//! Locks from kazoo, a Python client.
 
 pub mod lock;
 pub mod read_write;

@@ -1,4 +1,4 @@
-//! `kazoo-read-write`: the read and the write lock of kazoo, the Python client.
+//! `kazoo-read-write`: the ReadLock and WriteLock from Python's kazoo.
 
 use super::lock::{AFTER, Kazoo, OWN_PATTERN, batch_cost};
 use crate::prelude::*;

@@ -17,7 +17,7 @@ const PREFIX: &str = "n-";
 const HELPED_UP_TO: usize = 2;
 /// Data that a holder writes into the node of the waiter that gets the lock.
 const GRANT: &[u8] = b"go";
-/// Number of the last three releases that must have found a waiter for the next release to grant.
+/// The next release grants if at least this many of the last three releases found a waiter.
 const FOUND_TO_GRANT: usize = 2;
 
 /// How a holder releases the lock.
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn holder_that_may_not_count_always_grants() {
+    fn holder_that_may_not_count_waiters_always_grants_the_lock() {
         let leaving = Leaving { may_count: Cell::new(false), found_a_waiter: Lately::default() };
         assert!(leaving.grants());
     }

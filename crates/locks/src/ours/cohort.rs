@@ -84,8 +84,7 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
     let turns = count_of(params, MAX_LOCAL_TURNS.name, TURNS).max(1);
     let time = duration_of(params, MAX_LOCAL_TIME.name, TIME);
     BatchCost {
-        // Each step of a batch takes time, so it is unknown whether the time is enough for all turns of a
-        // node.
+        // Each step of a batch takes time, so the time limit may pass before all turns of a node are used.
         open: time < TIME_A_TURN.saturating_mul(u32::try_from(turns.min(size)).unwrap_or(u32::MAX)),
         ..cost::processes_in_turns(n, size, turns)
     }
@@ -226,7 +225,7 @@ struct Tenure {
     /// Channel to the task that deletes the node after the lock was handed over. The task ends with the
     /// node's session.
     keeper: Mutex<Option<oneshot::Sender<Order>>>,
-    /// Time until which the node's session is known to be alive; 0 permanently once that is in doubt.
+    /// Time until which the node's session is known to be alive; stays 0 once this is in doubt.
     lasts_until: AtomicU64,
     /// Cancelled when the tenure is over, at the latest with the session.
     over: CancellationToken,
@@ -463,7 +462,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lock_of_a_dead_holder_passes_on_and_the_last_turn_orders_deletion() {
+    async fn lock_of_a_dead_holder_is_passed_on_and_the_last_turn_orders_deletion() {
         let cohort = Arc::<Cohort>::default();
         let mut first = cohort.turn(&Patience::default()).await.unwrap();
         let (tenure, mut orders) = tenure(3);

@@ -115,7 +115,7 @@ impl Joining {
     }
 
     pub fn of(param: &Param, config: &LockConfig) -> Self {
-        // Counts until three acquires in a row gain nothing from it.
+        // Joins by count until three acquires in a row gain nothing from the count.
         let was_of_use = Lately::always();
         let count =
             Counting { is_asked_for: is_count(param, &config.params), was_of_use, ..Counting::default() };
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn lock_joins_by_its_cards_default_unless_configured() {
+    fn lock_joins_by_the_default_on_its_card_unless_configured() {
         let card = |name: &str| crate::find(name).unwrap().card;
         let set = |word: &str| Params::from([(JOIN.name.to_owned(), ParamValue::Word(word.to_owned()))]);
         let of = |name: &str, params: &Params| joins_by_count(&card(name), params);

@@ -87,7 +87,7 @@ pub trait Wakes {
     /// Called before a node is watched.
     fn watches(&mut self, _path: &str) {}
 
-    /// Whether an acquire that only tries sets its watches before it gives up.
+    /// Returns whether a try sets its watches before it gives up.
     fn watches_in_vain(&self) -> bool {
         false
     }

@@ -14,9 +14,9 @@ const SLEEP: Duration = Duration::from_millis(50);
 const TIMES: u32 = 3;
 const LONGEST: Duration = Duration::from_secs(1);
 const ELAPSED: Duration = Duration::from_secs(2);
-/// Curator's limit for the count of an exponential back-off, so that its power of two fits an int.
+/// Curator's limit on exponential retries, so that the power of two fits into an int.
 const BACKOFF_TIMES: u32 = 29;
-/// Curator's maximum, because its milliseconds are an int.
+/// Curator's longest pause, because it stores milliseconds in an int.
 const UNBOUNDED: Duration = Duration::from_millis(i32::MAX as u64);
 
 pub const PARAMS: [Param; 5] = [
@@ -108,7 +108,7 @@ impl Retry {
         }
     }
 
-    /// Starts counting attempts, starting with the first attempt now.
+    /// Starts counting attempts; the first attempt starts now.
     pub fn tries(self) -> Tries {
         Tries { policy: self, begun: clock::now(), again: 0 }
     }

@@ -4,10 +4,10 @@
 //! there is none. A reader enters when no writer is ahead. A waiting reader watches the first or the last
 //! writer ahead, depending on the lock.
 //!
-//! Exclusion: by the monotone lower set (see `node`), a list on the contender's own session shows every node
-//! ahead that still exists. Suppose a writer and another contender hold at the same time. The one with the
-//! higher number saw a list without the other's node, so that node was already gone. Progress: each waiter
-//! watches a node ahead of it, and the lowest node waits for no other node.
+//! Exclusion: by the monotone lower set (see `node`), a list on the contender's own session shows every
+//! node ahead that still exists. Suppose a writer and another contender hold the lock at the same time.
+//! The contender with the higher number saw a list without the other node, so that node was already gone.
+//! Progress: each waiter watches a node ahead of it, and the lowest node waits for no other node.
 
 use crate::QueueNode;
 use zklockbench_core::catalog::{Guarantees, Holders, Mode};
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn reader_behind_readers_enters() {
+    fn reader_behind_only_readers_does_not_wait() {
         let names = [name('R', 1), name('R', 2), name('W', 3)].iter().collect();
         let awaited = SIDES.awaited(&node('R', 2), Mode::Read, Watched::First, &names);
         assert_eq!(awaited.unwrap(), None);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn node_is_recognised_by_the_prefix_of_its_side() {
+    fn node_prefix_distinguishes_readers_from_writers() {
         for mode in [Mode::Read, Mode::Write] {
             let first = format!("{}0000000001", SIDES.of(mode));
             let names = [first.clone(), name('R', 2)].iter().collect();
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_neither_side_are_ignored() {
+    fn nodes_without_a_reader_or_writer_prefix_are_ignored() {
         let names = ["config".to_owned(), "n-0000000001".to_owned(), name('W', 3)].iter().collect();
         assert_eq!(SIDES.awaited(&node('W', 3), Mode::Write, Watched::Last, &names).unwrap(), None);
     }

@@ -123,7 +123,7 @@ impl Shade {
     }
 }
 
-/// Returns the periods of all faults within the chart. A fault that could not be undone lasted to the end.
+/// Returns the periods of all faults within the chart. A fault that could not be healed lasts to the end.
 fn spans(trial: &Trial, end: f64) -> Vec<Span> {
     let seconds = |us: i64| (us as f64 / 1e6).clamp(0.0, end);
     let span = |fault: &FaultRecord| {

@@ -64,8 +64,8 @@ impl Page {
         fits
     }
 
-    /// Adds a heading, as many lines as fit, and the number of omitted lines. `more` is their noun in the
-    /// singular and plural. Omits the heading if there are no lines.
+    /// Adds a heading, as many lines as fit, and the number of omitted lines. `more` is the noun for the
+    /// omitted lines, in the singular and plural. Omits the heading if there are no lines.
     fn list(&mut self, heading: &str, lines: impl ExactSizeIterator<Item = String>, more: [&str; 2]) {
         let count = lines.len();
         let mut shown = 0;

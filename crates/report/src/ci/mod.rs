@@ -89,7 +89,7 @@ pub struct CellFigures {
     pub strategy: String,
     pub contenders: usize,
     pub repetitions: Repetitions,
-    /// Verdict over the strategy's trials; `None` for a single contender, which has no other to exclude.
+    /// Verdict over the strategy's trials; `None` for a single contender, which has no other contender to exclude.
     pub verdict: Option<Verdict>,
     pub totals: Totals,
     /// The [`tracked`] metrics that were measured, in that order.
@@ -235,7 +235,7 @@ impl TrackedValue {
     }
 }
 
-/// Returns a text without line breaks and control characters, for any output.
+/// Returns a text without line breaks or control characters, for any output.
 fn clean(text: &str) -> String {
     text.chars().map(|c| if matches!(c, '\n' | '\r' | '\t') { " ".to_owned() } else { harmless(c) }).collect()
 }

@@ -42,7 +42,7 @@ fn broken_promise(view: &View<'_>, strategy: usize, label: &str) -> Option<Strin
     let excluded =
         broken(|one| Some(&one.judged.exclusion)).or_else(|| broken(|one| one.judged.order.as_ref()));
     if let Some(why) = excluded {
-        return Some(format!("{label} must not be used: it did not exclude others {why}."));
+        return Some(format!("{label} must not be used: it did not exclude other contenders {why}."));
     }
     if let Some(why) = broken(|one| one.judged.progress.as_ref().filter(|_| one.faults.is_empty())) {
         return Some(format!("{label} must not be used: it left contenders waiting for a free lock {why}."));
@@ -81,7 +81,7 @@ pub(super) fn limits(view: &View<'_>) -> Vec<Conclusion> {
     };
     let others = [
         limit(Certainty::Shown, &|cell| system(cell).is_some(), Evidence::Table, &|names| {
-            format!("{names}: a lock of {}, not of ZooKeeper. Its guarantees are different.", systems())
+            format!("{names}: a lock based on {}, not on ZooKeeper. Its guarantees are different.", systems())
         }),
         idle,
         limit(Certainty::Shown, &|cell| cell.is_unstable(), Evidence::Notes, &|names| {

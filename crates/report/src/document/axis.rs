@@ -138,13 +138,13 @@ impl Axis {
         kept.into_iter().map(|tick| tick.0).collect()
     }
 
-    /// Returns the same values on another scale.
+    /// Returns the axis with the same values on its other scale.
     pub fn other_scale(&self) -> Self {
         let scale = if self.is_linear() { Scale::LogFromZero } else { Scale::Linear };
         Self { scale, low: 0.0, ..self.clone() }
     }
 
-    /// Returns the name and scale of the axis; ticks name the unit.
+    /// Returns the name and scale of the axis; ticks show the unit.
     pub fn title(&self) -> String {
         let scale = match self.scale {
             Scale::Linear => "",

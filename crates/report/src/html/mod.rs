@@ -212,7 +212,7 @@ fn chart(chart: &Chart, id: &str) -> Markup {
         figure.chart.whole[chart.kind.is_wide()] #(own) {
             figcaption { h3 { (text(&chart.title)) } }
             @if let Some(other) = other { label.toggle { input.axis type="checkbox"; " " (other) } }
-            div.scroll.plot tabindex="0" role="group" aria-label=(text(&format!("{}: arrow keys read the values", chart.title))) {
+            div.scroll.plot tabindex="0" role="group" aria-label=(text(&format!("{}: use the arrow keys to read the values", chart.title))) {
                 (drawing)
             }
             p.readout aria-live="polite" {}

@@ -221,7 +221,7 @@ pub(super) fn verdicts(source: &Source<'_>) -> Table {
             why.filter(|why| !why.is_empty())
         })
         .table("Verdicts", 2, &source.view.cells)
-        .noted("A single contender has no other to exclude.")
+        .noted("A single contender has no other contender to exclude.")
 }
 
 pub(super) fn reproduce(source: &Source<'_>) -> [Block; 3] {

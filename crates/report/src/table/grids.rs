@@ -244,7 +244,7 @@ fn arrivals(view: &View<'_>) -> Table {
         .explained("the part of the wait until a contender was free")
         .numbers("in client p99", 1, |cell| cell.percentile(Measure::ClientWait, 0.99))
         .numbers("service p50", 5, |cell| cell.percentile(Measure::Service, 0.5))
-        .explained("the part of the wait after the call of acquire")
+        .explained("the part of the wait after the call to acquire")
         .numbers("service p99", 2, |cell| cell.percentile(Measure::Service, 0.99))
         .numbers("lateness p99", 6, |cell| {
             let late =

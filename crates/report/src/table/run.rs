@@ -116,7 +116,7 @@ fn verdict_line(view: &View<'_>) -> String {
     format!("{}: {word}{why}", view.title)
 }
 
-/// Returns the first reason of each lock that broke a promise, and the number of further ones.
+/// Returns the first reason of each lock that broke a promise, and the number of further reasons.
 fn violated(view: &View<'_>) -> Option<String> {
     let first = |strategy: usize| {
         let trial = view.cells_of(strategy).flat_map(Cell::all).find(|trial| trial.is_violated())?;

@@ -136,7 +136,7 @@ fn doubts_of(trial: &Trial) -> Vec<String> {
     doubts.filter_map(|(what, text)| Some(format!("{what}: {of}: {}", text?))).collect()
 }
 
-/// Returns one line for each stuck contender, and for each fault that was not proved or not undone.
+/// Returns one line for each stuck contender, and for each fault that was not proved or not healed.
 fn notes_on_faults(trial: &Trial) -> Vec<String> {
     let of = trial.repetition();
     let mut notes = stuck(trial, &of);
@@ -268,7 +268,8 @@ const STUCK_TOLD: usize = 20;
 fn stuck(trial: &Trial, of: &str) -> Vec<String> {
     let told = trial.stuck.iter().take(STUCK_TOLD).map(|one| format!("stuck: {of}: {}", who(one)));
     let (more, number) = (trial.stuck.len().saturating_sub(STUCK_TOLD), trial.spec.index);
-    let more = (more > 0).then(|| format!("stuck: {of}: {more} more; trials/{number:03}.json has them all"));
+    let more =
+        (more > 0).then(|| format!("stuck: {of}: {more} more; trials/{number:03}.json lists them all"));
     told.chain(more).collect()
 }
 
@@ -290,5 +291,5 @@ const ORPHANS_TOLD: usize = 3;
 
 fn doubts(fault: &FaultRecord) -> impl Iterator<Item = (&'static str, &str)> {
     let unproved = (!fault.proved).then_some(("not proved", fault.proof.as_str()));
-    unproved.into_iter().chain(fault.left.iter().map(|why| ("not undone", why.as_str())))
+    unproved.into_iter().chain(fault.left.iter().map(|why| ("not healed", why.as_str())))
 }

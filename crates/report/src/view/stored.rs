@@ -111,7 +111,7 @@ fn of_workers(stored: &StoredRun) -> Option<String> {
         let part = workers.parts.first().map_or(0, |part| part.index);
         let merge = "merge all parts before you use any metric of the run";
         return Some(format!(
-            "The part of worker {part} of {} of the run {}: {merge}",
+            "Only the part of worker {part} of {} in the run {}: {merge}",
             workers.of, workers.run_id
         ));
     }
@@ -123,14 +123,14 @@ fn of_workers(stored: &StoredRun) -> Option<String> {
     let spread =
         spread.map_or_else(String::new, |spread| format!(", which started within {}", format_micros(spread)));
     Some(format!(
-        "Run by {} on {}{spread}. Handoffs were timed within each worker only: {handoffs} of {}",
+        "Run by {} on {}{spread}. Handoffs were timed only within each worker: {handoffs} of {}",
         counted(workers.of, "worker", "workers"),
         counted(hosts.len(), "host", "hosts"),
         counted(acquired, "acquisition", "acquisitions")
     ))
 }
 
-/// Describes the missing parts of the floor; `None` for runs of versions without floors.
+/// Describes the missing parts of the floor; `None` for runs made before floors were measured.
 fn no_floor(floor: &Floor) -> Option<String> {
     let why = floor.missing.as_ref()?;
     let what =
@@ -232,15 +232,13 @@ fn place(run: &RunFile, load: Option<&str>) -> Vec<String> {
         said.push("servers not warmed up".to_owned());
     }
     if let Some((_, rate)) = run.ensemble.config.iter().find(|(name, _)| name == LIMITED) {
-        said.push(format!("load limited to {rate}: throughput is not the locks'"));
+        said.push(format!("load limited to {rate}: throughput reflects the limit, not the locks"));
     }
     let load = load.map_or_else(String::new, |load| format!("{load} load, "));
     said.push(format!("scenario {}, {load}seed {}", run.scenario, run.seed));
-    said.extend(
-        run.replayed.as_ref().map(|file| {
-            format!("arrivals of {} (SHA-256 {}…)", shown(&file.file, 60), shown(&file.sha256, 12))
-        }),
-    );
+    said.extend(run.replayed.as_ref().map(|file| {
+        format!("arrivals from {} (SHA-256 {}…)", shown(&file.file, 60), shown(&file.sha256, 12))
+    }));
     if !run.overrides.is_empty() {
         said.push(format!("changed by options: {}", run.overrides.join(", ")));
     }
@@ -265,7 +263,7 @@ fn ensemble(ensemble: &EnsembleInfo) -> String {
     let versions = distinct_sorted(told.filter(|told| told.starts_with(|c: char| c.is_ascii_digit())));
     let version = match versions.as_slice() {
         [] if ensemble.servers.is_empty() => String::new(),
-        [] => " (ZooKeeper's version not known)".to_owned(),
+        [] => " (ZooKeeper version unknown)".to_owned(),
         some => format!(" (ZooKeeper {})", some.join(" and ")),
     };
     format!("{} ensemble, {servers}{version}", ensemble.kind)

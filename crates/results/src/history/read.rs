@@ -126,7 +126,7 @@ fn header(text: &[u8]) -> Result<Header, String> {
     HeaderLine::deserialize(&mut from).map_err(|error| without_line(&error))?.header()
 }
 
-/// Each line is parsed alone, so the error's `at line 1 column 9` would be misleading.
+/// Each line is parsed separately, so the error's `at line 1 column 9` would be misleading.
 fn without_line(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rsplit_once(" at line ") {

@@ -16,7 +16,7 @@ use zklockbench_record::history::{Event, Header, What};
 /// Time for which an event is buffered, so that an earlier event of another thread can be written first.
 const KEPT_BACK_US: u64 = 1_000_000;
 
-/// A writer of a history with the events of one clock.
+/// A writer for a history with events on one clock.
 ///
 /// Threads stamp events before passing them on, so events arrive slightly out of order and are sorted. The
 /// header declares the history incomplete until [`HistoryWriter::finish`]. Dropping the writer earlier keeps

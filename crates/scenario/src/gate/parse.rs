@@ -39,7 +39,7 @@ pub struct Known<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct KnownCells<'a> {
     pub strategies: &'a [String],
-    /// Locks of the strategies, which gates may name by an alias.
+    /// Locks of the strategies, which gates may refer to by an alias.
     pub locks: &'a [LockCard],
     pub contenders: &'a [usize],
 }
@@ -234,7 +234,7 @@ impl<'t> Reader<'t, '_> {
                     scope.contenders = Some(self.contenders()?);
                 }
                 Some((Lexeme::Word(word @ ("of" | "at")), span)) => {
-                    return Err(self.mistake(span, format!("a second `{word}`"), "remove one of the two"));
+                    return Err(self.mistake(span, format!("duplicate `{word}`"), "remove one of the two"));
                 }
                 _ => return Ok(scope),
             }
@@ -288,7 +288,7 @@ impl<'t> Reader<'t, '_> {
         let (number, span) = self.number(HELP)?;
         self.take(|token| (token == Lexeme::Percent).then_some(()), "`%`", HELP)?;
         if !(number > 0.0 && number <= 1_000.0) {
-            let message = "a regression is more than 0% and at most 1000%";
+            let message = "a regression must be more than 0% and at most 1000%";
             return Err(self.mistake(span, message, "write e.g. `by 5%`"));
         }
         for word in ["against", "baseline"] {
@@ -445,7 +445,7 @@ impl<'t> Reader<'t, '_> {
                 Err(self.mistake(span, format!("{token} is not allowed in a gate"), stray_help(text)))
             }
             Lexeme::Unclosed(_) => {
-                let help = "end the label with the same quote with which it starts";
+                let help = "end the label with the quote that opened it";
                 Err(self.mistake(span, "the quote is not closed", help))
             }
             _ => Ok(Some((token, span))),

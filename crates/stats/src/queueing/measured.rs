@@ -49,7 +49,7 @@ impl Empirical {
         }
     }
 
-    /// The distribution of values with weights, sorted by value.
+    /// Returns the distribution of weighted values, which must be sorted by value.
     fn weighted(weighted: &[(f64, f64)]) -> Option<Self> {
         let all: f64 = weighted.iter().map(|(_, weight)| weight).sum();
         if all <= 0.0 {
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn draws_have_the_moments_and_the_tail_of_the_measurements() {
+    fn draws_reproduce_the_moments_and_tail_of_the_measurements() {
         let mut measured = Histogram::new(3).unwrap();
         (0..990).for_each(|_| measured.record(100).unwrap());
         (0..10).for_each(|_| measured.record(9_000).unwrap());

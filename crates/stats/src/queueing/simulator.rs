@@ -53,7 +53,7 @@ impl Handoff {
 pub struct Locks {
     pub count: usize,
     pub order: Order,
-    /// Time from the request of a free lock to its acquisition.
+    /// Time from the request for a free lock to its acquisition.
     pub uncontended: Empirical,
     /// Time from a release to the next acquisition, with at least one waiter.
     pub handoff: Handoff,
@@ -128,7 +128,7 @@ impl SimulationOutcome {
         (!self.waits.is_empty()).then(|| self.waits.iter().sum::<f64>() / self.waits.len() as f64)
     }
 
-    /// Share of tries that acquired the lock; 1 if clients queue instead.
+    /// Returns the share of tries that acquired the lock; 1 if clients queue instead.
     pub fn won_share(&self) -> f64 {
         self.entries as f64 / (self.entries + self.failed).max(1) as f64
     }
@@ -137,7 +137,7 @@ impl SimulationOutcome {
         if self.lasted > 0.0 { self.entries as f64 / self.lasted } else { 0.0 }
     }
 
-    /// Mean number of waiters, by Little's law.
+    /// Returns the mean number of waiters, by Little's law.
     pub fn waiting(&self) -> f64 {
         self.throughput() * self.mean().unwrap_or(0.0)
     }
@@ -224,7 +224,7 @@ struct Client {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
-    /// The client acquires the lock, unless another client has taken the lock and changed its number.
+    /// The client acquires the lock, unless another client has taken the lock and changed the lock's number.
     Enters {
         client: usize,
         number: u32,

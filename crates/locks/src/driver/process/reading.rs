@@ -178,7 +178,7 @@ fn greeting(line: &[u8]) -> Greeting {
     let value = serde_json::from_slice::<serde_json::Value>(line).unwrap_or_default();
     match value.get("t").and_then(|t| t.as_str()) {
         Some("refused") => Greeting::Refused(
-            value.get("why").and_then(|why| why.as_str()).unwrap_or("without a reason").to_owned(),
+            value.get("why").and_then(|why| why.as_str()).unwrap_or("no reason given").to_owned(),
         ),
         Some("ready") => match serde_json::from_value::<Ready>(value) {
             Ok(ready) if ready.v != VERSION => Greeting::Wrong(format!(
