@@ -120,12 +120,12 @@ impl Side {
         self.drivers.as_ref().map_or(DrivenLocks::registered(), |drivers| &drivers.locks)
     }
 
-    /// External ensemble that is specified only in the scenario, if any.
+    /// Returns the external ensemble that is specified only in the scenario, if any.
     pub fn unnamed(&self) -> Option<&str> {
         self.overrides.unnamed(self.scenario())
     }
 
-    /// Whether `ab` starts the side's servers, and can therefore restart them.
+    /// Returns whether `ab` starts the side's servers, and can therefore restart them.
     pub fn has_own_servers(&self) -> bool {
         !self.scenario().ensemble.is_external()
     }
@@ -154,7 +154,22 @@ impl Side {
 
     /// Returns options for the side's binary that override the scenario.
     pub fn changes(&self, seed: u64) -> Vec<OsString> {
-        let Overrides { contenders, strategies, duration, time_scale, set, .. } = &self.overrides;
+        // Naming each field makes a new option a compile error here. The ensemble is already open, without faults that
+        // need the commands of `hosts`.
+        let Overrides {
+            place: _,
+            hosts: _,
+            repetitions: _,
+            seed: _,
+            strategies,
+            contenders,
+            duration,
+            time_scale,
+            evidence,
+            gate,
+            columns,
+            set,
+        } = &self.overrides;
         let mut words: Vec<OsString> = Vec::new();
         let mut option = |name: &str, value: OsString| words.extend([name.into(), value]);
         option("--repetitions", "1".into());
@@ -171,6 +186,17 @@ impl Side {
         }
         if let Some(factor) = time_scale {
             option("--time-scale", factor.to_string().into());
+        }
+        if let Some(evidence) = evidence {
+            option("--evidence", evidence.into());
+        }
+        for gate in gate {
+            option("--gate", gate.into());
+        }
+        for (name, _, value) in columns.keys() {
+            if let Some(value) = value {
+                option(name, value.into());
+            }
         }
         // Omit ensemble keys, because the ensemble is already open.
         for set in set.iter().filter(|set| !is_about(set, "ensemble")) {
@@ -377,7 +403,7 @@ fn lost(trial: &TrialSpec) -> Vec<Figure> {
     losses_under(trial.load.name()).collect()
 }
 
-/// Default metrics for which the trial will have enough samples.
+/// Returns the default metrics for which the trial will have enough samples.
 fn usual(trial: &TrialSpec) -> Vec<Figure> {
     let percentile = |measure, percent| Figure::Latency(measure, Statistic::percent(percent));
     let mut figures = match trial.load {
@@ -470,6 +496,10 @@ mod tests {
             "2s",
             "--strategies",
             "baton",
+            "--evidence",
+            "0.99@1%",
+            "--gate",
+            "throughput > 1/s",
         ];
         let crate::cli::args::Command::Ab(args) =
             crate::cli::args::Cli::try_parse_from(words).unwrap().command
@@ -480,9 +510,11 @@ mod tests {
         assert_eq!(side.differs, ["hold=6ms", "ensemble.servers=1"]);
         assert!(matches!(side.scenario().ensemble, EnsembleChoice::Local { servers: 1, .. }));
         let told: Vec<String> = side.changes(7).into_iter().map(|word| word.into_string().unwrap()).collect();
-        let expected =
-            "--repetitions 1 --seed 7 --strategies baton --duration 2s --set hold=\"6ms\"".to_owned();
-        assert_eq!(told.join(" "), expected);
+        assert_eq!(
+            told.join(" "),
+            "--repetitions 1 --seed 7 --strategies baton --duration 2s --evidence 0.99@1% --gate throughput > 1/s \
+             --set hold=\"6ms\""
+        );
     }
 
     fn names(text: &str) -> Vec<String> {

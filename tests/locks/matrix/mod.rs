@@ -99,6 +99,15 @@ fn assert_conform(columns: &[Column]) {
 }
 
 #[test]
+fn card_gives_every_reason_for_a_difference_from_the_original() {
+    for pair in PAIRS {
+        for reason in pair.reasons() {
+            assert!(pair.sayer(reason).is_some(), "{}: {reason}", pair.name);
+        }
+    }
+}
+
+#[test]
 fn curators_mutex_sends_the_originals_requests_in_every_event() {
     let Some(column) = Column::play(&PAIRS[0]) else { return };
     let columns = [column];

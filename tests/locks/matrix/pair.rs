@@ -415,7 +415,7 @@ pub const PAIRS: &[Pair] = &[
             ("create's reply lost", NEVER),
             ("create's request lost", NEVER),
             ("list's reply lost", NEVER),
-            ("no directory", "It also creates no missing directory."),
+            ("no directory", "It also does not create a missing directory."),
         ],
         may_match: &[],
         ..PRINTED
@@ -424,7 +424,7 @@ pub const PAIRS: &[Pair] = &[
 
 const WATCHING: &[&str] = &["no server for 4 s", "creates exhausted", "timed out", "timed out in back-off"];
 
-/// The side of a pair that takes the lock.
+/// One side of a pair: our lock, or the original.
 pub enum Side {
     Ours,
     Original { entry: Box<Entry>, processes: Arc<Processes>, versions: String },
@@ -532,6 +532,12 @@ impl Pair {
     /// Reason for a difference in this event.
     pub fn reason(&self, event: &str) -> Option<&'static str> {
         self.differs.iter().find(|(name, _)| *name == event).map(|(_, reason)| *reason)
+    }
+
+    /// Reasons for all differences and races.
+    pub fn reasons(&self) -> impl Iterator<Item = &'static str> {
+        let races = self.races.iter().map(|race| race.reason);
+        self.differs.iter().map(|(_, reason)| *reason).chain(races)
     }
 
     /// Lock whose card contains this reason.
