@@ -154,7 +154,7 @@ async fn impossible_actions_fail_with_a_reason_and_starts_wait_for_the_port() {
     assert!(local.is_silent(1).await.is_err());
     // Given another listener on the server's port
     let other = std::net::TcpListener::bind(&local.addresses()[0]).unwrap();
-    assert!(local.is_down(1).await.unwrap_err().contains("another program listens"));
+    assert!(local.is_down(1).await.unwrap_err().contains("another program is listening"));
     // When the server is started, and the port is freed
     let shared = Arc::clone(&local);
     let start = tokio::spawn(async move { shared.start(1).await });

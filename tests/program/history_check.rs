@@ -75,7 +75,7 @@ fn check_shows_a_violation_timeline_as_text_page_and_json() {
     std::fs::write(bench.path("history.jsonl"), ENTERS_WHEN_ITS_LIST_FAILS).unwrap();
     let (out, _) = bench.ends(1, "check history.jsonl --html page.html");
     let told = "contender 3 entered 68 µs after its getChildren failed (connection loss), without listing again, while \
-                contender 1 held, 500 µs after the fault reset on server 2";
+                contender 1 held the lock, 500 µs after the fault reset on server 2";
     let lines: Vec<&str> = out.lines().collect();
     let first = lines.iter().position(|line| line.starts_with("contender 3 entered")).unwrap();
     let last = lines.iter().position(|line| line.contains("◁ notification")).unwrap();
