@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn possibly_active_run_is_listed_with_its_latest_possible_end() {
+    fn run_that_may_be_in_progress_is_listed_with_its_latest_possible_end() {
         let ago = |seconds| SystemTime::now() - Duration::from_secs(seconds);
         let left = |ephemeral, newest| {
             let (run_id, shows_life) = ("x".into(), false);

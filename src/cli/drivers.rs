@@ -160,7 +160,7 @@ pub fn check_access<'a>(
     used(names, driven).find_map(unfit).map_or(Ok(()), |why| Err(Error::usage(why)))
 }
 
-/// Rejects scenarios that require features which a driver does not support.
+/// Rejects scenarios that require features that a driver does not support.
 pub fn check(scenario: &Scenario, driven: &DrivenLocks) -> Result<(), Error> {
     for (name, lock) in used(names(scenario), driven) {
         if scenario.acquire_timeout.is_some() && !may_time_out(lock) {

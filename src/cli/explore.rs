@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn lock_of_an_unknown_driver_is_rejected_with_the_missing_option() {
+    fn unknown_driver_error_names_the_missing_option() {
         let error = lock("q:MyLock").unwrap_err().to_string();
         assert!(error.contains("add --driver q=COMMAND"), "{error}");
     }

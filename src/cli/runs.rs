@@ -247,7 +247,7 @@ pub async fn leading<T>(
     done
 }
 
-/// How a series of runs ended and, if it was cut short, why.
+/// How a series of runs ended, and the reason if it was cut short.
 pub struct SeriesEnd<E> {
     pub ending: E,
     pub why: Option<String>,

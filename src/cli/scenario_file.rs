@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn listed_strategies_keep_their_parameters_and_others_get_defaults() {
+    fn strategies_from_options_keep_parameters_listed_in_the_scenario() {
         let overrides =
             Overrides { strategies: vec!["polling".into(), "baton".into()], ..Overrides::default() };
         let text = "strategies = [\"no-lock\", { name = \"polling\", poll_interval = \"5ms\" }]";

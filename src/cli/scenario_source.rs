@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn history_with_two_clocks_or_an_invalid_line_is_rejected_with_its_line_number() {
+    fn history_with_two_clocks_or_an_invalid_line_is_rejected_with_the_line_number() {
         let two = history(&[
             r#""t_us":1,"clock":"x","contender":1,"op":"acquire","lock":"a","phase":"invoke""#,
             r#""t_us":2,"clock":"y","contender":2,"op":"acquire","lock":"a","phase":"invoke""#,

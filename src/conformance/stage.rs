@@ -237,7 +237,7 @@ impl Contender<'_> {
         }
     }
 
-    /// Checks that the contender's session owns no more nodes in the lock.
+    /// Checks that the contender's session no longer owns any node in the lock.
     pub async fn leaves(&self, after: &str) -> Result<(), Trouble> {
         let is_own = |node: &Node| Some(node.owner) == self.link.id();
         match self.stage.node_left(self.on, SETTLES_WITHIN, is_own).await? {

@@ -14,7 +14,8 @@ const PROCESS: &str = "check";
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     inside: Cell<Option<usize>>,
-    /// First overlap: the holder, the contender that also entered, the time, and the number of earlier events.
+    /// First overlap: the holder, the contender that acquired the held lock, the time, and the number of
+    /// earlier events.
     overlap: Cell<Option<(usize, usize, Stamp, usize)>>,
     events: RefCell<Vec<(Stamp, usize, What<'static>)>>,
 }

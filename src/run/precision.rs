@@ -1,9 +1,9 @@
 //! Precision of a run's metrics: adds repetitions until the scenario's requirement is met.
 //!
-//! For each strategy and contender count, every valid repetition yields a metric: the throughput under closed
-//! load, the mean handoff in a batch, the mean wait under open load. The confidence interval is computed from
-//! the Walsh averages of the logarithms, because a disturbance slows a repetition by a factor, not by a fixed
-//! amount.
+//! For each strategy and contender count, every valid repetition yields one value: the throughput of a closed
+//! load, the mean handoff of a batch, or the mean wait of an open load. The confidence interval is computed
+//! from the Walsh averages of the logarithms, because a disturbance slows a repetition by a factor, not by a
+//! fixed amount.
 //!
 //! Stopping at the first narrow interval would favour spreads that are small by chance. A run may therefore stop
 //! only after fixed numbers of repetitions, which share the error probability of the intervals ([`Looks`]).

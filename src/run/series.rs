@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn series_is_resumed_only_with_the_same_options_and_by_one_process() {
+    async fn series_can_be_resumed_only_by_one_process_with_the_same_options() {
         let (parent, stop) = (tempfile::tempdir().unwrap(), CancellationToken::new());
         let mut series = Series::open(&opening(parent.path(), None, "x")).unwrap();
         series.run("001", &(), leaves, &stop).await.unwrap();

@@ -97,7 +97,7 @@ const NEVER_RELEASES: Entry = Entry { card: CARD, build: |config| queue(config, 
 const RELEASES_TWICE: Entry = Entry { card: CARD, build: |config| queue(config, Flaw::ReleasesTwice) };
 const IGNORES_EXPIRY: Entry = Entry { card: CARD, build: |config| queue(config, Flaw::IgnoresExpiry) };
 
-/// A three-second trial of four contenders, in which the session of a target of this kind expires five times.
+/// A three-second trial with four contenders. The session of a contender that matches `target` expires five times.
 fn spec(target: &str) -> TrialSpec {
     let lines = format!(
         "strategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"30ms\"\nduration = \"3s\"\n\
@@ -122,13 +122,13 @@ fn is_violated(trial: &Trial) -> bool {
 }
 
 #[tokio::test]
-async fn early_entry_is_found_by_contenders_and_server_logs_with_a_timeline() {
+async fn early_entry_is_found_by_contenders_and_by_server_logs() {
     let trial = trial(ENTERS_EARLY).await;
     assert!(is_violated(&trial), "{:?}", trial.judged.verdict);
     let order = trial.ensemble_order.as_ref().unwrap();
     assert!(order.overlaps > 0 && order.first.as_ref().unwrap().contains("entered lock 0 while the node"));
     assert!(order.too_early > 0, "no early entry among {} checked", order.checked_by_zxid);
-    // And the timeline contains messages of both contenders
+    // And the timeline contains messages from both contenders
     let violation = trial.violations.first().unwrap();
     let timeline = violation.timeline.as_ref().unwrap();
     let [inside, entered] = [&violation.inside, &violation.entered].map(|one| one.contender);
@@ -149,7 +149,7 @@ async fn early_entry_is_found_by_contenders_and_server_logs_with_a_timeline() {
 
 #[tokio::test]
 async fn trial_reports_the_blocking_node_when_a_lock_never_releases() {
-    // Given faults on any contender, because there is soon no holder, and short settling times
+    // Given faults that hit any contender, because soon no contender holds the lock, and short settling times
     let settling = Settling { progress: Duration::from_secs(5), orphans: Duration::from_secs(4) };
     let trial = run(&TrialSpec { settling, ..spec("any") }, NEVER_RELEASES).await;
     assert!(!trial.stuck.is_empty() && is_violated(&trial), "{:?}", trial.judged.verdict);
@@ -167,7 +167,7 @@ async fn lock_is_violated_when_its_release_deletes_the_next_node() {
 }
 
 #[tokio::test]
-async fn lock_is_violated_when_it_ignores_its_expired_session() {
+async fn lock_is_violated_when_it_ignores_a_session_expiry() {
     let trial = trial(IGNORES_EXPIRY).await;
     assert!(trial.sessions.rejoined > 0, "{:?}", trial.sessions);
     assert!(

@@ -28,7 +28,7 @@ fn fault(kind: &str, target: &'static str) -> FaultChoice {
     }
 }
 
-/// Four contenders that hold the lock for 40 ms each, with sessions of 1 s.
+/// A trial with four contenders that each hold the lock for 40 ms, and with a session timeout of 1 s.
 fn spec(strategy: &str, seconds: u32, faults: &[FaultChoice]) -> TrialSpec {
     held_for("40ms", strategy, seconds, faults)
 }
@@ -212,8 +212,8 @@ async fn every_acquire_has_exactly_one_outcome() {
 }
 
 #[tokio::test]
-async fn verdict_is_unknown_when_the_fault_has_no_target_start_or_end() {
-    // Given a missing target, a start that is never reached, and a freeze that outlasts the load
+async fn verdict_is_unknown_if_a_fault_has_no_target_or_never_starts_or_ends() {
+    // Given a fault without a target, a fault that never starts, and a freeze that outlasts the load
     let start = Start::At(Duration::ZERO);
     let nowhere = FaultChoice { start, target: Target::Contender(7), ..fault("freeze", "any") };
     let never = FaultChoice { start: Start::AfterAcquisitions(1_000_000), ..fault("reset", "any") };
@@ -254,7 +254,7 @@ async fn connection_fault_also_affects_the_contenders_next_session() {
         FaultChoice { target: Target::Contender(0), duration: Some(5 * SECOND), ..fault("refuse", "any") };
     let plan = [TrialSpec { contenders: 1, ..spec("\"baton\"", 12, &[refuse]) }];
     let trial = broken(&plan).await.remove(0);
-    // Then the contender's next session cannot acquire the lock either until the fault is healed
+    // Then the contender's next session cannot acquire the lock either, until the fault has healed
     assert_kept(&trial);
     let gap = Duration::from_micros(trial.faults[0].longest_gap_us.unwrap());
     assert!(gap > 9 * SECOND / 2, "the contender acquired again after {gap:?}");
@@ -262,7 +262,7 @@ async fn connection_fault_also_affects_the_contenders_next_session() {
 }
 
 #[tokio::test]
-async fn holder_leaves_when_its_session_ends_only_if_it_listens() {
+async fn only_holders_that_listen_leave_when_their_session_ends() {
     // Given holds of 1.5 s, and a holder that loses its session or is frozen beyond its session timeout
     let freeze = FaultChoice { duration: Some(3 * SECOND), ..fault("freeze", "holder") };
     let of = |fault: &FaultChoice, on_lost| {

@@ -27,7 +27,7 @@ async fn open_loop_waits_show_an_outage_that_a_closed_loop_hides() {
     let open = run("contenders = 16\nload = \"open\"\nrate = 27\narrivals = \"constant\"\n").await;
     let stall = open.longest_gap_us().unwrap() as f64 / 1e6;
     assert!((1.8..6.0).contains(&stall), "{stall}");
-    // Then the waits include arrivals during the outage, so a tenth of all waits are long
+    // Then the waits include those of arrivals during the outage, so a tenth of all waits are long
     assert!(wait(&open, 0.9) > 0.3 * stall && wait(&open, 0.99) > 0.7 * stall, "{}", wait(&open, 0.9));
     agrees_with_the_arithmetic(&open, stall);
     // And in a closed loop, 95 % of the waits do not show the same outage
@@ -36,8 +36,8 @@ async fn open_loop_waits_show_an_outage_that_a_closed_loop_hides() {
     assert!(wait(&closed, 0.95) < 0.5 * wait(&open, 0.95), "{} {}", wait(&closed, 0.95), wait(&open, 0.95));
 }
 
-/// Compares the waits with the calculation: from the start of the outage, waits fall linearly until the queue is
-/// empty.
+/// Asserts that the waits match the calculation: from the start of the outage, waits fall linearly until the queue
+/// is empty.
 fn agrees_with_the_arithmetic(open: &Trial, stall: f64) {
     // On a busy host, there are other outages, and handoffs take longer.
     let idle = open.health.host_idle_share.unwrap_or(0.0);

@@ -32,7 +32,7 @@ fn with(params: &[(&str, &str)]) -> Params {
     params.iter().map(|(name, word)| ((*name).to_owned(), ParamValue::Word((*word).to_owned()))).collect()
 }
 
-/// Every lock with sequential nodes, with all of its ways to join.
+/// Every lock with sequential nodes, once for each way to join.
 fn locks() -> Vec<(&'static str, Params)> {
     let exclusive = STRATEGIES.iter().map(|entry| entry.card).filter(|card| card.guarantees.exclusive);
     let numbered = exclusive.filter(|card| !WITHOUT_NUMBERS.contains(&card.name));

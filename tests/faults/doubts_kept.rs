@@ -90,7 +90,7 @@ fn assert_none(complaints: &[String]) {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
-/// A lock, and a fault with the request it loses. `tests/locks/matrix` shows how each lock reacts.
+/// A lock, a fault, and the request that the fault loses. `tests/locks/matrix` shows how each lock reacts.
 type Loss = (&'static str, (&'static str, &'static str));
 
 const GOES_ON: [Loss; 7] = [

@@ -137,7 +137,7 @@ async fn stop_waits_until_a_concurrent_start_is_done() {
 }
 
 #[tokio::test]
-async fn impossible_actions_fail_with_a_reason_and_starts_wait_for_the_port() {
+async fn impossible_actions_fail_with_a_reason_and_start_waits_for_its_port() {
     let local = Arc::new(ensemble::start(1).await);
     assert!(local.start(1).await.unwrap_err().contains("it is already running"));
     assert!(local.wipe(1).await.unwrap_err().contains("while it is running"));

@@ -106,7 +106,7 @@ async fn ensemble_serves_when_two_servers_reach_only_the_third() {
     }
     // Then a server that reaches a majority leads
     until("a server leads", || local.leader()).await;
-    // And an isolation and all cuts are healed at once
+    // And an isolation and all cuts can be healed together
     local.isolate(one).await.unwrap();
     local.is_isolated(one).await.unwrap();
     local.heal_all().await.unwrap();

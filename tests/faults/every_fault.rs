@@ -62,7 +62,7 @@ fn spec(strategy: &str, load: &str, (kind, asked, seconds): (&str, &str, u32)) -
     trials::plan(&lines).remove(0)
 }
 
-/// Kinds of faults with these needs, and their positions among all kinds.
+/// Kinds of faults whose required capability matches `needs`, with their positions among all kinds.
 fn asked(
     needs: impl Fn(Capability) -> bool,
 ) -> impl Iterator<Item = (usize, (&'static str, &'static str, u32))> {
@@ -70,7 +70,7 @@ fn asked(
     ASKED.iter().copied().enumerate().filter(move |(_, (kind, ..))| is_meant(kind))
 }
 
-/// Trials of these kinds of faults, with the locks in turn.
+/// One trial for each of these kinds of faults. The trials use the locks in turn.
 fn plan(needs: impl Fn(Capability) -> bool) -> Vec<TrialSpec> {
     let of = |number: usize| format!("\"{}\"", LOCKS[number % LOCKS.len()]);
     asked(needs).map(|(number, asked)| spec(&of(number), "contenders = 6", asked)).collect()

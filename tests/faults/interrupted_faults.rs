@@ -45,7 +45,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 /// Faults that take long enough to be interrupted midway, because they cause an election or several starts.
 const TAKES_LONG: [&str; 3] = ["kill", "rolling-restart", "lose-majority"];
 
-/// Kinds of server faults that `which` selects; with --long, all of them.
+/// Kinds of server faults to test: those that `which` selects or, with --long, all.
 fn in_turn(which: impl Fn(&FaultCard) -> bool) -> Vec<FaultCard> {
     kinds(needs_servers).into_iter().filter(|card| depth::is_long() || which(card)).collect()
 }
@@ -81,7 +81,7 @@ async fn interrupt_in_effect(local: &Arc<Local>, card: &FaultCard) {
 }
 
 /// Interrupts a trial as soon as its fault makes the ensemble unhealthy. Returns whether the effect was still
-/// unverified then.
+/// unverified at that time.
 async fn interrupt_in_the_middle(local: &Arc<Local>, card: &FaultCard) -> bool {
     let interrupt = CancellationToken::new();
     let course = trials::Course { interrupt: &interrupt, sink: &|_| {} };
@@ -144,7 +144,7 @@ async fn interrupted_run_heals_a_server_fault_during_its_injection() {
 }
 
 #[tokio::test]
-async fn interrupted_run_heals_a_link_fault_before_or_after_its_effect() {
+async fn interrupted_run_heals_a_link_fault_before_or_after_it_takes_effect() {
     let Some(local) = breakable::apart().await else { return };
     for card in kinds(needs_links) {
         interrupt_in_effect(&local, &card).await;

@@ -329,8 +329,8 @@ async fn run_all(
     all
 }
 
-/// Returns whether the violation must be visible. A semaphore with one lease too many is visible only with three
-/// contenders inside, which is rare with short holds.
+/// Returns whether the violation must be visible. A semaphore that grants one lease too many is found only while
+/// three contenders are inside, which is rare with short holds.
 fn shows(control: usize, way: &Way) -> bool {
     let meets = if control == TOO_MANY_LEASES { way.hold == "20ms" } else { way.hold != "0ms" };
     way.batch || meets
@@ -368,7 +368,7 @@ async fn control(control: usize, is_found_without_a_hold: impl Fn(&Way) -> bool)
 }
 
 #[tokio::test]
-async fn no_lock_strategy_is_violated_with_long_holds_and_never_held_otherwise() {
+async fn strategy_without_a_lock_is_violated_with_long_holds_and_never_judged_held() {
     control(0, |_| false).await;
 }
 
@@ -408,7 +408,7 @@ async fn library_lock_that_ignores_other_nodes_is_found_by_independent_checks() 
 }
 
 #[tokio::test]
-async fn lock_without_a_wait_between_processes_is_found_by_its_node() {
+async fn lock_that_ignores_other_processes_is_found_by_its_nodes() {
     control(8, |way| way.reads_logs).await;
 }
 
@@ -442,7 +442,7 @@ async fn workers_find_violations_in_broken_locks_but_none_in_correct_locks() {
 const TELL_BY_THE_LOGS: [&str; 4] = ["atomic-multi", "baton", "crate-lock", "local-then-remote"];
 
 #[tokio::test]
-async fn server_logs_are_evidence_when_replies_of_a_lock_are_not() {
+async fn server_logs_are_evidence_when_a_locks_replies_are_not() {
     let mut ways = ways();
     ways.retain(|way| way.reads_logs && way.hold == "0ms" && !way.batch);
     ways.truncate(depth::of(1, ways.len()));
@@ -461,7 +461,7 @@ async fn server_logs_are_evidence_when_replies_of_a_lock_are_not() {
 
 #[tokio::test]
 #[ignore = "long: every lock in two dozen ways"]
-async fn correct_locks_are_held_with_logs_and_never_violated_without_logs() {
+async fn correct_locks_are_judged_held_with_logs_and_never_violated_without_logs() {
     let cards = zklockbench_locks::STRATEGIES.iter().map(|entry| &entry.card);
     let names = cards.filter(|card| card.guarantees.exclusive).map(|card| card.name);
     let mut told = Vec::new();

@@ -51,7 +51,7 @@ fn asked(kind: &str, is_second: bool) -> FaultChoice {
     trials::plan(&scenario).remove(0).faults.remove(0)
 }
 
-/// Kinds of faults with these needs, divided into lasting and momentary faults.
+/// Kinds of faults whose required capability matches `is_meant`, divided into lasting and momentary faults.
 fn kinds(is_meant: impl Fn(Capability) -> bool) -> [Vec<&'static str>; 2] {
     let of = |ends| {
         let cards = cards().into_iter();
@@ -168,7 +168,7 @@ async fn in_passing(kind: &str, reach: &FaultReach<'_>) {
 async fn overlapping_faults_of_a_contender_end_independently() {
     let (stub, target) = (Stub::default(), nowhere());
     let reach = reach(&stub, &target);
-    // Given a continuous task behind the gate
+    // Given a task that runs continuously behind the gate
     let scope = TaskScope::behind(Arc::clone(&stub.gate));
     let running = scope.around(async {
         loop {
@@ -177,7 +177,7 @@ async fn overlapping_faults_of_a_contender_end_independently() {
     });
     let runs = async || {
         let before = stub.gate.times_passed();
-        // Counts steps instead of time, because the task can run in each step, however slow the host is.
+        // Counts polls instead of time, because the task can run between polls, however slow the host is.
         for _ in 0..STEPS {
             if stub.gate.times_passed() != before {
                 return true;
@@ -261,7 +261,7 @@ impl Wire {
 }
 
 const BETWEEN: Duration = Duration::from_millis(2);
-/// Number of steps that are certain to include a step of a running task.
+/// Number of polls after which a task that is not frozen has certainly made progress.
 const STEPS: u32 = 75;
 
 fn answer(mut stream: TcpStream) {
@@ -332,8 +332,8 @@ async fn overlapping_faults_of_a_connection_end_independently() {
     }
 }
 
-/// Overlaps two faults of server 2 of three, or of servers that the kind selects. The ensemble must be healthy
-/// afterwards.
+/// Overlaps two faults of an ensemble of three servers. Faults hit server 2, unless their kind selects other servers.
+/// The ensemble must be healthy afterwards.
 async fn overlap_on(local: &Local, links: Option<&dyn Links>, pair: (&str, &str)) {
     let (stub, target) = (Stub::default(), nowhere());
     let reach = FaultReach { processes: Some(local), ..reach(&stub, &target) };

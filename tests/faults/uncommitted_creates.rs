@@ -95,7 +95,7 @@ async fn lock_finds_the_node_of_an_uncommitted_create_after_a_lost_reply() {
     }
 }
 
-/// State of a lock after the loss of an uncommitted create, and a reconnection to a follower without the create.
+/// State of a lock after its uncommitted create was lost and its client reconnected to a follower without it.
 struct Seen {
     card: LockCard,
     is_in: bool,
@@ -169,7 +169,7 @@ fn lost_by_all(first: &str, next: &str, leaders_way: Cut) -> Vec<Seen> {
 
 #[tokio::test]
 #[ignore = "long: five servers"]
-async fn lock_without_sync_waits_behind_its_own_first_node() {
+async fn contender_waits_behind_its_own_first_node_if_its_lock_sends_no_sync() {
     if let Err(why) = links_capability() {
         return skipped(format!("servers cannot have separate networks here: {why}"));
     }

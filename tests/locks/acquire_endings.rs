@@ -19,8 +19,8 @@ const DELETE: i32 = 2;
 
 /// Acquire timeout of a contender that gives up.
 const PATIENCE: Duration = Duration::from_millis(300);
-/// Cancels an acquire after its create was lost and before the search for its node. Returns the contender with
-/// its connection, the scene, and the number of nodes left.
+/// Cancels an acquire after its create was lost and before the search for its node. Returns the contender and its
+/// proxy, the scene, and the number of nodes left.
 async fn given_up_after_a_lost_create(name: &str) -> ((Contender, Proxy), Scene, usize) {
     let scene = scene(ensemble::shared()).await;
     // Given a lock whose directory exists
@@ -40,7 +40,7 @@ async fn given_up_after_a_lost_create(name: &str) -> ((Contender, Proxy), Scene,
 }
 
 #[test]
-fn kazoo_deletes_the_node_of_an_unanswered_create_when_cancelled() {
+fn cancelled_kazoo_acquire_deletes_the_node_of_its_unanswered_create() {
     runtime::block_on(async {
         let (_one, _, left) = given_up_after_a_lost_create("kazoo").await;
         assert_eq!(left, 0);
@@ -120,7 +120,7 @@ fn atomic_multi_does_not_create_containers() {
 }
 
 #[test]
-fn library_lock_leaves_no_node_when_cancelled_at_any_step() {
+fn library_lock_leaves_no_node_when_its_acquire_is_cancelled_at_any_step() {
     on_scene(async |scene| {
         let (mut holder, held) = Contender::holding("crate-lock", &scene).await;
         let mut other = Contender::of("crate-lock", &scene).await;

@@ -60,11 +60,11 @@ async fn without_its_node(class: Class, behind: usize) -> (Scene, Waiting, Vec<W
 }
 
 #[test]
-fn polling_and_parent_watch_classes_wait_for_an_empty_queue_without_their_node() {
+fn polling_and_parent_watch_classes_that_lost_their_node_wait_for_an_empty_queue() {
     for class in &CLASSES[..2] {
         runtime::block_on(async {
             let (scene, waiter, mut others) = without_its_node(*class, 1).await;
-            // Then the contender behind it enters alone
+            // Then the contender behind the waiter enters alone
             let (mut next, held) = others.remove(0).over().await;
             runtime::sleep(LOOKS).await;
             assert!(!waiter.is_over(), "{class:?}: inside together with the next contender");

@@ -82,7 +82,7 @@ fn to_waiters(trial: &Trial) -> u64 {
     trial.whole.notifications.by_release() - trial.whole.notifications.to_releaser
 }
 
-/// Number of notifications by the lowest rank of each class of ranks.
+/// Number of notifications to each class of ranks, by the lowest rank in the class.
 fn heard(trial: &Trial) -> BTreeMap<u32, u64> {
     let herd = trial.herd.as_ref().unwrap_or_else(|| panic!("{}: no herd", trial.spec.strategy.label));
     herd.iter().map(|woken| (woken.from_rank, woken.count)).collect()
@@ -161,7 +161,7 @@ async fn reentrant_locks_send_no_requests_for_nested_acquires() {
     }
 }
 
-/// Ranks of the waiters that releases wake: the first one, or all; `None` if they are not compared.
+/// Notifications expected for each rank: releases wake the first waiter or all waiters. `None` if not compared.
 fn woken(trial: &Trial) -> Option<BTreeMap<u32, u64>> {
     let waiters = trial.spec.contenders as u64 - 1;
     match trial.spec.strategy.name.as_str() {

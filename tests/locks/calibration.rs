@@ -244,7 +244,7 @@ async fn interrupted_calibration_leaves_no_session_or_ephemeral_node() {
     let setup = Setup::on(ensemble::alone().await).await;
     let stop = CancellationToken::new();
     let soon = async {
-        // Midway through a calibration, the nodes for lists of a thousand names exist
+        // A thousand nodes, which the calibration lists, exist only midway through the calibration
         while setup.ephemerals().await < 1_000 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

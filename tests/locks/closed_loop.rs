@@ -178,7 +178,7 @@ async fn mutex_treats_every_request_as_a_write() {
 
 #[tokio::test]
 async fn sessions_are_spread_evenly_over_the_servers() {
-    // Given too many sessions for a random choice to spread evenly
+    // Given so many sessions that a random choice of servers would not spread them evenly
     let lines =
         "strategies = [\"predecessor-watch\"]\ncontenders = 30\nhold = \"1ms\"\nduration = \"200ms\"\n";
     let trial = trials::run_one(lines).await;

@@ -121,15 +121,15 @@ struct Entry {
     process: usize,
     contender: usize,
     token: (i64, u32),
-    /// Number of earlier acquisitions when the contender requested the lock.
+    /// Number of acquisitions before the contender requested the lock.
     asked: usize,
-    /// Number of earlier acquisitions when its node was known to be in the queue; `None` for a handover.
+    /// Number of acquisitions before its node was known to be in the queue; `None` for a handover.
     queued: Option<usize>,
 }
 
 type Entries = Rc<RefCell<Vec<Entry>>>;
 
-/// Acquires the lock. Also returns the number of earlier acquisitions when the node was known to be in the queue.
+/// Acquires the lock. Also returns the number of acquisitions before the node was known to be in the queue.
 async fn acquire(contender: &mut Contender, entries: &Entries) -> (Held, Option<usize>) {
     let trace = Rc::clone(&contender.trace);
     trace.borrow_mut().clear();
@@ -257,7 +257,7 @@ fn contender_that_gives_up_leaves_no_node_and_blocks_no_contender() {
         let fourth = one(&scene, 3).await.queue_up().await;
         let mut second = one(&scene, 1).await;
         assert_eq!(scene.nodes().await, 2);
-        // When one contender gives up within the process, and then the one in the queue
+        // When a contender that waits within the process gives up, and then the contender in the queue
         let ended = second.acquire_within(SHORT, Mode::Write).await;
         assert_eq!(ended.unwrap_err(), AcquireError::TimedOut);
         assert_eq!((second.kinds(), scene.nodes().await), (vec![], 2));

@@ -17,7 +17,7 @@ use crate::support::sessions::{behind_wire, on_scene, scene};
 const CREATE2: i32 = 15;
 const CREATE_CONTAINER: i32 = 19;
 
-/// Starts an acquire. Returns once a request with this opcode was applied and its reply is held back.
+/// Starts an acquire. Returns once a request with this opcode has been applied and its reply is held back.
 async fn start_and_hold(proxy: &Proxy, kind: i32, contender: Contender, mode: Mode) -> Waiting {
     proxy.strike(Fate::ReplyHeld, kind, 1);
     let acquiring = Waiting::start(contender, mode);

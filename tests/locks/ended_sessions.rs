@@ -26,7 +26,7 @@ fn expire_ends_a_session_even_if_its_client_reconnects_at_once() {
 }
 
 #[test]
-fn session_closed_by_a_request_with_a_lost_reply_counts_as_ended() {
+fn session_counts_as_ended_even_if_the_reply_to_its_close_is_lost() {
     behind_wire(async |scene, proxy| {
         let session = scene.session().await;
         // Given a connection to the server on which no reply arrives

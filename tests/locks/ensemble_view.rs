@@ -39,7 +39,7 @@ fn judged_with_text(trial: &Trial) -> (Judgement, String) {
 
 #[tokio::test]
 #[ignore = "long: every such lock"]
-async fn transactions_order_the_handoffs_of_locks_that_read_before_entering() {
+async fn transactions_order_handoffs_if_the_lock_reads_before_entering() {
     let mutexes = zklockbench_locks::cards().into_iter().filter(|card| {
         let of = card.guarantees;
         // The client library's lock exposes neither its replies nor its token.
@@ -91,7 +91,7 @@ async fn history_with_lost_releases_is_consistent_and_counts_stuck_contenders() 
 }
 
 #[tokio::test]
-async fn history_and_run_without_a_lock_have_the_same_unknown_verdict() {
+async fn run_without_a_lock_and_its_history_are_both_judged_unknown() {
     let lines =
         "strategies = [\"no-lock\"]\ncontenders = 8\nhold = \"0ms\"\nduration = \"1s\"\nwarm_up = \"0s\"\n";
     let trial = trials::run_with_history(lines).await;
@@ -103,7 +103,7 @@ async fn history_and_run_without_a_lock_have_the_same_unknown_verdict() {
 }
 
 #[tokio::test]
-async fn semaphore_history_records_permits_and_never_exceeds_the_leases() {
+async fn semaphore_history_records_permits_that_never_exceed_the_leases() {
     let lines = "strategies = [{ name = \"curator-semaphore\", leases = 5, permits = 2 }]\ncontenders = 4\n\
                  hold = \"200ms\"\nacquisitions = 8\nwarm_up = \"0s\"\n";
     let trial = trials::run_with_history(lines).await;

@@ -26,7 +26,7 @@ async fn fresh_locks_leave_the_nodes_that_they_create() {
         assert!(!trial.histograms.contains_key(&Measure::Handoff), "{strategy}");
         let of = |entry: &zklockbench_record::FigureEntry| entry.of(&trial).unwrap();
         assert_eq!(of(&REQUESTS_PER_ACQUISITION), requests, "{strategy}: {:?}", trial.measured.requests);
-        // And leaves these nodes behind until the end of the trial
+        // And these nodes are left until the end of the trial
         assert_eq!(of(&NODES_LEFT), left, "{strategy}");
         // And exclusion is not tested
         let Verdict::Unknown(why) = &trial.judged.exclusion else { panic!("{:?}", trial.judged) };
@@ -35,7 +35,7 @@ async fn fresh_locks_leave_the_nodes_that_they_create() {
 }
 
 #[tokio::test]
-async fn arrivals_of_an_open_load_each_take_a_fresh_lock() {
+async fn each_arrival_of_an_open_load_takes_a_fresh_lock() {
     let trial = trials::run_one(
         "strategies = [\"predecessor-watch\"]\ncontenders = 6\nload = \"open\"\nrate = 60\nlocks = \"fresh\"\n\
          hold = \"2ms\"\nduration = \"2s\"\n",

@@ -1,5 +1,5 @@
-//! A foreign session deletes nodes of a run. If the run has an identity, the servers refuse the deletion;
-//! otherwise, the verdict reports the interference instead of blaming the lock.
+//! A foreign session deletes nodes of a run. If the run has an identity, the servers refuse the deletion. If the run
+//! has none, the verdict reports the interference instead of blaming the lock.
 
 use std::time::{Duration, Instant};
 
@@ -62,7 +62,7 @@ async fn lock_is_not_blamed_when_a_foreign_session_deletes_a_node() {
             assert!(trial.interference.is_empty(), "{:?}", trial.interference);
             continue;
         }
-        // Or, without an identity, the verdict reports the session; otherwise the lock would be blamed
+        // And without an identity, the verdict reports the session instead of blaming the lock
         assert_eq!(result, Ok(()));
         let Verdict::Unknown(reasons) = verdict else { panic!("{verdict:?}: {:?}", trial.interference) };
         let reason = &reasons[0];

@@ -126,7 +126,7 @@ fn curator_621_occurs_before_5_5_when_javas_writer_downgrades() {
         java.obeys("acquire a read", "a in read").await;
         // When the first writer stops writing
         java.obeys("release a write", "a out write").await;
-        // Then our writer is admitted alongside the reader, in versions that assign the reader a new number
+        // Then in versions that assign the reader a new number, our writer is admitted alongside the reader
         if has_the_fault {
             waiting.until_over().await;
         } else {

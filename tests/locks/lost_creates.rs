@@ -1,4 +1,4 @@
-//! Several creates lost in a row: the lock searches for the node of each.
+//! Several creates lost in a row: the lock searches for the node of each create.
 
 use futures_util::future::{join, join_all};
 use zklockbench_core::catalog::Mode::Write;
@@ -101,7 +101,7 @@ async fn apply_late(one: &Contender, first: &Sent) {
 }
 
 #[test]
-fn late_create_blocks_no_contender_after_an_acquisition_with_another_node() {
+fn lost_create_that_is_applied_late_blocks_no_contender() {
     for lock in PROTECTED {
         runtime::block_on(async {
             let (params, name, create) = (lock.params(), lock.name, lock.create);
@@ -132,7 +132,7 @@ fn late_create_blocks_no_contender_after_an_acquisition_with_another_node() {
 }
 
 #[test]
-fn gos_client_also_searches_for_its_node_after_the_third_create() {
+fn gos_client_searches_for_its_node_even_after_the_third_lost_create() {
     runtime::block_on(async {
         let lost_thrice = [RequestLost, RequestLost, ReplyLost];
         let (scene, _, _one, ended) = acquire("go-zookeeper", &lost_thrice).await;

@@ -65,7 +65,7 @@ async fn queue_grows_by_the_missed_rate_when_the_load_exceeds_the_lock() {
     let missed = figures::OFFERED.of(&trial).unwrap() - figures::THROUGHPUT.of(&trial).unwrap();
     assert!((per_s / missed - 1.0).abs() < 0.25, "grew by {per_s}/s, but {missed}/s were missed");
     assert!(trial.utilisation.unwrap().busiest > 0.9, "{:?}", trial.utilisation);
-    // And the waits include arrivals still waiting when the backlog was abandoned, with at least their time so far
+    // And arrivals still waiting when the backlog was abandoned count with their waits so far, as lower bounds
     let arrived = trial.arrived.unwrap();
     assert!(arrived.unserved > 50 && adds_up(&trial), "{arrived:?}");
     assert!(trial.histograms[&Measure::Unserved].max() > 2_500_000);
@@ -82,10 +82,10 @@ async fn arrivals_wait_or_are_dropped_as_configured_when_no_session_is_free() {
     };
     // Given two sessions, each busy for more than 30 ms with each of 80 arrivals per second
     let kept = trials::run_one(&lines("keep")).await;
-    // Then arrivals wait in the client
+    // Then `keep` makes arrivals wait in the client
     assert!(mean(&kept, Measure::ClientWait) > 50_000.0, "{}", mean(&kept, Measure::ClientWait));
     assert_eq!(kept.arrived.unwrap().dropped, 0);
-    // Or arrivals are dropped, and counted
+    // And `drop` drops and counts arrivals
     let dropped = trials::run_one(&lines("drop")).await;
     let arrived = dropped.arrived.unwrap();
     assert!(arrived.dropped > 20 && arrived.served > 60 && adds_up(&dropped), "{arrived:?}");
@@ -93,7 +93,7 @@ async fn arrivals_wait_or_are_dropped_as_configured_when_no_session_is_free() {
 }
 
 #[tokio::test]
-async fn arrivals_at_several_locks_are_served_with_exclusion_on_each() {
+async fn arrivals_at_several_locks_are_served_and_each_lock_ensures_exclusion() {
     // Given arrivals at five locks, one of them by far the most popular, on two generator threads
     let lines = "strategies = [\"predecessor-watch\"]\ncontenders = 12\nlocks = 5\nload = \"open\"\nrate = 60\n\
                  popularity = { zipf = 2.0 }\nhold = \"15ms\"\nduration = \"4s\"\n";

@@ -11,7 +11,7 @@ use crate::support::contender::Contender;
 use crate::support::sessions::on_scene;
 use crate::support::trials;
 
-/// Maximum number of requests of a try, which Curator's semaphore mutex needs to join a queue and list leases.
+/// Maximum number of requests per try. Curator's semaphore mutex needs this many to join a queue and list leases.
 const REQUESTS: usize = 12;
 
 async fn tries(one: &mut Contender) -> Acquired {

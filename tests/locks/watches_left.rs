@@ -99,7 +99,7 @@ async fn results_report_watches_left_as_counted_by_the_servers() {
 }
 
 #[tokio::test]
-async fn trial_without_server_counts_reports_no_watches_left() {
+async fn number_of_watches_left_is_unknown_without_server_counts() {
     let local = ensemble::start(1).await;
     let lines = format!("strategies = [\"{LOCK}\"]\ncontenders = 2\nhold = \"1ms\"\nacquisitions = 5\n");
     let mut trial = trials::run_one_on(&local, &lines).await;

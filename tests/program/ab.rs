@@ -54,7 +54,7 @@ fn ab_with_two_blocks_stores_its_runs_but_stays_inconclusive() {
             let is_told = |told: &String| told.contains("hold=") && told.contains(hold);
             assert!(stored.run.overrides.iter().any(is_told), "{:?}", stored.run.overrides);
             assert!(!directory.join(&run.directory).join("charts").exists(), "charts were not requested");
-            // And each value matches its trial, or a reason for the missing value is recorded
+            // And each value matches its trial, or the file states why the value is missing
             let trial = &stored.trials[0];
             let is_sound = trial.cut_short.is_none() && trial.health.invalid.is_none();
             let measured = THROUGHPUT.of(trial).filter(|_| is_sound);

@@ -19,7 +19,7 @@ fn classes(bench: &Bench) -> Option<String> {
 
 #[test]
 #[ignore = "long: five programs in Java; lane locks compares each class on the wire"]
-fn article_classes_are_never_violated_and_local_lock_admits_no_contender() {
+fn article_classes_are_never_violated_but_local_lock_is_never_acquired() {
     let bench = Bench::new();
     let Some(driver) = classes(&bench) else { return };
     let of_comparison =

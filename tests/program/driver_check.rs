@@ -71,7 +71,7 @@ fn passes(bench: &Bench, driver: &str, lock: &str, not_tried: &[&str]) {
     assert!(headline.contains(&format!(": {lock} follows the protocol: ")), "{headline}");
 }
 
-/// Asserts that each defect fails exactly the specified check, for the specified reason.
+/// Asserts that each defect makes only the specified check fail, for the specified reason.
 fn are_found(lies: &[(&str, &str, &str)]) {
     let Some(python) = foreign::python() else { return };
     let is_found = |(how, name, why): &(&str, &str, &str)| {
@@ -189,7 +189,7 @@ fn failed_exclusion_check_shows_a_timeline_of_the_overlap() {
 
 #[test]
 #[ignore = "long: every other lie through every check"]
-fn other_driver_defects_fail_the_matching_check() {
+fn drivers_with_other_defects_fail_the_matching_check() {
     are_found(&[
         ("ignores-timeouts", "acquire timeout", "was not answered within"),
         ("stays", "end of input", "still running 5s after its input ended"),

@@ -130,7 +130,7 @@ fn kept_ensemble_runs_until_it_is_stopped() {
     assert!(status.contains("leader") && status.contains("follower"), "{status}");
     assert_eq!(bench.shows("ensemble up --servers 3"), up);
     bench.ends(3, "ensemble up --servers 1");
-    // And a request for a different ensemble is rejected with the reason
+    // And a request for a different ensemble is rejected with a reason
     bench.shows("ensemble up --data-dir data");
     let (_, elsewhere) = bench.ends(3, "ensemble up --data-dir /");
     assert!(elsewhere.contains("not below /; stop it first"), "{elsewhere}");

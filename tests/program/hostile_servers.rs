@@ -31,7 +31,7 @@ enum Lie {
     OfTimeouts,
     /// Grants sessions, and keeps sending unsolicited frames.
     Flood(Flood),
-    /// Grants no sessions, and answers administrative commands endlessly.
+    /// Grants no sessions, and sends endless replies to administrative commands.
     OfCommands,
 }
 

@@ -148,7 +148,7 @@ fn browser_renders_every_chart_of_the_examples_at_every_size() {
             // And a strategy can be hidden
             let lines = |at: usize| found["switched"][at].as_u64().unwrap();
             assert!(lines(0) > 0 && lines(1) == 0, "{name}: {}", found["switched"]);
-            // And a table can be sorted by a button that keeps the focus
+            // And a table can be sorted with a button, which keeps the focus
             let sorted: Vec<f64> =
                 found["sorted"].as_array().unwrap().iter().filter_map(Value::as_f64).collect();
             assert!(sorted.is_sorted_by(|one, other| one >= other), "{name}: {sorted:?}");
@@ -274,7 +274,7 @@ fn pages_look_as_they_did_at_their_last_review() {
 
 #[test]
 #[ignore = "long: measures memory"]
-fn report_of_four_runs_needs_little_more_memory_than_of_one() {
+fn report_of_four_runs_needs_little_more_memory_than_a_report_of_one() {
     let bench = Bench::new();
     let run = concat!(env!("CARGO_MANIFEST_DIR"), "/results/example");
     let resident = |count: usize| {

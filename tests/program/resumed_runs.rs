@@ -113,7 +113,7 @@ fn kept(bench: &Bench, parent: &Path, before: &BTreeMap<String, String>, said: &
     stored.trials.into_iter().filter(|trial| !is_unfinished(trial)).collect()
 }
 
-/// Resumes the run until it is complete, and checks that the result equals that of an undisturbed run.
+/// Resumes the run until it is complete, and checks that the result matches that of an undisturbed run.
 fn completed(bench: &Bench, parent: &Path, there: &[Trial], more: &[&str]) {
     let Some(dir) = directory(parent) else { return };
     // Resume by the run's final name, even if the directory still has another name

@@ -212,7 +212,7 @@ fn interrupted_run_leaves_no_nodes_on_an_existing_ensemble() {
 
 #[test]
 #[ignore = "long: repeats runs"]
-fn run_adds_repetitions_until_precise_or_at_the_limit() {
+fn run_adds_repetitions_until_it_is_precise_or_reaches_the_limit() {
     // Given a scenario with one repetition, which is too few to determine the precision
     let bench = Bench::with(
         "name = \"precise\"\nstrategies = [\"predecessor-watch\", \"baton\"]\ncontenders = 3\nhold = \"50ms\"\n\

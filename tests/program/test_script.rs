@@ -111,7 +111,7 @@ fn test_results_are_streamed_and_written_as_junit() {
 }
 
 #[test]
-fn lane_that_ends_early_is_a_junit_error() {
+fn lane_that_ends_early_is_reported_as_a_junit_error() {
     let machine = Machine::new();
     executable(
         &machine.path("lane"),

@@ -195,7 +195,7 @@ fn lock_shared_by_workers_is_judged_by_all_transactions() {
 
 #[test]
 #[ignore = "long: negative_controls finds it across workers"]
-fn no_lock_strategy_is_violated_even_with_one_contender_per_worker() {
+fn strategy_without_a_lock_is_violated_even_with_one_contender_per_worker() {
     let bench = Bench::new();
     let connect = ensemble::place_on_shared();
     for contenders in depth::of(vec![4], vec![4, 12]) {
@@ -342,7 +342,7 @@ fn killed(name: &str, moment: impl FnOnce(&Job<'_>)) {
 }
 
 #[test]
-fn worker_killed_during_the_warm_up_fails_the_run() {
+fn run_fails_when_a_worker_is_killed_during_the_warm_up() {
     killed("in-warm-up", |job| {
         job.wait_until_started();
         std::thread::sleep(Duration::from_millis(500));
@@ -351,7 +351,7 @@ fn worker_killed_during_the_warm_up_fails_the_run() {
 
 #[test]
 #[ignore = "long"]
-fn worker_killed_during_a_hold_fails_the_run() {
+fn run_fails_when_a_worker_is_killed_during_a_hold() {
     killed("while-holding", |job| {
         job.wait_until_started();
         std::thread::sleep(Duration::from_millis(4_500));
@@ -360,7 +360,7 @@ fn worker_killed_during_a_hold_fails_the_run() {
 
 #[test]
 #[ignore = "long"]
-fn worker_killed_before_all_have_arrived_fails_the_run() {
+fn run_fails_when_a_worker_is_killed_before_all_have_arrived() {
     let bench = Bench::with(CLOSED);
     let connect = ensemble::place_on_shared();
     let job = Job { bench: &bench, connect: &connect, name: "before", of: 3 };

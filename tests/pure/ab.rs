@@ -124,7 +124,8 @@ fn intervals_of_early_stopped_comparisons_contain_the_true_value() {
     assert!(missed <= 15 + 8, "{missed}");
 }
 
-/// Eight blocks with B and the repeated A computed from A, plus a small offset that grows with each block.
+/// Eight blocks. `b` and `again` compute the values of B and of the repeated A from the value of A; a small offset,
+/// which grows with each block, is added.
 fn blocks(b: impl Fn(f64) -> f64, again: impl Fn(f64) -> f64) -> Vec<Answers> {
     let block = |at: u32| {
         let (a, more) = (100.0 + f64::from(at), f64::from(at) / 1e3);
@@ -137,7 +138,7 @@ fn times(ratio: f64) -> Vec<Answers> {
     blocks(|a| a * (ratio + (a - 100.0) / 1e4), |a| a)
 }
 
-/// Blocks in which B takes `slower` times as long, with a change.
+/// Blocks in which B takes `slower` times as long as A, modified by `change`.
 fn changed(blocks: u32, slower: f64, change: impl Fn(&mut [Answers])) -> Vec<Answers> {
     let mut blocks = drifting(1, blocks, 0.01, slower);
     change(&mut blocks);

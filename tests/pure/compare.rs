@@ -21,7 +21,7 @@ pub fn repetition(at: usize, times: f64) -> Trial {
     records::trial_taking(at, times * NOISE[at % 10])
 }
 
-/// A side with repetitions that take `times` as long as usual, each with its own noise.
+/// A side whose repetitions are slower than usual by the factor `times`, each with its own noise.
 pub fn taking(name: &str, times: f64, count: usize) -> Side {
     side(name, &(0..count).map(|at| repetition(at, times)).collect::<Vec<_>>())
 }

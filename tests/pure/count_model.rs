@@ -15,8 +15,8 @@ const CLIENTS: usize = 3;
 #[derive(Debug, Clone, Copy)]
 struct Protocol {
     leases: usize,
-    /// Whether node names contain a mark that identifies the client's own node. Otherwise, a lost connection ends the
-    /// session.
+    /// Whether node names contain a mark that identifies the client's own node. Without one, a lost connection ends
+    /// the session.
     is_marked: bool,
     /// Whether a holder hands the lock over by writing to the next contender's node.
     grants: bool,
@@ -270,7 +270,7 @@ impl World {
         self
     }
 
-    /// Renumbers nodes from the first node that exists or that a client knows or may read.
+    /// Renumbers the nodes, starting with the first node that exists or that a client knows or may read.
     fn count_from_the_first(&mut self) {
         let visible = self.states.iter().fold(0, |all, state| all | state.there);
         let used = self.clients.iter().fold(visible, |all, client| all | client.step.names());
@@ -342,7 +342,7 @@ impl Protocol {
         self.flaw == Some(flaw)
     }
 
-    /// Nodes ahead that a client must wait for. For a reader, only writers' nodes.
+    /// Nodes ahead that a client must wait for. A reader waits only for writers' nodes.
     fn in_the_way(&self, world: &World, number: usize, own: u8, nodes: u16) -> u16 {
         let before = world.before(own, nodes);
         if self.reads[number] { before & !world.of_readers(self.reads, before) } else { before }

@@ -228,7 +228,7 @@ fn trial_verdicts_match_the_snapshot() {
 }
 
 #[test]
-fn second_node_explains_an_outage_only_for_locks_without_a_sync() {
+fn outage_is_attributed_to_a_second_node_only_for_locks_without_a_sync() {
     let is_described = |lock: &str, unanswered: u64, stuck: Vec<Stuck>| {
         let mut trial = records::trial(0);
         trial.whole.requests = trial.whole.succeeded;

@@ -18,7 +18,7 @@ use crate::support::diagnosed::said_of_files;
 
 static FIGURES: LazyLock<Vec<&FigureCard>> = LazyLock::new(figures::cards);
 
-/// Knowledge of the metrics only, as for a scenario with unknown strategies and contenders.
+/// Knows only the metrics, as if the scenario's strategies and contenders were unknown.
 fn anything() -> Known<'static> {
     Known { figures: &FIGURES, cells: None }
 }

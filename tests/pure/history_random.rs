@@ -156,7 +156,7 @@ fn assert_sound(judgement: &Judgement) {
 }
 
 /// Adds an intruder that enters and leaves right after an acquisition. Also returns the lines of the overlap, in
-/// the order of a finding.
+/// the order in which a finding lists them.
 fn with_stranger(story: &str, which: usize) -> Option<(String, Vec<u64>)> {
     let lines: Vec<&str> = story.lines().collect();
     let entries: Vec<usize> = (0..lines.len()).filter(|at| lines[*at].contains("acquire ok")).collect();
@@ -175,7 +175,7 @@ fn with_stranger(story: &str, which: usize) -> Option<(String, Vec<u64>)> {
     if release.is_some() && of_holder("ok").is_none() {
         return None; // The release has no reply, so the overlap might be classified as uncertain.
     }
-    // The story's line numbers start at 0, a finding's at 1.
+    // Line numbers start at 0 in the story, but at 1 in a finding.
     let shown = [Some(entry), Some(entry + 2), Some(entry + 3), release];
     let shown = shown.into_iter().flatten().map(|at| at as u64 + 1).collect();
     Some((told.join("\n"), shown))

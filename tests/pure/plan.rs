@@ -19,7 +19,7 @@ use zklockbench_scenario::{TrialPlan, TrialSpec, parse};
 
 use crate::support::{depth, plans, records, views};
 
-/// A trial with log-normal handoffs with this mean in microseconds.
+/// A trial with log-normal handoffs, whose mean is `handoff` microseconds.
 fn trial(handoff: f64, rate: f64) -> Observation {
     let mut rng = ChaCha8Rng::seed_from_u64((handoff + rate) as u64);
     let shape = LogNormal::new(-0.125, 0.5).unwrap();
@@ -246,7 +246,7 @@ fn one_overloaded_lock_misses_the_objective_even_if_the_others_are_idle() {
 }
 
 #[test]
-fn objective_is_unknown_when_a_lock_may_be_beyond_its_capacity() {
+fn verdict_is_unknown_when_a_lock_may_be_beyond_its_capacity() {
     let evidence = Evidence { trials: trials(1, 6, 0.05), ..Evidence::default() };
     let of = |rate| answer(&question("wait.p99 < 3600s", rate, 1), &evidence);
     let (edge, beyond) = (of(41.5), of(49.0));
@@ -300,7 +300,7 @@ fn prediction_intervals_widen_with_the_scatter_of_trials() {
 }
 
 #[test]
-fn prediction_is_limited_when_trials_are_few_or_invalid_or_distant() {
+fn prediction_is_limited_when_trials_are_few_invalid_or_of_another_load() {
     let of =
         |trials| answer(&question("wait.p99 < 500ms", 20.0, 1), &Evidence { trials, ..Evidence::default() });
     let few = of(trials(1, 2, 0.0));
@@ -360,7 +360,7 @@ fn measured_load_decides_when_there_is_no_prediction() {
     );
     let long = decided(&[&[4_000; 1_100][..], &[400_000; 100]].concat());
     assert!(matches!(long.verdict, Verdict::Violated(_)), "{}", in_words(&long));
-    // And a few waits decide only if chance cannot explain the result
+    // And a small number of waits is conclusive only if chance cannot explain the result
     assert!(matches!(decided(&[4_000; 100]).verdict, Verdict::Unknown(_)));
     assert_eq!(decided(&[4_000; 300]).verdict, Verdict::Held);
     assert!(matches!(decided(&[400_000; 10]).verdict, Verdict::Violated(_)));
@@ -395,7 +395,7 @@ fn waits_that_meet_the_objective_count_even_when_the_generator_was_late() {
 }
 
 #[test]
-fn objective_is_violated_without_measurements_if_holds_are_impossibly_long() {
+fn objective_is_violated_even_without_measurements_if_holds_are_too_long() {
     for (clients, rate, locks, says) in [
         (400, 120.0, 2, "each lock would be held for 120 % of the time"),
         (2, 150.0, 10, "3 locks would be held at any time, but there are only 2 clients to hold them"),
@@ -555,7 +555,7 @@ fn noise_does_not_decide_which_lock_is_recommended() {
         "{told}"
     );
     assert_eq!(recommend(&[broken]), None);
-    // A lock is not called the only one that meets the objective while another lock is unknown
+    // A lock is not called the only one that meets the objective while the verdict on another lock is unknown
     let mut unknown = of("a", 9.0, 1.0);
     unknown.verdict = Verdict::Unknown(vec!["too few handoffs".into()]);
     let told = recommended(&[unknown, of("b", 1.2, 20.0)]);
@@ -649,7 +649,7 @@ fn predicted_cost_of_a_failure_is_compared_with_the_measured_cost() {
 }
 
 #[test]
-fn objective_with_a_server_down_is_unknown_without_enough_waits() {
+fn verdict_for_a_server_outage_is_unknown_if_waits_are_too_few() {
     let slo = objective("wait.p99 < 200ms").unwrap();
     let word = |arrivals: u64, p99_us: u64| {
         let waits = ArrivalWaits::of((0..arrivals).map(|_| Some(p99_us)));

@@ -200,7 +200,7 @@ fn arrival_without_a_free_session_waits_even_if_its_lock_is_idle() {
 }
 
 #[test]
-fn unordered_waits_have_the_same_mean_and_a_longer_tail() {
+fn unordered_service_keeps_the_mean_wait_but_lengthens_the_tail() {
     let arrivals = &arrivals(0.7, |_| SERVICE)[..300_000];
     let to = arrivals.last().unwrap().at;
     let run =

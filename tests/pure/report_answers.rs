@@ -54,7 +54,7 @@ fn special(what: fn(&mut zklockbench_record::Trial)) -> StoredRun {
     stored(&[Lock { what, ..lock("a", around(900.0, 8)) }, b, c])
 }
 
-/// Two equally fast locks of which one sends more requests, and another lock.
+/// Two equally fast locks, one of which sends more requests, and another lock.
 fn tied_with(other: Lock) -> StoredRun {
     let heavy = Lock { requests: 12, ..lock("heavy", around(400.0, 10)) };
     stored(&[heavy, lock("light", around(401.0, 10)), other])

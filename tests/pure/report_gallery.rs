@@ -42,7 +42,7 @@ fn gallery(name: &str, view: &View<'_>, charts: &str) -> String {
 /// Asserts that every text is inside the picture, readable in a README, and free of overlaps.
 fn assert_laid_out(chart: &str, svg: &str) {
     for size in svg.split("font-size=\"").skip(1).filter_map(|part| part.split('"').next()) {
-        // A pixel has two units, and a README scales 1000 pixels to about 900.
+        // Two units make a pixel, and a README scales 1000 pixels down to about 900.
         let pixels = size.parse::<f64>().unwrap() / 2.0 * 0.9;
         assert!((11.0..100.0).contains(&pixels), "{chart}: {pixels}");
     }

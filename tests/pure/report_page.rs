@@ -241,7 +241,7 @@ fn a_page_without_measurements_has_no_empty_sections() {
 }
 
 #[test]
-fn page_reports_a_saturated_generator_with_its_cell() {
+fn page_reports_the_cell_in_which_the_generator_was_saturated() {
     // Given two generator threads that are both 95 % busy in the second cell
     let run = run(&["polling", "baton"], |at, trial| trial.health.cpu_share = [1.7, 1.9][at]);
     let remarks = View::of(&run).remarks;

@@ -21,8 +21,7 @@ fn told_after(damage: impl FnOnce(&Path)) -> String {
     error.to_string().replace(dir.to_str().unwrap(), "RUN")
 }
 
-/// Changes the value at a JSON pointer, and updates the digests to make the content the only evidence of the
-/// change.
+/// Changes the value at a JSON pointer, and updates the digests, so that only the content can reveal the change.
 fn change(dir: &Path, file: &str, pointer: &str, value: Value) {
     set(dir, file, pointer, value);
     digest_anew(dir);

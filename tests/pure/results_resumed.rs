@@ -113,8 +113,8 @@ fn an_interrupted_trial_is_rerun_unless_violated_or_stuck() {
     assert!(!is_unfinished(&found));
 }
 
-/// Returns whether a run counts as complete although its only trial, with this fault, is invalid. Otherwise, the
-/// trial is rerun.
+/// Returns whether a run counts as complete although its only trial, with this fault, is invalid. If the run is
+/// incomplete, the trial is rerun.
 fn is_complete_although_invalid(servers: &str, fault: &str) -> bool {
     let text = format!(
         "name = \"x\"\nstrategies = [\"curator-mutex\"]\ncontenders = 4\nduration = \"9s\"\nrepetitions = 1\n\
@@ -130,7 +130,7 @@ fn is_complete_although_invalid(servers: &str, fault: &str) -> bool {
 }
 
 #[test]
-fn invalid_trial_with_server_faults_is_rerun_only_on_own_servers() {
+fn invalid_trial_with_server_faults_is_rerun_only_on_the_runs_own_servers() {
     let (own, foreign) = ("servers = 3", "connect = \"127.0.0.1:1,127.0.0.1:2\"");
     for (servers, fault, is_complete) in [
         (foreign, "rolling-restart", true),

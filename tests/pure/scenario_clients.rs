@@ -27,7 +27,7 @@ fn client_kinds_are_assigned_in_order_and_by_share() {
 }
 
 #[test]
-fn a_client_kind_inherits_missing_keys_and_is_scaled() {
+fn a_client_kind_inherits_missing_keys_and_the_time_scale() {
     let spec = spec(&format!("time_scale = 2\n{THREE}"));
     let kind = spec.kind_of(12);
     assert_eq!((kind.hold.mean().as_millis(), kind.think.mean().as_millis()), (14, 22));

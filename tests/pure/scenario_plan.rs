@@ -50,9 +50,9 @@ fn fields(trial: &TrialSpec) -> Map<String, Value> {
     fields
 }
 
-/// Errors of a scenario; otherwise its warnings, its preview without the table, and the trials of one repetition in
-/// written order. The first trial lists the fields that differ from a minimal scenario; each later trial lists those
-/// that differ from the previous trial.
+/// Errors of an invalid scenario. For a valid scenario: its warnings, its preview without the table, and the trials
+/// of one repetition in written order. The first trial lists the fields that differ from a minimal scenario. Each
+/// later trial lists the fields that differ from the previous trial.
 pub fn planned(text: &str) -> String {
     let mut parsed = match parse_with_traces("x.toml", text, &cards::catalog(), &trace) {
         Ok(parsed) => parsed,
@@ -186,7 +186,7 @@ fn estimated_memory_grows_with_contenders_and_the_square_of_the_queue() {
 }
 
 #[test]
-fn extra_round_of_a_plan_equals_the_round_of_a_longer_plan() {
+fn extra_round_equals_the_same_round_of_a_longer_plan() {
     let lines =
         |repetitions| format!("contenders = [1, 5]\nduration = \"1s\"\nrepetitions = {repetitions}\n");
     let (short, long) = (plan(&lines(2)), plan(&lines(7)));

@@ -60,7 +60,7 @@ pub fn side(name: &str, trials: &[Trial]) -> Side {
     Side { path: name.into(), runs: vec![Loaded { path: name.into(), stored }] }
 }
 
-/// A trial in which every step takes `times` as long as usual, with enough samples for every percentile.
+/// A trial in which every step is slower than usual by the factor `times`, with enough samples for every percentile.
 pub fn trial_taking(index: usize, times: f64) -> Trial {
     let mut trial = trial(index);
     let samples: Vec<u64> = (0..1_200).map(|at| ((1_000.0 + f64::from(at)) * 10.0 * times) as u64).collect();

@@ -147,7 +147,7 @@ pub struct Guarantees {
     /// Whether contenders wait on watches instead of polling.
     pub watches: bool,
     pub holders: Holders,
-    /// Path, relative to the lock, of the directory whose nodes represent holds (e.g. `/leases`). Empty if
+    /// Path of the directory whose nodes represent holds, relative to the lock (e.g. `/leases`). Empty if
     /// every node of the lock represents a hold.
     pub queue: &'static str,
 }

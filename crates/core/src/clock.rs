@@ -25,7 +25,7 @@ static MONOTONIC_AT_ORIGIN: LazyLock<u64> = LazyLock::new(|| {
     u64::try_from(ahead_us).unwrap_or(0)
 });
 
-/// Returns by how many microseconds another clock is ahead of ours, based on the closest of several pairs of
+/// Returns how many microseconds another clock is ahead of ours, based on the closest of several pairs of
 /// readings. On a loaded host, milliseconds may pass between the two readings of a pair. A pair within
 /// `close_us` ends the search.
 fn ahead_us(read: impl Fn() -> Duration, close_us: u64) -> i128 {
@@ -62,7 +62,7 @@ impl WallClock {
         Self { ahead_us: ahead_us(wall, CLOSE_US) }
     }
 
-    /// Returns by how much the wall clock was set between an earlier reading and this reading.
+    /// Returns how far the wall clock was set forwards or backwards between an earlier reading and this reading.
     pub fn set_since(&self, earlier: Self) -> Duration {
         let us = u64::try_from((self.ahead_us - earlier.ahead_us).unsigned_abs());
         Duration::from_micros(us.unwrap_or(u64::MAX))

@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 use crate::units::shown;
 
 const DEFAULT_PORT: u16 = 2181;
-/// Enough for a hundred servers with names of eighty characters.
+/// Maximum length of a connect string: enough for a hundred servers with names of eighty characters.
 const BYTES_AT_MOST: usize = 8 * 1024;
 const SERVERS_AT_MOST: usize = 100;
 const SHOWN: usize = 60;

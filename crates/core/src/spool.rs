@@ -35,7 +35,8 @@ pub struct Sorter<T, K> {
     directory: PathBuf,
     key: fn(&T) -> K,
     fresh: Vec<T>,
-    /// Runs on disk. Each level's runs are merged from the previous level's, so they are longer and older.
+    /// Runs on disk. The runs of each level were merged from runs of the level before, so they are longer and
+    /// older.
     levels: Vec<Level<T>>,
 }
 

@@ -128,7 +128,7 @@ pub fn next(log: &[u8]) -> Option<(Record<'_>, usize)> {
 
 /// Returns the position of the first intact record at or after `from`, if any.
 pub fn resume(log: &[u8], from: usize) -> Option<usize> {
-    // Limits the time if every byte looks like the start of a long record.
+    // Limit the time of the search, in case every byte looks like the start of a long record.
     let mut budget = RESUMES_WITHIN;
     for at in from..log.len() {
         let Some(length) = seemingly_complete(&log[at..]) else { continue };

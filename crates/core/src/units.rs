@@ -73,7 +73,7 @@ pub fn is_harmless(c: char) -> bool {
     !c.is_control() && !turns
 }
 
-/// Formats a number with three significant digits, or as a whole number from 100 up.
+/// Formats a number with three significant digits; numbers from 100 up are rounded to whole numbers.
 pub fn number(value: f64) -> String {
     let digits = match value.abs() {
         size if size >= 99.95 => 0,

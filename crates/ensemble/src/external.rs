@@ -86,7 +86,7 @@ pub struct Hosts {
 
 const COMMAND_WITHIN: Duration = Duration::from_secs(60);
 const SEEN_WITHIN: Duration = Duration::from_secs(60);
-/// Timeout for the ensemble to be healthy, long enough for an election in progress.
+/// Timeout for the ensemble to become healthy, long enough for an election in progress.
 const HEALTHY_WITHIN: Duration = Duration::from_secs(10);
 const CONNECTS_WITHIN: Duration = Duration::from_secs(1);
 

@@ -168,7 +168,7 @@ struct End {
 
 /// Sends datagrams from one end to the other. Returns whether any of them arrived in time.
 ///
-/// A datagram needs no reply, so each direction can be checked separately. A connection would need both.
+/// A datagram needs no reply, so each direction can be checked separately. A connection would need both directions.
 async fn arrives(from: &End, to: &End, within: Duration) -> io::Result<bool> {
     let (sender, receiver) = (open(from)?, open(to)?);
     let target = receiver.local_addr()?;

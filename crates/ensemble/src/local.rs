@@ -63,8 +63,8 @@ pub struct LocalSpec {
     pub nicer_by: u8,
 }
 
-/// Niceness of a run's servers relative to the generator. Otherwise, the generator's timers would wait behind
-/// the servers on two busy processors, and the metrics would include that wait.
+/// Niceness of a run's servers relative to the generator. Without it, on a host with two busy processors, the
+/// generator's timers would wait behind the servers, and the metrics would include that wait.
 pub const NICER_BY: u8 = 5;
 
 /// A running local ensemble, removed with its data when closed or dropped. May be shared with faults.
@@ -250,8 +250,8 @@ impl Local {
         Ok(())
     }
 
-    /// Waits until no other fault is starting or stopping this server. Otherwise, a fault could stop a server
-    /// that an overlapping fault is still starting.
+    /// Waits until no other fault is starting or stopping this server. Without this wait, a fault could stop
+    /// a server that an overlapping fault is still starting.
     pub(super) async fn changing(&self, number: usize) -> Option<tokio::sync::MutexGuard<'_, ()>> {
         let change = self.changes.get(number.checked_sub(1)?)?;
         Some(change.lock().await)

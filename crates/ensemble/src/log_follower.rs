@@ -84,7 +84,7 @@ impl LogFollower {
                 self.waiting.retain(|_, (_, servers)| *servers != 0);
             }
         }
-        // Alternate between the servers, so that few transactions wait for the other servers' logs.
+        // Alternate between the servers, so that transactions are settled soon and few are kept in memory.
         let mut bytes = vec![0; CHUNK];
         loop {
             let mut any = false;
@@ -121,7 +121,7 @@ impl LogFollower {
         };
         while let Some(first) = self.waiting.first_entry().filter(|first| *first.key() <= settled) {
             let (transaction, of) = first.remove();
-            // An earlier leader's transaction that none of these servers has was never accepted.
+            // An earlier leader's transaction that none of these servers has logged was never accepted.
             if of & servers != 0 || epoch(transaction.zxid) == epoch(settled) {
                 self.pass(&transaction, pass)?;
             }
@@ -153,7 +153,7 @@ impl Server {
     fn poll(&mut self, since: SystemTime) -> io::Result<bool> {
         let found = logs(&self.directory)?;
         let oldest = found.keys().next().copied();
-        // Servers purge their oldest logs, but discard transactions from the newest.
+        // Servers purge their oldest logs, but discard transactions from the end of their newest log.
         let cut = self.logs.iter().any(|(first, log)| match found.get(first) {
             Some((length, _)) => *length < log.at,
             None => log.at > 0 && oldest.is_some_and(|oldest| oldest < *first),
@@ -187,7 +187,7 @@ impl Server {
         for (first, log) in self.logs.iter_mut().filter(|(_, log)| !log.is_over) {
             let path = self.directory.join(VERSION).join(format!("{LOG}{first:x}"));
             let read = match log.read(&path, bytes, below, &mut note) {
-                // The log was purged just now.
+                // The log was just purged.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
                 read => read?,
             };
@@ -383,7 +383,7 @@ mod tests {
         let followed = Followed::since(3, began(35_000));
         followed.write(0, 1, &creates(1..=40_000));
         (1..3).for_each(|server| followed.write(server, 30_001, &creates(30_001..=40_000)));
-        // Then all logs are read from the start time on, and no transaction is missing
+        // Then every log is read from the start time, and no transaction is missing
         assert_eq!(followed.end(), ((35_000..=40_000).collect(), 0));
     }
 
@@ -446,7 +446,7 @@ mod tests {
             let mut followed = Followed::by(3);
             let all: Vec<Vec<u8>> = (1..=60).map(create).collect();
             let whole = all.concat();
-            // Bytes that each server has written, and its current log.
+            // Number of bytes that each server has written, and the server's current log.
             let mut written = [(0, 1_i64); 3];
             for (server, bytes, rolls) in steps {
                 let (at, log) = &mut written[server];

@@ -152,7 +152,8 @@ pub fn links_capability() -> Result<(), String> {
     Network::create(1).map(drop)
 }
 
-/// Claims a network number by creating the veth pair between suite and bridge, because its name is unique.
+/// Claims a network number by creating the veth pair between suite and bridge. Its name is unique, so only
+/// one run can create it.
 fn claim(hub: &Path) -> Result<Subnet, String> {
     let (there, routes) = (hub.display().to_string(), routes()?);
     // Skip subnets that overlap a route of this machine.

@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn unresolvable_server_is_gone_except_after_a_temporary_dns_failure() {
+    async fn unresolvable_server_counts_as_gone_unless_the_dns_failure_is_temporary() {
         let unknown = tokio::net::TcpStream::connect("no..where:1").await.unwrap_err();
         assert!(is_gone(&unknown), "{unknown}");
         let temporary = "failed to lookup address information: Temporary failure in name resolution";

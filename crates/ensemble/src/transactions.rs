@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn recreating_a_node_ends_its_previous_life_if_no_deletion_was_logged() {
+    fn recreating_a_node_ends_its_previous_lifetime_if_no_deletion_was_logged() {
         let lives = read_lives(&log(&[1, 5].map(|zxid| record(zxid, CREATE, &text("/l/a")))));
         assert_eq!((lives[&1].deleted, lives[&5].deleted, lives.len()), (None, None, 2));
     }

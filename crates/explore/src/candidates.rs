@@ -62,12 +62,12 @@ fn broken(events: &[(usize, String)]) -> impl Iterator<Item = Decision> {
     singles.filter(|one| matches!(one.act, Act::LoseRequest | Act::LoseReply | Act::Cut))
 }
 
-/// Returns a variant of each connection fault after which the contender cannot connect for a while.
+/// Returns, for each connection fault, a variant that keeps the contender disconnected for a while.
 pub fn outages(events: &[(usize, String)]) -> Vec<Decision> {
     broken(events).map(|decision| Decision { stays_away: true, ..decision }).collect()
 }
 
-/// Returns a variant of each connection fault after which the contender's session moves to another server.
+/// Returns, for each connection fault, a variant that moves the contender's session to another server.
 pub fn moves(events: &[(usize, String)]) -> Vec<Decision> {
     broken(events).map(|decision| Decision { moves: Some(Move::Other), ..decision }).collect()
 }
@@ -83,9 +83,9 @@ fn is_write(request: &str) -> bool {
     ["create", "delete", "setData", "multi("].iter().any(|write| what.starts_with(write))
 }
 
-/// Returns decisions that end a contender's wait, at each event from its first event to its last before it releases
-/// the lock, once all `others` have started. A contender that sends no messages while it waits is assumed to wait at
-/// least until another contender releases the lock.
+/// Returns decisions that end a contender's wait: one at each event from the contender's first event to its last
+/// event before it releases the lock. Events before all `others` have started are omitted. A contender that sends no
+/// messages while it waits is assumed to wait at least until another contender releases the lock.
 pub fn abandoned_waits(events: &[(usize, String)], waiter: usize, others: &[usize]) -> Vec<Decision> {
     let first = |who: usize| events.iter().position(|(contender, _)| *contender == who);
     let is_release = |event: &str| kind(event) == EventKind::Release;

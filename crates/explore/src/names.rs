@@ -114,7 +114,7 @@ impl Names {
     }
 }
 
-/// Replaces GUIDs and sequence numbers by `*`: every run of hexadecimal digits and hyphens with at least eight
+/// Replaces GUIDs and sequence numbers with `*`: every run of hexadecimal digits and hyphens with at least eight
 /// digits.
 fn without_numbers(path: &str) -> String {
     let mut out = String::new();

@@ -68,7 +68,7 @@ struct Open {
     all: HashMap<ConnId, Ends>,
 }
 
-/// Both ends of a connection. Dropping an end's sender closes the end once everything is written.
+/// Both ends of a connection. Dropping an end's sender closes the end once everything has been written.
 #[derive(Debug)]
 struct Ends {
     client: End,

@@ -72,7 +72,7 @@ impl std::fmt::Debug for Held {
 }
 
 impl Held {
-    /// Smallest number of servers of which the leader and one follower are not a majority.
+    /// Size of the smallest ensemble in which the leader and one follower are not a majority.
     pub const LEAST: usize = 5;
 
     /// # Errors

@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn acquisitions_with_free_leases_or_among_readers_are_not_contested() {
+    fn acquisitions_are_not_contested_if_leases_are_free_or_all_read() {
         let lives = Lives::from([life(1, 100), life(3, 110), life(5, 120)]);
         let grants = [grant(0, 1, 10_000), grant(1, 3, 20_000), grant(2, 5, 60_000)];
         assert_eq!(compared(&grants, &lives, LockKind::Semaphore(4)).contested, 0);

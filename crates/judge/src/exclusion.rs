@@ -333,7 +333,7 @@ fn describe(trial: &Trial) -> String {
     )
 }
 
-/// Returns the lock's known hazard that explains all stuck contenders and leftover nodes, or `None` if there is
+/// Returns the lock's known hazard if it explains all stuck contenders and leftover nodes; `None` if there is
 /// another cause.
 ///
 /// A lock that searches for its node only once may create a second one, if a server hid the first or applied it

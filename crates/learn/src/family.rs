@@ -61,7 +61,7 @@ fn without_number(component: &str) -> String {
     }
 }
 
-/// Values of one component below the same parent, and how many of them share a stem.
+/// Values of one component below the same parent, with the number of values for each stem.
 #[derive(Default)]
 struct Values {
     stems: BTreeMap<String, usize>,

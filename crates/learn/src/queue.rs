@@ -12,7 +12,7 @@ pub type NodePath = Arc<[u8]>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
     pub ms: i64,
-    /// Number of times the clock had been set back before.
+    /// Number of times the clock had been set back by then.
     pub setting: u32,
 }
 

@@ -418,7 +418,7 @@ fn scenario_replays_the_arrivals_without_the_handoff() {
 }
 
 #[test]
-fn handoff_is_estimated_only_from_requests_without_a_pause_after_a_release() {
+fn handoff_is_estimated_only_if_requests_follow_releases_without_a_pause() {
     let handoff = |pause_ms: &dyn Fn(i64) -> i64| {
         let (mut story, mut at) = (Story::default(), 0);
         for of in 0..100 {

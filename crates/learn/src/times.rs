@@ -27,7 +27,7 @@ impl Values {
         other.counts.iter().for_each(|(ms, count)| self.add_many(*ms, *count));
     }
 
-    /// Returns the quantile: the smallest value that is not exceeded by at least this share of all values.
+    /// Returns the quantile: the smallest value that at least this share of all values does not exceed.
     pub fn quantile(&self, share: f64) -> Option<u32> {
         let rank = ((share * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
         let mut sum = 0;
@@ -194,8 +194,8 @@ impl Times {
     }
 }
 
-/// Returns the factor for the tail of a distribution: on busy hosts, slow handoffs take up to ten times as
-/// long.
+/// Returns the factor for the tail of a distribution: on busy hosts, slow handoffs take up to ten times as long
+/// as usual.
 fn longer_in_tail(share: f64) -> u64 {
     match share {
         0.0..0.75 => 1,

@@ -18,9 +18,10 @@ use zklockbench_scenario::Load;
 use zklockbench_zk::admin;
 use zklockbench_zk::keep_awake::Unread;
 
-/// Compares the counts of a whole trial. The result is empty with faults, because broken servers lose counts;
-/// for one worker's part, because servers count all workers; and with drivers, because their requests are not
-/// observed. The cost model applies only to a complete trial.
+/// Compares the counts of a whole trial. The cost model applies only to a complete trial.
+///
+/// Compares nothing in a trial with faults (broken servers lose counts), in one worker's part (servers count
+/// the requests of all workers), or with drivers (their requests are not observed).
 pub fn compare(
     shared: &Shared,
     whole: &Counts,
@@ -137,7 +138,7 @@ pub async fn serving(addresses: &[String]) -> Vec<String> {
     join_all(asked).await.into_iter().flatten().collect()
 }
 
-/// Returns the counters that do not change when read.
+/// Returns the counters that reading does not change.
 fn work(reading: &ServerCounters) -> Vec<i64> {
     let counted = |key: &&String| key.contains("watch_count") || key.contains("namespace");
     reading.after.iter().filter(|(key, _)| counted(key)).map(|(_, value)| *value).collect()

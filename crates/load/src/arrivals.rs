@@ -45,7 +45,7 @@ pub struct Arrivals {
     due: Mutex<Option<(u64, usize)>>,
     /// Outcome of each arrival: [`OPEN`], its wait in microseconds plus one, or a reason why the arrival has no wait.
     outcomes: Box<[AtomicU32]>,
-    /// Delay of each arrival caused by the generator, in microseconds; 0 before the arrival starts.
+    /// Delay that the generator caused for each arrival, in microseconds; 0 before the arrival starts.
     lateness_us: Box<[AtomicU32]>,
 }
 
@@ -76,7 +76,7 @@ impl DisturbedLock {
         let mut changes: Vec<(Stamp, i64)> = come.chain(got).collect();
         changes.sort_unstable_by_key(|(at, by)| (*at, -by));
         let (mut waiting, mut usual, mut drained) = (0, 0, None);
-        // The queue is not served within the gap, so only its length afterwards counts.
+        // The queue is not served during the gap, so only its length afterwards counts.
         for (at, by) in changes {
             if drained.is_none() && at > gap.end && waiting <= usual {
                 drained = Some(0);
@@ -236,8 +236,9 @@ impl Arrivals {
         ArrivalWaits::of(outcomes.filter(|outcome| *outcome != DROPPED).map(waited))
     }
 
-    /// Returns the waits of arrivals at locks with a gap due to a fault, until the queues were as short as
-    /// before. `before` is the undisturbed period up to the fault. Returns `None` if no lock had a gap.
+    /// Returns the waits of arrivals at the locks that had a gap due to a fault, up to the time at which each queue
+    /// was as short as before. `before` is the undisturbed period up to the fault. Returns `None` if no lock had
+    /// a gap.
     pub fn disturbed(&self, before: Range<Stamp>, gaps: &[Option<Gap>]) -> Option<Disturbance> {
         let mut waits: Vec<Vec<WaitOfOne>> = vec![Vec::new(); gaps.len()];
         let end = self.begin.load(Ordering::Acquire).saturating_add(self.end.load(Ordering::Acquire));
@@ -408,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn late_arrivals_are_dropped_and_counted_if_configured() {
+    fn late_arrivals_are_counted_as_dropped_if_the_load_drops_them() {
         // Given arrivals at 0, 10 and 500 µs, and a contender that becomes free at 400 µs
         let arrivals = at(&[0, 10, 500], Late::Drop);
         // Then the contender takes the arrival that is not due yet
@@ -448,7 +449,7 @@ mod tests {
     fn backlog_counts_due_arrivals_from_before_and_within_the_window() {
         // Given arrivals before and within the window, which starts at 1,100
         let arrivals = at(&[0, 50, 120, 200, 330], Late::Keep);
-        // When the first arrival is served before the window, the second at 1,150, the third at once, and no others
+        // When only three arrivals are served: the first before the window, the second at 1,150, the third at once
         arrivals.served(0, 10);
         arrivals.served(1, 100);
         arrivals.served(2, 0);

@@ -141,7 +141,7 @@ fn latest_release(lock_state: &LockState, at: Stamp) -> Cause {
     }
 }
 
-/// Returns the node's release if it was called. Otherwise, the node belonged to a waiter or its session ended.
+/// Returns the node's release. A node that was never released belonged to a waiter, or disappeared with its session.
 fn release_or_departure(lock_state: &LockState, number: i64) -> Cause {
     match lock_state.release_of(number) {
         Some(called) => Cause::Release { number, called },

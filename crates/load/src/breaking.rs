@@ -143,8 +143,8 @@ pub async fn break_things(
 }
 
 /// Returns whether a firing belongs to this worker. Faults on servers belong to the first worker, faults on a
-/// numbered contender to its worker, and faults on all contenders to every worker. Any other firing belongs
-/// to the worker with its ordinal.
+/// numbered contender to its worker, and faults on all contenders to every worker. All other firings are
+/// distributed over the workers by ordinal.
 fn is_of(slice: Slice, choice: &FaultChoice, ordinal: usize) -> bool {
     if reaches_servers(&choice.kind) {
         return slice.leads();
@@ -271,7 +271,7 @@ pub struct Elections {
 }
 
 impl Elections {
-    /// Determines the current leader; later leaders count as elections.
+    /// Determines the current leader. Each later leader counts as an election.
     pub async fn from_now_on(servers: &[String]) -> Self {
         let voters = voters(servers).await.len();
         let elections = Self { servers: servers.to_vec(), voters, seen: Mutex::default() };
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn election_is_attributed_to_the_last_fault_on_servers_before_it() {
+    fn election_is_attributed_to_the_last_server_fault_before_it() {
         let elections = seen(&[(10, 4), (350, 5), (900, 6)]);
         let faults = [fault(1, "freeze", 100), fault(2, "kill", 500), fault(3, "kill", 950)];
         let records = elections.records(300, &faults).unwrap();

@@ -175,7 +175,7 @@ impl Contender {
     }
 
     async fn next_arrival(&mut self, drain: &CancellationToken) -> Option<Turn> {
-        // A contender without a session or blocked by a fault takes no arrivals, because it could not serve them.
+        // A contender that has no session, or that a fault blocks, takes no arrivals: it could not serve them.
         loop {
             let intended = self.pace.intended_start(drain).await?;
             self.come_in(intended, drain).await?;
@@ -543,7 +543,7 @@ impl Contender {
         self.shared.spec.in_doubt == InDoubt::KeepSession && failure.session_survives() && lives()
     }
 
-    /// Closes the session after an indefinite failure, which may have left a node of this contender in the
+    /// Closes the session after an indefinite failure, which may have left one of this contender's nodes in the
     /// queue. The node disappears with the session.
     fn give_up_session_after(&mut self, failure: &Failure) {
         if failure.is_definite() {

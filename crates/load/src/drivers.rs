@@ -154,7 +154,7 @@ mod tests {
     use zklockbench_scenario::{TrialPlan, parse};
 
     #[test]
-    fn process_count_depends_on_capacity_faults_and_the_scenario() {
+    fn process_count_depends_on_scenario_capacity_and_faults() {
         let text = |faults: &str| {
             format!(
                 "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 20\nduration = \"9s\"\n[ensemble]\nservers = 3\n{faults}"

@@ -39,7 +39,7 @@ impl Default for Newest {
     }
 }
 
-/// Returns whether `own` is older than the newest token. Otherwise, `own` becomes the newest.
+/// Returns whether `own` is older than the newest token; if not, `own` becomes the newest.
 fn is_older(newest: &mut FenceToken, own: FenceToken) -> bool {
     let is_older = *newest > own;
     *newest = own.max(*newest);
@@ -48,7 +48,7 @@ fn is_older(newest: &mut FenceToken, own: FenceToken) -> bool {
 
 impl Fence {
     /// Records a holder's write. Returns whether the write is accepted; `None` without a token. `is_stale`
-    /// means that another contender has entered since, so the write would overwrite that contender's data.
+    /// means that another contender entered later, so the write would overwrite that contender's data.
     pub fn write(&self, held: &Held, is_stale: bool) -> Option<bool> {
         let node = held.node.as_ref()?;
         self.writes.fetch_add(1, Ordering::Relaxed);

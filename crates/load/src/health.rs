@@ -199,7 +199,7 @@ mod tests {
     use zklockbench_core::measure::new_histogram;
 
     #[test]
-    fn missed_rate_is_blamed_on_the_generator_only_if_it_was_busy() {
+    fn generator_is_blamed_for_a_missed_rate_only_if_it_was_busy() {
         let arrived = Arrived { offered: 1_000, ..Arrived::default() };
         let judged = |acquired, running, queued| invalid_by_processor(&arrived, acquired, running, queued);
         assert_eq!(judged(500, 0.4, 0.1), None, "the generator was not busy");

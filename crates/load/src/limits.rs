@@ -181,7 +181,7 @@ impl Probes {
         if probes.iter().all(|probe| probe.client.is_none())
             && let Some(first) = probes.first_mut()
         {
-            // This attempt is slower, but its error states the cause. The first attempt's node may already exist.
+            // This attempt is slower, but its error states the cause. The first attempt may have created its node.
             first.path += "-again";
             first.client = Some(first.open().await?);
         }

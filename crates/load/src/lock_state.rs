@@ -69,7 +69,7 @@ pub struct LockState {
     most_inside: AtomicUsize,
     /// Leases requested by acquires in progress.
     waiting: AtomicUsize,
-    /// Whether more contenders have been inside together than the lock allows.
+    /// Whether more contenders were ever inside together than the lock allows.
     was_crowded: AtomicBool,
     /// Latest release call at which more leases were wanted than the lock has.
     handed_over: AtomicU64,
@@ -77,7 +77,7 @@ pub struct LockState {
     /// Time of the latest acquisition.
     entered: AtomicU64,
     arrivals: AtomicU64,
-    /// Latest served arrivals in descending order, as many as may be inside together.
+    /// Latest served arrivals in descending order: one for each contender that the lock admits at once.
     latest_served: Box<[AtomicU64]>,
     pub fence: Fence,
     pub unserved: UnservedTime,
@@ -88,7 +88,7 @@ pub struct LockState {
     releases: AtomicUsize,
     /// Time for which the lock was held or handed over in the measured phase.
     busy_us: AtomicU64,
-    /// Total requested time of the exclusive holds in the measured phase, multiplied by their leases.
+    /// Total requested time of the exclusive holds in the measured phase, each multiplied by its leases.
     asked_us: AtomicU64,
     /// Whether contenders of other workers also use the lock; this state does not cover them.
     pub has_strangers: bool,
@@ -198,8 +198,8 @@ impl LockState {
         self.waiting.fetch_sub(claim.leases as usize, Ordering::AcqRel);
     }
 
-    /// Records that an acquire was served. Returns whether it was overtaken by as many later arrivals as may
-    /// be inside together. Fewer do not count, because there were enough leases for all of them.
+    /// Records that an acquire was served. Returns whether it was overtaken, i.e. whether enough later arrivals
+    /// to take all leases were served before it. Fewer would have left a lease for this acquire.
     pub fn serve(&self, arrival: u64) -> bool {
         // Each position keeps the later of two arrivals and passes the earlier one on.
         let mut earlier = arrival;

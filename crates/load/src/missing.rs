@@ -34,8 +34,8 @@ pub struct PathQuestion {
     /// Number of the path, from [`number_of`].
     path: u64,
     after: i64,
-    /// Requested change: the first of this kind after `after`, with a lower bound for its zxid. `None` for the
-    /// path's only create.
+    /// Kind of change to find (the first one after `after`), and the lowest zxid to answer with, because the
+    /// session had already seen that zxid. `None` to find the path's only create.
     first: Option<(Happened, i64)>,
     entered: Stamp,
     contender: usize,

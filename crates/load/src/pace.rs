@@ -88,7 +88,7 @@ impl Pace {
     }
 
     fn mode(&mut self) -> Mode {
-        // The draw is below 1, so every acquire is a read with a ratio of 1, and none is with a ratio of 0.
+        // The draw is below 1: a ratio of 1 makes every acquire a read, and a ratio of 0 makes every acquire a write.
         if self.reads.random::<f64>() < self.kind.read_ratio { Mode::Read } else { Mode::Write }
     }
 

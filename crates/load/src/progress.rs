@@ -279,7 +279,8 @@ impl Node {
     }
 }
 
-/// Describes a queue's first node if no contender owns it. Returns `None` otherwise or without an answer.
+/// Finds a queue whose first node belongs to no contender, and describes that node. Returns `None` if there is no
+/// such queue, or if the ensemble does not answer.
 async fn foreign_first_node(shared: &Shared, target: &Target) -> Option<String> {
     let client = open(target).await.ok()?;
     for lock_state in shared.lock_states.used() {
@@ -593,7 +594,7 @@ mod tests {
     }
 
     #[test]
-    fn used_up_counter_explains_an_outage_instead_of_an_affected_version() {
+    fn used_up_counter_replaces_an_affected_version_as_the_reported_cause() {
         let shared = shared("duration = \"1s\"");
         shared.board.standstill_us.store(5_000_000, Ordering::Relaxed);
         let servers = [ServerCounters { version: Some("3.8.0".into()), ..ServerCounters::default() }];

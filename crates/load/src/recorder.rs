@@ -77,7 +77,7 @@ impl AcquiredLock {
     }
 }
 
-/// State of a hold's session when its release has returned.
+/// State of a hold's session when its release returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HolderSession {
     Alive,
@@ -273,7 +273,8 @@ impl Recorder {
         self.held_back.iter().any(undated)
     }
 
-    /// Records a transaction by which the current hold had started, which also identifies a hold without a node.
+    /// Records a transaction by which the current hold had started. This transaction also identifies a
+    /// hold without a node.
     pub fn write_begun(&mut self, begun: Option<i64>) {
         for moment in &mut self.held_back {
             if let Deed::Enters { token, zxid, .. } = &mut moment.deed {
@@ -382,8 +383,8 @@ impl Recorder {
         });
     }
 
-    /// Returns the time for which the previous holder blocked an acquire beyond the scenario's hold limit, up to
-    /// its release call or else up to the return of the acquire.
+    /// Returns the time for which the previous holder blocked an acquire beyond the scenario's hold limit. The time
+    /// ends at that holder's release call or, if there was none, when the acquire returned.
     fn blocked_beyond_limit(
         &self,
         lock_state: &LockState,

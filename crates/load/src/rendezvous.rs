@@ -106,7 +106,7 @@ type Released = Result<(), MeetingError>;
 pub enum MeetingPlace {
     Elsewhere,
     SameServers,
-    /// Below the locks' top-level node (a chroot), so servers count the meetings' requests with the locks'.
+    /// Below the locks' top-level node (a chroot), so servers count the requests of meetings and locks together.
     SameNamespace,
 }
 
@@ -461,7 +461,7 @@ impl Meeting<'_> {
                 Err(error) => here.and(Err(rendezvous.broken(&error))),
             },
             Come::Waits { released, lost } => {
-                // Worker 0 determines which workers are late, but may itself have been just as late.
+                // Worker 0 may have arrived late and then waited for late workers, so wait twice as long.
                 let waiting = rendezvous.wait_for(&name, released, lost);
                 tokio::time::timeout(2 * patience, waiting)
                     .await

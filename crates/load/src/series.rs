@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn load_with_a_step_is_unsteady_but_only_a_rise_is_growth() {
-        // Given a rate that drops after a quarter, and a rate that rises beyond the capacity near the end
+        // Given a rate that drops after a quarter of the time, and a rate that rises beyond the capacity near the end
         let (down, up) = (recorded("step-early"), recorded("step-late"));
         assert_eq!((down.by(20), up.by(20)), (Steadiness::NotYet, Steadiness::NotYet));
         assert!(matches!(down.growth(), Growth::Stable(_)), "{:?}", down.growth());

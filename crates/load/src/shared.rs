@@ -37,15 +37,15 @@ pub struct Signals {
     /// Time at which contenders may start, on the process clock; `None` until known.
     pub start: watch::Sender<Option<Stamp>>,
     pub window: watch::Sender<Window>,
-    /// In a batch, contenders with a lower number may arrive.
+    /// In a batch, the contenders with numbers below this value may arrive.
     pub arrivals: watch::Sender<usize>,
     pub releases: watch::Sender<Option<usize>>,
-    /// Stop acquiring: cancel waits and release holds.
+    /// Signal to stop acquiring, cancel waits and release holds.
     pub drain: CancellationToken,
-    /// Complete the current cycle and start no new one.
+    /// Signal to complete the current cycle and start no new one.
     pub last_turns: CancellationToken,
     pub close: CancellationToken,
-    /// Stop immediately.
+    /// Signal to stop immediately.
     pub abort: CancellationToken,
 }
 
@@ -109,7 +109,7 @@ impl Board {
 
 pub struct Shared {
     pub spec: TrialSpec,
-    /// Share of the contenders, arrivals and faults that this worker executes.
+    /// Share of the contenders, arrivals and faults that this worker handles.
     pub slice: Slice,
     pub entry: Entry,
     /// Drivers of the locks, if the locks are not the suite's own.

@@ -113,10 +113,11 @@ pub(super) async fn run(
     Ok(trial)
 }
 
-/// Names of the workers' meetings in each trial, once all sessions are open and once all work has ended, and of
-/// the timestamp at the load's start.
+/// Name of the workers' meeting in each trial once all sessions are open.
 const CONNECTED: &str = "connected";
+/// Name of the timestamp at the load's start.
 const STARTED: &str = "started";
+/// Name of the workers' meeting in each trial once all work has ended.
 const DRAINED: &str = "drained";
 
 fn meeting(trial: usize, what: &str) -> String {
@@ -160,7 +161,7 @@ struct ObservedLoad {
     nodes_left: Option<u64>,
     /// Lock directories whose counter is near its end.
     near_end: Vec<NearEnd>,
-    /// Time between the workers' starts, if this worker determines that time.
+    /// Time between the workers' starts, if this worker measures it.
     spread: Option<Result<Duration, String>>,
     /// Requests of the workers' meetings during the load.
     met: Option<Beside>,

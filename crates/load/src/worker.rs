@@ -38,7 +38,7 @@ pub struct ThreadRecord {
     pub unread: Vec<Unread>,
 }
 
-/// Starts a thread for a share of the contenders. The thread sends its record when all have ended or after an abort.
+/// Starts a thread for a share of the contenders. The thread sends its record once they have ended or after an abort.
 pub fn spawn(
     shared: Arc<Shared>,
     share: Share,

@@ -94,7 +94,7 @@ impl Workspace {
         }
     }
 
-    /// Shows other clients that the run is alive with an ephemeral node of a separate session. The node
+    /// Creates an ephemeral node in a separate session to show other clients that the run is alive. The node
     /// distinguishes a run that is between two trials from the leftovers of a killed run.
     pub async fn show_life(&self) -> Result<SignOfLife, Error> {
         let client = self.alive().await?;
@@ -405,7 +405,7 @@ async fn remove_tree(client: &Client, root: &str, throttle: Option<&Throttle>) -
                 admit(throttle).await;
                 match client.delete(&path, None).await {
                     Ok(()) | Err(ClientError::NoNode) => Ok(()),
-                    // A child was added since the list was read: list again.
+                    // A child was added after the list was read, so read it again.
                     Err(ClientError::NotEmpty) => {
                         grew.store(true, Ordering::Relaxed);
                         Ok(())
@@ -443,7 +443,7 @@ pub struct Leftover {
     pub newest: SystemTime,
     /// Whether the run has an ephemeral node while it is alive; runs of older versions have none.
     pub shows_life: bool,
-    /// Whether the suite created the nodes, as shown by the root's data or, in older versions, its children's names.
+    /// Whether the suite created the nodes, judging by the root's data or, for older versions, its children's names.
     pub is_own: bool,
 }
 
@@ -514,7 +514,7 @@ pub async fn remove(target: &Target, run_id: &str) -> Result<(), Error> {
 }
 
 async fn survey(now: CaughtUp<'_>, root: &str, run_id: String) -> Result<Option<Leftover>, ClientError> {
-    // Read the data before the nodes: by then, a run that is alive has its ephemeral node.
+    // Read the data first: a run creates its ephemeral node before it marks its root as alive.
     let data = match now.data(root).await {
         Ok(data) => data,
         Err(ClientError::NoNode) => return Ok(None),

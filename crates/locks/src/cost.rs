@@ -54,9 +54,9 @@ pub fn two_back_queue(n: u64) -> BatchCost {
     }
 }
 
-/// Computes the cost of processes with `size` contenders each, which share one node at a time in a queue like
-/// [`predecessor_queue`]. Up to `turns` contenders hold the lock with one node. Processes alternate, because
-/// each creates its next node after releasing the last one.
+/// Computes the cost if the contenders of each process, `size` in number, share one node at a time in a queue
+/// like [`predecessor_queue`]. Up to `turns` contenders hold the lock with one node. Processes alternate,
+/// because each creates its next node after releasing the last one.
 pub fn processes_in_turns(n: u64, size: u64, turns: u64) -> BatchCost {
     let Queued { nodes, contended } = queued(n, size, turns);
     queue(GetDataWatch, nodes, contended)
@@ -132,7 +132,8 @@ pub fn counted_semaphore(leases: u64, n: u64) -> BatchCost {
     }
 }
 
-/// Converts the cost of a queue joined by creates to one joined by multis, which save `lists_saved` lists.
+/// Converts the cost of a queue joined by creates to the cost of one joined by multis, which save
+/// `lists_saved` lists.
 fn joined_by_count(created: BatchCost, lists_saved: u64, n: u64) -> BatchCost {
     let requests = created.requests.iter().map(|(kind, count)| match kind {
         Create => (Multi, *count),

@@ -165,7 +165,7 @@ pub fn blocks(params: &Params) -> bool {
     !matches!(params.get(BLOCKING.name), Some(ParamValue::Bool(false)))
 }
 
-/// Returns an open cost for a batch of acquires that do not wait, because timing decides how many succeed.
+/// Returns the cost of a batch of acquires that do not wait. It is open, because timing decides how many succeed.
 pub fn cost_of_tries() -> BatchCost {
     BatchCost { open: true, ..BatchCost::default() }
 }

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn synced_writes_come_from_the_leader_and_are_unknown_without_one() {
+    fn synced_writes_come_from_the_leader_and_are_unknown_without_a_leader() {
         let all = [server("follower", [9_000.0, 9_500.0]), server("leader", [1_000.0, 1_500.0])];
         assert_eq!(synced_writes_per_s(&all), Some(1_500.0));
         assert_eq!(synced_writes_per_s(&all[..1]), None);

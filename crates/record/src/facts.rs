@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn simultaneous_releases_precede_acquisitions_unless_the_contender_enters_first() {
+    fn release_moves_ahead_of_simultaneous_acquisitions_except_its_own() {
         let enters = Deed::Enters { claim: LockClaim::WRITE, token: None, zxid: None };
         let leaves = Deed::Leaves { alone: false };
         let mut at_once =

@@ -538,7 +538,7 @@ impl Derived {
         *self.0.get(entry.stored_as?)?
     }
 
-    /// Whether a metric has different values here and in `other`. Metrics of other versions are ignored.
+    /// Whether a metric has different values here and in `other`. Ignores metrics that only one of the two has.
     pub fn contradicts(&self, other: &Self) -> bool {
         self.0.iter().any(|(name, value)| other.0.get(name).is_some_and(|its| its != value))
     }

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn holds_are_short_beyond_a_rounding_error() {
+    fn hold_counts_as_short_only_beyond_a_rounding_error() {
         let mut short = ShortHolds::default();
         for (held_us, asked_us) in [(4_000, 4_000), (9_000, 4_000), (3_991, 4_000), (0, 0)] {
             short.note(held_us, asked_us);

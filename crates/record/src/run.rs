@@ -364,7 +364,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exit_code_is_zero_only_for_a_complete_run_that_held() {
+    fn exit_code_is_zero_only_for_a_complete_run_with_verdict_held() {
         let unknown = || Verdict::Unknown(vec!["why".into()]);
         let violated = || Verdict::Violated(vec!["why".into()]);
         assert_eq!(RunEnding::Complete.exit(&Verdict::Held), Exit::Held);

@@ -359,7 +359,7 @@ impl Trial {
         held.min_by_key(|trial| trial.checked())
     }
 
-    /// Number of checked acquisitions or tries, at most as many as the measured phase had.
+    /// Number of checked acquisitions or tries, capped at the number in the measured phase.
     pub fn checked(&self) -> u64 {
         self.evidence.catchable().min(self.measured.acquired() + self.failed_tries())
     }
@@ -526,7 +526,7 @@ pub struct DriverRecord {
     pub echo_under_load: Option<EchoTimes>,
 }
 
-// Workers have separate processes. Echo times cannot be added up, so the first worker's are kept.
+// Workers have separate processes. Echo times cannot be added up, so the first worker's times are kept.
 added_up!(DriverRecord {
     program: keep,
     processes,

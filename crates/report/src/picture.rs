@@ -61,7 +61,7 @@ pub fn headline(timeline: &Timeline) -> String {
     format!("{}; both were inside for {}", timeline.summary, format_micros(timeline.together_us))
 }
 
-/// Formats the time relative to the entry: `-68 µs`.
+/// Formats a time relative to the violating acquisition: `-68 µs`.
 fn relative(us: i64) -> String {
     let sign = match us {
         ..0 => "-",

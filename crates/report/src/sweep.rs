@@ -206,8 +206,8 @@ fn sentences(file: &SweepFile, finding: &Finding) -> Vec<String> {
 /// A point, and a fault at it.
 type Row<'f> = (&'f Finding, &'f Point, Option<&'f FailurePoint>);
 
-/// Returns the columns that identify the strategy, the fault if requested, and the point, and their number
-/// without the column of the first variable.
+/// Returns the columns that identify the strategy, the fault (if requested) and the point. Also returns their
+/// number, excluding the column of the first variable.
 fn columns(file: &SweepFile, has_faults: bool) -> (Columns<'_, Row<'_>>, usize) {
     let (mut columns, mut labels) = (Columns::<Row<'_>>::new(), 1);
     columns = columns.words("strategy", |(finding, ..)| shown(&finding.series.strategy, 60));
@@ -232,9 +232,9 @@ fn points(file: &SweepFile) -> Table {
         .metric(&WAIT_P50, |(_, one, _)| interval(&WAIT_P50, one.wait_p50).at_least(one.wait_p50_at_least))
         .metric(&WAIT_P99, |(_, one, _)| interval(&WAIT_P99, one.wait_p99).at_least(one.wait_p99_at_least));
     if file.objective.is_some() {
-        columns = columns.words("objective", |(_, point, _)| point.decision.map(Decision::word)).explained(
-            "met or missed if all five repetitions agree, which is wrong at most once in 20 times",
-        );
+        columns = columns
+            .words("objective", |(_, point, _)| point.decision.map(Decision::word))
+            .explained("met or missed if all five repetitions agree, which is wrong at most 1 time in 20");
     }
     let points = file
         .findings
@@ -374,7 +374,7 @@ pub fn draw_sweep(file: &SweepFile, dir: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(draw_each(charts, &measured_on(file), dir)?.files)
 }
 
-/// Returns both charts of a sweep, unless the chart's metric was never measured.
+/// Returns the charts of a sweep. Omits a chart whose metric was never measured.
 fn charts(file: &SweepFile) -> Vec<Chart> {
     let throughput = Swept {
         id: "sweep-throughput",

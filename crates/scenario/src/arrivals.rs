@@ -169,7 +169,8 @@ impl Arrivals {
             Self::Constant { rate } | Self::Poisson { rate } => *rate,
             Self::Bursts { rate, peak, .. } => rate * peak,
             Self::Day { rate, amplitude, period } => {
-                // A period that is cut off in its first quarter reaches its highest rate at the end.
+                // If `over` ends within the first quarter of the period, the rate is highest at the end of
+                // `over`.
                 let quarters =
                     (over.as_secs_f64() / period.as_secs_f64().max(f64::MIN_POSITIVE) * 4.0).min(1.0);
                 rate * (1.0 + amplitude * (quarters * std::f64::consts::FRAC_PI_2).sin())

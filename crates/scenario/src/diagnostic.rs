@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn diagnostics_count_columns_in_characters_and_lines_from_one() {
+    fn diagnostic_positions_start_at_one_and_count_characters() {
         let text = "a = 1\nµ = \"é\"\n";
         let at = text.find('"').unwrap();
         let machine = one(text, at..at + 4).machine();
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_span_is_clamped_to_the_text_and_to_characters() {
+    fn invalid_span_is_clamped_to_the_text_and_to_character_boundaries() {
         let diagnostics = one("é", 1..99);
         assert_eq!(diagnostics.iter().next().unwrap().span, 0..2);
         assert!(diagnostics.render(false).contains("wrong"));

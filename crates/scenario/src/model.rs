@@ -471,8 +471,8 @@ pub struct Settling {
 }
 
 impl Settling {
-    /// Returns the times to settle for sessions with this timeout on a loaded host. They cover the remaining
-    /// life of an unused session, a round of elections, and delays due to the load.
+    /// Returns the maximum settling times for sessions with this timeout on a loaded host. These times cover
+    /// the remaining life of an unused session, a round of elections, and delays due to the load.
     pub fn of(session_timeout: Duration) -> Self {
         Self { progress: Duration::from_secs(10), orphans: Duration::from_secs(3) }.and_for(session_timeout)
     }

@@ -163,7 +163,7 @@ mod tests {
         assert_eq!((told.file.as_str(), told.position), ("a.toml", Position { line: 2, column: 10 }));
         assert_eq!(told.message, "the byte 0xb5 is not UTF-8 text");
         assert!(wrong.render(false).contains("a.toml:2:10"), "{wrong}");
-        // A character that the end of the file cuts off.
+        // An incomplete character at the end of the file.
         let cut = decode("a.toml", b"\xc2".to_vec()).unwrap_err();
         assert_eq!(cut.machine()[0].position, Position { line: 1, column: 1 });
         assert_eq!(decode("a.toml", "µ".into()), Ok("µ".to_owned()));

@@ -67,7 +67,8 @@ impl<'a> Sink<'a> {
         self.list.into_inner()
     }
 
-    /// Returns where part of a text value is in the file; `None` if the text is escaped there.
+    /// Returns the position in the file of a part of a text value; `None` if the file contains the value with
+    /// escapes.
     pub(super) fn within(
         &self,
         value: &Range<usize>,

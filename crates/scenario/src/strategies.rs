@@ -191,7 +191,7 @@ fn mixed<'c>(name: &str, at: &TomlValue<'_>, cards: &'c [LockCard], sink: &Sink<
     sink.checked(at.span(), mixed.map_err(|why| wrong(format!("`{}` cannot be mixed", shown(name, 60)), why)))
 }
 
-/// Reports every parameter that has no effect with the other parameters.
+/// Reports every parameter that has no effect in combination with the other parameters.
 fn report_idle(card: &LockCard, set: &Set, params: &DeTable<'_>, sink: &Sink<'_>) {
     for key in params.keys() {
         let Some((decider, chosen, words)) = card.idle(key.get_ref(), set) else { continue };

@@ -35,7 +35,8 @@ pub struct TraceBuilder {
 }
 
 impl TraceBuilder {
-    /// Adds an arrival from this line, at a time by any clock. Returns its index for [`TraceBuilder::held`].
+    /// Adds an arrival from this line, at a time from any clock. Returns its index for
+    /// [`TraceBuilder::held`].
     pub fn arrives(&mut self, line: u64, at_us: u64, lock: Option<&str>) -> Result<usize, String> {
         let number = self.arrivals.len();
         if number == 0 {
@@ -145,7 +146,7 @@ pub fn trace_from_csv(input: impl BufRead, columns: &Columns) -> Result<Vec<Trac
         let at = |problem: String| format!("line {line}: {problem}");
         let (column, numbers) = places.time;
         let due = table.cell(column);
-        let due = due.ok_or_else(|| at("missing time; use seconds since any start".to_owned()))?;
+        let due = due.ok_or_else(|| at("missing time; use seconds from an arbitrary start".to_owned()))?;
         let due = table.time(due, numbers).map_err(|problem| at(format!("time {problem}")))?;
         let number = trace.arrives(line, micros(due), places.lock.and_then(|column| table.cell(column)))?;
         if let Some((column, numbers)) = places.hold
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_relative_to_the_first_arrival_in_the_specified_unit() {
+    fn times_with_and_without_units_are_relative_to_the_first_arrival() {
         let arrivals = trace("time\n1763838143.000001\n1763838143.5\n1763838144.25\n").unwrap();
         assert_eq!(arrivals, [0, 499_999, 1_249_999].map(|at| arrival(at, None, None)));
         let arrivals = trace("time\n500ms\n1s 1ms\n2s\n").unwrap();
@@ -259,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn numeric_lock_names_keep_their_numbers_and_others_are_numbered_in_order() {
+    fn locks_are_numbered_in_order_unless_all_their_names_are_numbers() {
         let text = "hold, time, lock\n20ms, 0, 3\n, 1, 0\n0.5, 2,\n";
         assert_eq!(
             trace(text).unwrap(),
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn load_generator_files_are_read_by_named_columns_in_any_order() {
+    fn rows_of_load_generator_files_may_be_in_any_order_if_columns_are_named() {
         let columns =
             |time: &str, hold: &str, time_unit: Option<TimeUnit>, hold_unit: Option<TimeUnit>| Columns {
                 time: Some(time.into()),

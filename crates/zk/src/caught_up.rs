@@ -1,7 +1,7 @@
 //! Up-to-date reads for checks of the tree. A server may return stale data unless it first catches up.
 //!
 //! A `sync` is not enough: the leader answers its own clients' syncs at once, possibly before it has applied
-//! a transaction that its followers may already commit. A rejected write is ordered like any other
+//! a transaction that its followers have already committed. A rejected write is ordered like any other
 //! transaction, so its reply follows all earlier commits.
 
 use std::time::Duration;

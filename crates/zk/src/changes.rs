@@ -4,8 +4,8 @@
 //! with n children and highest number s was taken after s + 1 creates and s + 1 − n deletes, which is 2(s +
 //! 1) − n changes. A watch set with that list fires on the next change: a create or a delete.
 //!
-//! All contenders record their lists here, so the kind is known once any contender lists the children right
-//! after the change. Otherwise, request times may determine the order: a request that was answered before
+//! All contenders record their lists here, so the kind is known if any contender lists the children right
+//! after the change. If none does, request times may determine the order: a request that was answered before
 //! another request was sent came first. If neither source helps, the change is reported as mixed or unknown.
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -42,9 +42,9 @@ impl Target {
         Self { access: Access { tls, ..on.access }, ..on }
     }
 
-    /// Opens a session, trying first the server at this position (modulo the number of servers). A random
-    /// choice rarely spreads ten contenders evenly, and the leader serves its sessions faster. Trials of the
-    /// same lock would then differ by chance.
+    /// Opens a session, trying the server at this position (modulo the number of servers) first. Random
+    /// choices would rarely spread ten contenders evenly. Because the leader serves its sessions faster,
+    /// trials of the same lock would differ by chance.
     pub async fn open_at(
         &self,
         position: usize,

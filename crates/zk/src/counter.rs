@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn next_number_handles_negative_child_versions_near_the_end() {
+    fn next_number_handles_negative_child_versions_near_the_counter_limit() {
         // Observed on 3.8.0 and 3.9.4, before and after creating three children.
         assert_eq!((next_number(-6, 0), next_number(-5, 3)), (END - 2, END));
     }

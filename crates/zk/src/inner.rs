@@ -214,8 +214,8 @@ impl Inner {
         }
     }
 
-    /// The server keeps one watch per session, path and kind, so a new watch replaces an earlier one. The
-    /// single notification of both watches must be counted once.
+    /// Drops the watches that this watch replaces. The server keeps one watch per session, path and kind, and
+    /// its single notification must be counted only once.
     pub(super) fn supersede(&self, fresh: &Armed) {
         self.reap();
         self.parked.borrow_mut().retain(|old| old.path != fresh.path || old.child != fresh.child);

@@ -33,13 +33,13 @@ pub struct Message {
 }
 
 impl Message {
-    /// Returns the name of the node, cut to its last 22 bytes; empty if the message has no node.
+    /// Returns the last 22 bytes of the node's name; empty if the message has no node.
     pub fn name(&self) -> &str {
         str::from_utf8(&self.name.bytes[..self.name.length.into()]).unwrap_or_default()
     }
 }
 
-/// Last component of a path, cut to its last `NAME` bytes.
+/// Last `NAME` bytes of a path's last component.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct NodeName {
     bytes: [u8; NAME],

@@ -36,7 +36,7 @@ impl Role {
         }
     }
 
-    /// Describes a key in place of a certificate, or a certificate in place of a key.
+    /// Describes a file that contains a key instead of a certificate, or a certificate instead of a key.
     fn mixed_up(self) -> String {
         let (there, needed, what) = match self {
             Self::Authority | Self::Certificate => ("private key", "certificate", "a certificate"),

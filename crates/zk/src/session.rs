@@ -265,8 +265,8 @@ impl Session {
     }
 
     /// Returns the transaction that dates the last observation since [`Session::begins_anew`]; `None` if
-    /// unknown. The session has observed all earlier transactions, but possibly no later ones. Only servers
-    /// since 3.9 date their events.
+    /// unknown. The session has observed all earlier transactions, but possibly no later ones. Servers before
+    /// 3.9 do not date their events.
     pub fn known_zxid(&self) -> Option<i64> {
         self.0.news.zxid()
     }
@@ -363,8 +363,7 @@ impl Session {
         self.0.lag_us.take()
     }
 
-    /// Records by how much a sleep between two requests took longer than requested because the machine was
-    /// busy.
+    /// Records how far a sleep between two requests overran because the machine was busy.
     pub fn overslept(&self, us: u64) {
         self.0.busy_us.set(self.0.busy_us.get() + us);
     }
@@ -484,7 +483,8 @@ impl Session {
         Watch::new(armed, Rc::clone(&self.0))
     }
 
-    /// Acquires the client library's own lock. Most of its requests bypass the session and are not counted.
+    /// Acquires the client library's own lock. Most of the library's requests bypass the session and are not
+    /// counted.
     ///
     /// Joins the queue with an ephemeral sequential node named `prefix` plus its number. Waits until no child
     /// whose name contains `contenders` has a lower number. Returns the node's path; the caller must delete

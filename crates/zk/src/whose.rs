@@ -59,7 +59,7 @@ pub fn note_own_session(session: i64) {
     locked(&OWN).insert(session);
 }
 
-/// Returns whether this process ever opened this session, on any ensemble. Other sessions belong to other
+/// Returns whether this process has ever opened this session, on any ensemble. Other sessions belong to other
 /// programs.
 pub fn is_own_session(session: i64) -> bool {
     locked(&OWN).contains(&session)

@@ -154,8 +154,8 @@ impl Side {
 
     /// Returns options for the side's binary that override the scenario.
     pub fn changes(&self, seed: u64) -> Vec<OsString> {
-        // Naming each field makes a new option a compile error here. The ensemble is already open, without faults that
-        // need the commands of `hosts`.
+        // Naming each field turns a new option into a compile error here. The ensemble is already open,
+        // without faults that need the commands of `hosts`.
         let Overrides {
             place: _,
             hosts: _,

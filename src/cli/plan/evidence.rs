@@ -25,7 +25,7 @@ pub const VERIFIES: &str = "verify-";
 pub struct StoredEvidence {
     question: Question,
     load: PlannedLoad,
-    /// Results of trials with exactly the question's load, by strategy: for each, the result with the most waits.
+    /// The result with the most waits for each strategy, from trials with exactly the question's load.
     own_loads: BTreeMap<String, MeasuredLoad>,
     trials: Vec<Observation>,
     failures: BTreeMap<String, Vec<MeasuredFailure>>,

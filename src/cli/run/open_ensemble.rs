@@ -465,7 +465,7 @@ impl Needs {
         if scenario.ensemble.is_external() && !self.0.is_empty() && !generator.allow_faults {
             return Err(Error::usage(
                 "the scenario injects faults, but this run does not start the ensemble: --allow-faults permits faults \
-                 of the run's own contenders and connections, and with --hosts FILE, of servers",
+                 on the run's own contenders and connections; add --hosts FILE for faults on servers",
             ));
         }
         let reads =

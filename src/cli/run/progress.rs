@@ -178,7 +178,8 @@ fn bar(expected: Duration) -> ProgressBar {
     bar
 }
 
-/// Returns the text after the bar. Narrow terminals cut off the end, so the most important part comes first.
+/// Returns the text after the bar. A narrow terminal hides the end of the text, so the most important part
+/// comes first.
 fn message(now: &Now, left: Duration, what: &str) -> String {
     format!("{}/{}, {} left: {}: {what}", now.number, now.trials, whole_seconds(left), now.name)
 }

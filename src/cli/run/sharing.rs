@@ -25,7 +25,7 @@ pub struct Sharing {
     pub others: Option<OtherClients>,
     /// Maximum rate, in requests per second.
     pub at_most: Option<f64>,
-    /// The run ends if responses become slower than before the run by this factor.
+    /// The run ends if responses become this many times as slow as before the run.
     pub stop_if_slower: Option<f64>,
 }
 

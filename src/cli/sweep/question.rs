@@ -108,7 +108,7 @@ impl SweepQuestion {
         let adds_faults = failures.is_some() || over.iter().any(|over| over.variable == Variable::Delay);
         if adds_faults && scenario.ensemble.is_external() && !args.generator.allow_faults {
             return Err(Error::usage(
-                "the sweep adds faults, but does not start this ensemble: --allow-faults permits faults of the sweep's \
+                "the sweep adds faults, but does not start this ensemble: --allow-faults permits faults on the sweep's \
                  own contenders and connections",
             ));
         }

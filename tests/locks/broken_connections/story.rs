@@ -225,7 +225,7 @@ async fn contended(of: Way, mode: Mode, strike: Option<Strike>, told: &mut Told)
         told.complaints.push("the contender behind entered while the holder was inside".into());
     }
     bounded("the holder's release", holder.release(held)).await?.unwrap();
-    // The two contenders enter in any order.
+    // The two contenders may enter in either order.
     let inside_lock = Inside::default();
     let of_waiter = async {
         let Some(waiter) = waiter else { return Ok(()) };

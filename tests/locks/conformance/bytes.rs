@@ -1,4 +1,4 @@
-//! Counted bytes equal the bytes on the wire.
+//! The recorder counts exactly the bytes on the wire.
 
 use std::cell::RefCell;
 

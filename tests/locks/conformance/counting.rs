@@ -108,7 +108,7 @@ fn contender_joins_by_creates_after_three_waits_and_by_count_after_being_alone()
         let (mut one, sent) = turn_behind_another(one, &scene).await;
         assert_eq!(kinds(&sent)[..2], ["create", "get_children"], "{name}");
         assert_eq!(kinds(&turn(&mut one, &scene).await), ["create", "get_children", "delete"], "{name}");
-        // And the contender joins by count again once it was alone
+        // And once the contender has been alone, it joins by count again
         assert_eq!(kinds(&turn(&mut one, &scene).await), ["multi", "delete"], "{name}");
     });
 }

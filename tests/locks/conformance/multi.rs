@@ -27,7 +27,7 @@ fn multi(scene: &Scene, contender: usize, members: u64, order: &str) -> Box<dyn 
 }
 
 #[test]
-fn multi_lock_still_acquires_the_members_after_a_failed_member() {
+fn multi_lock_acquires_the_remaining_members_after_one_fails() {
     on_scene(async |scene| {
         let (session, trace) = scene.traced().await;
         // Given a member in which no contender can create a node
@@ -36,7 +36,7 @@ fn multi_lock_still_acquires_the_members_after_a_failed_member() {
         other.create(&blocked, &[], NodeKind::Ephemeral).await.unwrap();
         // When all members are acquired
         let ended = multi(&scene, 0, 3, "same").acquire(&session, Mode::Write, &patience(None)).await;
-        // Then that member's failure is returned after an acquire of the next member
+        // Then the next member is still acquired before the failure is returned
         assert!(matches!(ended, Err(AcquireError::Failed(Failure::Refused(_)))), "{ended:?}");
         let deleted: Vec<String> = trace
             .borrow()
@@ -106,7 +106,7 @@ fn contenders_with_different_first_members_deadlock() {
         scene.has_nodes(4).await;
         runtime::sleep(SETTLE * 3).await;
         assert_eq!((one.gauge.waiting(), other.gauge.waiting(), scene.nodes().await), (1, 1, 4));
-        // Until one contender gives up
+        // The deadlock lasts until one contender gives up
         one.cancel.cancel();
         assert_eq!(first.await, Err(AcquireError::Cancelled));
         assert_eq!(second.await, Ok(()));

@@ -58,7 +58,7 @@ async fn without_waiters(one: Contender, scene: &Scene) -> Contender {
 }
 
 #[test]
-fn release_is_one_request_instead_of_three_after_two_useless_grants() {
+fn release_takes_one_request_instead_of_three_after_two_useless_grants() {
     on_scene(async |scene| {
         let mut one = without_waiters(Contender::with("count", &counting(), &scene).await, &scene).await;
         for own in [5, 7, 9, 11] {

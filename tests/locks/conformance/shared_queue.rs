@@ -41,7 +41,7 @@ async fn contend(mut contender: Contender, inside: Rc<Cell<bool>>, left: Rc<Cell
         left.set(left.get() - 1);
         acquired += 1;
         if left.get() % 4 == 0 {
-            // Gives requests of other contenders time to arrive in between.
+            // Gives requests from other contenders time to arrive.
             runtime::sleep(Duration::from_micros(500)).await;
         }
         assert!(inside.replace(false), "two contenders were inside");

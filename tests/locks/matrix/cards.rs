@@ -17,7 +17,7 @@ use crate::support::ways::{self, Way};
 
 /// Number of concurrent events, which mostly wait until no message is in flight.
 const AT_ONCE: usize = 120;
-/// Time longer than any pause of a lock here before it retries a request.
+/// Time that exceeds the pause of any lock here before it retries a request.
 const CALM: Duration = Duration::from_millis(700);
 /// Number of creates to lose for a lock that never gives up.
 const NOT_ENOUGH: u32 = 3;

@@ -81,7 +81,8 @@ impl What {
     }
 }
 
-/// Returns whether the path is a queue node's. The first component, the lock's directory, also ends with a number.
+/// Returns whether the path belongs to a queue node. The first component, the lock's directory, also ends with a
+/// number.
 fn is_of_queue_node(request: &Request) -> bool {
     request.path.split('/').skip(2).last().is_some_and(|name| sequence_of(name).is_some())
 }
@@ -98,7 +99,7 @@ fn beside_stranger(name: &'static str, happens: Happens) -> Event {
     Event { has_stranger: true, ..waiting(name, happens) }
 }
 
-/// Events to play to locks and their originals.
+/// Events to play for locks and for their originals.
 pub fn of_pairs() -> [Event; 18] {
     let named = Event::named;
     [
@@ -190,7 +191,7 @@ pub struct Course {
     /// Whether the whole event has happened.
     pub has_happened: bool,
     pub ended: Ended,
-    /// Number of the contender's nodes left at the end, while its session is still open unless the event ended it.
+    /// Number of the contender's nodes left at the end. Its session is still open then, unless the event ended it.
     pub left: usize,
 }
 
@@ -469,7 +470,7 @@ impl Stage<'_> {
 }
 
 impl Course {
-    /// Requests with their fates, and the events in between, without a driver's reads of its token.
+    /// Requests with their fates, and the events in between, excluding a driver's reads of its token.
     pub fn lines(&self, is_original: bool) -> Vec<String> {
         let own = self.own_ids();
         let mut marks = self.marks.iter().peekable();

@@ -1,5 +1,5 @@
 //! Locks modelled on other libraries, compared with the originals on the same real servers. In every event, a lock
-//! sends the original's requests in the same order, or the lock's card gives the reason.
+//! sends the original's requests in the same order, or the lock's card gives the reason for the difference.
 //!
 //! `scripts/conformance` generates `docs/reference/conformance.md` with these tests. `cards` compares each lock's
 //! reactions to such events with its card.
@@ -99,7 +99,7 @@ fn assert_conform(columns: &[Column]) {
 }
 
 #[test]
-fn card_gives_every_reason_for_a_difference_from_the_original() {
+fn every_reason_for_a_difference_is_on_a_lock_card() {
     for pair in PAIRS {
         for reason in pair.reasons() {
             assert!(pair.sayer(reason).is_some(), "{}: {reason}", pair.name);
@@ -117,7 +117,7 @@ fn curators_mutex_sends_the_originals_requests_in_every_event() {
 
 #[test]
 #[ignore = "long: every lock with an original, in every event"]
-fn every_lock_sends_its_originals_requests_or_its_card_gives_the_reason() {
+fn every_lock_sends_its_originals_requests_or_its_card_explains_the_difference() {
     let columns: Vec<Column> = PAIRS.iter().filter_map(Column::play).collect();
     let addresses: Vec<String> = shared().split(',').map(str::to_owned).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

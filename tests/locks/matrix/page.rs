@@ -30,8 +30,8 @@ reads of `/zookeeper/config`. It also omits the reads by which the drivers of ka
 each acquisition. Requests with and without a `Stat` in the reply count as the same kind.
 
 Curator's locks retry once, after 300 ms (`retry_times = 1`, `retry_sleep = \"300ms\"`). Each waiter is behind one holder, which
-releases when no request is in progress. The articles' classes keep their connection when they release. Of several consecutive
-lists of `polling`, even with an event in between, only the last is shown, because their number depends on timing.
+releases when no request is in progress. The articles' classes keep their connection when they release. If `polling` lists
+several times in a row, even with an event in between, only the last list is shown: their number depends on timing.
 
 A class that loses its connection may or may not be connected again when it continues, and its last list after a release may be too
 late. Its requests then end in one of two ways. In these events, the tests accept both endings, and the page always shows the same
@@ -188,7 +188,7 @@ pub fn difference(played: &Played) -> String {
     lines.join("\n")
 }
 
-/// Asserts that the page shows the lock's behaviour, unless the page is of another version of the original.
+/// Asserts that the page shows the lock's behaviour, unless the page describes another version of the original.
 pub fn assert_has(column: &Column) {
     let page = std::fs::read_to_string(FILE).unwrap_or_default();
     if !page.contains(&format!("Original: {}.", column.original)) && page.contains("Original: ") {

@@ -1,5 +1,5 @@
-//! The proxy in front of a real ensemble: the effects of each knob on a session, its reversal, and the proxy's
-//! counts.
+//! The proxy in front of a real ensemble: how each knob affects a session until the knob is reverted, and what the
+//! proxy counts.
 
 mod raw;
 mod world;
@@ -217,7 +217,7 @@ fn cancelled_loss_strikes_no_request() {
 #[test]
 fn bandwidth_limits_both_directions_until_reverted() {
     const BYTES: usize = 100_000;
-    // At 200 kB/s, minus the burst that a limit allows.
+    // Minimum time at 200 kB/s, minus the burst that a limit allows.
     const LEAST: Duration = Duration::from_millis(450);
     in_session(async |scene, proxy, session| {
         let path = format!("{}-wide", scene.lock);
@@ -244,7 +244,7 @@ fn delay_can_apply_to_replies_only() {
 }
 
 #[test]
-fn large_data_arrives_complete_with_several_knobs_on() {
+fn large_data_arrives_intact_while_several_knobs_are_on() {
     in_session(async |scene, proxy, session| {
         let who = ONE;
         let extra = Duration::from_millis(5);
@@ -274,7 +274,7 @@ fn closed_proxy_neither_listens_nor_stays_connected() {
 }
 
 #[test]
-fn server_that_is_down_appears_as_a_reset() {
+fn connection_to_a_server_that_is_down_is_reset() {
     let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let proxy = Proxy::before(&[unused]).unwrap();
     assert!(Raw::connect(&proxy.connect()).was_reset());

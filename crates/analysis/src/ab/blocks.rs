@@ -115,7 +115,7 @@ impl Length {
         self.blocks.div_ceil(2)
     }
 
-    /// Returns the minimum number of blocks, given this number of spoiled blocks.
+    /// Returns the minimum number of blocks if this many are spoiled.
     pub fn planned(&self, spoiled: u32) -> u32 {
         self.blocks.saturating_add(spoiled.min(self.made_up_at_most()))
     }
@@ -130,14 +130,14 @@ impl Length {
         if self.until.is_some() { self.looks().share(done.saturating_sub(made_up)) } else { self.outside }
     }
 
-    /// Returns whether every interval is narrow enough; `None` if the number of blocks alone decides.
+    /// Returns whether every interval is narrow enough; `None` if the number of blocks is fixed.
     pub fn is_reached(&self, half_widths: &[Option<f64>]) -> Option<bool> {
         let until = self.until?;
         Some(half_widths.iter().all(|half| half.is_some_and(|half| half <= until)))
     }
 
     /// Returns whether the comparison ends after `done` blocks, `spoiled` of which lack a valid pair.
-    /// `half_widths` has an entry for each comparison; `None` if it has no interval yet.
+    /// `half_widths` has an entry for each comparison, which is `None` if the comparison has no interval yet.
     pub fn is_over(&self, done: u32, spoiled: u32, half_widths: &[Option<f64>]) -> bool {
         let planned = self.planned(spoiled);
         let made_up = planned - self.blocks;
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_equal_only_for_equal_seeds() {
+    fn the_seed_determines_the_blocks_and_shuffles_their_orders() {
         assert_eq!(blocks(3, 12), blocks(3, 12));
         let orders = |seed| blocks(seed, 12).iter().map(|block| block.order).collect::<Vec<_>>();
         let different: BTreeSet<_> = (0..10).map(orders).collect();
@@ -240,7 +240,7 @@ mod tests {
         assert!(is_over(9, 1));
         assert!(!is_over(9, 2), "a replacement can also be spoiled");
         assert!(is_over(12, 12), "the number of replacements is limited");
-        // The checkpoints and the maximum shift with the number of spoiled blocks.
+        // Each spoiled block moves the checkpoints and the maximum by one block.
         let until = |done, half| UNTIL.is_over(done, 1, &[half]);
         assert_eq!((until(13, NARROW), until(14, NARROW)), (false, true));
         assert_eq!((until(20, WIDE), until(21, WIDE)), (false, true));

@@ -432,7 +432,7 @@ impl Measured {
     }
 }
 
-/// Explains why the percentile has too few samples; `None` if it has enough. A percentile of few samples is
+/// Explains why the percentile has too few samples; `None` if it has enough. A percentile from few samples is
 /// biased low, and so is the median of many such percentiles.
 fn too_few(question: &FigureQuestion, pairs: &[compare::Block]) -> Option<String> {
     let needed = question.figure.samples_needed();
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn sides_with_the_same_combinations_are_paired_by_name_in_any_order() {
+    fn sides_with_the_same_combinations_in_any_order_are_paired_by_name() {
         let (a, b) = (matrix(&["baton", "polling"], &[1, 5]), matrix(&["polling", "baton"], &[5, 1]));
         assert_eq!(
             told(&a, &b),
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn other_strategies_or_contender_counts_are_paired_by_their_position() {
+    fn different_strategies_or_contender_counts_are_paired_by_position() {
         let a = matrix(&["baton"], &[5, 10]);
         assert_eq!(
             told(&a, &matrix(&["curator-mutex"], &[5, 10])),

@@ -1,5 +1,5 @@
-//! Metrics that decide claims, and conditions on these metrics, in the grammar of gates with metrics named by
-//! id:
+//! Metrics that decide claims, and conditions on these metrics, in the grammar of gates, but with ids for
+//! metrics:
 //!
 //! ```text
 //! condition = check { "and" check }

@@ -360,7 +360,7 @@ fn pairs(trial: &Trial) -> u64 {
     contenders * (contenders - 1) / 2
 }
 
-/// Returns the number of requests sent and the cost model's prediction.
+/// Returns the number of requests that were sent, and the number that the cost model predicts.
 fn requests(trial: &Trial) -> Option<(u64, u64)> {
     let line = trial.accounting.iter().find(|line| line.what == Counted::Requests)?;
     Some((line.client?, line.expected?))

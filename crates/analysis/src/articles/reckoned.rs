@@ -95,8 +95,8 @@ impl CostAt {
         Some([of("requests", &self.requests)?, of("bytes", &self.bytes)?])
     }
 
-    /// Returns the share of polling's extra requests, compared with predecessor watch, that parent watch
-    /// avoids.
+    /// Returns the share of polling's waste that parent watch avoids. Waste is the number of requests beyond
+    /// those of predecessor watch.
     fn saved(&self, place: &str) -> Option<Figure> {
         let [polling, parent, predecessor] = &self.requests;
         let each = polling.iter().zip(parent).zip(predecessor).map(|((polling, parent), predecessor)| {
@@ -116,7 +116,8 @@ impl CostAt {
 const FAR_MORE: f64 = 2.0;
 const MOST: f64 = 0.5;
 
-/// Counts the cells in which the order holds, and finds the shortest hold or fewest contenders among them.
+/// Counts the cells in which each relation holds, and finds the shortest hold or the fewest contenders among
+/// these cells.
 fn network_cost(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
     let cells = by_cell(&evidence.trials("articles-network-cost"))?;
     let classes = STRATEGIES.map(|name| counted_of(&evidence.trials("articles-printed"), name));

@@ -130,7 +130,7 @@ fn violations(base: &[&Trial], new: &[&Trial], terms: &Terms) -> Compared {
             Some(why) => Compared::not_measured(Sample::of(&was), Sample::of(&is), why),
             None => exactly(&before, &after, Better::Lower),
         },
-        // The failure rate of a lock that does not exclude is subject to chance, so it needs a test.
+        // A lock that does not exclude fails at random, so its failure rates need a statistical test.
         (true, true) => {
             let found = Test::unpaired(&was, &is, Better::Lower, terms.of(VIOLATIONS)).judge(1);
             let broken = Some("the lock does not exclude on either side".to_owned());
@@ -194,7 +194,8 @@ fn is_of_turns(figure: Figure) -> bool {
     matches!(figure, Figure::Latency(Measure::Turn, _)) || figure == THROUGHPUT.figure()
 }
 
-/// Largest part of a handoff that counts as request time, in floors. The rest is a polling interval.
+/// Largest part of a handoff that counts as request time, as a multiple of the floor. The rest is a polling
+/// interval.
 const FLOORS_MOST: f64 = 4.0;
 
 /// Returns the share of a cycle that requests take in the valid trials; 1 if unknown.

@@ -311,7 +311,8 @@ fn applies_to_neither(figure: Figure, base: &[&Trial], new: &[&Trial]) -> Option
             Some("neither side measured this metric".into())
         }
         (Err(was @ NoReadings::TooFew(_)), Err(NoReadings::TooFew(_))) => Some(was.why()),
-        // The number of samples selects the tail, and only one of two equal runs may have enough samples.
+        // A tail percentile needs many samples, so one of two equal runs may have enough, and the other too
+        // few.
         (Err(few @ NoReadings::TooFew(_)), Ok(_)) | (Ok(_), Err(few @ NoReadings::TooFew(_))) if matches!(figure, Figure::Latency(_, Statistic::Percentile(at)) if at >= 90_000) => {
             Some(few.why())
         }
@@ -337,7 +338,7 @@ fn info(side: &Side) -> SideInfo {
 
 impl About {
     fn of(rows: &[Row]) -> Self {
-        // If every repetition agrees, for example on zero, either unit gives the same result.
+        // If all repetitions have the same value, for example zero, either unit gives the same result.
         let differs = |row: &&Row| row.compared.ratio.is_none_or(|ratio| ratio.low != ratio.high);
         let deciding = rows.iter().filter(|row| row.role == Role::Decides);
         let by_runs = deciding.clone().any(|row| row.compared.method == Some(Method::Runs));

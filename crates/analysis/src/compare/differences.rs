@@ -82,7 +82,7 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Creates a difference of measured values, which are never exactly equal.
+    /// Creates a difference between measured values, which never match exactly.
     fn measured(what: &str, [base, new]: [String; 2]) -> Self {
         Self { what: what.into(), base, new, meaningless: false, of_servers: false }
     }
@@ -92,7 +92,7 @@ impl Difference {
     }
 }
 
-/// A fact about runs or cells: its name, its value in each run or cell, and whether the values must be equal.
+/// A fact about runs or cells: its name, its value in each run or cell, and whether the values must match.
 struct ComparedFact {
     what: String,
     values: Vec<String>,
@@ -125,7 +125,7 @@ pub fn differences(base: &Side, new: &Side) -> Vec<Difference> {
     found
 }
 
-/// Detects a run on both sides: a run compared with itself always agrees, which proves nothing.
+/// Detects a run that is on both sides: comparing a run with itself proves nothing.
 fn same_run(base: &Side, new: &Side) -> Option<Difference> {
     let both = base.runs.iter().find_map(|one| {
         let is_same = |other: &&Loaded| other.stored.run.digest == one.stored.run.digest;
@@ -163,7 +163,7 @@ fn apart(base: Vec<ComparedFact>, new: Vec<ComparedFact>) -> Vec<Difference> {
     let only_new = new.iter().filter(|one| find(&one.what, &base).is_none());
     let difference = |one: &ComparedFact| {
         let of = |all: &[ComparedFact]| find(&one.what, all).map_or(Vec::new(), |at| all[at].values.clone());
-        // A fact that a side cannot contain, such as the storage of remote servers, need not be equal.
+        // A fact that one side cannot know, such as the storage of remote servers, need not match.
         let needed = |all: &[ComparedFact]| find(&one.what, all).is_none_or(|at| all[at].must_agree);
         let must_agree = needed(&base) && needed(&new);
         let (was, is) = (of(&base), of(&new));
@@ -198,7 +198,7 @@ pub fn between_parts(earlier: &Run, later: &Run) -> Vec<Difference> {
 
 const ZOOKEEPER: &str = "ZooKeeper";
 
-/// Returns whether the versions are equal except for those that a server did not report.
+/// Returns whether the sides' versions differ only because a server did not report its version.
 fn could_be_same(one: &EnsembleInfo, other: &EnsembleInfo) -> bool {
     let known = |ensemble: &EnsembleInfo| -> (BTreeSet<String>, bool) {
         let (known, unknown): (Vec<_>, Vec<_>) = ensemble

@@ -67,7 +67,7 @@ pub(super) fn faster(side: &Side, alpha: f64) -> Vec<Faster> {
     groups.iter().flat_map(of_group).collect()
 }
 
-/// Returns the cells with the same contenders and locks, fastest first, omitting locks that did not exclude.
+/// Groups the cells by contenders and locks, fastest first within each group. Omits cells with violations.
 fn groups(side: &Side) -> Vec<Vec<CellUnderLoad>> {
     let closed = side.trials().filter(|trial| trial.spec.load.name() == "closed");
     let keys = grouped(closed.map(|trial| (CellUnderLoad::of(trial), ()))).into_iter();

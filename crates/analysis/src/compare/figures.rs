@@ -113,8 +113,8 @@ pub(super) fn is_determined(figure: Figure, trial: &Trial) -> bool {
     trial.spec.load.name() == "batch" && lines.peek().is_some() && lines.all(|line| line.expected.is_some())
 }
 
-/// Returns the largest percentile for which most repetitions of both sides have enough samples; otherwise,
-/// the smallest candidate. The choice depends on the number of samples, not on their values.
+/// Returns the largest percentile for which most repetitions of both sides have enough samples, or the
+/// smallest candidate if there is none. The choice depends on the number of samples, not on their values.
 fn tail(measure: Measure, base: &[&Trial], new: &[&Trial]) -> Figure {
     const TAILS: [Statistic; 3] = [Statistic::percent(99), Statistic::percent(95), Statistic::percent(90)];
     let of = |statistic| Figure::Latency(measure, statistic);

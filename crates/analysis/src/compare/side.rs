@@ -132,7 +132,7 @@ impl<'a> Repetitions<'a> {
         let trials: Vec<&Trial> = run.stored.trials.iter().filter(|trial| is_of(trial)).collect();
         let repetitions = grouped(trials.iter().map(|trial| (trial.spec.repetition, trial.is_sound())));
         let kept = repetitions.iter().filter(|(_, sound)| sound.contains(&true)).count();
-        // A run without trials lost every cell; a run with only other cells never planned this cell.
+        // A run without trials lost every cell; a run that has only other cells never planned this cell.
         let has_others = trials.is_empty() && !run.stored.trials.is_empty();
         let asked = if has_others { 0 } else { repetitions.len().max(planned(run)) };
         Self { runs: vec![trials], asked, kept }

@@ -127,7 +127,7 @@ impl Test {
         Self { unit, better, limits, scale, base: was, new: is, units: [base, new] }
     }
 
-    /// Returns the verdict as one of `family` comparisons.
+    /// Returns the verdict, corrected for `family` comparisons.
     pub fn judge(&self, family: usize) -> Compared {
         let [base, new] = &self.units;
         let why_not = match (base.is_empty(), new.is_empty()) {
@@ -168,10 +168,10 @@ impl Test {
         if self.unit == Method::Pairs { Design::Pairs } else { Design::Independent }
     }
 
-    /// Returns the ratio of the units, some of which may be lower bounds.
+    /// Returns the interval for the ratio of new to base. Some values may be lower bounds.
     ///
     /// The true value may be anything above a lower bound. The ratio is smallest if all lower bounds of the
-    /// base are infinite, and largest if all lower bounds of the new side are. The interval reaches from the
+    /// base are infinite, and largest if all lower bounds of the new side are. The interval runs from the
     /// lower end of the smallest ratio's interval to the upper end of the largest ratio's interval.
     fn interval(&self, outside: f64) -> Option<Interval> {
         let [base, new] = &self.units;

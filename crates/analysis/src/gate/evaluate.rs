@@ -348,7 +348,8 @@ fn check(
     Check { strategy: cell.strategy.clone(), contenders: cell.contenders, verdict, observed, limit, sentence }
 }
 
-/// Returns whether the relation holds for all values above the lower bounds; `None` if it depends on them.
+/// Returns whether the relation holds for all values above the lower bounds; `None` if the answer depends on
+/// the true values.
 fn decide(relation: Relation, observed: &Observed, limit: &Limit) -> Option<bool> {
     let (least, most) = (observed.value, if observed.at_least { f64::INFINITY } else { observed.value });
     let highest = if limit.at_least { f64::INFINITY } else { limit.value };

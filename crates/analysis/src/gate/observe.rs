@@ -61,8 +61,8 @@ impl CellReadings {
         }
         let is_cut = all_count && !unsound.is_empty();
         let observed = observed(figure, &readings, worst, is_cut);
-        // A percentile of few samples is biased low, and the median of many such percentiles is no better. If
-        // every repetition must meet the limit, the repetition with the fewest samples decides.
+        // A percentile from few samples is biased low, and the median of many such percentiles is no better.
+        // If every repetition must meet the limit, the repetition with the fewest samples decides.
         let (fewest, of_them) = match worst {
             Worst::Median => (usual_samples(&readings), "half of them have at most"),
             Worst::Of(..) => (readings.iter().filter_map(|one| one.samples).min(), "one of them has only"),

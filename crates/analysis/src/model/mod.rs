@@ -31,7 +31,7 @@ pub struct Observation {
     pub handoff: Empirical,
     /// Relative speed of handoffs, second by second.
     pub pace: Pace,
-    /// Time to enter a free lock; `None` if no free lock was entered.
+    /// Time to acquire a free lock; `None` if none was acquired.
     pub uncontended: Option<Empirical>,
     pub release: Empirical,
     /// Time for which locks were held beyond the intended hold.
@@ -90,7 +90,7 @@ impl Observation {
         let contended = handoffs.max(1) as f64 / (handoffs + alone).max(1) as f64;
         let entering = contended * handoff.mean()
             + (1.0 - contended) * uncontended.as_ref().map_or(0.0, Empirical::mean);
-        // Little's law: the number of waiters behind a holder, excluding the waiter about to enter.
+        // Little's law: the number of waiters behind a holder, excluding the waiter about to acquire.
         let queued = rate / spec.locks as f64 * (wait.mean() - entering).max(0.0) / 1e6;
         let waiting = match &spec.load {
             load if load.open().is_some() => 1.0 + queued / contended,

@@ -247,7 +247,7 @@ fn alike(spec: &TrialSpec) -> Vec<AlikeClients> {
     by_kind.map(of).collect()
 }
 
-/// Returns the samples of a distribution, in microseconds.
+/// Draws samples from a distribution, in microseconds.
 fn drawn(distribution: &Distribution) -> Empirical {
     const VALUES: usize = 10_000;
     let mut rng = ChaCha8Rng::seed_from_u64(1);

@@ -19,7 +19,7 @@ use zklockbench_record::Trial;
 use zklockbench_record::figures::{NODES_LEFT, REQUESTS_PER_ACQUISITION, THROUGHPUT};
 use zklockbench_stats::queueing::Order;
 
-/// Significance level for deciding a percentile by few waits.
+/// Significance level for deciding from few waits whether a percentile meets its limit.
 const BY_CHANCE: f64 = 0.05;
 
 /// The objective's metric, measured under the load in question.
@@ -91,7 +91,7 @@ impl MeasuredLoad {
     }
 }
 
-/// Objective's metric in a trial, and the verdict.
+/// Value of the objective's metric in a trial, and the verdict.
 pub(super) struct Shown {
     pub value: f64,
     pub at_least: bool,
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn few_waits_decide_a_percentile_only_if_chance_cannot_explain_them() {
+    fn small_sample_decides_a_percentile_only_if_chance_is_ruled_out() {
         assert_eq!(
             [few(0, 200), few(0, 299), few(1, 299), few(1, 480)],
             [None, Some(true), None, Some(true)]

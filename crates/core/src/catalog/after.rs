@@ -76,9 +76,9 @@ impl Event {
 pub enum Outcome {
     /// The event cannot happen to this lock.
     Never,
-    /// The acquire gets the lock, or the release succeeds.
+    /// The acquire or release succeeds.
     GoesOn,
-    /// The acquire gets the lock but has no node.
+    /// The acquire succeeds, but the contender has no node.
     WithoutNode,
     /// The call fails and leaves no node.
     Fails(FailedWith),
@@ -175,8 +175,8 @@ impl After {
         self.outcomes[event as usize]
     }
 
-    /// Returns one row per outcome, with its events. With a parameter setting, lists only differences from
-    /// `by_default`.
+    /// Returns one row per outcome, with its events. If these reactions require a parameter setting, returns
+    /// only differences from `by_default`.
     pub fn rows(&self, by_default: &Self) -> Vec<Comes> {
         let is_listed = |event: &Event| match self.with {
             None => self.outcome(*event) != Outcome::Never,

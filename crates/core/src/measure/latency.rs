@@ -1,4 +1,4 @@
-//! Latencies as shown in tables, including samples that had not ended by the end of the measured phase.
+//! Latencies as shown in tables, including samples that were still open at the end of the measured phase.
 //!
 //! A wait that timed out, or was still in progress when the phase ended, lasted at least as long as observed.
 //! Omitting such waits would flatter a lock that starves some contenders, and so would counting them as
@@ -96,7 +96,7 @@ impl Survival {
         add(not_ended, |at| &mut at.open);
         add(begun_before, |at| &mut at.entered);
         let count: u64 = lengths.values().map(|at| at.ended + at.open).sum();
-        // Number of samples of at least this length, and how many of these enter later.
+        // Number of samples that are at least this long, and how many of them enter later.
         let (mut lasting, mut entering) = (count, lengths.values().map(|at| at.entered).sum::<u64>());
         let (mut surviving, mut mean_us, mut before) = (1.0, 0.0, 0);
         let mut steps = Vec::new();
@@ -375,7 +375,8 @@ mod tests {
 
     #[test]
     fn short_waits_do_not_hide_starving_contenders() {
-        // Given a contender that is served repeatedly, and two that had already waited long and kept waiting
+        // Given a contender that is served repeatedly, and two that started waiting before the phase and are
+        // never served
         let waits = begun(&[1; 50], &[900, 950], &[300, 350]);
         // Then most waits are short, and the tail consists of the two long waits
         assert_eq!((waits.quantile(0.5), waits.quantile(0.99)), (exactly(1), at_least(950)));

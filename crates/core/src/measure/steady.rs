@@ -23,11 +23,12 @@ pub enum Truncation {
 const BATCH: usize = 5;
 /// Minimum number of batches for the rule.
 const BATCHES_FEW: usize = 10;
-/// Minimum number of values for "not reached". With 2,000 waits of a stable queue at 80 % utilisation, that
-/// verdict would be wrong for 26 of 100 series.
+/// Minimum number of values for "not reached". With only 2,000 waits of a stable queue at 80 % utilisation,
+/// 26 of 100 series would be called "not reached" by mistake.
 const VALUES_FEW: usize = 5_000;
 
-/// Finds the end of the warm-up by MSER-5: the position from which the mean has the smallest standard error.
+/// Finds the end of the warm-up by MSER-5: the position from which the mean of the rest has the smallest
+/// standard error.
 ///
 /// Values are ordered by arrival, not by the end of the wait. Values beyond the last complete batch of five
 /// are ignored, and the first of several equally good positions is taken. NaN or infinite values result in
@@ -42,8 +43,8 @@ pub fn truncation(values: &[f64]) -> Truncation {
         return Truncation::TooShort;
     }
     let left_out = least_error(&batches);
-    // On a rising series, the rule cuts as much as it is allowed to: exactly half of the shortest series it
-    // judges.
+    // On a rising series, the rule leaves out as many batches as it may. For the shortest series, this is
+    // exactly half, so half already counts as not reached.
     if 2 * left_out < batches.len() {
         Truncation::At(left_out * BATCH)
     } else if values.len() < VALUES_FEW {
@@ -111,8 +112,8 @@ const T_95: f64 = 1.734_064;
 /// Minimum number of samples: two for each mean.
 const SAMPLES_FEW: usize = 2 * MEANS;
 
-/// Decides whether a queue, sampled at even intervals, kept growing. The line through 20 means must
-/// certainly rise, and by more than the queue's mean length over the series.
+/// Decides whether a queue, sampled at even intervals, kept growing. It did if a line through 20 means
+/// certainly rises, and rises by more than the queue's mean length over the series.
 ///
 /// Samples start at the end of the warm-up. If they do not divide evenly into 20 parts, the first samples are
 /// dropped.
@@ -236,7 +237,7 @@ mod tests {
     fn series_that_rise_or_change_late_reach_no_steady_state() {
         let rising: Vec<f64> = (0..6_000).map(f64::from).collect();
         assert_eq!(truncation(&rising), Truncation::NotReached);
-        // The rule cuts exactly half of the shortest series it judges
+        // The rule leaves out exactly half of the shortest series that it judges
         let short: Vec<f64> = (0..50).map(f64::from).collect();
         assert_eq!(truncation(&short), Truncation::TooShort);
         let late: Vec<f64> = (0..6_000).map(|at| f64::from(u8::from(at >= 4_000))).collect();

@@ -86,7 +86,7 @@ pub struct ArrivalWait {
     /// free.
     pub called: Option<(Stamp, Stamp)>,
     pub ended: Stamp,
-    /// Whether the arrival got the lock.
+    /// Whether a contender acquired the lock for this arrival.
     pub is_served: bool,
 }
 
@@ -205,7 +205,7 @@ impl ThreadRecorder {
         }
     }
 
-    /// Records the length of a wait when the window opened, if the wait started earlier.
+    /// Records how long a wait had lasted when the window opened, if it started earlier.
     fn record_begun_before(&mut self, parts: OpenParts, intended: Stamp, ended: Stamp) {
         if let Some(measure) = parts.begun_before
             && intended < self.window.start
@@ -214,7 +214,8 @@ impl ThreadRecorder {
         }
     }
 
-    /// Records the wait of an arrival and its two stages; all samples count at the due time.
+    /// Records an arrival's wait and the two stages of the wait. All samples count if the arrival was due
+    /// within the window.
     pub fn record_arrival(&mut self, part: Option<Measure>, wait: ArrivalWait) {
         let ArrivalWait { due, called, ended, .. } = wait;
         let waited = ended.saturating_sub(due);
@@ -337,8 +338,8 @@ mod tests {
     fn record_wait_stores_how_long_earlier_waits_had_lasted_when_the_window_opened() {
         let (mut recorder, part) = (ThreadRecorder::new(1), Some(Measure::WriteWait));
         recorder.set_window(Window { start: 100, end: 200 });
-        // One wait ends before the window, two end within it, and two after it. The first of each two starts
-        // before the window
+        // One wait ends before the window, two end within the window, and two end after it. The first wait of
+        // each pair starts before the window
         for (intended, acquired) in [(10, 90), (60, 150), (110, 150), (70, 300), (120, 300)] {
             recorder.record_wait(part, intended, acquired);
         }

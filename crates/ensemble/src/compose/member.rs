@@ -123,13 +123,15 @@ impl Member {
             .then(|| format!("{directory} is in memory, and Docker cannot copy from there"))
     }
 
-    /// Returns the directory of the transaction logs in the container; before the start, the official image's.
+    /// Returns the container's directory for transaction logs, or the official image's default if the
+    /// container has not started.
     pub fn log_dir(&self) -> &str {
         let official = || self.made.variable("ZOO_DATA_LOG_DIR").unwrap_or("/datalog");
         self.directories().map_or_else(official, |directories| &directories.log)
     }
 
-    /// Returns the directory of snapshots and `myid` in the container; before the start, the official image's.
+    /// Returns the container's directory for snapshots and `myid`, or the official image's default if the
+    /// container has not started.
     pub fn data_dir(&self) -> &str {
         let official = || self.made.variable("ZOO_DATA_DIR").unwrap_or("/data");
         self.directories().map_or_else(official, |directories| &directories.data)

@@ -58,7 +58,8 @@ pub struct Admission {
 impl Admission {
     /// Enters once admitted. Returns the start of the contender's wait: `intended`, or the opening time if later.
     pub async fn come_in(&self, intended: Stamp) -> Stamp {
-        // Set the flag before reading `closed`. Otherwise, the contender could enter after `are_out` returned true.
+        // Set the flag before reading `closed`. In the opposite order, the contender could enter after
+        // `are_out` returned true.
         self.is_in.store(true, Ordering::SeqCst);
         if !self.is_closed() {
             return intended;

@@ -148,7 +148,7 @@ async fn expire(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active
     for contender in &hit {
         let key = aim::session(*contender, reach).await?;
         let id = key.id();
-        // Record the close first, because the next contender may enter before the reply arrives.
+        // Record the close first, because the next contender may acquire the lock before the reply arrives.
         reach.contenders.is_being_closed(*contender, id);
         reach.target.expire(key, DEADLINE).await.map_err(|failure| failure.to_string())?;
         reach.contenders.was_closed(*contender, id);

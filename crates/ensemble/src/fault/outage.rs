@@ -135,8 +135,8 @@ async fn later_than(processes: &dyn Processes, epoch: u64) -> Result<String, Str
     Err(format!("server {} is still the leader in epoch {}", leader.server, leader.epoch))
 }
 
-/// Undoes effects, and waits until all links work and every server serves and is synchronised. While other
-/// faults still prevent this, returns at once: the last of these faults waits when it is healed.
+/// Undoes effects, and waits until all links work and every server serves and is synchronised. If other
+/// faults still prevent this, does not wait; healing the last of these faults then does.
 pub async fn lift(reach: &FaultReach<'_>, effects: Vec<Effect>) -> Result<(), String> {
     do_each(&effects, |effect| reach.end(effect)).await?;
     if effects.iter().any(Effect::breaks_a_link) {

@@ -24,7 +24,8 @@ use zklockbench_core::units::{counted, format_duration};
 
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// Largest shortfall of a proved fault: a fraction of its planned time, up to a limit.
+/// How much shorter than planned a fault may last and still count as proved: a fraction of the planned time,
+/// up to a limit.
 const TOLERANCE: f64 = 0.05;
 const TOLERANCE_AT_MOST: Duration = Duration::from_millis(100);
 
@@ -82,7 +83,8 @@ pub struct Fired {
     pub left: Option<String>,
 }
 
-/// Injects all faults. Returns the outcomes in order of injection, except for faults prevented by an interrupt.
+/// Injects all faults. Returns the outcomes in order of injection. Faults that an interrupt prevented have no
+/// outcome.
 pub async fn run(schedule: &Schedule<'_>, reach: &FaultReach<'_>) -> Vec<Fired> {
     let load_ended = Cell::new(None);
     let firings = schedule.faults.iter().enumerate().flat_map(|(fault, choice)| {

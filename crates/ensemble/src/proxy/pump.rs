@@ -352,7 +352,7 @@ impl Queue {
             .map(|piece| now.saturating_duration_since(piece.came))
     }
 
-    /// Returns the time at which the limited link has carried these bytes; `None` without a bandwidth limit.
+    /// Returns the time at which the limited link will have carried these bytes; `None` without a bandwidth limit.
     fn carried(&self, bytes: usize) -> Option<Instant> {
         let (rate, piece) = (self.bandwidth?, self.pieces.front()?);
         Some(self.idle_from.max(piece.due) + Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64))

@@ -83,7 +83,7 @@ struct OfClient {
     /// Number of cycles that have ended.
     turns: u64,
     holds: bool,
-    /// Nodes that the client created, each with whether the client has held the lock while the node existed.
+    /// Nodes that the client created, and whether it held the lock at any time while each node existed.
     nodes: HashMap<String, bool>,
     /// Zxid at which each watch was set.
     watches: HashMap<(String, Watched), i64>,

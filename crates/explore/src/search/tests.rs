@@ -86,7 +86,7 @@ fn violation_is_a_finding_even_if_it_does_not_always_recur() {
 }
 
 #[test]
-fn unrepeated_stuck_contender_is_reported_as_unexplored() {
+fn stuck_contender_that_does_not_recur_is_reported_as_unexplored() {
     let site = site();
     let mut search = search(&site, true, &[]);
     let failed = |fault_of| outcome(fault(Act::Kill), Some(fault_of));
@@ -106,7 +106,7 @@ fn contender_count_includes_a_waiter_behind_another_waiter() {
 }
 
 #[test]
-fn server_moves_are_listed_as_not_tried_only_with_one_server() {
+fn moves_between_servers_are_listed_as_untried_if_there_is_one_server() {
     let mut site = site();
     let scope = Scope { budget: Duration::ZERO, pairs: false };
     let lists = |site: &Site, what: &str| not_tried(site, scope).iter().any(|one| one.starts_with(what));

@@ -139,8 +139,8 @@ impl Stage<'_> {
             Report::Opened(Err(why)) => Status::Done(Some(format!("no session: {why}"))),
             Report::Acquired(token) => {
                 self.note(contender, StepKind::Deed, HOLDS);
-                // The contender has used a new session, so it must know that its node is gone. An overlap is a
-                // violation.
+                // The contender has used a new session, so it must know that its node is gone. Overlaps are
+                // therefore violations.
                 if self.all[contender].has_lost_right && self.all[contender].is_answered_since {
                     self.deeds.add(contender, Deed::GainsRight);
                 }

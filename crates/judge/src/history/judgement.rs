@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn incomplete_history_is_unknown_and_unstated_completeness_is_noted() {
+    fn incomplete_history_yields_unknown_and_unstated_completeness_yields_a_note() {
         let judged = |complete, cut_off_at| {
             verdict(&[sound("l")], complete, HistoryEnd { cut_off_at, ..HistoryEnd::default() })
         };

@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn hold_that_turns_out_not_to_exist_removes_no_evidence() {
+    fn hold_that_never_existed_removes_no_evidence() {
         let mut occupancy = Occupancy::new(LockKind::Mutex);
         assert_eq!(occupancy.asks(LockClaim::WRITE, 2), 0);
         occupancy.enter(hold(1), moment(5));

@@ -43,7 +43,7 @@ pub struct LockHolds {
     recent: BTreeMap<(i64, i64), Grant>,
     /// Position and clock of the last grant that was compared.
     settled: Option<((i64, i64), usize)>,
-    /// Compared grants with nodes that still existed.
+    /// Compared grants whose nodes still existed.
     inside: Inside<Grant>,
     compared: u64,
     /// Known deletions of the grants inside: zxid and key.
@@ -155,7 +155,7 @@ impl LockHolds {
         let waited = self.inside.was_kept_out(next.claim, asked, found);
         let may_be_early = self.inside.excludes(next.claim);
         if may_be_early {
-            // An unrecorded deletion skips only one comparison.
+            // A node whose deletion was never recorded costs only one comparison.
             for grant in self.inside.evict(&std::mem::take(&mut self.undeleted), found) {
                 self.kept.remove(&grant.token);
             }
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn deletion_of_a_settled_hold_is_still_compared() {
+    fn node_deletion_counts_even_if_recorded_after_its_hold_settled() {
         let mut order = LockHolds::new(LockKind::Mutex);
         for token in 1..=WINDOW as i64 + 1 {
             order.grant(Grant { who: token as usize, ..grant(10 * token, 10 * token) });
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_for_readers_without_deletions_grows_only_with_contenders() {
+    fn memory_grows_only_with_contenders_if_deletions_are_never_recorded() {
         let mut order = LockHolds::new(LockKind::ReadWrite);
         let reader = |turn: i64| Grant {
             who: turn as usize % 4,

@@ -243,8 +243,8 @@ impl Conductor<'_> {
     }
 }
 
-/// Waits until the load has outlasted its faults: the last fault has healed, a lock was acquired since, and
-/// the rest of the planned time has passed. Never returns if only the clock ends the load.
+/// Waits until the load has outlasted its faults: the last fault has healed, a lock has been acquired since
+/// then, and the rest of the planned time has passed. Never returns if only the clock ends the load.
 async fn outlasted(environment: &Environment, shared: &Shared, open: Stamp, healed: &CancellationToken) {
     let spec = &shared.spec;
     let Some(rest) = environment.rest_after_faults(spec) else { return std::future::pending().await };

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn article_class_enters_only_if_its_node_is_lowest_or_the_list_is_empty() {
+    fn article_class_holds_the_lock_only_if_its_node_is_lowest_or_the_list_is_empty() {
         let node = QueueNode { path: "/lock/temp0000000007".into(), sequence: 7, czxid: 0 };
         let seen = |numbers: &[i64]| seen(&node, &names(numbers));
         assert_eq!(seen(&[9, 7]), Ok(Seen::Held));

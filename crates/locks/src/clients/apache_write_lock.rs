@@ -13,7 +13,7 @@ use crate::wait::AnyEvent;
 
 const NODE_DATA: &[u8] = &[0x12, 0x34];
 const TRIES: u32 = 10;
-/// Unit of the pause between attempts, multiplied by the number of losses so far.
+/// Unit of the pause between attempts, multiplied by the number of lost connections before the current one.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 
 pub const ENTRY: Entry = Entry {

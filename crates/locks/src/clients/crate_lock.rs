@@ -91,7 +91,7 @@ impl CrateLock {
         node.held_after(session, tried).await
     }
 
-    /// Returns once the directory's counter is used up, because the library's contenders with equal numbers
+    /// Returns once the directory's counter is used up. The library's contenders then have equal numbers and
     /// wait for each other.
     async fn counter_used_up(&self, session: &Session) -> Failure {
         loop {

@@ -80,8 +80,8 @@ impl CuratorQueue {
                 entered => return entered,
             };
             match (why, tries.next_pause()) {
-                // A list fails with `NoNode` if the lock's directory is gone together with the contender's node. A
-                // create fails with it if the directory is deleted right after it was created.
+                // A list fails with `NoNode` if the lock's directory is gone together with the contender's
+                // node. A create fails with `NoNode` if the directory was deleted right after its creation.
                 (AcquireError::Failed(Failure::OwnNodeMissing | Failure::NoNode), Some(pause)) => {
                     patience.sleep(pause).await?;
                 }

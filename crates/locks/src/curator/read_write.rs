@@ -106,7 +106,7 @@ async fn downgrade(
         }
         Err(failure) => return Err(failure),
     };
-    // The class also lists here, but the writer already holds, so the list is not searched.
+    // The class also lists here, but the writer already holds the lock, so the list is not searched.
     retry.around(|| session.get_children(lock)).await?;
     Ok(QueueNode { path, sequence: writer.sequence, czxid })
 }

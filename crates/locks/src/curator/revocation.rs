@@ -89,7 +89,7 @@ impl Revocation {
             if event != EventKind::DataChanged {
                 break;
             }
-            // Not cut short by the end of the hold: a pending request must be awaited.
+            // The end of the hold does not interrupt this read, because a pending request must be awaited.
             let Ok((data, fresh)) = self.retry.around(|| session.get_data_and_watch(path)).await else {
                 break;
             };

@@ -10,7 +10,7 @@ use crate::queue::directories::make_from_leaf;
 use crate::queue::protection::{delete_marked, node_named};
 use crate::wait::{AnyEvent, BLOCKING, blocks, cost_of_tries};
 
-/// Pattern before the number in the names of kazoo's own locks.
+/// Pattern before the number in the node names of kazoo's own locks.
 pub const OWN_PATTERN: &str = "__lock__";
 /// Pattern of Curator and the Go client.
 const CURATOR_PATTERN: &str = "lock-";

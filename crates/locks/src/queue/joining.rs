@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn joining_never_counts_when_not_configured_or_forbidden() {
+    fn joining_never_counts_if_counting_is_forbidden_or_not_configured() {
         let create = Joining::by_create();
         create.learn(true);
         assert!(!create.counts());
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn lock_joins_by_the_default_on_its_card_unless_configured() {
+    fn unconfigured_lock_joins_by_the_default_on_its_card() {
         let card = |name: &str| crate::find(name).unwrap().card;
         let set = |word: &str| Params::from([(JOIN.name.to_owned(), ParamValue::Word(word.to_owned()))]);
         let of = |name: &str, params: &Params| joins_by_count(&card(name), params);

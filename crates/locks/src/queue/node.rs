@@ -6,7 +6,8 @@
 //! only show nodes that are already gone, which costs at most one more wait.
 //!
 //! This holds only while numbers are unique and grow, until the directory's counter is used up (see
-//! `counter`). A contender therefore enters only with a unique number and a list of unique numbers.
+//! `counter`). A contender therefore acquires the lock only with a unique number and a list of unique
+//! numbers.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

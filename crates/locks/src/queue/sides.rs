@@ -1,8 +1,8 @@
 //! A queue of readers' and writers' nodes: which nodes wait for which.
 //!
-//! There is one queue, in the order of numbers. A writer waits for the node just before it, and enters when
-//! there is none. A reader enters when no writer is ahead. A waiting reader watches the first or the last
-//! writer ahead, depending on the lock.
+//! There is one queue, in the order of numbers. A writer waits for the node just before it, and acquires the
+//! lock when there is none. A reader acquires the lock when no writer is ahead. A waiting reader watches the
+//! first or the last writer ahead, depending on the lock.
 //!
 //! Exclusion: by the monotone lower set (see `node`), a list on the contender's own session shows every
 //! node ahead that still exists. Suppose a writer and another contender hold the lock at the same time.
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn no_contender_enters_once_the_counter_is_used_up() {
+    fn no_contender_acquires_the_lock_once_the_counter_is_used_up() {
         let (end, below) = (i64::from(i32::MAX), i64::from(i32::MIN));
         for other in [name('W', end), name('R', end), name('W', below), name('R', below)] {
             for (kind, sequence, mode) in [

@@ -36,8 +36,8 @@ pub fn faults(view: &View<'_>) -> Result<Chart, String> {
     })
 }
 
-/// Returns the scale shared by all tiles; `None` if no lock was ever acquired again. It starts at the
-/// shortest recorded gap, so similar long gaps look alike.
+/// Returns the scale shared by all tiles; `None` if no lock was ever acquired again. The scale starts at the
+/// shortest gap that can be recorded, so times that differ little have similar colours.
 fn scale(under: &[UnderFault<'_>]) -> Option<Axis> {
     let times: Vec<f64> = under
         .iter()

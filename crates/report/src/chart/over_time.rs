@@ -65,7 +65,7 @@ struct Span {
     label: String,
 }
 
-/// Faults of all locks in a chart, each from the lock's first valid repetition.
+/// Faults of all locks in a chart, taken from each lock's first valid repetition.
 struct Shade {
     locks: Vec<Vec<Span>>,
     labels: Vec<String>,

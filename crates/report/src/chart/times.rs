@@ -104,7 +104,7 @@ fn curve(samples: &Survival) -> Vec<PlotPoint> {
         points.push((before, value));
         points.push((after.min(end), value));
         before = after;
-        // Shares are sums of fractions, so rounding errors may miss the end.
+        // Shares are sums of fractions, so rounding errors may leave them just short of the end.
         if after >= end * (1.0 - 1e-9) {
             break;
         }
@@ -116,7 +116,7 @@ fn markers(samples: &Survival, mark: Mark) -> Vec<Marked> {
     let end = samples.rarest_shown();
     let value = |rarity: f64| samples.quantile(1.0 - 1.0 / rarity).us.max(1) as f64;
     let inner = PERCENTILES.into_iter().map(|(rarity, _)| rarity).filter(|rarity| *rarity < end * 0.8);
-    // If all samples are shown, the line ends at the largest.
+    // If all samples are shown, the line ends at the longest one.
     let longest = samples.longest;
     let shows_all = end >= samples.count() as f64 && !longest.at_least;
     let last = (end, if shows_all { longest.us.max(1) as f64 } else { value(end) });

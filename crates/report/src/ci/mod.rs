@@ -216,8 +216,8 @@ impl CellFigures {
         cell_name(&self.strategy, self.contenders)
     }
 
-    /// Returns the metrics for services that store plain numbers, without lower bounds. Empty without a valid
-    /// repetition or if the lock broke a promise.
+    /// Returns the metrics for services that store plain numbers, without lower bounds. Empty if no
+    /// repetition is valid or the lock broke a promise.
     pub fn plain(&self) -> impl Iterator<Item = &TrackedValue> {
         let broken = matches!(self.verdict, Some(Verdict::Violated(_)));
         let tell = self.repetitions.sound > 0 && !broken;

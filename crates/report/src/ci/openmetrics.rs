@@ -1,4 +1,4 @@
-//! OpenMetrics text for Prometheus and compatible readers: a file at the end of a run, or `/metrics` during a
+//! OpenMetrics text for Prometheus and compatible tools: a file at the end of a run, or `/metrics` during a
 //! run.
 //!
 //! Names and units follow the OpenMetrics specification: times in seconds, units at the end of names, and
@@ -11,9 +11,9 @@ use super::remote_write::Series;
 use super::{CellFigures, CiReport, TrackedValue, clean, tracked};
 use zklockbench_record::{Figure, Trial, Unit};
 
-/// Content type for readers that accept OpenMetrics.
+/// Content type for clients that accept OpenMetrics.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// Content type of [`plain`] text for other readers.
+/// Content type of [`plain`] text for other clients.
 pub const PLAIN_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Renders the file at the end of a run.
@@ -52,7 +52,7 @@ fn families(document: &CiReport) -> Families {
     families
 }
 
-/// Converts OpenMetrics text to the older Prometheus text format, which has neither units nor an end mark.
+/// Converts OpenMetrics text to the older Prometheus text format, which has neither units nor an EOF marker.
 /// The metadata of a counter uses the name of its samples, which ends in `_total`.
 pub fn plain(text: &str) -> String {
     let counters: Vec<&str> =
@@ -222,7 +222,7 @@ impl Families {
                 text += &format!("{}{{{}}} {value}\n", family.sample_name(), labels.join(","));
             }
         }
-        // Readers reject text without its end mark.
+        // Parsers reject text without the EOF marker.
         text + "# EOF\n"
     }
 }
@@ -232,7 +232,7 @@ fn label((name, value): &(String, String)) -> String {
     format!("{name}=\"{value}\"")
 }
 
-/// A run in progress for `/metrics`: the state in the progress bar, and the results of the trials so far.
+/// State of a run in progress for `/metrics`: the current trial, and the results of the trials so far.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Live {
     scenario: String,

@@ -12,7 +12,7 @@ pub type Series = (Vec<(String, String)>, f64);
 pub fn body(all: Vec<Series>, at_ms: i64) -> Vec<u8> {
     let mut request = Vec::new();
     for (mut labels, value) in all {
-        // Readers require sorted labels.
+        // Receivers require sorted labels.
         labels.sort_unstable();
         let mut series = Vec::new();
         for (name, value) in &labels {

@@ -219,7 +219,8 @@ pub(super) struct Standing {
     pub aspect: &'static Aspect,
     pub contenders: usize,
     pub entries: Vec<Entry>,
-    /// Strategies without counts in each repetition, and their load in a separate trial, if there was one.
+    /// Strategies that were not counted in every repetition, each with its load in a separate trial, if it
+    /// had one.
     pub apart: Vec<(String, Option<f64>)>,
     /// Smallest number of repetitions of any strategy.
     pub repetitions: usize,
@@ -229,7 +230,7 @@ pub(super) struct Standing {
 }
 
 impl Standing {
-    /// Compares the best strategy with each other one, corrected for `family` comparisons.
+    /// Compares the best strategy with every other strategy, corrected for `family` comparisons.
     fn conclude(&mut self, limits: Limits, family: usize) {
         let better = self.aspect.better;
         let (best, others) = self.entries.split_at_mut(1);

@@ -11,8 +11,8 @@ use zklockbench_core::verdict::Verdict;
 use zklockbench_record::Better;
 use zklockbench_record::figures::{NOTIFICATIONS_PER_ACQUISITION, REQUESTS_PER_ACQUISITION};
 
-/// Returns the recommendation, then the rankings for the number of contenders in focus, and for other numbers
-/// with different answers.
+/// Returns the recommendation, the rankings for the number of contenders in focus, and those rankings for
+/// other numbers of contenders that differ.
 pub(super) fn ranked(field: &Field<'_>) -> Vec<Conclusion> {
     let limits = Limits::default();
     let (standings, focus) = (field.standings(limits), field.focus());
@@ -77,8 +77,8 @@ fn too_few(of: &Standing) -> String {
     format!("{} {are} too few for an interval", counted(of.repetitions, "repetition", "repetitions"))
 }
 
-/// Returns a beaten strategy as a multiple of the best, with its interval, as text after the best strategy's
-/// value.
+/// Returns the text that follows the best strategy's value: how a beaten strategy compares with the best
+/// (ratio and interval).
 fn multiple(of: &Standing, entry: &Entry) -> Option<String> {
     let ratio = entry.against.as_ref()?.ratio?;
     let is_inverted = of.aspect.better == Better::Lower;

@@ -274,7 +274,7 @@ mod tests {
     use super::Axis;
 
     #[test]
-    fn durations_have_readable_labels_and_finer_ticks_in_a_narrow_range() {
+    fn durations_have_readable_labels_and_finer_ticks_if_the_range_is_narrow() {
         let expected =
             ["1 µs", "10 µs", "100 µs", "1 ms", "10 ms", "100 ms", "1 s", "10 s", "100 s", "1000 s"];
         assert_eq!(Axis::durations("wait", [1.0, 3.6e9]).labels(9), expected);

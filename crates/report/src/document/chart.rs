@@ -7,7 +7,7 @@ use zklockbench_stats::Interval;
 /// State of the trials behind a marker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Mark {
-    /// Invalid or partial trials, or a bound.
+    /// Whether the trials are invalid or partial, or the value is only a bound.
     pub doubtful: bool,
     pub violated: bool,
 }

@@ -12,7 +12,7 @@ pub struct Column {
     pub heading: &'static str,
     /// Whether the column contains numbers, which are aligned right.
     pub numbers: bool,
-    /// Order of omission if space is short: highest first; 0 is never omitted.
+    /// Order of omission if space is short: highest first. A column with 0 is never omitted.
     pub spare: u8,
 }
 

@@ -1,4 +1,4 @@
-//! Keys of a chart in a file: names of its lines, or of the parts of its bars.
+//! Legend of a chart in a file: the names of its lines or bar segments.
 
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
@@ -16,7 +16,7 @@ pub(super) enum Key {
     Part(usize),
 }
 
-/// Returns the names of lines, ordered by the height of the line's end, or of parts of bars.
+/// Returns the names of the lines, highest end first, or the names of the bar segments.
 pub(super) fn keys(kind: &ChartKind) -> Vec<(Key, &str)> {
     match kind {
         ChartKind::Lines(lines) => {

@@ -12,8 +12,8 @@ use super::style::{
 use super::{Area, Medium, PAGE_MARGIN, PAGE_WIDTH, Plot};
 use crate::document::{Axis, Curve, Guide, GuideCourse, LABEL, Lines, Mark, Panels, Weight};
 
-/// Height above a plot for the title of the y axis and labels of guides, and below it for labels and title of
-/// the x axis.
+/// Height above a plot, for the title of the y axis and the labels of guides; and height below a plot, for
+/// the labels and the title of the x axis.
 const ABOVE: u32 = 44;
 const BELOW: u32 = 46;
 const RIGHT: u32 = 20;

@@ -34,7 +34,7 @@ pub const THEMED: [(RGBColor, &str); 6] =
 
 const COLOURS: [u32; 8] = [0x0072B2, 0xD55E00, 0x009E73, 0xCC79A7, 0xE69F00, 0x56B4E9, 0x000000, 0x828282];
 
-/// Colours of parts of bars. No strategy uses any of these colours, and neighbours differ in lightness.
+/// Colours for bar segments. No strategy uses any of these colours, and neighbours differ in lightness.
 const PARTS: [u32; 12] = [
     0x3E4862, 0xA0AAC2, 0x784230, 0xEEBEA0, 0x3A623C, 0xBEDAAA, 0x5C4680, 0xCEBEE6, 0x285A62, 0xC4DEE2,
     0x78641E, 0xE8DCA0,

@@ -223,7 +223,7 @@ fn chart(chart: &Chart, id: &str) -> Markup {
     }
 }
 
-/// Returns the names of the lines or of the parts of bars. Undivided bars have their names next to them.
+/// Returns the names of the lines or bar segments. Undivided bars have their names next to them.
 fn key(kind: &ChartKind) -> Markup {
     html! {
         @match kind {

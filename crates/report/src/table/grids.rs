@@ -110,7 +110,7 @@ fn note(view: &View<'_>) -> String {
     notes.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns a sentence on the metrics of drivers' locks that were counted in a separate trial.
+/// Returns a sentence on the metrics that were counted in a separate trial for drivers' locks.
 fn on_the_wire(view: &View<'_>) -> Option<String> {
     let is_driven = |cell: &&Cell<'_>| cell.all().any(Trial::is_counted_apart);
     let mut driven = view.cells.iter().filter(is_driven);
@@ -184,7 +184,7 @@ fn lost_holds(view: &View<'_>) -> Table {
         .words("on lost", |(cell, _)| cell.all().next().map(|trial| trial.spec.on_lost.name()))
         .explained("what a holder does when it is notified that its session has ended")
         .numbers("sessions ended", 0, |(_, lost)| lost.iter().map(|holds| holds.count).sum::<u64>())
-        .explained("during a hold, by the servers' logs")
+        .explained("during a hold, according to the servers' logs")
         .numbers("suspended before", 0, |row| {
             middle(row, |hold| hold.suspended_us.filter(|us| *us <= 0).map(i64::unsigned_abs))
         })

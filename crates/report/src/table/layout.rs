@@ -105,7 +105,7 @@ fn below_labels(grid: &Table, drawn: &str) -> String {
     said.join("\n")
 }
 
-/// Returns the labels of a row on one line, unless they equal those of the previous row.
+/// Returns the labels of a row on one line, unless they match those of the previous row.
 fn named_above(grid: &Table, labels: &[Value], last: &[Value]) -> Option<String> {
     let named = grid.columns.iter().zip(labels).map(|(column, value)| match column.numbers {
         true => format!("{} {}", value.shown(), column.heading),

@@ -155,7 +155,7 @@ impl Cell<'_> {
     }
 
     /// Returns the requests per acquisition by kind, from the trial with the median total, so that the kinds
-    /// add up to the total in the table. With an even number of trials, the average of the middle two.
+    /// add up to the total in the table. With an even number of trials, averages the middle two.
     pub fn requests(&self) -> Vec<(RequestKind, f64)> {
         let mut counting: Vec<(f64, &Trial)> =
             self.counting().filter_map(|one| Some((REQUESTS_PER_ACQUISITION.of(one)?, one))).collect();

@@ -196,7 +196,7 @@ impl EventLine<'_> {
                 deleted_zxid: self.deleted_zxid,
                 there_zxid: self.there_zxid,
             }),
-            // A resource that records the history itself writes a line for each write.
+            // A resource that writes its own history records a line for each write to it.
             OpWord::Session | OpWord::Trace | OpWord::Write => What::Write(Write {
                 lock,
                 step: self.phase.unwrap_or(Step::Ok),

@@ -47,7 +47,7 @@ impl HistoryWriter {
         let complete_at = complete_at.ok_or_else(|| io::Error::other("a header without `complete`"))? as u64;
         let mut out = BufWriter::new(File::create_new(path)?);
         writeln!(out, "{line}")?;
-        out.flush()?; // So that a reader finds a header even before the first event.
+        out.flush()?; // Readers find a header even before the first event.
         let path = path.to_owned();
         let waiting = BinaryHeap::new();
         Ok(Self { path, out, complete_at, waiting, given: 0, newest_us: 0, written_us: 0 })

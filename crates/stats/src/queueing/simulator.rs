@@ -224,7 +224,7 @@ struct Client {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
-    /// The client acquires the lock, unless another client has taken the lock and changed the lock's number.
+    /// The client acquires the lock, unless the lock's number changed because another client took the lock.
     Enters {
         client: usize,
         number: u32,
