@@ -226,3 +226,30 @@ fn a_run_reserves_disk_space_for_its_final_record() {
     assert!(!dir.join(".run.json.new").exists());
     assert!(zklockbench_results::read(&dir).is_ok());
 }
+
+#[test]
+fn resuming_a_complete_run_without_tables_writes_its_tables() {
+    // Given a complete run whose tables could not be written
+    let parent = tempfile::tempdir().unwrap();
+    let trials = [records::trial(0)];
+    let mut writer = RunWriter::create(parent.path(), "mine").unwrap();
+    writer.trial(&trials[0]).unwrap();
+    let mut sealed = writer.seal(records::run(1), records::held()).unwrap();
+    let in_the_way = sealed.dir().join("summary.csv");
+    fs::create_dir(&in_the_way).unwrap();
+    assert!(sealed.finish().is_err());
+    fs::remove_dir(&in_the_way).unwrap();
+    let dir = sealed.publish().unwrap();
+    assert!(!dir.join("summary.csv").exists());
+    // When the run is resumed and finished
+    let (writer, stored) = resumed(&dir);
+    assert_eq!(indices(&stored.trials), [0]);
+    let dir = writer.seal(records::run(1), records::held()).unwrap().publish().unwrap();
+    // Then it has its tables, and there is nothing left to resume
+    assert_eq!(
+        fs::read_to_string(dir.join("summary.csv")).unwrap().lines().count(),
+        2,
+        "a heading and a trial"
+    );
+    assert!(matches!(RunWriter::resume(&dir), Ok(Resumed::Whole(..))));
+}

@@ -92,7 +92,9 @@ impl RunWriter {
         let claim = ClaimedDirectory::of(dir)?;
         if claim.is_published() {
             let stored = read(claim.dir())?;
-            if stored.run.outcome.ending == RunEnding::Complete {
+            // Without its tables, the run could not be finished, for example because the disk was full.
+            let has_tables = stored.run.files.contains_key(layout::SUMMARY);
+            if stored.run.outcome.ending == RunEnding::Complete && has_tables {
                 return Ok(Resumed::Whole(claim.dir().to_owned(), stored));
             }
         }
