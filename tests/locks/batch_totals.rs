@@ -43,12 +43,6 @@ async fn batches(strategies: impl IntoIterator<Item = String>, contenders: &[usi
     join_all(each).await
 }
 
-/// Sizes to test: with --long all, otherwise only the second largest. The largest takes as long as all others
-/// together.
-fn sizes(all: &[usize]) -> &[usize] {
-    depth::of(&all[all.len() - 2..all.len() - 1], all)
-}
-
 /// Asserts that the client, the cost model and the servers agree on every line that at least two of them count.
 fn assert_agreement(trial: &Trial) {
     assert_exclusion(trial);
@@ -142,7 +136,6 @@ async fn only_the_servers_count_the_requests_of_the_library_lock() {
 }
 
 #[tokio::test]
-#[ignore = "long: unit tests cover nested acquires"]
 async fn reentrant_locks_send_no_requests_for_nested_acquires() {
     let reentrant = |entry: &&Entry| entry.card.guarantees.reentrant;
     let each = STRATEGIES.iter().filter(reentrant).map(|entry| {
@@ -179,7 +172,9 @@ async fn every_lock_agrees_with_its_model_at_every_size() {
     // `no-lock` has no queue.
     let waits = |entry: &&Entry| entry.card.name != "no-lock" && entry.card.batch_cost.is_some();
     let chosen = STRATEGIES.iter().filter(waits).map(chosen);
-    for trial in batches(chosen, sizes(&[1, 2, 10, 50])).await {
+    // The largest size takes as long as all others together.
+    let sizes = depth::of(&[1, 2, 10][..], &[1, 2, 10, 50]);
+    for trial in batches(chosen, sizes).await {
         assert_counts(&trial);
         if let Some(expected) = woken(&trial) {
             assert_eq!(heard(&trial), expected, "{}", trial.spec.strategy.label);
@@ -190,7 +185,7 @@ async fn every_lock_agrees_with_its_model_at_every_size() {
 #[tokio::test]
 #[ignore = "long: every variant in a trial of its own"]
 async fn lock_variants_agree_with_their_models() {
-    let each = trials::BATCH_VARIANTS.map(|(strategy, at)| batches([strategy.to_owned()], sizes(at)));
+    let each = trials::BATCH_VARIANTS.map(|(strategy, at)| batches([strategy.to_owned()], at));
     for trial in join_all(each).await.into_iter().flatten() {
         assert_counts(&trial);
         // A revocable mutex is notified of its own deletion.

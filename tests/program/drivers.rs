@@ -232,7 +232,7 @@ const EXPIRED: &str = "hold = \"20ms\"\ncontenders = 5\nduration = \"4s\"\nwarm_
                        [[fault]]\nkind = \"expire\"\ntarget = \"holder\"\nat = \"1s\"\n";
 
 #[test]
-#[ignore = "long: drivers in another language"]
+#[ignore = "long: a driver in bash"]
 fn shell_queue_lock_ensures_exclusion_when_a_holder_loses_its_session() {
     if !Path::new("/usr/lib/zookeeper/bin/cli_mt").exists() {
         return skip::skipped("this machine has no /usr/lib/zookeeper/bin/cli_mt");
@@ -442,7 +442,7 @@ fn trial_with_a_failed_driver_is_invalid_and_other_trials_continue() {
 }
 
 #[test]
-#[ignore = "long: faults of drivers"]
+#[ignore = "long: kills drivers"]
 fn driver_killed_by_a_fault_does_not_invalidate_the_trial() {
     let Some(kazoo) = foreign::kazoo() else { return };
     let bench = Bench::new();
@@ -541,7 +541,7 @@ fn faults_that_cannot_affect_a_non_zookeeper_lock_are_rejected() {
 }
 
 #[test]
-#[ignore = "long: drivers in another language"]
+#[ignore = "long: semaphores are always tested without drivers"]
 fn driver_semaphore_never_exceeds_its_leases() {
     let Some(kazoo) = foreign::kazoo() else { return };
     let bench = Bench::new();

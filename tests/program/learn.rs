@@ -144,7 +144,7 @@ fn only(learned: &Learned) -> &Family {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "long: a plan measures for minutes"]
+#[ignore = "long: a run and a plan"]
 async fn learned_scenario_can_be_run_and_planned_unchanged() {
     let (bench, local) = (Bench::new(), ensemble::start(1).await);
     let (connect, data) = (local.connect(), local.data().remove(0));

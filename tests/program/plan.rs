@@ -33,7 +33,7 @@ fn answered(output: &Output) -> Value {
 }
 
 #[test]
-#[ignore = "long: a plan measures for minutes"]
+#[ignore = "long: runs the recommended lock to verify the plan"]
 fn plan_from_results_is_verified_and_matches_its_schema() {
     // Given a run of the load
     let connect = ensemble::place_on_shared();

@@ -149,7 +149,7 @@ fn tls_words<'a>(server: &'a Secured, ca: &'a str, cert: &'a str, key: &'a str) 
 }
 
 #[test]
-#[ignore = "long: makes stores in four formats"]
+#[ignore = "long: keytool starts a JVM for each store"]
 fn java_key_stores_are_rejected_with_commands_to_convert_them() {
     let bench = Bench::new();
     make_stores(bench.dir.path());

@@ -146,7 +146,7 @@ fn load_within_capacity_has_headroom_and_excessive_load_needs_more_locks() {
 }
 
 #[test]
-#[ignore = "long: simulates for minutes"]
+#[ignore = "long: long simulations, unoptimised"]
 fn answer_for_a_mean_hold_covers_constant_and_exponential_holds() {
     let evidence = Evidence { watches: true, ..sound() };
     let asked = |slo: &str, holds: Option<&str>| {
@@ -255,7 +255,7 @@ fn verdict_is_unknown_when_a_lock_may_be_beyond_its_capacity() {
 }
 
 #[test]
-#[ignore = "long: simulates for minutes"]
+#[ignore = "long: long simulations, unoptimised"]
 fn plan_states_how_long_the_objective_is_met_near_capacity() {
     let evidence = Evidence { trials: trials(1, 6, 0.001), ..Evidence::default() };
     let mut limits = Vec::new();

@@ -92,7 +92,7 @@ impl RunWriter {
         let claim = ClaimedDirectory::of(dir)?;
         if claim.is_published() {
             let stored = read(claim.dir())?;
-            // Without its tables, the run could not be finished, for example because the disk was full.
+            // A complete run without tables was not finished, for example because the disk was full.
             let has_tables = stored.run.files.contains_key(layout::SUMMARY);
             if stored.run.outcome.ending == RunEnding::Complete && has_tables {
                 return Ok(Resumed::Whole(claim.dir().to_owned(), stored));

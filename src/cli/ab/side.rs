@@ -194,9 +194,7 @@ impl Side {
             option("--gate", gate.into());
         }
         for (name, _, value) in columns.keys() {
-            if let Some(value) = value {
-                option(name, value.into());
-            }
+            value.into_iter().for_each(|value| option(name, value.into()));
         }
         // Omit ensemble keys, because the ensemble is already open.
         for set in set.iter().filter(|set| !is_about(set, "ensemble")) {

@@ -87,7 +87,7 @@ async fn assert_only_names_grow(lines: &str) {
 }
 
 #[tokio::test]
-#[ignore = "long: hundreds of waiters"]
+#[ignore = "long: a hundred waiters"]
 async fn curator_716_does_not_occur_between_separate_sessions() {
     assert_only_names_grow("contenders = [10, 100]\nwarm_up = \"1s\"\nduration = \"2s\"\n").await;
 }
