@@ -126,7 +126,7 @@ async fn early_entry_is_found_by_contenders_and_by_server_logs() {
     let trial = trial(ENTERS_EARLY).await;
     assert!(is_violated(&trial), "{:?}", trial.judged.verdict);
     let order = trial.ensemble_order.as_ref().unwrap();
-    assert!(order.overlaps > 0 && order.first.as_ref().unwrap().contains("entered lock 0 while the node"));
+    assert!(order.overlaps > 0 && order.first.as_ref().unwrap().contains("entered lock 0 although the node"));
     assert!(order.too_early > 0, "no early entry among {} checked", order.checked_by_zxid);
     // And the timeline contains messages from both contenders
     let violation = trial.violations.first().unwrap();

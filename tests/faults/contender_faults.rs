@@ -64,7 +64,7 @@ fn assert_kept(trial: &Trial) {
     // The servers' logs must show no overlap either, whatever the contenders believed.
     if let Some(order) = &trial.ensemble_order {
         assert!(order.checked > 0 && order.overlaps == 0, "{name}: {order:?}");
-        println!("{name}: {} acquisitions after the previous node was deleted", order.checked);
+        println!("{name}: {} acquisitions came after the previous node was deleted", order.checked);
     }
     for fault in &trial.faults {
         assert!(fault.proved, "{name}: {fault:?}");
@@ -98,7 +98,7 @@ async fn lock_of_a_dead_holder_is_free_only_after_the_session_timeout() {
         // The timeout runs from the last heartbeat. Clients send a heartbeat every third of the timeout.
         let gap = Duration::from_micros(crash.longest_gap_us.unwrap());
         assert!(gap > SECOND / 2 && gap < 60 * SECOND, "{strategy}: {gap:?}");
-        println!("{strategy}: a dead holder's lock was free after {gap:?}, with sessions of 1 s");
+        println!("{strategy}: a dead holder's lock was free after {gap:?}, with a session timeout of 1 s");
         assert_eq!(trial.excused.zombies, 0, "a dead contender is not a zombie");
     }
 }

@@ -160,7 +160,7 @@ fn locks_report_a_used_up_counter_and_still_ensure_exclusion() {
             join_all((0..CONTENDERS).map(|number| contend(number, lock, &scene, &entered, &connect))).await;
             // Then no two contenders were inside together, and no node is left
             let (name, params) = lock;
-            println!("{name} {params:?}: {} acquired before the counter was used up", entered.acquired.get());
+            println!("{name} {params:?}: {} acquisitions before the counter's end", entered.acquired.get());
             assert_eq!(entered.wrong.take(), None, "{name} {params:?}");
             assert!(entered.acquired.get() > 0, "{name} {params:?}: no acquisition before the counter's end");
             assert_eq!(scene.nodes().await, 0, "{name} {params:?}");

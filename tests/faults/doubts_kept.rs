@@ -53,7 +53,7 @@ fn complaint(trial: &Trial, what: &str) -> String {
     )
 }
 
-/// Returns a complaint unless all contenders were served and the fault's target kept its session.
+/// Returns a failure message unless all contenders were served and the fault's target kept its session.
 fn unless_it_went_on(trial: &Trial) -> Option<String> {
     let is_proved = trial.faults[0].proved;
     let is_whole = trial.stuck.is_empty() && trial.orphans == Some(0) && trial.sessions.rejoined == 0;
@@ -63,7 +63,7 @@ fn unless_it_went_on(trial: &Trial) -> Option<String> {
     (!is_right).then(|| complaint(trial, "did not continue"))
 }
 
-/// Returns a complaint unless every contender is stuck behind a node that the fault's target left behind.
+/// Returns a failure message unless every contender is stuck behind a node that the fault's target left.
 fn unless_it_is_stuck(trial: &Trial) -> Option<String> {
     let fault = &trial.faults[0];
     let hit = fault.target.split(" (").next().unwrap();
@@ -90,7 +90,7 @@ fn assert_none(complaints: &[String]) {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
-/// A lock, a fault, and the request that the fault loses. `tests/locks/matrix` shows how each lock reacts.
+/// A lock, a fault, and the request that the fault hits. `tests/locks/matrix` shows how each lock reacts.
 type Loss = (&'static str, (&'static str, &'static str));
 
 const GOES_ON: [Loss; 7] = [

@@ -47,7 +47,7 @@ async fn paused_leader_is_replaced_and_does_not_lead_after_resuming() {
 }
 
 #[tokio::test]
-#[ignore = "long: every_fault restarts servers"]
+#[ignore = "long: every_fault also restarts servers"]
 async fn cleanly_stopped_server_keeps_its_data_and_appends_to_its_log() {
     let local = breakable::plain().await;
     write(&local, 20).await;
@@ -68,7 +68,7 @@ async fn cleanly_stopped_server_keeps_its_data_and_appends_to_its_log() {
 }
 
 #[tokio::test]
-#[ignore = "long: every_fault wipes a server"]
+#[ignore = "long: every_fault also wipes a server"]
 async fn wiped_follower_fetches_everything_from_the_leader() {
     let local = breakable::plain().await;
     write(&local, 50).await;

@@ -95,7 +95,7 @@ async fn cut_blocks_only_one_direction_of_a_link() {
 }
 
 #[tokio::test]
-#[ignore = "long: other links are always cut"]
+#[ignore = "long: cuts of other links are always tested"]
 async fn ensemble_serves_when_two_servers_reach_only_the_third() {
     let Some(local) = breakable::apart().await else { return };
     // Given two servers that reach only the third

@@ -368,7 +368,7 @@ async fn control(control: usize, is_found_without_a_hold: impl Fn(&Way) -> bool)
 }
 
 #[tokio::test]
-async fn strategy_without_a_lock_is_violated_with_long_holds_and_never_judged_held() {
+async fn missing_lock_is_judged_violated_with_long_holds_and_never_held() {
     control(0, |_| false).await;
 }
 
@@ -437,8 +437,8 @@ async fn workers_find_violations_in_broken_locks_but_none_in_correct_locks() {
     assert!(held.iter().all(trials::held_unless_the_host_was_busy), "{held:?}");
 }
 
-/// Locks that once yielded too little evidence without a hold. Their nodes are created by multis or by the client
-/// library, or their contenders are admitted by an event alone or within the process.
+/// Locks that once yielded too little evidence when holds had no length. Their nodes are created by multis or by the
+/// client library, or their contenders are admitted by an event alone or within the process.
 const TELL_BY_THE_LOGS: [&str; 4] = ["atomic-multi", "baton", "crate-lock", "local-then-remote"];
 
 #[tokio::test]

@@ -193,7 +193,7 @@ async fn overlapping_faults_of_a_contender_end_independently() {
             let seen = overlap(&reach, pair, &runs).await;
             let freezes = [pair.0, pair.1].map(|kind| kind == "freeze");
             let expected = [!freezes[0], !freezes[0] && !freezes[1], !freezes[1], true];
-            assert_eq!(seen, expected, "{pair:?}: whether the task ran");
+            assert_eq!(seen, expected, "{pair:?}: when the task ran");
         }
         for (one, other) in lasting.iter().flat_map(|one| passing.iter().map(move |other| (one, other))) {
             let choice = asked(one, false);

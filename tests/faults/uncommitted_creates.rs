@@ -95,7 +95,7 @@ async fn lock_finds_the_node_of_an_uncommitted_create_after_a_lost_reply() {
     }
 }
 
-/// State of a lock after its uncommitted create was lost and its client reconnected to a follower without it.
+/// State of a lock after its uncommitted create was lost and its client reconnected to a follower without the node.
 struct Seen {
     card: LockCard,
     is_in: bool,

@@ -15,7 +15,7 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
 import org.apache.zookeeper.data.Stat;
 
 /**
- * Contenders with Java's Curator for a lock that other clients also use.
+ * Contenders that use Java's Curator, for a lock that other clients also use.
  *
  * <p>Holders send the requests that tests/support/inside.rs describes, and detect violations in the same way.
  *

@@ -1,4 +1,4 @@
-"""Contenders with Python's kazoo for tests/locks/interop_kazoo.rs: sessions that contend for one lock.
+"""Contenders that use Python's kazoo, for tests/locks/interop_kazoo.rs: sessions that contend for one lock.
 
 usage: contend.py HOSTS LOCK OWNER SESSIONS KIND [PATTERN ...]
 

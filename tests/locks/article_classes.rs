@@ -81,7 +81,7 @@ fn polling_and_parent_watch_classes_that_lost_their_node_wait_for_an_empty_queue
 fn predecessor_watch_class_enters_only_an_empty_queue_when_its_node_is_deleted() {
     let class = CLASSES[2];
     runtime::block_on(async {
-        // Without other contenders, the waiter acquires the lock without a node
+        // If there is no other contender, the waiter acquires the lock although it has no node
         let (scene, waiter, _) = without_its_node(class, 0).await;
         assert!(waiter.over().await.1.is_ok());
         assert_eq!(scene.nodes().await, 0);

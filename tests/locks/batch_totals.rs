@@ -43,7 +43,7 @@ async fn batches(strategies: impl IntoIterator<Item = String>, contenders: &[usi
     join_all(each).await
 }
 
-/// Asserts that the client, the cost model and the servers agree on every line that at least two of them count.
+/// Asserts that the client, the cost model and the servers agree on every quantity that at least two of them count.
 fn assert_agreement(trial: &Trial) {
     assert_exclusion(trial);
     assert_counts(trial);
@@ -95,7 +95,8 @@ fn all_woken(trial: &Trial) -> BTreeMap<u32, u64> {
     classes
 }
 
-/// Polling may yield too little evidence: pollers sleep for most of their wait, and holds in a batch are short.
+/// Asserts that the lock held. The verdict on polling may be unknown: pollers sleep for most of their wait, and
+/// holds in a batch are short.
 fn assert_exclusion(trial: &Trial) {
     match &trial.judged.verdict {
         Verdict::Held => {}

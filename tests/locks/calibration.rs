@@ -96,14 +96,14 @@ fn alone(server: &ServerFigures, request: RawRequest) -> f64 {
 }
 
 #[tokio::test]
-async fn timings_exclude_the_rest_before_each_handoff() {
-    // Given a rest longer than a handoff on any host
+async fn timings_exclude_the_pause_before_each_handoff() {
+    // Given a pause that is longer than a handoff on any host
     let setup = Setup::on(ensemble::alone().await).await;
     let rest = Duration::from_millis(100);
     let rest_us = rest.as_micros() as f64;
     let short =
         CalibrationPlan { rehearses: false, saturation: Duration::from_millis(1), ..exactly(3, 1, 1) };
-    // When the servers are calibrated with and without the rest
+    // When the servers are calibrated with and without the pause
     let mut took = Vec::new();
     for rest in [None, Some(rest)] {
         let place = setup.workspace.place(if rest.is_some() { "rested" } else { "at-once" }).await.unwrap();
@@ -111,12 +111,12 @@ async fn timings_exclude_the_rest_before_each_handoff() {
         let plan = CalibrationPlan { rest, ..short };
         let measured = calibrate(setup.site(&place), plan, &CancellationToken::new()).await.unwrap();
         took.push(begun.elapsed());
-        // Then the timings do not include the rest
+        // Then the timings do not include the pause
         let floor = &measured.floor;
         let is_shorter = |timing| p50(timing) < rest_us;
         assert!(is_shorter(floor.handoff) && is_shorter(floor.uncontended), "{floor:?}");
     }
-    // And a rest precedes each of the three handoffs of each pair of servers and each uncontended acquire
+    // And the pause precedes each of the three handoffs of each pair of servers, and each uncontended acquire
     let servers = setup.alone.addresses().len() as u32;
     assert!(took[1] > rest * (servers * servers + servers) * 3, "{took:?}");
     setup.tidy().await;
@@ -183,7 +183,7 @@ async fn timings_of_a_calibration_are_consistent() {
 #[tokio::test]
 async fn floor_measurement_stays_within_its_time_limit_and_leaves_no_nodes() {
     let setup = Setup::of_three().await;
-    // Start with a run's time limit, and extend it while a busy host reports too few handoffs.
+    // Start with a run's time limit, and extend it as long as a busy host yields too few handoffs.
     let mut within = Duration::from_millis(1_200);
     let measured = loop {
         let place = setup.workspace.place("floor").await.unwrap();
@@ -244,7 +244,7 @@ async fn interrupted_calibration_leaves_no_session_or_ephemeral_node() {
     let setup = Setup::on(ensemble::alone().await).await;
     let stop = CancellationToken::new();
     let soon = async {
-        // A thousand nodes, which the calibration lists, exist only midway through the calibration
+        // The thousand nodes that the calibration lists exist only midway through it
         while setup.ephemerals().await < 1_000 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

@@ -112,7 +112,7 @@ async fn timed_out_acquire_is_counted_and_blocks_no_contender() {
     // And the waits include all unserved contenders, even those still waiting at the end of the phase
     let unserved = &trial.histograms[&Measure::Unserved];
     let waiting = unserved.len() - outcomes.get(Outcome::TimedOut);
-    assert!((1..=6).contains(&waiting), "{waiting} of 6 contenders waited when the phase ended");
+    assert!((1..=6).contains(&waiting), "{waiting} of 6 contenders were waiting when the phase ended");
     let wait = trial.latencies()[&Measure::Wait];
     assert_eq!(wait.count, outcomes.get(Outcome::Acquired) + unserved.len());
     // The longest waits are unserved, unless a pause of the host made a served wait longer

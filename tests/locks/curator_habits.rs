@@ -96,7 +96,7 @@ fn acquire_restarts_within_its_retry_policy_when_its_directory_is_removed() {
 }
 
 #[test]
-fn writer_acquires_the_read_side_even_without_its_node_in_the_list() {
+fn writer_acquires_the_read_side_even_if_its_node_is_not_in_the_list() {
     behind_wire(async |scene, proxy| {
         let mut owner = Contender::by(&proxy.connect, "curator-read-write", &scene).await;
         let write = owner.acquire(Write).await.unwrap();

@@ -58,7 +58,7 @@ fn wrong_password_does_not_end_the_session_of_another_program() {
             refused = target().expire(wrong.clone(), AT_ONCE).await;
         }
         assert!(matches!(refused, Err(Failure::Refused(_))), "{refused:?}");
-        // The attempt breaks the client's connection, because the server checks the password later.
+        // The attempt breaks the client's connection, because the server checks the password only afterwards.
         runtime::sleep(Duration::from_secs(1)).await;
         assert!(!session.is_over());
         session.exists(&scene.lock).await.unwrap();

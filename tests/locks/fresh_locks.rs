@@ -21,7 +21,7 @@ async fn fresh_locks_leave_the_nodes_that_they_create() {
             "strategies = [\"{strategy}\"]\ncontenders = 4\nlocks = \"fresh\"\nhold = \"2ms\"\nacquisitions = 20\n"
         ))
         .await;
-        // Then every acquire finds a free lock without a directory, at this cost
+        // Then every acquire finds a free lock that has no directory, at this cost
         assert_eq!(trial.histograms[&Measure::Uncontended].len(), 80, "{strategy}");
         assert!(!trial.histograms.contains_key(&Measure::Handoff), "{strategy}");
         let of = |entry: &zklockbench_record::FigureEntry| entry.of(&trial).unwrap();

@@ -25,7 +25,7 @@ struct Outcome {
     crossings: (u64, u64),
 }
 
-/// Lets both kinds of clients contend until the lock has changed sides often enough; `None` without kazoo.
+/// Lets both kinds of clients contend until the lock has changed sides often enough; `None` if kazoo is missing.
 fn mix(ours: &Ours, kind: &str, patterns: &[&str]) -> Option<Outcome> {
     let python = foreign::python()?;
     let (seen, [acquired, violations, crossings]) = runtime::block_on(async {

@@ -18,7 +18,7 @@ fn mutex(params: &[(&str, ParamValue)]) -> Params {
     params.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
 }
 
-/// Starts Java on a lock, with its output as lines.
+/// Starts a Java client of a lock. Returns the process and its output.
 fn java(lock: &str, what: &str) -> (Bounded, BufReader<ChildStdout>) {
     let mut java = foreign::java("CuratorRevocation")
         .args([ensemble::shared(), lock, what])

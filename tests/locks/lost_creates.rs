@@ -137,7 +137,7 @@ fn gos_client_searches_for_its_node_even_after_the_third_lost_create() {
         let lost_thrice = [RequestLost, RequestLost, ReplyLost];
         let (scene, _, _one, ended) = acquire("go-zookeeper", &lost_thrice).await;
         assert_eq!((ended, scene.nodes().await), (Ok(()), 1));
-        // And without a node, the client does not send a fourth create
+        // And if there is no node, the client does not send a fourth create
         let (scene, proxy, _one, ended) = acquire("go-zookeeper", &[RequestLost; 3]).await;
         assert_eq!((ended, scene.nodes().await), (Err(Failure::ConnectionLoss.into()), 0));
         let creates = proxy.requests().iter().filter(|request| request.kind == CREATE2).count();

@@ -45,7 +45,7 @@ async fn waits_of_arrivals_equal_the_sum_of_their_parts() {
 }
 
 #[tokio::test]
-async fn queue_grows_by_the_missed_rate_when_the_load_exceeds_the_lock() {
+async fn queue_grows_by_the_missed_rate_when_the_load_exceeds_saturation() {
     // Given 60 arrivals per second, and a lock that can serve about 20
     let trial = trials::run_one(
         "strategies = [\"predecessor-watch\"]\ncontenders = 8\nload = \"open\"\nrate = 60\nhold = \"45ms\"\n\

@@ -60,7 +60,7 @@ async fn failed_tries_are_evidence_but_not_waits() {
     // Tries that found a holder inside are evidence of exclusion
     assert_eq!(trial.judged.verdict, Verdict::Held, "{:?} {:?}", trial.judged, trial.evidence);
     assert!(trial.checked() > won, "{:?}", trial.evidence);
-    // Failed tries have separate times and requests, and do not count as waits
+    // The times and requests of failed tries are recorded separately, and failed tries do not count as waits
     assert_eq!(trial.histograms[&Measure::FailedTry].len(), failed);
     assert_eq!(trial.histograms[&Measure::Wait].len(), won);
     // Only tries in progress at the end are unserved
@@ -76,7 +76,7 @@ async fn failed_tries_are_evidence_but_not_waits() {
 
 #[tokio::test]
 async fn tries_do_not_pile_up_when_an_open_load_exceeds_saturation() {
-    // Given 60 tries per second of a lock that is held for 50 ms
+    // Given 60 tries per second on a lock that is held for 50 ms
     let trial = trials::run_one(
         "strategies = [\"count\"]\ncontenders = 10\nload = \"open\"\nrate = 60\nhold = \"50ms\"\nlate = \"drop\"\n\
          acquire_timeout = \"0s\"\nduration = \"3s\"\n",

@@ -39,7 +39,7 @@ async fn settle(connect: &str, before: i64, more: i64, when: &str) {
 }
 
 #[test]
-fn only_exists_leaves_a_watch_when_the_predecessor_is_gone() {
+fn exists_leaves_a_watch_on_a_missing_predecessor_but_get_data_does_not() {
     // Given servers on which no other client sets watches
     let alone = runtime::block_on(ensemble::alone());
     let connect = &alone.connect();

@@ -18,7 +18,7 @@ fn classes(bench: &Bench) -> Option<String> {
 }
 
 #[test]
-#[ignore = "long: five programs in Java; lane locks compares each class on the wire"]
+#[ignore = "long: runs five Java programs; the `locks` lane compares each class on the wire"]
 fn article_classes_are_never_violated_but_local_lock_is_never_acquired() {
     let bench = Bench::new();
     let Some(driver) = classes(&bench) else { return };

@@ -164,7 +164,7 @@ fn locks_ensure_exclusion_when_containers_are_killed_paused_isolated_or_wiped() 
     went_through(&output);
     let stored = bench.stored();
     let trial = &stored.trials[0];
-    // Then each fault was proved and undone
+    // Then each fault was proved and healed
     let kinds: Vec<&str> = trial.faults.iter().map(|fault| fault.kind.as_str()).collect();
     assert_eq!(kinds, ["wipe", "kill", "pause", "isolate"]);
     for fault in &trial.faults {
@@ -194,7 +194,7 @@ fn containers_of_a_killed_run_are_listed_by_clean_and_removed_by_the_next_run() 
     child.kill().unwrap();
     child.wait().unwrap();
     let project = project_in(&bench.logged());
-    assert!(of_project(&project).len() >= 2, "container and network");
+    assert!(of_project(&project).len() >= 2, "expected a container and a network");
     // Then `clean` lists the leftovers
     let listed = bench.output(&["clean", "--docker"]);
     assert!(stdout(&listed).contains(&format!("{project}  left behind")), "{}", stdout(&listed));
@@ -250,7 +250,7 @@ fn compose_run_without_docker_reports_what_is_missing() {
         skipped("no `docker` command to test without its daemon");
         return;
     }
-    // And a host whose Docker daemon does not respond
+    // And so does a run whose Docker daemon does not respond
     let mut command = bench.command(&["run", "scenario.toml", "--compose", ONE]);
     let (code, said) = ended(&command.env("DOCKER_HOST", "unix:///nowhere.sock").output().unwrap());
     assert_eq!(code, Some(3), "{said}");
@@ -266,7 +266,7 @@ fn invalid_compose_file_is_reported_with_a_remedy() {
         format!("{SHORT}[[fault]]\nkind = \"restart\"\nserver = 1\nat = \"0s\"\nduration = \"100ms\"\n");
     let twice = killed.replace("restart", "kill").replace("server = 1", "server = 2");
     let isolated = killed.replace("restart", "isolate");
-    let cases: [(&str, &[&str], i32, &[&str]); 7] = [
+    let cases: [(&str, &[&str], i32, &[&str]); 10] = [
         (SHORT, &["command: [\"true\"]"], 2, &["`odd` does not publish port 2181/tcp"]),
         (SHORT, &["image: [\"true\"]"], 2, &["compose.yaml"]),
         (
@@ -275,6 +275,23 @@ fn invalid_compose_file_is_reported_with_a_remedy() {
             3,
             &["exit code 9", "broken"],
         ),
+        (
+            SHORT,
+            &[
+                "ports: [\"2181\"]",
+                "restart: always",
+                "entrypoint: [\"sh\", \"-c\", \"echo broken >&2; exit 9\"]",
+            ],
+            3,
+            &["ended", "and Docker restart", "broken"],
+        ),
+        (
+            SHORT,
+            &[PUBLISHED, "environment: [\"ZOO_SERVERS=server.1=odd:2888:3888\"]"],
+            2,
+            &["`server.1=odd:2888:3888;2181`"],
+        ),
+        (SHORT, &["network_mode: host"], 2, &["--connect 127.0.0.1:PORT"]),
         (&killed, &[PUBLISHED, "restart: always"], 2, &["`restart: always`", "restart: \"no\""]),
         (&killed, &[PUBLISHED, "tmpfs: /datalog"], 2, &["/datalog in memory"]),
         (&twice, &[PUBLISHED], 2, &["there is no server 2"]),
@@ -295,12 +312,49 @@ fn invalid_compose_file_is_reported_with_a_remedy() {
     assert!(!left.contains("odd"), "{left}");
 }
 
+#[test]
+fn data_from_outside_the_run_are_refused_and_kept() {
+    // Alone, because other tests would take the volume for a leftover.
+    let Some(alone) = available_alone() else { return };
+    let (bench, before) = (Bench::new(), unused_volumes());
+    // Given a directory of this host and a volume with data
+    let log = bench.path("zoo1/version-2/log.1");
+    std::fs::create_dir_all(log.parent().unwrap()).unwrap();
+    std::fs::write(&log, "").unwrap();
+    let volume = format!("zklockbench-test-{}", std::process::id());
+    docker(&["volume", "create", &volume]);
+    let external = format!("volumes:\n  kept:\n    external: true\n    name: {volume}\n");
+    for (mount, rest, words) in [
+        ("volumes: [\"./zoo1:/data\"]", "", "zoo1 of this host, and the run would change or wipe data there"),
+        (
+            "volumes: [\"kept:/datalog\"]",
+            external.as_str(),
+            "stores /datalog in the volume `zklockbench-test-",
+        ),
+    ] {
+        // When a Compose file mounts either
+        let file = file_with(&bench, &[PUBLISHED, mount]);
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, text + rest).unwrap();
+        // Then the run is refused before a server starts, and leaves no container behind
+        let (code, said) = ended(&run(&bench, &alone, (&bench.scenario(SHORT), &file), &[]));
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains(words) && said.contains("remove the mount"), "{said}");
+        assert!(!said.contains("containers to start"), "{said}");
+    }
+    assert!(!docker_names().contains("odd"));
+    // And the data are still there
+    assert!(log.exists());
+    docker(&["volume", "rm", &volume]);
+    assert_no_volume_is_left(&before);
+}
+
 fn docker_names() -> String {
     docker(&["ps", "--all", "--format", "{{.Names}}"])
 }
 
 #[test]
-#[ignore = "long: an image is built, whose servers start slowly"]
+#[ignore = "long: builds an image whose servers start slowly"]
 fn suite_image_runs_the_quick_scenario_on_its_own_servers() {
     let Some(_docker) = available() else { return };
     // Given an image with the program under test

@@ -249,7 +249,7 @@ impl Run {
         let driver = format!("liar={}", lying(python, how));
         let words = ["run", "scenario.toml", "--driver", &driver, "--data-dir", "data", "--no-floor"];
         let ended = measured_within(bench.command(&words), Duration::from_secs(180));
-        assert!(ended.code.is_some(), "{how}: the run did not end: {}", ended.said);
+        assert!(ended.code.is_some(), "{how}: the run did not finish: {}", ended.said);
         Self { ended, trials: bench.stored().trials }
     }
 

@@ -132,7 +132,7 @@ fn worker(connect: &str, run_id: &str, before: &str) -> String {
 }
 
 #[test]
-#[ignore = "long: Slurm has to be started"]
+#[ignore = "long: starts Slurm"]
 fn slurm_workers_start_together_and_all_end_if_one_fails() {
     let bench = Bench::with(SCENARIO);
     let Some(slurm) = Slurm::start(&bench.path("slurm")) else { return };
@@ -177,7 +177,7 @@ fn slurm_workers_start_together_and_all_end_if_one_fails() {
 }
 
 #[test]
-#[ignore = "long: an image is built"]
+#[ignore = "long: builds an image"]
 fn four_containers_of_an_indexed_job_form_one_run() {
     let bench = Bench::with(SCENARIO);
     let Some(_docker) = available() else { return };
@@ -215,7 +215,7 @@ fn four_containers_of_an_indexed_job_form_one_run() {
 }
 
 #[test]
-#[ignore = "long: a schema is installed from PyPI"]
+#[ignore = "long: installs a schema validator from PyPI"]
 fn job_manifest_matches_the_kubernetes_schema() {
     let bench = Bench::new();
     let venv = bench.path("venv");

@@ -40,7 +40,7 @@ async fn local_ensemble_elects_one_leader_and_leaves_nothing_when_closed() {
 }
 
 #[tokio::test]
-async fn standalone_server_grants_one_second_sessions() {
+async fn standalone_server_grants_a_session_timeout_of_one_second() {
     let local = ensemble::start(1).await;
     assert_eq!(states(&local.addresses()).await, ["standalone"]);
     let target = Target { connect: local.connect(), access: Access::default() };

@@ -28,7 +28,7 @@ const LITTLE: &str = "--evidence 0.5@100%";
 
 const CHECKS: &str = include_str!("snapshots/program__history_check__checks.snap");
 
-/// Returns the output for a history in story notation, with the options after its `$`.
+/// Returns the output for a history in the notation of `support::story`, with the options after its `$`.
 fn checked(case: &str) -> String {
     let (history, options) = case.split_once("$ check").unwrap();
     let bench = Bench::new();

@@ -113,7 +113,7 @@ fn host_command_faults_are_proved_even_if_servers_allow_only_srvr() {
     let refused = bench.refuses(&run);
     assert!(refused.contains("--hosts FILE"), "{refused}");
     let output = bench.typed(&format!("{run} --hosts hosts.toml")).output().unwrap();
-    // Then both faults took effect and were undone, as reported by the servers, and the lock was judged
+    // Then both faults took effect and were healed, as reported by the servers, and the lock was judged
     let stored = bench.stored();
     let faults = &stored.trials[0].faults;
     assert_eq!(faults.len(), 2, "{}", stderr(&output));

@@ -143,7 +143,7 @@ fn entries(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-#[ignore = "long: interrupted faults and leftovers of killed runs are always tested, each alone"]
+#[ignore = "long: interrupted faults and leftovers of killed runs are always tested separately"]
 fn next_run_removes_leftovers_of_a_run_killed_during_a_fault() {
     let links = links_capability();
     let needs_links = |card: &FaultCard| matches!(card.needs, Capability::Isolation | Capability::Links);

@@ -115,7 +115,7 @@ fn plan_for_a_light_load_uses_a_run_of_that_load() {
     let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
     let answer = &printed["plan"]["answers"][0];
     assert_eq!(answer["strategy"], "baton", "{printed}");
-    // Then the plan may be unknown if the host spoiled the trial
+    // Then the verdict may be unknown if the host spoiled the trial
     if (run.status.code(), output.status.code()) == (Some(4), Some(4)) {
         assert_eq!(answer["verdict"]["verdict"], "unknown", "{answer}");
         return;
@@ -129,7 +129,7 @@ fn plan_for_a_light_load_uses_a_run_of_that_load() {
 }
 
 #[test]
-#[ignore = "long: a plan at a distance is simulated and verified"]
+#[ignore = "long: simulates and verifies a plan with added round-trip time"]
 fn plan_uses_only_runs_with_the_same_added_round_trip_time() {
     // Given a run with 6 ms of added round-trip time
     let connect = ensemble::place_on_shared();

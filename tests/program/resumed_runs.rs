@@ -188,7 +188,7 @@ fn cut(cut_short: impl Fn(u32, &mut ChaCha8Rng) + Sync) {
             let (after, beyond) = (random.random_range(there.len()..=trials), random.random_range(0..400));
             until(&child, &parent, after, Duration::from_millis(beyond));
             let before = recorded(&parent);
-            // It is also valid if the run has already ended.
+            // The run may already have ended.
             cut_short(child.pid(), random);
             let (_, said) = child.end();
             there = kept(&bench, &parent, &before, &said);

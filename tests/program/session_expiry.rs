@@ -39,7 +39,7 @@ async fn contenders_with_expired_sessions_rejoin_and_acquire_again() {
 }
 
 #[test]
-fn session_end_deletes_nodes_even_if_the_log_does_not_list_them() {
+fn session_end_deletes_nodes_even_if_the_log_omits_the_deletions() {
     // Servers before 3.6 do not log the deletions; later servers behave like this with the property below.
     let scenario = "name = \"crash\"\nstrategies = [\"curator-mutex\"]\ncontenders = 4\nhold = \"20ms\"\n\
                     warm_up = \"0s\"\nduration = \"6s\"\nrepetitions = 1\nsession_timeout = \"2s\"\n\

@@ -96,7 +96,7 @@ async fn narrow(data: &Path) -> Local {
 async fn fill(server: &str, but: usize) -> Vec<Client> {
     let target = Target { connect: server.to_owned(), access: Access::default() };
     let mut clients = Vec::new();
-    // Connect one by one, because a server accepts too many concurrent connections.
+    // Connect one by one, because a server may exceed its limit if connections arrive together.
     while clients.len() < ROOM - but {
         clients.push(target.client(Duration::from_secs(20)).await.unwrap());
     }

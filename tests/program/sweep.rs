@@ -42,7 +42,7 @@ fn sweep_with_a_link_in_place_of_a_subdirectory_is_not_resumed() {
 }
 
 #[test]
-#[ignore = "long: measures many points; ab resumes its series without it"]
+#[ignore = "long: measures many points"]
 fn killed_sweep_resumes_without_repeating_points() {
     // Given a sweep over three values that is killed after its second run
     let bench = Bench::with(SHORT);

@@ -9,7 +9,7 @@ use crate::support::skip::skipped;
 
 const ASK: &str = "ZKLOCKBENCH_START_DOCKER";
 
-/// This machine with root as the user, no Docker daemon, and a cargo whose lane passes immediately.
+/// This machine with root as the user, no Docker daemon, and a cargo that passes every lane immediately.
 struct Machine {
     dir: tempfile::TempDir,
 }

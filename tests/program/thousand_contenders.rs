@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::support::ensemble;
 use crate::support::program::{Bench, measured_within};
 
-/// Memory of the program without contenders, and of each contender: with a hundred kilobytes each, ten thousand
-/// contenders fit into a gigabyte.
+/// Maximum memory of the program without contenders, and per contender. Even at 100 kB per contender, ten thousand
+/// contenders would fit into a gigabyte.
 const ALONE_KB: u64 = 80_000;
 const EACH_KB: u64 = 60;
 /// Minimum number of sessions opened per second.

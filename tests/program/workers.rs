@@ -149,7 +149,7 @@ async fn four_workers_produce_the_same_load_as_one() {
 }
 
 #[test]
-#[ignore = "long: lane pure merges parts"]
+#[ignore = "long: the `pure` lane also merges parts"]
 fn merging_a_single_part_copies_it_byte_for_byte() {
     let bench = Bench::with(CLOSED);
     let connect = ensemble::place_on_shared();
@@ -194,7 +194,7 @@ fn lock_shared_by_workers_is_judged_by_all_transactions() {
 }
 
 #[test]
-#[ignore = "long: negative_controls finds it across workers"]
+#[ignore = "long: negative_controls also tests it across workers"]
 fn strategy_without_a_lock_is_violated_even_with_one_contender_per_worker() {
     let bench = Bench::new();
     let connect = ensemble::place_on_shared();

@@ -120,7 +120,7 @@ fn intervals_of_early_stopped_comparisons_contain_the_true_value() {
     let (early, missed) = (count(|(early, _)| *early), count(|(_, contains)| !contains));
     println!("{early} stopped early, {missed} missed of {}", all.len());
     assert!(early >= 100, "{early}");
-    // Two standard errors of 5 % of 300 equal 8.
+    // Two standard errors of a count of 5 % of 300 are about 8.
     assert!(missed <= 15 + 8, "{missed}");
 }
 
@@ -368,7 +368,7 @@ fn ab_output_starts_with_the_conclusion_and_names_both_sides() {
     let mut partial = file();
     partial.ending = Ending::Interrupted;
     (partial.asked.until, partial.asked.reached) = (Some(0.03), Some(false));
-    partial.sides.b.judged = Verdict::Violated(vec!["runs/ab-1-002-b: two inside".into()]);
+    partial.sides.b.judged = Verdict::Violated(vec!["runs/ab-1-002-b: two contenders were inside".into()]);
     for one in &mut partial.comparisons {
         (one.why, one.verdict) = (Some("noise".into()), Found::Inconclusive);
     }

@@ -70,14 +70,14 @@ fn held_and_regressed(pairs: &BTreeMap<String, Vec<Pair>>) -> [usize; 2] {
 }
 
 #[test]
-fn compare_proves_no_regression_in_90_percent_of_the_pairs_that_set_the_margins() {
+fn compare_rules_out_a_regression_in_90_percent_of_the_pairs_that_set_the_margins() {
     let pairs = pairs(include_str!("../data/compare/margins.csv"));
     let [held, regressed] = held_and_regressed(&pairs);
     assert!(10 * held >= 9 * pairs.len() && regressed == 0, "{held} held, {regressed} regressed");
 }
 
 #[test]
-fn compare_proves_no_regression_in_90_percent_of_other_equal_pairs() {
+fn compare_rules_out_a_regression_in_90_percent_of_other_equal_pairs() {
     let pairs = pairs(include_str!("../data/compare/equal.csv"));
     let [held, regressed] = held_and_regressed(&pairs);
     assert!(

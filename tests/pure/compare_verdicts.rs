@@ -320,7 +320,7 @@ fn cases() -> Vec<Case> {
         throughput("too few repetitions left on each side", spoiled("base", 20, 12), spoiled("new", 20, 12)),
         throughput("3 of 10 never ran", base(), planned(taking("new", 1.0, 7), 10)),
         throughput("a rerun repetition is not lost", base(), rerun(new(1.0), 4)),
-        case("slower, although one is lost", base(), first_late(new(1.5))),
+        case("slower, although a repetition was lost", base(), first_late(new(1.5))),
         case("1 violation, then 10,000, once each", violated("base", 1, 1), violated("new", 10_000, 1)),
         case(
             "1 violation, then 10,000, ten times each",
@@ -345,15 +345,15 @@ fn cases() -> Vec<Case> {
         case("lower bounds of longer waits", base(), open_ended(2.0)),
         case("lower bounds of shorter waits", base(), open_ended(0.5)),
         of("a growing queue", open("base", false), open("new", true), figure("wait.mean")),
-        of("a chosen figure", base(), new(1.0), figure("wait.p90")),
-        of("a figure that was not measured", base(), new(1.0), figure("uncontended.p50")),
-        of("a figure with too few samples", base(), new(1.0), figure("handoff.p99")),
-        case("20 % longer, each figure with its own margin", one_run(), runs("new", &[1.2])),
+        of("a chosen metric", base(), new(1.0), figure("wait.p90")),
+        of("a metric that was not measured", base(), new(1.0), figure("uncontended.p50")),
+        of("a metric with too few samples", base(), new(1.0), figure("handoff.p99")),
+        case("20 % longer, each metric with its own margin", one_run(), runs("new", &[1.2])),
         of("20 % longer, a margin of 5 %", one_run(), runs("new", &[1.2]), margins(Some(0.05), None)),
         of("20 % longer, a margin of 30 %", one_run(), runs("new", &[1.2]), margins(Some(0.3), None)),
         of("20 % longer, 5 % for the tail", one_run(), runs("new", &[1.2]), margins(None, Some(0.05))),
         of(
-            "20 % longer, 30 %, 5 % for the tail",
+            "20 % longer, margins of 30 % and, for the tail, 5 %",
             one_run(),
             runs("new", &[1.2]),
             margins(Some(0.3), Some(0.05)),
@@ -386,7 +386,7 @@ fn cases() -> Vec<Case> {
         case("four locks a tenth slower", slower.0, slower.1),
         case("a repetition that one of two locks lost", lacking.0, lacking.1),
         case("handoffs twice as long, only shown", one_run(), slow_handoff()),
-        of("handoffs twice as long, asked for", one_run(), slow_handoff(), figure("handoff.p50")),
+        of("handoffs twice as long, requested", one_run(), slow_handoff(), figure("handoff.p50")),
     ];
     cases.extend(circumstances());
     cases

@@ -15,8 +15,8 @@ const CLIENTS: usize = 3;
 #[derive(Debug, Clone, Copy)]
 struct Protocol {
     leases: usize,
-    /// Whether node names contain a mark that identifies the client's own node. Without one, a lost connection ends
-    /// the session.
+    /// Whether node names contain a mark that identifies the client's own node. Without a mark, a lost connection
+    /// ends the session.
     is_marked: bool,
     /// Whether a holder hands the lock over by writing to the next contender's node.
     grants: bool,
@@ -550,7 +550,7 @@ impl Protocol {
         next
     }
 
-    /// Worlds after events without a client: an expired session ends, or a foreign node disappears.
+    /// Worlds after events that no client causes: an expired session ends, or a foreign node disappears.
     fn happens(&self, world: &World) -> Vec<World> {
         let mut next = Vec::new();
         let there = (0_u8..).zip(&world.made).filter(|(node, _)| world.now().there & bit(*node) != 0);

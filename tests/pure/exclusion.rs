@@ -168,7 +168,7 @@ fn trial_verdicts_match_the_snapshot() {
         ("a single contender", after(|trial| trial.spec.contenders = 1)),
         (
             "holds of the wrong length",
-            after(|trial| trial.wrong_holds = vec!["540 holds were shorter than asked for".to_owned()]),
+            after(|trial| trial.wrong_holds = vec!["540 holds were shorter than requested".to_owned()]),
         ),
         ("interference", after(|trial| trial.interference.push(interfered()))),
         ("a violation and interference", violated(|trial| trial.interference.push("session 0x1".into()))),
@@ -198,7 +198,7 @@ fn trial_verdicts_match_the_snapshot() {
             }),
         ),
         ("the servers counted more", counted(Some(544))),
-        ("the servers counted as many", counted(Some(542))),
+        ("the servers counted the same number", counted(Some(542))),
         ("no server counted", counted(None)),
         ("no contender waited", after(|trial| trial.evidence = Evidence { waited: 0, ..many() })),
         ("two contenders", after(|trial| trial.spec.contenders = 2)),

@@ -151,7 +151,7 @@ const LIMITS: &[Case] = &[
         w.baton()[0].violation_count = 1;
     }),
     ("timed_out of baton <= 3", "cut short once", cut_baton),
-    ("requests <= 9", "not seen whole", |w| w.baton()[0].measured.unseen = 1),
+    ("requests <= 9", "partly unseen", |w| w.baton()[0].measured.unseen = 1),
     // Other strategies
     (OTHER, "100/s and 50/s", nothing),
     (OTHER, "mutex 90.9/s", |w| w.mutex().iter_mut().for_each(|t| t.measured_us = 11_000_000)),
@@ -475,10 +475,10 @@ fn run_can_stop_once_a_gate_can_no_longer_pass() {
     assert_eq!(lost_after(&invalid, &["every wait.p99 < 1ms"], planned), None);
     // A violated lock ends the run even without gates.
     let mut violated = World::new();
-    violated.trials[1].judged = records::judged(Verdict::Violated(vec!["two inside".into()]));
+    violated.trials[1].judged = records::judged(Verdict::Violated(vec!["two contenders were inside".into()]));
     let (after, why) = lost_after(&violated, &[], planned).unwrap();
     assert_eq!(after, 2);
-    assert!(why.contains("two inside"), "{why}");
+    assert!(why.contains("two contenders were inside"), "{why}");
 }
 
 #[test]

@@ -222,7 +222,7 @@ proptest! {
     #![proptest_config(crate::cases())]
 
     #[test]
-    fn random_histories_of_a_correct_lock_never_yield_violated(
+    fn random_histories_of_a_correct_lock_are_never_judged_violated(
         kind in kind(),
         fair in any::<bool>(),
         faults in any::<bool>(),

@@ -31,7 +31,8 @@ fn described(judgement: &Judgement) -> String {
     said.join("\n")
 }
 
-/// The output for a story. Contender 99 stands for a missing contender, and `strict` turns zombies into violations.
+/// The output for a history in short notation. Contender 99 stands for a missing contender, and `strict` turns
+/// zombies into violations.
 fn story_answer(story: &str) -> String {
     let is_strict = story.lines().next().is_some_and(|line| line.contains(" strict"));
     let (_dir, path) = file(lines(story).replace("\"contender\":99,", "").as_bytes());
@@ -133,7 +134,7 @@ fn passed_over(header: &str, last_us: u64) -> Judgement {
 }
 
 #[test]
-fn unfinished_acquire_is_stuck_if_overtaken_for_long_or_if_the_history_is_complete() {
+fn unfinished_acquire_is_stuck_if_overtaken_for_a_long_time_or_if_the_history_is_complete() {
     let long = passed_over("mutex", 10_000_000);
     assert_eq!((long.verdict.word(), lock(&long).stuck), ("violated", 1));
     assert_eq!(lines_of(&long, Breach::Stuck), [2]);

@@ -1,4 +1,4 @@
-//! Hostile text in foreign results is plain text in every output.
+//! Hostile text in foreign results is escaped in every output.
 
 use proptest::prelude::*;
 use zklockbench_core::units::harmless;

@@ -62,7 +62,7 @@ mod sweep;
 mod sweep_file;
 mod workers;
 
-/// Configuration of all property tests. `PROPTEST_CASES` overrides the number of cases (256).
+/// Configuration of all property tests. `PROPTEST_CASES` overrides the default of 256 cases.
 fn cases() -> proptest::prelude::ProptestConfig {
     proptest::prelude::ProptestConfig { failure_persistence: None, ..Default::default() }
 }

@@ -86,7 +86,7 @@ fn in_words(answer: &Answer) -> String {
 
 #[test]
 fn prediction_intervals_contain_most_further_trials() {
-    // Given twenty plans, each from six trials with a service that varies by 5 % from trial to trial
+    // Given twenty plans, each from six trials with a service time that varies by 5 % from trial to trial
     let mut inside = [0_u32; 2];
     for seed in 0..20 {
         let known = trials(seed, 6, 0.05);
@@ -146,7 +146,7 @@ fn load_within_capacity_has_headroom_and_excessive_load_needs_more_locks() {
 }
 
 #[test]
-#[ignore = "long: long simulations, unoptimised"]
+#[ignore = "long: simulations in an unoptimised build"]
 fn answer_for_a_mean_hold_covers_constant_and_exponential_holds() {
     let evidence = Evidence { watches: true, ..sound() };
     let asked = |slo: &str, holds: Option<&str>| {
@@ -155,12 +155,12 @@ fn answer_for_a_mean_hold_covers_constant_and_exponential_holds() {
         let load = if question.holds.is_none() { load.knowing_mean_only() } else { load };
         Answer::of("predecessor-watch", &evidence, &load, &question.objective, LITTLE)
     };
-    // Given a limit that constant holds meet and exponential holds miss
+    // Given a threshold that constant holds meet and exponential holds miss
     let unknown = asked("wait.p99 < 180ms", None);
     let varied = unknown.if_variable.clone().unwrap();
     let p99 = unknown.prediction.as_ref().unwrap().wait_p99;
     assert!(p99.high < 180_000.0 && 180_000.0 < varied.prediction.wait_p99.middle, "{p99:?} {varied:?}");
-    // Then the objective is violated, and the answer asks for the distribution of holds
+    // Then the objective is missed, and the answer asks for the distribution of holds
     let why = unknown.verdict.why().unwrap();
     assert!(matches!(unknown.verdict, Verdict::Violated(_)), "{why}");
     assert!(why.contains("specify how they vary, e.g. --hold 'mean 10ms p99 40ms'"), "{why}");
@@ -169,7 +169,7 @@ fn answer_for_a_mean_hold_covers_constant_and_exponential_holds() {
     assert_eq!((exactly.verdict, exactly.if_variable), (Verdict::Held, None));
     let exponential = asked("wait.p99 < 150ms", Some("{ exponential = { mean = \"20ms\" } }"));
     assert!(matches!(exponential.verdict, Verdict::Violated(_)), "{}", in_words(&exponential));
-    // And if both distributions meet the limit, the objective is met, with less headroom for exponential holds
+    // And if both distributions meet the threshold, the objective is met, with less headroom for exponential holds
     let holds = asked("wait.p99 < 500ms", None);
     assert_eq!(holds.verdict, Verdict::Held, "{}", in_words(&holds));
     let room = |headroom: Option<Headroom>| headroom.unwrap().rate;
@@ -255,7 +255,7 @@ fn verdict_is_unknown_when_a_lock_may_be_beyond_its_capacity() {
 }
 
 #[test]
-#[ignore = "long: long simulations, unoptimised"]
+#[ignore = "long: simulations in an unoptimised build"]
 fn plan_states_how_long_the_objective_is_met_near_capacity() {
     let evidence = Evidence { trials: trials(1, 6, 0.001), ..Evidence::default() };
     let mut limits = Vec::new();
@@ -274,7 +274,7 @@ fn plan_states_how_long_the_objective_is_met_near_capacity() {
             assert!(busy >= 0.95 && answer.headroom.is_none_or(|room| room.rate >= rate), "{busy} {told}");
         }
     }
-    // And the limit is about the same for each of the loads
+    // And the largest rate that meets the objective is about the same for each of the loads
     assert!(limits.len() >= 2, "{limits:?}");
     let (least, most) =
         limits.iter().fold((f64::MAX, 0.0_f64), |(low, high), one| (low.min(*one), high.max(*one)));
@@ -395,7 +395,7 @@ fn waits_that_meet_the_objective_count_even_when_the_generator_was_late() {
 }
 
 #[test]
-fn objective_is_violated_even_without_measurements_if_holds_are_too_long() {
+fn objective_is_missed_even_without_measurements_if_holds_are_too_long() {
     for (clients, rate, locks, says) in [
         (400, 120.0, 2, "each lock would be held for 120 % of the time"),
         (2, 150.0, 10, "3 locks would be held at any time, but there are only 2 clients to hold them"),
@@ -435,7 +435,7 @@ fn planning_the_same_question_gives_the_same_answer() {
 }
 
 #[test]
-fn plan_curve_covers_rates_from_a_quarter_to_beyond_the_objective() {
+fn plan_curve_covers_rates_from_a_quarter_of_the_load_to_the_end_of_its_headroom() {
     let evidence = sound();
     // Given a load that meets the objective
     let holds = answer(&question("wait.p99 < 500ms", 20.0, 1), &evidence);
@@ -676,14 +676,14 @@ fn closed(slo: &str, clients: usize) -> Answer {
 }
 
 #[test]
-fn closed_load_matches_the_machine_repairman_model_and_has_a_client_limit() {
+fn closed_load_matches_the_machine_repairman_model_and_has_headroom_in_clients() {
     // Given ten clients and a lock that is busy for 24 ms per cycle: a hold of 20 ms and a handoff of 4 ms
     let ten = closed("wait.p99 < 500ms", 10);
     assert_eq!(ten.verdict, Verdict::Held, "{}", in_words(&ten));
     // Then the clients acquire nearly 41.7 times per second, the lock's capacity
     let got = ten.prediction.as_ref().unwrap().throughput.middle;
     assert!((34.0..41.0).contains(&got), "{got}");
-    // And the limit is a number of clients
+    // And the headroom is a number of clients
     let limit = ten.headroom.unwrap().clients.unwrap();
     assert!((15..=30).contains(&limit), "{limit}");
     let told = in_words(&ten);
@@ -693,7 +693,7 @@ fn closed_load_matches_the_machine_repairman_model_and_has_a_client_limit() {
         "{told}"
     );
     assert!(ten.curve.is_empty());
-    // And with far more clients than the limit, waits miss the objective but are finite
+    // And with far more clients, waits miss the objective but are finite
     let many = closed("wait.p99 < 500ms", 3 * limit);
     assert!(matches!(many.verdict, Verdict::Violated(_)), "{}", in_words(&many));
     assert!(many.horizon_s.is_none() && many.locks_needed.is_some(), "{}", in_words(&many));

@@ -76,14 +76,14 @@ fn cases() -> Vec<Case> {
     ];
     let five = ["a", "b", "c", "d", "e"]
         .map(|label| Lock { what: violated, ..lock(label, around(400.0, if label == "a" { 5 } else { 1 })) });
-    let let_in = || Verdict::Violated(why("a let two in"));
+    let let_in = || Verdict::Violated(why("a admitted two holders"));
     let no_evidence = Verdict::Unknown(why("nothing could have been caught"));
     let gated = |name, verdict| Case { gated: gate(verdict), ..case(name, stored(&three(8)[..2])) };
     vec![
         case("a clear winner", stored(&three(8))),
         case("a tie", stored(&[lock("a", around(400.0, 10)), lock("b", around(401.0, 10))])),
-        case("a tie with a driver's lock that asks for more", tied_with(team(counted_apart::<6>, 400.0))),
-        case("a tie with a driver's lock that asks for less", tied_with(team(counted_apart::<2>, 400.0))),
+        case("a tie with a driver's lock with more requests", tied_with(team(counted_apart::<6>, 400.0))),
+        case("a tie with a driver's lock with fewer requests", tied_with(team(counted_apart::<2>, 400.0))),
         case("a tie with a driver's lock that was not counted", tied_with(team(not_counted, 402.0))),
         case("noise", stored(&noise)),
         case("one repetition", stored(&three(1))),

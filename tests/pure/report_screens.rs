@@ -99,7 +99,7 @@ const ODD: &[Row] = &[
     ("an-outage", |at, trial| {
         pace(trial, [10.0, 20.0, 30.0][at]);
         if at == 0 {
-            let signs = vec!["zk1:2181 was started anew".into()];
+            let signs = vec!["zk1:2181 was restarted".into()];
             trial.standstill = Some(Standstill { lasted_us: 1_500_000, began_us: 9, signs });
         }
     }),
@@ -163,7 +163,7 @@ fn a_run_shows_its_counts_floor_evidence_and_missing_data() {
         view
     };
     let mut evidence = one_and_four();
-    evidence.evidence = Some("in the trial with the least 40 of 60 acquisitions were checked".into());
+    evidence.evidence = Some("in the weakest trial, 40 of 60 acquisitions were checked".into());
     let mut violated = evidence.clone();
     violated.judged = records::judged(Verdict::Violated(vec!["two".into()]));
     let mut empty = views::empty();
@@ -176,7 +176,7 @@ fn a_run_shows_its_counts_floor_evidence_and_missing_data() {
         ("below the floor", floor(900, records::floor())),
         ("the floor was not measured", floor(1_500, Floor::not_measured("why"))),
         ("evidence of a lock that held", evidence),
-        ("no evidence where one did not hold", violated),
+        ("no evidence for a violated lock", violated),
         ("an empty run", empty.clone()),
     ]);
     insta::assert_snapshot!("special_runs", shown + &markdown(&empty));
@@ -273,7 +273,7 @@ fn lock_with_stuck_contenders_is_shown_as_stuck_unless_it_is_violated() {
         screens(&[
             ("without faults", stuck_view(&[])),
             ("under a fault", stuck_view(&["crash holder"])),
-            ("one that let two in as well", let_in),
+            ("stuck and violated", let_in),
         ])
     );
 }
@@ -407,7 +407,7 @@ fn terminal_and_markdown_show_every_kind_of_problem() {
     spoil(trial(&mut view, 0, 4, 1), "timer lag 40 ms");
     violate(trial(&mut view, 1, 4, 0), 7);
     view.remarks = vec!["The run was interrupted: 12 of 15 trials ran".into()];
-    view.judged = records::judged(Verdict::Violated(vec!["no-lock let two in".into()]));
+    view.judged = records::judged(Verdict::Violated(vec!["no-lock admitted two holders".into()]));
     insta::assert_snapshot!([terminal(&view, PLAIN), markdown(&view)].join("\n"));
 }
 

@@ -75,7 +75,7 @@ const DAMAGES: [(&str, Damage); 14] = [
         let lost = |text: &str| text[..text.rfind("Tag=request_create").unwrap()].to_owned();
         rewrite(dir, "trials/000.hlog", lost);
     }),
-    ("a histogram in other letters", |dir| {
+    ("a histogram that is not base64", |dir| {
         let broken = ("Tag=wait,1.030,2.500,", "Tag=wait,1.030,2.500,1.0,!");
         rewrite(dir, "trials/000.hlog", |text| text.replacen(broken.0, broken.1, 1));
     }),
@@ -178,8 +178,8 @@ const HOSTILE: [(&str, &str, &str); 9] = [
 
 /// Replaces a field's value with raw text and updates the digest of `run.json`.
 fn change_text(dir: &Path, field: &str, text: &str) {
-    const MARK: &str = "\"in place of what stood here\"";
-    set(dir, "run.json", &format!("/{field}"), json!("in place of what stood here"));
+    const MARK: &str = "\"placeholder for raw text\"";
+    set(dir, "run.json", &format!("/{field}"), json!("placeholder for raw text"));
     let path = dir.join("run.json");
     let changed = fs::read_to_string(&path).unwrap().replace(MARK, text);
     let digest = serde_json::from_str::<Value>(&changed.replace(text, "0")).unwrap()["digest"].clone();

@@ -109,7 +109,7 @@ fn an_interrupted_trial_is_rerun_unless_violated_or_stuck() {
     trial.cut_short = Some(CutShort { cause: Cause::NoProgress, why: "no contender acquired".into() });
     assert!(!is_unfinished(&trial));
     let mut found = cut_short(0);
-    found.judged = records::judged(Verdict::Violated(vec!["two inside".into()]));
+    found.judged = records::judged(Verdict::Violated(vec!["two contenders were inside".into()]));
     assert!(!is_unfinished(&found));
 }
 
@@ -135,7 +135,7 @@ fn invalid_trial_with_server_faults_is_rerun_only_on_the_runs_own_servers() {
     for (servers, fault, is_complete) in [
         (foreign, "rolling-restart", true),
         (own, "rolling-restart", false),
-        // The contenders belong to the run on any servers.
+        // Contenders are the run's own, even on foreign servers.
         (foreign, "crash", false),
         (own, "crash", false),
     ] {
@@ -245,7 +245,7 @@ fn resuming_a_complete_run_without_tables_writes_its_tables() {
     let (writer, stored) = resumed(&dir);
     assert_eq!(indices(&stored.trials), [0]);
     let dir = writer.seal(records::run(1), records::held()).unwrap().publish().unwrap();
-    // Then it has its tables, and there is nothing left to resume
+    // Then the run has its tables, and there is nothing left to resume
     assert_eq!(
         fs::read_to_string(dir.join("summary.csv")).unwrap().lines().count(),
         2,

@@ -58,7 +58,7 @@ fn invalid_combinations_of_parameters_are_explained() {
 }
 
 #[test]
-fn an_acquire_may_not_request_more_permits_than_leases() {
+fn an_acquire_must_not_request_more_permits_than_leases() {
     let with = |params: &str| {
         format!(
             "name = \"x\"\nduration = \"60s\"\ncontenders = 3\nstrategies = [{{ name = \"curator-semaphore\", \
@@ -74,7 +74,7 @@ fn an_acquire_may_not_request_more_permits_than_leases() {
            `leases` of `curator-semaphore` to at least 5",
         ],
     );
-    // A missing `leases` key has its default.
+    // Without a `leases` key, the default applies.
     let alone = "4:55 2 `permits` exceed the 1 `leases`, so no contender could ever acquire them => use at most 1, or \
                  set `leases` of `curator-semaphore` to at least 2";
     file(&zklockbench_locks::cards(), &with("permits = 2"), &[alone]);

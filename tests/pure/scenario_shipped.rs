@@ -46,7 +46,7 @@ fn each_shipped_scenario_parses_and_is_named_after_its_file() {
 fn shipped_scenarios_cause_no_unexpected_warnings() {
     for (name, text) in shipped() {
         let warnings = parsed(&name, &text).warnings;
-        // Some article scenarios are also short, which causes a second warning.
+        // Some article scenarios also have only one repetition, which causes a second warning.
         if name.starts_with("articles-") {
             let is_told = warnings.to_string().contains("one repetition");
             assert_eq!(is_told, text.contains("\nrepetitions = 1\n"), "{name}: {warnings}");

@@ -144,10 +144,10 @@ fn a_sweep_without_an_objective_or_collapse_measures_only_grid_points() {
     assert!(matches!(finding.collapse, Collapse::NotFound { saturated_at: None, .. }));
 }
 
-/// Number of seeds whose bracket contains the true limit, and the width of the widest bracket.
+/// Number of seeds whose bracket contains the true answer, and the width of the widest bracket.
 fn brackets(noise: f64) -> (usize, f64) {
     let (flat, p99) = (|_: f64| 100.0, |n: f64| 1_000.0 * n);
-    // The true limit is 100 contenders.
+    // The largest contender count that meets the objective is 100.
     let ask = ask("contenders=1..1000", Some("wait.p99 < 100ms"));
     let (mut right, mut widest) = (0, 1.0_f64);
     for seed in 0..depth::of(10, 40) {
@@ -164,7 +164,7 @@ fn brackets(noise: f64) -> (usize, f64) {
 }
 
 #[test]
-fn bracket_contains_the_limit_and_widens_with_noise() {
+fn bracket_contains_the_largest_value_that_meets_the_objective_and_widens_with_noise() {
     let (right, narrow) = brackets(0.02);
     let enough = depth::of(9, 36);
     assert!(right >= enough, "{right}");
@@ -178,7 +178,7 @@ fn decisions_from_five_repetitions_are_rarely_wrong() {
     let mut random = ChaCha8Rng::seed_from_u64(5);
     let (mut kept, mut missed) = (0, 0);
     for _ in 0..2_000 {
-        // Given a p99 with its median exactly at the limit, which makes any decision an error
+        // Given a p99 with its median exactly at the threshold, which makes any decision an error
         let readings: Vec<Reading> = (0..5)
             .map(|_| {
                 let value = 1_000.0 * (0.3 * random.sample::<f64, _>(StandardNormal)).exp();
@@ -217,12 +217,12 @@ fn decision(objective: &str, readings: &[Reading]) -> Option<Decision> {
 }
 
 #[test]
-fn a_lower_bound_below_the_limit_does_not_meet_the_objective() {
+fn a_lower_bound_below_the_threshold_does_not_meet_the_objective() {
     let of = |value: f64| {
         decision("wait.p99 < 1ms", &[Reading { value, at_least: true, samples: Some(5_000) }; 5])
     };
     assert_eq!(of(10.0), Some(Decision::Undecided));
-    assert_eq!(of(50_000.0), Some(Decision::Missed), "a lower bound above the limit misses the objective");
+    assert_eq!(of(50_000.0), Some(Decision::Missed), "a lower bound above the threshold is a miss");
 }
 
 #[test]
@@ -344,7 +344,7 @@ proptest! {
         let known: Vec<Sample> = samples.iter().filter(|sample| (sample.run as usize) <= stop).cloned().collect();
         let left = (60 - stop) as f64;
         prop_assert_eq!(next(&ask, &known, &|_| 1.0, left), Ok(steps[stop].clone()));
-        // No point may have more than five repetitions.
+        // Every point has at most five repetitions.
         let mut count: BTreeMap<u64, usize> = BTreeMap::new();
         samples.iter().for_each(|sample| *count.entry(sample.at.x.to_bits()).or_default() += 1);
         prop_assert!(count.values().all(|count| *count <= 5));

@@ -107,7 +107,7 @@ fn sweep_files_round_trip_and_match_the_schema() {
     let csv = fs::read_to_string(place.path().join("sweep.csv")).unwrap();
     assert_eq!(csv.lines().count(), 1 + 2 * file.grid.len(), "{csv}");
     assert!(csv.starts_with("strategy,contenders,repetitions,sound,throughput_per_s,"), "{csv}");
-    // No temporary file may be left.
+    // No temporary file is left.
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 2);
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// Maximum number of runnable threads per processor for a test to start: one running and one waiting.
 const RUNNABLE_PER_PROCESSOR: f64 = 2.0;
-/// Number of runnable threads to ignore: those of the low-priority lane.
+/// Number of runnable threads to ignore: those of the `pure` lane, which runs at low priority.
 const GIVING_WAY: f64 = 2.0;
 /// Number of samples to average. The samples take long enough to include the previous test's load.
 const SAMPLES: u32 = 10;

@@ -101,7 +101,7 @@ impl Contender {
         waiting
     }
 
-    /// Closes the session without a release. The server then deletes the node.
+    /// Closes the session without releasing the lock. The server then deletes the node.
     pub async fn die(self) {
         self.session.close(Duration::from_secs(10)).await;
     }

@@ -124,7 +124,7 @@ impl Deref for Alone {
 
 impl Drop for Alone {
     fn drop(&mut self) {
-        // The ensemble is returned before the permit is dropped, for the next test to find.
+        // Returns the ensemble before the permit is dropped, so that the next test finds it.
         IDLE.lock().unwrap().push(Arc::clone(&self.local));
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use zklockbench_ensemble::{Leader, Local, Processes, eventually};
 
-/// Timeout of a failover, which takes nearly a second on an idle host and many seconds on a busy host.
+/// Time limit for a failover, which takes nearly a second on an idle host and many seconds on a busy host.
 pub const WITHIN: Duration = Duration::from_secs(60);
 
 /// Waits until a check succeeds, and prints the delay.

@@ -90,7 +90,7 @@ impl Scene {
         (open(&target(connect), Some(Rc::clone(&trace))).await, trace)
     }
 
-    /// Opens a session through another address, and returns its recorder.
+    /// Opens a session through another address. Returns the session and its recorder.
     pub async fn metered_by(&self, connect: &str) -> (Session, Rc<RefCell<ThreadRecorder>>) {
         let recorder = Rc::new(RefCell::new(ThreadRecorder::new(1)));
         let observed = Observed { recorder: Rc::clone(&recorder), ..observed(None) };

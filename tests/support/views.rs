@@ -217,7 +217,7 @@ pub fn fault(label: &str, recovered_us: u64) -> FaultRecord {
     }
 }
 
-/// Turns a fault into one without a proved effect.
+/// Marks a fault as unproved.
 pub fn unproved(why: &str, fault: FaultRecord) -> FaultRecord {
     FaultRecord { proved: false, proof: why.into(), ..fault }
 }

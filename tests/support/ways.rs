@@ -43,7 +43,7 @@ impl Way {
         format!("{}{set}", self.name())
     }
 
-    /// Returns whether the lock has its defaults or only joins by count.
+    /// Returns whether the lock has its defaults, except that it may join by count.
     pub fn is_recipe(&self) -> bool {
         self.set.is_none_or(|set| set == BY_COUNT)
     }

@@ -1,5 +1,5 @@
 //! Tests of ZooKeeper that decide claims of articles about its locks. `docs/articles.md` cites these tests. They
-//! belong to the lane `locks` and share its servers.
+//! belong to the `locks` lane and share its servers.
 
 mod herd;
 mod nodes;

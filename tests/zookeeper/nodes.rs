@@ -7,7 +7,7 @@ use zklockbench_zk::{Failure, NodeKind, runtime};
 use crate::support::sessions::on_scene;
 
 const MEBIBYTE: usize = 1 << 20;
-/// Maximum size of a request without its data.
+/// Maximum size of a request, excluding its data.
 const AROUND_THE_DATA: usize = 200;
 
 #[test]

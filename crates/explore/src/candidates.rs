@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn moves_follow_connection_faults_and_stale_moves_follow_lost_writes() {
+    fn moves_follow_connection_faults_and_stale_moves_follow_writes_with_lost_replies() {
         let run = events(&[
             (0, "c1: create own node"),
             (0, "c1: create own node, reply"),

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use zklockbench_core::locked::locked;
 
-/// Time to wait for a client that has always acted after an event so far.
+/// Time to wait after an event to which clients have always reacted so far.
 const EXPECTED: Duration = Duration::from_secs(2);
 /// Number of times that clients must stay quiet after an event before no reaction is expected.
 const ENOUGH: u32 = 3;
 
-/// Reactions to events, by the event's name. Shared by all worlds.
+/// Reactions to events, by event name. Shared by all worlds.
 #[derive(Debug)]
 pub struct Habits {
     known: Mutex<HashMap<String, Habit>>,

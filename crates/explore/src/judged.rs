@@ -105,7 +105,7 @@ impl Deeds {
         Ok(Exclusion { violations: count(Breach::Violation), zombies: count(Breach::Zombie), first })
     }
 
-    /// Identifies the intruder: the contender with the latest acquisition of the violation.
+    /// Identifies the intruder: the contender with the latest acquisition in the violation.
     fn intrusion(&self, violation: &Finding) -> Option<Intrusion> {
         let is_entry = |number: &usize| matches!(self.all[*number].1, Deed::Enters { .. });
         let deeds = violation.lines.iter().map(|line| line.line as usize - FIRST_LINE);

@@ -38,7 +38,7 @@ impl Stage<'_> {
         let before = held.proposals().await.map_err(Unexplored)?;
         self.held_since = Some(Instant::now());
         held.begin().await.map_err(Unexplored)?;
-        // Check the links only after the delivery: a follower slows down after 200 ms without acknowledgements.
+        // Check the links only after the delivery: TCP slows a follower down if it gets no acknowledgement for 200 ms.
         self.deliver(contender, Direction::ToServer, false);
         held.proposed_since(before).await.map_err(Unexplored)?;
         held.has_begun().await.map_err(Unexplored)?;

@@ -22,7 +22,7 @@ worded! {
     }
 }
 
-/// Outcome of a schedule.
+/// Result of one run of a schedule.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     pub schedule: Schedule,

@@ -55,7 +55,7 @@ struct Play<'s, 'w> {
     wanted: VecDeque<String>,
     /// The first contender that was stuck.
     stuck: Option<usize>,
-    /// Contender that gives up its wait, and the time when it does so.
+    /// Contender that gives up waiting, and when.
     gives_up: Option<(usize, Instant)>,
     /// Whether the stuck contender ignored its cancellation or timeout.
     is_deaf: bool,
@@ -97,7 +97,7 @@ pub async fn play(
         biased;
         played = play.whole(usually_left) => played,
         () = stopped => Err(Unexplored("the exploration was stopped".into())),
-        () = tokio::time::sleep(limit) => Err(Unexplored(format!("the schedule did not end within {limit:?}"))),
+        () = tokio::time::sleep(limit) => Err(Unexplored(format!("the schedule did not finish within {limit:?}"))),
     };
     if let Some(failure) = play.stage.world.cast.driver_failure() {
         return Err(failure);
@@ -184,7 +184,7 @@ impl Play<'_, '_> {
     }
 
     /// Returns the next message to deliver. Messages to contenders come before messages to the server, and the
-    /// contender of the last fault comes first. With an order, requests are left to `choose`.
+    /// contender of the last fault comes first. If there is an order, requests are left to `choose`.
     fn next_message(&self) -> Option<(usize, Direction)> {
         let count = self.stage.all.len();
         let ranked = || std::iter::once(self.first).chain((0..count).filter(|other| *other != self.first));
@@ -269,9 +269,9 @@ impl Play<'_, '_> {
         self.stage.moves += 1;
     }
 
-    /// Gives the next command when no message is in flight, in this order: start contenders, end outages, release
-    /// holders, end delays, resume frozen contenders, let a newcomer try the lock. Returns whether there was a
-    /// command to give.
+    /// Gives the next command when no message is in flight, in this order: start contenders, end
+    /// abandoned waits, acquire again after faults, end outages, release holders, end delays, resume frozen
+    /// contenders, let a newcomer try the lock. Returns whether there was a command to give.
     async fn direct(&mut self) -> Result<bool, Unexplored> {
         let with =
             |status: Status| self.stage.all.iter().position(|one| one.status == status && !one.is_frozen);
@@ -324,7 +324,7 @@ impl Play<'_, '_> {
     }
 
     /// Returns whether a newcomer should try the lock during this hold. If a node was wrongly deleted or the holder
-    /// acquired the lock twice, only a newcomer reveals that the hold excludes no other contender.
+    /// acquired the lock twice, only a newcomer can reveal whether the hold excludes other contenders.
     fn is_worth_a_newcomer(&self, holder: usize) -> bool {
         let newcomer = self.schedule.contenders;
         let is_again = self.stage.all[holder].asked > 1;
@@ -412,13 +412,13 @@ impl Play<'_, '_> {
         })
     }
 
-    /// Returns whether there was no progress for a while although messages were arriving, as with a polling waiter.
+    /// Returns whether there has been no progress for a while although messages are arriving, as with a polling waiter.
     fn only_polls(&self) -> bool {
         self.stage.held_since.is_none()
             && self.stage.progressed.elapsed() > self.stage.world.pace.stuck_after / PATIENCE
     }
 
-    /// Returns whether there was no progress for too long although messages were arriving. Records the stuck
+    /// Returns whether there has been no progress for too long although messages are arriving. Records the stuck
     /// contender.
     fn polls_in_vain(&mut self) -> bool {
         let is_late = self.stage.progressed.elapsed() > POLLS * self.stage.world.pace.stuck_after;
@@ -556,7 +556,7 @@ impl Play<'_, '_> {
                 }
                 format!("{who} waited forever although no contender held the lock{nodes}")
             }
-            Fault::NodeLeft => format!("every contender had finished{nodes}"),
+            Fault::NodeLeft => format!("every contender finished{nodes}"),
         };
         format!("{after}{what}")
     }

@@ -131,7 +131,7 @@ impl Decision {
         self.moves.map_or_else(|| self.act.name(), Move::name)
     }
 
-    /// Returns why the decision is impossible for any lock, if it is.
+    /// Returns why the decision is invalid for every lock; `None` if it is valid.
     pub fn mistake(&self) -> Option<String> {
         let breaks = matches!(self.act, Act::LoseRequest | Act::LoseReply | Act::Cut);
         let is_right = match self.moves {

@@ -75,14 +75,14 @@ pub struct Seen {
 impl Seen {
     const ONCE: Self = Self { times: 1, runs: 1 };
 
-    /// Returns whether the failure counts as a finding. The trace alone proves a violation. A stuck contender or a
-    /// leftover node may be due to timing, so it must recur in every run.
+    /// Returns whether the failure counts as a finding. A violation is proved by its trace alone. A stuck contender
+    /// or a leftover node may be due to timing, so it must recur in every run.
     fn proves(self, fault: Fault) -> bool {
         fault == Fault::Violated || (self.runs > 1 && self.times == self.runs)
     }
 }
 
-/// A schedule that breaks a promise.
+/// A schedule in which the lock breaks a promise.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Finding {
     pub fault: Fault,
@@ -92,7 +92,7 @@ pub struct Finding {
     /// Index in the trace of the first violating acquisition.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub entry: Option<usize>,
-    /// Number of schedules of this class that break the same promise.
+    /// Number of schedules of this class that reveal the same broken promise.
     pub alike: u64,
     pub seen: Seen,
     /// Number of decisions taken before the first violation; all decisions if there was none.
@@ -156,7 +156,7 @@ pub fn explore(site: &Site, scope: Scope, is_stopped: impl Fn() -> bool) -> Resu
         Error::environment("the budget is too short for an undisturbed run; increase --budget")
     })?;
     let with_readers = if site.lock.has_readers() { search.with_readers()? } else { Vec::new() };
-    // Delays run last: there are many of them, and they reveal the fewest failures.
+    // Delays run after all other single faults: there are many delays, and they reveal the fewest failures.
     let (delays, faults): (Vec<_>, Vec<_>) =
         single_faults(&undisturbed.events).into_iter().partition(|decision| decision.act.is_delay());
     let mut singles = search.single_faults(&undisturbed, faults)?;
@@ -241,7 +241,7 @@ pub fn replay(site: &Site, schedule: &Schedule) -> Result<Outcome, Error> {
     let pool = Pool::start(&Site { worlds: 1, ..site.clone() });
     pool.add(Schedule::undisturbed(schedule.contenders).read_by(&schedule.readers), None);
     let deadline = Instant::now() + Duration::from_secs(120);
-    let late = || Error::environment("the schedule did not end within two minutes");
+    let late = || Error::environment("the schedule did not finish within two minutes");
     let usually_left = carried_out(pool.next(deadline)?.ok_or_else(late)?)?.left;
     pool.add(schedule.clone(), Some(usually_left));
     pool.next(deadline)?.ok_or_else(late)
@@ -313,7 +313,7 @@ impl<'a, P: Runs> Search<'a, P> {
         self.pool.add(schedule, usually_left);
     }
 
-    /// Repeats an undisturbed run and returns the first outcome, or `None` if time ran out.
+    /// Runs the undisturbed schedule [`UNDISTURBED`] times. Returns the first outcome, or `None` if time ran out.
     fn undisturbed(&mut self, contenders: usize, readers: &[usize]) -> Result<Option<Outcome>, Error> {
         let mut runs = Vec::new();
         for _ in 0..UNDISTURBED {
@@ -324,7 +324,7 @@ impl<'a, P: Runs> Search<'a, P> {
         let first = runs.remove(0);
         self.usually_left.insert((contenders, readers.to_vec()), first.left.clone());
         if first.class() != runs[0].class() {
-            let note = "two undisturbed runs differed; the lock's clients depend on timing".to_owned();
+            let note = "two undisturbed runs differed; the lock's clients are sensitive to timing".to_owned();
             self.not_explored(&note, 1);
         }
         self.count(vec![(class_of(&first.schedule), first.clone())])?;
@@ -431,7 +431,7 @@ impl<'a, P: Runs> Search<'a, P> {
                 self.not_explored(OUT_OF_TIME, count);
                 break;
             };
-            // Schedules that were abandoned when the budget ran out may still end.
+            // Schedules that were abandoned when the budget ran out may still finish.
             if run.schedule.readers != readers {
                 continue;
             }
@@ -493,7 +493,7 @@ impl<'a, P: Runs> Search<'a, P> {
         Ok(())
     }
 
-    /// Counts a schedule that broke no promise.
+    /// Counts a schedule in which the lock broke no promise.
     fn count_kept(&mut self, class: &'static str, outcome: Outcome) {
         let tally = self.tally(class);
         match (outcome.unexplored, outcome.impossible) {

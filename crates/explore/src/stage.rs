@@ -290,9 +290,9 @@ impl<'w> Stage<'w> {
         Ok(until)
     }
 
-    /// Pings the connections on which a write may have caused notifications; returns whether there are any. A server
-    /// answers a ping only after all its earlier messages. With several servers, a server may not have applied the
-    /// write yet, so a `sync` replaces the ping.
+    /// Pings the connections on which a write may have caused notifications; returns whether there are any. The
+    /// reply to a ping follows all of the server's earlier messages. With several servers, a server may not have
+    /// applied the write yet, so a `sync` replaces the ping.
     fn ping_stale(&mut self) -> bool {
         let syncs = self.world.servers.other.is_some();
         let mut any = false;
@@ -478,7 +478,7 @@ impl<'w> Stage<'w> {
     }
 }
 
-/// Strips the contender from an event's name: `create own node`.
+/// Strips the contender from an event's name: `c1: create own node` becomes `create own node`.
 pub fn short(name: &str) -> &str {
     name.split_once(": ").map_or(name, |(_, rest)| rest)
 }

@@ -55,7 +55,7 @@ pub enum Answer {
         event: &'static str,
         path: String,
     },
-    /// Reply with an error code (0 for success) and the paths that the request created.
+    /// Reply with an error code (0 for success) and the paths of the nodes that the request created.
     Reply {
         error: i32,
         created: Vec<String>,
@@ -94,8 +94,8 @@ impl Request {
         Some(Self { xid, opcode, operations, is_multi })
     }
 
-    /// Returns whether the request is forwarded immediately: a heartbeat, an authentication, or the orderly end of a
-    /// session.
+    /// Returns whether the request is forwarded immediately: a heartbeat, an authentication request, or the orderly
+    /// end of a session.
     pub fn passes(&self) -> bool {
         matches!(self.opcode, PING_OPCODE | AUTH_OPCODE | SASL_OPCODE | CLOSE)
     }
@@ -202,7 +202,7 @@ fn event_name(kind: i32) -> &'static str {
     }
 }
 
-/// Returns the documented name of a server's error code.
+/// Returns a readable name for a server's error code.
 pub fn error_name(code: i32) -> String {
     let name = match code {
         0 => "ok",

@@ -203,7 +203,7 @@ fn describe_times(lock: usize, differ_ms: i64, before: &NodeHold, next: &NodeHol
         until => format!("for another {} ms", until.saturating_add(differ_ms.unsigned_abs()) - next.from),
     };
     format!(
-        "contender {} (node 0x{:x}) entered lock {lock} while the node 0x{:x} of contender {} still existed {late}",
+        "contender {} (node 0x{:x}) entered lock {lock} although the node 0x{:x} of contender {} still existed {late}",
         next.contender, next.node, before.node, before.contender
     )
 }
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn acquisitions_are_not_contested_if_leases_are_free_or_all_read() {
+    fn acquisitions_are_not_contested_if_leases_are_free_or_all_contenders_read() {
         let lives = Lives::from([life(1, 100), life(3, 110), life(5, 120)]);
         let grants = [grant(0, 1, 10_000), grant(1, 3, 20_000), grant(2, 5, 60_000)];
         assert_eq!(compared(&grants, &lives, LockKind::Semaphore(4)).contested, 0);

@@ -23,7 +23,7 @@ pub fn judge(trial: &mut Trial) {
     {
         trial.unchecked.push(format!("the contenders' events could not be judged completely: {error}"));
     }
-    // Open arrivals can pile up if they wait for the lock.
+    // Arrivals of an open load can pile up if they wait for the lock.
     let piles_up = trial.arrived.is_some() && !trial.spec.only_tries();
     if let Some(steady) = trial.steady.as_mut().filter(|_| piles_up) {
         steady.queue = Some(steady.growth());
@@ -149,8 +149,8 @@ fn exclusion(trial: &Trial) -> Verdict {
     Verdict::unknown_if(doubts)
 }
 
-/// Whether every free and wanted lock was acquired and, after faults, every waiter was served. Without faults,
-/// starvation is not a violation; the waits show it.
+/// Whether every lock that was free and wanted was acquired and, after faults, every waiter was served. Without faults,
+/// starvation is not a violation, but it shows in the waits.
 fn progress(trial: &Trial) -> Option<Verdict> {
     if let Some(cut) = trial.cut_short.as_ref().filter(|cut| cut.cause == Cause::NoProgress) {
         return Some(Verdict::Unknown(vec![cut.why.clone()]));
@@ -336,8 +336,8 @@ fn describe(trial: &Trial) -> String {
 /// Returns the lock's known hazard if it explains all stuck contenders and leftover nodes; `None` if there is
 /// another cause.
 ///
-/// A lock that searches for its node only once may create a second one, if a server hid the first or applied it
-/// late. Then every contender that waits for the first node is stuck, including the node's owner. If the owner
+/// A lock that searches for its node only once may create a second one if the first was not visible or not
+/// applied yet. Then every contender that waits for the first node is stuck, including the node's owner. If the owner
 /// has already acquired the lock with the second node, the first is left behind.
 pub fn standing_still(card: &LockCard, trial: &Trial) -> Option<&'static str> {
     let unanswered = trial.whole.requests.get(Create) > trial.whole.succeeded.get(Create);

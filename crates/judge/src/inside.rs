@@ -22,7 +22,7 @@ struct ShutSpan {
     /// Whether another stay started while the claim was blocked.
     joined: bool,
     total: u64,
-    /// End of the last blocked time.
+    /// End of the last blocked interval.
     ended: u64,
 }
 
@@ -287,7 +287,7 @@ pub(super) struct NodeHolds {
     pub holds: u64,
     /// Number of holds that started while too many leases were taken.
     pub too_early: u64,
-    /// Evidence from holds that were blocked by other holders.
+    /// Evidence from acquisitions that had to wait for other holders.
     pub kept_out: KeptOut,
 }
 

@@ -87,7 +87,7 @@ mod tests {
 
     const NODE: i64 = 7;
 
-    /// Lost holds of a trial with one hold since 10 ms, whose node is deleted at 100 ms.
+    /// Lost holds of a trial with one hold that starts at 10 ms and whose node is deleted at 100 ms.
     fn found(with_its_session: bool, later: &[(Stamp, Deed)]) -> LostHolds {
         let life = Life { deleted: Some(9), deleted_at_ms: Some(100), with_its_session };
         let enters = Deed::Enters { claim: LockClaim::WRITE, token: Some(NODE), zxid: None };

@@ -25,7 +25,7 @@ pub(super) enum Granted {
 }
 
 impl Granted {
-    /// Compares the tokens, which are the zxids that created the nodes. A contender that called acquire during the
+    /// Compares the tokens, which are the nodes' czxids. A contender that called acquire during the
     /// other hold was granted the lock later, whatever its token.
     pub fn of(inside: (Option<i64>, Stamp), entering: (Option<i64>, Option<Stamp>)) -> Self {
         let ((inside, entered), (entering, asked)) = (inside, entering);

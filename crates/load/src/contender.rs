@@ -628,7 +628,7 @@ impl HoldOrdering {
     }
 }
 
-/// Waits until a fault orders a crash during this activity. Never returns without faults.
+/// Waits until a fault orders a crash during this activity. Never returns if the trial has no faults.
 async fn asked_to_die(shared: &Shared, control: &Control, doing: Doing) {
     if shared.has_faults() { control.crashes.due(doing).await } else { std::future::pending().await }
 }
@@ -652,7 +652,7 @@ async fn sent<F: Future + Unpin>(work: &mut F) -> Option<F::Output> {
     if let Poll::Ready(outcome) = begun {
         return Some(outcome);
     }
-    // Let the session's own task run, which has been woken and writes to the socket.
+    // Let the session's own task, which has been woken, write to the socket.
     runtime::yield_now().await;
     None
 }

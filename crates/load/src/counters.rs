@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counter_is_near_its_end_with_fewer_than_ten_million_creates_left() {
+    fn counter_is_near_its_end_with_at_most_ten_million_creates_left() {
         let near_end = |left| NearEnd::of("/locks/a", left).map(|near| near.is_used_up());
         assert_eq!([i64::from(i32::MAX), 10_000_001].map(near_end), [None, None]);
         assert_eq!([10_000_000, 1, 0].map(near_end), [Some(false), Some(false), Some(true)]);

@@ -47,7 +47,7 @@ fn is_older(newest: &mut FenceToken, own: FenceToken) -> bool {
 }
 
 impl Fence {
-    /// Records a holder's write. Returns whether the write is accepted; `None` without a token. `is_stale`
+    /// Records a holder's write. Returns whether the write is accepted; `None` if the holder has no token. `is_stale`
     /// means that another contender entered later, so the write would overwrite that contender's data.
     pub fn write(&self, held: &Held, is_stale: bool) -> Option<bool> {
         let node = held.node.as_ref()?;

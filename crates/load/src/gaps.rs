@@ -10,7 +10,8 @@ const SHORTEST_GAP_US: u64 = 5_000;
 const GAPS_KEPT: usize = 10_000;
 
 /// Gaps of each lock, recorded only with faults. Gaps are kept per lock, because a served lock must not hide a
-/// blocked lock. A gap lasts from an acquisition, or an idle lock's first waiter, to the next acquisition.
+/// blocked lock. A gap lasts from an acquisition, or from the arrival of an idle lock's first waiter, to the next
+/// acquisition.
 #[derive(Debug, Default)]
 pub struct Gaps {
     locks: Vec<Mutex<OfLock>>,
@@ -109,8 +110,8 @@ impl Gaps {
     }
 
     /// Returns the longest time from a fault's effect, or from the first acquire after it, until a lock with a
-    /// gap was acquired again. Returns 0 without gaps, and `None` if such a lock was never acquired again or if
-    /// no acquire waited.
+    /// gap was acquired again. Returns 0 if there were no gaps, and `None` if such a lock was never acquired again or
+    /// if no acquire waited.
     pub fn recovered_after(&self, fault: FaultTime, now: Stamp) -> Option<u64> {
         let of_lock = |of: &OfLock| {
             let never = || {

@@ -176,7 +176,7 @@ fn invalid_by_lateness(lateness: &Histogram, turn_us: f64) -> Option<String> {
     })
 }
 
-/// Busy share of the time above which generator threads may have limited the throughput.
+/// Maximum busy share of generator threads. Above it, they may have limited the throughput.
 const OCCUPIED_AT_MOST: f64 = 0.95;
 
 /// Blames the generator if its threads had no time left: they were running or waiting for a processor.
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(
             invalid_by_lateness(&lateness(1_000, 30, 5_000), 1_000_000.0),
             None,
-            "5 ms are half a percent of a second"
+            "5 ms is half a percent of a second"
         );
     }
 

@@ -41,7 +41,7 @@ pub enum Note {
     Did(Moment),
     /// A question about an acquisition that only the servers' logs can answer.
     Lacks(PathQuestion),
-    /// Transaction by which a contender had entered, found only after the entry.
+    /// Transaction by which a contender had entered, found only after the acquisition.
     EnteredAsOf(EnteredAsOf),
 }
 

@@ -1,6 +1,6 @@
-//! Protects a shared ensemble from a run's load with a rate limit on requests and an alarm that ends the run.
+//! Protects a shared ensemble from a run's load: a rate limit on requests, and an alarm that ends the run.
 //!
-//! Probes time a read and a write on each server twice a second, starting before the load. The servers' own
+//! Twice a second, probes measure a read and a write on each server, starting before the load. The servers' own
 //! metrics are unsuitable, because `srvr` and `mntr` report averages since the server's start.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -148,7 +148,7 @@ impl Probe {
         }
     }
 
-    /// Times a read and a write. Returns `None` without a session or after an error.
+    /// Times a read and a write. Returns `None` if there is no session, or after an error.
     async fn time(&mut self) -> Option<Duration> {
         let client = self.client.as_ref()?;
         let begun = clock::now();

@@ -239,7 +239,7 @@ impl LockState {
     }
 
     /// Writes to the guarded resource for a holder that entered at `entered`. Returns whether the write was
-    /// accepted; `None` without a token.
+    /// accepted; `None` if the holder has no token.
     pub fn write(&self, held: &Held, entered: Stamp) -> Option<bool> {
         self.fence.write(held, self.entered.load(Ordering::Acquire) > entered)
     }

@@ -39,7 +39,7 @@ const ANSWERS_WITHIN: Duration = Duration::from_millis(500);
 /// Maximum time for which a lock may be free while contenders wait, excluding its configured pauses.
 const FREE_AT_MOST: Duration = Duration::from_secs(1);
 
-/// Continues the load until all current waiters have been served and every free, wanted lock has been
+/// Continues the load until all current waiters have been served and every lock that is free and wanted has been
 /// acquired. Returns the stuck contenders.
 ///
 /// If acquires time out, no contender waits long. A lock that was free and wanted but not acquired for too long
@@ -131,7 +131,7 @@ pub async fn give_up(shared: &Shared) -> String {
         tokio::time::sleep(POLL_INTERVAL).await;
     }
     format!(
-        "no contender acquired the lock for {}, although {} of {} were waiting; the scenario's `give_up_after` sets \
+        "no contender acquired the lock for {}, while {} of {} were waiting; the scenario's `give_up_after` sets \
          this limit",
         humantime::format_duration(limit),
         shared.gauge.waiting(),
@@ -461,7 +461,7 @@ fn forgetful(servers: &[ServerCounters], lasted_us: u64) -> Option<String> {
     let versions = versions.into_iter().collect::<Vec<_>>().join(" and ");
     (!versions.is_empty()).then(|| {
         format!(
-            "servers of {versions} can leave a request unprocessed until the next one arrives \
+            "servers running {versions} can leave a request unprocessed until the next one arrives \
              (ZOOKEEPER-4537)"
         )
     })
@@ -517,7 +517,7 @@ mod tests {
             "the limit counts from the last acquisition"
         );
         assert!(
-            why.starts_with("no contender acquired the lock for 1s, although 0 of 2 contenders were waiting"),
+            why.starts_with("no contender acquired the lock for 1s, while 0 of 2 contenders were waiting"),
             "{why}"
         );
     }
@@ -590,7 +590,7 @@ mod tests {
         assert_eq!(signs_of_servers(&[server(100, 200)]).count(), 0);
         let signs: Vec<String> = signs_of_servers(&[server(100, 20)]).collect();
         assert_eq!(signs, ["zk1:2181 restarted or took part in an election"]);
-        assert!(forgetful(&[server(1, 2)], 1).unwrap().contains("servers of 3.8.0 can leave a request"));
+        assert!(forgetful(&[server(1, 2)], 1).unwrap().contains("servers running 3.8.0 can leave a request"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use zklockbench_core::measure::{Truncation, truncation};
 use zklockbench_scenario::TrialSpec;
 
 const SHORTEST: Duration = Duration::from_millis(5);
-/// Number of slots of the shortest warm-up: ten batches of five.
+/// Number of slots in the shortest warm-up: ten batches of five.
 const SLOTS_OF_WARM_UP: u32 = 50;
 /// Number of slots of the measured phase, enough to detect a growing queue.
 const SLOTS_OF_MEASURED: u32 = 200;

@@ -492,7 +492,7 @@ impl<'a> Conductor<'a> {
                 let late = all - Board::read(&shared.board.finished).min(all);
                 self.cut_short(
                     Cause::DidNotEnd,
-                    format!("{} did not end within {at_most:?}", contenders(late)),
+                    format!("{} did not finish within {at_most:?}", contenders(late)),
                 );
             }
         }
@@ -604,7 +604,7 @@ async fn ensemble_lost(environment: &Environment, shared: &Shared) -> String {
 }
 
 /// Waits until servers started by the run have ended unexpectedly and none has served since. Never returns
-/// with faults, for which [`ensemble_lost`] allows time to heal.
+/// if the trial has faults: [`ensemble_lost`] allows time for them to heal.
 async fn servers_ended(environment: &Environment, shared: &Shared) -> String {
     let Some(local) = environment.local.as_ref().filter(|_| !shared.has_faults()) else {
         return std::future::pending().await;

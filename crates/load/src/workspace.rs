@@ -79,7 +79,7 @@ impl Workspace {
         match workspace.make(&client, TOP, &[]).await {
             Ok(()) | Err(ClientError::NodeExists) => {}
             Err(ClientError::NoNode) => {
-                return Err(missing_chroot(&workspace.target, "create it (run --create-chroot does)"));
+                return Err(missing_chroot(&workspace.target, "create it (`run --create-chroot` does)"));
             }
             Err(error) => return Err(refused(&workspace.target, "create", TOP, error)),
         }
@@ -287,7 +287,7 @@ pub(super) fn refused(target: &Target, what: &str, path: &str, error: ClientErro
     let access = &target.access;
     let help = match &error {
         ClientError::NoAuth if !access.has_identity() => {
-            ": pass the identity that owns it with --auth, --auth-file or --sasl"
+            ": use --auth, --auth-file or --sasl to pass the identity that owns it"
         }
         ClientError::NoAuth if access.sasl.is_some() => {
             ": the node belongs to an identity other than the one set with --sasl"
@@ -297,7 +297,7 @@ pub(super) fn refused(target: &Target, what: &str, path: &str, error: ClientErro
             ": the servers' zoo.cfg needs the line authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
         }
         ClientError::ConnectionLoss => {
-            ": the server's log may state why, such as a request longer than its jute.maxbuffer"
+            ": the server's log may give the reason, such as a request longer than its jute.maxbuffer"
         }
         _ => "",
     };
@@ -605,8 +605,8 @@ mod tests {
             let target = Target { connect: "zk:1".into(), access };
             refused(&target, "list", "/zklockbench/x", ClientError::NoAuth).to_string()
         };
-        let expected = "cannot list /zklockbench/x on zk:1: not authorized: pass the identity that owns it with \
-                        --auth, --auth-file or --sasl";
+        let expected = "cannot list /zklockbench/x on zk:1: not authorized: use --auth, --auth-file or --sasl \
+                        to pass the identity that owns it";
         assert_eq!(message_for(None), expected);
         assert!(
             message_for(Some(Secret::from("a:b".to_owned())))
@@ -651,7 +651,7 @@ mod tests {
         let target = Target { connect: "zk:1".into(), access: Access::default() };
         let message = refused(&target, "create", "/zklockbench", ClientError::ConnectionLoss).to_string();
         assert!(
-            message.ends_with("log may state why, such as a request longer than its jute.maxbuffer"),
+            message.ends_with("log may give the reason, such as a request longer than its jute.maxbuffer"),
             "{message}"
         );
     }

@@ -32,7 +32,7 @@ pub const ENDS: After = After::NOTHING
     ])
     .trying_creates(Some(1));
 
-/// Finds its node again and resends the lost request, within Curator's retry policy.
+/// The lock finds its node again and resends the lost request, within Curator's retry policy.
 pub const GOES_ON: After = ENDS
     .but([
         (CreateReplyLost, GoesOn),

@@ -14,10 +14,10 @@ use zklockbench_core::clock;
 use zklockbench_core::units::parse_duration;
 use zklockbench_zk::{Failure, Session, sequence_of};
 
-/// Maximum of integer parameters: larger integers are not exact in all JSON parsers.
+/// Maximum value of integer parameters: larger integers are not exact in all JSON parsers.
 const MOST: u64 = 1 << 53;
 const LEASES_MOST: u64 = 1_000;
-/// Shortest timeout of a wait; a timeout of 0 only tries.
+/// Shortest timeout of a wait; a timeout of 0 means a try.
 const SHORTEST: Duration = Duration::from_millis(1);
 /// Name of the parameter that sets the number of leases per acquire, as in the suite's own semaphores.
 pub const PERMITS: &str = "permits";

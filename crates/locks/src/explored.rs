@@ -16,7 +16,7 @@ const BROKEN: &[Broken] = &[
     Broken { lock: "ephemeral-child", after: "deleted node", promises: &["violated"] },
 ];
 
-/// Returns the promises that `lock` breaks, in the order of the fault classes.
+/// Returns the promises that `lock` breaks, by class of fault.
 pub fn broken_promises(lock: &str) -> impl Iterator<Item = &'static Broken> {
     BROKEN.iter().filter(move |broken| broken.lock == lock)
 }

@@ -110,7 +110,7 @@ pub enum AcquireError {
     TimedOut,
     #[error("cancelled")]
     Cancelled,
-    /// The lock object already holds this lock, which is not reentrant, so waiting would never end.
+    /// The lock object already holds this lock, which is not reentrant, so the wait would never end.
     #[error("deadlock")]
     Deadlock,
     #[error(transparent)]

@@ -207,7 +207,7 @@ fn mixed(name: &str) -> Option<&'static Entry> {
     let entries: Vec<&Entry> = members(name).map(find_one).collect::<Option<_>>()?;
     let cards: Vec<&LockCard> = entries.iter().map(|entry| &entry.card).collect();
     let card = *LockCard::mixed(&cards).ok()?;
-    // Unused, because each contender builds the lock of its own member (`member_of`).
+    // `build` is never called, because each contender builds the lock of its own member (`member_of`).
     let entry: &'static Entry = Box::leak(Box::new(Entry { card, build: entries.first()?.build }));
     all.insert(name.to_owned(), entry);
     Some(entry)

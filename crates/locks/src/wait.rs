@@ -75,7 +75,7 @@ impl DeadlineClock {
 /// Deadline and cancellation of one acquire; by default, the acquire waits forever.
 #[derive(Debug, Clone, Default)]
 pub struct Patience {
-    /// End of the wait; `None` without a timeout.
+    /// End of the wait; `None` if there is no timeout.
     pub deadline: Option<Stamp>,
     /// Whether the acquire is a try, which times out at once unless the lock is free.
     pub tries_once: bool,

@@ -1,4 +1,4 @@
-# Sessions of 20 s. The third release is answered after 17 s, as if the server had dropped the request.
+# The session timeout is 20 s. The third release is answered after 17 s, as if the server had dropped the request.
 import json, sys, threading
 releases = 0
 for line in sys.stdin:

@@ -1,4 +1,4 @@
-//! Outcomes of lost requests according to each lock's card, in the form that these stories need.
+//! Outcomes of lost requests according to each lock's card, in the form that these scenarios need.
 
 use zklockbench_core::catalog::after::{Event, Outcome};
 

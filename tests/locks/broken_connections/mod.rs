@@ -13,17 +13,17 @@ use zklockbench_zk::runtime;
 use crate::support::proxy::Fate;
 use crate::support::ways::Way;
 
-/// Number of stories run concurrently.
+/// Number of concurrent scenarios.
 const AT_ONCE: usize = 40;
 
-/// Runs all of these stories, and panics with their complaints, if any.
+/// Runs all of these scenarios, and panics with their failures, if any.
 fn tell<F: Future<Output = Vec<String>>>(stories: impl IntoIterator<Item = F>) {
     let complaints: Vec<String> =
         runtime::block_on(async { iter(stories).buffer_unordered(AT_ONCE).concat().await });
-    assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
+    assert!(complaints.is_empty(), "{} failures:\n{}", complaints.len(), complaints.join("\n"));
 }
 
-/// Runs a story with every lock, once for each of its requests, and loses that request.
+/// Runs a scenario with every lock, once for each request of the lock, and loses that request or its reply.
 fn lose_each_request(story: Story, fate: Fate) {
     let reads = |of: &Way| of.entry.card.guarantees.has_read_side();
     let tellers = expected::all().filter(|of| story != Story::Waits(Mode::Read) || reads(of));

@@ -1,4 +1,4 @@
-//! The stories that every lock runs. Each story returns its complaints.
+//! The scenarios that every lock must survive. Each returns a list of failures.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -25,7 +25,7 @@ const STAY: Duration = Duration::from_millis(40);
 /// Acquire timeout of an attempt that must fail.
 const SHORT: Duration = Duration::from_millis(100);
 
-/// A lost request.
+/// A request that is lost, or whose reply is lost.
 #[derive(Debug, Clone, Copy)]
 pub struct Strike {
     fate: Fate,
@@ -44,7 +44,7 @@ pub enum Story {
     Waits(Mode),
 }
 
-/// Outcome of a story.
+/// Outcome of a scenario.
 #[derive(Debug, Default)]
 pub struct Told {
     /// Requests of the contender whose connection may break.
@@ -54,12 +54,12 @@ pub struct Told {
     acquired: Option<Result<(), AcquireError>>,
     released: Option<Result<(), Failure>>,
     has_struck: bool,
-    /// Complaints about outcomes that are never allowed.
+    /// Outcomes that no card allows.
     pub complaints: Vec<String>,
 }
 
 impl Strike {
-    /// One strike for each request of an undisturbed story, up to `most` for each kind.
+    /// One strike for each request of an undisturbed scenario, up to `most` for each kind.
     pub fn each(told: &Told, fate: Fate, most: impl Fn(&str) -> usize) -> Vec<Self> {
         let strikes = told.requests.iter().enumerate().map(|(at, request)| {
             let alike = told.requests[..=at].iter().filter(|other| other.kind == request.kind);
@@ -86,7 +86,7 @@ impl Strike {
 }
 
 impl Told {
-    /// Complaints, including those about an unexpected outcome.
+    /// Returns all failures, including an outcome that differs from the card.
     pub fn judged(self, of: Way, strike: Strike, story: Story) -> Vec<String> {
         let mut complaints = self.complaints;
         if !self.has_struck {
@@ -140,8 +140,8 @@ async fn bounded<T>(what: &str, work: impl Future<Output = T>) -> Result<T, Stri
     runtime::timeout(BOUND, work).await.ok_or_else(|| format!("stuck: {what}"))
 }
 
-/// Like [`tell`], repeated until the request to lose was sent. The number of polls varies, and a story without a
-/// loss proves nothing.
+/// Like [`tell`], repeated until the request to lose was sent. The number of polls varies, and a scenario without
+/// a loss proves nothing.
 pub async fn tell_struck(of: Way, story: Story, strike: Strike) -> Told {
     for _ in 0..5 {
         let told = tell(of, story, Some(strike)).await;
@@ -152,7 +152,7 @@ pub async fn tell_struck(of: Way, story: Story, strike: Strike) -> Told {
     tell(of, story, Some(strike)).await
 }
 
-/// Plays a story in which a contender acquires and releases, and its connection breaks at this request.
+/// Plays a scenario in which a contender acquires and releases, and its connection breaks at this request.
 pub async fn tell(of: Way, story: Story, strike: Option<Strike>) -> Told {
     let mut told = Told::default();
     let ended = match story {
@@ -179,7 +179,7 @@ async fn alone(of: Way, strike: Option<Strike>, told: &mut Told) -> Result<(), S
     told.of_acquire = proxy.requests().len();
     if held.is_ok() && excludes(of) {
         let mut other = contender(shared(), of, 1, &scene).await;
-        let let_in = bounded("in vain", other.acquire_within(SHORT, Mode::Write)).await?;
+        let let_in = bounded("an acquire with a timeout", other.acquire_within(SHORT, Mode::Write)).await?;
         if let_in.is_ok() {
             told.complaints.push("another contender entered while the holder was inside".into());
         }
@@ -208,7 +208,7 @@ async fn contended(of: Way, mode: Mode, strike: Option<Strike>, told: &mut Told)
     let behind = Waiting::start(contender(shared(), of, 2, &scene).await, Mode::Write);
     settled([&waiter, &behind]).await;
     if polls(of) {
-        // The first check is while the holder is still inside, so a second check is certain.
+        // The first check finds the holder still inside, so there is certainly a second check.
         runtime::sleep(POLL).await;
     }
     // A failed waiter ends its session while the holder is still inside.
@@ -216,7 +216,7 @@ async fn contended(of: Way, mode: Mode, strike: Option<Strike>, told: &mut Told)
     if let Some(over) = waiter.take_if(|waiter| waiter.is_over()) {
         let (one, result) = over.over().await;
         if result.is_ok() && excludes(of) {
-            told.complaints.push("entered while the holder was inside".into());
+            told.complaints.push("the waiter entered while the holder was inside".into());
         }
         end(one, result, told).await?;
         runtime::sleep(SETTLE).await;
@@ -240,7 +240,7 @@ async fn contended(of: Way, mode: Mode, strike: Option<Strike>, told: &mut Told)
     of_waiter.and(of_behind)?;
     (told.requests, told.has_struck) = (proxy.requests(), proxy.has_struck());
     if inside_lock.is_crowded.get() && excludes(of) {
-        told.complaints.push("two inside".into());
+        told.complaints.push("two contenders were inside".into());
     }
     holder.die().await;
     is_empty(&scene).await
@@ -275,9 +275,9 @@ impl Inside {
 /// Checks that a newcomer is served and that no node is left afterwards.
 async fn serves_another(of: Way, scene: &Scene) -> Result<(), String> {
     let mut another = contender(shared(), of, 9, scene).await;
-    let held = bounded("another", another.acquire(Mode::Write)).await?;
+    let held = bounded("a newcomer", another.acquire(Mode::Write)).await?;
     let held = held.map_err(|why| format!("a newcomer was not served: {why}"))?;
-    another.release(held).await.map_err(|why| format!("another's release: {why}"))?;
+    another.release(held).await.map_err(|why| format!("the newcomer's release: {why}"))?;
     another.die().await;
     is_empty(scene).await
 }
@@ -292,7 +292,7 @@ async fn is_empty(scene: &Scene) -> Result<(), String> {
     runtime::timeout(NODES_GO_WITHIN, empty).await.ok_or_else(|| "a node is left".to_owned())
 }
 
-/// Returns the complaints, prefixed with the lock's name.
+/// Returns the failures, prefixed with the lock's name.
 fn complaints(of: Way, ended: Result<Vec<String>, String>) -> Vec<String> {
     let all = ended.unwrap_or_else(|complaint| vec![complaint]);
     all.into_iter().map(|complaint| format!("{}: {complaint}", of.label())).collect()
@@ -317,7 +317,7 @@ pub async fn holders_session_ends(of: Way) -> Vec<String> {
         former.die().await;
         is_empty(&scene).await?;
         let is_crowded = inside_lock.is_crowded.get() && excludes(of);
-        Ok(if is_crowded { vec!["two inside".to_owned()] } else { Vec::new() })
+        Ok(if is_crowded { vec!["two contenders were inside".to_owned()] } else { Vec::new() })
     };
     complaints(of, story.await)
 }

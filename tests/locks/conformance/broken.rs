@@ -16,7 +16,7 @@ const FASTER: [&str; 3] = ["ahead", "baton", "ticket"];
 fn waiter_without_a_connection_acquires_the_lock_after_reconnecting() {
     each_behind_wire(&FASTER, async |name, scene, proxy| {
         let (mut holder, held) = Contender::holding(name, &scene).await;
-        // Given a holder admitted by a grant, so a release of `baton` also grants
+        // Given a holder that was admitted by a grant, so that with `baton`, its release is also a grant
         let second = Contender::of(name, &scene).await.queue_up().await;
         let third = Contender::of(name, &scene).await.queue_up().await;
         let waiter = Contender::by(&proxy.connect, name, &scene).await.queue_up().await;

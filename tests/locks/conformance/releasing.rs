@@ -160,7 +160,7 @@ async fn release_is_lost(fate: Fate) {
     assert_eq!((released, proxy.has_struck()), (Err(Failure::ConnectionLoss), true), "{fate:?}");
     runtime::sleep(SETTLE).await;
     assert_eq!(behind.is_over(), fate == Fate::ReplyLost, "{fate:?}");
-    // And the waiter is admitted in any case once the session has ended
+    // And the waiter is admitted either way once the session has ended
     one.die().await;
     behind.serve().await;
     assert_eq!(scene.nodes().await, 0, "{fate:?}");

@@ -139,7 +139,7 @@ fn curator_604_does_not_occur_in_our_mutex_when_a_waiter_loses_its_session() {
         let ((mut cut_off, ended), failed_after) = seconds(cut_off.over()).await;
         // Then the acquire fails, although its node may still exist
         let error = ended.unwrap_err();
-        println!("CURATOR-604, ours: {error} after {failed_after:.1} s, {} nodes then", scene.nodes().await);
+        println!("CURATOR-604, ours: {error} after {failed_after:.1} s, {} nodes left", scene.nodes().await);
         // And with a new session, the same object queues up behind the others, while its old node still exists
         let (session, trace) = scene.traced().await;
         let given_up = std::mem::replace(&mut cut_off.session, session);

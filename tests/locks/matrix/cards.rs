@@ -17,11 +17,11 @@ use crate::support::ways::{self, Way};
 
 /// Number of concurrent events, which mostly wait until no message is in flight.
 const AT_ONCE: usize = 120;
-/// Time that exceeds the pause of any lock here before it retries a request.
+/// Longer than the pause of any lock here before a retry.
 const CALM: Duration = Duration::from_millis(700);
 /// Number of creates to lose for a lock that never gives up.
 const NOT_ENOUGH: u32 = 3;
-/// Time that a polling lock sleeps after the last message.
+/// Difference between the poll interval and [`CALM`].
 const POLLS_AFTER_CALM: Duration = Duration::from_millis(500);
 
 /// A lock, and the mode in which it is requested.
@@ -127,5 +127,5 @@ fn every_lock_reacts_to_each_event_as_its_card_states() {
     let complaints: Vec<Option<String>> =
         runtime::block_on(async { iter(playing).buffer_unordered(AT_ONCE).collect().await });
     let complaints: Vec<String> = complaints.into_iter().flatten().collect();
-    assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
+    assert!(complaints.is_empty(), "{} failures:\n{}", complaints.len(), complaints.join("\n"));
 }

@@ -15,13 +15,13 @@ use crate::support::proxy::{Fate, Proxy, Request};
 use crate::support::rehearsal::shortened;
 use crate::support::sessions::{Scene, scene};
 
-/// Timeout of a wait that ends without the lock.
+/// Timeout of a wait that never gets the lock.
 const SHORT: Duration = Duration::from_secs(2);
 /// Time shorter than any pause before a retry.
 const BRIEF: Duration = Duration::from_millis(40);
 /// Time without a reachable server, longer than two connection attempts of Java's client.
 const AWAY: Duration = Duration::from_secs(4);
-/// Opcode of exists.
+/// Opcode of `exists`.
 const EXISTS: i32 = 3;
 /// Time limit for any request of any client.
 const STUCK: Duration = Duration::from_secs(60);
@@ -175,7 +175,7 @@ pub struct Terms {
     pub calm: Duration,
     /// Silence that ends the course, longer than any pause of the lock, even between two polls.
     pub last_calm: Duration,
-    /// Silence after which a contender without a connection or an acquire sends no more requests.
+    /// Silence after which a contender that has no connection or no pending acquire sends no more requests.
     pub gone: Duration,
     /// Whether the timeout must be set when the acquire starts, as for an acquire in another process. Otherwise, the
     /// timeout expires right after the event, however busy the host is.

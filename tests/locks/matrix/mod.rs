@@ -95,7 +95,7 @@ impl Column {
 
 fn assert_conform(columns: &[Column]) {
     let complaints: Vec<String> = columns.iter().flat_map(Column::complaints).collect();
-    assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
+    assert!(complaints.is_empty(), "{} failures:\n{}", complaints.len(), complaints.join("\n"));
 }
 
 #[test]

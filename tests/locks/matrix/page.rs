@@ -192,7 +192,7 @@ pub fn difference(played: &Played) -> String {
 pub fn assert_has(column: &Column) {
     let page = std::fs::read_to_string(FILE).unwrap_or_default();
     if !page.contains(&format!("Original: {}.", column.original)) && page.contains("Original: ") {
-        println!("docs/reference/conformance.md is for another version than {}", column.original);
+        println!("docs/reference/conformance.md describes another version, not {}", column.original);
         return;
     }
     for part in [column.differences(), column.same()] {

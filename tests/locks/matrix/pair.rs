@@ -16,7 +16,7 @@ use crate::support::sessions::Scene;
 use crate::support::{foreign, skip};
 
 const SESSION: Duration = Duration::from_secs(10);
-/// Silence after which a client without a connection or an acquire sends no more requests.
+/// Silence after which a client that has no connection or no pending acquire sends no more requests.
 const GONE: Duration = Duration::from_secs(3);
 
 pub struct Pair {
@@ -178,7 +178,7 @@ const CLOSES: MayMatch = MayMatch {
     other: &["-- failed; its node is left"],
 };
 const POLL: &str = "getChildren .";
-/// Longer than the calm and a client's reconnection.
+/// Longer than `calm` and a client's reconnection together.
 const POLL_INTERVAL_MS: u64 = 2500;
 
 /// A class of an article. Its node names have no identifier, and its acquires cannot be cancelled.
@@ -375,7 +375,7 @@ pub const PAIRS: &[Pair] = &[
             ),
             ("delete's reply lost", "The class only prints a failed release; here, the failure is reported."),
         ],
-        // The original's exists is sent unless the connection is still broken by then.
+        // The original's `exists` is sent unless the connection is still broken by then.
         may_match: &[
             MayMatch {
                 events: &["create's reply lost"],
@@ -506,7 +506,7 @@ impl Pair {
         let is_there =
             if self.driver == "kazoo" { foreign::python().is_some() } else { Path::new(self.needs).exists() };
         if !is_there {
-            skip::skipped(format!("this machine has no {}{}", self.driver, self.needs));
+            skip::skipped(format!("the driver `{}` cannot run here: no {}", self.driver, self.needs));
             return None;
         }
         let run = format!("{}/drivers/{}/run", env!("CARGO_MANIFEST_DIR"), self.driver);

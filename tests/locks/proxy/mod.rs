@@ -181,7 +181,7 @@ fn lost_reply_leaves_the_node_and_does_not_affect_earlier_replies() {
         let [one, other] = [world::session(&scene, &proxy, 0).await, scene.session().await];
         let (id, path) = (one.id(), format!("{}-lost", scene.lock));
         let lost = proxy.drop_reply(ONE, &[RequestKind::Create, RequestKind::Multi]);
-        // Given other kinds of requests, the last sent together with the create
+        // Given requests of other kinds, the last of them sent together with the create
         one.get_data("/").await.unwrap();
         assert_eq!(lost.strikes().now_or_never(), None);
         let (read, created) = join(one.exists("/"), one.create(&path, b"", NodeKind::Persistent)).await;

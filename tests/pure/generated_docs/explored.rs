@@ -77,8 +77,8 @@ fn conformance_page_shows_the_stored_exploration() {
     let run = run();
     let part = format!(
         "`zklockbench explore --all` with {} servers of ZooKeeper {} and a budget of {}. `scripts/conformance --explore` \
-         repeats it.\nA cell lists each broken promise, or the number of schedules that were not explored; `-`: there was \
-         none of that class.\n\n{}",
+         repeats it.\nA cell lists each broken promise, or the number of schedules that were not explored; `-`: no \
+         schedule of that class.\n\n{}",
         run.servers,
         run.zookeeper,
         run.budget,

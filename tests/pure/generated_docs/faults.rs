@@ -8,8 +8,8 @@ pub fn page() -> String {
     let mut text = String::from(
         "# Faults\n\n\
          Generated from the code by `ZKLOCKBENCH_UPDATE_DOCS=1 cargo test --test pure docs`; do not edit. It lists \
-         every\nfault; `zklockbench faults NAME` prints the same for one. [Scenario keys](scenario-keys.md#faults) shows how to \
-         put a fault into a scenario.\n\n\
+         every\nfault; `zklockbench faults NAME` prints the same for one fault. \
+         [Scenario keys](scenario-keys.md#faults) shows how to put a fault into a scenario.\n\n\
          | fault | what | hits | ends | needs |\n\
          |---|---|---|---|---|\n",
     );

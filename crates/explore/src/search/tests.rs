@@ -6,7 +6,7 @@ use crate::stale::Servers;
 use zklockbench_core::catalog::{ParamValue, Params};
 use zklockbench_zk::{Access, Target};
 
-/// Fake pool in which each run ends immediately with the next given fault.
+/// Fake pool in which each run ends immediately. Takes the outcomes from the end of `faults`.
 #[derive(Default)]
 struct Fake {
     waiting: RefCell<Vec<Schedule>>,
@@ -86,7 +86,7 @@ fn violation_is_a_finding_even_if_it_does_not_always_recur() {
 }
 
 #[test]
-fn stuck_contender_that_does_not_recur_is_reported_as_unexplored() {
+fn stuck_contender_is_reported_as_unexplored_if_its_schedule_was_not_repeated() {
     let site = site();
     let mut search = search(&site, true, &[]);
     let failed = |fault_of| outcome(fault(Act::Kill), Some(fault_of));
@@ -106,7 +106,7 @@ fn contender_count_includes_a_waiter_behind_another_waiter() {
 }
 
 #[test]
-fn moves_between_servers_are_listed_as_untried_if_there_is_one_server() {
+fn moves_between_servers_are_listed_as_untried_if_there_is_only_one_server() {
     let mut site = site();
     let scope = Scope { budget: Duration::ZERO, pairs: false };
     let lists = |site: &Site, what: &str| not_tried(site, scope).iter().any(|one| one.starts_with(what));

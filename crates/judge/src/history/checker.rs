@@ -43,7 +43,7 @@ struct Lock {
     order: LockHolds,
     fencing: Fencing,
     holds: u64,
-    /// Evidence from acquisitions that holders blocked.
+    /// Evidence from acquisitions that had to wait for a holder.
     kept_out: KeptOut,
     /// Evidence from blocked acquires that ended without the lock.
     refused: KeptOut,
@@ -218,7 +218,7 @@ impl EventContext<'_> {
         Ok(again)
     }
 
-    /// Drops a hold after its session has ended, because the contender acquires the lock again.
+    /// Drops a hold whose session has ended, because its contender is acquiring the lock again.
     fn forget_lost_hold(&mut self) {
         if self.stand.lost
             && let Some(hold) = self.stand.hold.take()

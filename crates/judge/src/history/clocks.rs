@@ -12,7 +12,7 @@ pub struct Moment {
     pub clock: usize,
 }
 
-/// Numbers assigned to names in the order of their first use.
+/// Numbers assigned to names in order of first use.
 #[derive(Debug, Default)]
 struct Names {
     numbers: HashMap<String, usize>,

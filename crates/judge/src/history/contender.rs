@@ -126,7 +126,7 @@ pub fn turn_of_acquire(at: At, step: Step, again: bool) -> Result<(At, LockTurn)
         (Asking, Step::Unknown) => (Maybe, LockTurn::MayEnter),
         (AskingAgain, Step::Ok | Step::Fail | Step::Unknown) => (Inside, LockTurn::Nested),
         (_, Step::Invoke) => return Err(format!("acquire was called by a contender that {}", at.doing())),
-        _ => return Err(format!("acquire ended, but the contender {}", at.doing())),
+        _ => return Err(format!("acquire ended, but none was in progress: the contender {}", at.doing())),
     })
 }
 
@@ -141,6 +141,6 @@ pub fn turn_of_release(at: At, step: Step, last: bool) -> Result<(At, LockTurn),
         (Leaving, Step::Ok) => (Outside, LockTurn::Left(Step::Ok)),
         (Leaving, Step::Fail | Step::Unknown) => (NotLet, LockTurn::Left(step)),
         (_, Step::Invoke) => return Err(format!("release was called by a contender that {}", at.doing())),
-        _ => return Err(format!("release ended, but the contender {}", at.doing())),
+        _ => return Err(format!("release ended, but none was in progress: the contender {}", at.doing())),
     })
 }

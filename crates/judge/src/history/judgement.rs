@@ -11,13 +11,13 @@ pub struct Judgement {
     pub verdict: Verdict,
     /// Reports on all used locks, sorted by name.
     pub locks: Vec<LockReport>,
-    /// Evidence from acquisitions that holders blocked, over all locks.
+    /// Evidence from acquisitions that had to wait for a holder, over all locks.
     pub kept_out: KeptOut,
     /// Evidence from blocked acquires that ended without the lock.
     pub refused: KeptOut,
     /// First violations, in chronological order.
     pub violations: Vec<FoundViolation>,
-    /// First findings of each kind, in the order of their lines.
+    /// First findings of each kind, in line order.
     pub findings: Vec<Finding>,
     /// Skipped checks and other notes for the reader.
     pub notes: Vec<String>,
@@ -49,7 +49,7 @@ pub enum Breach {
     StaleWrite,
     /// An acquire that never ended.
     Stuck,
-    /// An overlap after a session was suspended or had expired. No lock can prevent this, but fencing can.
+    /// An overlap after a session had been suspended or had expired. No lock can prevent this, but fencing can.
     Zombie,
     /// An overlap with unknown session states.
     Uncertain,
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn verdict_is_unknown_without_contention_on_any_lock() {
+    fn verdict_is_unknown_if_no_lock_was_contended() {
         let untested =
             unknown("no lock was acquired by more than one contender, so exclusion was never tested");
         assert_eq!(judge(&[]).0, untested);

@@ -195,7 +195,7 @@ impl Occupancy {
         Some(self.leaving.swap_remove(found))
     }
 
-    /// Ends a hold when its holder was notified of the session's end, or removes a hold that never existed.
+    /// Ends a hold as of the notification that its session has ended, or removes a hold that never existed.
     pub fn vanish(&mut self, number: u64) {
         let Some(hold) = self.inside.get_mut(number) else { return };
         let lost_us = hold.lost.as_ref().map(|lost| lost.at.t_us);
@@ -336,7 +336,8 @@ fn party(entering: &Hold, hold: &Hold, weight: u64) -> Party {
     }
 }
 
-/// An acquire is stuck if it waited at least [`AT_LEAST_US`] and this many times as long as any finished acquire.
+/// An acquire is stuck if it waited at least [`AT_LEAST_US`] and at least this many times as long as any finished
+/// acquire.
 const TIMES_AS_LONG: u64 = 10;
 /// Minimum wait of a stuck acquire, in microseconds.
 const AT_LEAST_US: u64 = 1_000_000;
@@ -607,7 +608,7 @@ mod tests {
 
     #[test]
     fn overlap_class_depends_on_grant_order_if_the_entering_session_expires() {
-        // Tokens of both contenders, second acquire call (the first entered at 10), expected counts
+        // Tokens of both contenders, time of the second acquire call (the first hold began at 10), expected counts
         let cases = [
             ((Some(2), Some(1), Some(5)), [0, 1, 0]),
             ((Some(1), Some(2), Some(5)), [1, 0, 0]),

@@ -16,13 +16,13 @@ pub struct Grant {
     pub who: usize,
     pub clock: usize,
     pub claim: LockClaim,
-    /// Token: the zxid that created the node.
+    /// Token: the node's czxid.
     pub token: i64,
-    /// zxid by which the contender had called acquire, at most the token.
+    /// zxid by which the contender had called acquire; at most the token.
     pub asked: i64,
     /// zxid of the state in which the contender found that it held the lock.
     pub zxid: Option<i64>,
-    /// zxid that deleted the node.
+    /// zxid of the node's deletion.
     pub deleted: Option<i64>,
     pub acquired: LinePosition,
     /// Line of the release that reported the deletion.
@@ -202,7 +202,7 @@ impl LockHolds {
         }
     }
 
-    /// Ends the holds whose nodes were deleted by `zxid`.
+    /// Ends the holds whose nodes were deleted at or before `zxid`.
     fn leave_until(&mut self, zxid: i64) {
         while let Some((deleted, key)) = self.deletions.first().copied().filter(|(first, _)| *first <= zxid) {
             self.deletions.pop_first();
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn node_deletion_counts_even_if_recorded_after_its_hold_settled() {
+    fn deletion_counts_even_if_recorded_after_its_hold_was_compared() {
         let mut order = LockHolds::new(LockKind::Mutex);
         for token in 1..=WINDOW as i64 + 1 {
             order.grant(Grant { who: token as usize, ..grant(10 * token, 10 * token) });

@@ -96,7 +96,7 @@ impl Alone {
     }
 }
 
-/// Takes at least one sample, until the time is up, there are enough samples, or no request is left to send.
+/// Takes samples (at least one) until the time is up, there are enough samples, or no request is left to send.
 async fn repeat(
     slice: Slice,
     samples: &mut Histogram,

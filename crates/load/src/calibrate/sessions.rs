@@ -138,7 +138,7 @@ async fn on_server(
     Ok(OnServer { address: address.to_owned(), sessions })
 }
 
-/// Times a request until its reply arrives, in microseconds, without this thread's own lag.
+/// Times a request until its reply arrives, in microseconds, excluding this thread's own lag.
 pub(super) async fn timed<T>(
     session: &Session,
     request: impl AsyncFnOnce() -> Result<T, Failure>,

@@ -202,7 +202,7 @@ impl Conductor<'_> {
             let (asked_us, possible_us) = state.impossible_holds(measured_us).filter(|_| excludes)?;
             let (asked, possible) = (format_micros(asked_us), format_micros(possible_us));
             Some(format!(
-                "impossible: holds of lock {} add up to {asked}, but only {possible} are possible",
+                "impossible: holds of lock {} add up to {asked}, but only {possible} is possible",
                 state.number
             ))
         };

@@ -129,7 +129,7 @@ impl Conductor<'_> {
         }
     }
 
-    /// Serves an open load's remaining arrivals, within its time limit. Returns the time in microseconds.
+    /// Serves an open load's remaining arrivals, within its time limit. Returns the time taken, in microseconds.
     async fn serve_backlog(&mut self) -> u64 {
         let shared = Arc::clone(&self.shared);
         let (Some(arrivals), Some(open)) = (&shared.open, shared.spec.load.open()) else { return 0 };

@@ -12,7 +12,7 @@ use zklockbench_zk::SessionState;
 
 pub const ARTICLE: &str = "article";
 
-/// Name of every node in the articles' classes, without the number.
+/// Name of every node in the article's classes, without the number.
 const PREFIX: &str = "temp";
 
 pub const WATCHING_CLASS: Param = Param {

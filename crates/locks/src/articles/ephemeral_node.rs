@@ -21,7 +21,7 @@ pub const ENTRY: Entry = Entry {
                 name: "node",
                 kind: ParamKind::OneOf(&["ephemeral", PERSISTENT]),
                 default: "ephemeral",
-                doc: "Whether the node is deleted with the holder's session, or persists, so that a dead \
+                doc: "Whether the node is deleted with the holder's session or persists. If it persists, a dead \
                     holder keeps the lock forever.",
             },
             Param {
@@ -124,7 +124,7 @@ impl EphemeralNode {
 /// One contender's attempts to create the single node of a lock without a queue.
 #[derive(Debug, Default)]
 pub struct Race {
-    /// Whether the reply to a create was lost, so that an existing node may be the contender's own. Stays set
+    /// Whether the reply to a create was lost. If so, an existing node may be the contender's own. Stays set
     /// in later acquires, because a paused server may apply the create late (see `LateCreates`).
     reply_lost: bool,
     /// Value of the contender's nodes: an id of this contender, or empty.

@@ -34,7 +34,7 @@ pub const ENTRY: Entry = Entry {
     },
 };
 
-/// Costs one fewer list than predecessor-watch in each handoff, and two more exists in each cycle.
+/// Costs one fewer list than predecessor-watch in each handoff, and two more exists requests in each cycle.
 fn batch_cost(_: &Params, n: u64) -> BatchCost {
     BatchCost {
         requests: vec![(Create, n), (Delete, n), (GetChildren, n), (Exists, 2 * n), (ExistsWatch, n - 1)],

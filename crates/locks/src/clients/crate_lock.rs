@@ -103,8 +103,8 @@ impl CrateLock {
         }
     }
 
-    /// Deletes any node that a dropped acquire left. A list in the same session shows every node that the session has
-    /// requested, so a mark that is missing there will not appear later.
+    /// Deletes any node that a dropped acquire left behind. A list in the same session shows every node that the
+    /// session has requested, so a mark that is missing there will not appear later.
     async fn clean_up(&self, session: &Session, mark: &str) -> Result<(), Failure> {
         for _ in 0..YIELDS {
             runtime::yield_now().await;

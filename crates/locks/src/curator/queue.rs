@@ -235,7 +235,7 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Returns when another task has released through this object; never without a registered wait.
+    /// Returns when another task has released through this object; never if no wait is registered.
     pub async fn woken(waiting: Option<&Self>) {
         match waiting {
             Some(waiting) => waiting.woken.notified().await,

@@ -156,7 +156,7 @@ impl CuratorSemaphore {
         }
     }
 
-    /// Takes one lease under the mutex, which is released in any case.
+    /// Takes one lease under the mutex, which is released either way.
     async fn take_in_turn(&mut self, session: &Session, patience: &Patience) -> Acquired<QueueNode> {
         let turn = self.mutex.acquire(session, Mode::Write, patience).await?;
         let taken = self.lease(session, patience).await;

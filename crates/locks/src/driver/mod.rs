@@ -60,7 +60,7 @@ impl DriverCommand {
 pub fn how(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit status {code}"),
-        (_, Some(signal)) => format!("by signal {signal}"),
+        (_, Some(signal)) => format!("killed by signal {signal}"),
         _ => "for an unknown reason".into(),
     }
 }

@@ -605,7 +605,7 @@ mod tests {
     #[tokio::test]
     async fn a_process_that_dies_or_hangs_fails_within_the_deadline() {
         let dead = failure("read line; echo out of memory >&2; kill -9 $$", SOON).await;
-        assert_eq!(dead.what, Mishap::Exited("by signal 9".into()));
+        assert_eq!(dead.what, Mishap::Exited("killed by signal 9".into()));
         assert!(dead.stderr.contains("out of memory"));
         let hung = failure("sleep 60 & wait", Duration::from_millis(300)).await;
         assert_eq!(hung.what, Mishap::NoAnswer("an echo"));

@@ -13,7 +13,7 @@ use zklockbench_core::catalog::LockCard;
 use zklockbench_core::clock::Stamp;
 
 pub const VERSION: u32 = 1;
-/// Longest line in bytes, including its end.
+/// Longest line in bytes, including the line break.
 pub const LONGEST_LINE: usize = 64 << 10;
 /// Maximum number of lines before `ready` that are not part of the protocol.
 pub const FOREIGN_LINES: usize = 64;
@@ -433,7 +433,7 @@ impl Line {
         struct Tagged {
             t: Option<IgnoredAny>,
         }
-        // Avoids building a tree, because every cycle reads two such lines.
+        // Avoid building a tree, because every cycle reads two such lines.
         let is_event = match serde_json::from_slice::<Tagged>(line) {
             Ok(Tagged { t }) => t.is_some(),
             Err(error) if error.is_data() => false,
@@ -476,7 +476,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn request_serializes_its_kind_as_field_t() {
+    fn request_is_serialised_with_its_kind_as_field_t() {
         let acquire = Request::Acquire {
             id: 2,
             c: 7,

@@ -32,7 +32,7 @@ pub const ENTRY: Entry = Entry {
                 default: "none",
                 doc: "Which nodes count in addition to kazoo's own: none, or nodes from Curator and the Go \
                     client \
-                      (`extra_lock_patterns`). Java's Curator does not wait for kazoo, and the Go client does only since v1.0.2.",
+                      (`extra_lock_patterns`). Java's Curator does not wait for kazoo, and the Go client does so only as of v1.0.2.",
             },
             BLOCKING,
         ],

@@ -283,7 +283,7 @@ impl Baton {
     async fn look_behind(&self, session: &Session, node: &QueueNode) -> Result<Option<String>, Failure> {
         let names = session.get_children(&self.lock).await?;
         match self.behind_in(node, &names) {
-            // Waiters whose numbers are not unique fail.
+            // Waiters without unique numbers fail, so none of them can be next.
             Err(Failure::OwnNodeMissing | Failure::CounterUsedUp(_)) => Ok(None),
             found => found,
         }
@@ -310,8 +310,8 @@ async fn watch_end(session: &Session, path: &str) -> Result<Option<Watch>, Failu
 /// of nodes left, which shows whether a grant would have been better. The last three releases decide. The
 /// number is only a prediction, because a later join finds another queue.
 ///
-/// Let p be the share of releases without a waiter. A deletion costs at most 1 + (1 - p) requests and a grant
-/// 1 + 2p, so the deletion is better if p is at least 1/3.
+/// Let p be the share of releases that find no waiter. A deletion costs at most 1 + (1 - p) requests, and a grant
+/// costs 1 + 2p, so the deletion is better if p is at least 1/3.
 #[derive(Debug)]
 struct Leaving {
     may_count: Cell<bool>,
@@ -334,7 +334,7 @@ impl Leaving {
     }
 
     /// Leaves without a grant, and records whether a grant would have been better. If the ACL denies writes
-    /// to the directory, deletes the node, and always grants from now on.
+    /// to the directory, deletes the node, and always grants from then on.
     async fn count(&self, session: &Session, lock: &str, node: &QueueNode) -> Result<(), Failure> {
         match session.leave_and_count(lock, &node.path).await {
             Ok(behind) => self.learn(behind > 0),

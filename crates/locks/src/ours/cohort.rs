@@ -158,7 +158,7 @@ impl Cohort {
         self.queue().waiting.iter().any(|waiting| !waiting.is_closed())
     }
 
-    /// Passes the turn, and the lock if given, to the next waiter. Without a waiter, releases the lock.
+    /// Passes the turn, and the lock if given, to the next waiter. If there is no waiter, releases the lock.
     fn pass(self: &Arc<Self>, mut remote: Option<RemoteTurn>) {
         loop {
             let next = {
@@ -278,8 +278,8 @@ impl Tenure {
         locked(&self.keeper)
     }
 
-    /// Orders the deletion of the node without waiting for the result. Without a keeper, the node ends with its
-    /// session.
+    /// Orders the deletion of the node without waiting for the result. If there is no keeper, the node ends with
+    /// its session.
     fn order_end(&self) {
         let keeper = self.keeper().take();
         if let Some(keeper) = keeper {

@@ -70,7 +70,7 @@ pub struct Joining {
 
 #[derive(Debug, Clone, Default)]
 pub struct Counting {
-    /// Whether counting is configured; not every join counts.
+    /// Whether counting is configured; not every join then counts.
     is_asked_for: bool,
     /// Whether the ACL of the directory denied a write.
     is_forbidden: Cell<bool>,

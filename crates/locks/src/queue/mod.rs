@@ -47,11 +47,11 @@ pub struct Habits {
 /// What a waiter watches, and the request that sets the watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Watches {
-    /// The nodes to wait for, by getData, which sets no watch on a node that is already gone.
+    /// The nodes to wait for, using `getData`, which sets no watch if the node is already gone.
     Data,
-    /// The nodes to wait for, by exists, which sets a watch even on a node that is already gone.
+    /// The nodes to wait for, using `exists`, which sets a watch even if the node is already gone.
     Exists,
-    /// The whole queue, by the list itself.
+    /// The whole queue, using the request that lists it.
     Children,
     Nothing,
 }
@@ -97,7 +97,7 @@ pub trait Wakes {
     async fn woken(&mut self, waiter: &Waiter<'_>, set: &mut Vec<WatchOn>) -> Acquired<Option<EventKind>>;
 }
 
-/// Wakes a waiter by its own watches only.
+/// Wakes a waiter only through its own watches.
 #[derive(Debug, Default)]
 pub struct OwnWatches;
 

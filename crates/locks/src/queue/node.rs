@@ -69,7 +69,7 @@ impl QueueNode {
         }
     }
 
-    /// Builds a node whose number may not be unique. Check [`QueueNode::has_unique_number`] before using the
+    /// Builds a node whose number might not be unique. Check [`QueueNode::has_unique_number`] before using the
     /// number as a position.
     pub fn unchecked(created: Created) -> Result<Self, Failure> {
         let sequence = created.sequence.ok_or(Failure::OwnNodeMissing)?;
@@ -98,7 +98,7 @@ impl QueueNode {
     ///
     /// # Errors
     /// [`Failure::OwnNodeMissing`] if this node is not among the names: an empty list is not a held lock.
-    /// [`Failure::CounterUsedUp`] if one of the numbers may not be unique.
+    /// [`Failure::CounterUsedUp`] if one of the numbers might not be unique.
     pub fn predecessor(&self, names: &Names) -> Result<Option<String>, Failure> {
         let before = self.others(names)?.filter(|(distance, _)| *distance < 0);
         Ok(before.max_by_key(|(distance, _)| *distance).map(|(_, name)| name.to_owned()))
@@ -261,7 +261,7 @@ mod tests {
     ];
 
     #[test]
-    fn numbers_that_may_not_be_unique_have_no_queue_position() {
+    fn numbers_that_might_not_be_unique_have_no_queue_position() {
         for (own, list) in USED_UP {
             let (own, list) = (node(own), names(list));
             let used_up = Failure::CounterUsedUp("/lock".into());
@@ -273,7 +273,7 @@ mod tests {
     }
 
     proptest! {
-        /// The contenders with the lowest number are first; no contender is first if a number may not be
+        /// The contenders with the lowest number are first; no contender is first if a number might not be
         /// unique.
         #[test]
         fn only_contenders_with_the_lowest_unique_number_are_first(

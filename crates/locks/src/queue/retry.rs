@@ -97,8 +97,8 @@ impl Retry {
         matches!(failure, Failure::ConnectionLoss)
     }
 
-    /// Returns the pause before retry `n`, from 0, when `elapsed` has passed since the first attempt; `None`
-    /// if there are no more retries.
+    /// Returns the pause before retry `n`, counted from 0, if `elapsed` has passed since the first attempt;
+    /// `None` if there are no more retries.
     pub fn pause(&self, n: u32, elapsed: Duration) -> Option<Duration> {
         match *self {
             Self::Backoff { base, most, times } => (n < times).then(|| (base * factor(n)).min(most)),
@@ -203,7 +203,7 @@ mod tests {
     fn backoff_factors_are_uniform_and_zero_counts_as_one() {
         let retry = of(&[sleep(10), times(3)]);
         assert!(factors(retry, 0, 200).iter().all(|factor| *factor == 1));
-        // The second retry draws from 0, 1, 2, 3: half of the results are 1, a quarter each 2 and 3.
+        // The second retry draws from 0, 1, 2, 3: half of the results are 1, and a quarter each are 2 and 3.
         let drawn = factors(retry, 1, 4000);
         let share = |wanted| drawn.iter().filter(|factor| **factor == wanted).count();
         assert!((1_800..2_200).contains(&share(1)), "{}", share(1));

@@ -112,7 +112,7 @@ impl Checker {
         let early = lock.order.examples.iter().map(|(before, next)| {
             let zxid = |zxid: Option<i64>| zxid.map_or_else(|| "?".to_owned(), |zxid| zxid.to_string());
             let what = format!(
-                "{} found at zxid {} that it held the lock, but the node of {} was deleted at zxid {}",
+                "{} found at zxid {} that it held the lock, but the node of {} was not deleted until zxid {}",
                 self.name(next.who),
                 zxid(next.zxid),
                 self.name(before.who),
@@ -181,7 +181,7 @@ impl Checker {
     }
 }
 
-/// First findings of each kind, in the order of their lines.
+/// First findings of each kind, in line order.
 fn first_of_each(mut findings: Vec<Finding>) -> Vec<Finding> {
     findings.sort_by(|a, b| (a.breach, &a.lines).cmp(&(b.breach, &b.lines)));
     let mut count = (None, 0);

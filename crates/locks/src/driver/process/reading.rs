@@ -134,7 +134,7 @@ impl Inner {
             });
             return;
         }
-        // Leaves time to read the last lines of standard error.
+        // Leave time to read the last lines of standard error.
         let status = self.has_exited(Duration::from_millis(500));
         let how = status.map_or_else(|| "the process closed its output but is still running".to_owned(), how);
         std::thread::sleep(Duration::from_millis(20));
