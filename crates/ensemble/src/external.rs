@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::process::{ExitStatus, Stdio};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
@@ -98,6 +100,8 @@ impl Hosts {
         let mut commands = vec![Commands::default(); addresses.len()];
         for (name, own) in read.hosts {
             let number = name.strip_prefix("server-").and_then(|number| number.parse::<usize>().ok());
+            // Another form of a number, such as 01, would be a second name for a server.
+            let number = number.filter(|number| name == format!("server-{number}"));
             let place = number.and_then(|number| commands.get_mut(number.checked_sub(1)?));
             let Some(place) = place else {
                 let servers = counted(addresses.len(), "server", "servers");
@@ -109,6 +113,11 @@ impl Hosts {
                     shown(&addresses.join(", "), 200)
                 )));
             };
+            if let Some((action, _)) = own.iter().find(|(_, command)| command.trim().is_empty()) {
+                return Err(wrong(&format!(
+                    "[hosts.{name}] `{action}` is empty: write a shell command, or remove the line"
+                )));
+            }
             if let Some((done, undone)) = without_a_way_back(&own) {
                 return Err(wrong(&format!(
                     "[hosts.{name}] has `{done}` but no `{undone}`: every command that breaks a server \
@@ -145,18 +154,15 @@ impl Hosts {
         let Some(command) = self.commands[server - 1].get(&action) else {
             return Err(format!("[hosts.server-{server}] has no `{action}`"));
         };
-        let mut shell = Command::new("sh");
-        shell.args(["-c", command.as_str()]).stdin(std::process::Stdio::null()).kill_on_drop(true);
         let failed = |why: String| format!("`{}` ({action} of server {server}): {why}", shown(command, 200));
-        let output = tokio::time::timeout(COMMAND_WITHIN, shell.output()).await;
-        let output = output
+        let ended = tokio::time::timeout(COMMAND_WITHIN, run_shell(command)).await;
+        let (status, stderr) = ended
             .map_err(|_| failed(format!("it did not finish within {COMMAND_WITHIN:?}")))?
             .map_err(|error| failed(error.to_string()))?;
-        if output.status.success() {
+        if status.success() {
             return Ok(());
         }
-        let said = one_line(String::from_utf8_lossy(&output.stderr).trim());
-        Err(failed(format!("{}: {}", output.status, shown(&said, 300))))
+        Err(failed(format!("{status}: {}", shown(&one_line(stderr.trim()), 300))))
     }
 
     fn holds_still(&self, server: usize, is_still: bool) {
@@ -171,6 +177,18 @@ impl Hosts {
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
         }
     }
+}
+
+/// Runs a shell command, and returns its status and the start of its stderr. Stderr goes to a file: a server that the
+/// command leaves in the background would keep a pipe open.
+async fn run_shell(command: &str) -> io::Result<(ExitStatus, String)> {
+    let stderr = tempfile::tempfile()?;
+    let mut shell = Command::new("sh");
+    shell.args(["-c", command]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr.try_clone()?);
+    let status = shell.kill_on_drop(true).status().await?;
+    let mut text = vec![0; 1_000];
+    let length = stderr.read_at(&mut text, 0)?;
+    Ok((status, String::from_utf8_lossy(&text[..length]).into_owned()))
 }
 
 #[async_trait]
@@ -289,7 +307,7 @@ mod tests {
 
     #[test]
     fn hosts_file_with_an_irreversible_action_or_unknown_server_is_rejected() {
-        let wrong = |text| read_hosts(text).unwrap_err();
+        let wrong = |text: &str| read_hosts(text).unwrap_err();
         assert!(wrong("[hosts.server-1]\nkill = \"true\"\n").ends_with(
             "has `kill` but no `start`: every command that breaks a server needs its counterpart"
         ));
@@ -297,7 +315,13 @@ mod tests {
             wrong("[hosts.server-3]\n")
                 .contains("[hosts.server-3] is not a server: the connect string lists 2 servers")
         );
-        assert!(wrong("[hosts.server-0]\n").contains("is not a server"));
+        for name in ["server-0", "server-01", "server-+1"] {
+            assert!(wrong(&format!("[hosts.\"{name}\"]\n")).contains("is not a server"), "{name}");
+        }
+        assert!(
+            wrong("[hosts.server-1]\nkill = \" \"\nstart = \"true\"\n")
+                .ends_with("[hosts.server-1] `kill` is empty: write a shell command, or remove the line")
+        );
         assert!(
             wrong("[hosts.server-1]\nreboot = \"true\"\n")
                 .contains("unknown variant `reboot`, expected one of `kill`")
@@ -319,6 +343,13 @@ mod tests {
         let moved = Hosts { addresses: vec!["no..where:2181".into()], ..hosts };
         let down = moved.is_down(1).await.unwrap();
         assert!(down.starts_with("no..where:2181 no longer resolves"), "{down}");
+    }
+
+    #[tokio::test]
+    async fn command_ends_although_it_leaves_a_process_behind() {
+        let hosts = read_hosts("[hosts.server-1]\nwipe = \"sleep 9 &\"\nstart = \"true\"\n").unwrap();
+        let wiped = tokio::time::timeout(Duration::from_secs(5), hosts.wipe(1)).await;
+        assert_eq!(wiped, Ok(Ok(())));
     }
 
     #[tokio::test]

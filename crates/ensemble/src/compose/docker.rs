@@ -10,10 +10,16 @@ use tracing::info;
 
 use zklockbench_core::error::Error;
 
-/// Client port of a server in a container, unless a variable sets another port.
-pub const CLIENT_PORT: &str = "2181/tcp";
-/// Variables with the client port in Bitnami's and Confluent's images.
-const PORT_VARIABLES: [&str; 2] = ["ZOO_PORT_NUMBER", "ZOOKEEPER_CLIENT_PORT"];
+/// Client port of a server in a container, unless the container's settings name another port.
+const CLIENT_PORT: &str = "2181/tcp";
+/// Variables with the client port in the official image before version 3.5, and in Bitnami's and Confluent's images.
+const PORT_VARIABLES: [&str; 3] = ["ZOO_PORT", "ZOO_PORT_NUMBER", "ZOOKEEPER_CLIENT_PORT"];
+/// Variables with a server's ID in the official, Bitnami's and Confluent's images.
+const ID_VARIABLES: [&str; 3] = ["ZOO_MY_ID", "ZOO_SERVER_ID", "ZOOKEEPER_SERVER_ID"];
+/// Variable with the configuration directory, set by the official image.
+const OFFICIAL: &str = "ZOO_CONF_DIR";
+/// Ports of servers for each other, the admin server and Prometheus.
+const OTHER_PORTS: [&str; 4] = ["2888/tcp", "3888/tcp", "8080/tcp", "7000/tcp"];
 const SERVICE: &str = "com.docker.compose.service";
 
 #[derive(Debug, Clone, Deserialize)]
@@ -21,6 +27,8 @@ const SERVICE: &str = "com.docker.compose.service";
 pub struct Container {
     pub id: String,
     pub image: String,
+    /// Number of times that Docker has restarted the container since the last `docker start`.
+    pub restart_count: i64,
     pub state: ContainerState,
     pub config: Config,
     pub host_config: HostConfig,
@@ -31,9 +39,11 @@ pub struct Container {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ContainerState {
-    /// Whether the process exists, paused or not.
+    /// Whether the process exists, paused or not, or Docker is about to restart it.
     pub running: bool,
     pub paused: bool,
+    /// Whether the process has ended and Docker is about to restart it.
+    pub restarting: bool,
     pub exit_code: i64,
     /// Whether the kernel killed the process because it used too much memory.
     #[serde(rename = "OOMKilled")]
@@ -52,6 +62,8 @@ pub struct Config {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct HostConfig {
+    /// Name of a network, or `host` for the host's own network.
+    pub network_mode: String,
     pub restart_policy: RestartPolicy,
     pub tmpfs: Option<BTreeMap<String, String>>,
     /// Host ports by container port.
@@ -81,10 +93,15 @@ pub struct Mount {
     /// `volume`, `bind` or `tmpfs`.
     #[serde(rename = "Type")]
     pub kind: String,
+    /// Name of a volume; empty for other mounts.
+    #[serde(default)]
+    pub name: String,
     /// Path on the host; empty for a tmpfs.
     #[serde(default)]
     pub source: String,
     pub destination: String,
+    #[serde(rename = "RW")]
+    pub is_writable: bool,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -134,11 +151,50 @@ impl Container {
         self.mounts.iter().find(|mount| contains(&mount.destination, path))
     }
 
-    fn client_port(&self) -> String {
-        let published = self.host_config.port_bindings.as_ref();
-        let named = PORT_VARIABLES.iter().filter_map(|name| Some(format!("{}/tcp", self.variable(name)?)));
-        let mut named = named.filter(|port| published.is_some_and(|ports| ports.contains_key(port)));
-        named.next().unwrap_or_else(|| CLIENT_PORT.to_owned())
+    pub fn server_id(&self) -> Option<u32> {
+        ID_VARIABLES.iter().find_map(|name| self.variable(name)?.parse().ok())
+    }
+
+    /// Returns the server's own entry in `ZOO_SERVERS`, e.g. `server.1=zoo1:2888:3888;2181`.
+    fn own_entry(&self) -> Option<&str> {
+        let start = format!("server.{}=", self.server_id().unwrap_or(1));
+        let mut entries = self.variable("ZOO_SERVERS")?.split_whitespace();
+        entries.find(|entry| entry.starts_with(start.as_str()))
+    }
+
+    /// Returns the server's own entry in `ZOO_SERVERS` if the entry lacks a client port and nothing else sets the
+    /// port. Since version 3.5, such a server of the official image listens on no client port.
+    pub fn entry_without_port(&self) -> Option<&str> {
+        let directory = self.variable(OFFICIAL)?;
+        let is_set_by_variable = PORT_VARIABLES.iter().any(|name| self.variable(name).is_some())
+            || self
+                .variable("ZOO_CFG_EXTRA")
+                .is_some_and(|extra| extra.to_lowercase().contains("clientport"));
+        // The image ignores `ZOO_SERVERS` if there is a configuration file.
+        let is_in_file = self
+            .mounts
+            .iter()
+            .any(|mount| contains(&mount.destination, directory) || contains(directory, &mount.destination));
+        self.own_entry().filter(|entry| !entry.contains(';') && !is_set_by_variable && !is_in_file)
+    }
+
+    /// Returns the client port in the container, e.g. `2181/tcp`.
+    pub fn client_port(&self) -> String {
+        let named = PORT_VARIABLES.iter().filter_map(|name| self.variable(name));
+        let entry = self.own_entry().and_then(|entry| entry.split_once(';'));
+        let entry = entry.and_then(|(_, client)| client.rsplit(':').next());
+        let number = named.chain(entry).find_map(|port| port.parse::<u16>().ok());
+        let named = number.map(|number| format!("{number}/tcp"));
+        named.or_else(|| self.only_published_port()).unwrap_or_else(|| CLIENT_PORT.to_owned())
+    }
+
+    /// Returns the only port that can be the client port of the official image, if there is only one.
+    fn only_published_port(&self) -> Option<String> {
+        self.variable(OFFICIAL)?;
+        let published = self.host_config.port_bindings.iter().flatten().map(|(port, _)| port.as_str());
+        let mut possible = published.filter(|port| port.ends_with("/tcp") && !OTHER_PORTS.contains(port));
+        let first = possible.next()?;
+        possible.next().is_none().then(|| first.to_owned())
     }
 
     pub fn asked_binding(&self) -> Option<&Binding> {
@@ -260,23 +316,43 @@ fn said(command: &Command, output: std::io::Result<Output>) -> Result<String, St
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    Err(format!("`{words}` failed ({}): {}", output.status, String::from_utf8_lossy(&output.stderr).trim()))
+    Err(format!("`{words}{FAILED}{}): {}", output.status, String::from_utf8_lossy(&output.stderr).trim()))
+}
+
+/// Text between the command and its exit status in the error of [`run`].
+const FAILED: &str = "` failed (";
+
+/// Returns the command's stderr from the error of [`run`]. The rest of the error contains names chosen by the user.
+pub fn stderr_in(why: &str) -> &str {
+    let status = why.split_once(FAILED).and_then(|(_, rest)| rest.split_once("): "));
+    status.map_or("", |(_, stderr)| stderr)
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
     /// Abridged output of Docker 20.10 for a container that Compose created but did not start.
-    const TOLD: &str = r#"[{"Id": "8427ff", "Image": "sha256:c430",
-        "State": {"Status": "created", "Running": false, "Paused": false, "OOMKilled": false, "ExitCode": 0},
+    const TOLD: &str = r#"[{"Id": "8427ff", "Image": "sha256:c430", "RestartCount": 0,
+        "State": {"Status": "created", "Running": false, "Paused": false, "Restarting": false,
+            "OOMKilled": false, "ExitCode": 0},
         "Config": {"Image": "zookeeper:3.9", "Env": ["ZOO_MY_ID=1", "ZOO_CFG_EXTRA=a=1 b=2"],
             "Labels": {"com.docker.compose.service": "zoo1"}},
-        "HostConfig": {"RestartPolicy": {"Name": "no", "MaximumRetryCount": 0}, "Tmpfs": {"/datalog": ""},
-            "PortBindings": {"2181/tcp": [{"HostIp": "127.0.0.1", "HostPort": "21831"}]}},
-        "Mounts": [{"Type": "volume", "Source": "/docker/volumes/0123/_data", "Destination": "/data"}],
+        "HostConfig": {"NetworkMode": "x_default", "RestartPolicy": {"Name": "no", "MaximumRetryCount": 0},
+            "Tmpfs": {"/datalog": ""}, "PortBindings": {"2181/tcp": [{"HostIp": "127.0.0.1", "HostPort": "21831"}]}},
+        "Mounts": [{"Type": "volume", "Name": "0123", "Source": "/docker/volumes/0123/_data",
+            "Destination": "/data", "Mode": "", "RW": true}],
         "NetworkSettings": {"Ports": {}, "Networks": {"x_default": {
             "IPAMConfig": {"IPv4Address": "172.28.213.11"}, "Aliases": ["zoo1", "8427ff"]}}}}]"#;
+
+    /// A container with these variables that publishes these ports.
+    pub fn container(variables: &[&str], ports: &[&str]) -> Container {
+        let binding = r#"[{"HostIp": "127.0.0.1", "HostPort": "21831"}]"#;
+        let ports: Vec<String> = ports.iter().map(|port| format!(r#""{port}": {binding}"#)).collect();
+        let variables = serde_json::to_string(variables).unwrap();
+        let told = TOLD.replace(r#"["ZOO_MY_ID=1", "ZOO_CFG_EXTRA=a=1 b=2"]"#, &variables);
+        parse(&told.replace(&format!(r#""2181/tcp": {binding}"#), &ports.join(", "))).unwrap().remove(0)
+    }
 
     #[test]
     fn container_that_has_not_started_is_parsed() {
@@ -331,9 +407,22 @@ mod tests {
     }
 
     #[test]
-    fn client_port_is_read_from_a_variable() {
-        let told = TOLD.replace("2181/tcp", "2185/tcp").replace("ZOO_MY_ID=1", "ZOO_PORT_NUMBER=2185");
-        assert!(parse(&told).unwrap()[0].asked_binding().is_some());
+    fn client_port_is_read_from_variables_or_published_ports() {
+        let servers =
+            "ZOO_SERVERS=server.1=zoo1:2888:3888;2181 server.2=zoo2:2888:3888:observer;0.0.0.0:2182";
+        let official = "ZOO_CONF_DIR=/conf";
+        let cases: [(&[&str], &[&str], &str); 6] = [
+            (&["ZOO_PORT_NUMBER=2185"], &["2181/tcp", "2185/tcp"], "2185/tcp"),
+            (&["ZOO_MY_ID=1", servers], &["2182/tcp"], "2181/tcp"),
+            (&["ZOO_MY_ID=2", servers], &["2182/tcp"], "2182/tcp"),
+            (&[official], &["2183/tcp", "2183/udp", "7000/tcp", "8080/tcp"], "2183/tcp"),
+            (&[official], &["2183/tcp", "2184/tcp"], "2181/tcp"),
+            // A service that is not a ZooKeeper server
+            (&[], &["9092/tcp"], "2181/tcp"),
+        ];
+        for (variables, ports, found) in cases {
+            assert_eq!(container(variables, ports).client_port(), found, "{variables:?} {ports:?}");
+        }
     }
 
     #[test]

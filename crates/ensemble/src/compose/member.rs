@@ -4,12 +4,13 @@ use std::net::Ipv4Addr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::docker::{Binding, CLIENT_PORT, Container, docker};
+use super::docker::{Binding, Container, docker};
 use crate::directory::describe_placement;
 
 const LOG_LINES: &str = "8";
-/// Variables with a server's ID in the official, Bitnami's and Confluent's images.
-const ID_VARIABLES: [&str; 3] = ["ZOO_MY_ID", "ZOO_SERVER_ID", "ZOOKEEPER_SERVER_ID"];
+/// End of a message about a service without its own network.
+pub const HOST_NETWORK: &str = "uses `network_mode: host`, for which Docker publishes no ports: start the servers with \
+                                `docker compose up -d`, and run with --connect 127.0.0.1:PORT";
 
 #[derive(Debug)]
 pub struct Member {
@@ -60,18 +61,8 @@ pub struct NetworkAttachment {
 impl Member {
     /// Returns the servers in the order of their IDs (`ZOO_MY_ID`).
     pub fn all_of(mut made: Vec<Container>) -> Result<Vec<Self>, String> {
-        if let Some(other) = made.iter().find(|one| one.asked_binding().is_none()) {
-            return Err(format!(
-                "the service `{}` does not publish port {CLIENT_PORT}: it is not a ZooKeeper server, or \
-                 clients cannot reach it. A Compose file for the suite may contain only servers, each with `ports: \
-                 [\"2181\"]` or \
-                 `ports: [\"127.0.0.1:PORT:2181\"]`; move other services into a profile (`profiles: [\"other\"]`)",
-                other.service()
-            ));
-        }
-        let id =
-            |one: &Container| ID_VARIABLES.iter().find_map(|name| one.variable(name)?.parse::<u32>().ok());
-        made.sort_by_key(|one| (id(one).unwrap_or(u32::MAX), one.service().to_owned()));
+        made.iter().try_for_each(can_be_reached)?;
+        made.sort_by_key(|one| (one.server_id().unwrap_or(u32::MAX), one.service().to_owned()));
         let numbered = made.into_iter().enumerate();
         Ok(numbered
             .map(|(index, made)| Self {
@@ -180,10 +171,11 @@ impl Member {
         if self.made.asked_binding().is_some_and(super::docker::Binding::stays) {
             return Ok(());
         }
+        let port = self.made.client_port();
+        let number = port.trim_end_matches("/tcp");
         Err(format!(
-            "Docker publishes port 2181 of the service `{}` under a different number at each start: \
-             write \
-             `ports: [\"127.0.0.1:PORT:2181\"]` with a single number",
+            "Docker publishes port {number} of the service `{}` under a different number at each start: \
+             write `ports: [\"127.0.0.1:PORT:{number}\"]` with a single number",
             self.made.service()
         ))
     }
@@ -214,13 +206,22 @@ impl Member {
         self.meant_down.store(down, Ordering::Release);
     }
 
-    /// Describes the exit of the server if `now` shows that the server exited unexpectedly.
+    /// Describes the exit of the server if `now` shows that the server exited unexpectedly. Docker may have
+    /// restarted it.
     pub fn ended(&self, now: &Container) -> Option<String> {
-        if now.state.running || self.meant_down.load(Ordering::Acquire) {
+        let (state, name) = (&now.state, self.name());
+        let has_ended = !state.running || now.restart_count > 0;
+        if !has_ended || self.meant_down.load(Ordering::Acquire) {
             return None;
         }
-        let why = if now.state.oom_killed { ", out of memory" } else { "" };
-        Some(format!("{} ended (exit code {}{why})", self.name(), now.state.exit_code))
+        let why = if state.oom_killed { ", out of memory" } else { "" };
+        let exit = format!("exit code {}{why}", state.exit_code);
+        Some(match (state.running, state.restarting) {
+            (false, _) => format!("{name} ended ({exit})"),
+            (true, true) => format!("{name} ended ({exit}), and Docker restarts it"),
+            // Docker reports the exit code only until the restart.
+            (true, false) => format!("{name} ended, and Docker restarted it"),
+        })
     }
 
     pub async fn log_tail(&self) -> String {
@@ -234,9 +235,84 @@ impl Member {
     }
 }
 
+/// Checks that clients on this host can reach the server, as far as its settings show.
+fn can_be_reached(made: &Container) -> Result<(), String> {
+    let (service, port) = (made.service(), made.client_port());
+    let number = port.trim_end_matches("/tcp");
+    if made.host_config.network_mode == "host" {
+        return Err(format!("the service `{service}` {HOST_NETWORK}"));
+    }
+    if let Some(entry) = made.entry_without_port() {
+        return Err(format!(
+            "the service `{service}` has no client port: since ZooKeeper 3.5, each entry of ZOO_SERVERS ends with \
+             the port. Write `{entry};{number}`"
+        ));
+    }
+    if made.asked_binding().is_none() {
+        return Err(format!(
+            "the service `{service}` does not publish port {port}: it is not a ZooKeeper server, or \
+             clients cannot reach it. A Compose file for the suite may contain only servers, each with `ports: \
+             [\"{number}\"]` or `ports: [\"127.0.0.1:PORT:{number}\"]`; move other services into a profile \
+             (`profiles: [\"other\"]`)"
+        ));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::docker::tests::container;
     use super::*;
+
+    fn refused(made: Container) -> String {
+        Member::all_of(vec![made]).unwrap_err()
+    }
+
+    #[test]
+    fn zoo_servers_entry_without_a_client_port_is_rejected() {
+        let entry = "ZOO_SERVERS=server.1=zoo1:2888:3888";
+        let variables = ["ZOO_CONF_DIR=/conf", "ZOO_MY_ID=1", entry];
+        let why = refused(container(&variables, &["2182/tcp"]));
+        assert!(why.ends_with("Write `server.1=zoo1:2888:3888;2182`"), "{why}");
+        // Other variables and a configuration file also set the port
+        for other in ["ZOO_PORT=2181", "ZOO_CFG_EXTRA=tickTime=500 clientPort=2181"] {
+            let variables = [&variables[..], &[other]].concat();
+            assert!(Member::all_of(vec![container(&variables, &["2181/tcp"])]).is_ok(), "{other}");
+        }
+        let mut configured = container(&variables, &["2181/tcp"]);
+        configured.mounts[0].destination = "/conf/zoo.cfg".into();
+        assert!(Member::all_of(vec![configured]).is_ok());
+    }
+
+    #[test]
+    fn unpublished_client_port_is_rejected_with_the_line_to_write() {
+        let variables = ["ZOO_MY_ID=1", "ZOO_SERVERS=server.1=zoo1:2888:3888;2182"];
+        let why = refused(container(&variables, &["2181/tcp"]));
+        assert!(
+            why.contains("does not publish port 2182/tcp") && why.contains(r#"`ports: ["2182"]`"#),
+            "{why}"
+        );
+        let mut on_host = container(&[], &[]);
+        on_host.host_config.network_mode = "host".into();
+        let why = refused(on_host);
+        assert!(!why.contains("ports: [") && why.contains("--connect 127.0.0.1:PORT"), "{why}");
+    }
+
+    #[test]
+    fn server_that_docker_restarts_counts_as_ended() {
+        let member = Member::all_of(vec![container(&[], &["2181/tcp"])]).unwrap().remove(0);
+        let mut now = member.made.clone();
+        now.state.running = true;
+        assert_eq!(member.ended(&now), None);
+        now.restart_count = 1;
+        assert_eq!(member.ended(&now).unwrap(), "server 1 (zoo1) ended, and Docker restarted it");
+        now.state.restarting = true;
+        now.state.exit_code = 4;
+        let restarts = "server 1 (zoo1) ended (exit code 4), and Docker restarts it";
+        assert_eq!(member.ended(&now).unwrap(), restarts);
+        member.mean_down(true);
+        assert_eq!(member.ended(&now), None);
+    }
 
     #[test]
     fn directories_are_read_from_the_server_configuration() {

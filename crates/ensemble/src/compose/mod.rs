@@ -3,6 +3,7 @@
 
 mod docker;
 mod member;
+mod mounts;
 mod processes;
 mod project;
 mod running;

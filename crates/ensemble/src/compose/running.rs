@@ -10,8 +10,10 @@ use futures_util::future::join_all;
 
 use super::docker::{
     Container, NO_COMPOSE, command, docker, find_compose, inspect, inspect_now, installed_compose, run,
+    stderr_in,
 };
-use super::member::Member;
+use super::member::{HOST_NETWORK, Member};
+use super::mounts;
 use super::project::{Project, remove_left_projects};
 use crate::ports::ClaimedPorts;
 use crate::{network, state};
@@ -43,8 +45,9 @@ impl Compose {
     /// checked first.
     ///
     /// # Errors
-    /// A usage error if the file is not a Compose file of ZooKeeper servers; an environment error if Docker or
-    /// an image is missing, or the daemon does not respond. Nothing is left behind.
+    /// A usage error if the file is not a Compose file of ZooKeeper servers, or a server can write to data that are
+    /// not the run's own; an environment error if Docker or an image is missing, or the daemon does not respond.
+    /// Nothing is left behind.
     pub async fn create(file: &Path) -> Result<Self, Error> {
         readable(file)?;
         let program = find_compose().await?;
@@ -55,6 +58,7 @@ impl Compose {
         let ports = ClaimedPorts::new(services(program, file).await?, 0)?;
         let project = Project::create()
             .map_err(|error| Error::environment(format!("cannot record a Compose project: {error}")))?;
+        let before = mounts::volume_names().await.map_err(Error::environment)?;
         make(program, &path, &project, &ports).await?;
         let made = containers(&project).await.map_err(Error::environment)?;
         if made.len() > MOST {
@@ -64,8 +68,10 @@ impl Compose {
                 made.len()
             )));
         }
-        let members =
-            Member::all_of(made).map_err(|why| Error::usage(format!("{}: {why}", file.display())))?;
+        let volumes = mounts::volumes_of(&made).await.map_err(Error::environment)?;
+        let wrong = |why: String| Error::usage(format!("{}: {why}", file.display()));
+        mounts::check(&made, &volumes, project.name(), &before).map_err(wrong)?;
+        let members = Member::all_of(made).map_err(wrong)?;
         Ok(Self { members, project, file: file.to_path_buf(), voters: OnceLock::new(), _ports: ports })
     }
 
@@ -87,9 +93,11 @@ impl Compose {
             Error::environment(format!("{} did not start: {why}{}", self.file.display(), remedy(&why)))
         };
         docker(&[&["start"], &ids[..]].concat()).await.map_err(failed)?;
-        self.learn_ports().await.map_err(failed)?;
-        let addresses = self.addresses();
-        let ready = state::become_whole(&addresses, Instant::now() + READY_WITHIN, || None);
+        let ready = async {
+            let deadline = Instant::now() + READY_WITHIN;
+            self.learn_ports().await?;
+            state::become_whole(&self.addresses(), deadline, || None).await
+        };
         let why = tokio::select! {
             ready = ready => match ready {
                 Ok(()) => {
@@ -104,13 +112,18 @@ impl Compose {
         Err(Error::environment(format!("{} did not start: {why}\n{tail}", self.file.display())))
     }
 
+    /// Waits until the host ports are known. A container that waits for its restart has no ports.
     async fn learn_ports(&self) -> Result<(), String> {
-        for (member, now) in self.members.iter().zip(self.look().await?) {
-            if let Some(binding) = now.binding() {
+        let learnt = state::eventually(READY_WITHIN, || async {
+            for (member, now) in self.members.iter().zip(self.look().await?) {
+                let Some(binding) = now.binding() else {
+                    return Err(format!("Docker has published no port of {}", member.name()));
+                };
                 let _ = member.bound.set(binding.clone());
             }
-        }
-        Ok(())
+            Ok(())
+        });
+        learnt.await
     }
 
     /// Determines the data directories and the voters, which only running servers reveal.
@@ -238,12 +251,26 @@ async fn services(program: &[&str], file: &Path) -> Result<usize, Error> {
     let services = run(command(program, &["-f", &file.to_string_lossy(), "config", "--services"])).await;
     let services = services.map_err(|why| Error::usage(format!("{}: {why}", file.display())))?;
     let count = services.lines().count();
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let file = file.display();
     // Before version 2, Compose also listed services of inactive profiles.
-    if count > MOST && !std::fs::read_to_string(file).is_ok_and(|text| text.contains("profiles:")) {
-        let file = file.display();
+    let has_profiles = text.contains("profiles:");
+    if count > MOST && !has_profiles {
         return Err(Error::usage(format!("{file} has {count} services; the maximum is {MOST} servers")));
     }
+    if uses_host_network(&text) && !has_profiles {
+        return Err(Error::usage(format!("{file}: a service {HOST_NETWORK}")));
+    }
     Ok(count.min(MOST))
+}
+
+fn uses_host_network(text: &str) -> bool {
+    let is_host = |line: &str| {
+        let words = line.split(|c: char| c.is_whitespace() || matches!(c, ':' | '"' | '\''));
+        let mut words = words.filter(|word| !word.is_empty());
+        words.next() == Some("network_mode") && words.next() == Some("host")
+    };
+    text.lines().any(is_host)
 }
 
 async fn make(program: &[&str], file: &str, project: &Project, ports: &ClaimedPorts) -> Result<(), Error> {
@@ -277,7 +304,9 @@ const REMEDIES: [(&[&str], &str); 3] = [
 ];
 
 fn remedy(why: &str) -> &'static str {
-    let said = why.to_lowercase();
+    // Warnings contain the path of the Compose file.
+    let errors = stderr_in(why).lines().filter(|line| !line.contains("level=warning"));
+    let said = errors.collect::<Vec<_>>().join("\n").to_lowercase();
     let fits = |words: &[&str]| words.iter().any(|word| said.contains(word));
     REMEDIES.iter().find(|(words, _)| fits(words)).map_or("", |(_, remedy)| remedy)
 }
@@ -307,4 +336,36 @@ async fn containers(project: &Project) -> Result<Vec<Container>, String> {
         return Err("Compose created no containers".into());
     }
     inspect(&ids).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn remedy_depends_only_on_errors_of_the_command() {
+        let warning = "echo 'level=warning msg=\"/srv/images/zk.yaml: `version` is obsolete\"' >&2; ";
+        for (errors, expected) in [
+            ("no such host", ""),
+            ("manifest for zookeeper:9 not found", "ZOOKEEPER_IMAGE=…"),
+            ("Bind for 0.0.0.0:2181 failed: port is already allocated", "chooses a free port"),
+        ] {
+            let script = format!("{warning}echo '{errors}' >&2; exit 1");
+            let why = run(command(&["sh", "-c"], &[&script, "/srv/images/pull/zk.yaml"])).await.unwrap_err();
+            let found = remedy(&why);
+            assert!(found.contains(expected) && found.is_empty() == expected.is_empty(), "{why}: {found}");
+        }
+    }
+
+    #[test]
+    fn network_mode_host_is_found_in_the_text_of_a_file() {
+        for (text, found) in [
+            ("services:\n  zoo1:\n    network_mode: host\n", true),
+            ("services:\n  zoo1:\n    network_mode: \"host\"  # fast\n", true),
+            ("services:\n  zoo1:\n    # network_mode: host\n    hostname: zoo1\n", false),
+            ("services:\n  zoo1:\n    network_mode: bridge\n    hostname: host\n", false),
+        ] {
+            assert_eq!(uses_host_network(text), found, "{text}");
+        }
+    }
 }
