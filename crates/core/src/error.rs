@@ -74,7 +74,7 @@ pub enum Exit {
 impl Exit {
     /// All exit codes with their descriptions for the documentation.
     pub const ALL: [(Exit, &'static str); 6] = [
-        (Exit::Held, "done, and every verdict is held"),
+        (Exit::Held, "done; every verdict is \"held\""),
         (
             Exit::Violated,
             "two holders at once, a stuck contender, a failed gate, or a regression in a comparison",
