@@ -13,6 +13,7 @@ use zklockbench_analysis::compare::Terms;
 use zklockbench_core::error::Error;
 use zklockbench_core::measure::Figure;
 use zklockbench_core::units::{as_a_word, parse_duration};
+use zklockbench_locks::DrivenLocks;
 use zklockbench_record::figures;
 use zklockbench_scenario::{Columns, Scenario, TimeUnit};
 use zklockbench_zk::{Access, Sasl, Secret, Tls, TlsFiles};
@@ -206,11 +207,9 @@ pub enum CountingWhen {
 }
 
 impl CountingWhen {
-    pub fn counts(self, scenario: &Scenario) -> bool {
+    pub fn counts(self, scenario: &Scenario, locks: &DrivenLocks) -> bool {
         match self {
-            Self::Drivers => {
-                scenario.strategies.iter().any(|strategy| zklockbench_locks::driven(&strategy.name).is_some())
-            }
+            Self::Drivers => scenario.strategies.iter().any(|strategy| locks.find(&strategy.name).is_some()),
             Self::Always => true,
             Self::Never => false,
         }

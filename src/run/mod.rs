@@ -270,17 +270,17 @@ impl UnderWay<'_> {
         hopeless.map_or(Ok(()), |why| Err(RunOutcome::gate_failed(why)))
     }
 
-    /// Counts the requests of a trial's lock; `None` if an earlier valid repetition already has counts.
+    /// Counts the requests of a trial's lock; `None` for a built-in lock if an earlier valid repetition already has
+    /// counts. A driver's requests are counted for each repetition, as comparisons need to know how much the counts
+    /// vary.
     async fn counting(&self, spec: &TrialSpec, entry: &Entry) -> Result<Option<Counting>, RunOutcome> {
         let RunContext { environment, stop, tell, counts, .. } = *self.context;
         let cell = CellKey::of(spec);
-        let repetitions = || self.trials.iter().filter(|trial| cell.is_of(trial));
-        if !counts || repetitions().any(|trial| trial.is_sound() && trial.on_the_wire().is_some()) {
+        let is_driven = zklockbench_locks::driven(&spec.strategy.name).is_some();
+        let has_counts =
+            |trial: &Trial| cell.is_of(trial) && trial.is_sound() && trial.on_the_wire().is_some();
+        if !counts || (!is_driven && self.trials.iter().any(has_counts)) {
             return Ok(None);
-        }
-        // Counts do not depend on time, so reuse the counts of another repetition.
-        if let Some(counting) = repetitions().find_map(Trial::on_the_wire) {
-            return Ok(Some(counting.clone()));
         }
         info!("counting the requests of {}", cell.name());
         tell(RunEvent::Counts(spec));

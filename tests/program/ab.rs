@@ -249,6 +249,22 @@ fn ab_sides_run_their_own_versions_of_a_driver() {
 }
 
 #[test]
+#[ignore = "long: eight blocks with a driver"]
+fn one_more_request_per_acquisition_is_a_regression() {
+    let Some(old) = foreign::kazoo() else { return };
+    // Given long holds that hide the time of a request
+    let scenario = SHORT.replace("predecessor-watch", "kazoo:Lock").replace("\"2ms\"", "\"20ms\"");
+    let bench = Bench::with(&scenario);
+    let new =
+        kazoo_but(&bench, "new.py", "got = lock.acquire(", "self.client.exists(\"/\"); got = lock.acquire(");
+    let words = ["ab", "scenario.toml", "--data-dir", "data", "--a-driver", &old, "--b-driver", &new];
+    let output = bench.drawn(&words);
+    let shown = stdout(&output);
+    assert_eq!(output.status.code(), Some(1), "{}{shown}", stderr(&output));
+    assert!(shown.starts_with("Regressed: B is worse than A: requests_per_acquisition"), "{shown}");
+}
+
+#[test]
 fn ab_rejects_features_that_only_one_sides_driver_supports() {
     let Some(kazoo) = foreign::kazoo() else { return };
     let bench = Bench::new();

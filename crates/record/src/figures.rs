@@ -30,7 +30,7 @@ pub struct FigureEntry {
     /// Whether `compare` includes the metric by default, as part of the load on the ensemble.
     pub compared: bool,
     pub tracked: bool,
-    /// Whether a driver's lock has the metric only in its counting trial, i.e. in one repetition.
+    /// Whether a driver's lock has the metric only in its counting trial.
     pub on_the_wire: bool,
 }
 

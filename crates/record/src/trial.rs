@@ -205,8 +205,8 @@ pub struct Trial {
     /// driver's lock are only known from the wire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<DriverRecord>,
-    /// Counts on the wire from a separate trial with the same load, if requested. Only one repetition has
-    /// them.
+    /// Counts on the wire from a separate trial with the same load, if requested. Built-in locks are
+    /// counted in only one repetition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counting: Option<Counting>,
     /// Largest number of simultaneous holders of one lock, over the whole trial.

@@ -51,7 +51,7 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
     let a = Side::read(Turn::A, &args, &args.side_a.clone().into()).await?;
     let b = Side::read(Turn::B, &args, &args.side_b.clone().into()).await?;
     let access = args.opening.access.access(a.unnamed().or(b.unnamed()))?;
-    let questions = questions(&a, &b, &args.judging.figures)?;
+    let questions = questions(&a, &b, &args.judging.figures, args.generator.counting)?;
     let versions = compared_drivers(&a, &b)?;
     let length = length(&args, planned(&questions))?;
     let shared = a.shares_ensemble_with(&b);
@@ -426,7 +426,8 @@ impl ComparisonInProgress {
     /// Returns when this run counts requests on the wire: only in the first block, unless counts are compared.
     fn counting(&self, block: &Block, turn: Turn) -> CountingWhen {
         let asked = self.args.generator.counting;
-        let counts = [Turn::A, Turn::B].iter().any(|turn| asked.counts(self.sides.of(*turn).scenario()));
+        let sides = [Turn::A, Turn::B].map(|turn| self.sides.of(turn));
+        let counts = sides.iter().any(|side| asked.counts(side.scenario(), side.locks()));
         let is_compared =
             self.questions.iter().any(|one| zklockbench_record::is_counted_on_the_wire(one.figure));
         match counts {

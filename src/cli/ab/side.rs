@@ -10,6 +10,7 @@ use crate::cli::drivers::{self, OwnDrivers, command_of};
 use crate::cli::run::open_ensemble::Needs;
 use crate::cli::runs::own_program;
 use crate::cli::scenario_file::{Overrides, ScenarioFile, assignment};
+use crate::cli::shared_args::CountingWhen;
 use zklockbench_analysis::ab::{CellPair, FigureQuestion, Matrix, SideDriver, Turn, pair};
 use zklockbench_analysis::compare::{losses_under, without_twins};
 use zklockbench_core::error::Error;
@@ -17,7 +18,7 @@ use zklockbench_core::measure::Measure;
 use zklockbench_core::units::listed;
 use zklockbench_locks::driver::protocol::WantedMode;
 use zklockbench_locks::{DrivenLock, DrivenLocks, Program as DriverProgram};
-use zklockbench_record::figures::THROUGHPUT;
+use zklockbench_record::figures::{REQUESTS_PER_ACQUISITION, THROUGHPUT};
 use zklockbench_record::{Figure, Statistic};
 use zklockbench_scenario::{Load, Scenario, StrategyChoice, TrialPlan, TrialSpec};
 
@@ -363,10 +364,18 @@ fn differences([a, b]: [&StrategyChoice; 2], locks: [&DrivenLock; 2]) -> Vec<Str
 }
 
 /// Returns the metrics to compare: the requested metrics, or the defaults for the loads of both sides.
-pub fn questions(a: &Side, b: &Side, asked: &[Figure]) -> Result<Vec<FigureQuestion>, Error> {
+///
+/// Requests of two drivers are compared by default: one more request slows a lock by less than the margins of its
+/// waits, but it is exactly countable.
+pub fn questions(
+    a: &Side,
+    b: &Side,
+    asked: &[Figure],
+    counting: CountingWhen,
+) -> Result<Vec<FigureQuestion>, Error> {
     let cells = pair(&a.matrix(), &b.matrix()).map_err(Error::usage)?;
     let plans = [TrialPlan::of(a.scenario()), TrialPlan::of(b.scenario())];
-    let common = |cells: &CellPair, of: fn(&TrialSpec) -> Vec<Figure>| -> Vec<Figure> {
+    let common = |cells: &CellPair, of: &dyn Fn(&TrialSpec) -> Vec<Figure>| -> Vec<Figure> {
         let [first, second] = [(&plans[0], &cells.a), (&plans[1], &cells.b)].map(|(plan, cell)| {
             let is_it = |trial: &&TrialSpec| {
                 trial.strategy.label == cell.strategy && trial.contenders == cell.contenders
@@ -378,11 +387,16 @@ pub fn questions(a: &Side, b: &Side, asked: &[Figure]) -> Result<Vec<FigureQuest
     if !asked.is_empty() {
         return Ok(each(&cells, false, |_| without_twins(asked)));
     }
-    let planned = each(&cells, false, |cells| common(cells, usual));
+    let is_counted = |strategy: &StrategyChoice| {
+        let is_driven = |side: &Side| side.locks().find(&strategy.name).is_some();
+        counting != CountingWhen::Never && strategy.system.is_none() && is_driven(a) && is_driven(b)
+    };
+    let planned =
+        each(&cells, false, |cells| common(cells, &|trial| usual(trial, is_counted(&trial.strategy))));
     if planned.is_empty() {
         return Err(Error::usage("A and B have no default metric in common: choose one with --figure"));
     }
-    Ok([planned, each(&cells, true, |cells| common(cells, lost))].concat())
+    Ok([planned, each(&cells, true, |cells| common(cells, &lost))].concat())
 }
 
 fn each(
@@ -401,8 +415,9 @@ fn lost(trial: &TrialSpec) -> Vec<Figure> {
     losses_under(trial.load.name()).collect()
 }
 
-/// Returns the default metrics for which the trial will have enough samples.
-fn usual(trial: &TrialSpec) -> Vec<Figure> {
+/// Returns the default metrics for which the trial will have enough samples. `is_counted` is whether the
+/// lock's requests are counted on the wire.
+fn usual(trial: &TrialSpec, is_counted: bool) -> Vec<Figure> {
     let percentile = |measure, percent| Figure::Latency(measure, Statistic::percent(percent));
     let mut figures = match trial.load {
         // The conductor sets the pace of a batch, so throughput is not a metric.
@@ -417,6 +432,9 @@ fn usual(trial: &TrialSpec) -> Vec<Figure> {
     }
     if figures.is_empty() {
         figures.push(percentile(Measure::Uncontended, 50));
+    }
+    if is_counted {
+        figures.push(REQUESTS_PER_ACQUISITION.figure());
     }
     let expected = trial.estimated_acquisitions();
     figures.retain(|figure| {
@@ -519,7 +537,7 @@ mod tests {
         let text = format!("name = \"x\"\nstrategies = [\"baton\"]\n{text}");
         let parsed =
             parse("x", &text, &zklockbench_load::catalog()).unwrap_or_else(|mistakes| panic!("{mistakes}"));
-        usual(&TrialPlan::of(&parsed.scenario).trials[0]).iter().map(Figure::to_string).collect()
+        usual(&TrialPlan::of(&parsed.scenario).trials[0], false).iter().map(Figure::to_string).collect()
     }
 
     #[test]

@@ -374,7 +374,8 @@ impl RunInProgress {
         }
         // A worker sees only its own part of the traffic, and TLS hides all traffic.
         let is_readable = environment.rendezvous.is_none() && environment.target.access.tls.is_none();
-        let counts = is_readable && self.args.generator.counting.counts(self.scenario());
+        let counts =
+            is_readable && self.args.generator.counting.counts(self.scenario(), DrivenLocks::registered());
         if counts {
             self.progress.note(COUNTS);
         }

@@ -414,7 +414,7 @@ impl Measured {
             Read::Gate(figure)
                 if zklockbench_record::is_counted_on_the_wire(figure) && trial.is_counted_apart() =>
             {
-                // A driver's requests are counted in only one repetition, so the others have no value.
+                // Earlier builds counted a driver's requests in only one repetition, so the others have no value.
                 Some(trial.reading(figure).map_or(Vec::new(), |reading| vec![reading.value]))
             }
             Read::Gate(figure) => Some(vec![trial.reading(figure).ok()?.value]),
