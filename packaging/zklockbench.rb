@@ -1,4 +1,4 @@
-# Template of the Homebrew formula: scripts/package fills in what is between @s. For a tap: Formula/zklockbench.rb.
+# Template of the Homebrew formula: scripts/package fills in the placeholders between @ signs. For a tap: Formula/zklockbench.rb.
 class Zklockbench < Formula
   desc "Load-testing and benchmarking of ZooKeeper lock strategies"
   homepage "@REPOSITORY@"
@@ -7,7 +7,7 @@ class Zklockbench < Formula
   license any_of: ["MIT", "Apache-2.0"]
 
   depends_on "rust" => :build
-  # For the servers that it starts; it measures ensembles that run already without them.
+  # Only for local servers; an existing ensemble can be measured without these packages.
   depends_on "openjdk"
   depends_on "zookeeper"
 

@@ -52,7 +52,7 @@ public class ArticlesDriver {
         CuratorFramework curator;
         volatile PrintedLock lock;
         boolean held;
-        /** Thread that closes the connection of a cancelled wait; null without one. */
+        /** Thread that closes the connection of a cancelled wait; null if there is none. */
         Thread closing;
 
         Contender(int number) {

@@ -1,6 +1,6 @@
 import org.apache.zookeeper.ZooKeeper;
 
-/** Waits for a flag that a watcher sets, like the comparison's second and third class. */
+/** Waits for a flag that a watcher sets, like the comparison's second and third classes. */
 abstract class FlaggedLock extends TaskLock {
     volatile boolean acquired;
 

@@ -9,9 +9,10 @@ import org.apache.zookeeper.ZooDefs.Ids;
 import org.apache.zookeeper.ZooKeeper;
 
 /**
- * The watch-lock article's class. It waits once, and treats its predecessor's deletion as the lock.
+ * The watch-lock article's class. It waits once, and treats its predecessor's deletion as a grant.
  *
- * If joining the queue throws an exception, the class only prints it, then waits for the missing node `null`, and so holds at once.
+ * If joining the queue throws an exception, the class only prints it, then waits for the missing node `null`, and so holds the lock
+ * at once.
  */
 final class ZooKeeperLock implements PrintedLock {
     private static final String NAME = "mutex";

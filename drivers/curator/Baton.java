@@ -45,9 +45,9 @@ import org.apache.zookeeper.Watcher.Event.KeeperState;
  * progress; a restart does not help. Acquire then fails and leaves no node: the lock needs a new path.
  *
  * Use one object for each client and path: two objects would mistake each other's nodes for their own. Threads may share an object,
- * and wait for each other within the process. The lock is not reentrant. It needs servers from 3.6 on (getEphemerals) and a client
- * without a namespace.
- * No other client may write to the nodes. As with Curator's locks, its ConnectionStateListener reports a lost session.
+ * and wait for each other within the process. The lock is not reentrant. It needs ZooKeeper 3.6 or later (getEphemerals) and a
+ * client without a namespace. No other client may write to the nodes. As with Curator's locks, a ConnectionStateListener reports a
+ * lost session.
  */
 public class Baton implements InterProcessLock {
     private static final byte[] GRANT = {'g', 'o'};
@@ -240,7 +240,7 @@ public class Baton implements InterProcessLock {
                 List<String> names = session.surely(() -> session.list(path));
                 // An earlier multi, whose reply was lost, has deleted the node.
                 if (!names.contains(name())) return;
-                // Waiters with a number that is not unique fail.
+                // Waiters without unique numbers fail, so none of them can be next.
                 behind = isUsedUp(names) ? null : nearest(names, 1);
             }
         }

@@ -95,7 +95,7 @@ final class OneSession {
         answer(asked);
     }
 
-    /** Returns this session's nodes with the prefix; needs servers from 3.6 on. */
+    /** Returns this session's nodes with the prefix; needs ZooKeeper 3.6 or later. */
     List<String> own(String prefix) throws KeeperException {
         var asked = new CompletableFuture<List<String>>();
         zk.getEphemerals(prefix, (code, context, paths) -> tell(asked, code, prefix, paths), null);

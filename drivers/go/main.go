@@ -1,6 +1,6 @@
 // A zklockbench driver for Go's lock (version 1 of the driver protocol, docs/testing-your-client.md).
 //
-// The lock is zk.Lock of github.com/samuel/go-zookeeper. Its method Lock() supports neither timeouts nor
+// The lock is zk.Lock from github.com/samuel/go-zookeeper. Its method Lock() supports neither timeouts nor
 // cancellation, and does not report a lost lock. This driver therefore emulates giving up: it replies that
 // the wait is over, but lets the call continue. If the call acquires the lock later, the driver releases the
 // lock at once and reports `late`; until then, the node remains in the queue.

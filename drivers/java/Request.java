@@ -50,7 +50,7 @@ final class Request {
         }
     }
 
-    /** The whole line. */
+    /** Returns the whole line as a tree. */
     JsonNode tree() {
         try {
             return JSON.readTree(line);

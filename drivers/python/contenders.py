@@ -39,7 +39,7 @@ def say(message):
 class Contender:
     """Base class: drivers override `open(request)`, `acquire(on, deadline)`, `release(on)`, `close()`, and `wake()` if setting
     `self.cancelled` alone does not end a wait. Everything except `wake` runs on the contender's own thread. `deadline` is a
-    time.monotonic() or None. The results of `open` and `acquire` are included in the reply.
+    value of time.monotonic() or None. The results of `open` and `acquire` are included in the reply.
     """
 
     def __init__(self, number):

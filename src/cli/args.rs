@@ -117,7 +117,7 @@ pub enum Command {
     Calibrate(Box<CalibrateArgs>),
     /// Run rounds of random locks under random load and random faults, all drawn from one seed
     Torture(TortureArgs),
-    /// Drop, delay or cut off each message of a lock once, and try every order of requests
+    /// Drop and delay each message of a lock, cut the connection at each message, and try every order of requests
     Explore(Box<ExploreArgs>),
     /// Print the JSON Schema of scenario files (for editors) or of result files
     Schema {
@@ -204,7 +204,7 @@ pub struct WorkerArgs {
     /// Scenario file, or name of a built-in scenario; must be the same for all workers
     #[arg(required_unless_present = "follow")]
     pub scenario: Option<PathBuf>,
-    /// Name of the run, the same for all workers, e.g. the number of the job
+    /// Name of the run, the same for all workers, e.g. the job number
     #[arg(long, value_name = "NAME", value_parser = run_id, env = "ZKLOCKBENCH_RUN_ID", required_unless_present = "follow")]
     pub run_id: Option<String>,
     /// Join every run of the `sweep` or `plan` that was started with --job NAME, until the job ends
@@ -342,7 +342,7 @@ pub struct LearnArgs {
     /// Stop watching when more notifications than this arrive within a second
     #[arg(long, value_name = "N", default_value_t = 2_000, conflicts_with = "directories", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub at_most: u64,
-    /// Print the requests that a watch would send, without sending them
+    /// Print the requests that watching would send, without sending them
     #[arg(long, conflicts_with = "directories")]
     pub dry_run: bool,
     /// Print only warnings and a one-line outcome

@@ -70,9 +70,9 @@ fn report_others(given: &Path, others: &[PathBuf]) {
         false => String::new(),
     };
     output::note(&format!(
-        "{}: skipped: {} neither a run nor a calibration, e.g. {}{kept}",
+        "{}: skipped {} neither a run nor a calibration, e.g. {}{kept}",
         given.display(),
-        counted(others.len() as u64, "directory is", "directories are"),
+        counted(others.len() as u64, "directory that is", "directories that are"),
         first.to_string_lossy()
     ));
 }

@@ -219,7 +219,7 @@ fn differing(
 }
 
 fn counts(trials: &[Trial]) -> String {
-    // A single contender proves no mutual exclusion, so its verdict is unknown.
+    // A trial with a single contender cannot prove mutual exclusion, so its verdict is unknown.
     let (alone, contended): (Vec<&Trial>, Vec<&Trial>) = trials
         .iter()
         .partition(|trial| trial.spec.contenders == 1 && matches!(trial.judged.verdict, Verdict::Unknown(_)));
@@ -227,7 +227,7 @@ fn counts(trials: &[Trial]) -> String {
     let [held, violated, unknown] = ["held", "violated", "unknown"].map(count);
     let alone = match alone.len() {
         0 => String::new(),
-        some => format!("; {some} with a single contender, which proves no exclusion"),
+        some => format!("; {some} with a single contender, which cannot prove exclusion"),
     };
     format!("trials: {}; held {held}, violated {violated}, unknown {unknown}{alone}", trials.len())
 }
@@ -411,7 +411,7 @@ fn page(path: &Path, verdict: &Verdict, counted: &str, sections: Vec<Section>) -
     }
 }
 
-/// Pictures of the first violations.
+/// Returns pictures of the first violations.
 fn drawn<'a>(timelines: impl Iterator<Item = &'a Timeline>) -> Section {
     let drawn = timelines.take(SHOWN).map(|timeline| Block::Picture {
         caption: format!("{}.", headline(timeline)),

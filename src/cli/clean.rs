@@ -111,7 +111,7 @@ fn describe(run: &Leftover, removed: bool) -> String {
         (false, Some(Alive::Sessions(_))) => "may be in progress: one of its sessions is alive".to_owned(),
         (false, Some(Alive::Until(end))) => {
             let end = humantime::format_rfc3339_seconds(end);
-            format!("may be in progress until {end}: no later sign of life")
+            format!("may be in progress until {end}: it created a node recently")
         }
     };
     let newest = humantime::format_rfc3339_seconds(run.newest);

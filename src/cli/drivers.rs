@@ -107,7 +107,7 @@ pub fn command_of(driver: &DriverCommand) -> String {
     words.map(|word| as_a_word(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// Passes the drivers to a child run as an environment variable, because older binaries ignore unknown ones.
+/// Passes the drivers to a child run as an environment variable, which older binaries ignore.
 pub fn pass_on(command: &mut Command) {
     command.envs(ALL.get().map(|all| (VARIABLE, all)));
 }

@@ -163,7 +163,7 @@ fn missing_driver(name: &str) -> Option<Error> {
     })
 }
 
-/// Returns the default number of contenders, which leaves at least one contender waiting.
+/// Returns the default number of contenders: a semaphore's leases plus one, up to the maximum; otherwise two.
 fn contenders(lock: &Lock) -> u8 {
     match lock.entry.card.guarantees.holders {
         Holders::Leases(leases) => {
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn default_number_of_contenders_exceeds_the_leases_by_one() {
+    fn default_number_of_contenders_is_the_leases_plus_one_up_to_the_maximum() {
         let of = |label: &str| contenders(&lock(label).unwrap());
         let labels = [
             "curator-mutex",

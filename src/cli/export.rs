@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn summary_is_appended_up_to_the_size_limit_of_github() {
+    fn summary_is_appended_up_to_githubs_size_limit() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("summary.md");
         let document = CiReport::of_failure("quick", SystemTime::UNIX_EPOCH, "why");

@@ -43,7 +43,7 @@ pub async fn execute(args: LearnArgs, stop: &CancellationToken) -> Result<Exit, 
     conclude(&args, &observed, None, Some(facts))
 }
 
-/// Prints the requests that a watch would send.
+/// Prints the requests that watching would send.
 fn dry_run(watching: &Watching, connect: &str) -> Result<Exit, Error> {
     let requests = watching.requests();
     let found = json!({ "connect": connect, "requests": requests });
@@ -142,18 +142,19 @@ fn at_ms(ms: i64) -> SystemTime {
 
 /// Parses the time of `--since` and `--until`.
 pub fn moment(text: &str) -> Result<SystemTime, String> {
-    humantime::parse_rfc3339_weak(text)
-        .map_err(|_| format!("`{}` is not a UTC time; write e.g. 2026-11-29T08:00:00Z", shown(text, 40)))
+    humantime::parse_rfc3339_weak(text).map_err(|_| {
+        format!("`{}` is not a UTC time; write, for example, 2026-11-29T08:00:00Z", shown(text, 40))
+    })
 }
 
-/// Parses a node path.
+/// Parses the value of `--path`; trims trailing slashes.
 pub fn node_path(text: &str) -> Result<String, String> {
     match text {
         "/" => Ok("/".to_owned()),
         _ if text.starts_with('/') && !text.contains("//") && !text.contains('\0') => {
             Ok(text.trim_end_matches('/').to_owned())
         }
-        _ => Err(format!("`{}` is not a node path; write e.g. /locks", shown(text, 40))),
+        _ => Err(format!("`{}` is not a node path; write, for example, /locks", shown(text, 40))),
     }
 }
 
@@ -169,7 +170,7 @@ mod tests {
             assert!(node_path(wrong).is_err(), "{wrong}");
         }
         assert_eq!(moment("1970-01-01T00:00:01Z"), Ok(at_ms(1_000)));
-        assert!(moment("yesterday").unwrap_err().contains("write e.g."));
+        assert!(moment("yesterday").unwrap_err().contains("write, for example,"));
         assert_eq!((ms_since_1970(at_ms(5)), at_ms(-5)), (5, UNIX_EPOCH));
     }
 }

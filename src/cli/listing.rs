@@ -60,7 +60,7 @@ fn find<T: Listing>(name: &str, all: Vec<T>) -> Result<T, Error> {
     let names: Vec<&str> = all.iter().map(|one| one.names()[0]).collect();
     let every: Vec<&str> = all.iter().flat_map(T::names).collect();
     all.into_iter().find(|one| one.names().contains(&name)).ok_or_else(|| {
-        let help = did_you_mean(name, every, &format!("there are: {}", names.join(", ")));
+        let help = did_you_mean(name, every, &format!("available: {}", names.join(", ")));
         Error::usage(format!("there is no {} `{name}`; {help}", T::NOUN))
     })
 }
@@ -104,7 +104,7 @@ impl Listing for LockCard {
         if !self.aliases.is_empty() {
             text += &format!("\nAlso called: {}\n", self.aliases.join(", "));
         }
-        text += &format!("\nGives: {}\n", promises(self).join(", "));
+        text += &format!("\nProperties: {}\n", promises(self).join(", "));
         for param in self.params {
             text += &parameter(param, &self.only_with(param));
         }
@@ -239,6 +239,6 @@ mod tests {
         assert_eq!(told("child-wach"), "there is no strategy `child-wach`; did you mean `child-watch`?");
         assert_eq!(strategy("child-watch").unwrap().name, "predecessor-watch");
         let zebra = told("zebra");
-        assert!(zebra.starts_with("there is no strategy `zebra`; there are: "), "{zebra}");
+        assert!(zebra.starts_with("there is no strategy `zebra`; available: "), "{zebra}");
     }
 }

@@ -90,7 +90,7 @@ const ANSWER_VERSION: u32 = 1;
 struct JsonAnswer<'a, T> {
     #[serde(flatten)]
     envelope: Envelope<'a>,
-    /// Results of the command; `None` if it failed.
+    /// Results of the command, if any.
     #[serde(flatten)]
     found: Option<T>,
 }

@@ -72,7 +72,7 @@ impl ReadyEnsemble {
         job: Option<JobOptions>,
         more: Vec<OsString>,
     ) -> Command {
-        // Faults of local servers are always allowed.
+        // Faults on local servers are always allowed.
         generator.allow_faults |= !self.opened.is_external();
         let mut words: Vec<OsString> = Vec::new();
         match &job {
@@ -160,7 +160,7 @@ pub fn own_program() -> Result<PathBuf, Error> {
 pub struct JobOptions {
     pub name: String,
     pub workers: u16,
-    /// Directory in which all workers leave their parts.
+    /// Directory in which all workers store their parts.
     pub parts: PathBuf,
 }
 

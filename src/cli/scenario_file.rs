@@ -31,7 +31,7 @@ pub struct ScenarioFile {
     pub parsed: Parsed,
     pub text: String,
     pub overrides: Vec<String>,
-    /// Notes on keys that were dropped because the overrides made the keys meaningless.
+    /// Notes on keys that were dropped because the overrides made them meaningless.
     pub left_out: Vec<String>,
     /// Replayed file of arrivals and its digest.
     pub replayed: Option<Replayed>,
@@ -265,7 +265,7 @@ pub struct Overrides {
 }
 
 fn contender_count(text: &str) -> Result<i64, String> {
-    text.trim().parse().map_err(|_| "not a whole number; write e.g. 20, or 1,10,100".to_owned())
+    text.trim().parse().map_err(|_| "not a whole number; write, for example, `20` or `1,10,100`".to_owned())
 }
 
 struct KeyChange {

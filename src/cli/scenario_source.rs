@@ -120,7 +120,7 @@ fn cannot_read(path: &Path, why: &Unreadable) -> Error {
     Error::usage(format!("cannot read the scenario {}: it {why}{help}", path.display()))
 }
 
-/// Largest CSV file: five million lines of a hundred bytes.
+/// Maximum size of a CSV file: five million lines of a hundred bytes.
 const LARGEST_TRACE: u64 = 512 << 20;
 
 /// Reads the arrivals from a file; returns the arrivals and the file's SHA-256.
@@ -139,7 +139,7 @@ pub fn read_trace(
     let is_history = path.extension().is_some_and(|extension| extension == "jsonl");
     if !is_history && found.len() > LARGEST_TRACE {
         return Err(format!(
-            "{} has more than {} MB; use only a part of the file",
+            "{} is larger than {} MB; use only a part of the file",
             path.display(),
             LARGEST_TRACE >> 20
         ));

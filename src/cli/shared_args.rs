@@ -265,7 +265,7 @@ static TAKEN_PASSWORD: OnceLock<Secret> = OnceLock::new();
 
 /// Removes secrets from the environment after the command line is parsed, because child processes, such as
 /// drivers, would inherit them. Must be called before threads are started.
-#[allow(unsafe_code, reason = "no other way to shorten the environment of all children")]
+#[allow(unsafe_code, reason = "no other way to keep the variables from all child processes")]
 pub fn forget_identity() {
     if std::env::var_os(IDENTITY).is_some() {
         HAD_IDENTITY.store(true, Ordering::Relaxed);

@@ -143,7 +143,7 @@ fn part_name(index: usize) -> String {
     format!("worker-{index}")
 }
 
-/// Returns options for results that are read only by programs.
+/// Returns options for results that only programs read.
 fn unseen() -> ConcludingArgs {
     ConcludingArgs { no_charts: true, ..ConcludingArgs::default() }
 }
@@ -188,7 +188,7 @@ fn place(
         let read = |text: String| {
             text.trim()
                 .parse()
-                .map_err(|_| Error::usage(format!("{name} is `{text}`, which is not a number of workers")))
+                .map_err(|_| Error::usage(format!("{name} is `{text}`, which is not a whole number")))
         };
         variable(name).map(read).transpose()
     };
@@ -382,7 +382,8 @@ mod tests {
             told(&[("SLURM_PROCID", "4"), ("SLURM_NTASKS", "4")]).starts_with("there is no worker 4 of 4")
         );
         assert!(
-            told(&[("SLURM_PROCID", "x"), ("SLURM_NTASKS", "4")]).contains("is `x`, which is not a number")
+            told(&[("SLURM_PROCID", "x"), ("SLURM_NTASKS", "4")])
+                .contains("is `x`, which is not a whole number")
         );
         assert!(told(&[]).starts_with("unknown worker number:"));
     }

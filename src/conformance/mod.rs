@@ -121,7 +121,7 @@ pub async fn check(
 }
 
 async fn in_time(check: LocalBoxFuture<'_, Tried>) -> Tried {
-    let late = || wrong(format!("the check did not end within {} s", CHECK_WITHIN.as_secs()));
+    let late = || wrong(format!("the check did not finish within {} s", CHECK_WITHIN.as_secs()));
     runtime::timeout(CHECK_WITHIN, check).await.unwrap_or_else(late)
 }
 

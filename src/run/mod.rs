@@ -40,7 +40,7 @@ pub struct RunContext<'a> {
     pub tell: &'a (dyn Fn(RunEvent<'_>) + Sync),
     /// Describes a server of the run that ended unexpectedly, if any.
     pub server_ended: &'a dyn Fn() -> Option<String>,
-    /// Whether to count requests on the wire, once for each strategy and number of contenders.
+    /// Whether to count requests on the wire, once for each strategy and contender count.
     pub counts: bool,
     /// Whether to rerun invalid trials.
     pub reruns: bool,
@@ -134,7 +134,7 @@ struct UnderWay<'a> {
     trials: Vec<Trial>,
     planned: usize,
     rounds: u32,
-    /// Whether repeating trials with faults that break servers is forbidden.
+    /// Whether trials with faults that break servers must not be repeated.
     spares_servers: bool,
 }
 
@@ -357,7 +357,7 @@ const TIMES_AT_MOST: usize = 3;
 struct Again {
     times: usize,
     trials: usize,
-    /// Whether rerunning trials with faults that break servers is forbidden.
+    /// Whether trials with faults that break servers must not be rerun.
     spares_servers: bool,
 }
 

@@ -108,9 +108,9 @@ mod tests {
     #[derive(Debug, Default)]
     struct Stopped {
         reached: f64,
-        /// Share of runs whose interval misses the true center.
+        /// Share of runs whose interval misses the true centre.
         missed: f64,
-        /// Share of runs that reached the precision, but whose estimate is farther from the true center.
+        /// Share of runs that reached the precision, but whose estimate is farther than that from the true centre.
         outside: f64,
         rounds: f64,
     }
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_contain_the_center_in_95_percent_of_runs_despite_early_stopping() {
+    fn intervals_contain_the_centre_in_95_percent_of_runs_despite_early_stopping() {
         for (sigma, asked, at_most) in [
             (0.05, 0.03, 30),
             (0.10, 0.03, 30),

@@ -230,7 +230,7 @@ fn history_writer_rejects_events_that_arrive_far_too_late() {
     }
     writer.write(&session(600)).unwrap();
     let late = writer.write(&session(599)).unwrap_err();
-    assert!(late.to_string().contains("arrived 1999401 µs after a later event"), "{late}");
+    assert!(late.to_string().contains("is 1999401 µs older than the newest event"), "{late}");
 }
 
 /// Environment variable that is set in the process whose memory is measured.

@@ -204,8 +204,8 @@ fn learn_rejects_invalid_directories_and_options_with_a_suggestion() {
         (format!("learn {}", empty.display()), "not a ZooKeeper transaction log; specify a server's dataDir"),
         ("learn /nowhere".to_owned(), "/nowhere"),
         ("learn".to_owned(), "<DIR>"),
-        ("learn data --path locks".to_owned(), "write e.g. /locks"),
-        ("learn data --since yesterday".to_owned(), "write e.g. 2026"),
+        ("learn data --path locks".to_owned(), "write, for example, /locks"),
+        ("learn data --since yesterday".to_owned(), "write, for example, 2026"),
         ("learn data --at-most 5".to_owned(), "cannot be used with"),
         ("learn data --connect zk1:2181".to_owned(), "cannot be used with"),
     ] {

@@ -313,7 +313,7 @@ fn run_reports_its_trial_with_the_least_evidence() {
         trial.judged = records::held();
     }
     let told = "trial 1 (predecessor-watch (ttl = \"1s\", a=b), 3 contenders): 2 of 6 acquisitions checked; a lock \
-                that errs at every acquisition would have been caught with probability 0.86";
+                that errs in every acquisition would have been caught with probability 0.86";
     assert_eq!(least_evidence(&trials).as_deref(), Some(told));
     trials[1].judged = records::judged(Verdict::Unknown(vec![]));
     assert!(least_evidence(&trials).unwrap().starts_with("trial 0"));

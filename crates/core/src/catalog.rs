@@ -1,7 +1,7 @@
 //! Static descriptions of locks, their parameters and their cost models.
 //!
 //! The registry in `zklockbench-locks` builds these cards. The scenario reader, the documentation and the
-//! accounting check read them, which keeps them consistent with the code.
+//! accounting check all use these cards, so they stay consistent with the code.
 
 pub mod after;
 pub mod fault;
@@ -355,12 +355,12 @@ pub struct BatchCost {
     pub to_releaser: u64,
     /// Notifications delivered because a newcomer created its node.
     pub by_arrival: u64,
-    /// Total number of names returned by getChildren; `None` if the number depends on timing.
+    /// Total number of names returned by `getChildren`; `None` if the number depends on timing.
     pub names_returned: Option<u64>,
-    /// Whether contenders poll once per interval. The accounting check then derives the number of getChildren
-    /// requests from the measured waits.
+    /// Whether contenders poll once per interval; if so, the accounting check derives the number of
+    /// `getChildren` requests from the measured waits.
     pub looks_follow_waits: bool,
-    /// Whether the number of getChildren requests is unpredictable. If so, the totals of requests and reads
+    /// Whether the number of `getChildren` requests is unpredictable; if so, the totals of requests and reads
     /// are also unpredictable.
     pub looks_vary: bool,
     /// Whether every total depends on timing, which rules out predictions.

@@ -44,7 +44,7 @@ fn ahead_us(read: impl Fn() -> Duration, close_us: u64) -> i128 {
     closest.1
 }
 
-/// Converts a CLOCK_MONOTONIC reading of any process on this host to a stamp, accurate to 2 µs.
+/// Converts a `CLOCK_MONOTONIC` reading of any process on this host to a stamp, accurate to 2 µs.
 pub fn of_monotonic(us: u64) -> Stamp {
     us.saturating_sub(*MONOTONIC_AT_ORIGIN)
 }

@@ -111,8 +111,8 @@ const NEVER_HOLLOW: u64 = 64 * MIB;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn is_hollow(file: &File, length: u64) -> bool {
     use rustix::fs::{SeekFrom, seek};
-    let hole = seek(file, SeekFrom::Hole(0));
     // On file systems that cannot report holes, a file counts as having none.
+    let hole = seek(file, SeekFrom::Hole(0));
     let _ = seek(file, SeekFrom::Start(0));
     hole.is_ok_and(|hole| hole < length)
 }
@@ -130,7 +130,7 @@ pub fn read(dir: &Path, name: impl AsRef<Path>, most: u64) -> Result<Vec<u8>, Un
     bounded(open(dir, name.as_ref(), most)?, most)
 }
 
-/// Reads at most `most` bytes of a file specified by the user. Links are followed, and pipes are allowed.
+/// Reads a file of at most `most` bytes that the user specified. Links are followed, and pipes are allowed.
 pub fn read_named(path: &Path, most: u64) -> Result<Vec<u8>, Unreadable> {
     bounded(File::open(path)?, most)
 }
@@ -143,7 +143,7 @@ pub fn bounded(from: impl io::Read, most: u64) -> Result<Vec<u8>, Unreadable> {
     if bytes.len() as u64 > most { Err(too_large(most)) } else { Ok(bytes) }
 }
 
-/// Deserializes untrusted JSON after [`tame`] has made its strings safe.
+/// Deserialises untrusted JSON after [`tame`] has made its strings safe.
 pub fn from_json<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
     serde_json::from_slice(&tame(json))
 }
@@ -235,7 +235,7 @@ fn tame_string(string: &str) -> Cow<'_, str> {
     Cow::Owned(tame)
 }
 
-/// Creates a file in an untrusted directory, replacing an existing one. The old file is removed first, so
+/// Creates a file in an untrusted directory, replacing any existing file. The old file is removed first, so
 /// nothing is written through a link, a pipe or another hard link.
 pub fn create_anew(path: &Path) -> io::Result<File> {
     match std::fs::remove_file(path) {
@@ -318,7 +318,7 @@ mod tests {
     proptest! {
         #[test]
         fn from_json_returns_harmless_single_line_strings(name: String, text: String, plain in "[ -~é✓]*") {
-            // The random name is in a separate object, because it may equal any other key.
+            // The random name is in a separate object, because it may equal one of the other keys.
             let written = json!({ "named": { &name: [text] }, "plain": plain, "scenario_text": text, "n": 1.5 });
             for json in [written.to_string(), serde_json::to_string_pretty(&written).unwrap()] {
                 let read: serde_json::Map<String, Value> = from_json(json.as_bytes()).unwrap();

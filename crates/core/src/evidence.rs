@@ -10,7 +10,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Required evidence: the probability with which a lock must be caught if it errs at `percent` percent of its
+/// Required evidence: the probability with which a lock must be caught if it errs in `percent` percent of its
 /// acquisitions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
@@ -59,20 +59,20 @@ fn exponent(probability: f64) -> f64 {
 }
 
 /// Returns the smallest error rate that `checked` acquisitions would have revealed with probability 0.95.
-/// `None` if even a lock that errs at every acquisition may have escaped.
+/// `None` if even a lock that errs in every acquisition may have escaped.
 pub fn smallest_rate(checked: u64) -> Option<f64> {
     Some(exponent(SHOWN) / checked as f64).filter(|rate| *rate <= 1.0)
 }
 
-/// Describes the excluded error rate.
+/// Describes the error rate that `checked` acquisitions exclude.
 pub fn excluded(checked: u64) -> String {
     let caught = |errs: &str, probability: f64| {
         format!("a lock that errs {errs} would have been caught with probability {probability:.2}")
     };
     match smallest_rate(checked) {
         _ if checked == 0 => "no error of the lock would have been caught".to_owned(),
-        None => caught("at every acquisition", -(-(checked as f64)).exp_m1()),
-        Some(rate) if rate > 0.5 => caught("at every acquisition", SHOWN),
+        None => caught("in every acquisition", -(-(checked as f64)).exp_m1()),
+        Some(rate) if rate > 0.5 => caught("in every acquisition", SHOWN),
         Some(rate) => caught(&format!("once in {} acquisitions", rate.recip() as u64), SHOWN),
     }
 }
@@ -89,7 +89,7 @@ impl FromStr for Sensitivity {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "`{text}` is not PROBABILITY@RATE, such as 0.99@1%: a lock that errs at 1% of its acquisitions must be caught \
+                "`{text}` is not PROBABILITY@RATE, such as 0.99@1%: a lock that errs in 1% of its acquisitions must be caught \
                  with probability 0.99"
             )
         };
@@ -156,8 +156,8 @@ mod tests {
         let caught = "would have been caught with probability";
         for (checked, text) in [
             (0, "no error of the lock would have been caught".to_owned()),
-            (2, format!("a lock that errs at every acquisition {caught} 0.86")),
-            (5, format!("a lock that errs at every acquisition {caught} 0.95")),
+            (2, format!("a lock that errs in every acquisition {caught} 0.86")),
+            (5, format!("a lock that errs in every acquisition {caught} 0.95")),
             (7, format!("a lock that errs once in 2 acquisitions {caught} 0.95")),
             (19, format!("a lock that errs once in 6 acquisitions {caught} 0.95")),
             (300, format!("a lock that errs once in 100 acquisitions {caught} 0.95")),

@@ -243,13 +243,13 @@ fn parts<'a>(mut fields: Reader<'a>) -> impl Iterator<Item = (i32, &'a [u8])> {
     (0..count).map_while(move |_| Some((fields.int()?, fields.buffer()?)))
 }
 
-/// Serializes a buffer: its length and its contents.
+/// Serialises a buffer: its length and its contents.
 pub fn buffer(bytes: &[u8]) -> Vec<u8> {
     let length = i32::try_from(bytes.len()).unwrap_or(i32::MAX);
     [&length.to_be_bytes()[..], bytes].concat()
 }
 
-/// Serializes a record with this header and body, as servers write it.
+/// Serialises a record with this header and body, as servers write it.
 pub fn written(header: Record<'_>, body: &[u8]) -> Vec<u8> {
     let fields = [
         &header.session.to_be_bytes()[..],

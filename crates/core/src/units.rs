@@ -1,4 +1,4 @@
-//! Parses and prints quantities and names, and removes duplicates from lists.
+//! Parses and formats quantities and names, and removes duplicates from lists.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,16 +13,16 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         return Err(format!("`{trimmed}` has no unit; write `{trimmed}ms` or `{trimmed}s`"));
     }
     humantime::parse_duration(trimmed).map_err(|error| {
-        format!("`{trimmed}` is not a duration ({error}); write e.g. `20ms`, `1s` or `2m 30s`")
+        format!("`{trimmed}` is not a duration ({error}); write, for example, `20ms`, `1s` or `2m 30s`")
     })
 }
 
-/// Prints a duration with a readable unit: `350 µs`, `20 ms`, `1.5 s`, `2m 5s`.
+/// Formats a duration with a readable unit: `350 µs`, `20 ms`, `1.5 s`, `2m 5s`.
 pub fn format_duration(duration: Duration) -> String {
     format_micros(crate::clock::micros(duration))
 }
 
-/// Prints a duration in whole seconds, rounded up, for estimates.
+/// Formats a duration in whole seconds, rounded up, for estimates.
 pub fn whole_seconds(time: Duration) -> String {
     format_duration(Duration::from_secs(time.as_secs_f64().ceil() as u64))
 }
@@ -66,14 +66,14 @@ pub fn harmless(c: char) -> String {
     if is_harmless(c) { c.to_string() } else { c.escape_unicode().to_string() }
 }
 
-/// Returns whether a terminal or a page can show the character as is.
+/// Returns whether a terminal or a page can safely show the character as is.
 pub fn is_harmless(c: char) -> bool {
     let turns =
         matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     !c.is_control() && !turns
 }
 
-/// Formats a number with three significant digits; numbers from 100 up are rounded to whole numbers.
+/// Formats a number with three significant digits; numbers of 100 or more are rounded to whole numbers.
 pub fn number(value: f64) -> String {
     let digits = match value.abs() {
         size if size >= 99.95 => 0,

@@ -32,7 +32,7 @@ impl Verdict {
         }
     }
 
-    /// Returns the first reason and the number of further reasons, as a sentence without a period.
+    /// Returns the first reason and the number of further reasons, as a sentence without a full stop.
     pub fn why(&self) -> Option<String> {
         let (first, more) = self.reasons().split_first()?;
         Some(match more.len() {

@@ -37,17 +37,17 @@ worded! {
         Reads = "reads",
         /// Successful writes, including those inside multis.
         Writes = "writes",
-        /// NodeDeleted events delivered.
+        /// `NodeDeleted` events delivered.
         NodeDeleted = "notifications: node deleted",
-        /// NodeChildrenChanged events delivered.
+        /// `NodeChildrenChanged` events delivered.
         ChildrenChanged = "notifications: children changed",
-        /// NodeCreated events delivered.
+        /// `NodeCreated` events delivered.
         NodeCreated = "notifications: node created",
-        /// NodeDataChanged events delivered.
+        /// `NodeDataChanged` events delivered.
         DataChanged = "notifications: data changed",
         /// Notifications caused by releases, except those delivered to the releasers themselves.
         ByReleaseToWaiters = "notifications by release to waiters",
-        /// Names returned by getChildren.
+        /// Names returned by `getChildren`.
         Names = "names returned",
     }
 }
@@ -103,13 +103,13 @@ pub struct Beside {
     pub reads: u64,
     /// Successful writes.
     pub writes: u64,
-    /// NodeCreated events.
+    /// `NodeCreated` events.
     pub node_created: u64,
-    /// NodeDeleted events.
+    /// `NodeDeleted` events.
     pub node_deleted: u64,
-    /// NodeDataChanged events.
+    /// `NodeDataChanged` events.
     pub data_changed: u64,
-    /// NodeChildrenChanged events.
+    /// `NodeChildrenChanged` events.
     pub children_changed: u64,
 }
 
@@ -144,7 +144,7 @@ pub fn compare_counts(
     let with_looks = cost.filter(|cost| !cost.looks_vary);
     let seen = &whole.notifications;
     let all_seen = whole.unseen == 0;
-    // Client libraries hide reads and notifications. After an abandoned acquire, they also hide the clean-up
+    // Some client libraries hide reads and notifications and, after an abandoned acquire, also the clean-up
     // writes.
     let writes_seen = all_seen || whole.unseen == whole.acquired();
     let row = |what, client, expected, servers| {

@@ -19,22 +19,22 @@ worded! {
         Create = "create",
         /// Delete of an ephemeral sequential node.
         Delete = "delete",
-        /// exists of an existing node: a round trip to one server.
+        /// `exists` on an existing node: a round trip to one server.
         Exists = "exists",
-        /// getData of 16 bytes.
+        /// `getData` of 16 bytes.
         GetData = "getData",
-        /// setData of 16 bytes.
+        /// `setData` of 16 bytes.
         SetData = "setData",
-        /// A multi of two setData operations.
+        /// A `multi` of two `setData` operations.
         Multi = "multi (2 setData)",
         Sync = "sync",
-        /// getChildren of 1 name.
+        /// `getChildren` of 1 name.
         #[serde(rename = "get_children_1")]
         GetChildren1 = "getChildren (1 name)",
-        /// getChildren of 100 names.
+        /// `getChildren` of 100 names.
         #[serde(rename = "get_children_100")]
         GetChildren100 = "getChildren (100 names)",
-        /// getChildren of 1,000 names.
+        /// `getChildren` of 1,000 names.
         #[serde(rename = "get_children_1000")]
         GetChildren1000 = "getChildren (1,000 names)",
     }
@@ -49,8 +49,8 @@ pub struct Saturation {
     pub count: u64,
     /// Measuring time in microseconds.
     pub lasted_us: u64,
-    /// Processor time of the generator's thread as a share of the elapsed time. Near 1, the generator was the
-    /// bottleneck, and the ensemble may support a higher rate. `None` if the system does not report it.
+    /// Processor time of the generator's thread as a share of the elapsed time. If it is near 1, the generator
+    /// was the bottleneck, and the ensemble may support a higher rate. `None` if the system does not report it.
     pub generator_share: Option<f64>,
 }
 
@@ -75,7 +75,7 @@ pub struct ServerFigures {
     pub role: String,
     /// Measurements of each kind of request.
     pub requests: Vec<RequestFigures>,
-    /// Time from a session's setData call until the event arrives at another session of this server that watches the
+    /// Time from a session's `setData` call until the event arrives at another session of this server that watches the
     /// node.
     pub watch: Option<Timing>,
     /// Time from the call to open a session until the server has granted it, including the connection.
@@ -143,8 +143,8 @@ pub struct Calibration {
     pub ensemble: EnsembleInfo,
     /// Floor of the ensemble.
     pub floor: Floor,
-    /// Synced writes per second: the higher rate of create and setData at saturation through the leader, each
-    /// synced by a quorum. `None` if no leader is known.
+    /// Synced writes per second: the higher of the rates of `create` and `setData` at saturation through the
+    /// leader, each synced by a quorum. `None` if no leader is known.
     pub synced_writes_per_s: Option<f64>,
     /// Measurements of each server.
     pub servers: Vec<ServerFigures>,

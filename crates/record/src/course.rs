@@ -57,7 +57,7 @@ impl Dispersion {
     /// larger.
     pub const OFF_AT_MOST: f64 = 0.1;
 
-    /// Dispersion for one width; `None` with too few windows or without arrivals.
+    /// Dispersion for one width; `None` if there are too few windows or no arrivals.
     pub fn of(width_us: u64, scheduled: &[u64], issued: &[u64]) -> Option<Self> {
         let windows = scheduled.len();
         if windows < Self::WINDOWS_AT_LEAST {

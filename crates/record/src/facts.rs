@@ -68,7 +68,7 @@ pub struct Facts {
     pub entered_as_of: Sorted<EnteredAsOf, (Stamp, usize)>,
     /// Holds that ended after another contender had closed their session, each identified by its end.
     pub closed: HashSet<Hold>,
-    /// Number of moments lost because the disk was too slow, plus the number of threads that never ended.
+    /// Number of moments lost because the disk was too slow, plus the number of threads that never finished.
     pub gaps: u64,
     /// Lives of the trial's nodes from the servers' logs; empty if the logs cannot be read.
     pub lives: Lives,

@@ -1,4 +1,5 @@
-//! Injected faults of a trial and their consequences: faults, stuck contenders, writes to fenced resources.
+//! Faults injected into a trial, and their consequences: delayed arrivals, stuck contenders, and writes to
+//! fenced resources.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -143,7 +143,7 @@ impl FigureEntry {
     }
 }
 
-/// Every metric without samples.
+/// All metrics except statistics of latency samples.
 pub fn cards() -> Vec<&'static FigureCard> {
     ALL.iter().map(|entry| &entry.card).collect()
 }
@@ -188,7 +188,7 @@ macro_rules! figures {
     ($($(#[doc = $what:literal])+ $id:ident = $entry:expr;)*) => {
         $($(#[doc = $what])+ pub static $id: FigureEntry = $entry.what(concat!($($what),+));)*
 
-        /// Every metric without samples, in output order.
+        /// All metrics except statistics of latency samples, in output order.
         pub static ALL: &[&FigureEntry] = &[$(&$id),*];
     };
 }
@@ -299,7 +299,7 @@ figures! {
             axis: "requests per acquisition",
             section: "requests",
             from: 1,
-            missing: Some("no trial acquired a lock, or not all of its requests could be counted"),
+            missing: Some("no lock was acquired, or not all requests could be counted"),
         })
         .compared()
         .tracked();
@@ -310,7 +310,7 @@ figures! {
         .column("notifications/acq", 7)
         .compared()
         .tracked();
-    /// Names returned by getChildren, per acquisition.
+    /// Names returned by `getChildren`, per acquisition.
     NAMES_PER_ACQUISITION = amount("names_per_acquisition", Better::Lower)
         .read(|trial| per_acquisition(trial, |sent| sent.names))
         .on_the_wire()
@@ -341,8 +341,8 @@ figures! {
         .column_in_percent("overtaken", 6)
         .explained("share of acquisitions overtaken by a later arrival");
     /// Jain's fairness index over the contenders' acquisitions: 1 if all contenders got the same number, 1/N if
-    /// one got all. Absent for a single contender, a batch, a phase ended by acquisitions (equal by design), or
-    /// an average of fewer than five cycles per contender.
+    /// one got all. Absent for a single contender, a batch, a phase that ends after a number of acquisitions
+    /// (equal by design), or an average of fewer than five cycles per contender.
     FAIRNESS = share("fairness", Better::Higher).read(fairness)
         .column("fairness", 9)
         .explained("Jain's index, 1 is fair")
@@ -380,7 +380,7 @@ figures! {
     /// Notifications delivered.
     NOTIFICATIONS = count("notifications", Better::Lower)
         .read(|trial| seen(trial, |counts| counts.notifications.total()));
-    /// Names returned by getChildren.
+    /// Names returned by `getChildren`.
     NAMES = count("names", Better::Lower).read(|trial| seen(trial, |counts| counts.names_returned));
     /// Bytes in both directions.
     BYTES = FigureEntry::new(FigureKind::Count, "bytes", Unit::Bytes, Better::Lower)
@@ -392,19 +392,19 @@ figures! {
     LOST_WHILE_HELD = count("lost_while_held", Better::Lower).read(|trial| whole(trial.measured.lost_while_held));
     /// Violations in the whole trial.
     VIOLATIONS = count("violations", Better::Lower).read(|trial| whole(trial.violation_count));
-    /// Acquisitions checked for violations, at most as many as the measured phase had.
+    /// Acquisitions checked for violations, capped at the number in the measured phase.
     EVIDENCE = count("evidence", Better::Neither).read(|trial| whole(trial.checked()));
     /// Errors in the whole trial.
     ERRORS = count("errors", Better::Lower).read(|trial| whole(trial.errors.values().sum()));
     /// Sessions that expired.
     SESSIONS_EXPIRED = count("sessions_expired", Better::Lower).read(|trial| whole(trial.sessions.expired));
-    /// Longest time until a holder was notified that its session had ended. Absent without the
-    /// servers' logs, or if no session ended during a hold.
+    /// Longest time until a holder was notified that its session had ended. Absent if the servers' logs are not
+    /// available, or if no session ended during a hold.
     TOLD_MAX = FigureEntry::new(FigureKind::Ratio, "told_max", Unit::Micros, Better::Lower)
         .read(|trial| Some(trial.lost_holds.as_ref()?.told_max_us()? as f64))
         .stored_as("told_max_us");
-    /// Longest time for which a holder stayed in its critical section after its session had ended. Absent
-    /// without the servers' logs, or if no session ended during a hold.
+    /// Longest time for which a holder stayed in its critical section after its session had ended. Absent if
+    /// the servers' logs are not available, or if no session ended during a hold.
     ZOMBIE_MAX = FigureEntry::new(FigureKind::Ratio, "zombie_max", Unit::Micros, Better::Lower)
         .read(|trial| Some(trial.lost_holds.as_ref()?.inside_max_us()? as f64))
         .stored_as("zombie_max_us");
@@ -438,7 +438,7 @@ fn seen(trial: &Trial, count: fn(&Counts) -> u64) -> Option<f64> {
     is_seen(trial).then(|| count(&trial.measured) as f64)
 }
 
-/// Number of calls that exceeded the acquire timeout; `None` without a timeout.
+/// Number of calls that exceeded the acquire timeout; `None` if there is no timeout.
 fn overran(trial: &Trial, measure: Measure) -> Option<f64> {
     trial.spec.acquire_timeout?;
     whole(trial.histograms.get(&measure).map_or(0, |samples| samples.len()))
@@ -484,7 +484,7 @@ fn ratio(amount: u64, per: u64) -> Option<f64> {
     (per > 0).then(|| amount as f64 / per as f64)
 }
 
-/// Growth of the servers' watch counts from before the load until all contenders released. Sessions are still
+/// Growth of the servers' watch counts from before the load until all contenders had released. Sessions are still
 /// open then, so these watches last until the sessions end.
 fn watches_left(trial: &Trial) -> Option<u64> {
     const KEY: &str = "zk_watch_count";
@@ -572,7 +572,7 @@ impl JsonSchema for Derived {
 }
 
 impl Trial {
-    /// Whether the load ends after a given number of acquisitions per contender, so that the total time is a
+    /// Whether the load ends after a given number of acquisitions per contender; if so, the total time is a
     /// result.
     pub fn is_one_shot(&self) -> bool {
         self.is_batch() || matches!(self.spec.stop, Stop::Acquisitions(_))
@@ -681,7 +681,7 @@ mod tests {
     }
 
     #[test]
-    fn metric_lookup_suggests_the_nearest_name_and_accepts_units() {
+    fn metric_lookup_suggests_the_nearest_name_and_accepts_unit_suffixes() {
         assert!(named("thruput").unwrap_err().contains("there is no metric `thruput`"));
         assert!(named("throughptu").unwrap_err().contains("did you mean `throughput`?"));
         assert_eq!(named("throughput_per_s"), Ok(THROUGHPUT.figure()));

@@ -42,8 +42,8 @@ pub struct Floor {
     pub handoff_same_server: Option<Timing>,
     /// Handoffs with the sessions on two servers.
     pub handoff_other_server: Option<Timing>,
-    /// Time of an ephemeral sequential create and a getChildren that returns one name, without other
-    /// sessions.
+    /// Time of an ephemeral sequential create and a `getChildren` that returns one name, while there are no
+    /// other sessions.
     pub uncontended: Option<Timing>,
     /// Duration of the measurement, in microseconds.
     pub took_us: u64,
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn handoff_times_are_multiples_of_the_floors_median() {
+    fn handoff_times_are_expressed_as_multiples_of_the_floors_median() {
         let mut samples = new_histogram();
         [1_000, 2_000, 9_000].into_iter().for_each(|us| samples.record(us).unwrap());
         let floor = Floor { handoff: Timing::of(&samples), ..Floor::default() };

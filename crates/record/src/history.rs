@@ -35,8 +35,8 @@ impl LockKind {
         }
     }
 
-    /// The claim without the fields that this kind of lock ignores: only some locks have readers, and only some
-    /// have leases.
+    /// The claim with defaults in the fields that this kind of lock ignores: only some locks have readers, and
+    /// only some have leases.
     pub fn in_force(self, claim: LockClaim) -> LockClaim {
         match self {
             Self::Mutex => LockClaim::WRITE,
@@ -145,7 +145,7 @@ pub struct Acquire<'a> {
 pub struct Release<'a> {
     pub lock: &'a str,
     pub step: Step,
-    /// Whether no other contender could run during the hold, so that no overlap could have been observed.
+    /// Whether no other contender could run during the hold; if so, no overlap could have been observed.
     pub alone: bool,
     /// zxid of the transaction that deleted the contender's node.
     pub deleted_zxid: Option<i64>,
@@ -214,7 +214,7 @@ pub enum Deed {
     Asks(LockClaim),
     Enters {
         claim: LockClaim,
-        /// Transaction that created the contender's node; `None` without a node.
+        /// Transaction that created the contender's node; `None` if there is no node.
         token: Option<i64>,
         /// Transaction as of which the contender found that it held the lock; `None` if unknown.
         zxid: Option<i64>,

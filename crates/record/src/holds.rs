@@ -1,4 +1,4 @@
-//! Holds that did not end as planned, but with their session, at the scenario's limit, or beyond the limit.
+//! Holds that ended with the holder's session, or that reached or exceeded the scenario's hold limit.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ pub struct LostHold {
     /// Time at which the holder was notified of a lost connection, negative before the end of the session.
     /// `None` if it was not notified.
     pub suspended_us: Option<i64>,
-    /// Time until the holder was notified that its session had ended; `None` if it left before.
+    /// Time until the holder was notified that its session had ended; `None` if it left before that.
     pub told_us: Option<u64>,
     /// Time until the holder left its critical section.
     pub inside_us: u64,

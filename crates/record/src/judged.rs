@@ -21,8 +21,8 @@ pub struct Judged {
     pub why: Option<String>,
     /// Whether only permitted holders held the lock at the same time, as observed by the contenders.
     pub exclusion: Verdict,
-    /// Whether every free and wanted lock was acquired and, after faults, every waiter served. `None` for a
-    /// trial without faults or stuck locks.
+    /// Whether every free and wanted lock was acquired and, after faults, every waiter served. `None` if the
+    /// trial had neither faults nor stuck locks.
     pub progress: Option<Verdict>,
     /// Whether no contender entered too early, as recorded by the ensemble; `None` if its logs were not
     /// available.
@@ -90,7 +90,7 @@ pub type Lives = SpooledTable<Life>;
 pub struct Holder {
     /// Number of the contender within the trial.
     pub contender: usize,
-    /// Sequence number of the holder's queue node; `None` for a lock without one.
+    /// Sequence number of the holder's queue node; `None` if the lock has none.
     pub sequence: Option<i64>,
     /// czxid of the holder's node (the fencing token), if it has one.
     pub czxid: Option<i64>,
@@ -118,9 +118,9 @@ pub struct Violation {
 /// Overlaps that are not violations, counted over a trial.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Excused {
-    /// Overlaps classified as zombie.
+    /// Overlaps classified as *zombie*.
     pub zombies: u64,
-    /// Overlaps classified as uncertain.
+    /// Overlaps classified as *uncertain*.
     pub uncertain: u64,
     /// Longest overlap of a zombie with another holder, in microseconds.
     pub longest_unsafe_us: u64,
@@ -131,7 +131,7 @@ added_up!(Excused { zombies, uncertain, longest_unsafe_us: most });
 /// Number of acquisitions that could have revealed a faulty lock.
 ///
 /// A faulty lock may let a contender in at any time, but an overlap can be observed only while another contender
-/// holds the lock. Each acquisition therefore counts by the share of its wait with an observable holder.
+/// holds the lock. Each acquisition therefore counts by the share of its wait during which a holder could be observed.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 pub struct KeptOut {
     pub entries: u64,

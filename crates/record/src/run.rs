@@ -51,7 +51,7 @@ impl EnsembleInfo {
         self.servers.iter().filter(shares).count()
     }
 
-    /// Whether the data are in memory, without waiting for a disk on writes; `None` if unknown.
+    /// Whether the data are in memory; if so, writes do not wait for a disk. `None` if unknown.
     pub fn is_in_memory(&self) -> Option<bool> {
         let (_, meaning) = self.placement.rsplit_once("): ")?;
         match (meaning.contains("in memory"), meaning.contains("fsync")) {
@@ -246,7 +246,7 @@ pub struct Run {
     pub tool_commit: Option<String>,
     /// Name of the scenario.
     pub scenario: String,
-    /// Labels of the strategies, in the order of the scenario.
+    /// Labels of the strategies, in the scenario's order.
     pub strategies: Vec<String>,
     /// How the run ended.
     pub outcome: RunOutcome,
@@ -286,7 +286,7 @@ pub struct Run {
     /// Whether the run has histories of its contenders; not recorded by older versions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub history: bool,
-    /// Replayed file of arrivals; `None` without one, and in runs of older versions.
+    /// Replayed file of arrivals; `None` if there is none, and in runs of older versions.
     #[serde(default)]
     pub replayed: Option<Replayed>,
     /// Workers of the run; `None` if it ran in one process.

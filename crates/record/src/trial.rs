@@ -65,7 +65,7 @@ impl Sessions {
         let count = self.not_resumed?;
         let sessions = counted(count, "session was", "sessions were");
         Some(format!(
-            "{sessions} not resumed after a lost connection: these servers open new sessions, which own no locks"
+            "{sessions} not resumed after a lost connection: the servers opened new sessions, which own no locks"
         ))
     }
 }
@@ -78,7 +78,7 @@ pub enum Cause {
     Interrupted,
     /// No server answered.
     EnsembleLost,
-    /// A lock was not acquired for too long, in a phase ended by acquisitions.
+    /// A lock was not acquired for too long, in a phase that ends after a number of acquisitions.
     NoProgress,
     /// Some contenders had no session.
     TooFewSessions,
@@ -211,14 +211,14 @@ pub struct Trial {
     pub counting: Option<Counting>,
     /// Largest number of simultaneous holders of one lock, over the whole trial.
     pub most_inside: u64,
-    /// Overlaps that a lock with sessions cannot prevent, or that cannot be classified.
+    /// Overlaps that a session-based lock cannot prevent, or that cannot be classified.
     pub excused: Excused,
     /// Facts for the verdict on exclusion; dropped after judging, and never stored.
     #[serde(skip)]
     pub facts: Option<Facts>,
     /// Acquisitions that could have revealed a faulty lock.
     pub evidence: Evidence,
-    /// Exclusion according to the ensemble; `None` without its logs or without relevant records in them.
+    /// Exclusion according to the ensemble; `None` if its logs are not available or have no relevant records.
     pub ensemble_order: Option<EnsembleOrder>,
     /// Counts of the fenced resources behind the locks; zero if several holders may share a lock.
     pub fencing: FencingCounts,
@@ -245,10 +245,10 @@ pub struct Trial {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub orphan_nodes: Vec<String>,
     /// Holds during which the ensemble ended the holder's session, according to the servers' logs. `None`
-    /// without logs, and in trials of older versions.
+    /// if there are no logs, and in trials of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_holds: Option<LostHolds>,
-    /// Holds compared with the scenario's limit; `None` without a limit.
+    /// Holds compared with the scenario's limit; `None` if there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_holds: Option<LimitedHolds>,
     /// Nodes that fresh locks left after all contenders released; `None` for other locks.
@@ -278,7 +278,7 @@ pub struct Trial {
     /// Requests that the workers of a distributed run sent outside the locks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
-    /// Time between the first and the last worker's start of the load, on the leading server's clock, in
+    /// Time between the first and the last worker's start of the load, on the leader's clock, in
     /// microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_spread_us: Option<u64>,
@@ -291,7 +291,7 @@ impl Trial {
         (granted > 0 && granted != asked).then_some((asked, granted))
     }
 
-    /// Errors as text: `2 x create: connection loss`; `None` without errors.
+    /// Errors as text: `2 x create: connection loss`; `None` if there are none.
     pub fn told_errors(&self) -> Option<String> {
         let by_kind: Vec<String> =
             self.errors.iter().map(|(kind, times)| format!("{times} x {kind}")).collect();
@@ -313,7 +313,7 @@ impl Trial {
         Measure::all().into_iter().filter_map(numbers).collect()
     }
 
-    /// Statistics of a measure; `None` without samples. Unserved waits are included.
+    /// Statistics of a measure, including unserved waits; `None` if there are no samples.
     pub fn latency(&self, measure: Measure) -> Option<Latency> {
         match measure.open_parts() {
             Some(_) => Some(Latency::of_waits(&self.survival(measure)?)),
@@ -342,7 +342,7 @@ impl Trial {
         self.cut_short.is_none() && self.health.invalid.is_none()
     }
 
-    /// Whether the generator spoiled the measurements, so that the trial should be repeated. Violations still
+    /// Whether the generator spoiled the measurements; if so, the trial should be repeated. Violations still
     /// count.
     pub fn is_spoiled(&self) -> bool {
         self.health.invalid.is_some() && self.cut_short.is_none() && !self.is_violated()
@@ -353,7 +353,7 @@ impl Trial {
         trials.iter().filter_map(|trial| trial.spec.makes_up_for).collect()
     }
 
-    /// The held trial whose verdict has the least evidence; `None` if no trial held.
+    /// The trial with the least evidence for a verdict of *held*; `None` if there is no such verdict.
     pub fn with_least_evidence(trials: &[Self]) -> Option<&Self> {
         let held = trials.iter().filter(|trial| trial.judged.verdict == Verdict::Held);
         held.min_by_key(|trial| trial.checked())
@@ -417,7 +417,7 @@ impl Trial {
             .sum()
     }
 
-    /// Whether the queue of an open load grew, so that waits only reflect the length of the trial.
+    /// Whether the queue of an open load grew; if so, waits only reflect the length of the trial.
     pub fn is_unstable(&self) -> bool {
         self.steady.as_ref().is_some_and(|steady| steady.grows_per_s().is_some())
     }
@@ -454,7 +454,7 @@ impl Trial {
         self.faults.iter().filter(|fault| fault.proved).count()
     }
 
-    /// Whether the servers' counts equal the client's; `None` without the servers' counts.
+    /// Whether the servers' counts equal the client's; `None` if the servers' counts are not available.
     pub fn servers_agree(&self) -> Option<bool> {
         all(self.accounting.iter().filter_map(|line| Some(line.client? == line.servers?)))
     }
@@ -479,8 +479,8 @@ pub struct Health {
     pub timer_lag_max_us: u64,
     /// Time from the arrival of a reply or notification until its contender runs, 99th percentile.
     pub dispatch_lag_p99_us: u64,
-    /// Share of the generator's own dispatch lag in the mean handoff (or wait, without handoffs), between 0
-    /// and 1; `None` if nothing was measured.
+    /// Share of the mean handoff (or of the mean wait, if there were no handoffs) that is the generator's own
+    /// dispatch lag, between 0 and 1; `None` if nothing was measured.
     pub lag_share: Option<f64>,
     /// Delay of the generator's acquire calls in an open load, 99th percentile, in microseconds.
     #[serde(default)]
@@ -516,7 +516,7 @@ pub struct DriverRecord {
     pub processes: usize,
     /// Maximum number of contenders per process. Contenders that share a process fail together.
     pub contenders_each: usize,
-    /// Whether the driver uses the suite's clock, so that its timestamps are usable; `None` if it reported no times.
+    /// Whether the driver uses the suite's clock; if so, its timestamps are usable. `None` if it reported no times.
     pub clock_fits: Option<bool>,
     /// Echo times of the reading thread, before the load.
     pub echo: Option<EchoTimes>,

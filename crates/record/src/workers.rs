@@ -41,7 +41,7 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Whether the directory has only some of the parts, so that its metrics cover only some of the load.
+    /// Whether the directory has only some of the parts; if so, its metrics cover only some of the load.
     pub fn is_part(&self) -> bool {
         self.parts.len() != self.of
     }
@@ -60,7 +60,7 @@ impl Trial {
         self
     }
 
-    /// Combines all workers' views of a trial, in the order of their numbers. A single worker's trial is
+    /// Combines all workers' views of a trial, which must be in numerical order. A single worker's trial is
     /// returned unchanged.
     pub fn of_workers(parts: Vec<Self>) -> Option<Self> {
         let is_one = parts.len() == 1;
@@ -143,7 +143,7 @@ fn add_histogram(own: &mut Histogram, other: Histogram) {
     own.add(&other).expect("histograms share their bounds");
 }
 
-/// Merges faults in the order of their requests, and renumbers them.
+/// Merges faults in the order in which they were requested, and renumbers them.
 fn add_faults(own: &mut Vec<FaultRecord>, others: Vec<FaultRecord>) {
     own.extend(others);
     own.sort_by_key(|fault| fault.asked_us);

@@ -60,7 +60,8 @@ pub struct Baseline {
 
 /// Copies a run into a store, which is created if missing. By default, the commit is that of the program that ran.
 ///
-/// # Errors [`Error::Usage`] if the run is incomplete, is already in the store, or has no known commit;
+/// # Errors
+/// [`Error::Usage`] if the run is incomplete, is already in the store, or has no known commit;
 /// [`Error::Environment`] if it cannot be copied. After an error, nothing remains in the store.
 pub fn add(store: &Path, run: &Path, commit: Option<&str>, now: SystemTime) -> Result<Baseline, Error> {
     let stored = read(run)?.run;
@@ -182,7 +183,7 @@ pub fn by_commit(baselines: &[Baseline], scenario: &str) -> Vec<Vec<PathBuf>> {
     commits.into_iter().map(runs_of).collect()
 }
 
-/// A commit name that is safe in tables and charts.
+/// Checks that a commit name is safe in tables and charts, and returns it.
 fn commit_name(text: &str) -> Result<String, Error> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_./+".contains(c);
     if text.is_empty() || text.len() > 100 || !text.chars().all(fits) {

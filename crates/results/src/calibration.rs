@@ -24,7 +24,7 @@ const FILE: VersionedFile = VersionedFile {
     remedy: "the file was modified or damaged; calibrate again",
 };
 
-/// `calibration.json`.
+/// Contents of `calibration.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CalibrationFile {
     /// Version of this layout: 1.

@@ -80,7 +80,7 @@ impl std::ops::Deref for RunFile {
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredRun {
     pub run: RunFile,
-    /// Trials, from `trials/NNN.json` and `trials/NNN.hlog`, in the order in which they ran.
+    /// Trials, from `trials/NNN.json` and `trials/NNN.hlog`, in running order.
     pub trials: Vec<Trial>,
     /// Invalid trials that were rerun, which the run's metrics exclude.
     pub replaced: Vec<Trial>,
@@ -109,7 +109,7 @@ pub struct VersionedFile {
     pub remedy: &'static str,
 }
 
-/// Size limit in bytes, larger than the findings of any series of runs.
+/// Size limit in bytes; no file of this kind needs more.
 const AT_MOST: u64 = 16 * MIB;
 
 #[derive(Deserialize)]

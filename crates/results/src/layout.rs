@@ -55,7 +55,7 @@ pub(super) fn is_partial(dir: &Path) -> bool {
     of_partial(&dir.file_name().unwrap_or_default().to_string_lossy()).is_some() && dir.is_dir()
 }
 
-/// Path of a trial's numbers: `trials/007.json`.
+/// Path of a trial's results: `trials/007.json`.
 pub fn trial_json(run: &Path, index: usize) -> PathBuf {
     run.join(TRIALS).join(format!("{index:03}.json"))
 }
@@ -81,7 +81,7 @@ pub fn trial_history(run: &Path, index: usize) -> PathBuf {
     run.join(TRIALS).join(format!("{index:03}.history.jsonl"))
 }
 
-/// Size limit in bytes for a file of a run, larger than any run needs.
+/// Size limit in bytes for a file of a run; no run needs more.
 pub(super) fn most(name: &str) -> u64 {
     match name.strip_prefix(TRIALS).and_then(|rest| rest.strip_prefix('/')) {
         Some(trial) if trial.ends_with(".json") => 64 * MIB,
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn run_name_has_the_scenario_and_the_start_in_seconds() {
+    fn run_name_contains_the_scenario_and_the_start_time() {
         let began = SystemTime::UNIX_EPOCH + Duration::from_millis(1_795_250_708_900);
         assert_eq!(run_name("quick", began), "quick-2026-11-21T08-45-08Z");
         assert_eq!([1, 2, 3].map(|attempt| numbered("quick", attempt)), ["quick", "quick-2", "quick-3"]);

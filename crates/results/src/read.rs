@@ -28,7 +28,7 @@ const RUN_FILE: VersionedFile = VersionedFile {
     remedy: "the directory was modified or damaged after the run; restore it from a copy, or run the scenario again",
 };
 
-/// Size limit in bytes for a packed run, larger than any run needs.
+/// Size limit in bytes for a packed run; no run needs more.
 const PACKED_AT_MOST: u64 = 64 * MIB;
 const UNPACKED_AT_MOST: u64 = 1024 * MIB;
 
@@ -40,7 +40,7 @@ pub fn read(dir: &Path) -> Result<StoredRun, Error> {
     Ok(StoredRun::of(run, trials))
 }
 
-/// Returns the run record without trials. Accepts the final or the hidden path.
+/// Returns the record of a run, but not its trials. Accepts the final or the hidden path.
 pub fn recorded_run(dir: &Path) -> Result<Run, Error> {
     Ok(read_run(&super::staging::left_at(dir))?.run)
 }
@@ -87,8 +87,8 @@ pub(super) fn read_run(dir: &Path) -> Result<RunFile, Error> {
         format!("{dir_shown} is not a directory; specify the directory of a run")
     } else if dir.join(layout::TRIALS).is_dir() {
         format!(
-            "{dir_shown} is an incomplete run: it has no {}, because no trial has ended yet, or the run was \
-             killed before the first trial ended; run the scenario again",
+            "{dir_shown} is an incomplete run: it has no {}, because no trial has finished yet, or the run was \
+             killed before the first trial finished; run the scenario again",
             layout::RUN
         )
     } else {
@@ -217,7 +217,7 @@ fn of_this_version<T: DeserializeOwned, Recorded: DeserializeOwned>(
         .map_err(|error| RUN_FILE.parse::<Recorded>(path, bytes).err().unwrap_or(error))
 }
 
-/// Reads a file of a directory of results, given its full path.
+/// Reads a file in a results directory, given its full path.
 pub(super) fn read_bytes(dir: &Path, path: &Path) -> Result<Vec<u8>, Error> {
     let name = path.strip_prefix(dir).unwrap_or(path);
     disk::read(dir, name, layout::most(&name.to_string_lossy())).map_err(|why| unreadable(path, why))
@@ -289,7 +289,7 @@ fn violations(count: u64) -> String {
     counted(count, "violation", "violations")
 }
 
-/// Checks that each overlap is either a violation or excused.
+/// Checks that no more violations are described than counted, and that violations come with an overlap.
 fn in_violations(trial: &Trial) -> Vec<String> {
     let detailed = trial.violations.len() as u64;
     let more = (detailed > trial.violation_count).then(|| {

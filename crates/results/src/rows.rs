@@ -174,7 +174,7 @@ fn latencies() -> Vec<Column> {
     Measure::all().into_iter().flat_map(latency).collect()
 }
 
-/// Without samples, the count is 0 and the other cells are empty.
+/// If there are no samples, the count is 0 and the other cells are empty.
 fn latency(measure: Measure) -> Vec<Column> {
     let name = measure.name();
     let count =

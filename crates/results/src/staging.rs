@@ -34,7 +34,7 @@ pub struct Staging {
     keeps: bool,
     /// Callback for a dropped directory that is kept.
     tell_kept: Option<fn(&Path)>,
-    /// Lock held while a program writes to the directory; `None` on a file system without locks.
+    /// Lock held while a program writes to the directory; `None` on a file system that does not support locks.
     _lock: Option<File>,
 }
 
@@ -227,7 +227,7 @@ fn cannot_create(directory: &Path, error: &std::io::Error) -> Error {
     }
 }
 
-/// Removes leftover directories without trials from `parent`, and returns leftover directories with trials.
+/// Removes leftover directories that have no trials from `parent`, and returns those that have trials.
 pub fn tidy(parent: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(parent).into_iter().flatten().flatten().map(|entry| entry.path());
     let left: Vec<PathBuf> = entries.filter(|path| layout::is_partial(path) && is_left(path)).collect();
@@ -246,7 +246,7 @@ fn is_left(dir: &Path) -> bool {
     holds_something(dir) && lock(dir).is_some()
 }
 
-/// Whether the directory exists and is not empty. Calibrations have no trials.
+/// Whether the directory exists and is not empty.
 fn holds_something(dir: &Path) -> bool {
     fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some())
 }
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn name_is_claimed_by_one_writer_before_and_after_publication() {
+    fn claimed_name_cannot_be_claimed_again_even_after_publication() {
         let parent = tempfile::tempdir().unwrap();
         let first = Staging::claim(parent.path(), "quick").unwrap().unwrap();
         assert!(Staging::claim(parent.path(), "quick").unwrap().is_none());

@@ -1,4 +1,4 @@
-//! Writes a run directory: each trial when it ends, the run at the end. The rename then makes the directory
+//! Writes a run directory: each trial when it ends, the run at the end. A rename then makes the directory
 //! visible.
 //!
 //! Types enforce the order: a [`RunWriter`] takes trials, and sealing it returns a [`SealedRun`], the only
@@ -38,8 +38,9 @@ pub struct RunWriter {
     digests: BTreeMap<String, String>,
     is_resumed: bool,
     logs: PathBuf,
-    /// Numbers of the trials that this writer has written, and of trials that were rerun.
+    /// Numbers of the trials that this writer has written.
     written: Vec<usize>,
+    /// Numbers of the trials that were cut short and are rerun.
     made_again: Vec<usize>,
 }
 
@@ -92,7 +93,7 @@ impl RunWriter {
         let claim = ClaimedDirectory::of(dir)?;
         if claim.is_published() {
             let stored = read(claim.dir())?;
-            // A complete run without tables was not finished, for example because the disk was full.
+            // A complete run that has no tables was not finished, for example because the disk was full.
             let has_tables = stored.run.files.contains_key(layout::SUMMARY);
             if stored.run.outcome.ending == RunEnding::Complete && has_tables {
                 return Ok(Resumed::Whole(claim.dir().to_owned(), stored));
@@ -194,8 +195,8 @@ impl RunWriter {
         files.iter().try_for_each(|(name, _)| remove(&self.dir().join(name)))
     }
 
-    /// Writes the current state of the run without an outcome, so that the directory is readable if the run
-    /// is killed.
+    /// Writes the current state of the run with a preliminary outcome, so that the directory is readable if the
+    /// run is killed.
     pub fn so_far(&mut self, so_far: SoFar) -> Result<(), Error> {
         self.digest_trials()?;
         self.note_so_far(so_far)

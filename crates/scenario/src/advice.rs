@@ -22,7 +22,7 @@ pub struct Advice {
 
 /// Number of acquisitions below which even a median is unreliable.
 const ACQUISITIONS_FEW: f64 = 20.0;
-/// Utilisation from which queues are long, so the results of short trials vary.
+/// Utilisation at which queues become long, so that the results of short trials vary.
 const NEAR_SATURATION: f64 = 0.8;
 /// Number of simultaneous arrivals above which to warn, because each arrival lists the whole queue.
 const BURST: usize = 2_000;
@@ -120,7 +120,7 @@ fn tries_without_pause(trials: &[TrialSpec]) -> Option<Advice> {
 fn idle_locks(scenario: &Scenario) -> Option<Advice> {
     let fewest = scenario.contenders.iter().min()?;
     let (locks, are) = (counted(scenario.locks, "lock", "locks"), if *fewest == 1 { "is" } else { "are" });
-    let message = format!("with {} only {fewest} of {locks} {are} used", contenders(*fewest));
+    let message = format!("with {}, only {fewest} of {locks} {are} used", contenders(*fewest));
     let is_idle = scenario.locks > *fewest && scenario.load.open().is_none();
     is_idle.then(|| advice("locks", message, "use larger contender counts or fewer locks"))
 }
@@ -131,7 +131,7 @@ fn session_timeout(scenario: &Scenario) -> Option<Advice> {
     if scenario.ensemble.is_external() && !usual.contains(&timeout) {
         let timeout = written(timeout);
         let message = format!(
-            "a server grants 4s to 40s with tickTime=2000 and 6s to 60s without tickTime, not {timeout}"
+            "a server grants 4s to 40s with tickTime=2000, and 6s to 60s with the default tickTime, not {timeout}"
         );
         let help =
             "use a timeout from 6s to 40s, or change the servers' minSessionTimeout or maxSessionTimeout";
@@ -234,7 +234,8 @@ fn small_pool(trials: &[TrialSpec]) -> Option<Advice> {
         trials.iter().filter_map(busy).max_by(|one, other| short(one).total_cmp(&short(other)))?;
     let (with, handoff) = (contenders(count), format_duration(HANDOFF));
     let message = format!(
-        "{with} are too few: by Little's law {} sessions are busy at once (rate × (hold + {handoff} for the handoff))",
+        "{with} cannot serve this load: by Little's law, {} sessions are busy at once (rate × (hold + {handoff} for \
+         the handoff))",
         number(busy)
     );
     let help = "use more contenders: otherwise, arrivals wait for a free session, and the pool is measured instead of \
@@ -266,7 +267,10 @@ fn unused_steps(scenario: &Scenario) -> Option<Advice> {
         return None;
     };
     let before = steps.iter().rev().skip(1).map(|step| step.lasts).sum::<Duration>();
-    let message = format!("the last step would start after {}, when the trial has ended", written(before));
+    let message = format!(
+        "the last step would start after {}, when the measured phase has already ended",
+        written(before)
+    );
     (before >= measured)
         .then(|| advice("duration", message, "use a longer `duration`, or remove the last steps"))
 }
@@ -308,8 +312,8 @@ fn ends_late(trials: &[TrialSpec], at: usize, fault: &FaultChoice) -> Option<Adv
     let (end, measured) = trials.iter().filter_map(end_of).max()?;
     let (end, measured) = (format_duration(end), format_duration(measured));
     let message = format!(
-        "`{}` may last until about {end} of the {measured} measured; a fault cut short by the end of the load is not \
-         proved",
+        "`{}` may last until about {end} into the measured phase of {measured}; a fault cut short by the end of the \
+         load is not proved",
         fault.label
     );
     let help =
@@ -319,8 +323,7 @@ fn ends_late(trials: &[TrialSpec], at: usize, fault: &FaultChoice) -> Option<Adv
 
 fn nobody_waits(scenario: &Scenario, at: usize, fault: &FaultChoice) -> Option<Advice> {
     let is_alone = fault.target == Target::Word("waiter") && scenario.contenders.contains(&1);
-    let message =
-        format!("a single contender never waits, so `{}` has no effect with that count", fault.label);
+    let message = format!("a single contender never waits, so `{}` has no effect at that count", fault.label);
     let help = "remove 1 from `contenders`, or choose another target";
     is_alone.then(|| Advice { fault: Some(at), ..advice(FAULT, message, help) })
 }

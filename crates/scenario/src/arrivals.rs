@@ -88,7 +88,7 @@ pub struct Step {
 /// Arrivals from a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Replay {
-    /// Path of the file in the scenario.
+    /// Path of the file, as written in the scenario.
     pub file: PathBuf,
     /// Number of arrivals in the file.
     pub count: usize,
@@ -211,7 +211,7 @@ impl Arrivals {
                 format!("in bursts of {} at {} times the rate", time(length), number(*peak))
             }
             Self::Day { amplitude, period, .. } => {
-                format!("up and down by {} % every {}", number(amplitude * 100.0), time(period))
+                format!("rising and falling by {} % every {}", number(amplitude * 100.0), time(period))
             }
             Self::Ramp { from, to } => {
                 format!("from {} to {} a second", number(from / scale), number(to / scale))

@@ -49,7 +49,7 @@ impl Columns {
         self.named().next().is_some()
     }
 
-    /// Returns whether the first line is a header. Without a header, columns are specified by number only.
+    /// Returns whether the first line is a header. It is not if columns are specified only by number.
     pub(super) fn have_header(&self) -> bool {
         !self.are_named() || self.named().any(|name| name.parse::<usize>().is_err())
     }
@@ -345,7 +345,8 @@ fn unreadable(error: &csv::Error) -> String {
     match error.kind() {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
             format!(
-                "line {line}: {len} cells, but the first line has {expected_len}; do not omit empty cells"
+                "line {line}: expected as many cells as in the first line ({expected_len}), found {len}; do not omit \
+                 empty cells"
             )
         }
         csv::ErrorKind::Utf8 { .. } => format!("line {line}: not UTF-8; save the file as UTF-8"),

@@ -191,7 +191,7 @@ fn inside(text: &str, span: &Range<usize>) -> Range<usize> {
     start..floor(span.end).max(start)
 }
 
-/// Returns the path of the key at this offset, from the outermost table. The serializer writes each key and
+/// Returns the path of the key at this offset, from the outermost table. The serialiser writes each key and
 /// its value on one line.
 fn key_at(text: &str, offset: usize) -> Vec<String> {
     let before = inside(text, &(offset..offset)).start;
@@ -214,8 +214,8 @@ fn position(text: &str, offset: usize) -> Position {
 
 /// Returns the closest candidate, if it is close enough to suggest.
 ///
-/// Case and `_` versus `-` are ignored. A different word order or a missing prefix before `:` or `/` costs
-/// little. Otherwise, about one typo per three characters is tolerated.
+/// Case is ignored, and so is `_` versus `-`. A different word order or a missing prefix before `:` or `/`
+/// costs little. Otherwise, about one typo per three characters is tolerated.
 pub fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let letters = plain(typed).chars().count();
     candidates

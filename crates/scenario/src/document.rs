@@ -26,7 +26,7 @@ use zklockbench_core::units::shown;
 pub struct Catalog {
     pub locks: Vec<LockCard>,
     pub faults: Vec<FaultCard>,
-    /// Metrics that gates can use, except percentiles.
+    /// Metrics that gates can use, except statistics of latency samples.
     pub figures: Vec<&'static FigureCard>,
     /// Whether the user provided commands to disturb the servers of an existing ensemble.
     pub has_host_commands: bool,

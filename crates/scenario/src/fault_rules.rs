@@ -13,7 +13,7 @@ use super::value::written;
 use zklockbench_core::catalog::fault::{Capability, Ends, Target, Targets};
 use zklockbench_core::units::{contenders, counted};
 
-/// A rule, which reports errors to the sink; `None` if there is nothing to check.
+/// Rule that reports errors to the sink. Its result is ignored; `Option` only allows `?`.
 type Rule = fn(&FaultEntry<'_>, &Document<'_>, &Sink<'_>) -> Option<()>;
 
 const RULES: &[Rule] = &[
@@ -126,7 +126,7 @@ fn overlap(fault: &FaultEntry<'_>, _: &Document<'_>, sink: &Sink<'_>) -> Option<
     let (every, jitter, times) = (said.every?.0, said.jitter?.0, said.times?.0);
     let busy = said.duration.unwrap_or_default().0 + jitter;
     let parts = if jitter.is_zero() { "`duration`" } else { "`duration` and `jitter` together" };
-    let message = format!("`every` {} is not longer than {parts}, {}", written(every), written(busy));
+    let message = format!("`every` ({}) is not longer than {parts} ({})", written(every), written(busy));
     let help = format!("use a longer `every`; otherwise, `{name}` would fire again before it has ended");
     (times > 1 && every <= busy).then(|| sink.error(value_of(fault, "every"), message, help))
 }
@@ -182,7 +182,7 @@ fn servers(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Opti
         ),
         Target::Word("follower") if servers == 1 => sink.error(
             value_of(fault, "target"),
-            "one server has no `follower`: `servers` is 1",
+            "a single server has no `follower`: `servers` is 1",
             "target the `leader`, or set servers = 3 under `[ensemble]`",
         ),
         _ => {}
@@ -193,8 +193,7 @@ fn servers(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Opti
 fn contender(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let Target::Contender(number) = fault.target() else { return None };
     let fewest = file.fewest_contenders()?;
-    let message =
-        format!("there is no contender {number} among {}, which are numbered from 0", contenders(fewest));
+    let message = format!("there is no contender {number} among {} (numbered from 0)", contenders(fewest));
     let help = format!("write a number from 0 to {}", fewest - 1);
     (number >= fewest).then(|| sink.error(value_of(fault, "contender"), message, help))
 }
@@ -248,7 +247,8 @@ fn acquisitions(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) ->
     let fewest = file.fewest_contenders()?;
     let all = each.saturating_mul(u64::try_from(fewest).unwrap_or(u64::MAX));
     let each = counted(each, "acquisition", "acquisitions");
-    let message = format!("{} with {each} each make only {all} acquisitions in total", contenders(fewest));
+    let message =
+        format!("the measured phase ends after only {all} acquisitions ({} × {each})", contenders(fewest));
     let help = format!("use a value below {all}, or raise `acquisitions` at the top");
     (after >= all).then(|| sink.error(value_of(fault, "after_acquisitions"), message, help))
 }

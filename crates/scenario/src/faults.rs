@@ -113,7 +113,7 @@ fn card<'c>(kind: &TomlValue<'_>, cards: &'c [FaultCard], sink: &Sink<'_>) -> Op
     found
 }
 
-/// Reads the target word, if the kind has it. The rules report kinds without targets.
+/// Reads the target word. If the kind has a fixed target, `fault_rules` reports the key.
 fn target_word(card: &FaultCard, value: &TomlValue<'_>, sink: &Sink<'_>) -> Option<&'static str> {
     let number = match card.targets {
         Targets::Servers => "server = 1",

@@ -17,7 +17,7 @@ pub const CLIENT: &str = "client";
 pub const FAULT: &str = "fault";
 pub const GATE: &str = "gate";
 
-/// Parameter of strategies whose default is the top-level `poll_interval`.
+/// Parameter of polling strategies; the top-level key of this name applies where a strategy does not set it.
 pub const POLL_INTERVAL_PARAM: &str = "poll_interval";
 
 /// Arrival processes that take a rate; other processes have their own rates or times.
@@ -83,7 +83,7 @@ impl Field {
         self.annotation("x-default")
     }
 
-    /// Returns the behaviour without the key.
+    /// Returns the behaviour if the key is absent.
     pub fn absent(&self) -> Option<&str> {
         self.annotation("x-absent")
     }

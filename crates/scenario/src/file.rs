@@ -2,7 +2,7 @@
 //!
 //! The reader, the schema, the reference page and spelling suggestions derive from these types. A key is
 //! `None` if it is absent and has no default, or if its value is wrong. Annotations: `x-default` (TOML),
-//! `x-absent` (behaviour without the key), `x-example`, and `x-also` (other names that users try).
+//! `x-absent` (behaviour if the key is absent), `x-example`, and `x-also` (other names that users try).
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -109,7 +109,7 @@ pub(super) struct Top {
     #[schemars(extend("x-default" = "0.0", "x-example" = "0.8"))]
     #[schemars(extend("x-also" = "reads readers read_share read_fraction shared"))]
     pub(super) read_ratio: Factor<0, ONE>,
-    /// Number of nested acquires in each cycle. More than one requires that all listed strategies are
+    /// Number of nested acquires in each cycle. More than one requires all listed strategies to be
     /// reentrant. Waits and holds are those of the outermost acquire.
     #[schemars(extend("x-default" = "1", "x-example" = "3", "x-also" = "reentrancy nesting reentrant levels"))]
     pub(super) depth: Count<u32, 1, 1000>,
@@ -184,8 +184,8 @@ pub(super) struct Top {
     #[schemars(extend("x-default" = "30", "x-example" = "30"))]
     #[schemars(extend("x-also" = "max_repetitions repetitions_max most_repetitions"))]
     pub(super) repetitions_at_most: Count<u32, 6, 1000>,
-    /// Order of the trials within each repetition: `shuffled` by the seed, so that machine
-    /// drift favours no strategy, or `as-written`.
+    /// Order of the trials within each repetition: `shuffled` by the seed, so that machine drift favours no
+    /// strategy, or `as-written`.
     #[schemars(extend("x-default" = r#""shuffled""#, "x-example" = r#""shuffled""#, "x-also" = "shuffle sequence"))]
     pub(super) order: Option<Order>,
     /// Seed of all random choices: trial order, hold and think times, which acquires are reads, and targets
@@ -200,9 +200,9 @@ pub(super) struct Top {
     #[schemars(extend("x-absent" = "acquires have no timeout", "x-example" = r#""30s""#))]
     #[schemars(extend("x-also" = "lock_timeout wait_timeout max_wait"))]
     pub(super) acquire_timeout: Lasts<0, WEEK>,
-    /// Time without an acquisition after which a batch, or a measured phase that ends by acquisitions, is
-    /// abandoned and the trial is partial. The longest hold and think times, strategies' intervals and faults
-    /// are added to this time. Not scaled by `time_scale`.
+    /// Time without an acquisition after which a batch, or a measured phase that ends after a number of
+    /// acquisitions, is abandoned and the trial is partial. The longest hold and think times, strategies'
+    /// intervals and faults are added to this time. Not scaled by `time_scale`.
     #[schemars(extend("x-default" = r#""10m""#, "x-example" = r#""10m""#))]
     #[schemars(extend("x-also" = "give_up stall_timeout no_progress"))]
     pub(super) give_up_after: Lasts<1, WEEK>,
@@ -230,7 +230,7 @@ pub(super) struct Top {
     #[schemars(extend("x-also" = "max_hold maximum_hold longest_hold lease_time"))]
     pub(super) hold_limit: Lasts<1, WEEK>,
     /// Error rate that the acquisitions of each trial must rule out for a verdict of *held*. `0.99@1%`: a
-    /// lock that errs at 1 % of its acquisitions would have been caught with probability 0.99
+    /// lock that errs in 1 % of its acquisitions would have been caught with probability 0.99
     /// ([methodology](../methodology.md)). Otherwise the verdict is *unknown*.
     #[schemars(extend("x-default" = r#""0.99@100%""#, "x-example" = r#""0.99@1%""#))]
     #[schemars(extend("x-also" = "sensitivity proof error_rate evidence_needed"))]
@@ -243,17 +243,17 @@ pub(super) struct Top {
 
 #[derive(Default, Deserialize, JsonSchema)]
 pub(super) struct Ensemble {
-    /// Servers to start on this host: 1, 3 or 5. Excludes `connect`.
+    /// Servers to start on this host: 1, 3 or 5. Cannot be combined with `connect`.
     #[schemars(extend("x-default" = "3", "x-example" = "3", "x-also" = "size nodes replicas"))]
     pub(super) servers: Option<Is<Servers>>,
-    /// Directory for the servers' data. Most of the cost of a write depends on whether the directory is on
-    /// tmpfs or on disk. Excludes `connect`.
+    /// Directory for the servers' data. The cost of a write depends mainly on whether the directory is on
+    /// tmpfs or on disk. Cannot be combined with `connect`.
     #[schemars(extend("x-absent" = "chosen by the suite, and recorded in the results"))]
     #[schemars(extend("x-example" = r#""/dev/shm""#, "x-also" = "dir directory datadir path"))]
     pub(super) data_dir: Option<Is<File>>,
     /// A Compose file, whose servers the suite runs in containers. Allowed only on the command line, as
-    /// `--compose FILE`, because a Compose file can give containers full access to this host. Excludes
-    /// `servers`, `data_dir` and `connect`.
+    /// `--compose FILE`, because a Compose file can give containers full access to this host. Cannot
+    /// be combined with `servers`, `data_dir` or `connect`.
     #[schemars(extend("x-absent" = "the servers are processes on this host"))]
     #[schemars(extend("x-example" = r#""docker/compose.3.yaml""#, "x-also" = "docker compose_file docker_compose"))]
     pub(super) compose: Option<Is<File>>,
@@ -294,7 +294,7 @@ pub(super) struct Fault {
     #[schemars(with = "String", extend("x-words" = "[fault](#faults)", "x-example" = r#""kill""#, "x-also" = "name type fault"))]
     pub(super) kind: Option<IgnoredAny>,
     /// Target, resolved each time the fault fires: `leader`, `follower`, `any` or `all` servers; `holder`,
-    /// `waiter`, `any` or `all` contenders. Excludes `server` and `contender`.
+    /// `waiter`, `any` or `all` contenders. Cannot be combined with `server` or `contender`.
     #[schemars(with = "String", extend("x-words" = "word of its [fault](#faults)", "x-absent" = "each kind has its own default"))]
     #[schemars(extend("x-example" = r#""leader""#, "x-also" = "whom victim hits"))]
     pub(super) target: Option<IgnoredAny>,
@@ -344,7 +344,7 @@ pub(super) struct Gate {
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline)]
-#[expect(dead_code, reason = "for the schema")]
+#[expect(dead_code, reason = "only the schema uses this type")]
 enum OneOrMore<T> {
     One(T),
     More(#[schemars(length(min = 1), extend("uniqueItems" = true))] Vec<T>),

@@ -64,7 +64,7 @@ pub struct Subject {
     pub scope: Scope,
 }
 
-/// Cells that a condition covers, optionally limited to one strategy or one number of contenders.
+/// Cells that a condition covers, optionally limited to one strategy or one contender count.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Scope {
     /// Label of the strategy; `None` for all.
@@ -110,7 +110,7 @@ impl Relation {
             Self::AtMost => value <= limit,
             Self::More => value > limit,
             Self::AtLeast => value >= limit,
-            #[expect(clippy::float_cmp, reason = "counts, which are whole numbers")]
+            #[expect(clippy::float_cmp, reason = "counts are whole numbers")]
             Self::Equal => value == limit,
         }
     }

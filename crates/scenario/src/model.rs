@@ -119,7 +119,7 @@ impl Load {
 pub enum RateOf {
     #[default]
     All,
-    /// Rate per contender; a trial's rate is multiplied by its number of contenders.
+    /// Rate per contender; a trial's total rate is this rate times its number of contenders.
     Each,
 }
 
@@ -194,9 +194,9 @@ impl OnLost {
 pub struct ClientKind {
     /// Share of all contenders or, in an open load, of all arrivals. The shares need not add up to 1.
     pub share: f64,
-    /// Hold time.
+    /// Distribution of hold times.
     pub hold: Distribution,
-    /// Think time.
+    /// Distribution of think times.
     pub think: Distribution,
     /// Share of acquires that are reads.
     pub read_ratio: f64,
@@ -250,9 +250,9 @@ pub struct Scenario {
     pub evidence: Sensitivity,
     /// Factor for the scenario's times; rates are divided by it. Timeouts and limits are not scaled.
     pub time_scale: f64,
-    /// Faults to inject, in the order of the file.
+    /// Faults to inject, in file order.
     pub faults: Vec<FaultChoice>,
-    /// Conditions on the results, in the order of the file.
+    /// Conditions on the results, in file order.
     pub gates: Vec<Gate>,
 }
 
@@ -305,8 +305,8 @@ pub struct TrialSpec {
     #[serde(rename = "acquire_timeout_us", with = "as_us_if_any")]
     #[schemars(with = "Option<u64>")]
     pub acquire_timeout: Option<Duration>,
-    /// Time without an acquisition after which a measured phase that ends by acquisitions is abandoned, in
-    /// addition to the scenario's own times.
+    /// Time without an acquisition after which a measured phase that ends after a number of acquisitions is
+    /// abandoned, in addition to the scenario's own times.
     #[serde(rename = "give_up_after_us", with = "as_us")]
     #[schemars(with = "u64")]
     pub give_up_after: Duration,

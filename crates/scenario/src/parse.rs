@@ -84,7 +84,8 @@ pub fn parse_with_traces(
     Ok(Parsed { scenario, warnings: Diagnostics::new(file_name, text, advice.into_list()) })
 }
 
-/// Maximum number of syntax errors to report if the file has no scenario keys.
+/// Maximum number of syntax errors to report if the file has no scenario keys; of more, only the first is
+/// reported.
 const MISTAKES_OF_A_SCENARIO: usize = 5;
 
 /// Help for a file in which nothing could be read.

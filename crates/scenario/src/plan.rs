@@ -74,7 +74,7 @@ fn one_of_each(scenario: &Scenario, load: &Load, repetition: u32) -> Vec<TrialSp
             round.push(trial(scenario, strategy, load, *contenders, repetition));
         }
     }
-    // Numbered as written, not as shuffled, so that reordering does not change a trial's seed.
+    // Seeds are assigned before shuffling, so that they do not depend on the running order.
     let first = u64::from(repetition).saturating_mul(round.len() as u64);
     for (position, trial) in (0..).zip(&mut round) {
         trial.seed = stream(scenario.seed, Purpose::Trial, first.saturating_add(position)).next_u64();
@@ -187,13 +187,14 @@ fn stream(seed: u64, purpose: Purpose, number: u64) -> ChaCha8Rng {
 }
 
 pub const BASIS: &str = "estimate: connecting (0.3 s and 3 ms per contender), ramp-up, warm-up, measured phase \
-                         and drain (0.3 s and 1 ms per contender); 0.25 ms per lock to create and remove its node; for a number of acquisitions, that number on \
-                         the busiest lock times the mean hold plus 3 ms for the handoff and, when polling, half \
-                         an interval; what an open load leaves unserved, up to `backlog_at_most`; 8 s to start \
-                         and warm up an ensemble. The handoff depends on the ensemble: on a slow disk it is longer.";
+                         and drain (0.3 s and 1 ms per contender); 0.25 ms per lock to create and remove its \
+                         node; if the phase ends after a number of acquisitions, the mean hold plus 3 ms for \
+                         the handoff and, for polling, half an interval, times the acquisitions of the busiest \
+                         lock; the backlog of an open load, at most `backlog_at_most`; 8 s to start and warm up \
+                         an ensemble. The handoff depends on the ensemble; on a slow disk, it takes longer.";
 
-pub const MEMORY_BASIS: &str = "without servers: 90 MB, 90 kB per contender, 85 bytes per name when all \
-                                contenders of a lock list its queue at once (less for locks that list none), \
+pub const MEMORY_BASIS: &str = "excluding servers: 90 MB, 90 kB per contender, 85 bytes per name when all \
+                                contenders of a lock list its queue at once (less for locks that do not list it), \
                                 130 bytes per lock, 2.5 kB per lock that is used, 120 bytes per acquisition up to \
                                 0.5 MB per lock, 500 bytes per lock and contender that uses it in an open load, \
                                 8 bytes per arrival of an open load, and 500 bytes per second";
@@ -220,10 +221,9 @@ const REPLAYED_BYTES: u128 = 40;
 /// Size of a second of the timeline: in each thread, in the total, and while the timeline is written.
 const SECOND_BYTES: u128 = 500;
 
-pub const DISK_BASIS: &str = "300 bytes per acquisition on its own servers, until its trial is judged; \
-    with --history \
-                              1,000 more, of which 900 stay; each of these servers keeps about the last hour, 300 bytes \
-                              per acquisition";
+pub const DISK_BASIS: &str = "on servers that the run starts: 300 bytes per acquisition until the trial is judged, \
+                              plus 1,000 with --history, of which 900 are kept; each server's transaction logs \
+                              also keep about the last hour, at 300 bytes per acquisition";
 
 /// Disk space for an acquisition until its trial is judged, including space for judging.
 const DISK_BYTES: f64 = 300.0;
@@ -396,8 +396,8 @@ impl TrialPlan {
     pub fn requests_in_words(&self) -> String {
         let (rate, is_open) = (self.estimated_requests_per_s(), self.scenario.load.open().is_some());
         // The rate of a closed load without holds and pauses depends on the ensemble.
-        let at_least = if is_open { "" } else { "at least " };
-        format!("{at_least}about {rate:.0} requests/s")
+        let or_more = if is_open { "" } else { " or more" };
+        format!("about {rate:.0} requests/s{or_more}")
     }
 
     pub fn estimated_memory(&self) -> u64 {

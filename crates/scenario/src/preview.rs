@@ -24,14 +24,14 @@ pub struct Preview {
     pub ensemble: String,
     /// The load and when it ends, as text.
     pub load: String,
-    /// Arrivals of an open load, with an entry per number of contenders if the rate depends on it. Omitted
+    /// Arrivals of an open load, with one entry per contender count if the rate depends on it. Omitted
     /// for other loads.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub offered: Vec<OfferedPreview>,
-    /// Faults of each trial, in the order of the file; omitted if there are none.
+    /// Faults of each trial, in file order; omitted if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<FaultPreview>,
-    /// Gates, in the order of the file; omitted if there are none.
+    /// Gates, in file order; omitted if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gates: Vec<GatePreview>,
     /// Limits on repetitions for a precision; omitted if the number of repetitions is fixed.
@@ -238,7 +238,7 @@ fn ensemble(scenario: &Scenario) -> String {
     }
 }
 
-/// Describes the requests to an existing ensemble, as a phrase after the load.
+/// Describes the requests to an existing ensemble, as a phrase that follows the load.
 fn requests(plan: &TrialPlan) -> String {
     if !plan.scenario.ensemble.is_external() {
         return String::new();

@@ -129,7 +129,7 @@ pub(super) struct Given<T> {
     pub(super) places: Places,
 }
 
-/// Reads a section whose keys have been checked by [`known_keys`], each key separately.
+/// Reads each key of a section separately. The keys must have been checked by [`known_keys`].
 pub(super) fn section<T: Default + DeserializeOwned>(
     section: Section,
     table: &DeTable<'_>,
@@ -197,10 +197,10 @@ fn spelt_out<'a>(key: &str, value: &TomlValue<'a>) -> TomlValue<'a> {
 
 /// Messages of serde and toml, and their replacements.
 const OWN_WORDS: [(&str, &str); 7] = [
-    ("invalid type: unit variant", "expected a table with parameters, found only a name"),
-    ("expected empty table", "expected only a name, without parameters"),
-    ("wanted exactly 1", "expected a table with one name"),
-    ("wanted string or table", "expected a name in quotes, or a table with one name"),
+    ("invalid type: unit variant", "expected a table with parameters, found a name without parameters"),
+    ("expected empty table", "expected a name without parameters"),
+    ("wanted exactly 1", "expected a table with exactly one key"),
+    ("wanted string or table", "expected a name in quotes, or a table with exactly one key"),
     ("was too large", TOO_LARGE),
     // Numbers beyond 64 bits, and beyond 128 bits.
     ("as i128", TOO_LARGE),
@@ -356,7 +356,7 @@ fn meant(key: &str, section: Section) -> Option<&'static str> {
     })
 }
 
-/// Converts a value to a plain one without positions.
+/// Converts a value with positions to a plain value.
 pub(super) fn plain(value: &TomlValue<'_>) -> Result<Value, Wrong> {
     Value::deserialize(ValueDeserializer::from(value.clone()))
         .map_err(|error| wrong(explained(error.message(), String::new()).0, "write a smaller number"))

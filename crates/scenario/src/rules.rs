@@ -24,7 +24,7 @@ const TRIALS_MAX: usize = 10_000;
 /// Minimum length of the measured phase, before and after scaling.
 pub(super) const SHORTEST: Duration = Duration::from_millis(1);
 
-/// A rule, which reports errors to the sink; `None` if there is nothing to check.
+/// Rule that reports errors to the sink. Its result is ignored; `Option` only allows `?`.
 type Rule = fn(&Document<'_>, &Sink<'_>) -> Option<()>;
 
 const CLOSED: &[Rule] = &[closed_stop, useless_locks];
@@ -221,7 +221,7 @@ fn open_stop(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     is_endless.then(|| sink.error(file.load_key(), "the measured phase has no end", help))
 }
 
-/// Requires a fixed length of the warm-up for rates that change from the start of the measured phase.
+/// Requires a warm-up of fixed length if rates change from the start of the measured phase.
 fn changes_at_once(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (process, arrivals) = file.arrivals.as_ref()?;
     let changes = !arrivals.is_stationary() && file.replay().is_none();
@@ -305,7 +305,7 @@ fn clients(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
 fn pollers(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let key = file.places.key(POLL_INTERVAL_PARAM).filter(|_| file.strategies_whole)?;
     let pollers = listed(takers(&file.catalog.locks, POLL_INTERVAL_PARAM));
-    let help = format!("remove the key; the strategies that poll: {pollers}");
+    let help = format!("remove the key, or list a strategy that polls: {pollers}");
     let message = "no listed strategy polls, so `poll_interval` has no effect";
     let polls = file.strategies.iter().any(ListedStrategy::polls);
     (!polls).then(|| sink.idle(&[POLL_INTERVAL_PARAM], key, message, help))
@@ -370,7 +370,7 @@ fn scaled(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     None
 }
 
-/// Checks that `repetitions_at_most` is used with `precision`.
+/// Checks that `repetitions_at_most` is used only with `precision`.
 fn repetitions_at_most(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let key = file.places.key("repetitions_at_most").filter(|_| !file.places.has("precision"))?;
     sink.idle(
@@ -387,7 +387,7 @@ fn repetitions(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let precision = file.places.value("precision")?;
     let (least, most) = (file.said.repetitions?.0, file.said.repetitions_at_most?.0);
     let value = file.places.value("repetitions_at_most").unwrap_or(precision);
-    let message = format!("{least} repetitions are more than `repetitions_at_most`, {most}");
+    let message = format!("{least} repetitions are more than `repetitions_at_most` ({most})");
     let help = format!("set repetitions_at_most to {least} or more, or use fewer `repetitions`");
     (least > most).then(|| sink.error(value, message, help))
 }

@@ -8,7 +8,7 @@ use super::fields::{CLIENT, ENSEMBLE, FAULT, Field, GATE, Section, definitions, 
 use zklockbench_core::catalog::fault::{Ends, FaultCard, Targets};
 use zklockbench_core::catalog::{LockCard, Param, ParamKind};
 
-/// Durations as [`zklockbench_core::units::parse_duration`] reads them.
+/// Pattern of the durations that [`zklockbench_core::units::parse_duration`] accepts.
 const DURATION_PATTERN: &str = r"^\s*(0|([0-9]+(\.[0-9]+)?\s*[a-zA-Zµ]+\s*)+)\s*$";
 
 pub fn schema(locks: &[LockCard], kinds: &[FaultCard]) -> Value {
@@ -49,7 +49,7 @@ pub fn schema(locks: &[LockCard], kinds: &[FaultCard]) -> Value {
     schema
 }
 
-/// Removes annotations that only the reader and the reference page need.
+/// Removes annotations that only the parser and the reference page use.
 fn without_annotations(schema: &mut Value) {
     match schema {
         Value::Object(keywords) => {

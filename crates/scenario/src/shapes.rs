@@ -1,4 +1,5 @@
-//! The syntax of distributions, arrival processes and popularity: a name, or a table with one name.
+//! The syntax of distributions, arrival processes and popularity: a name, or a table with exactly one
+//! key.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -103,7 +104,7 @@ pub(super) enum Process {
     /// each rate for its duration; the last rate lasts until the end
     #[schemars(extend("x-example" = r#"{ steps = [{ rate = 10, for = "5s" }, { rate = 40, for = "5s" }] }"#))]
     Steps(#[schemars(length(min = 1))] Vec<RateStep>),
-    /// from a file: CSV, or a history of this suite (`*.jsonl`); see [workloads](../workloads.md#replay)
+    /// from a file: CSV, or a history recorded by this suite (`*.jsonl`); see [workloads](../workloads.md#replay)
     #[schemars(extend("x-example" = r#"{ replay = "trace.csv" }"#))]
     Replay(ReplayedFile),
 }
@@ -214,7 +215,7 @@ fn replay(parts: ReplayParts, traces: ReadTrace<'_>) -> Result<Replay, Wrong> {
         None => wrong(problem, "write the path of a CSV file or of a history, relative to the scenario file"),
     })?;
     if trace.is_empty() {
-        return Err(wrong(format!("{file} has no arrivals"), "use a file with at least one arrival"));
+        return Err(wrong(format!("{file} contains no arrivals"), "use a file with at least one arrival"));
     }
     Ok(Replay { file: file.into(), count: trace.len(), trace: trace.into() })
 }

@@ -49,7 +49,7 @@ pub(super) fn strategies<'c>(
     (read, whole)
 }
 
-/// Sets the scenario's poll interval for every polling strategy without its own interval.
+/// Sets the scenario's poll interval for every polling strategy that does not set its own.
 pub(super) fn apply_poll_interval(listed: &mut [ListedStrategy<'_>], interval: Duration) {
     for strategy in listed.iter_mut().filter(|strategy| strategy.polls()) {
         if !strategy.choice.label.contains(&format!(" {POLL_INTERVAL_PARAM}=")) {

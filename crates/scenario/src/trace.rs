@@ -377,7 +377,7 @@ mod tests {
             ("time,hold\n0,soon\n", "line 2: hold `soon` is neither"),
             ("time,mode\n0,look\n", "line 2: mode `look` is unknown; use `read` or `write`"),
             ("time,hold\n0,2d\n", "line 2: hold `2d` is longer than a day"),
-            ("time,lock\n0,1\n1\n", "line 3: 1 cells, but the first line has 2"),
+            ("time,lock\n0,1\n1\n", "line 3: expected as many cells as in the first line (2), found 1"),
             ("time,lock\n0,1\n1,100000\n", "line 3: lock 100000 is too large; use numbers below 100000"),
         ] {
             let told = trace(text).unwrap_err();

@@ -283,7 +283,9 @@ impl Kind for Servers {
         match value {
             Value::Integer(number) if !matches!(number, 1 | 3 | 5) => {
                 let help = match number {
-                    2 | 4 => "use one of these: an even number of servers does not tolerate more failures",
+                    2 | 4 => {
+                        "use 1, 3 or 5: 2 servers tolerate no more failures than 1, and 4 no more than 3"
+                    }
                     6.. => {
                         "start at most 5 local servers; for more, run them elsewhere and list them in `connect`"
                     }
@@ -317,8 +319,11 @@ impl Kind for Name {
         let slug: String =
             name.to_lowercase().chars().map(|c| if fine(c) { c } else { '-' }).take(60).collect();
         let slug = Some(slug.trim_matches('-')).filter(|slug| !slug.is_empty()).unwrap_or("quick");
-        let rule = "up to 60 lower-case letters, digits and hyphens, not starting with a hyphen";
-        Err(wrong(format!("`{}` is not a name: {rule}", shown(name, 60)), format!("for example `{slug}`")))
+        let rule = "use up to 60 lower-case letters, digits and hyphens, and do not start with a hyphen";
+        Err(wrong(
+            format!("`{}` is not a valid name: {rule}", shown(name, 60)),
+            format!("for example `{slug}`"),
+        ))
     }
 }
 
@@ -340,9 +345,7 @@ impl Kind for Percent {
         let shown = shown(text, 60);
         match number {
             Some(percent) if (0.1..=50.0).contains(&percent) => Ok(percent / 100.0),
-            Some(_) => {
-                Err(wrong(format!("`{shown}` is not from 0.1% to 50%"), "write a share from 0.1% to 50%"))
-            }
+            Some(_) => Err(wrong(format!("`{shown}` is out of range"), "write a share from 0.1% to 50%")),
             None => {
                 Err(wrong(format!("`{shown}` is not a share"), "write a number and a percent sign: \"2%\""))
             }
@@ -403,7 +406,8 @@ impl Kind for ColumnName {
     fn read(value: &Value) -> Result<String, Wrong> {
         match value {
             Value::Integer(number) => Ok(number.to_string()),
-            _ => text(value, "the name of a column", "write it in quotes, or its number").map(str::to_owned),
+            _ => text(value, "the name of a column", "write it in quotes, or write its number")
+                .map(str::to_owned),
         }
     }
 }
@@ -459,7 +463,7 @@ pub(super) fn processes(value: &Value) -> Result<DriverProcesses, Wrong> {
     }
 }
 
-/// A poll interval; a shorter interval would measure a busy loop.
+/// A poll interval of at least 1 ms; a shorter interval would measure a busy loop.
 pub(super) type PollInterval = Time<1, 3_600_000>;
 
 pub(super) fn param_value(param: &Param, value: &Value) -> Result<ParamValue, Wrong> {
@@ -484,7 +488,7 @@ pub(super) fn param_value(param: &Param, value: &Value) -> Result<ParamValue, Wr
     }
 }
 
-/// Reads one of these words.
+/// Reads one of these words. For any other text, suggests a similar word or gives `otherwise` as help.
 pub(super) fn word<'w>(value: &Value, words: &[&'w str], otherwise: &str) -> Result<&'w str, Wrong> {
     let all = listed(words.iter().copied());
     let text = text(value, &format!("one of {all}"), otherwise)?;

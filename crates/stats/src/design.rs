@@ -26,7 +26,7 @@ const COUNTED_UP_TO: usize = 120;
 const MOST: usize = 512;
 
 impl Design {
-    /// Returns the ratio of `new` to `base`, or the center of `new` for [`Design::One`]. The true value is outside
+    /// Returns the ratio of `new` to `base`, or the centre of `new` for [`Design::One`]. The true value is outside
     /// the interval with a probability of at most `outside`. `None` if a sample is empty or has a negative value or
     /// NaN.
     pub fn interval(self, base: &[f64], new: &[f64], outside: f64) -> Option<Interval> {
@@ -321,9 +321,12 @@ mod tests {
         for design in [Design::Independent, Design::Pairs, Design::One] {
             for (count, outside) in [(6, 0.05), (8, 0.0125), (8, 0.05), (12, 0.05), (15, 0.2)] {
                 let missed = missed(design, count, outside);
-                eprintln!("{design:?} of {count}: {missed} of {outside}");
+                eprintln!("{design:?} of {count}: missed {missed}, allowed {outside}");
                 let error = (outside * (1.0 - outside) / 2_000.0).sqrt();
-                assert!(missed <= outside + 3.0 * error, "{design:?} of {count}: {missed} of {outside}");
+                assert!(
+                    missed <= outside + 3.0 * error,
+                    "{design:?} of {count}: missed {missed}, allowed {outside}"
+                );
                 // An interval that never misses would be wider than necessary.
                 assert!(count == 6 || missed >= 0.4 * outside, "{design:?} of {count}: {missed}");
             }

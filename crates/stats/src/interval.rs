@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::design::{end_by, normal_end};
 
-/// An estimate and its interval, which reaches from 0 to infinity if there are too few values.
+/// An estimate and its interval, which spans 0 to infinity if there are too few values.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "StoredInterval")]
 #[schemars(!from)]
@@ -65,7 +65,7 @@ impl Interval {
         Self { value, low: 0.0, high: f64::INFINITY, coverage: 1.0 }
     }
 
-    /// Returns the interval without the `end` − 1 smallest and largest sorted values. It is unbounded if `end` is 0.
+    /// Returns the range of the sorted values, excluding the `end` − 1 smallest and largest; unbounded if `end` is 0.
     /// `tail` is the probability beyond one end.
     pub(crate) fn between(value: f64, sorted: &[f64], (end, tail): (usize, f64)) -> Self {
         if end == 0 || 2 * end > sorted.len() + 1 {
@@ -92,7 +92,7 @@ impl Interval {
         }
     }
 
-    /// Returns the half-width around the geometric middle, as a share: 0.03 for ± 3 %. `None` if infinite.
+    /// Returns the half-width around the geometric midpoint, as a share: 0.03 for ± 3 %. `None` if infinite.
     pub fn half_width(&self) -> Option<f64> {
         let share = if self.low == self.high { 0.0 } else { (self.high / self.low).sqrt() - 1.0 };
         Some(share).filter(|share| share.is_finite())
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn half_width_is_relative_to_the_geometric_middle() {
+    fn half_width_is_relative_to_the_geometric_midpoint() {
         let of = |low, high| Interval { value: 1.0, low, high, coverage: 0.95 }.half_width();
         assert!((of(1.0 / 1.03, 1.03).unwrap() - 0.03).abs() < 1e-12);
         assert!((of(200.0, 242.0).unwrap() - 0.1).abs() < 1e-12);

@@ -1,9 +1,9 @@
 //! Rank-based intervals for a metric, or for the ratio between two samples of it.
 //!
-//! A repetition is one value. No distribution is assumed, because disturbances of a benchmark are rarely
-//! normal and repetitions are few. A [`Design`] states how values are paired and gives an [`Interval`] with
-//! exact coverage. [`Interval::against`] is the rule behind every verdict. Error probabilities are divided
-//! among comparisons, and among the [`Looks`] at a growing sample (Bonferroni).
+//! Each repetition is one value. No distribution is assumed, because disturbances of a benchmark are rarely
+//! normally distributed and repetitions are few. A [`Design`] determines how values are paired, and computes
+//! an [`Interval`] with exact coverage. [`Interval::against`] is the rule behind every verdict. Error
+//! probabilities are divided among comparisons, and among the [`Looks`] at a growing sample (Bonferroni).
 
 mod design;
 mod interval;

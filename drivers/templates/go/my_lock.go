@@ -69,7 +69,7 @@ func open(connect, auth string, timeout time.Duration, tell func(what, session s
 	}
 }
 
-// acquire acquires the lock in the directory on, and returns false after the timeout. A timeout of 0 never
+// acquire acquires the lock in the directory `on`, and returns false after the timeout. A timeout of 0 never
 // waits, and a negative timeout waits forever.
 func (l *myLock) acquire(on string, timeout time.Duration) (bool, error) {
 	lock := zk.NewLock(l.conn, l.chroot+on, zk.WorldACL(zk.PermAll))

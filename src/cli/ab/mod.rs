@@ -294,8 +294,8 @@ impl BlockRun {
         })
     }
 
-    /// Returns the verdict of the valid trials; other blocks can replace invalid trials. A violation counts in any
-    /// trial.
+    /// Returns the verdict of the valid trials; other blocks can replace invalid trials. A violation counts even in
+    /// an invalid trial.
     fn judged(&self) -> Verdict {
         let (trials, verdict) = (&self.stored.trials, &self.record.verdict);
         let all_ran = trials.len() == self.stored.run.planned_trials;

@@ -155,8 +155,8 @@ impl Side {
 
     /// Returns options for the side's binary that override the scenario.
     pub fn changes(&self, seed: u64) -> Vec<OsString> {
-        // Naming each field turns a new option into a compile error here. The ensemble is already open,
-        // without faults that need the commands of `hosts`.
+        // Naming each field turns a new option into a compile error here. `place` is omitted because the ensemble
+        // is already open, and `hosts` because `ab` rejects faults that need its commands.
         let Overrides {
             place: _,
             hosts: _,
@@ -215,7 +215,7 @@ fn overrides(turn: Turn, common: &Overrides, own: &SideArgs) -> Result<Overrides
         (all.place.connect, all.place.compose) = (own.connect.clone(), own.compose.clone());
     }
     for text in &own.set {
-        // The syntax is that of `--set`.
+        // Uses the syntax of `--set`.
         let (key, value) = assignment(&format!("--{}", turn.name()), text)?;
         all.set.push(format!("{key}={value}"));
     }

@@ -26,8 +26,8 @@ use zklockbench_core::error::Error;
 use zklockbench_core::units::{counted, format_duration, number};
 use zklockbench_core::verdict::Verdict;
 
-/// Service loads: factor on the rate, and utilisation of each lock. The loads differ to separate the costs
-/// of a handoff that depend on the queue from costs that depend on the ensemble's load.
+/// Service loads: rate as a multiple of the base rate, and utilisation of each lock. The loads differ to separate
+/// handoff costs that depend on the queue from costs that depend on the ensemble's load.
 const POINTS: [(f64, f64); 3] = [(0.5, 0.5), (1.0, 0.8), (1.3, 0.7)];
 /// Approximate handoff time for estimating a lock's utilisation, and the number of round trips in a handoff.
 const HANDOFF: Duration = Duration::from_millis(5);
@@ -48,7 +48,7 @@ const OUTAGE: &str = "outage";
 const OWN_ARRIVALS: f64 = 1_000.0;
 const OWN_LASTS: Duration = Duration::from_secs(45);
 const OPEN_LASTS: Duration = Duration::from_secs(60);
-/// Share of the headroom that multiplying a light load may use.
+/// Share of the headroom up to which a light load may be multiplied.
 const OF_HEADROOM: f64 = 0.7;
 /// Name of the run with a fresh lock per request, and the value of `locks` in its scenario.
 const FRESH: &str = "fresh";
@@ -122,7 +122,7 @@ fn outage_takes(asked: &AskedLoad, strategies: usize, args: &PlanArgs) -> Durati
 /// Expected duration of measuring the question's own load.
 const OWN_TAKES: Duration = Duration::from_secs(25);
 
-/// Returns runs of each lock at every service load.
+/// Returns the runs that measure all strategies at every service load.
 fn service(asked: &AskedLoad, strategies: &[String], seed: u64, repetitions: usize) -> Vec<Step> {
     let holds = asked.load.holds_at_most(HOLD_MOST);
     let question = asked.question.in_service(&holds);

@@ -282,7 +282,7 @@ fn strategies(
             false if !both.is_empty() => Ok(both),
             false if !known.is_empty() => Ok(known),
             false => Err(Error::usage(
-                "--from: the results have no strategy that admits one contender at a time; specify other results",
+                "--from: the results contain no strategy that admits one contender at a time; specify other results",
             )),
         };
     }

@@ -23,7 +23,7 @@ const WARM_UP_HOLDS: u32 = 5;
 const WARM_UP_MOST: Duration = Duration::from_secs(15);
 /// Maximum duration of a trial with an impossible load.
 const IMPOSSIBLE: Duration = Duration::from_secs(15);
-/// Minimum factor on the rate that justifies measuring a different load.
+/// Minimum rate multiplier that justifies measuring a different load.
 const WORTH_IT: f64 = 1.2;
 /// Extra time, as a factor, because the number of arrivals is random.
 const SPARE: f64 = 1.05;
@@ -38,7 +38,7 @@ pub struct Wanted<'a> {
     /// Minimum number of arrivals for judging the objective.
     pub needed: f64,
     pub longest: Duration,
-    /// Maximum factor on the rate if the question's rate yields too few arrivals.
+    /// Maximum multiplier of the rate if the question's rate yields too few arrivals.
     pub times_at_most: f64,
 }
 
@@ -46,7 +46,7 @@ pub struct Wanted<'a> {
 pub struct OwnLoad {
     pub text: String,
     pub said: String,
-    /// Factor on the question's rate of each lock.
+    /// Multiplier applied to the question's rate per lock.
     pub times: f64,
 }
 
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(copies(&question(200, 150.0, 10, 5)), 1.0, "requests are frequent enough");
         assert_eq!(copies(&question(100, 25.0, 40, 500)), 2.0, "limited to a thousand locks");
         assert_eq!(copies(&question(2_000, 1.0, 10, 2_000)), 1.0);
-        assert_eq!(copies(&question(30, 5.0, 2_000, 20)), 10.0, "200 sessions, half of which hold");
+        assert_eq!(copies(&question(30, 5.0, 2_000, 20)), 10.0, "200 sessions, half of which hold locks");
         assert_eq!(copies(&question(30, 10.0, 2_000, 40)), 1.0, "requests wait for sessions");
         let hot = Question { popularity: Some("{ zipf = 1.0 }".into()), ..question(20, 5.0, 100, 10) };
         assert_eq!(copies(&hot), 1.0);

@@ -137,7 +137,7 @@ fn in_directory(dir: &Path, scenario: &str) -> Result<Vec<PathBuf>, Error> {
     Ok(runs)
 }
 
-/// Judges the scenario's gates for a run with this verdict. Without a gate on the baseline, the comparison
+/// Judges the scenario's gates for a run with this verdict. If no gate uses the baseline, the comparison
 /// itself is a gate. Also returns the comparison; `None` if there is no comparable baseline.
 pub fn judge(
     scenario: &Scenario,
@@ -181,7 +181,7 @@ pub fn judge(
     (Gated { gates: outcomes, baseline: path }, compared.and_then(Result::ok))
 }
 
-/// Returns the comparison to report next to the gates, with the metrics and margins of the gates, so both agree.
+/// Returns the comparison to report alongside the gates, with the metrics and margins of the gates, so both agree.
 fn asked_by(gates: &[Gate]) -> Ask {
     let mut ask = Ask::default();
     for gate in gates {

@@ -43,7 +43,9 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
     let port = text.strip_prefix(':').unwrap_or(text).parse::<u16>();
     let address = port.map(|port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
     address.or_else(|_| text.parse()).map_err(|_| {
-        format!("`{text}` is not an address with a port; write e.g. 127.0.0.1:9100, [::1]:9100, or just 9100")
+        format!(
+            "`{text}` is not an address with a port; write, for example, 127.0.0.1:9100, [::1]:9100 or 9100"
+        )
     })
 }
 

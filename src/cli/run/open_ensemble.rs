@@ -88,9 +88,9 @@ pub async fn examine<T>(
 }
 
 impl OpenEnsemble {
-    /// Opens the ensemble of the scenario. Servers started here write their logs into `logs`, and their sessions
-    /// get a random identity unless the user provides one: other users of this host can connect, but must not
-    /// delete the nodes of a lock.
+    /// Opens the ensemble of the scenario. Servers started here write their logs into `logs`. Sessions with these
+    /// servers get a random identity unless the user provides one: other users of this host can connect, but must
+    /// not delete the nodes of a lock.
     pub async fn open(
         scenario: &Scenario,
         args: &OpeningArgs,
@@ -432,7 +432,7 @@ impl Needs {
         Proxy::before(servers).map(|proxy| Some(Arc::new(proxy)))
     }
 
-    /// Returns why this machine cannot inject all faults, if so. For containers, Docker manages the links.
+    /// Returns why this machine cannot inject all faults; `None` if it can. For containers, Docker manages the links.
     pub fn missing_here(&self, scenario: &Scenario) -> Option<String> {
         let links = if self.links() && scenario.ensemble.is_local() { links_capability() } else { Ok(()) };
         links.err().map(|why| format!("servers cannot be partitioned here: {why}"))
@@ -487,7 +487,7 @@ impl Needs {
     }
 }
 
-/// Checks the scenario's Compose file. Returns why this machine cannot run it, if so.
+/// Checks the scenario's Compose file. Returns why this machine cannot run it; `None` if it can.
 pub async fn check_compose_file(scenario: &Scenario) -> Result<Option<String>, Error> {
     match &scenario.ensemble {
         EnsembleChoice::Compose(file) => Compose::check(file).await,

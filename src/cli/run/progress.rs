@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_message_starts_with_the_remaining_time() {
+    fn progress_message_starts_with_the_trial_number_and_remaining_time() {
         let now = Now {
             trials: 24,
             expected: Duration::ZERO,

@@ -25,7 +25,7 @@ pub struct Sharing {
     pub others: Option<OtherClients>,
     /// Maximum rate, in requests per second.
     pub at_most: Option<f64>,
-    /// The run ends if responses become this many times as slow as before the run.
+    /// Slowdown at which the run ends, as a multiple of the latency before the run.
     pub stop_if_slower: Option<f64>,
 }
 
@@ -115,8 +115,7 @@ impl Sharing {
         facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
     }
 
-    /// Passes the limits to one run of a series as environment variables, because older binaries ignore unknown
-    /// ones.
+    /// Passes the limits to one run of a series as environment variables, which older binaries ignore.
     pub fn pass_on(&self, command: &mut Command) {
         match self.at_most {
             Some(per_s) => {
@@ -177,7 +176,8 @@ fn bounds(of: &[(String, String)]) -> Option<String> {
 /// Number of connections besides the contenders': the run's sign of life, or the worker's rendezvous.
 const BESIDE: usize = 1;
 
-/// Returns why a trial has too many sessions, if all servers report a limit on connections per host.
+/// Returns why a trial opens too many connections. `None` if the servers accept all of them, or if any server
+/// reports no limit per host.
 fn too_many(trial: &TrialSpec, slice: Slice, servers: &[Option<Configuration>]) -> Option<String> {
     let limit = |of: &Option<Configuration>| value(of.as_ref()?, "maxClientCnxns").filter(|limit| *limit > 0);
     let limits: Vec<i64> = servers.iter().map(limit).collect::<Option<_>>()?;

@@ -368,7 +368,11 @@ impl SweepInProgress {
             .then(|| Error::environment(self.file.why.clone().unwrap_or_default()));
         let found = || json!({ "results": directory, "charts": charts, "notes": notes, "resume": hint, "sweep": self.file });
         let whole = || {
-            let more = if self.file.ending == Ending::OutOfTime { " --budget TIME, for more" } else { "" };
+            let more = if self.file.ending == Ending::OutOfTime {
+                " --budget TIME (longer than before)"
+            } else {
+                ""
+            };
             let (text, resume) =
                 (zklockbench_report::sweep(&self.file, &notes, output::style()), to_resume(hint.as_deref()));
             format!("{text}\n{}{resume}{more}", where_results_are(directory))

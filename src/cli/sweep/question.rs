@@ -211,7 +211,7 @@ fn refuse(overrides: &Overrides, over: &[Over]) -> Result<(), Error> {
             "--repetitions",
             "the sweep repeats each point until it is precise enough",
         ),
-        (!overrides.gate.is_empty(), "--gate", "set the condition to meet with --objective"),
+        (!overrides.gate.is_empty(), "--gate", "set the condition with --objective instead"),
         (
             overrides.time_scale.is_some()
                 && [Variable::Rate, Variable::Hold, Variable::Delay, Variable::SessionTimeout]
@@ -254,7 +254,7 @@ fn check(scenario: &Scenario, over: &[Over]) -> Result<(), Error> {
     }
     if scenario.contenders.len() > 1 && !swept(Variable::Contenders) {
         return refused(format!(
-            "the scenario has {} numbers of contenders: choose one with --contenders, or use --over contenders=…",
+            "the scenario has {} contender counts: choose one with --contenders, or use --over contenders=…",
             scenario.contenders.len()
         ));
     }
@@ -350,7 +350,7 @@ pub fn announcement(question: &SweepQuestion, grid: &[f64], budget: Duration) ->
         ""
     };
     format!(
-        "{} of {}: {} at first{beside}{more}; at most {}",
+        "{} of {}: first {}{beside}{more}; at most {}",
         over.variable.name(),
         shown(&question.strategies.join(", "), 200),
         values.join(", "),
@@ -387,7 +387,7 @@ impl AddedFailures {
     fn note(&self) -> String {
         let pause = format_duration(PAUSE);
         let leader = if self.of_leader {
-            format!(", and the leader for {pause}")
+            format!(", and the leader is paused for {pause}")
         } else {
             "; the leader is paused only on local ensembles of 3 or 5 servers".to_owned()
         };

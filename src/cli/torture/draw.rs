@@ -136,7 +136,7 @@ fn load(text: &mut String, lock: &LockCard, may_time_out: bool, draw: &mut ChaCh
     }
     if may_time_out {
         let cycles = draw.random_range(2..=4 * contenders);
-        // The timeout must exceed the poll interval, or a lock that sleeps first could never acquire.
+        // The timeout must exceed the poll interval, or a lock that sleeps first could never be acquired.
         let _ = writeln!(text, "{TIMEOUT} = \"{}ms\"", 300 + 2 * pause_ms(lock) + cycles * (hold_ms + 10));
     }
 }

@@ -144,7 +144,7 @@ fn judged(number: u64, done: &DoneRun) -> Result<Verdict, Error> {
     Ok(if exit.is_some() { verdict } else { verdict.and(Verdict::violated(failed())) })
 }
 
-/// Judges a trial. Stuck contenders and leftover nodes are no violations if the lock's description explains them.
+/// Judges a trial. Stuck contenders and leftover nodes are not violations if the lock's description explains them.
 fn of_trial(trial: &Trial) -> Verdict {
     let left = trial.orphans.filter(|count| *count > 0);
     let left = left.map(|count| {

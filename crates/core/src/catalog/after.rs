@@ -35,8 +35,8 @@ impl Event {
             Self::CreateRequestLost => "The connection breaks before the create reaches the server.",
             Self::CreatesExhausted => {
                 "Every create attempt fails: the last attempt loses its reply, the others lose their \
-                 request. The number in parentheses is the lock's number of attempts. Without a number, the \
-                 lock never gives up, and three attempts fail."
+                 request. The number in parentheses is the lock's number of attempts. If there is no number, \
+                 the lock never gives up, and three attempts fail."
             }
             Self::ListReplyLost => {
                 "The reply to the first list after the create is lost. Another contender holds the lock, and \

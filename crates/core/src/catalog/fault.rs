@@ -34,7 +34,7 @@ pub struct FaultCard {
     /// Whether the proxy must parse the requests, which is impossible with TLS.
     pub reads_requests: bool,
     pub least_servers: usize,
-    /// Whether all servers stop serving. Any session with a timeout shorter than the fault may then expire.
+    /// Whether all servers stop serving; if so, sessions with a timeout shorter than the fault may expire.
     pub stops_service: bool,
     /// Scenario key that the fault requires, e.g. `acquire_timeout`.
     pub needs_key: Option<&'static str>,
@@ -243,8 +243,8 @@ impl FaultChoice {
         if let Some(ParamValue::Word(word)) = self.params.get(param) { word } else { "" }
     }
 
-    /// Returns the latest end of the fault, relative to the start of the measured phase. `None` if the start
-    /// depends on acquisitions.
+    /// Returns the latest time at which the fault may end, relative to the start of the measured phase. `None`
+    /// if the start depends on acquisitions.
     pub fn ends_at(&self) -> Option<Duration> {
         let Start::At(at) = self.start else { return None };
         let last = self.every.saturating_mul(self.times.saturating_sub(1));

@@ -10,28 +10,28 @@ use super::combine::{add, by_key};
 counted_by! {
     /// Kind of request. A read that sets a watch is a separate kind, because it costs the server more.
     RequestKind {
-        /// create, of any mode.
+        /// A `create` of any mode.
         Create: "create",
         Delete: "delete",
-        /// getChildren without a watch.
+        /// `getChildren` that sets no watch.
         GetChildren: "get_children",
-        /// getChildren that sets a child watch.
+        /// `getChildren` that sets a child watch.
         GetChildrenWatch: "get_children_watch",
-        /// getData without a watch.
+        /// `getData` that sets no watch.
         GetData: "get_data",
-        /// getData that sets a data watch.
+        /// `getData` that sets a data watch.
         GetDataWatch: "get_data_watch",
-        /// exists without a watch.
+        /// `exists` that sets no watch.
         Exists: "exists",
-        /// exists that sets a watch.
+        /// `exists` that sets a watch.
         ExistsWatch: "exists_watch",
         SetData: "set_data",
-        /// A multi, counted as one request.
+        /// A `multi`, counted as one request.
         Multi: "multi",
         Sync: "sync",
-        /// removeWatches, which some clients send when they abandon an armed watch.
+        /// `removeWatches`, which some clients send when they abandon an armed watch.
         RemoveWatches: "remove_watches",
-        /// checkWatches, which Curator sends to check that a watch is still set.
+        /// `checkWatches`, which Curator sends to check that a watch is still set.
         CheckWatches: "check_watches",
     }
     /// Counts by kind of request. Files list every kind by name, including kinds with a count of zero.
@@ -46,7 +46,7 @@ counted_by! {
         Acquired: "acquired",
         /// The acquire timed out.
         TimedOut: "timed_out",
-        /// The suite cancelled the acquire (drain, interrupt).
+        /// The suite cancelled the acquire, because the trial was draining or interrupted.
         Cancelled: "cancelled",
         /// The connection was lost, so the result is unknown.
         ConnectionLost: "connection_lost",
@@ -65,15 +65,15 @@ counted_by! {
 /// Notifications delivered, by event type and by cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Notifications {
-    /// NodeCreated events.
+    /// `NodeCreated` events.
     pub node_created: u64,
-    /// NodeDeleted events.
+    /// `NodeDeleted` events.
     pub node_deleted: u64,
-    /// NodeDataChanged events.
+    /// `NodeDataChanged` events.
     pub data_changed: u64,
-    /// NodeChildrenChanged events.
+    /// `NodeChildrenChanged` events.
     pub children_changed: u64,
-    /// Notifications caused by a release, after which the woken contender acquired without another wait.
+    /// Notifications caused by a release, after which the woken contender acquired the lock without waiting again.
     pub by_release_useful: u64,
     /// Notifications caused by a release, after which the woken contender kept waiting (or was the releaser
     /// itself).
@@ -135,7 +135,7 @@ pub struct Counts {
     pub releases: u64,
     /// Holds that ended because the session ended or the holder died.
     pub lost_while_held: u64,
-    /// Names returned by getChildren.
+    /// Names returned by `getChildren`.
     pub names_returned: u64,
     /// Bytes of requests, computed from the wire format (the client does not expose its socket).
     pub bytes_sent: u64,
@@ -189,7 +189,7 @@ struct CountsInFile {
     written_by_multis: Option<u64>,
     /// Notifications delivered.
     notifications: Option<Notifications>,
-    /// Names returned by getChildren.
+    /// Names returned by `getChildren`.
     names_returned: Option<u64>,
     /// Bytes of requests, computed from the wire format.
     bytes_sent: Option<u64>,
@@ -289,7 +289,7 @@ pub struct WireCounts {
     pub succeeded: PerRequest,
     /// Notifications by event type.
     pub notifications: Events,
-    /// Names that getChildren returned.
+    /// Names returned by `getChildren`.
     pub names_returned: u64,
     /// Bytes of these requests.
     pub bytes_sent: u64,
@@ -303,13 +303,13 @@ pub struct WireCounts {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "WireNotifications")]
 pub struct Events {
-    /// NodeCreated events.
+    /// `NodeCreated` events.
     pub node_created: u64,
-    /// NodeDeleted events.
+    /// `NodeDeleted` events.
     pub node_deleted: u64,
-    /// NodeDataChanged events.
+    /// `NodeDataChanged` events.
     pub data_changed: u64,
-    /// NodeChildrenChanged events.
+    /// `NodeChildrenChanged` events.
     pub children_changed: u64,
 }
 

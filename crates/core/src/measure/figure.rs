@@ -1,5 +1,5 @@
 //! Metrics: the numbers of a trial that can be compared, gated and drawn. `record::figures` lists the metrics
-//! without samples, and defines how to read each from a trial.
+//! without samples, and defines how to read each of them from a trial.
 
 use std::fmt;
 use std::str::FromStr;

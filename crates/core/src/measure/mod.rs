@@ -31,7 +31,7 @@ macro_rules! counted_by {
                 self.0.iter().sum()
             }
 
-            /// Iterates over kinds and numbers, in the order of the kinds.
+            /// Iterates over (kind, number) pairs in declaration order.
             pub fn iter(&self) -> impl Iterator<Item = ($Kind, u64)> + '_ {
                 $Kind::ALL.into_iter().zip(self.0)
             }
@@ -59,8 +59,8 @@ macro_rules! counted_by {
     };
 }
 
-/// Implements addition field by field, with `+=` or the rule of [`combine`] after the field's name. A field
-/// that is not listed is a compile error.
+/// Implements addition field by field, with `+=` or the [`combine`] rule after the field's name. A field that
+/// is not listed is a compile error.
 #[macro_export]
 macro_rules! added_up {
     (@field $own:expr, $other:expr) => { $own += $other };

@@ -54,7 +54,7 @@ pub fn truncation(values: &[f64]) -> Truncation {
     }
 }
 
-/// Returns how many values to leave out to minimize the standard error of the mean of the rest. At least
+/// Returns how many values to leave out to minimise the standard error of the mean of the rest. At least
 /// [`BATCH`] values are kept. Makes one pass from the end, with running sums.
 fn least_error(values: &[f64]) -> usize {
     // Values are centred on their mean to avoid cancellation in the difference of two large sums.
@@ -112,8 +112,8 @@ const T_95: f64 = 1.734_064;
 /// Minimum number of samples: two for each mean.
 const SAMPLES_FEW: usize = 2 * MEANS;
 
-/// Decides whether a queue, sampled at even intervals, kept growing. It did if a line through 20 means
-/// certainly rises, and rises by more than the queue's mean length over the series.
+/// Decides whether a queue, sampled at even intervals, kept growing. It did if a line through 20 means rises
+/// significantly, and by more than the queue's mean length over the series.
 ///
 /// Samples start at the end of the warm-up. If they do not divide evenly into 20 parts, the first samples are
 /// dropped.
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn truncation_and_growth_serialize_in_snake_case() {
+    fn truncation_and_growth_are_serialised_in_snake_case() {
         let json = |value: &Truncation| serde_json::to_value(value).unwrap();
         assert_eq!(json(&Truncation::TooShort), "too_short");
         assert_eq!(json(&Truncation::At(35)), serde_json::json!({ "at": 35 }));

@@ -134,10 +134,10 @@ impl ThreadRecorder {
     }
 
     /// Records a sample unless `ended` is outside the window. Waits have separate methods, which also record
-    /// waits without an end.
+    /// unfinished waits.
     #[inline]
     pub fn record(&mut self, measure: Measure, ended: Stamp, value_us: u64) {
-        debug_assert!(measure.open_parts().is_none(), "{measure:?} also has samples without an end");
+        debug_assert!(measure.open_parts().is_none(), "{measure:?} also has unfinished samples");
         self.put(measure, ended, value_us);
     }
 
@@ -339,7 +339,7 @@ mod tests {
         let (mut recorder, part) = (ThreadRecorder::new(1), Some(Measure::WriteWait));
         recorder.set_window(Window { start: 100, end: 200 });
         // One wait ends before the window, two end within the window, and two end after it. The first wait of
-        // each pair starts before the window
+        // each pair starts before the window.
         for (intended, acquired) in [(10, 90), (60, 150), (110, 150), (70, 300), (120, 300)] {
             recorder.record_wait(part, intended, acquired);
         }

@@ -61,7 +61,7 @@ impl HistoryWriter {
         if event.t_us < self.written_us {
             let late = self.newest_us - event.t_us;
             return Err(Error::environment(format!(
-                "{}: an event arrived {late} µs after a later event; the limit is {KEPT_BACK_US} µs",
+                "{}: an event is {late} µs older than the newest event; the limit is {KEPT_BACK_US} µs",
                 self.path.display()
             )));
         }

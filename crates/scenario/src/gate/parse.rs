@@ -262,7 +262,7 @@ impl<'t> Reader<'t, '_> {
     }
 
     fn contenders(&mut self) -> Read<usize> {
-        const HELP: &str = "write e.g. `at 20 contenders`";
+        const HELP: &str = "write, for example, `at 20 contenders`";
         let (digits, span) = self.take(Lexeme::digits, "a number of contenders", HELP)?;
         let Some(count) = digits.parse().ok().filter(|count| *count > 0_usize) else {
             return Err(self.mistake(
@@ -289,7 +289,7 @@ impl<'t> Reader<'t, '_> {
         self.take(|token| (token == Lexeme::Percent).then_some(()), "`%`", HELP)?;
         if !(number > 0.0 && number <= 1_000.0) {
             let message = "a regression must be more than 0% and at most 1000%";
-            return Err(self.mistake(span, message, "write e.g. `by 5%`"));
+            return Err(self.mistake(span, message, "write, for example, `by 5%`"));
         }
         for word in ["against", "baseline"] {
             self.one_of(&[word], HELP)?;
@@ -335,7 +335,8 @@ impl<'t> Reader<'t, '_> {
                 return Ok(Limit::Times(number, self.reference(subject)?));
             }
             if let Some((Lexeme::Word("floor"), span)) = self.peek()? {
-                return Err(self.mistake(span, "there is no `*` before `floor`", "write e.g. `3 * floor`"));
+                let help = "write, for example, `3 * floor`";
+                return Err(self.mistake(span, "there is no `*` before `floor`", help));
             }
             let unit = self.unit()?;
             return match unit.filter(|unit| unit.fits(subject.figure.unit())) {
@@ -437,7 +438,7 @@ impl<'t> Reader<'t, '_> {
         Ok(taken)
     }
 
-    /// Returns the next token, or a mistake if the token is invalid in any gate.
+    /// Returns the next token, or a mistake if no gate may contain it.
     fn peek(&self) -> Read<Option<(Lexeme<'t>, Range<usize>)>> {
         let Some((token, span)) = self.tokens.get(self.at).cloned() else { return Ok(None) };
         match token {
@@ -481,7 +482,7 @@ fn stray_help(text: &str) -> &'static str {
         Some('-' | '+') => "write the number without a sign: no metric is negative",
         Some('=' | '!' | '<' | '>' | '~' | '≤' | '≥' | '≠') => RELATIONS,
         Some('&' | '|' | ',' | ';') => "use a separate gate for a second condition",
-        _ => "a gate is e.g. `wait.p99 of baton at 20 contenders < 50ms`",
+        _ => "write a gate like `wait.p99 of baton at 20 contenders < 50ms`",
     }
 }
 

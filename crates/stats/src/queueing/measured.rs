@@ -146,7 +146,7 @@ impl Empirical {
 /// Duration of a [`Pace`] step, in microseconds.
 pub const STEP_US: f64 = 1e6;
 
-/// Slow and fast seconds of an ensemble: a cyclic sequence of factors on durations, with mean 1.
+/// Slow and fast seconds of an ensemble: a cyclic sequence of multipliers of durations, with mean 1.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Pace {
     factors: Vec<f64>,
@@ -155,8 +155,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Computes the pace from each second's mean time and sample count, without sampling noise. `relative_variance`
-    /// is the variance of single samples relative to the square of their mean.
+    /// Computes the pace from each second's mean time and sample count, corrected for sampling noise.
+    /// `relative_variance` is the variance of single samples relative to the square of their mean.
     pub fn of(seconds: &[(f64, u64)], relative_variance: f64) -> Self {
         let samples: f64 = seconds.iter().map(|(_, count)| *count as f64).sum();
         let mean = seconds.iter().map(|(mean, count)| mean * *count as f64).sum::<f64>() / samples.max(1.0);
