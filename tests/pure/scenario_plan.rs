@@ -28,7 +28,8 @@ fn combinations(plan: &TrialPlan, repetition: u32) -> Vec<(String, usize)> {
     trials.map(|trial| (trial.strategy.label.clone(), trial.contenders)).collect()
 }
 
-/// Traces for replays: `a.csv` with three arrivals in 2 s, and `empty.csv`.
+/// Traces for replays: `a.csv` with three arrivals in 2 s, `seconds.csv` with 15 arrivals in each of 2 s, and
+/// `empty.csv`.
 fn trace(file: &Path, _: &Columns) -> Result<Vec<TraceArrival>, String> {
     let held = Some(Duration::from_millis(100));
     match file.to_str() {
@@ -37,6 +38,11 @@ fn trace(file: &Path, _: &Columns) -> Result<Vec<TraceArrival>, String> {
             TraceArrival { at_us: 1_000_000, lock: Some(4), hold: None, mode: None },
             TraceArrival { at_us: 2_000_000, lock: Some(0), hold: held, mode: None },
         ]),
+        Some("seconds.csv") => {
+            let arrival =
+                |at: u64| TraceArrival { at_us: at / 15 * 1_000_000, lock: None, hold: held, mode: None };
+            Ok((0..30).map(arrival).collect())
+        }
         Some("empty.csv") => Ok(Vec::new()),
         _ => Err("b.csv line 3: wrong; mend it".to_owned()),
     }
