@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -16,7 +16,7 @@ use zklockbench_record::history::{Acquire, Event, Release, Step, What};
 use zklockbench_core::disk::{self, MIB, Unreadable};
 use zklockbench_core::error::Error;
 use zklockbench_results::history::HistoryReader;
-use zklockbench_scenario::{Columns, TraceArrival, TraceBuilder, nearest, trace_from_csv};
+use zklockbench_scenario::{Columns, Trace, TraceArrival, TraceBuilder, foreign, nearest, trace_from_csv};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shipped {
@@ -124,11 +124,7 @@ fn cannot_read(path: &Path, why: &Unreadable) -> Error {
 const LARGEST_TRACE: u64 = 512 << 20;
 
 /// Reads the arrivals from a file; returns the arrivals and the file's SHA-256.
-pub fn read_trace(
-    directory: &Path,
-    file: &Path,
-    columns: &Columns,
-) -> Result<(Vec<TraceArrival>, String), String> {
+pub fn read_trace(directory: &Path, file: &Path, columns: &Columns) -> Result<(Trace, String), String> {
     let path = directory.join(file);
     let cannot =
         |why: &str| format!("cannot read {}: {why}; specify a CSV file or a history", path.display());
@@ -144,12 +140,14 @@ pub fn read_trace(
             LARGEST_TRACE >> 20
         ));
     }
-    let arrivals = if is_history {
-        of_history(&path)?
-    } else {
-        let input = File::open(&path).map_err(|error| cannot(&error.to_string()))?;
-        let arrivals = trace_from_csv(BufReader::new(input).take(LARGEST_TRACE), columns);
+    let mut input = BufReader::new(File::open(&path).map_err(|error| cannot(&error.to_string()))?);
+    let arrivals = if !is_history {
+        let arrivals = trace_from_csv(input.take(LARGEST_TRACE), columns);
         arrivals.map_err(|told| format!("{} {told}", path.display()))?
+    } else if let Some(what) = input.fill_buf().ok().and_then(foreign) {
+        return Err(format!("{} {what}", path.display()));
+    } else {
+        Trace::from(of_history(&path)?)
     };
     let digest = zklockbench_results::digest_of_file(&path);
     Ok((arrivals, digest.map_err(|error| format!("cannot read {}: {error}", path.display()))?))
@@ -283,7 +281,7 @@ mod tests {
     }
 
     fn read_file(file: &tempfile::NamedTempFile) -> Result<Vec<TraceArrival>, String> {
-        read_trace(Path::new("/nowhere"), file.path(), &Columns::default()).map(|(arrivals, _)| arrivals)
+        read_trace(Path::new("/nowhere"), file.path(), &Columns::default()).map(|(trace, _)| trace.arrivals)
     }
 
     #[test]
@@ -295,6 +293,14 @@ mod tests {
         let expected =
             format!("{} line 4: its time is earlier than that of the previous line", file.path().display());
         assert!(told.starts_with(&expected), "{told}");
+    }
+
+    #[test]
+    fn json_lines_of_another_program_are_not_read_as_a_history() {
+        let file = tempfile::Builder::new().suffix(".jsonl").tempfile().unwrap();
+        std::fs::write(file.path(), "{\"type\":\"Metric\",\"data\":{},\"metric\":\"vus\"}\n").unwrap();
+        let told = read_file(&file).unwrap_err();
+        assert!(told.starts_with(&format!("{} is k6 JSON; convert it: jq", file.path().display())), "{told}");
     }
 
     #[test]

@@ -91,6 +91,15 @@ fn ensemble_options_override_the_connect_variable() {
         let output = command.env("ZKLOCKBENCH_CONNECT", "first.invalid:1").output().unwrap();
         assert!(stdout(&output).contains(expected), "{options}: {}{}", stdout(&output), stderr(&output));
     }
+    // An empty variable is like none
+    let mut command = bench.typed("validate quick");
+    for name in
+        ["ZKLOCKBENCH_CONNECT", "ZKLOCKBENCH_AUTH", "ZKLOCKBENCH_AT_MOST", "ZKLOCKBENCH_STOP_IF_LATENCY"]
+    {
+        command.env(name, "");
+    }
+    let output = command.output().unwrap();
+    assert!(stdout(&output).contains("ensemble: own, 3 servers"), "{}{}", stdout(&output), stderr(&output));
     // Options that conflict with each other are still rejected
     let mut command = bench.typed("validate quick --connect second.invalid:2 --servers 3");
     let output = command.env("ZKLOCKBENCH_CONNECT", "first.invalid:1").output().unwrap();
@@ -165,6 +174,10 @@ fn replayed_file_is_read_relative_to_its_scenario_with_configurable_columns() {
     assert!(said.contains(&format!("to read a JMeter file, use {options}")), "{said}");
     let shown = bench.shows(&format!("validate scenario.toml {options}"));
     assert!(shown.contains("as in trace.csv, 2 equally popular locks, for 1 s"), "{shown}");
+    // A unit that was inferred is shown
+    std::fs::write(bench.path("trace.csv"), "time\n1700158623979\n1700158624979\n").unwrap();
+    let shown = bench.shows("validate scenario.toml");
+    assert!(shown.contains("as in trace.csv (with times read as ms since 1970)"), "{shown}");
     // Given a file with decreasing times
     std::fs::write(bench.path("trace.csv"), rows.replace("1250ms", "250ms")).unwrap();
     let said = bench.refuses("run scenario.toml");

@@ -27,6 +27,9 @@ const NEAR_SATURATION: f64 = 0.8;
 /// Number of simultaneous arrivals above which to warn, because each arrival lists the whole queue.
 const BURST: usize = 2_000;
 
+/// Number of arrivals up to which a replayed file may well be written by hand, without fractions.
+const SMALL_TRACE: usize = 20;
+
 pub fn of(scenario: &Scenario, locks: &[LockCard], faults: &[FaultCard]) -> Vec<Advice> {
     let trials = TrialPlan::of(&Scenario { repetitions: 1, ..scenario.clone() }).trials;
     let all = [
@@ -39,6 +42,7 @@ pub fn of(scenario: &Scenario, locks: &[LockCard], faults: &[FaultCard]) -> Vec<
         idle_locks(scenario),
         session_timeout(scenario),
         burst(scenario, &trials),
+        whole_seconds(scenario),
         nobody_reads(scenario, &trials, locks),
         saturation(scenario, &trials, locks),
         missing_kind(&trials),
@@ -152,6 +156,23 @@ fn burst(scenario: &Scenario, trials: &[TrialSpec]) -> Option<Advice> {
         format!("{queue} contenders arriving together each list {queue} names: sessions may expire");
     let help = "add a line such as ramp_up = \"10s\"";
     (queue > BURST && together && !thinks).then(|| advice("contenders", message, help))
+}
+
+/// Warns about a replayed file without fractions of seconds: all arrivals of a second come at once.
+fn whole_seconds(scenario: &Scenario) -> Option<Advice> {
+    let Arrivals::Replay(replay) = &scenario.load.open()?.arrivals else { return None };
+    let is_whole = replay.trace.iter().all(|arrival| arrival.at_us % 1_000_000 == 0);
+    let seconds = || replay.trace.chunk_by(|one, other| one.at_us == other.at_us);
+    let most = seconds().map(<[_]>::len).max()?;
+    let are_batches =
+        is_whole && replay.trace.len() > SMALL_TRACE && replay.trace.len() >= 2 * seconds().count();
+    let message = format!(
+        "the times in {} have no fractions of a second: up to {most} arrivals are due at the same instant",
+        replay.file.display()
+    );
+    let help = "use a file with finer times (from k6: K6_CSV_TIME_FORMAT=unix_milli); otherwise, the waits are those \
+                of batches";
+    are_batches.then(|| advice("arrivals", message, help))
 }
 
 fn nobody_reads(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -> Option<Advice> {

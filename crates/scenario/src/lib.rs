@@ -29,7 +29,7 @@ mod value;
 
 pub use advice::{Advice, of as advice};
 pub use arrivals::{Arrivals, Late, Open, Popularity, Replay, Step, TraceArrival};
-pub use columns::{Columns, TimeUnit};
+pub use columns::{Columns, TimeUnit, foreign};
 pub use diagnostic::{
     Diagnostic, Diagnostics, MachineDiagnostic, Position, Severity, Written, did_you_mean, nearest,
 };
@@ -47,5 +47,5 @@ pub use schedule::Slice;
 pub use schema::schema;
 pub use shapes::ReadTrace;
 pub use shares::Shares;
-pub use trace::{TraceBuilder, trace_from_csv};
+pub use trace::{Trace, TraceBuilder, trace_from_csv};
 pub use value::default_value;
