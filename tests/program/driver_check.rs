@@ -206,7 +206,7 @@ fn drivers_with_other_defects_fail_the_matching_check() {
         ("floods", "exclusion", "events in a second"),
         ("keeps-late-grants", "acquire timeout", "although its wait had ended, its session still has"),
         ("hides-its-new-session", "lost session", "without a new `session`"),
-        ("tells-another-password", "lost session", "or its password is different"),
+        ("tells-another-password", "lost session", "or the password is wrong"),
     ]);
 }
 

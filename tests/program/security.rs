@@ -84,8 +84,8 @@ fn sasl_failures_are_reported_with_the_cause_and_remedy() {
     let without = ensemble::shared();
     for (connect, sasl, password, code, expected) in [
         (&*server.address, None, None, 3, "set --sasl to a SASL user, and set ZKLOCKBENCH_SASL_PASSWORD"),
-        (&server.address, Some("bench"), Some("guess"), 3, "rejected the user or password of --sasl"),
-        (&server.address, Some("other"), Some("guess"), 3, "rejected the user or password of --sasl"),
+        (&server.address, Some("bench"), Some("guess"), 3, "rejected the user or password given with --sasl"),
+        (&server.address, Some("other"), Some("guess"), 3, "rejected the user or password given with --sasl"),
         (without, Some("bench"), Some(PASSWORD), 3, "do not support SASL: remove --sasl"),
         (&server.address, Some("bench"), None, 2, "--sasl requires a password"),
         (&server.address, Some("bench:hunter2"), None, 2, "a password belongs in ZKLOCKBENCH_SASL_PASSWORD"),

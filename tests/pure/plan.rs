@@ -139,7 +139,7 @@ fn load_within_capacity_has_headroom_and_excessive_load_needs_more_locks() {
     let breaks = answer(&question("wait.p99 < 100ms", 38.0, 1), &evidence);
     assert!(matches!(breaks.verdict, Verdict::Violated(_)), "{}", in_words(&breaks));
     assert!(breaks.locks_needed.is_some_and(|locks| (2..=4).contains(&locks)), "{}", in_words(&breaks));
-    assert!(in_words(&breaks).contains("misses the objective: wait.p99 is predicted between"));
+    assert!(in_words(&breaks).contains("misses the objective: wait.p99 is predicted to be between"));
     // The answer lists unmeasured facts as missing.
     assert!(holds.missing.iter().any(|missing| missing.contains("server is down")));
     assert_eq!((holds.outage_us, holds.ensemble_utilisation), (None, None));
@@ -470,7 +470,7 @@ fn an_added_round_trip_time_applies_to_every_trial_and_is_reported() {
     assert_eq!(of(&far).added_round_trip(), Some(Duration::from_micros(5_000)));
     assert_eq!(of(&near).added_round_trip(), None);
     assert!(
-        far.describe().contains("over 2 locks. 5 ms are added to every round trip. Is"),
+        far.describe().contains("over 2 locks. 5 ms is added to every round trip. Is"),
         "{}",
         far.describe()
     );

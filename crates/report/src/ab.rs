@@ -174,7 +174,7 @@ fn grid(file: &AbFile, is_shown: impl Fn(&Comparison) -> bool) -> Table {
         .explained("the second run of A compared with the first, which shows the noise on this machine")
         .table("Each metric of each combination", 2, file.comparisons.iter().filter(|one| is_shown(one)))
         .noted(format!(
-            "Widened for {}. {}",
+            "Verdicts are corrected for {}. {}",
             counted(file.comparisons.len(), "comparison", "comparisons"),
             margins(of_figures)
         ))
@@ -247,7 +247,7 @@ fn notes(file: &AbFile) -> Vec<String> {
     if let (Some(until), Some(reached)) = (file.asked.until, file.asked.reached) {
         let until = percent(until);
         notes.push(if reached {
-            format!("every interval is within ± {until}; only their width determined when to stop")
+            format!("every interval is within ± {until}; only the intervals' width determined when to stop")
         } else {
             format!("± {until} was requested but not reached")
         });
@@ -260,8 +260,7 @@ fn notes(file: &AbFile) -> Vec<String> {
 fn resumed(after: &[usize]) -> Option<String> {
     let after: Vec<String> = after.iter().filter(|after| **after > 0).map(ToString::to_string).collect();
     let blocks = if after == ["1"] { "block" } else { "blocks" };
-    (!after.is_empty())
-        .then(|| format!("resumed after {} {blocks}, each time on a reopened ensemble", listed(&after)))
+    (!after.is_empty()).then(|| format!("resumed after {} {blocks}, on a reopened ensemble", listed(&after)))
 }
 
 /// Returns the reasons for the verdicts, each with the metrics to which it applies.

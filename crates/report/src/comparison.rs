@@ -78,7 +78,7 @@ pub fn comparison_markdown(compared: &Comparison) -> String {
     said.extend(faster(compared).iter().map(|line| escaped(line)));
     said.extend(bullets(notes(compared)));
     if !same.is_empty() {
-        said.push(folded(&format!("{} the same or informational", same.rows.len()), &markdown_table(&same)));
+        said.push(folded(&format!("Same or informational: {}", same.rows.len()), &markdown_table(&same)));
     }
     let sides = bullets(sides(compared)).unwrap_or_default();
     said.push(folded("How to read this", &[sides, escaped(&news.legend(&[]))].join("\n\n")));
@@ -167,7 +167,7 @@ fn note(compared: &Comparison) -> String {
         Some((format!("{}{together}", row.figure), row.compared.margin?))
     });
     let comparisons = counted(compared.family, "comparison", "comparisons");
-    format!("{unit} Widened for {comparisons}. {}", margins(of_figures))
+    format!("{unit} Verdicts are corrected for {comparisons}. {}", margins(of_figures))
 }
 
 fn interval(row: &Row) -> Option<String> {
@@ -283,7 +283,7 @@ pub fn power(power: &Power, style: Style) -> String {
             (None, None) => "not known".into(),
         })
         .explained(format!(
-            "approximate number per side, to detect the change with {} among {}",
+            "approximate number per side to detect the change with a probability of {} among {}",
             percent(power.seen),
             counted(power.family as u64, "comparison", "comparisons")
         ))
@@ -330,7 +330,7 @@ pub fn of_comparison(base: &Side, new: &Side, compared: &Comparison) -> Document
         section(RATIOS.section, "Ratios", [drawn("Ratios", ratios_compared(compared))]),
         section("figures", "Figures", [grid(compared, |_| true)]),
         section("waits", "Waits by percentile", [drawn("Waits by percentile", percentiles)]),
-        section("faster", "Within the new", faster),
+        section("faster", "Within the new run", faster),
         section("notes", "Notes", noted(notes(compared))),
     ];
     let words = ["nothing regressed", "regressed", "inconclusive"];
@@ -367,10 +367,11 @@ pub(super) fn finding(verdict: ComparisonVerdict, sentence: String) -> Option<Fi
         .then(|| Finding::new(capitalised(verdict.word()), tone, sentence, Some(RATIOS)))
 }
 
-/// Draws each ratio of a comparison with its interval, as SVG or PNG by the file extension.
+/// Draws each ratio of a comparison with its interval, as SVG or PNG depending on the file extension.
 ///
 /// # Errors
-/// [`Error::Usage`] for any other extension or without a ratio; [`Error::Environment`] if writing fails.
+/// [`Error::Usage`] for any other extension, or if there is no ratio; [`Error::Environment`] if writing
+/// fails.
 pub fn draw_comparison(compared: &Comparison, path: &Path) -> Result<(), Error> {
     draw_into(path, &compared.conclusion.sentence, || ratios_compared(compared))
 }

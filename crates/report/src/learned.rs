@@ -131,7 +131,7 @@ fn family_remarks(family: &Family) -> Vec<String> {
             1 => String::new(),
             all => format!(" ({} more)", all - 1),
         };
-        let what = if node.is_holder { "holds" } else { "waits in" };
+        let what = if node.is_holder { "has held" } else { "has waited in" };
         format!(
             "! stuck: session {} {what} {} for {}{more}",
             node.session,
@@ -141,7 +141,7 @@ fn family_remarks(family: &Family) -> Vec<String> {
     });
     let lost = family.endings.session_ended_holding;
     let lost = (lost > 0).then(|| {
-        format!("{name}: {} ended with their session, not by a release.", counted(lost, "hold", "holds"))
+        format!("{name}: {} ended with the session, not with a release.", counted(lost, "hold", "holds"))
     });
     let empty = family.empty_directories;
     let empty = (empty > family.locks / 2 && empty > 100)
@@ -158,7 +158,7 @@ fn handoff(family: &Family) -> Option<String> {
         HandoffBasis::Estimated => format!("about {estimate}, at most {most}"),
         HandoffBasis::Bounded => format!("assumed to be {estimate}, at most {most}"),
     };
-    Some(format!("Logged holds contain a handoff ({known}). Specify yours with --handoff."))
+    Some(format!("Logged holds include a handoff ({known}). Specify yours with --handoff."))
 }
 
 /// Returns reasons to doubt the learned load.
@@ -180,11 +180,14 @@ fn doubts(learned: &Learned) -> Vec<String> {
         doubts.extend(watch.cut_short.as_ref().map(|why| format!("cut short: {why}")));
         doubts.extend((watch.reconnects > 0).then(|| {
             let lost = counted(watch.reconnects, "time", "times");
-            format!("gap: the connection was lost {lost}, and events during that time are unknown")
+            format!("gap: the connection was lost {lost}; events before each reconnection are unknown")
         }));
     }
     doubts.extend((steps > 0).then(|| {
-        format!("clock: set back {}; times across the change are excluded", counted(steps, "time", "times"))
+        format!(
+            "clock: set back {}; durations that span a change are excluded",
+            counted(steps, "time", "times")
+        )
     }));
     doubts.extend(
         source.has_folded_locks.then(|| "locks: too many to distinguish; some were merged".to_owned()),
@@ -416,6 +419,6 @@ fn longest_waits(learned: &Learned) -> Option<Chart> {
         Bar::new(0, label, wait.waited_us as f64 / 1e6, value)
     };
     let rows: Vec<Bar> = all.iter().map(row).collect();
-    let caption = "In the order of the requests, in seconds since the first transaction.".to_owned();
+    let caption = "In request order; times are in seconds since the first transaction.".to_owned();
     Some(bars("longest-waits", "The longest waits", caption, Axis::from_zero("wait (s)", most), rows))
 }

@@ -160,7 +160,7 @@ fn map(plan: &PlanFile) -> Table {
         )
         .numbers("locks", 0, move |cell| lock(cell).map(|(locks, _)| locks))
         .numbers("wait", 0, move |cell| lock(cell).map(|(_, wait)| wait))
-        .explained("approximate, by the objective's metric")
+        .explained("approximate value of the objective's metric")
         .table("What to use at other rates", 1, &plan.map)
         .noted("From the same measurements.")
 }
@@ -176,7 +176,7 @@ fn ensemble(plan: &PlanFile) -> Table {
         .numbers("sessions", 0, |answer| of_prediction(answer, |one| Value::Amount(one.sessions.high)))
         .explained("maximum in use at once, in 19 of 20 simulations")
         .numbers("waiting", 0, |answer| of_prediction(answer, |one| Value::Amount(one.waiting.middle)))
-        .explained("average number of requests that wait for a lock")
+        .explained("average number of requests waiting for a lock")
         .numbers("watches", 1, |answer| answer.watches.map(Value::Amount))
         .numbers("requests", 0, |answer| answer.requests_per_s.map(Value::Rate))
         .numbers("ensemble busy", 0, move |answer| or_not(answer.ensemble_utilisation.map(Value::Share)))
@@ -312,7 +312,7 @@ fn sensitivities(plan: &PlanFile) -> Vec<String> {
     let of = |answer: &Answer| {
         let all: Vec<String> = answer.sensitivity.iter().map(one).collect();
         format!(
-            "{}: {figure} if holds and handoffs take longer or shorter: {}",
+            "{}: {figure} if holds and handoffs are longer or shorter: {}",
             answer.strategy,
             all.join(", ")
         )

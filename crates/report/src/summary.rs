@@ -1,4 +1,4 @@
-//! `summary.json`: results of each strategy and number of contenders over its repetitions, for programs.
+//! `summary.json`: results of each strategy at each contender count over its repetitions, for programs.
 
 use std::collections::BTreeMap;
 use std::ops::Add;
@@ -50,7 +50,7 @@ pub struct Summary {
     pub cells: Vec<CellSummary>,
 }
 
-/// One strategy with one number of contenders.
+/// One strategy at one contender count.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CellSummary {
     /// Label of the strategy.
@@ -60,7 +60,7 @@ pub struct CellSummary {
     pub system: Option<String>,
     /// Number of contenders in the scenario.
     pub contenders: usize,
-    /// Smallest number of contenders with a session in any repetition.
+    /// Number of contenders with a session, in the repetition with the fewest.
     pub took_part: u64,
     /// Load: `closed`, `batch` or `open`.
     pub load: String,
@@ -98,7 +98,7 @@ pub struct Totals {
     pub acquired: u64,
     /// Acquires that timed out.
     pub timed_out: u64,
-    /// Waits that ended without the lock, or had not ended when the measured phase did.
+    /// Waits that ended without the lock, or were still in progress at the end of the measured phase.
     pub unserved: u64,
     /// Number of violations.
     pub violations: u64,

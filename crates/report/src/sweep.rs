@@ -58,7 +58,8 @@ fn variable(file: &SweepFile) -> Variable {
     file.over.first().map_or(Variable::Contenders, |over| over.variable)
 }
 
-/// Returns the limit of the objective for each strategy or, without an objective, the point of collapse.
+/// Returns the largest value that meets the objective for each strategy or, without an objective, the value
+/// at which it collapses. The verdict comes first unless it is held.
 pub fn headline(file: &SweepFile) -> String {
     let judged = file.judged();
     let alarm = match &judged {
@@ -74,11 +75,11 @@ pub fn headline(file: &SweepFile) -> String {
         Some(match finding.objective.as_ref()? {
             Edge::Between { kept, .. } => format!("{of} up to {}", show(*kept)),
             Edge::AllKept { up_to } => format!("{of} up to at least {}", show(*up_to)),
-            Edge::NoneKept { .. } => format!("{of} nowhere"),
+            Edge::NoneKept { .. } => format!("{of} none"),
             Edge::Unknown { kept: Some(kept), .. } => {
-                format!("{of} up to {} (higher values are undecided)", show(*kept))
+                format!("{of} up to {} (higher values are inconclusive)", show(*kept))
             }
-            Edge::Unknown { kept: None, .. } => format!("{of} undecided"),
+            Edge::Unknown { kept: None, .. } => format!("{of} inconclusive"),
         })
     };
     let collapse = |finding: &Finding| {
@@ -95,7 +96,7 @@ pub fn headline(file: &SweepFile) -> String {
     let said = match (&file.objective, ends.as_slice()) {
         (_, []) if file.findings.is_empty() => "No run finished".to_owned(),
         (Some(objective), ends @ [_, ..]) => {
-            format!("{} is met over {name}: {}", objective.text, ends.join(", "))
+            format!("Values of {name} that meet {}: {}", objective.text, ends.join(", "))
         }
         (None, _) if is_about_sessions(file) && !costs.is_empty() => costs.join("; "),
         _ => {
@@ -106,7 +107,7 @@ pub fn headline(file: &SweepFile) -> String {
     format!("{alarm}{said}.")
 }
 
-/// Describes the outages due to the first fault at the smallest and the largest value.
+/// Describes the outages that the first fault causes at the smallest and the largest value.
 fn first_failure(file: &SweepFile, finding: &Finding) -> Option<String> {
     let known = |point: &Point| {
         let failure = point.failures.first()?;
@@ -159,7 +160,7 @@ fn sentences(file: &SweepFile, finding: &Finding) -> Vec<String> {
                     [] => String::new(),
                     some => {
                         let some: Vec<String> = some.iter().map(|value| show(*value)).collect();
-                        format!("; undecided at {}", some.join(", "))
+                        format!("; inconclusive at {}", some.join(", "))
                     }
                 };
                 format!(
@@ -169,7 +170,7 @@ fn sentences(file: &SweepFile, finding: &Finding) -> Vec<String> {
                     show(*missed)
                 )
             }
-            Edge::AllKept { up_to } => format!("{objective}: met up to {}; its limit was not found.", show(*up_to)),
+            Edge::AllKept { up_to } => format!("{objective}: met up to {}, the largest value tried.", show(*up_to)),
             Edge::NoneKept { from } => format!("{objective}: missed from {} on.", show(*from)),
             Edge::Unknown { kept, missed, why } => {
                 let known = [(kept, "met up to"), (missed, "missed from")];
@@ -177,7 +178,7 @@ fn sentences(file: &SweepFile, finding: &Finding) -> Vec<String> {
                     .into_iter()
                     .filter_map(|(value, word)| Some(format!("{word} {}, ", show((*value)?))))
                     .collect();
-                let rest = if known.is_empty() { "undecided" } else { "the rest undecided" };
+                let rest = if known.is_empty() { "inconclusive" } else { "the rest inconclusive" };
                 format!("{objective}: {}{rest}: {why}.", known.concat())
             }
         });

@@ -80,7 +80,7 @@ fn paired<T: Clone + Ord>(a: &[T], b: &[T], [one, many]: [&str; 2]) -> Result<Ve
     if a.len() != b.len() {
         return Err(format!(
             "A has {} and B {}, so they cannot be paired: use the same on both sides, or equal numbers to \
-             pair in order",
+             pair them in order",
             counted(a.len(), one, many),
             counted(b.len(), one, many)
         ));
@@ -275,8 +275,8 @@ impl Conclusion {
     }
 }
 
-/// Judges all questions from the blocks so far. `blocks` contains each block's number and its answers, in the
-/// order of the questions; `asked` is the planned number of blocks. Comparisons of losses, if any, come last.
+/// Judges all questions from the blocks so far. `blocks` contains each block's number and its answers, in
+/// question order; `asked` is the planned number of blocks. Comparisons of losses, if any, come last.
 pub fn compare(
     questions: &[FigureQuestion],
     blocks: &[(u32, Vec<Answers>)],

@@ -1,8 +1,8 @@
 //! The claims of five articles on ZooKeeper locks, decided from stored runs.
 //!
 //! `claims.toml` lists the claims: the runs that each needs, the metrics that decide it, their conditions,
-//! and the sentence for each case. Nothing is measured here. If a run is missing, the claim remains
-//! undecided, and its sentence shows the command for that run. `docs/articles.md` and
+//! and the sentence for each case. Nothing is measured here. If a run is missing, the claim is not
+//! decided, and its sentence shows the command for that run. `docs/articles.md` and
 //! `docs/reference/articles.md` ([`evidence_page`]) show `results/articles/decisions.json`.
 
 mod claim;

@@ -385,7 +385,7 @@ impl Trials<'_> {
         self
     }
 
-    /// Returns the trials that meet these needs, in the order of their repetitions.
+    /// Returns the trials that meet these needs, in repetition order.
     pub fn fit_for(mut self, needs: Needs) -> Self {
         self.0.retain(|trial| match needs {
             Needs::Nothing => true,

@@ -67,7 +67,7 @@ fn write_alone(calibration: &Calibration) -> Option<u64> {
 
 const STRATEGIES: [&str; 3] = ["polling", "parent-watch", "predecessor-watch"];
 
-/// Cost of the three strategies, in the article's order, for one number of contenders and one hold.
+/// Cost of the three strategies, in the article's order, at one contender count and hold time.
 struct CostAt {
     contenders: usize,
     /// Hold, in polling intervals.
@@ -159,7 +159,7 @@ fn counted_of<'a>(trials: &Trials<'a>, strategy: &str) -> Trials<'a> {
     of_it
 }
 
-/// Returns the cost of the three strategies for each number of contenders and each hold in polling intervals.
+/// Returns the cost of the three strategies at each contender count and hold time.
 fn by_cell(trials: &Trials<'_>) -> Option<Vec<CostAt>> {
     let [polling, parent, predecessor] = STRATEGIES.map(|name| counted_of(trials, name));
     let cell = |trial: &&Trial| Some((trial.spec.contenders, hold_in_intervals(trial)?));

@@ -171,8 +171,8 @@ pub fn compare(base: &Side, new: &Side, ask: &Ask) -> Result<Comparison, Error> 
             cells.first().map_or_else(|| "no trial".to_owned(), |(key, _)| key.name())
         };
         return Err(Error::usage(format!(
-            "the runs have no combination of strategy and contenders in common: the base has e.g. {}, the \
-             new run e.g. {}",
+            "the runs have no combination of strategy and contenders in common: the base has, for example, {}, \
+             and the new run {}",
             names(&was),
             names(&is)
         )));
@@ -385,7 +385,7 @@ impl Conclusion {
         let of = counted(deciding.len(), "comparison", "comparisons");
         Self {
             regression,
-            sentence: format!("{what} {about}: {most}of {of} {}{shown}{only_new}", told.join(", ")),
+            sentence: format!("{what} {about}: {most}of {of}, {}{shown}{only_new}", told.join(", ")),
             counts,
             exit_code: regression.exit() as u8,
         }

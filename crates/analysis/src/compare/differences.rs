@@ -23,7 +23,7 @@ const SHARES: [(&str, Share); 2] = [
 ];
 
 const PART_OF_MARGIN: f64 = 0.5;
-/// Smallest difference of shares to report.
+/// Smallest difference in shares to report.
 const APART: f64 = 0.05;
 
 /// The generator's share of a metric on both sides, over the valid trials of a cell.
@@ -75,7 +75,7 @@ pub struct Difference {
     pub base: String,
     /// Value on the new side.
     pub new: String,
-    /// Whether the difference makes the comparison meaningless, such as another load or another machine.
+    /// Whether the difference makes the comparison meaningless, such as a different load or machine.
     pub meaningless: bool,
     /// Whether the difference concerns the servers: their number or configuration.
     pub of_servers: bool,
@@ -370,9 +370,9 @@ impl FloorRise {
         self.new_us / self.base_us - 1.0
     }
 
-    /// Makes a regression inconclusive if a higher floor may explain it: the metric depends on request times, and
-    /// the floor has risen by more than the margin and by enough to explain the whole regression. `requests` is
-    /// the share of the metric that requests take; `None` if unknown.
+    /// Makes a regression inconclusive if a higher floor may explain it: the metric depends on request times,
+    /// and the floor has risen by more than the margin and by enough to explain the whole regression.
+    /// `requests` is the share of the metric that requests take; `None` if unknown.
     pub(super) fn unless(self, figure: Figure, found: Compared, requests: Option<f64>) -> Compared {
         let Some(margin) = found.margin.filter(|_| found.regression == Regression::Yes && takes_time(figure))
         else {

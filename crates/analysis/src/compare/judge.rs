@@ -106,8 +106,8 @@ impl Limits {
 /// Readings of one side.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Sample {
-    /// One value for each valid repetition, in the metric's unit and in the order of the repetitions. Null if the
-    /// queue grew: the wait then has no steady value and counts as infinite.
+    /// One value for each valid repetition, in the metric's unit and in repetition order. Null if the queue
+    /// grew: the wait then has no steady value and counts as infinite.
     #[schemars(with = "Vec<Option<f64>>")]
     pub values: Vec<f64>,
     /// Median; null if there is none, or if the queue grew in half of the repetitions.
@@ -155,7 +155,7 @@ impl Scale {
 
 /// Describes a ratio of losses.
 pub fn more_lost(ratio: f64) -> String {
-    format!("{} more of all requests", percent(ratio - 1.0))
+    format!("lost {} more of all requests", percent(ratio - 1.0))
 }
 
 /// Unit of a comparison.
@@ -289,7 +289,7 @@ pub(super) fn decide(
 }
 
 worded! {
-    /// Verdict on one metric, the most important first.
+    /// Verdicts on a metric, most important first.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "kebab-case")]
     pub enum ComparisonVerdict by word {

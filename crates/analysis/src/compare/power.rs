@@ -13,7 +13,7 @@ use super::test::MOST;
 use zklockbench_record::{Figure, Unit};
 use zklockbench_stats::Design;
 
-/// Probability of detecting a change of that size.
+/// Probability with which the change must be detected.
 const SEEN: f64 = 0.8;
 /// Efficiency of the rank test relative to a t test for normally distributed values: 3/π.
 const EFFICIENCY: f64 = 3.0 / std::f64::consts::PI;

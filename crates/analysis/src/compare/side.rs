@@ -25,13 +25,13 @@ pub struct Side {
 }
 
 impl Side {
-    /// Reads a run directory, or all run directories in a directory, sorted by name. Hidden directories belong to
-    /// unfinished runs and are skipped. An unreadable directory is an error, because omitting it would change
-    /// the side.
+    /// Reads a run directory, or all run directories in a directory, sorted by name. Hidden directories belong
+    /// to unfinished runs and are skipped. An unreadable directory is an error, because omitting it would
+    /// change the side.
     ///
     /// # Errors
-    /// [`Error::Usage`] if a directory is not a run, is incomplete, has another version, was
-    /// changed, or contradicts itself; [`Error::Environment`] if a file cannot be read.
+    /// [`Error::Usage`] if a directory is not a run, is incomplete, has another version, was changed, or
+    /// contradicts itself; [`Error::Environment`] if a file cannot be read.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let within = layout::runs_in(path)?;
         let directories = if within.is_empty() { vec![path.to_owned()] } else { within };

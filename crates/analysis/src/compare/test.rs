@@ -102,9 +102,9 @@ impl Test {
         Self::unpaired(&base, &new, better, limits)
     }
 
-    /// Creates a test that compares two sets of runs. Repetitions of a run share servers and host conditions, so
-    /// the run is the unit. If there are too few runs to estimate their spread, the
-    /// repetition is the unit, and the result describes only these runs.
+    /// Creates a test that compares two sets of runs. Repetitions of a run share servers and host conditions,
+    /// so the run is the unit. If there are too few runs to estimate their spread, the repetition is the unit,
+    /// and the result describes only these runs.
     pub fn of_runs(runs: &Runs, better: Better, limits: Limits, scale: Scale) -> Self {
         let all = Self::of(Method::Repetitions, runs.base.concat(), runs.new.concat(), better, limits, scale);
         match (medians(&runs.base), medians(&runs.new)) {

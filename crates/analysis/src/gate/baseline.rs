@@ -103,7 +103,7 @@ fn ratio(compared: &Compared) -> Option<String> {
         Scale::SharesLost => percent(ratio - 1.0),
     };
     let interval = if high.is_finite() && compared.method != Some(Method::Exact) {
-        format!(" (between {} and {} with {})", end(low), end(high), percent(coverage))
+        format!(" (between {} and {} with {} confidence)", end(low), end(high), percent(coverage))
     } else {
         String::new()
     };

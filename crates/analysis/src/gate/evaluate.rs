@@ -120,9 +120,9 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Decides a relation between two cells of one run, which were interleaved, from the interval of their ratio.
-    /// Constant values need no interval: two repetitions suffice for a count, but
-    /// three for a measured metric, because two measured values may be equal by chance.
+    /// Decides a relation between two interleaved cells of one run from the interval of their ratio. Constant
+    /// values need no interval: two repetitions suffice for a count, but a measured metric needs three, because
+    /// two measured values may be equal by chance.
     fn beyond_chance(&self, found: Weighed, cells: &ComparedCells<'_>) -> Weighed {
         let blocks = self.blocks(cells);
         let is_constant = |of: fn(&Block) -> f64| blocks.windows(2).all(|pair| of(&pair[0]) == of(&pair[1]));
@@ -252,7 +252,7 @@ struct ComparedCells<'a> {
     other: CellKey,
     other_figure: Figure,
     relation: Relation,
-    /// Factor on the other metric.
+    /// Multiplier of the other metric.
     factor: f64,
 }
 

@@ -55,7 +55,7 @@ impl CellReadings {
                     doubts.push(format!("its value in repetition {} is not a number", trial.spec.repetition))
                 }
                 Err(missing) => {
-                    doubts.push(format!("in repetition {} {missing}", trial.spec.repetition));
+                    doubts.push(format!("repetition {}: {missing}", trial.spec.repetition));
                 }
             }
         }

@@ -12,7 +12,7 @@ const TRIALS_FEW: usize = 3;
 const TOLD_APART: f64 = 4.0;
 /// Minimum fan-out of a herd, in which handoffs grow with the number of waiters.
 const HERD: f64 = 2.0;
-/// Largest extrapolation beyond the measured range, as a factor on the rate and on the number of waiters.
+/// Largest rate and number of waiters to predict, as multiples of the largest measured ones.
 const BEYOND: f64 = 1.3;
 
 /// A part of the handoff's mean, in microseconds.
@@ -126,7 +126,7 @@ impl Fit {
             let most = self.range.rate_to;
             format!(
                 "{rate:.0} acquisitions a second cannot be predicted: at most {most:.0} were measured, and \
-                 predictions reach {BEYOND} times as far"
+                 predictions extend to {BEYOND} times that rate"
             )
         })
     }
@@ -164,7 +164,7 @@ pub fn fit(trials: &[Observation]) -> Result<Fit, TooFewTrials> {
     }
 }
 
-/// Minimises the squared relative error by the normal equations, with at most three parts.
+/// Minimises the squared relative error with the normal equations, for at most three parts.
 fn solve(trials: &[Observation], shape: FitShape, range: FitRange) -> Option<Fit> {
     let row = |one: &Observation| {
         let mut row = vec![1.0];

@@ -72,7 +72,7 @@ impl Observation {
         let own = drawn(Measure::Handoff).filter(|_| handoffs >= HANDOFFS_FEW);
         let is_own = own.is_some();
         let Some(handoff) = own.or_else(|| other.map(|other| other.handoff.clone())) else {
-            return refuse(&format!("{handoffs} handoffs, of which at least {HANDOFFS_FEW} are needed"));
+            return refuse(&format!("{handoffs} handoffs; at least {HANDOFFS_FEW} are needed"));
         };
         let (Some(release), Some(wait)) = (drawn(Measure::Release), drawn(Measure::Wait)) else {
             return refuse("no lock was released or waited for");

@@ -204,7 +204,7 @@ fn shape(trial: &Observation) -> Handoff {
     Handoff::of(&trial.handoff.narrowed(((all - seconds) / (1.0 + seconds)).max(0.0)))
 }
 
-/// Draws a random factor between a new trial's handoff and the fit: Student's t, for an estimated spread.
+/// Draws a random ratio of a new trial's handoff to the fit: Student's t, for an estimated spread.
 fn error(fit: &Fit, rate: f64, rng: &mut ChaCha8Rng) -> f64 {
     // The number of waiters is unknown before the simulation, so assume the measured maximum.
     let spread = fit.spread_at(fit.range.waiting_to, rate);

@@ -90,14 +90,14 @@ pub struct Answer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<MeasuredLoad>,
     /// Highest rate that meets the objective; `None` if the requested rate misses the objective, or if the
-    /// limit is unknown.
+    /// highest rate is unknown.
     pub headroom: Option<Headroom>,
     /// Length of the predicted period in seconds, if the lock is so busy that waits depend on it; `None` if
     /// they do not. Older versions did not store it.
     #[serde(default)]
     pub horizon_s: Option<f64>,
-    /// Waits by ascending rate, from a quarter of the requested rate to the limit of the objective or the
-    /// prediction. Empty in files of older versions.
+    /// Waits by ascending rate, from a quarter of the requested rate to the highest rate that meets the
+    /// objective or can be predicted. Empty in files of older versions.
     #[serde(default)]
     pub curve: Vec<CurvePoint>,
     /// Values of the metric for other service times.
@@ -213,7 +213,7 @@ impl Answer {
         self.prediction.as_ref().and_then(middle).is_some_and(|middle| !objective.holds(middle))
     }
 
-    /// Returns whether the predicted interval includes the limit of the objective.
+    /// Returns whether the predicted interval includes the objective's threshold.
     pub fn is_close(&self, objective: &Objective) -> bool {
         let ends = self.prediction.as_ref().and_then(|prediction| predicted(objective.figure, prediction));
         ends.is_some_and(|ends| objective.holds(ends.low) != objective.holds(ends.high))
@@ -372,7 +372,7 @@ struct Demand {
     lock: &'static str,
     low: f64,
     middle: f64,
-    /// Upper end of the share of time for which the lock is busy.
+    /// Upper end of the interval.
     high: f64,
 }
 

@@ -25,7 +25,7 @@ const BY_CHANCE: f64 = 0.05;
 /// The objective's metric, measured under the load in question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MeasuredLoad {
-    /// The run.
+    /// Directory of the run.
     pub run: PathBuf,
     /// Arrivals per second over all locks.
     pub rate: f64,
@@ -48,7 +48,7 @@ pub struct MeasuredLoad {
 }
 
 impl MeasuredLoad {
-    /// Creates the result of a trial with a multiple of the load; `None` if the trial did not measure the
+    /// Returns the measurement from a trial that ran `times` the load; `None` if the trial did not measure the
     /// objective's metric.
     pub fn of(run: PathBuf, trial: &Trial, question: &Question, times: f64) -> Option<Self> {
         let load = PlannedLoad::of(&trial.spec, Order::Fifo)?;
@@ -198,7 +198,7 @@ const DAY_S: f64 = 86_400.0;
 /// Cost of a strategy if each request takes its own lock.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FreshCost {
-    /// The strategy.
+    /// Label of the strategy.
     pub strategy: String,
     /// Median duration of an acquire, in microseconds, including the creation of missing directories.
     pub acquire_p50_us: Option<f64>,

@@ -98,7 +98,7 @@ impl Question {
         }
     }
 
-    /// Rejects a question without clients or locks, before anything is measured.
+    /// Rejects a question that has no answer, before anything is measured.
     pub fn check(&self) -> Result<(), String> {
         if self.objective.figure == WON_SHARE.figure() && !self.only_tries {
             return Err("won_share needs tries: use --from-scenario with acquire_timeout = \"0s\"".to_owned());
@@ -198,7 +198,7 @@ impl Question {
             counted(self.locks, "lock", "locks"),
             self.popularity.as_ref().map_or_else(String::new, |by| format!(" ({})", told(by))),
             self.round_trip.map_or_else(String::new, |added| {
-                format!(" {} are added to every round trip.", format_duration(added))
+                format!(" {} is added to every round trip.", format_duration(added))
             }),
             if self.only_tries { " A request gives up if its lock is taken." } else { "" },
             self.objective.text
@@ -245,7 +245,7 @@ pub fn rate(text: &str) -> Result<f64, String> {
 
 /// Parses an objective that a plan can predict: a wait below a limit, or throughput above a limit.
 pub fn objective(text: &str) -> Result<Objective, String> {
-    const EXAMPLE: &str = "write e.g. 'wait.p99 < 200ms'";
+    const EXAMPLE: &str = "write, for example, 'wait.p99 < 200ms'";
     let objective: Objective = text.parse()?;
     let figure = objective.figure;
     if reader(figure).is_none() {
@@ -279,7 +279,7 @@ pub fn judge(objective: &Objective, prediction: &Prediction) -> Verdict {
         return Verdict::unknown(format!("{figure} is not predicted"));
     };
     let [low, high, limit] = [interval.low, interval.high, *limit].map(|value| figure.unit().show(value));
-    let between = format!("{figure} is predicted between {low} and {high}");
+    let between = format!("{figure} is predicted to be between {low} and {high}");
     match (objective.holds(interval.low), objective.holds(interval.high)) {
         (true, true) => Verdict::Held,
         (false, false) => Verdict::violated(format!("{between}, but must be {}", objective.wanted())),

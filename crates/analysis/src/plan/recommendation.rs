@@ -142,7 +142,7 @@ impl Recommendation {
 const RATES: [f64; 5] = [0.25, 0.5, 1.0, 2.0, 4.0];
 /// Multiples of the number of clients.
 const CLIENTS: [f64; 3] = [0.25, 1.0, 4.0];
-/// Number of simulated arrivals for a cell, enough for a rough wait.
+/// Number of simulated arrivals for a cell, enough for a rough estimate of the wait.
 const ARRIVALS: f64 = 4_000.0;
 /// Largest factor by which the number of locks is increased to spread a load.
 const SPREAD_MOST: usize = 16;

@@ -1,4 +1,5 @@
-//! Predicts other rates, numbers of locks and service times, and searches for the limit of the objective.
+//! Predictions for other rates, numbers of locks and service times, and the search for the highest rate that
+//! meets the objective.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,7 +17,7 @@ pub struct Effort {
     pub arrivals: f64,
     /// Number of simulations for an interval.
     pub simulations: usize,
-    /// Number of simulations for each further rate of the curve or of the search for the limit.
+    /// Number of simulations for each further rate of the curve or of the search.
     pub for_curve: usize,
     pub seed: u64,
 }
@@ -32,13 +33,13 @@ impl Effort {
 const ENDS: usize = 19;
 /// Number of simulations if only the median is needed.
 const FEW: usize = 5;
-/// Number of bisection steps towards the limit.
+/// Number of bisection steps of the search.
 const STEPS: u32 = 7;
 /// Multiples of the rate from which to search for a rate that certainly meets the objective.
 const LOWER: [f64; 4] = [1.0, 0.5, 0.25, 0.125];
-/// Largest factor on the clients of a closed load.
+/// Largest multiple of the clients of a closed load.
 const CLIENTS_MOST: f64 = 16.0;
-/// Factors on service times for the sensitivity analysis.
+/// Multipliers of the service times in the sensitivity analysis.
 const SERVICES: [f64; 4] = [0.9, 1.05, 1.1, 1.2];
 
 /// Highest rate that meets the objective.
@@ -51,7 +52,7 @@ pub struct Headroom {
     pub rate: f64,
     /// Multiple of the planned rate.
     pub factor: f64,
-    /// Whether the limit may be higher, because nothing was measured beyond it.
+    /// Whether the true rate may be higher, because nothing was measured beyond it.
     pub at_least: bool,
     /// Highest rate at which the whole 90 % interval meets the objective. `None` if no rate does.
     #[serde(default)]
@@ -75,7 +76,7 @@ pub struct CurvePoint {
 /// Value of the objective's metric for other durations of holds and handoffs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sensitivity {
-    /// Factor on the durations.
+    /// Multiplier of the durations.
     pub service: f64,
     /// Value of the metric: microseconds, or acquisitions per second.
     pub value: f64,
@@ -100,11 +101,11 @@ pub(super) enum By {
     Any,
 }
 
-/// The largest factor on the rate that meets the objective.
+/// The largest rate multiplier at which the objective is met.
 #[derive(Debug, Clone, Copy)]
 struct Last {
     factor: f64,
-    /// Whether the factor may be larger, because nothing was measured beyond it.
+    /// Whether the true multiplier may be larger, because nothing was measured beyond it.
     is_open: bool,
 }
 
@@ -134,7 +135,7 @@ impl Search<'_> {
             return Verdict::Held;
         }
         Verdict::unknown(format!(
-            "{} would wait at a lock, but at most {} were measured, and each waiter lengthens a handoff",
+            "{} requests would wait for a lock, but at most {} were measured, and each waiter lengthens a handoff",
             number(waiting),
             number(self.fit.range.waiting_to)
         ))
@@ -162,7 +163,8 @@ impl Search<'_> {
         (!self.fit.guesses_queue(waiting)).then(|| is_steady && self.keeps(&prediction, by))
     }
 
-    /// Returns the predicted waits for rates up to the objective's limit, denser where waits rise faster.
+    /// Returns the predicted waits for rates up to the highest that meets the objective, denser where waits rise
+    /// faster.
     pub fn curve(&self, asked: &Prediction, headroom: Option<Headroom>) -> Vec<CurvePoint> {
         let rate = self.load.rate();
         let point = |factor: f64, prediction: &Prediction| {
@@ -193,7 +195,7 @@ impl Search<'_> {
         SERVICES.into_iter().filter_map(at).collect()
     }
 
-    /// Returns the headroom up to the limit of the objective. Fails if the limit is below the planned rate.
+    /// Returns the headroom; an error if the highest rate that meets the objective is below the planned rate.
     pub fn room(&self) -> Result<Headroom, String> {
         if self.holds(self.load.clone(), By::Middle) {
             return Ok(self.headroom());
@@ -208,7 +210,7 @@ impl Search<'_> {
         Err(format!("the limit is about {limit}, below the requested load"))
     }
 
-    /// Returns the headroom up to the limit of the objective, given that the planned rate meets it.
+    /// Returns the headroom, given that the planned rate meets the objective.
     fn headroom(&self) -> Headroom {
         let middle = self.last_that_holds(1.0, By::Middle);
         let low = LOWER.into_iter().find(|factor| self.holds(self.load.clone().times(*factor), By::All));
@@ -226,7 +228,7 @@ impl Search<'_> {
         }
     }
 
-    /// Returns the largest factor on the rate that meets the objective; `from` must meet the objective.
+    /// Returns the largest rate multiplier at which the objective is met; `from` must meet the objective.
     fn last_that_holds(&self, from: f64, by: By) -> Last {
         let keeps_at = |factor: f64| self.keeps_at(self.load.clone().times(factor), by);
         let (mut holds, mut breaks) = (from, 2.0 * from);

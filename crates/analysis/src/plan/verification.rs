@@ -84,7 +84,7 @@ impl CheckedFailure {
 pub struct Verification {
     /// Label of the strategy.
     pub strategy: String,
-    /// The run.
+    /// Directory of the run.
     pub run: PathBuf,
     /// Number of arrivals in the measured phase.
     pub arrivals: u64,

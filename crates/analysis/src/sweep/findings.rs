@@ -1,4 +1,4 @@
-//! Findings of a sweep for each strategy: the limit of the objective, and the collapse.
+//! Findings of a sweep for each strategy: which values meet the objective, and the collapse.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use super::next::Ask;
 use super::over::Variable;
 use super::series::{Decision, Point, Sample, Series, State};
 
-/// Limit up to which the objective is met.
+/// Boundary between the values that meet the objective and those that miss it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Edge {
@@ -41,7 +41,7 @@ pub enum Edge {
     },
 }
 
-/// Collapse of the lock: the queue grows, trials do not end, or throughput falls below half of its best as
+/// Collapse of the lock: the queue grows, trials do not finish, or throughput falls below half of its best as
 /// contenders or arrivals increase.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -70,7 +70,7 @@ pub struct Finding {
     /// Points of the strategy.
     #[serde(flatten)]
     pub series: Series,
-    /// Limit of the objective; `None` if there is no objective.
+    /// Values that meet the objective; `None` if there is no objective.
     pub objective: Option<Edge>,
     /// Collapse of the lock.
     pub collapse: Collapse,
@@ -119,7 +119,7 @@ fn edge(series: &Series) -> Edge {
                 Edge::Between { kept, missed, undecided }
             };
             if least_missed > *least_kept {
-                // The first miss counts as the limit, even if a higher value meets the objective by chance.
+                // The first miss is the boundary, even if a higher value meets the objective by chance.
                 let below = kept.iter().copied().filter(|x| *x < least_missed).fold(*least_kept, f64::max);
                 between(below, least_missed)
             } else if most_missed < *most_kept {

@@ -1,7 +1,9 @@
-//! Sweep: a scenario over a range of one or two variables, refined around the limit of an objective.
+//! Sweep: a scenario over a range of one or two variables, refined around the largest value that meets an
+//! objective.
 //!
 //! This module runs nothing. It defines the variables, chooses the next point, derives the findings (the
-//! objective's limit and the collapse), and defines the resulting files. `cli` runs the points.
+//! largest value that meets the objective, and the collapse), and defines the resulting files. `cli` runs the
+//! points.
 
 mod file;
 mod findings;

@@ -39,7 +39,7 @@ worded! {
         Cover = "cover the range",
         /// Measures the spread of repetitions.
         Repeat = "repeat",
-        Objective = "narrow down the objective",
+        Objective = "narrow down where the objective is missed",
         /// Locates the collapse.
         Collapse = "narrow down the collapse",
         Precision = "narrow the intervals",
@@ -54,7 +54,7 @@ pub struct Step {
     pub why: Why,
 }
 
-/// Ratio up to which neighbouring values around the objective's limit are close enough.
+/// Ratio up to which a value that meets the objective and a neighbour that misses it are close enough.
 const NEAR_EDGE: f64 = 1.1;
 /// The same ratio around the collapse, or next to an inconclusive value.
 const NEAR: f64 = 1.35;
@@ -138,8 +138,8 @@ fn wishes(ask: &Ask, series: &Series) -> Vec<Wish> {
 
 type Placed<'a> = &'a dyn Fn(f64, f64, f64) -> Option<f64>;
 
-/// Returns the next value around the limit of the objective: a repetition of an inconclusive value, else a
-/// value in between, else a repetition of a point with too few repetitions.
+/// Returns the next value between those that meet the objective and those that miss it: a repetition of an
+/// inconclusive value, else a value in between, else a repetition of a point with too few repetitions.
 fn edge(series: &Series, placed: Placed<'_>) -> Option<f64> {
     let leaning: Vec<(&Point, Decision)> =
         series.points.iter().filter_map(|point| Some((point, point.leaning?))).collect();

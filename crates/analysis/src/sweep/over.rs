@@ -19,7 +19,7 @@ worded! {
         Contenders = "contenders",
         /// Arrivals per second of an open load.
         Rate = "rate",
-        /// Hold time.
+        /// Time for which a contender holds the lock.
         Hold = "hold",
         /// Number of locks over which the contenders are spread.
         Locks = "locks",

@@ -34,7 +34,7 @@ worded! {
         Saturated = "generator saturated",
         /// The queue grew because more requests arrived than were served.
         Unstable = "queue grew",
-        /// The trial did not end, nothing was acquired, or sessions were lost.
+        /// The trial did not finish, nothing was acquired, or sessions were lost.
         Failed = "failed",
         /// Two contenders held the lock at the same time, or another guarantee was violated.
         Violated = "VIOLATED",
@@ -373,8 +373,8 @@ fn failure_samples(faults: &[FaultRecord]) -> Vec<FailureSample> {
     faults.iter().map(sample).collect()
 }
 
-/// Returns the effects over the repetitions that are valid or whose queue grew, which does not affect
-/// failures.
+/// Returns the effects over the repetitions that are valid or whose queue grew: a growing queue does not
+/// change the effect of a failure.
 fn failure_points(group: &[&Sample]) -> Vec<FailurePoint> {
     let counting = group.iter().filter(|sample| matches!(sample.state, State::Sound | State::Unstable));
     let all = counting.flat_map(|sample| &sample.failures).map(|one| (one.fault.as_str(), one));

@@ -76,13 +76,13 @@ fn said(rows: &[HeatRow], sets: &[FaultSet]) -> String {
 
 fn how_to_read(sets: &[FaultSet]) -> Vec<String> {
     let mut said = vec![
-        "The time: from a fault's effect to the next acquisition, the median over proved faults.".to_owned(),
+        "Time from a fault's effect to the next acquisition (median over proved faults).".to_owned(),
         "Violated, stuck: violations and stuck contenders of all repetitions. Darker: longer.".to_owned(),
     ];
     if sets.len() > 1 && sets.iter().any(|set| set.single().is_none()) {
         said.push(
-            "Several faults in one column: trials that had them all, so this is about the trial, not about one \
-             fault; times are shown per fault."
+            "A column with several faults shows the trials that had all of them, so it describes the trial, \
+             not one fault; times are shown per fault."
                 .to_owned(),
         );
     }

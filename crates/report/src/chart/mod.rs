@@ -127,7 +127,7 @@ fn mark_of_one(trial: &Trial) -> Mark {
     Mark { doubtful: !trial.is_sound(), violated: trial.is_violated() }
 }
 
-/// Returns the number of contenders at which most cells satisfy `has`, and those cells.
+/// Returns the contender count at which the most cells satisfy `has`, and those cells.
 fn in_common<'v>(view: &'v View<'_>, has: impl Fn(&Cell<'_>) -> bool) -> Option<(usize, Vec<&'v Cell<'v>>)> {
     let count = view.best_common_count(&has)?;
     Some((count, view.cells_at(count).filter(|cell| has(cell)).collect()))

@@ -9,7 +9,7 @@ use zklockbench_core::units::{contenders, distinct_sorted, number};
 use zklockbench_record::figures::FAN_OUT;
 use zklockbench_record::{FigureChart, FigureEntry};
 
-/// The cells of a metric.
+/// A metric and the cells to chart.
 struct Plotted<'a> {
     view: &'a View<'a>,
     entry: &'static FigureEntry,

@@ -74,7 +74,7 @@ struct Shade {
 impl Shade {
     /// Returns the faults of these cells up to `end`, the end of the chart in seconds.
     fn of(cells: &[&Cell<'_>], end: f64) -> Self {
-        // Without a valid trial, the first trial's faults are shaded.
+        // If no trial is valid, the first trial's faults are shaded.
         let of_lock = |cell: &&Cell<'_>| cell.counting().next().map_or_else(Vec::new, |one| spans(one, end));
         let locks: Vec<Vec<Span>> = cells.iter().map(of_lock).collect();
         let labels = distinct(locks.iter().flatten().map(|span| span.label.clone()));

@@ -1,4 +1,4 @@
-//! Acquisitions by contender, and requests per acquisition by kind, at the most common number of contenders.
+//! Acquisitions by contender, and requests per acquisition by kind, at the most common contender count.
 
 use super::{caption_of, in_common, mark_of, one_by_one};
 use crate::View;

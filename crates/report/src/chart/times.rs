@@ -1,5 +1,5 @@
-//! Charts of durations: measures by percentile, on a scale that shows the tail, and the herd curve: the
-//! delays from a release to its first, second, … notification.
+//! Charts of durations: measures by percentile, on a scale that shows the tail, and the herd curve (delays
+//! from a release to its first, second, … notification).
 
 use super::{caption_of, in_common, mark_of, one_by_one};
 use crate::View;

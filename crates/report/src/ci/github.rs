@@ -181,7 +181,7 @@ mod tests {
         let line = command("a::b,c=d\ne", "100% sure\r\n::set-output name=x::y");
         assert_eq!(line, "::error title=a%3A%3Ab%2Cc=d%0Ae::100%25 sure%0D%0A::set-output name=x::y");
         assert_eq!(line.lines().count(), 1);
-        // Text that looks escaped is unchanged after unescaping
+        // Text that looks escaped is unchanged after unescaping.
         assert_eq!(command("%0A", "%3A"), "::error title=%250A::%253A");
     }
 

@@ -42,7 +42,7 @@ worded! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum CheckKind by name {
         Run = "run",
-        /// Promises of a strategy with one number of contenders.
+        /// A strategy's promises at one contender count.
         Lock = "lock",
         Gate = "gate",
         /// A metric, compared with another run.
@@ -89,7 +89,8 @@ pub struct CellFigures {
     pub strategy: String,
     pub contenders: usize,
     pub repetitions: Repetitions,
-    /// Verdict over the strategy's trials; `None` for a single contender, which has no other contender to exclude.
+    /// Verdict over the strategy's trials; `None` for a single contender, which has no other contender to
+    /// exclude.
     pub verdict: Option<Verdict>,
     pub totals: Totals,
     /// The [`tracked`] metrics that were measured, in that order.
@@ -216,7 +217,7 @@ impl CellFigures {
         cell_name(&self.strategy, self.contenders)
     }
 
-    /// Returns the metrics for services that store plain numbers, without lower bounds. Empty if no
+    /// Returns the metrics for services that store plain numbers, excluding lower bounds. Empty if no
     /// repetition is valid or the lock broke a promise.
     pub fn plain(&self) -> impl Iterator<Item = &TrackedValue> {
         let broken = matches!(self.verdict, Some(Verdict::Violated(_)));
@@ -275,7 +276,7 @@ fn compared(kind: CheckKind, name: &str, regression: Regression, said: &str) -> 
     Check::new(kind, name, regression.verdict(&said), vec![said], Duration::ZERO)
 }
 
-/// Returns the ratio as text; `None` if counts are equal.
+/// Returns the ratio as text; `None` if there is no finite ratio, or if counts are equal.
 fn ratio(compared: &Compared) -> Option<String> {
     let exact = compared.method == Some(Method::Exact);
     let ratio = compared.ratio.map(|ratio| ratio.value).filter(|ratio| ratio.is_finite())?;

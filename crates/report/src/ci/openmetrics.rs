@@ -251,7 +251,7 @@ struct UnderWay {
     acquired: u64,
 }
 
-/// Results so far of one strategy with one number of contenders.
+/// Results so far of one strategy at one contender count.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct SoFar {
     /// Number of completed trials by verdict.

@@ -16,8 +16,8 @@ struct Metric {
     upper_value: f64,
 }
 
-/// Renders the Bencher Metric Format (version 0): the measures of each strategy and number of contenders,
-/// each with median and range. Metrics without a plain value are omitted.
+/// Renders the Bencher Metric Format (version 0): the measures of each strategy at each contender count, with
+/// median and range. Metrics without a plain value are omitted.
 pub fn bencher(document: &CiReport) -> Result<String, String> {
     let benchmarks: BTreeMap<String, BTreeMap<String, Metric>> = document
         .cells

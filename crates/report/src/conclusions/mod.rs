@@ -2,7 +2,7 @@
 //! lightest locks.
 //!
 //! A strategy is better than another if the entire interval of their ratio is beyond the margin, corrected
-//! for all pairs and numbers of contenders. Invalid, partial and violated trials are not ranked.
+//! for all pairs and contender counts. Invalid, partial and violated trials are not ranked.
 
 mod ranking;
 mod sentences;

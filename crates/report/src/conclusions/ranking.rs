@@ -1,4 +1,4 @@
-//! Ranking of a run's strategies by speed, load on the ensemble and fairness, by the intervals of their
+//! Ranking of a run's strategies by speed, load on the ensemble and fairness, based on the intervals of their
 //! ratios.
 
 use super::{Evidence, Topic};
@@ -110,14 +110,14 @@ impl<'a> Field<'a> {
         self.ranked_at(contenders).find(|cell| self.view.label(cell) == label)
     }
 
-    /// Returns the number of contenders for the main conclusions: the largest number with the most comparable
-    /// strategies.
+    /// Returns the contender count for the main conclusions: the largest at which at least two strategies can
+    /// be compared or, if there is none, the largest with one strategy.
     pub fn focus(&self) -> usize {
         let most = |count: &usize| (self.ranked_at(*count).count().min(2), *count);
         self.view.contender_counts().into_iter().max_by_key(most).unwrap_or(0)
     }
 
-    /// Returns the rankings by every aspect and number of contenders with at least two strategies.
+    /// Returns the rankings by each aspect at each contender count with at least two strategies.
     pub fn standings(&self, limits: Limits) -> Vec<Standing> {
         let aspects = [self.speed, &LOAD, &FAIRNESS].into_iter();
         let counts = self.view.contender_counts();
@@ -214,7 +214,7 @@ impl Entry {
     }
 }
 
-/// Strategies ranked by one aspect with one number of contenders, best first.
+/// Strategies ranked by one aspect at one contender count, best first.
 pub(super) struct Standing {
     pub aspect: &'static Aspect,
     pub contenders: usize,

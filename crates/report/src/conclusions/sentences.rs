@@ -11,8 +11,8 @@ use zklockbench_core::verdict::Verdict;
 use zklockbench_record::Better;
 use zklockbench_record::figures::{NOTIFICATIONS_PER_ACQUISITION, REQUESTS_PER_ACQUISITION};
 
-/// Returns the recommendation, the rankings for the number of contenders in focus, and those rankings for
-/// other numbers of contenders that differ.
+/// Returns the recommendation, the rankings at the contender count in focus, and the rankings at other counts
+/// that differ from these.
 pub(super) fn ranked(field: &Field<'_>) -> Vec<Conclusion> {
     let limits = Limits::default();
     let (standings, focus) = (field.standings(limits), field.focus());
@@ -33,7 +33,7 @@ fn names<'e>(entries: impl Iterator<Item = &'e Entry>) -> Vec<String> {
     entries.map(|entry| entry.label.clone()).collect()
 }
 
-/// Returns the sentence on one aspect with one number of contenders.
+/// Returns the sentence on one aspect at one contender count.
 fn standing(of: &Standing, limits: Limits) -> Conclusion {
     let at = contenders(of.contenders);
     let (superlative, adjective) = of.aspect.words;
@@ -165,8 +165,8 @@ fn undecided(speed: &Standing, at: &str) -> String {
 }
 
 /// Returns the strategies of `fastest` that are not heavier than the lightest strategy of the run; all if the
-/// lightest is not among them. Counts of a separate trial can show that a lock is heavier, but not that it is
-/// equally light.
+/// lightest is not among them. Counts from a separate trial can show that a lock is heavier, but not that it
+/// is equally light.
 fn lightest(fastest: &[String], load: &Standing, limits: Limits) -> Vec<String> {
     if !load.decidable || !fastest.contains(&load.best().label) {
         return fastest.to_vec();

@@ -169,7 +169,7 @@ fn aftermath(view: &View<'_>, label: &str) -> String {
     let faults = trials.iter().flat_map(|trial| &trial.faults).filter(|fault| fault.label == label);
     let waits = faults.filter_map(|fault| fault.wait_p99).max();
     let waits = waits.map(|wait| {
-        format!("99th percentile of waits around it {}", at_least(format_micros(wait.us), wait.at_least))
+        format!("99th percentile of waits around it: {}", at_least(format_micros(wait.us), wait.at_least))
     });
     let lost: Vec<String> = [
         (sum(|trial| trial.whole.lost_while_held), "hold", "holds"),

@@ -186,7 +186,7 @@ pub struct Panels {
 impl Panels {
     const AT_MOST: usize = 12;
 
-    /// Returns the first panels, and a sentence for the caption on the omitted panels.
+    /// Returns the first panels, and a sentence about the omitted ones for the caption.
     pub fn of(keys: Vec<String>, mut panels: Vec<(String, Lines)>) -> (Self, Option<String>) {
         let more = panels.len().saturating_sub(Self::AT_MOST);
         panels.truncate(Self::AT_MOST);
@@ -270,7 +270,7 @@ pub struct Heat {
     pub rows: Vec<HeatRow>,
 }
 
-/// A strategy with one number of contenders. The label includes the number if there are several.
+/// A strategy at one contender count. The label includes the count if there are several.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeatRow {
     pub label: String,

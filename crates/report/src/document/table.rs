@@ -10,7 +10,7 @@ use zklockbench_record::FigureEntry;
 pub struct Column {
     /// Heading, including the unit if there is one.
     pub heading: &'static str,
-    /// Whether the column contains numbers, which are aligned right.
+    /// Whether the column contains numbers, which are right-aligned.
     pub numbers: bool,
     /// Order of omission if space is short: highest first. A column with 0 is never omitted.
     pub spare: u8,
@@ -126,7 +126,7 @@ impl Table {
         Self { labels: 0, ..self }
     }
 
-    /// Removes columns by ascending position, and returns their headings.
+    /// Removes the columns at these positions, in ascending order, and returns their headings.
     fn remove(&mut self, columns: &[usize]) -> Vec<&'static str> {
         for row in &mut self.rows {
             columns.iter().rev().for_each(|at| drop(row.remove(*at)));
@@ -151,7 +151,7 @@ impl<'c, R> Columns<'c, R> {
         Self { columns: Vec::new(), explained: Vec::new() }
     }
 
-    /// Returns the columns for the strategy and the number of contenders of a row's cell.
+    /// Returns the columns for the strategy and the contender count of a row's cell.
     pub fn of_cells<'v: 'c>(view: &'c View<'_>, cell: fn(&R) -> &'v Cell<'v>) -> Self
     where
         R: 'c,

@@ -106,7 +106,7 @@ fn finding(one: &Finding, document: &Document, id: &str) -> Markup {
     }
 }
 
-/// Returns a verdict as a word with a sign, so that it does not depend on colour.
+/// Returns a verdict as a word with a sign, so that its meaning does not depend on colour.
 fn badge(value: &Value) -> Markup {
     match class_and_sign(value.tone()) {
         Some((class, sign)) => html! { span class={ "badge " (class) } { (sign) (text(&value.shown())) } },

@@ -38,7 +38,7 @@ for (const figure of document.querySelectorAll("figure.chart")) {
     show(next);
   });
 }
-// Tables that can be sorted, by a button in each heading.
+// Tables that can be sorted with a button in each heading.
 for (const table of document.querySelectorAll("table.sortable")) {
   const body = table.tBodies[0], headings = [...table.tHead.rows[0].cells];
   if (body.rows.length < 2) continue;

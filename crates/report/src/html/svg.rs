@@ -1,4 +1,4 @@
-//! Embeds the SVG drawn by plotters in a page, whose style replaces the colours.
+//! Embeds SVG from plotters in a page, whose style replaces the colours.
 
 use std::fmt::Write as _;
 

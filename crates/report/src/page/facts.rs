@@ -60,14 +60,14 @@ pub(super) fn environment(source: &Source<'_>) -> impl Iterator<Item = Block> {
     let mut limits = Vec::new();
     if ensemble.shares_host {
         limits.push(
-            "Servers and generator share one host: they compete for its processors, so compare strategies within the \
-             run rather than metrics with those of other hosts."
+            "Servers and generator share one host and compete for its processors: compare strategies within \
+             this run, not metrics across hosts."
                 .to_owned(),
         );
     }
     if ensemble.starts_cold {
         limits.push(
-            "The servers were not warmed up: the first trials are slower than later trials.".to_owned(),
+            "The servers were not warmed up, so the first trials are slower than later ones.".to_owned(),
         );
     }
     if let Some((_, rate)) = ensemble.config.iter().find(|(name, _)| name == LIMITED) {
@@ -112,7 +112,7 @@ pub(super) fn outcomes(source: &Source<'_>) -> Table {
     }
     columns
         .numbers("unserved at the end", 1, |cell| cell.sum(Trial::unserved))
-        .explained("waits that ended without the lock, or had not ended when the phase did")
+        .explained("waits that ended without the lock, or were still in progress at the end of the phase")
         .numbers("lost while held", 1, |cell| cell.sum(|trial| trial.measured.lost_while_held))
         .table("Outcome of every acquire", 2, &view.cells)
         .noted("Counts of the measured phase over all repetitions.")
@@ -130,8 +130,8 @@ const fn name(outcome: Outcome) -> &'static str {
     }
 }
 
-/// Returns the increase of a counter over the valid trials, summed over all servers; `None` if a server has
-/// no such counter.
+/// Returns the increase in a counter over the valid trials (all trials if none is valid), summed over the
+/// servers that did not restart; `None` if a server has no such counter.
 fn growth(cell: &Cell<'_>, key: &str) -> Option<f64> {
     let servers = cell.counting().flat_map(|trial| &trial.servers).filter(|server| !server.has_restarted());
     let all = servers.map(|server| Some(server.after.get(key)? - server.before.get(key)?));
@@ -162,7 +162,7 @@ pub(super) fn servers(source: &Source<'_>) -> Table {
         })
         .table("Server counters", 2, &source.view.cells)
         .noted(
-            "Increase of the servers' own counters (mntr) over a trial, per acquisition of the whole trial, including \
+            "Increase in the servers' own counters (mntr) over a trial, per acquisition of the whole trial, including \
              pings and the opening of sessions. Servers that restarted during the trial are excluded.",
         );
     let is_measured = |row: &Vec<Value>| row[2..].iter().any(|value| !value.is_not_measured());
@@ -215,7 +215,7 @@ pub(super) fn verdicts(source: &Source<'_>) -> Table {
         })
         .numbers("acquisitions", 1, |cell| cell.sum(|trial| trial.measured.acquired()))
         .numbers("checked", 1, |cell| cell.sum(Trial::checked))
-        .explained("acquisitions that would have revealed a lock that does not exclude")
+        .explained("acquisitions at which a violation would have been detected")
         .words("why", |cell| {
             let why = cell.verdict().and_then(|verdict| verdict.why());
             why.filter(|why| !why.is_empty())
@@ -253,14 +253,15 @@ pub(super) fn method(source: &Source<'_>) -> [Block; 6] {
     [
         "Each contender has its own session, and all of its requests and notifications are counted and timed.",
         load,
-        "Every combination of strategy and contenders is a trial on a fresh root node with fresh sessions; \
-         repetitions are interleaved, so that other activity on the machine affects all of them alike. Metrics \
-         are medians over the valid repetitions.",
+        "Each repetition of a strategy at a contender count is a trial on a fresh root node with fresh sessions; \
+         repetitions are interleaved, so that other activity on the machine affects all strategies alike. \
+         Metrics are medians over the valid repetitions.",
         "A strategy is called faster, lighter or fairer only if the whole interval of the ratio lies beyond 5 %. \
          Intervals are exact rank intervals, corrected for multiple comparisons; intervals in brackets are not \
          corrected.",
-        "Waits that did not end count as at least that long (Kaplan-Meier). Trials in which the generator \
-         itself was the bottleneck are invalid, and trials that were cut short are partial; neither kind counts.",
+        "An unfinished wait counts as at least as long as it had lasted (Kaplan-Meier). Trials in which the \
+         generator itself was the bottleneck are invalid, and trials that were cut short are partial; neither \
+         kind counts.",
         "The verdict on exclusion is based on the contenders' observations and, where the servers' logs can be \
          read, on their transactions.",
     ]

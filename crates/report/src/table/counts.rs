@@ -31,7 +31,7 @@ impl CountedRow<'_> {
     }
 }
 
-/// Returns one row per strategy and number of contenders, with a column for each kind of request that occurs.
+/// Returns one row per strategy and contender count, with a column for each kind of request that occurs.
 pub(crate) fn by_kind(rows: &[CountedRow<'_>]) -> Table {
     let counts = || rows.iter().map(|row| &row.counting.counted);
     let has_sides = rows.iter().any(|row| row.side.is_some());

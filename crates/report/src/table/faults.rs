@@ -54,7 +54,7 @@ pub(super) fn table(view: &View<'_>) -> Table {
             let unsafe_us = |it: &&Trial| (it.excused.zombies > 0).then_some(it.excused.longest_unsafe_us);
             row.trials.iter().filter_map(unsafe_us).max().map(Value::micros)
         })
-        .explained("the longest such time")
+        .explained("longest time that such a contender overlapped with another holder")
         .numbers("uncertain", 10, move |row| count(row, |it| it.excused.uncertain))
         .explained("acquisitions that cannot be judged because an outcome is unknown")
         .numbers("stuck", 2, move |row| count(row, |it| it.stuck.len() as u64))

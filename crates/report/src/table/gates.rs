@@ -13,8 +13,8 @@ const GATE_WIDTH: usize = 60;
 /// Maximum number of printed gates that did not pass, without `--all`.
 const NOT_PASSED: usize = 3;
 
-/// Returns the number of passed gates, and the gates that did not pass; with `--all`, every gate. `None` if
-/// there is only the implicit gate.
+/// Returns a summary line and the first gates that did not pass; with `--all`, every gate. `None` if there is
+/// only the implicit gate.
 pub fn gates(outcomes: &[Outcome], style: Style) -> Option<String> {
     let of_scenario = worth_showing(outcomes)?;
     let not_passed = of_scenario.iter().filter(|outcome| outcome.verdict != Verdict::Held).take(NOT_PASSED);

@@ -31,7 +31,7 @@ fn by_kind(view: &View<'_>) -> Table {
 }
 
 impl Table {
-    /// Returns the main table: one row for each strategy and number of contenders.
+    /// Returns the main table: one row for each strategy at each contender count.
     pub fn whole(view: &View<'_>) -> Self {
         let mut columns = Columns::<&Cell<'_>>::new()
             .words("strategy", |cell| view.label(cell))
@@ -53,7 +53,7 @@ impl Table {
             .numbers("uncontended/floor", 8, |cell| view.uncontended_over_floor(cell).map(Value::Multiple))
             .explained(uncontended)
             .numbers("unserved", 1, |cell| Some(cell.sum(Trial::unserved)).filter(|some| *some > 0))
-            .explained("waits that ended without the lock, or had not ended at the end")
+            .explained("waits that ended without the lock, or were still in progress at the end")
             .numbers("standstill", 1, |cell| {
                 let stood = cell.all().filter_map(|one| one.standstill.as_ref());
                 stood.map(|stood| stood.lasted_us).max().map(Value::micros)
@@ -66,7 +66,7 @@ impl Table {
         columns
             .numbers("violations", 1, |cell| cell.violations())
             .column(Column { spare: 1, ..words("marks") }, |cell| marks(cell))
-            .table("Each strategy with each number of contenders", 1, &view.cells)
+            .table("Each strategy at each contender count", 1, &view.cells)
             .noted(note(view))
     }
 }
@@ -171,7 +171,7 @@ fn marks(cell: &Cell<'_>) -> Option<String> {
     Some(said.collect::<Vec<_>>().join(", ")).filter(|said| !said.is_empty())
 }
 
-/// One strategy with one number of contenders, and the holds lost in its trials.
+/// One strategy at one contender count, and the holds lost in its trials.
 type LostRow<'a> = (&'a Cell<'a>, Vec<&'a LostHolds>);
 
 /// Returns one row for each cell in which a session ended during a hold.

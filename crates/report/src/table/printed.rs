@@ -4,7 +4,7 @@ use super::layout::{Style, drawn, fitted, wrapped};
 use crate::document::Table;
 use zklockbench_core::units::{counted, grouped, one_line, shown};
 
-/// All possible output of a command.
+/// Everything that a command may print.
 #[derive(Debug, Default)]
 pub(crate) struct Printed {
     /// The outcome, already coloured and wrapped.

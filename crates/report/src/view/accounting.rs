@@ -31,7 +31,7 @@ impl View<'_> {
     }
 }
 
-/// Returns the counted quantities, in the order of the table.
+/// Returns the counted quantities, in table order.
 fn whats(cell: &Cell<'_>) -> BTreeSet<Counted> {
     cell.all().flat_map(|one| &one.accounting).map(|line| line.what).collect()
 }

@@ -1,4 +1,4 @@
-//! A cell: one strategy with one number of contenders, over all its repetitions, with its metrics.
+//! A cell: one strategy at one contender count, with all its repetitions and its metrics.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,10 +10,10 @@ use zklockbench_record::figures::REQUESTS_PER_ACQUISITION;
 use zklockbench_record::{Counting, FigureEntry, Steady, Trial};
 use zklockbench_stats::median;
 
-/// One strategy with one number of contenders.
+/// One strategy at one contender count.
 ///
-/// Metrics come from the valid trials. Without a valid trial, they come from all trials, and
-/// [`Cell::is_sound`] is false.
+/// Metrics come from the valid trials. If none is valid, they come from all trials, and [`Cell::is_sound`] is
+/// false.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cell<'a> {
     /// Position in [`super::View::strategies`].
@@ -70,28 +70,29 @@ impl Cell<'_> {
         self.all().any(Trial::is_sound)
     }
 
-    /// Returns the trials from which metrics come: the valid trials or, without a valid trial, all trials.
+    /// Returns the trials from which metrics come: the valid trials, or all trials if none is valid.
     pub fn counting(&self) -> impl Iterator<Item = &Trial> {
         let any_sound = self.is_sound();
         self.all().filter(move |trial| trial.is_sound() || !any_sound)
     }
 
-    /// Returns the spread of a metric over the [counting](Self::counting) trials; `None` if none measured it.
+    /// Returns the spread of a metric over the valid trials (all trials if none is valid); `None` if none of
+    /// them measured it.
     pub fn spread(&self, figure: impl Fn(&Trial) -> Option<f64>) -> Option<Spread> {
         Spread::of(self.counting().filter_map(figure))
     }
 
-    /// Returns the median of a table metric over the counting trials.
+    /// Returns the median of a table metric over the valid trials (all trials if none is valid).
     pub fn figure(&self, entry: &FigureEntry) -> Option<f64> {
         self.median(|one| entry.of(one))
     }
 
-    /// Returns the median of a metric over the counting trials.
+    /// Returns the median of a metric over the valid trials (all trials if none is valid).
     pub fn median(&self, figure: impl Fn(&Trial) -> Option<f64>) -> Option<f64> {
         self.spread(figure).map(|spread| spread.median)
     }
 
-    /// Returns the samples of a measure in the counting trials.
+    /// Returns the samples of a measure in the valid trials (all trials if none is valid).
     fn samples(&self, measure: Measure) -> impl Iterator<Item = &Histogram> {
         self.counting().filter_map(move |one| one.histograms.get(&measure))
     }
@@ -101,7 +102,7 @@ impl Cell<'_> {
         self.samples(measure).chain(unserved.into_iter().flatten()).any(|samples| !samples.is_empty())
     }
 
-    /// Returns whether the queue grew in a counting trial.
+    /// Returns whether the queue grew in a valid trial (in any trial if none is valid).
     pub fn is_unstable(&self) -> bool {
         self.counting().any(Trial::is_unstable)
     }
@@ -110,8 +111,9 @@ impl Cell<'_> {
         self.all().any(|one| one.arrived.is_some())
     }
 
-    /// Returns a percentile of a measure: the median over the counting trials. A lower bound if it is a lower
-    /// bound in any trial. `None` without samples, and for waits if the queue grew.
+    /// Returns a percentile of a measure: the median over the valid trials (all trials if none is valid). It
+    /// is a lower bound if any trial's value is one. `None` if there are no samples, and for waits if the
+    /// queue grew.
     pub fn percentile(&self, measure: Measure, quantile: f64) -> Option<Percentile> {
         if measure.is_of_the_queue() && self.is_unstable() {
             return None;
@@ -122,20 +124,21 @@ impl Cell<'_> {
         Some(Percentile { us, at_least: each.iter().any(|one| one.at_least) })
     }
 
-    /// Returns the longest sample in the counting trials.
+    /// Returns the longest sample in the valid trials (all trials if none is valid).
     pub fn longest(&self, measure: Measure) -> Option<Percentile> {
         let each = self.counting().filter_map(|one| Some(one.survival(measure)?.longest));
         let longest = each.max_by_key(|one| (one.us, one.at_least))?;
         Some(Percentile { us: longest.us as f64, at_least: longest.at_least })
     }
 
-    /// Returns the pooled samples of the counting trials; `None` without samples.
+    /// Returns the pooled samples of the valid trials (all trials if none is valid); `None` if there are no
+    /// samples.
     pub fn pooled(&self, measure: Measure) -> Option<Survival> {
         Survival::of_pooled(measure, |part| self.samples(part).collect())
     }
 
-    /// Returns the delays from a release to its notifications by class of ranks: medians over the counting
-    /// trials. Empty if nothing was recorded.
+    /// Returns the delays from a release to its notifications by class of ranks: medians over the valid
+    /// trials (all trials if none is valid). Empty if nothing was recorded.
     pub fn herd(&self) -> Vec<Woken> {
         let mut classes: BTreeMap<u32, Vec<&Woken>> = BTreeMap::new();
         for woken in self.counting().flat_map(|one| one.herd.iter().flatten()) {
@@ -181,8 +184,8 @@ impl Cell<'_> {
         self.counting().find_map(Trial::on_the_wire)
     }
 
-    /// Returns the verdict over all trials; unknown with invalid or partial trials. A single contender has no
-    /// verdict.
+    /// Returns the verdict over all trials; never held if one of them is partial. A single contender has no
+    /// verdict unless a promise was broken.
     pub fn verdict(&self) -> Option<Verdict> {
         verdict(self.all(), self.contenders)
     }
@@ -197,7 +200,7 @@ impl Cell<'_> {
         self.all().any(Trial::is_violated)
     }
 
-    /// Returns whether the only violation in any trial is that contenders were stuck.
+    /// Returns whether stuck contenders are the only violations in all trials.
     pub fn is_only_stuck(&self) -> bool {
         let mut violated = self.all().filter(|one| one.is_violated()).peekable();
         violated.peek().is_some() && violated.all(|one| one.judged.is_only_stuck())
@@ -208,7 +211,7 @@ impl Cell<'_> {
         self.all().find(|one| one.is_violated())?.judged.why.clone()
     }
 
-    /// Returns the smallest number of contenders that took part in any trial.
+    /// Returns the number of contenders that took part in the trial with the fewest.
     pub fn took_part(&self) -> u64 {
         self.all().map(Trial::took_part).min().unwrap_or(0)
     }
@@ -275,7 +278,7 @@ impl Bins {
 #[derive(Debug, Clone, PartialEq)]
 pub struct RateOverTime {
     pub bin_us: u64,
-    /// Acquisitions per second in each bin: the median over counting repetitions of at least that length.
+    /// Acquisitions per second in each bin: the median over the repetitions that lasted that long.
     pub per_second: Vec<f64>,
 }
 

@@ -66,7 +66,7 @@ impl View<'_> {
         self.cells.iter().flat_map(Cell::all).filter(|trial| !trial.faults.is_empty())
     }
 
-    /// Returns the effects of each fault on each lock, by strategy, fault and number of contenders.
+    /// Returns the effects of each fault on each lock, by strategy, fault and contender count.
     pub fn under_faults(&self) -> Vec<UnderFault<'_>> {
         let sets = self.fault_sets();
         let pairs = (0..self.strategies.len()).flat_map(|s| (0..sets.len()).map(move |set| (s, set)));
@@ -77,7 +77,7 @@ impl View<'_> {
     }
 }
 
-/// One strategy with one number of contenders, under one fault or several together.
+/// One strategy at one contender count, under one fault or several together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnderFault<'a> {
     pub cell: &'a Cell<'a>,
@@ -85,8 +85,8 @@ pub struct UnderFault<'a> {
     pub set: usize,
     /// Occurrences in all repetitions; empty for several faults together.
     pub fired: Vec<&'a FaultRecord>,
-    /// Proved occurrences in counting repetitions. Times come from these, because an unproved fault may not
-    /// have caused anything.
+    /// Proved occurrences in the valid repetitions (in all repetitions if none is valid). Times come from
+    /// these, because an unproved fault may not have caused anything.
     seen: Vec<&'a FaultRecord>,
     /// Trials with exactly these faults, including invalid and partial ones.
     pub trials: Vec<&'a Trial>,
@@ -118,13 +118,13 @@ impl<'a> UnderFault<'a> {
         self.seen.iter().filter_map(|fault| time(fault)).max()
     }
 
-    /// Returns the sum over the trials; `None` without trials.
+    /// Returns the sum over the trials; `None` if there are none.
     pub fn sum(&self, count: fn(&Trial) -> u64) -> Option<u64> {
         (!self.trials.is_empty()).then(|| self.trials.iter().map(|trial| count(trial)).sum())
     }
 
-    /// Returns the acquisitions before the ensemble deleted the previous holder's node, and all that were
-    /// checked. Uses the servers' clock or transactions, whichever finds more.
+    /// Returns the number of acquisitions made before the ensemble deleted the previous holder's node, and
+    /// the number that were checked. Uses the servers' clock or transactions, whichever finds more.
     pub fn order(&self) -> Option<(u64, u64)> {
         let each = self.trials.iter().filter_map(|trial| trial.ensemble_order.as_ref());
         let each = each.map(|order| (order.overlaps.max(order.too_early), order.checked));
@@ -132,7 +132,7 @@ impl<'a> UnderFault<'a> {
     }
 
     /// Returns the median and longest time from a fault's effect to the next acquisition, in microseconds;
-    /// infinite without a next acquisition. `None` if no effect was seen.
+    /// infinite if there was no further acquisition. `None` if no effect was seen.
     pub fn recovery(&self) -> Option<(f64, f64)> {
         let time = |fault: &&FaultRecord| fault.recovered_us.map_or(f64::INFINITY, |us| us as f64);
         let times: Vec<f64> = self.seen.iter().map(time).collect();

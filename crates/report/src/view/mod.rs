@@ -26,7 +26,7 @@ pub struct View<'a> {
     pub place: Vec<String>,
     /// Labels of the strategies in the scenario's order. The position determines the colour.
     pub strategies: Vec<String>,
-    /// One cell for each strategy and number of contenders that ran, in that order.
+    /// One cell for each strategy and contender count that ran, in that order.
     pub cells: Vec<Cell<'a>>,
     /// Floor for handoffs and uncontended acquires; `None` if it was not measured.
     pub floor: Option<Floor>,
@@ -56,7 +56,7 @@ impl<'a> View<'a> {
         self.floor.as_ref()?.uncontended_acquires(cell.percentile(Measure::Uncontended, 0.5)?.us)
     }
 
-    /// Returns the cells of one strategy, by increasing number of contenders.
+    /// Returns the cells of one strategy, by ascending contender count.
     pub fn cells_of(&self, strategy: usize) -> impl Iterator<Item = &Cell<'a>> {
         self.cells.iter().filter(move |cell| cell.strategy == strategy)
     }
@@ -67,7 +67,7 @@ impl<'a> View<'a> {
         trials.flat_map(|trial| trial.timelines().map(move |timeline| (trial, timeline)))
     }
 
-    /// Returns the cells with one number of contenders, in the order of the strategies.
+    /// Returns the cells at one contender count, in strategy order.
     pub fn cells_at(&self, contenders: usize) -> impl Iterator<Item = &Cell<'a>> {
         self.cells.iter().filter(move |cell| cell.contenders == contenders)
     }
@@ -76,7 +76,7 @@ impl<'a> View<'a> {
         distinct_sorted(self.cells.iter().map(|cell| cell.contenders))
     }
 
-    /// Returns the number of contenders at which most cells satisfy `has`; the largest in case of a tie.
+    /// Returns the contender count at which the most cells satisfy `has`; the largest in case of a tie.
     ///
     /// Cells with a valid repetition take precedence over cells with only invalid or partial ones.
     pub fn best_common_count(&self, has: impl Fn(&Cell<'_>) -> bool) -> Option<usize> {
@@ -88,7 +88,7 @@ impl<'a> View<'a> {
         self.contender_counts().into_iter().max_by_key(score).filter(|count| score(count).1 > 0)
     }
 
-    /// Returns the number of contenders for the herd curve; `None` if no release woke two waiters.
+    /// Returns the contender count for the herd curve; `None` if no release woke two waiters.
     pub fn herd_count(&self) -> Option<usize> {
         let wakes_two = |cell: &Cell<'_>| cell.herd().iter().any(|woken| woken.from_rank > 1);
         self.best_common_count(|cell| {

@@ -163,7 +163,7 @@ fn unserved(cell: &Cell<'_>) -> Option<String> {
 fn limited(cell: &Cell<'_>) -> Option<String> {
     let all = cell.all().filter_map(|trial| trial.limited_holds).reduce(LimitedHolds::add)?;
     let [overrun, blocked] = [all.longest_overrun_us, all.longest_blocked_us].map(format_micros);
-    let ended = Some(format!("{} ended at it", counted(all.ended_at_limit, "hold", "holds")));
+    let ended = Some(format!("{} ended at the limit", counted(all.ended_at_limit, "hold", "holds")));
     let overran = (all.overran > 0).then(|| format!("{} lasted longer, by up to {overrun}", all.overran));
     let blocked =
         (all.blocked > 0).then(|| format!("stuck holders blocked others beyond it for up to {blocked}"));

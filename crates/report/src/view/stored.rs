@@ -214,12 +214,12 @@ fn resumed(run: &RunFile) -> Option<String> {
         let floor = floor.map_or_else(String::new, |floor| {
             format!(", floor of a handoff {}", format_micros(floor.p50_us))
         });
-        format!("from {from} {trials}{again} ({how}{floor})")
+        format!("from {from}: {trials}{again} ({how}{floor})")
     });
     let parts: Vec<String> = parts.collect();
     let resumed = parts.len().checked_sub(1)?;
     let times = if resumed == 1 { "once".to_owned() } else { format!("{resumed} times") };
-    Some(format!("The run was resumed {times}, each time on a restarted ensemble: {}", parts.join("; ")))
+    Some(format!("The run was resumed {times}, on a restarted ensemble: {}", parts.join("; ")))
 }
 
 /// Returns sentences on the measurement environment, most important first.
