@@ -78,7 +78,7 @@ struct HostsFile {
 
 #[derive(Debug)]
 pub struct Hosts {
-    /// Addresses in the order of the connect string; server 1 is the first.
+    /// Addresses as listed in the connect string; server 1 is the first.
     addresses: Vec<String>,
     commands: Vec<Commands>,
     paused: Mutex<BTreeSet<usize>>,
@@ -266,7 +266,7 @@ impl Processes for Hosts {
         let address = self.address(server)?;
         match self.connects(server).await {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                Ok(format!("{address} refuses"))
+                Ok(format!("{address} refuses connections"))
             }
             // The DNS name of a Kubernetes pod disappears with the pod.
             Err(error) if state::is_gone(&error) => Ok(format!("{address} no longer resolves ({error})")),
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn command_ends_although_it_leaves_a_process_behind() {
+    async fn command_finishes_even_if_it_leaves_a_process_behind() {
         let hosts = read_hosts("[hosts.server-1]\nwipe = \"sleep 9 &\"\nstart = \"true\"\n").unwrap();
         let wiped = tokio::time::timeout(Duration::from_secs(5), hosts.wipe(1)).await;
         assert_eq!(wiped, Ok(Ok(())));

@@ -59,7 +59,7 @@ impl KeptEnsemble {
         serde_json::from_str(&text).map(Some).map_err(|error| about(state, &error))
     }
 
-    /// Starts an ensemble that outlives this process. If its record cannot be saved, stops it again.
+    /// Starts an ensemble that outlives this process. If its record cannot be saved, stops the ensemble.
     pub async fn up(spec: &LocalSpec, installation: &Installation, state: &Path) -> Result<Self, Error> {
         let local = Local::start_for(spec, installation, Lifetime::Lasting).await?;
         let kept = Self {

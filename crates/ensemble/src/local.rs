@@ -56,7 +56,7 @@ pub struct LocalSpec {
     pub data_dir: Option<PathBuf>,
     /// Directory of the servers' logs; `None` to keep the logs with the data.
     pub logs: Option<PathBuf>,
-    /// Whether each server gets its own network namespace, so that servers can be cut off from each other.
+    /// Whether each server gets its own network namespace, which allows cutting servers off from each other.
     /// Needs Linux and either root or user namespaces; see [`links_capability`](super::links_capability).
     pub apart: bool,
     /// Niceness of the servers relative to this process; [`NICER_BY`] for a run's own servers.
@@ -70,7 +70,7 @@ pub const NICER_BY: u8 = 5;
 /// A running local ensemble, removed with its data when closed or dropped. May be shared with faults.
 #[derive(Debug)]
 pub struct Local {
-    // Declared before network and directory, so that the servers end before their network and data are removed.
+    // Declared before `network` and `directory`, so that the servers end before their network and data are removed.
     servers: Vec<Mutex<Server>>,
     /// Locks held while a server is being started or stopped, by server number minus 1.
     changes: Vec<tokio::sync::Mutex<()>>,
@@ -215,7 +215,7 @@ impl Local {
         &self.placement
     }
 
-    /// Returns the configuration shared by all servers, and the source of their ZooKeeper.
+    /// Returns the configuration shared by all servers, and the location of their ZooKeeper.
     pub fn config(&self) -> Vec<(String, String)> {
         let origin = ("zookeeper".to_owned(), self.origin.clone());
         let heap = ("heap".to_owned(), server::HEAP.to_owned());

@@ -30,7 +30,7 @@ pub struct LogFollower {
     /// Transactions that are not settled yet, each with a bit set of the servers that have logged it.
     waiting: BTreeMap<i64, (Transaction, u64)>,
     passed: Option<i64>,
-    /// Number of transactions that are missing from all logs although later ones of the same leader exist.
+    /// Number of transactions that are missing from all logs, although later ones of the same leader exist.
     missing: u64,
 }
 

@@ -15,7 +15,7 @@ const LOOKUP_WITHIN: Duration = Duration::from_secs(5);
 const SESSION: Duration = Duration::from_secs(10);
 const OPENS_WITHIN: Duration = Duration::from_secs(5);
 
-/// Replaces each name that has several addresses by its addresses, in a fixed order, and removes duplicate
+/// Replaces each name that has several addresses with its addresses, in a fixed order, and removes duplicate
 /// servers. Other names remain and are resolved again at each reconnect.
 pub async fn expand(connect: Connect) -> Connect {
     let all = join_all(connect.addresses.iter().map(|address| places_of(address))).await;
@@ -42,7 +42,7 @@ fn of_one_family(found: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
     places.into_iter().collect()
 }
 
-/// Removes each address whose server has an earlier address, e.g. because its host is in several networks. The
+/// Removes each address whose server has an earlier address, e.g. because its host is on several networks. The
 /// first byte of a session ID is its server's number. Keeps addresses at which no session can be opened.
 pub async fn distinct_servers(target: &Target, addresses: &[String]) -> Vec<String> {
     let numbers = join_all(addresses.iter().map(|address| number_of(target.on(address)))).await;

@@ -152,8 +152,8 @@ pub fn links_capability() -> Result<(), String> {
     Network::create(1).map(drop)
 }
 
-/// Claims a network number by creating the veth pair between suite and bridge. Its name is unique, so only
-/// one run can create it.
+/// Claims a network number by creating the veth pair between suite and bridge. The pair's name is unique, so
+/// only one run can create it.
 fn claim(hub: &Path) -> Result<Subnet, String> {
     let (there, routes) = (hub.display().to_string(), routes()?);
     // Skip subnets that overlap a route of this machine.
@@ -219,8 +219,8 @@ impl Subnet {
     }
 }
 
-/// Returns the first address of a range that overlaps no route of this machine. The range is not claimed but
-/// chosen at random, so two callers rarely get the same range.
+/// Returns the first address of a range that overlaps no route of this machine. The range is chosen
+/// at random and not claimed, so two callers rarely get the same range.
 pub fn any_free_subnet() -> Option<Ipv4Addr> {
     // If the routes cannot be read, a collision makes creating the network fail.
     let routes = routes().unwrap_or_default();
@@ -292,7 +292,7 @@ impl Namespace {
     }
 }
 
-/// Runs a closure in a network namespace (`None`: the current one). Sockets opened by the closure stay in it.
+/// Runs a closure in a network namespace (`None`: the current one). Sockets opened by the closure stay there.
 pub fn inside<T: Send>(namespace: Option<&Path>, what: impl FnOnce() -> T + Send) -> io::Result<T> {
     let Some(namespace) = namespace else { return Ok(what()) };
     // Use a short-lived thread, because the calling thread stays in the namespace that it enters.

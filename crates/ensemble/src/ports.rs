@@ -45,7 +45,10 @@ impl ClaimedPorts {
         let ephemeral = ephemeral_range();
         let blocks = POOL.step_by(usize::from(BLOCK)).filter(|first| !overlaps(*first, &ephemeral));
         blocks.filter_map(|first| claim_block(&directory, first, servers)).nth(skip).ok_or_else(|| {
-            Error::environment(format!("found no {} free ports in {POOL:?} on loopback", servers * 3))
+            Error::environment(format!(
+                "found no block of {} free ports in {POOL:?} on loopback",
+                servers * 3
+            ))
         })
     }
 }

@@ -62,7 +62,7 @@ pub trait Processes: Send + Sync {
     /// Returns the servers that can answer: they are running and not paused.
     async fn awake(&self) -> Result<Vec<Numbered>, String>;
 
-    /// Kills a server, like a crash, and waits until its process has ended.
+    /// Kills a server, as in a crash, and waits until its process has ended.
     async fn kill(&self, server: usize) -> Done;
 
     /// Stops a server cleanly, and waits until its process has ended. Kills the process after 10 s.
@@ -116,7 +116,7 @@ pub trait Processes: Send + Sync {
         let mut seen = join_all(looks).await.into_iter().collect::<Result<Vec<_>, _>>()?;
         let others = self.servers() - awake.len();
         if others > 0 {
-            seen.push(format!("{others} are down or paused"));
+            seen.push(format!("{others} down or paused"));
         }
         Ok(seen.join("; "))
     }

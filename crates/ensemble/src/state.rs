@@ -168,7 +168,7 @@ fn never_whole(roles: &[Role]) -> Option<String> {
         format!(
             "the servers are not an ensemble, because {alone} of {} run alone: list all of them in each \
              server's configuration \
-             (server.N, in containers ZOO_SERVERS)",
+             (server.N; in containers, ZOO_SERVERS)",
             roles.len()
         )
     })

@@ -356,7 +356,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arbitrary_logs_never_panic(garbage in proptest::collection::vec(any::<u8>(), 0..400)) {
+        fn arbitrary_logs_cause_no_panic(garbage in proptest::collection::vec(any::<u8>(), 0..400)) {
             let _ = read(&log(&[garbage.clone(), record(1, MULTI, &garbage)]));
         }
     }

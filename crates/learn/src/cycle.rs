@@ -15,7 +15,7 @@ pub enum Ending {
     SessionEnded,
     /// Another session deleted the node.
     Broken,
-    /// The node exists at the end of the logs.
+    /// The node still exists at the end of the logs.
     Open,
     /// The node's end is not in the logs.
     Unobserved,

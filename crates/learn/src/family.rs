@@ -8,7 +8,7 @@ use crate::reconstruct::split;
 const ID: &str = "{id}";
 /// A path component with more distinct values than this counts as an identifier, not as a name.
 const VALUES_MOST: usize = 50;
-/// If at least this many names share a stem, their trailing number counts as an identifier.
+/// If at least this many names share a stem, their trailing numbers count as identifiers.
 const NUMBERED: usize = 5;
 const LEAST_HEX: usize = 8;
 const GUID: usize = 36;

@@ -22,8 +22,8 @@ pub struct ServerFiles {
 }
 
 impl ServerFiles {
-    /// Lists the files in a data or log directory, its `version-2`, or a tarball, which is unpacked below
-    /// `scratch`.
+    /// Lists the files in a data or log directory, its `version-2` directory, or a tarball, which is unpacked
+    /// below `scratch`.
     pub fn of(path: &Path, scratch: &Path) -> Result<Self, Error> {
         if !path.is_file() {
             return Self::of_directory(path);
@@ -40,7 +40,7 @@ impl ServerFiles {
                 _ => error.to_string(),
             };
             Error::usage(format!(
-                "{}: {what}; specify a server's directory or a tarball of its version-2",
+                "{}: {what}; specify a server's directory or a tarball of its version-2 directory",
                 path.display()
             ))
         })?;

@@ -36,7 +36,7 @@ pub struct Damage {
     pub what: String,
 }
 
-/// Damaged places of all files.
+/// Damaged places in all files.
 #[derive(Debug, Default)]
 pub struct Damages {
     pub kept: Vec<Damage>,
@@ -49,7 +49,7 @@ impl Damages {
     pub fn note(&mut self, file: String, at: u64, what: &str) -> Result<(), Error> {
         if self.are_refused {
             return Err(Error::usage(format!(
-                "{file}: {what} at byte {at}; omit --strict to continue without it"
+                "{file}, byte {at}: {what}; omit --strict to continue without it"
             )));
         }
         self.count += 1;
@@ -272,7 +272,7 @@ mod tests {
     fn damage_is_an_error_in_strict_mode() {
         let mut damages = Damages { are_refused: true, ..Damages::default() };
         let refused = damages.note("log.1".into(), 16, "a damaged record").unwrap_err().to_string();
-        assert_eq!(refused, "log.1: a damaged record at byte 16; omit --strict to continue without it");
+        assert_eq!(refused, "log.1, byte 16: a damaged record; omit --strict to continue without it");
     }
 
     #[test]

@@ -25,7 +25,7 @@ const ARRIVALS_MOST: usize = 4_000_000;
 const LOCKS_MOST: usize = 100_000;
 const SESSIONS_MOST: usize = 1_000;
 
-/// Writes scenarios of the busiest families. `servers` is the size of the ensemble, if known.
+/// Writes scenarios for the busiest families. `servers` is the size of the ensemble, if known.
 pub fn write_scenarios(
     observed: &Observed,
     found: &Summarised,

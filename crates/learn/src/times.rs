@@ -56,7 +56,7 @@ impl Values {
         self.counts.keys().next_back().copied().unwrap_or(0)
     }
 
-    /// Returns at most `most` values that represent all values: equidistant quantiles and the largest value.
+    /// Returns at most `most` values that represent all values: evenly spaced quantiles and the largest value.
     pub fn condensed(&self, most: usize) -> Vec<u32> {
         let count = most.min(usize::try_from(self.count).unwrap_or(usize::MAX));
         let at = |at: usize| self.quantile((at as f64 + 0.5) / count as f64).unwrap_or(0);

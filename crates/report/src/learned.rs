@@ -169,7 +169,7 @@ fn doubts(learned: &Learned) -> Vec<String> {
     if let Some(logs) = &source.logs {
         doubts.extend(logs.damage.first().map(|damage| {
             let more = if logs.damaged > 1 { format!(" ({} more)", logs.damaged - 1) } else { String::new() };
-            format!("damage: {}: {} at byte {}{more}", damage.file, damage.what, damage.at)
+            format!("damage: {0}, byte {2}: {1}{more}", damage.file, damage.what, damage.at)
         }));
         doubts.extend((logs.missing > 0).then(|| {
             let missing = counted(logs.missing, "transaction is", "transactions are");

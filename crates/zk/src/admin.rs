@@ -125,7 +125,7 @@ pub struct Srvr {
     pub mode: String,
     /// Version without build details, if reported.
     pub version: Option<String>,
-    /// zxid of the last applied transaction. Its upper half is the epoch, which grows with each election.
+    /// Zxid of the last applied transaction. Its upper half is the epoch, which grows with each election.
     pub zxid: u64,
     /// Number of open connections, including the one used for this query.
     pub connections: Option<u64>,

@@ -166,8 +166,8 @@ impl Ranks {
         add_one(before.unwrap_or_else(|heard| heard)) as u32
     }
 
-    /// Returns the key shared by all waiters of a change: the number of the list or deleted node, or else of
-    /// the latest release.
+    /// Returns the key shared by all waiters notified of one change: the change number of the list, the sequence
+    /// number of the deleted node, or otherwise the number of the latest release.
     fn key(&self, notification: &Notification) -> u64 {
         let number = match notification.kind {
             EventKind::ChildrenChanged => notification.armed.as_ref().and_then(Arm::change_number),

@@ -113,8 +113,8 @@ impl Target {
                     // Servers reply to a wrong password as if the session were over.
                     Err(Failure::SessionExpired) if key.password == Password::Told && !may_be_closed => {
                         return Err(Failure::Refused(format!(
-                            "the servers rejected session 0x{:x}: it had already ended, or its password is \
-                             different",
+                            "the servers rejected session 0x{:x}: the session had already ended, or the password is \
+                             wrong",
                             key.id()
                         )));
                     }

@@ -345,7 +345,7 @@ impl Watch {
         self.armed = None;
         let kind = notification.kind;
         self.session.news.hear(&notification, self.after);
-        // The contender's lag counts from this notification.
+        // The contender's lag is measured from this notification.
         let now = clock::now();
         let lag = now.saturating_sub(notification.at);
         self.session.lag_us.set(lag);

@@ -47,7 +47,7 @@ pub struct Unread {
     pub longest_us: u64,
 }
 
-/// Reads from the target's only server at an interval until stopped.
+/// Reads from the target's only server at regular intervals until stopped.
 pub async fn keep_awake(server: Target, every: Duration, stop: CancellationToken) -> Unread {
     let mut answered = Answered { last: clock::now(), longest: 0 };
     let mut client = None;

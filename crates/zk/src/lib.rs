@@ -200,7 +200,7 @@ fn not_authenticated(why: &SaslFailure) -> String {
             "the servers do not accept this SASL mechanism: for digest-md5, their JAAS file must contain a DigestLoginModule; \
              for Kerberos, use --sasl gssapi"
         }
-        SaslFailure::Identity => "the servers rejected the user or password of --sasl",
+        SaslFailure::Identity => "the servers rejected the user or password given with --sasl",
         other => return format!("SASL failed: {other}"),
     }
     .to_owned()

@@ -1,4 +1,4 @@
-//! The last messages of a contender, kept to explain violations. They are read only after an overlap.
+//! The last messages of a contender, kept to explain violations. They are not read unless an overlap occurs.
 
 use std::sync::Mutex;
 

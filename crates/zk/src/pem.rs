@@ -303,9 +303,9 @@ pub fn wrong_dates(why: &CertificateError) -> Option<String> {
         CertificateError::ExpiredContext { not_after, .. } => {
             format!("it expired on {}: renew it", date(not_after))
         }
-        CertificateError::NotValidYet => "it is not valid yet: check the clock of this host".to_owned(),
+        CertificateError::NotValidYet => "it is not valid yet: check this host's clock".to_owned(),
         CertificateError::NotValidYetContext { not_before, .. } => {
-            format!("it is not valid before {}: check the clock of this host", date(not_before))
+            format!("it is not valid before {}: check this host's clock", date(not_before))
         }
         _ => return None,
     })

@@ -93,7 +93,7 @@ pub async fn why_no_session(target: &Target) -> Option<String> {
     (!wrong.is_empty()).then(|| wrong.join("; "))
 }
 
-/// Returns why TLS fails on every server, so that retrying cannot help; `None` if TLS works on any server.
+/// Returns why TLS fails on every server, in which case retrying cannot help; `None` if TLS works on any server.
 pub async fn why_no_tls(target: &Target) -> Option<String> {
     let tls = target.access.tls.as_ref()?;
     let addresses = Connect::parse(&target.connect).ok()?.addresses;
@@ -157,7 +157,7 @@ pub async fn connections_used_up(target: &Target) -> Option<String> {
 
 /// Remedies for a limit on the connections of one host.
 pub const MORE_CONNECTIONS: &str = "raise maxClientCnxns in zoo.cfg (in containers, ZOO_MAX_CLIENT_CNXNS; 0 means no limit), use fewer \
-                                    contenders, or spread them over hosts (`worker`)";
+                                    contenders, or spread them over several hosts (`worker`)";
 
 async fn closes_at_once(address: &str) -> bool {
     match admin::ask(address, "srvr", ANSWER_WITHIN).await {

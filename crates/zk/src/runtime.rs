@@ -67,7 +67,7 @@ impl<T> Task<T> {
 impl<T> Future for Task<T> {
     type Output = T;
 
-    /// Resumes a panic of the task.
+    /// Propagates a panic of the task.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         let Poll::Ready(ended) = Pin::new(&mut self.0).poll(cx) else { return Poll::Pending };
         match ended.map_err(JoinError::try_into_panic) {

@@ -123,7 +123,7 @@ fn roots(authorities: &Pem) -> Result<RootCertStore, Error> {
 
 /// Environment variable with the path of a file of certificate authorities.
 const AUTHORITIES: &str = "SSL_CERT_FILE";
-/// Usual authority files: Debian and derivatives; Fedora and derivatives; SUSE; Alpine, BSD and macOS.
+/// Usual CA bundles: Debian and derivatives; Fedora and derivatives; SUSE; Alpine, BSD and macOS.
 const SYSTEM_AUTHORITIES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",

@@ -67,8 +67,7 @@ pub fn is_own_session(session: i64) -> bool {
 
 /// A session of another program, to the extent that the suite can observe and control it.
 pub trait ForeignSession {
-    /// Returns the session ID, which is read often and therefore cheaper to read than the key. `None` if the
-    /// locks are not ZooKeeper's.
+    /// Returns the session ID; `None` if the locks are not ZooKeeper's. Called often, so cheaper than `key`.
     fn id(&self) -> Option<i64>;
 
     fn key(&self) -> Option<SessionKey>;

@@ -1,4 +1,4 @@
-//! Bytes on the wire, computed from the protocol's record layout, including the frame length.
+//! Message sizes in bytes, computed from the protocol's record layout and including the frame length.
 //!
 //! The client library does not expose its socket. The sizes follow from ZooKeeper's jute records
 //! (`zookeeper.jute`); the servers' own byte counters serve as a cross-check.
@@ -45,7 +45,7 @@ pub fn multi_reply(bodies: impl ExactSizeIterator<Item = u64>) -> u64 {
     EMPTY_REPLY + MULTI_HEADER * (bodies.len() as u64 + 1) + bodies.sum::<u64>()
 }
 
-/// Size of the reply's body for a refused multi: an error code for each operation.
+/// Size of the body of the reply to a refused multi: an error code for each operation.
 pub fn multi_refusal(operations: usize) -> u64 {
     (MULTI_HEADER + 4) * operations as u64 + MULTI_HEADER
 }

@@ -18,7 +18,7 @@ const PORT_VARIABLES: [&str; 3] = ["ZOO_PORT", "ZOO_PORT_NUMBER", "ZOOKEEPER_CLI
 const ID_VARIABLES: [&str; 3] = ["ZOO_MY_ID", "ZOO_SERVER_ID", "ZOOKEEPER_SERVER_ID"];
 /// Variable with the configuration directory, set by the official image.
 const OFFICIAL: &str = "ZOO_CONF_DIR";
-/// Ports of servers for each other, the admin server and Prometheus.
+/// Ports for connections between servers, the admin server and Prometheus.
 const OTHER_PORTS: [&str; 4] = ["2888/tcp", "3888/tcp", "8080/tcp", "7000/tcp"];
 const SERVICE: &str = "com.docker.compose.service";
 
@@ -73,7 +73,7 @@ pub struct HostConfig {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct RestartPolicy {
-    /// `no`, `always`, `on-failure` or `unless-stopped`; empty for `no`.
+    /// `no`, `always`, `on-failure` or `unless-stopped`; empty means `no`.
     pub name: String,
 }
 
@@ -260,7 +260,7 @@ pub async fn docker(arguments: &[&str]) -> Result<String, String> {
     run(command(&["docker"], arguments)).await
 }
 
-/// Blocking version of [`docker`], for use while dropping.
+/// Blocking version of [`docker`], for use in `drop`.
 pub fn docker_now(arguments: &[&str]) -> Result<String, String> {
     let mut command = command(&["docker"], arguments);
     info!("running {command:?}");
@@ -268,7 +268,7 @@ pub fn docker_now(arguments: &[&str]) -> Result<String, String> {
     said(&command, output)
 }
 
-/// Builds a command with its own process group, so that Ctrl-C cannot leave a half-created project behind.
+/// Builds a command that runs in its own process group, so that Ctrl-C cannot leave a half-created project behind.
 pub fn command(program: &[&str], arguments: &[&str]) -> Command {
     let mut command = Command::new(program[0]);
     command.args(&program[1..]).args(arguments).env("LC_ALL", "C");
@@ -431,7 +431,7 @@ pub mod tests {
     }
 
     #[tokio::test]
-    async fn failed_command_error_contains_its_stderr_or_an_install_hint() {
+    async fn error_of_a_failed_command_contains_its_stderr_or_an_install_hint() {
         let why = run(command(&["sh", "-c"], &["echo no >&2; exit 7"])).await.unwrap_err();
         assert!(why.contains("`sh -c echo no >&2; exit 7` failed") && why.ends_with(": no"), "{why}");
         let why = run(command(&["zklockbench-no-such-program"], &["x"])).await.unwrap_err();

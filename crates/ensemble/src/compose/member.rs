@@ -21,7 +21,7 @@ pub struct Member {
     pub bound: OnceLock<Binding>,
     /// Directories from the server's configuration, known once the server has started.
     directories: OnceLock<Result<Directories, String>>,
-    /// Whether the server is down on purpose, so that its exit is not reported.
+    /// Whether the server is down on purpose; if so, its exit is not reported.
     pub meant_down: AtomicBool,
 }
 
@@ -59,7 +59,7 @@ pub struct NetworkAttachment {
 }
 
 impl Member {
-    /// Returns the servers in the order of their IDs (`ZOO_MY_ID`).
+    /// Returns the servers, sorted by ID (`ZOO_MY_ID`).
     pub fn all_of(mut made: Vec<Container>) -> Result<Vec<Self>, String> {
         made.iter().try_for_each(can_be_reached)?;
         made.sort_by_key(|one| (one.server_id().unwrap_or(u32::MAX), one.service().to_owned()));
@@ -89,7 +89,7 @@ impl Member {
         self.bound.get().or(self.made.asked_binding()).map(Binding::address).unwrap_or_default()
     }
 
-    /// Reads the directories from the server's configuration, because this works with every image.
+    /// Reads the directories from the server's configuration, which works with every image.
     pub async fn find_directories(&self) {
         let told = docker(&["exec", self.id(), "sh", "-c", CONFIGURATION]).await;
         let found = told.ok().and_then(|told| Directories::parse(&told));
@@ -218,7 +218,7 @@ impl Member {
         let exit = format!("exit code {}{why}", state.exit_code);
         Some(match (state.running, state.restarting) {
             (false, _) => format!("{name} ended ({exit})"),
-            (true, true) => format!("{name} ended ({exit}), and Docker restarts it"),
+            (true, true) => format!("{name} ended ({exit}), and Docker is restarting it"),
             // Docker reports the exit code only until the restart.
             (true, false) => format!("{name} ended, and Docker restarted it"),
         })
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(member.ended(&now).unwrap(), "server 1 (zoo1) ended, and Docker restarted it");
         now.state.restarting = true;
         now.state.exit_code = 4;
-        let restarts = "server 1 (zoo1) ended (exit code 4), and Docker restarts it";
+        let restarts = "server 1 (zoo1) ended (exit code 4), and Docker is restarting it";
         assert_eq!(member.ended(&now).unwrap(), restarts);
         member.mean_down(true);
         assert_eq!(member.ended(&now), None);

@@ -12,7 +12,7 @@ use super::docker::{Container, Mount, docker};
 #[serde(rename_all = "PascalCase")]
 pub struct Volume {
     name: String,
-    /// Options of the driver. With `device`, the volume's data are there, and outlive the volume.
+    /// Options of the driver. If `device` is set, the data are stored there and outlive the volume.
     options: Option<BTreeMap<String, String>>,
 }
 
@@ -42,8 +42,8 @@ pub async fn volumes_of(made: &[Container]) -> Result<Vec<Volume>, String> {
         .map_err(|error| format!("cannot parse the output of `docker volume inspect`: {error}"))
 }
 
-/// Checks that everything that the servers can write belongs to the project. `before` are the names of the volumes
-/// that existed before the containers.
+/// Checks that everything that the servers can write belongs to the project. `before` contains the names of
+/// the volumes that existed before the containers.
 pub fn check(
     made: &[Container],
     volumes: &[Volume],
@@ -65,7 +65,7 @@ pub fn check(
     Ok(())
 }
 
-/// Describes where a mount stores data, if a server can write there and the place does not belong to the project.
+/// Describes where a mount stores data, if a server can write there and the location does not belong to the project.
 fn place_outside(
     mount: &Mount,
     volumes: &[Volume],
@@ -87,7 +87,7 @@ fn place_outside(
             let is_own = name.starts_with(project) || (is_random(name) && !before.contains(name));
             (!is_own).then(|| format!("the volume `{name}`, whose name is not specific to this run"))
         }
-        _ => Some(format!("{} of this host", mount.source)),
+        _ => Some(format!("{} on this host", mount.source)),
     }
 }
 
@@ -96,7 +96,7 @@ fn is_random(name: &str) -> bool {
     name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Returns whether a mount is a single file of this host or a directory for configuration, not for data.
+/// Returns whether a mount is a single file on this host or a configuration directory, neither of which holds data.
 fn is_configuration(mount: &Mount) -> bool {
     let is_file = std::fs::metadata(&mount.source).is_ok_and(|found| !found.is_dir());
     is_file || ["/conf", "/config"].iter().any(|end| mount.destination.ends_with(end))
@@ -125,9 +125,9 @@ mod tests {
             ("tmpfs", "", "/datalog", None),
             ("bind", file, "/opt/zoo.cfg", None),
             ("bind", "/srv/conf", "/conf", None),
-            ("bind", "/srv/zoo1", "/data", Some("stores /data in /srv/zoo1 of this host")),
-            ("bind", "/srv/zoo1", "/data/version-2", Some("stores /data/version-2 in /srv/zoo1 of")),
-            ("bind", "/srv", "/bitnami/zookeeper", Some("stores /bitnami/zookeeper in /srv of this host")),
+            ("bind", "/srv/zoo1", "/data", Some("stores /data in /srv/zoo1 on this host")),
+            ("bind", "/srv/zoo1", "/data/version-2", Some("stores /data/version-2 in /srv/zoo1 on")),
+            ("bind", "/srv", "/bitnami/zookeeper", Some("stores /bitnami/zookeeper in /srv on this host")),
             ("volume", "zoodata", "/data", Some("in the volume `zoodata`")),
             ("volume", "new-name", "/data", Some("in the volume `new-name`")),
             ("volume", &old, "/data", Some("in the volume `a1a1")),

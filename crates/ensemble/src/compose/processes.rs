@@ -1,4 +1,4 @@
-//! Breaks containerized servers and their network, and checks the effects from inside the containers.
+//! Breaks containerised servers and their network, and checks the effects from inside the containers.
 //!
 //! To check whether one container can reach another, it connects to a closed port of the other container. A
 //! refusal proves that packets pass in both directions, and no server is disturbed.
@@ -57,8 +57,8 @@ impl Processes for Compose {
             let from = format!("{}:{}/version-2", member.id(), member.log_dir());
             match docker(&["cp", &from, &directory.to_string_lossy()]).await {
                 Ok(_) => {}
-                // The data were wiped and the server has not started since, or the data are in memory, where
-                // Docker cannot copy them.
+                // The data were wiped and the server has not started since, or the data are in memory, from
+                // which Docker cannot copy.
                 Err(why) if why.contains("Could not find the file") || why.contains("No such") => {}
                 Err(why) => return Err(io::Error::other(why)),
             }
@@ -136,10 +136,10 @@ impl Processes for Compose {
         let address = self.address(server)?;
         match admin::ruok(&address, state::PATIENCE).await {
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => Ok(format!(
-                "the container of server {server} has ended (exit code {}), and {address} refuses",
+                "the container of server {server} has ended (exit code {}), and {address} refuses connections",
                 state.exit_code
             )),
-            _ => Err(format!("{address} still accepts connections although server {server} has ended")),
+            _ => Err(format!("{address} does not refuse connections, although server {server} has ended")),
         }
     }
 
@@ -293,7 +293,7 @@ impl Links for Compose {
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => Ok(format!(
                 "server {server} and the other servers cannot connect to each other, and {address} refuses connections"
             )),
-            _ => Err(format!("{address} still reaches server {server}")),
+            _ => Err(format!("{address} does not refuse connections, although server {server} is isolated")),
         }
     }
 
@@ -312,7 +312,7 @@ impl Links for Compose {
     }
 }
 
-/// Returns whether this is bash's message for an unreachable address or the exit code of `timeout`.
+/// Returns whether this contains bash's message for an unreachable address or the exit code of `timeout`.
 fn is_lost(why: &str) -> bool {
     ["Network is unreachable", "No route to host", "exit status: 124"].iter().any(|said| why.contains(said))
 }

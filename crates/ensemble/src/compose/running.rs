@@ -146,7 +146,7 @@ impl Compose {
         }
     }
 
-    /// Returns the server whose log is reported: a server that exited, else one that does not answer, else the first.
+    /// Returns the server whose log is reported: one that exited, else one that does not answer, else server 1.
     async fn guilty(&self) -> &Member {
         let now = self.look().await.unwrap_or_default();
         let ended = self.members.iter().zip(&now).find(|(member, now)| member.ended(now).is_some());
@@ -343,7 +343,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn remedy_depends_only_on_errors_of_the_command() {
+    async fn remedy_ignores_warnings_and_file_names() {
         let warning = "echo 'level=warning msg=\"/srv/images/zk.yaml: `version` is obsolete\"' >&2; ";
         for (errors, expected) in [
             ("no such host", ""),

@@ -23,7 +23,7 @@ pub trait Contenders: Send + Sync {
     /// Returns the contenders that are waiting for a lock, longest wait first.
     fn waiting(&self) -> Vec<usize>;
     fn waits_since(&self, contender: usize) -> Option<Stamp>;
-    /// Returns the gate that everything a contender runs must pass.
+    /// Returns the gate that everything a contender runs must pass through.
     fn gate(&self, contender: usize) -> Arc<Gate>;
     /// Returns the admission that a contender needs before each cycle.
     fn admission(&self, contender: usize) -> Arc<Admission>;

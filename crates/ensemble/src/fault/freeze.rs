@@ -71,7 +71,7 @@ async fn shut(
         }
     }
     Err(format!(
-        "in {TRIES} attempts, the contender had stopped holding or waiting before it was frozen; use \
+        "in each of {TRIES} attempts, the contender stopped holding or waiting before it was frozen; use \
          longer holds"
     ))
 }

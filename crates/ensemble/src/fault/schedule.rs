@@ -50,7 +50,7 @@ pub enum News<'a> {
     /// The fault was not in effect for its planned time; contains the reason.
     Lost(&'a str),
     Undone,
-    /// The fault could not be undone; contains the reason.
+    /// The fault could not be healed; contains the reason.
     Left(&'a str),
 }
 
@@ -63,8 +63,8 @@ impl Schedule<'_> {
                 info!("fault `{label}`: no effect on {target}: {why}")
             }
             News::Lost(why) => info!("fault `{label}`: ended early: {why}"),
-            News::Undone => info!("fault `{label}`: undone"),
-            News::Left(why) => info!("fault `{label}`: not undone: {why}"),
+            News::Undone => info!("fault `{label}`: healed"),
+            News::Left(why) => info!("fault `{label}`: not healed: {why}"),
         }
         (self.tell)(choice, news);
     }

@@ -93,7 +93,7 @@ impl<'a> Since<'a> {
         all
     }
 
-    /// Returns these waits for replies and notifications only.
+    /// Like [`Since::kept`], but only for replies and notifications.
     pub fn kept_replies(&self) -> Waits {
         Self::counted(self.proxy, &self.who).to_client.kept - self.before.to_client.kept
     }

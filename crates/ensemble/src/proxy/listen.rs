@@ -29,7 +29,7 @@ const BREATH: Duration = Duration::from_millis(20);
 /// Listeners and their thread. Dropping this value closes all listeners and connections.
 #[derive(Debug)]
 pub struct Listening {
-    /// Addresses of the shared listeners (`host:port`), in the order of the servers.
+    /// Addresses of the shared listeners (`host:port`), in server order.
     pub addresses: Vec<String>,
     servers: Vec<Arc<str>>,
     own: Mutex<BTreeMap<usize, Vec<String>>>,
@@ -55,7 +55,7 @@ impl Listening {
         Ok(Self { addresses, servers, own, runtime: handle, goes_on: Some(goes_on), thread: Some(thread) })
     }
 
-    /// Returns one client's addresses (`host:port`), in the order of the servers. The first call opens them.
+    /// Returns one client's addresses (`host:port`), in server order. The first call opens them.
     pub fn addresses_for(&self, client: usize, table: &Arc<ProxyTable>) -> Result<Vec<String>, Error> {
         let mut own = locked(&self.own);
         if let Some(addresses) = own.get(&client) {
@@ -76,7 +76,7 @@ impl Drop for Listening {
     fn drop(&mut self) {
         drop(self.goes_on.take());
         if let Some(thread) = self.thread.take() {
-            // If the thread panicked, everything is closed, too.
+            // Even if the thread panicked, everything is closed.
             let _ = thread.join();
         }
     }

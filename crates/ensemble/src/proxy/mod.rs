@@ -61,7 +61,7 @@ impl Proxy {
         Ok(Self { table, listening })
     }
 
-    /// Returns the addresses to use instead of the servers' (`host:port`), in the order of the servers.
+    /// Returns the addresses to use instead of the servers' (`host:port`), in server order.
     pub fn addresses(&self) -> &[String] {
         &self.listening.addresses
     }

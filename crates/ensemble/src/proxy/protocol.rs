@@ -7,7 +7,7 @@ use zklockbench_core::measure::RequestKind;
 /// Longest plausible frame. ZooKeeper's default limit is 1 MiB; four-letter commands and TLS records look
 /// like frames longer than this.
 const LONGEST: usize = 64 << 20;
-/// Number of bytes that are kept of a frame, enough for its header and a path.
+/// Number of bytes kept from each frame, enough for its header and a path.
 const KEPT: usize = 2048;
 const LENGTH: usize = 4;
 
@@ -363,7 +363,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arbitrary_bytes_never_panic(garbage in prop::collection::vec(any::<u8>(), 0..200), opcode in -1..25) {
+        fn arbitrary_bytes_cause_no_panic(garbage in prop::collection::vec(any::<u8>(), 0..200), opcode in -1..25) {
             let _ = (request(&garbage), reply(&garbage));
             let _ = (is_connect_request(&garbage), granted_session(&garbage));
             let _ = (operations(opcode, &garbage), Reader(&garbage).created(opcode));

@@ -241,9 +241,9 @@ fn is_for_later(error: &std::io::Error) -> bool {
 
 /// Maximum number of waiting bytes. At the maximum, reading stops, which slows the sender down.
 const ROOM: usize = 4 << 20;
-/// Parts per second under a bandwidth limit; each part has at most the bytes of 10 ms.
+/// Parts per second under a bandwidth limit; each part holds at most 10 ms' worth of bytes.
 const PARTS_A_SECOND: u64 = 100;
-/// Maximum lateness to make up for under a bandwidth limit, because timers are late by about a millisecond.
+/// Maximum lateness that is made up for under a bandwidth limit; timers are about a millisecond late.
 const CREDIT: Duration = Duration::from_millis(20);
 
 /// Data from a single read.
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn data_are_forwarded_immediately_without_settings() {
+    fn data_are_forwarded_immediately_if_there_are_no_settings() {
         let (mut queue, now) = set(Settings::default());
         assert!(queue.is_direct());
         queue.push(b"abc", now);

@@ -207,7 +207,7 @@ pub struct Registration {
     pub course: Arc<Course>,
     /// Message log of the connection's client, if traced.
     pub messages: Option<Arc<Messages>>,
-    /// Whether the connection was stalled when it joined. The stall may be over when the connection is served.
+    /// Whether the connection was stalled when it joined. The stall may have ended before the connection is served.
     pub joined_stalled: bool,
     heard: watch::Receiver<Orders>,
 }

@@ -59,7 +59,7 @@ pub struct Passage {
 
 added_up!(Passage { bytes, kept });
 
-/// Traffic of one client.
+/// Total traffic of one or several clients.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Passed {
     /// Number of connections, including closed ones.
@@ -79,7 +79,7 @@ impl Passed {
     }
 }
 
-/// Traffic of one client.
+/// Traffic counter of one client.
 #[derive(Debug, Default)]
 pub struct Traffic(Mutex<Passed>);
 

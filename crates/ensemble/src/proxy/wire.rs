@@ -195,7 +195,7 @@ impl Wire {
         }
         let of = state.of(client);
         let pending = of.asked.entry(connection).or_default();
-        // Replies arrive in the order of the requests, except for ping replies.
+        // Replies arrive in request order, except for ping replies.
         let asked = pending.iter().position(|asked| asked.xid == xid).and_then(|at| pending.remove(at));
         let Some(asked) = asked.filter(|asked| !asked.is_apart) else {
             of.current.apart.bytes += bytes as u64;
