@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -16,7 +16,7 @@ use zklockbench_record::history::{Acquire, Event, Release, Step, What};
 use zklockbench_core::disk::{self, MIB, Unreadable};
 use zklockbench_core::error::Error;
 use zklockbench_results::history::HistoryReader;
-use zklockbench_scenario::{Columns, TraceArrival, TraceBuilder, nearest, trace_from_csv};
+use zklockbench_scenario::{Columns, TraceArrival, TraceBuilder, foreign, nearest, trace_from_csv};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shipped {
@@ -144,12 +144,14 @@ pub fn read_trace(
             LARGEST_TRACE >> 20
         ));
     }
-    let arrivals = if is_history {
-        of_history(&path)?
-    } else {
-        let input = File::open(&path).map_err(|error| cannot(&error.to_string()))?;
-        let arrivals = trace_from_csv(BufReader::new(input).take(LARGEST_TRACE), columns);
+    let mut input = BufReader::new(File::open(&path).map_err(|error| cannot(&error.to_string()))?);
+    let arrivals = if !is_history {
+        let arrivals = trace_from_csv(input.take(LARGEST_TRACE), columns);
         arrivals.map_err(|told| format!("{} {told}", path.display()))?
+    } else if let Some(what) = input.fill_buf().ok().and_then(foreign) {
+        return Err(format!("{} {what}", path.display()));
+    } else {
+        of_history(&path)?
     };
     let digest = zklockbench_results::digest_of_file(&path);
     Ok((arrivals, digest.map_err(|error| format!("cannot read {}: {error}", path.display()))?))
@@ -295,6 +297,14 @@ mod tests {
         let expected =
             format!("{} line 4: its time is earlier than that of the previous line", file.path().display());
         assert!(told.starts_with(&expected), "{told}");
+    }
+
+    #[test]
+    fn json_lines_of_another_program_are_not_read_as_a_history() {
+        let file = tempfile::Builder::new().suffix(".jsonl").tempfile().unwrap();
+        std::fs::write(file.path(), "{\"type\":\"Metric\",\"data\":{},\"metric\":\"vus\"}\n").unwrap();
+        let told = read_file(&file).unwrap_err();
+        assert!(told.starts_with(&format!("{} is k6 JSON; convert it: jq", file.path().display())), "{told}");
     }
 
     #[test]

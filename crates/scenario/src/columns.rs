@@ -2,6 +2,7 @@
 //! and dates.
 
 use std::io::{BufRead, Read};
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -13,8 +14,9 @@ use zklockbench_core::worded;
 
 /// Maximum time in seconds: later than any real clock, but still exact in microseconds.
 const LATEST_S: f64 = 4e9;
-/// Minimum time since 1970, in seconds, for which a unit finer than seconds is inferred (a date in 1973).
-const EPOCH_FROM_S: f64 = 1e8;
+/// Times since 1970, in seconds, for which a unit finer than seconds is inferred: the years 2015 to 2060. Clocks
+/// that start with the host show much smaller times.
+const DATES_S: RangeInclusive<f64> = 1.42e9..=2.84e9;
 
 /// Names of the time, lock and hold columns, if they are not the default names, and the units of the numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -50,8 +52,9 @@ impl Columns {
     }
 
     /// Returns whether the first line is a header. Without a header, columns are specified by number only.
-    pub(super) fn have_header(&self) -> bool {
-        !self.are_named() || self.named().any(|name| name.parse::<usize>().is_err())
+    pub(super) fn header(&self) -> Header {
+        let are_numbers = self.named().all(|name| name.parse::<usize>().is_ok());
+        if self.are_named() && are_numbers { Header::Absent } else { Header::Present }
     }
 
     pub(super) fn unit_of_holds(&self) -> Option<TimeUnit> {
@@ -81,13 +84,10 @@ impl TimeUnit {
         }
     }
 
-    /// Returns the first unit in which a number is a plausible time: seconds, or a finer unit for times since
-    /// 1970.
+    /// Returns the unit in which a number is a plausible time: seconds, or a finer unit for times since 1970.
     fn by_size(number: f64) -> Option<Self> {
-        Self::ALL.into_iter().find(|unit| {
-            let seconds = number / unit.per_second();
-            seconds <= LATEST_S && (*unit == Self::Seconds || seconds >= EPOCH_FROM_S)
-        })
+        let is_date = |unit: &Self| DATES_S.contains(&(number / unit.per_second()));
+        if number <= LATEST_S { Some(Self::Seconds) } else { Self::ALL.into_iter().find(is_date) }
     }
 }
 
@@ -123,9 +123,20 @@ impl Numbers {
     }
 }
 
-/// Reads rows whose cells are separated by commas, semicolons or tabs.
+/// Whether the first row is a header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Header {
+    Present,
+    Absent,
+    /// The caller decides. Rows may have different numbers of cells.
+    Unknown,
+}
+
+/// Reads rows whose cells are separated by commas, semicolons, tabs or `|`.
 pub(super) struct Delimited<R> {
     reader: Reader<LineFeeds<R>>,
+    /// Number of lines before the first row.
+    skipped: u64,
     row: StringRecord,
     /// Whether numbers may have a decimal comma, as in files with semicolons.
     has_decimal_commas: bool,
@@ -134,32 +145,41 @@ pub(super) struct Delimited<R> {
 }
 
 impl<R: BufRead> Delimited<R> {
-    pub(super) fn open(mut input: R, has_header: bool) -> Self {
-        let delimiter = delimiter(&mut input);
+    /// Skips comments at the start. Returns an error for a file in another format.
+    pub(super) fn open(mut input: R, header: Header) -> Result<Self, String> {
+        let start = input.fill_buf().unwrap_or_default();
+        let json = start.first().filter(|byte| b"{[".contains(byte)).map(|_| JSON);
+        if let Some(what) = foreign(start).or(json) {
+            return Err(what.to_owned());
+        }
+        let (skipped, named) = skip_preamble(&mut input);
+        let delimiter = named.unwrap_or_else(|| delimiter(&mut input));
         let input = LineFeeds { input, after_return: false };
         let mut settings = ReaderBuilder::new();
-        settings.delimiter(delimiter).has_headers(has_header).flexible(!has_header).trim(Trim::All);
-        Self {
+        settings.delimiter(delimiter).has_headers(header == Header::Present).trim(Trim::All);
+        settings.flexible(header == Header::Unknown);
+        Ok(Self {
             reader: settings.from_reader(input),
+            skipped,
             row: StringRecord::new(),
             has_decimal_commas: delimiter == b';',
             metric: None,
-        }
+        })
     }
 
     /// Reads the header.
     pub(super) fn header(&mut self) -> Result<StringRecord, String> {
-        let header = self.reader.headers().map_err(|error| unreadable(&error))?.clone();
+        let header = self.reader.headers().map_err(|error| unreadable(&error, self.skipped))?.clone();
         self.metric = header.iter().position(|name| name == K6_METRIC).map(|at| (at, None));
         Ok(header)
     }
 
     /// Reads the next row and returns its line number; `None` at the end of the file.
     pub(super) fn next_row(&mut self) -> Result<Option<u64>, String> {
-        if !self.reader.read_record(&mut self.row).map_err(|error| unreadable(&error))? {
+        if !self.reader.read_record(&mut self.row).map_err(|error| unreadable(&error, self.skipped))? {
             return Ok(None);
         }
-        let line = self.row.position().map_or(0, Position::line);
+        let line = self.row.position().map_or(0, Position::line) + self.skipped;
         self.check_metric(line)?;
         Ok(Some(line))
     }
@@ -193,7 +213,8 @@ impl<R: BufRead> Delimited<R> {
         let text_shown = shown(text, 60);
         let wrong = || {
             format!(
-                "`{text_shown}` is neither a number of seconds nor a duration; use a value such as 1.25 or 1250ms"
+                "`{text_shown}` is neither a number of seconds, a duration nor a date; use a value such as 1.25, \
+                 1250ms or 2023-11-16T18:17:03.97Z"
             )
         };
         let negative = || format!("`{text_shown}` is negative; use a value such as 1.25 or 1250ms");
@@ -222,20 +243,30 @@ impl<R: BufRead> Delimited<R> {
         };
         let seconds = number / unit.per_second();
         if seconds > LATEST_S {
-            return Err(wrong());
+            let finer = match TimeUnit::by_size(number) {
+                Some(finer) => format!("--time-unit {}", finer.name()),
+                None => "a finer --time-unit or --hold-unit".to_owned(),
+            };
+            return Err(format!("`{text_shown}` is too large in {}; use {finer}", unit.name()));
         }
         Ok(Duration::from_micros((seconds * 1e6).round() as u64))
     }
 }
 
-/// Parses a date with a time, such as `2023-11-16T18:17:03.97Z` or `2023/11/16 19:17:03+01:00`, as time since
-/// 1970.
+/// Parses a date with a time, such as `2023-11-16T18:17:03.97Z`, `2023/11/16 19:17:03,97 +0100` or
+/// `2023-11-16 18:17:03.97 +0000 UTC`, as time since 1970.
 fn since_1970(text: &str) -> Option<Duration> {
     const DATE: usize = "2023-11-16T".len();
-    let text = text.replace('/', "-");
+    let as_in_rfc3339 = |character: char| match character {
+        '/' => '-',
+        ',' => '.',
+        other => other.to_ascii_uppercase(),
+    };
+    let text: String = text.chars().map(as_in_rfc3339).collect();
+    let text = text.strip_suffix("UTC").unwrap_or(&text).trim_end();
     let zone = text.get(DATE..)?.find(['+', '-']).map(|at| at + DATE);
     let (stamp, zone) = text.split_at(zone.unwrap_or(text.len()));
-    let at = humantime::parse_rfc3339_weak(stamp).ok()?.duration_since(UNIX_EPOCH).ok()?;
+    let at = humantime::parse_rfc3339_weak(stamp.trim_end()).ok()?.duration_since(UNIX_EPOCH).ok()?;
     let digits = zone.get(1..).unwrap_or_default().replace(':', "");
     let (hours, minutes) = if digits.is_empty() { (0, 0) } else { digits_of(&digits)? };
     let ahead = Duration::from_secs(hours * 3_600 + minutes * 60);
@@ -282,20 +313,93 @@ pub(super) fn find(header: &StringRecord, name: Option<&str>, column: &str) -> R
 
 const K6_METRIC: &str = "metric_name";
 
-/// Returns the options for reading the output of a known program, recognised by its header or first row.
-pub(super) fn options_of_program(header: &StringRecord) -> Option<String> {
+/// Returns how to read the output of a known program, recognised by its header or first row.
+pub(super) fn help_for_program(header: &StringRecord) -> Option<String> {
     let has = |name: &str| header.iter().any(|one| one == name);
     let is_nanoseconds = |text: &str| text.len() == 19 && text.bytes().all(|byte| byte.is_ascii_digit());
     let (program, options) = if has("timeStamp") && has("elapsed") {
-        ("JMeter", "--time-column timeStamp --hold-column elapsed --time-unit ms")
+        ("a JMeter", "--time-column timeStamp --hold-column elapsed --time-unit ms")
     } else if has(K6_METRIC) && has("metric_value") {
-        ("k6", "--time-column timestamp --hold-column metric_value --time-unit s --hold-unit ms")
+        // Without a unit of times, both seconds and milliseconds since 1970 are recognised.
+        (
+            "a k6",
+            "--time-column timestamp --hold-column metric_value --hold-unit ms, and record it with \
+             K6_CSV_TIME_FORMAT=unix_milli, because its times have no fractions by default",
+        )
+    } else if has("response-time") && has("offset") {
+        ("a hey", "--time-column offset --hold-column response-time --time-unit s")
+    } else if has("starttime") && has("seconds") && has("ttime") {
+        (
+            "an `ab -g`",
+            "--time-column seconds --hold-column ttime --time-unit s --hold-unit ms; its times have no fractions",
+        )
     } else if header.len() >= 7 && header.get(0).is_some_and(is_nanoseconds) {
-        ("vegeta", "--time-column 1 --hold-column 3 --time-unit ns")
+        ("a vegeta", "--time-column 1 --hold-column 3 --time-unit ns")
+    } else if has("Timestamp") && has("User Count") {
+        return Some("a Locust history has no row per request; log each request in a listener".to_owned());
     } else {
         return None;
     };
-    Some(format!("to read a {program} file, use {options}"))
+    Some(format!("to read {program} file, use {options}"))
+}
+
+/// Number of bytes at the start of a file that identify its format.
+const START: usize = 4096;
+
+/// Returns what is wrong with a file in another format, and the remedy. The text continues a sentence that
+/// starts with the file.
+pub fn foreign(start: &[u8]) -> Option<&'static str> {
+    const VEGETA: &str = "is in another format of vegeta; convert it: vegeta encode --to csv FILE > trace.csv, and use \
+                          --time-column 1 --hold-column 3 --time-unit ns";
+    let start = start.get(..START).unwrap_or(start);
+    let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start).trim_ascii_start();
+    let has = |part: &str| start.windows(part.len()).any(|window| window == part.as_bytes());
+    Some(match text {
+        [0x1f, 0x8b, ..] => "is compressed; decompress it: gunzip -k FILE",
+        [b'P', b'K', 3, 4, ..] => "is a spreadsheet or a ZIP archive; save or extract it as CSV",
+        [b'<', ..] if has("<testResults") => {
+            "is JMeter XML; set jmeter.save.saveservice.output_format=csv, or convert it: xmlstarlet sel -t -m \
+             '/testResults/*' -v @ts -o , -v @t -n FILE > trace.csv, and use --time-column 1 --hold-column 2 \
+             --time-unit ms"
+        }
+        [b'{', ..] if has("\"type\":\"Metric\"") || has("\"type\":\"Point\"") => {
+            "is k6 JSON; convert it: jq -r 'select(.type == \"Point\" and .metric == \"http_req_duration\") | .data \
+             | [.time, .value] | @csv' FILE > trace.csv, and use --time-column 1 --hold-column 2 --hold-unit ms"
+        }
+        [b'{', ..] if has("\"attack\":") && has("\"latency\":") => VEGETA,
+        // The names of the fields, which precede the values in Go's binary encoding.
+        _ if has("Attack") && has("Timestamp") && has("BytesOut") => VEGETA,
+        [b'R', b'U', b'N', b'\t', ..] => {
+            "is a Gatling log; convert it: awk -F'\\t' '$1 == \"REQUEST\" { for (i = 4; i < NF; i++) if ($(i + 1) ~ \
+             /^(OK|KO)$/) print $(i - 1) \",\" $i - $(i - 1) }' FILE > trace.csv, and use --time-column 1 --hold-column 2 \
+             --time-unit ms"
+        }
+        _ => return None,
+    })
+}
+
+const JSON: &str = "is JSON; convert it to CSV, e.g. with jq, or name a history *.jsonl";
+
+/// Skips comments (`#`) and a line such as `sep=;`, which spreadsheets write before the header. Returns the number
+/// of skipped lines and the delimiter that they specify.
+fn skip_preamble(input: &mut impl BufRead) -> (u64, Option<u8>) {
+    let (mut lines, mut delimiter) = (0, None);
+    loop {
+        // Ignore errors here, because the first read reports them.
+        let start = input.fill_buf().unwrap_or_default();
+        let Some(end) = start.iter().position(|byte| b"\r\n".contains(byte)) else {
+            return (lines, delimiter);
+        };
+        let line = &start[..end];
+        match line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line) {
+            [b's', b'e', b'p', b'=', named] => delimiter = Some(*named),
+            [] | [b'#', ..] => {}
+            _ => return (lines, delimiter),
+        }
+        let ending = if start[end..].starts_with(b"\r\n") { 2 } else { 1 };
+        input.consume(end + ending);
+        lines += 1;
+    }
 }
 
 /// Returns the most frequent delimiter in the first line; a comma if there is none.
@@ -310,7 +414,7 @@ fn delimiter(input: &mut impl BufRead) -> u8 {
     });
     let plain: Vec<u8> = plain.copied().collect();
     let count = |delimiter: &u8| plain.iter().filter(|byte| *byte == delimiter).count();
-    [b'\t', b';', b','].into_iter().max_by_key(count).unwrap_or(b',')
+    [b'|', b'\t', b';', b','].into_iter().max_by_key(count).unwrap_or(b',')
 }
 
 /// Normalises line ends to line feeds. The CSV reader accepts carriage returns but counts only line feeds, so
@@ -340,8 +444,8 @@ impl<R: Read> Read for LineFeeds<R> {
     }
 }
 
-fn unreadable(error: &csv::Error) -> String {
-    let line = error.position().map_or(1, Position::line);
+fn unreadable(error: &csv::Error, skipped: u64) -> String {
+    let line = error.position().map_or(1, Position::line) + skipped;
     match error.kind() {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
             format!(
@@ -367,6 +471,11 @@ mod tests {
             "2023-11-16T13:00:00.5+01:00",
             "2023-11-16T06:30:00.5-0530",
             "2023-11-16T14:00:00.5+02",
+            "2023-11-16t12:00:00.5z",
+            "2023-11-16 12:00:00,500",
+            "2023-11-16 12:00:00.5 UTC",
+            "2023-11-16 13:00:00.5 +0100",
+            "2023-11-16 12:00:00.5 +0000 UTC",
         ] {
             assert_eq!(since_1970(text), Some(noon), "{text}");
         }
@@ -382,6 +491,7 @@ mod tests {
         use TimeUnit::{Microseconds, Milliseconds, Nanoseconds, Seconds};
         let units = [0.0, 1.7e9, 1.7e12, 1.7e15, 1.7e18].map(TimeUnit::by_size);
         assert_eq!(units, [Seconds, Seconds, Milliseconds, Microseconds, Nanoseconds].map(Some));
-        assert_eq!([5e9, 1e13, 1e300].map(TimeUnit::by_size), [None; 3]);
+        // The third number is a nanosecond clock that started with the host 3.5 days ago.
+        assert_eq!([5e9, 1e13, 3e14, 1e300].map(TimeUnit::by_size), [None; 4]);
     }
 }

@@ -3,13 +3,13 @@
 use std::io::BufRead;
 use std::time::Duration;
 
-use super::columns::{Columns, Delimited, Numbers, find, options_of_program};
+use super::columns::{Columns, Delimited, Header, Numbers, find, help_for_program};
 
 pub fn holds_from_text(input: impl BufRead, columns: &Columns) -> Result<Vec<Duration>, String> {
-    let mut table = Delimited::open(input, false);
+    let mut table = Delimited::open(input, Header::Unknown)?;
     let header = table.header()?;
     let place = find(&header, columns.hold.as_deref(), "hold")?;
-    let has_header = place.is_some() && columns.have_header();
+    let has_header = place.is_some() && columns.header() == Header::Present;
     let (column, unit) = place.unwrap_or_default();
     let numbers = Numbers::in_or(columns.unit_of_holds().or(unit), Numbers::Refused);
     let mut holds = Vec::new();
@@ -21,7 +21,7 @@ pub fn holds_from_text(input: impl BufRead, columns: &Columns) -> Result<Vec<Dur
             return Err(format!("line {line}: several durations; {ONE_HOLD}"));
         }
         let hold = table.time(table.row().get(column).unwrap_or_default(), numbers);
-        let hint = options_of_program(&header).filter(|_| place.is_none());
+        let hint = help_for_program(&header).filter(|_| place.is_none());
         let hint = hint.map_or_else(String::new, |options| format!("; {options}"));
         holds.push(hold.map_err(|why| format!("line {line}: {why}{hint}"))?);
     }

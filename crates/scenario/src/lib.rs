@@ -29,7 +29,7 @@ mod value;
 
 pub use advice::{Advice, of as advice};
 pub use arrivals::{Arrivals, Late, Open, Popularity, Replay, Step, TraceArrival};
-pub use columns::{Columns, TimeUnit};
+pub use columns::{Columns, TimeUnit, foreign};
 pub use diagnostic::{
     Diagnostic, Diagnostics, MachineDiagnostic, Position, Severity, Written, did_you_mean, nearest,
 };

@@ -9,8 +9,8 @@ use std::time::Duration;
 use csv::StringRecord;
 
 use super::arrivals::TraceArrival;
-use super::columns::{Columns, Delimited, Numbers, TimeUnit, find, options_of_program, usual};
-use super::diagnostic::did_you_mean;
+use super::columns::{Columns, Delimited, Numbers, TimeUnit, find, help_for_program, usual};
+use super::diagnostic::nearest;
 use super::file::CONTENDERS_MAX;
 use zklockbench_core::catalog::Mode;
 use zklockbench_core::clock::micros;
@@ -133,7 +133,7 @@ fn within_a_week(line: u64, since_us: u64) -> Result<u64, String> {
 /// Reads arrivals from delimited text. If columns are named, other columns are ignored and rows may be in any
 /// order.
 pub fn trace_from_csv(input: impl BufRead, columns: &Columns) -> Result<Vec<TraceArrival>, String> {
-    let mut table = Delimited::open(input, columns.have_header());
+    let mut table = Delimited::open(input, columns.header())?;
     let header = table.header()?;
     if header.is_empty() {
         return Err(
@@ -184,7 +184,7 @@ impl Places {
             check_usual(header)?;
         }
         let Some((time, unit)) = find(header, columns.time.as_deref(), "time")? else {
-            let help = options_of_program(header).unwrap_or(NAME_COLUMNS.to_owned());
+            let help = help_for_program(header).unwrap_or(NAME_COLUMNS.to_owned());
             return Err(format!("line 1: there is no column `time`; {help}"));
         };
         let times = Numbers::in_or(columns.time_unit.or(unit), Numbers::BySize);
@@ -220,13 +220,20 @@ fn check_usual(header: &StringRecord) -> Result<(), String> {
 }
 
 fn unknown_column(name: &str, header: &StringRecord) -> String {
-    let program = options_of_program(header);
+    let program = help_for_program(header);
     if name.starts_with(|first: char| first.is_ascii_digit()) {
         let options =
             program.unwrap_or("specify columns by number: --time-column 1 --hold-column 2".to_owned());
         return format!("line 1: no header; add one such as time,hold; {options}");
     }
-    let help = program.unwrap_or_else(|| did_you_mean(name, COLUMNS, NAME_COLUMNS));
+    let near = nearest(name, COLUMNS).filter(|_| name.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+    let help = program.unwrap_or_else(|| match near {
+        Some(near) => format!("did you mean `{near}`? Otherwise, {NAME_COLUMNS}"),
+        None if header.len() == 1 && name.contains(' ') => {
+            format!("separate cells with commas, or {NAME_COLUMNS}")
+        }
+        None => NAME_COLUMNS.to_owned(),
+    });
     format!("line 1: unknown column `{name}`; {help}")
 }
 
@@ -280,6 +287,9 @@ mod tests {
         for text in [
             "time;hold\n0,0;5ms\n0,5;7ms\n",
             "time\thold\n0.0\t5ms\n0.5\t7ms\n",
+            "time|hold\n0|5ms\n0.5|7ms\n",
+            "sep=;\r\ntime;hold\r\n0,0;5ms\r\n0,5;7ms\r\n",
+            "\u{feff}# a comment, with a comma\n\n#\ntime;hold\n0,0;5ms\n0,5;7ms\n",
             "\u{feff}Time,HOLD\r\n0,5ms\r\n\"0.5\",7ms\r\n",
             "time,hold_ms\n2023-11-16T18:17:03.5Z,5\n2023-11-16T20:17:04+02:00,7\n",
             "time,hold\n1700158623979,5ms\n1700158624479,7ms\n",
@@ -323,6 +333,11 @@ mod tests {
                 columns("timeStamp", "elapsed", None, None),
                 "line 2: hold `95` has no unit; use --hold-unit with one of",
             ),
+            (
+                "1700158623979000000,200,120000000,0,9,,\n1700158624031000000,200\n",
+                columns("1", "3", ns, None),
+                "line 2: 2 cells, but the first line has 7",
+            ),
             (vegeta, columns("1", "9", ns, None), "line 1: there is no column `9`"),
             (vegeta, columns("0", "3", ns, None), "line 1: there is no column `0`"),
             (
@@ -347,17 +362,25 @@ mod tests {
             ),
             ("at,duration\n0,1\n", "line 1: unknown column `at`; specify the columns with --time-column"),
             ("lock\na\n", "line 1: there is no column `time`; specify the columns with --time-column"),
-            (
-                "timeStamp,elapsed,label\n",
-                "line 1: unknown column `timeStamp`; to read a JMeter file, use --time-column timeStamp",
-            ),
-            (
-                "metric_name,timestamp,metric_value\n",
-                "line 1: unknown column `metric_name`; to read a k6 file, use",
-            ),
             ("time,time_ms\n0,1\n", "line 1: two columns are named `time_ms`"),
             ("time\n5000000000\n", "line 2: time `5000000000` has no unit; use --time-unit with one of"),
-            ("time,lok\n0,1\n", "line 1: unknown column `lok`; did you mean `lock`?"),
+            (
+                "time,lok\n0,1\n",
+                "line 1: unknown column `lok`; did you mean `lock`? Otherwise, specify the columns with --time-column",
+            ),
+            (
+                "time (ms)\n0\n",
+                "line 1: unknown column `time (ms)`; separate cells with commas, or specify the columns",
+            ),
+            ("time hold\n0 1\n", "line 1: unknown column `time hold`; separate cells with commas, or"),
+            ("# made by hand\nsep=;\ntime;hold\n0;x\n", "line 4: hold `x` is neither"),
+            ("time_s\n1700158623979\n", "line 2: time `1700158623979` is too large in s; use --time-unit ms"),
+            ("time_s\n5e9\n", "line 2: time `5e9` is too large in s; use a finer --time-unit or --hold-unit"),
+            (
+                "time\n300000000000000\n300060000000000\n",
+                "line 2: time `300000000000000` has no unit; use --time-unit",
+            ),
+            ("time\n16.11.2023 18:17:03\n", "line 2: time `16.11.2023 18:17:03` is neither"),
             ("time,time\n0,1\n", "line 1: two columns are named `time`"),
             ("time\n0\n\n1\n0.5\n", "line 5: its time is earlier than that of the previous line; sort"),
             ("time\n5\n4\n", "line 3: its time is earlier"),
@@ -365,7 +388,8 @@ mod tests {
             ("time\n-20ms\n", "line 2: time `-20ms` is negative"),
             (
                 "time\n-x\n",
-                "line 2: time `-x` is neither a number of seconds nor a duration; use a value such as 1.25",
+                "line 2: time `-x` is neither a number of seconds, a duration nor a date; use a value such as 1.25, \
+                 1250ms or 2023-11-16T18:17:03.97Z",
             ),
             ("time\nnan\n", "line 2: time `nan` is neither"),
             ("time\n1e300\n", "line 2: time `1e300` is neither"),
@@ -395,6 +419,49 @@ mod tests {
                 .unwrap_err()
                 .starts_with("line 2: not UTF-8")
         );
+    }
+
+    #[test]
+    fn files_of_other_programs_are_rejected_with_options_or_a_command() {
+        for (bytes, said) in [
+            (
+                &b"timeStamp,elapsed,label\n"[..],
+                "line 1: unknown column `timeStamp`; to read a JMeter file, use --time-column timeStamp",
+            ),
+            (
+                b"metric_name,timestamp,metric_value\n",
+                "line 1: unknown column `metric_name`; to read a k6 file, use",
+            ),
+            (
+                b"response-time,DNS+dialup,offset\n",
+                "line 1: unknown column `response-time`; to read a hey file, use --time-column offset",
+            ),
+            (
+                b"starttime\tseconds\tctime\tdtime\tttime\twait\n",
+                "line 1: unknown column `starttime`; to read an `ab -g` file, use --time-column seconds",
+            ),
+            (
+                b"Timestamp,User Count,Type\n",
+                "line 1: unknown column `Timestamp`; a Locust history has no row per request",
+            ),
+            (b"\x1f\x8b\x08", "is compressed; decompress it: gunzip -k FILE"),
+            (b"PK\x03\x04", "is a spreadsheet or a ZIP archive"),
+            (b"<?xml version=\"1.0\"?>\n<testResults version=\"1.2\">", "is JMeter XML; set jmeter.save"),
+            (b"{\"type\":\"Metric\",\"data\":{}}", "is k6 JSON; convert it: jq -r 'select("),
+            (
+                b"{\"attack\":\"\",\"seq\":0,\"latency\":5}",
+                "is in another format of vegeta; convert it: vegeta encode",
+            ),
+            (
+                b"\x7f\x7f\x03Result\x01\x06Attack\x01\x09Timestamp\x01\x08BytesOut",
+                "is in another format of vegeta",
+            ),
+            (b"RUN\tSimulation\t\tsimulation\t1481907959927\t \t2.0\n", "is a Gatling log; convert it: awk"),
+            (b"[{\"at\":5}]", "is JSON; convert it to CSV"),
+        ] {
+            let told = trace_from_csv(bytes, &Columns::default()).unwrap_err();
+            assert!(told.starts_with(said), "{told}");
+        }
     }
 
     proptest! {
