@@ -1,5 +1,6 @@
 //! Options shared by several commands.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -143,6 +144,18 @@ pub struct OpeningArgs {
 
 /// Environment variable with the connect string to use if no option specifies an ensemble.
 pub const CONNECT_VARIABLE: &str = "ZKLOCKBENCH_CONNECT";
+
+/// Removes empty variables, which CI systems and Compose set for missing values. Must be called before threads are
+/// started.
+#[allow(unsafe_code, reason = "clap and the libraries read the variables one by one")]
+pub fn forget_empty_variables() {
+    let is_ours = |name: &OsString| name.as_encoded_bytes().starts_with(b"ZKLOCKBENCH_");
+    let empty = std::env::vars_os().filter(|(name, value)| is_ours(name) && value.is_empty());
+    for (name, _) in empty.collect::<Vec<_>>() {
+        // SAFETY: no other thread is running yet that could read the environment.
+        unsafe { std::env::remove_var(name) };
+    }
+}
 
 /// Lets options that conflict with `--connect` override its variable; otherwise, clap would report a conflict.
 /// Must be called before threads are started.

@@ -91,6 +91,15 @@ fn ensemble_options_override_the_connect_variable() {
         let output = command.env("ZKLOCKBENCH_CONNECT", "first.invalid:1").output().unwrap();
         assert!(stdout(&output).contains(expected), "{options}: {}{}", stdout(&output), stderr(&output));
     }
+    // An empty variable is like none
+    let mut command = bench.typed("validate quick");
+    for name in
+        ["ZKLOCKBENCH_CONNECT", "ZKLOCKBENCH_AUTH", "ZKLOCKBENCH_AT_MOST", "ZKLOCKBENCH_STOP_IF_LATENCY"]
+    {
+        command.env(name, "");
+    }
+    let output = command.output().unwrap();
+    assert!(stdout(&output).contains("ensemble: own, 3 servers"), "{}{}", stdout(&output), stderr(&output));
     // Options that conflict with each other are still rejected
     let mut command = bench.typed("validate quick --connect second.invalid:2 --servers 3");
     let output = command.env("ZKLOCKBENCH_CONNECT", "first.invalid:1").output().unwrap();

@@ -38,6 +38,12 @@ impl Connect {
             return Err(format!("drop `{scheme}`; use --tls for TLS ports"));
         }
         let (hosts, path) = text.find('/').map_or((text, ""), |slash| text.split_at(slash));
+        if let Some((_, host)) = hosts.rsplit_once('@') {
+            return Err(format!(
+                "`{}` must not follow credentials: use --auth or --sasl for them",
+                shown(host, SHOWN)
+            ));
+        }
         let servers: Vec<&str> = hosts.split(',').map(str::trim).filter(|one| !one.is_empty()).collect();
         if servers.len() > SERVERS_AT_MOST {
             return Err(format!(
@@ -193,6 +199,7 @@ mod tests {
             ("é:1", "not a host"),
             ("a b:1", "`a b:1` contains spaces: separate servers with commas"),
             ("tcp+tls://a:1", "drop `tcp+tls://`"),
+            ("user:pa,ss@zk1:2181", "`zk1:2181` must not follow credentials: use --auth or --sasl"),
             ("a:1/b,c:2", "the chroot must follow the last server"),
             ("a:1//b", "it contains an empty component"),
             ("a:1/b/", "it contains an empty component"),

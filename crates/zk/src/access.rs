@@ -13,8 +13,10 @@ use zklockbench_core::error::Error;
 pub struct Secret(String);
 
 impl From<String> for Secret {
+    /// Keeps the first line, because editors and shells end the last line, and without a byte order mark.
     fn from(text: String) -> Self {
-        Self(text)
+        let line = text.trim_start_matches('\u{feff}').lines().next();
+        Self(line.unwrap_or_default().to_owned())
     }
 }
 
@@ -38,7 +40,7 @@ impl Secret {
     pub fn read(file: &Path) -> Result<Self, Error> {
         let text = std::fs::read_to_string(file)
             .map_err(|error| Error::usage(format!("{}: {error}", file.display())))?;
-        Ok(Self(text.lines().next().unwrap_or_default().to_owned()))
+        Ok(Self::from(text))
     }
 }
 
@@ -167,8 +169,17 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "bench:hunter2\r\n").unwrap();
         assert!(Secret::read(file.path()).unwrap() == Secret("bench:hunter2".into()));
+        std::fs::write(file.path(), "\u{feff}bench:hunter2\n\n").unwrap();
+        assert!(Secret::read(file.path()).unwrap() == Secret("bench:hunter2".into()));
         let missing = Secret::read(Path::new("/no/such/file")).unwrap_err().to_string();
         assert!(missing.contains("/no/such/file"), "{missing}");
+    }
+
+    #[test]
+    fn secret_from_a_variable_is_its_first_line_as_from_a_file() {
+        for text in ["hunter2", "hunter2\n", "hunter2\r\n", "\u{feff}hunter2\n"] {
+            assert!(Secret::from(text.to_owned()) == Secret("hunter2".into()), "{text:?}");
+        }
     }
 
     #[test]
