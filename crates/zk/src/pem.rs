@@ -220,6 +220,7 @@ fn missing(path: &Path, role: Role, text: &str) -> Option<String> {
         Role::Key if has("OPENSSH PRIVATE KEY") => {
             format!("is an OpenSSH key: convert a copy of it with `ssh-keygen -p -m PKCS8 -f {file}`")
         }
+        Role::Key if has("DSA PRIVATE KEY") => format!("is a DSA key, which cannot be used: {KEYS}"),
         Role::Key if has_any("CERTIFICATE") => role.mixed_up(),
         Role::Authority | Role::Certificate if has_any("PRIVATE KEY") => role.mixed_up(),
         Role::Authority | Role::Certificate if has_any("CERTIFICATE REQUEST") => {
@@ -244,6 +245,8 @@ fn missing(path: &Path, role: Role, text: &str) -> Option<String> {
     })
 }
 
+const KEYS: &str = "TLS requires RSA with at least 2048 bits, ECDSA (P-256, P-384) or Ed25519";
+
 /// Returns the error for a key that does not match the certificate, or for a key or certificate that TLS
 /// cannot use.
 pub fn not_a_pair(cert: &Pem, key: &Pem, error: &TlsError) -> Error {
@@ -257,7 +260,7 @@ pub fn not_a_pair(cert: &Pem, key: &Pem, error: &TlsError) -> Error {
         }
         TlsError::InvalidCertificate(why) => cert.refused(&why.to_string()),
         other => key.refused(&format!(
-            "{other}. TLS requires RSA with at least 2048 bits, ECDSA (P-256, P-384) or Ed25519. keytool writes ECDSA keys \
+            "{other}. {KEYS}. keytool writes ECDSA keys \
              without their public part; to add it, run `openssl ec -in {} -out {}`",
             as_a_word(&key.path.display().to_string()),
             key.role.converted()
@@ -344,6 +347,11 @@ mod tests {
             (&CERTIFICATE[..34], Role::Certificate, "the file is damaged"),
             (b"-----BEGIN CERTIFICATE REQUEST-----\n", Role::Certificate, "is a certificate request"),
             (b"-----BEGIN OPENSSH PRIVATE KEY-----\n", Role::Key, "ssh-keygen -p -m PKCS8"),
+            (
+                b"-----BEGIN DSA PRIVATE KEY-----\n",
+                Role::Key,
+                "is a DSA key, which cannot be used: TLS requires RSA",
+            ),
             (b"-----BEGIN ENCRYPTED PRIVATE KEY-----\n", Role::Key, "decrypt it with `openssl pkey"),
             (b"-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n", Role::Key, "decrypt it with"),
             (b"-----BEGIN DH PARAMETERS-----\n", Role::Key, "a section `DH PARAMETERS`, but no private key"),

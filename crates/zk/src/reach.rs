@@ -227,17 +227,43 @@ fn in_words(error: &io::Error, tls: &Tls, host: &str) -> Option<String> {
             shown(&tls.files.ca)
         ),
         TlsError::InvalidCertificate(why) => rejected(why, host),
-        TlsError::AlertReceived(_) if tls.files.cert.is_some() => format!(
-            "rejects the client certificate {} ({error}): add the authority of this certificate to the server's trust store",
-            shown(&tls.files.cert)
-        ),
-        TlsError::AlertReceived(
-            AlertDescription::CertificateRequired
-            | AlertDescription::BadCertificate
-            | AlertDescription::HandshakeFailure,
-        ) => format!("requires a client certificate: set --tls-cert and --tls-key ({error})"),
+        TlsError::AlertReceived(alert) => {
+            alerted(*alert, tls.files.cert.as_ref().map(|file| file.display().to_string()))
+        }
         other => format!("speaks TLS, but the handshake failed: {other}"),
     })
+}
+
+/// Describes why a server rejects a handshake with or without the client certificate `cert`.
+fn alerted(alert: AlertDescription, cert: Option<String>) -> String {
+    use AlertDescription as Alert;
+    const NOTHING_SHARED: &str = "in zoo.cfg, ssl.enabledProtocols must include TLSv1.2 or later, and ssl.ciphersuites, \
+                                  if set, suites with ECDHE and GCM";
+    let by_certificate = match &cert {
+        Some(cert) => format!("rejects the client certificate {cert}"),
+        None => "requires a client certificate".to_owned(),
+    };
+    let remedy = match cert {
+        Some(_) => "add the authority of this certificate to the server's trust store",
+        None => "set --tls-cert and --tls-key",
+    };
+    match alert {
+        Alert::ProtocolVersion | Alert::InsufficientSecurity => {
+            format!("shares no TLS version or cipher suite with this client ({alert:?}): {NOTHING_SHARED}")
+        }
+        Alert::HandshakeFailure => format!(
+            "shares no cipher suite with this client, or {by_certificate} ({alert:?}): {NOTHING_SHARED}; or {remedy}"
+        ),
+        Alert::BadCertificate
+        | Alert::UnsupportedCertificate
+        | Alert::CertificateRevoked
+        | Alert::CertificateExpired
+        | Alert::CertificateUnknown
+        | Alert::UnknownCA
+        | Alert::CertificateRequired
+        | Alert::AccessDenied => format!("{by_certificate} ({alert:?}): {remedy}"),
+        other => format!("speaks TLS, but rejects the handshake ({other:?}): check its log"),
+    }
 }
 
 /// Describes the problem with the certificate of the server `host`.
@@ -449,6 +475,45 @@ mod tests {
                 }
             }
             served.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn tls_alert_is_attributed_to_versions_ciphers_or_the_client_certificate() {
+        use AlertDescription as Alert;
+        for (alert, has_certificate, causes) in [
+            (
+                Alert::ProtocolVersion,
+                true,
+                &["shares no TLS version or cipher suite", "ssl.enabledProtocols"][..],
+            ),
+            (
+                Alert::InsufficientSecurity,
+                false,
+                &["shares no TLS version or cipher suite", "ssl.ciphersuites"],
+            ),
+            (Alert::HandshakeFailure, false, &["shares no cipher suite", "or requires a client certificate"]),
+            (
+                Alert::HandshakeFailure,
+                true,
+                &["shares no cipher suite", "or rejects the client certificate a.pem"],
+            ),
+            (
+                Alert::CertificateRequired,
+                false,
+                &["requires a client certificate", "set --tls-cert and --tls-key"],
+            ),
+            (Alert::UnknownCA, true, &["rejects the client certificate a.pem", "the server's trust store"]),
+            (Alert::InternalError, true, &["rejects the handshake (InternalError): check its log"]),
+        ] {
+            let told = alerted(alert, has_certificate.then(|| "a.pem".to_owned()));
+            assert!(causes.iter().all(|cause| told.contains(cause)), "{alert:?}: {told}");
+            let is_about_certificates = told.contains("client certificate");
+            assert_eq!(
+                is_about_certificates,
+                causes.concat().contains("client certificate"),
+                "{alert:?}: {told}"
+            );
         }
     }
 
