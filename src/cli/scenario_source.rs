@@ -16,7 +16,7 @@ use zklockbench_record::history::{Acquire, Event, Release, Step, What};
 use zklockbench_core::disk::{self, MIB, Unreadable};
 use zklockbench_core::error::Error;
 use zklockbench_results::history::HistoryReader;
-use zklockbench_scenario::{Columns, TraceArrival, TraceBuilder, foreign, nearest, trace_from_csv};
+use zklockbench_scenario::{Columns, Trace, TraceArrival, TraceBuilder, foreign, nearest, trace_from_csv};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shipped {
@@ -124,11 +124,7 @@ fn cannot_read(path: &Path, why: &Unreadable) -> Error {
 const LARGEST_TRACE: u64 = 512 << 20;
 
 /// Reads the arrivals from a file; returns the arrivals and the file's SHA-256.
-pub fn read_trace(
-    directory: &Path,
-    file: &Path,
-    columns: &Columns,
-) -> Result<(Vec<TraceArrival>, String), String> {
+pub fn read_trace(directory: &Path, file: &Path, columns: &Columns) -> Result<(Trace, String), String> {
     let path = directory.join(file);
     let cannot =
         |why: &str| format!("cannot read {}: {why}; specify a CSV file or a history", path.display());
@@ -151,7 +147,7 @@ pub fn read_trace(
     } else if let Some(what) = input.fill_buf().ok().and_then(foreign) {
         return Err(format!("{} {what}", path.display()));
     } else {
-        of_history(&path)?
+        Trace::from(of_history(&path)?)
     };
     let digest = zklockbench_results::digest_of_file(&path);
     Ok((arrivals, digest.map_err(|error| format!("cannot read {}: {error}", path.display()))?))
@@ -285,7 +281,7 @@ mod tests {
     }
 
     fn read_file(file: &tempfile::NamedTempFile) -> Result<Vec<TraceArrival>, String> {
-        read_trace(Path::new("/nowhere"), file.path(), &Columns::default()).map(|(arrivals, _)| arrivals)
+        read_trace(Path::new("/nowhere"), file.path(), &Columns::default()).map(|(trace, _)| trace.arrivals)
     }
 
     #[test]

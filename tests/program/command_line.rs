@@ -174,6 +174,10 @@ fn replayed_file_is_read_relative_to_its_scenario_with_configurable_columns() {
     assert!(said.contains(&format!("to read a JMeter file, use {options}")), "{said}");
     let shown = bench.shows(&format!("validate scenario.toml {options}"));
     assert!(shown.contains("as in trace.csv, 2 equally popular locks, for 1 s"), "{shown}");
+    // A unit that was inferred is shown
+    std::fs::write(bench.path("trace.csv"), "time\n1700158623979\n1700158624979\n").unwrap();
+    let shown = bench.shows("validate scenario.toml");
+    assert!(shown.contains("as in trace.csv (with times read as ms since 1970)"), "{shown}");
     // Given a file with decreasing times
     std::fs::write(bench.path("trace.csv"), rows.replace("1250ms", "250ms")).unwrap();
     let said = bench.refuses("run scenario.toml");

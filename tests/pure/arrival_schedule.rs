@@ -183,7 +183,8 @@ fn replay_uses_the_values_of_its_file_and_draws_missing_values() {
         hold: hold.map(Duration::from_millis),
         mode: None,
     });
-    let replay = Replay { file: "a.csv".into(), count: trace.len(), trace: trace.to_vec().into() };
+    let replay =
+        Replay { file: "a.csv".into(), count: trace.len(), inferred: None, trace: trace.to_vec().into() };
     replayed.load = match replayed.load {
         Load::Open(open) => Load::Open(Open { arrivals: Arrivals::Replay(replay), ..open }),
         other => other,

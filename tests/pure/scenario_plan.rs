@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use zklockbench_scenario::{
-    Columns, Diagnostics, MachineDiagnostic, Order, Parsed, Preview, TraceArrival, TrialPlan, TrialSpec,
-    parse, parse_with_traces,
+    Columns, Diagnostics, MachineDiagnostic, Order, Parsed, Preview, Trace, TraceArrival, TrialPlan,
+    TrialSpec, parse, parse_with_traces,
 };
 
 use crate::support::answered::answered;
@@ -30,9 +30,9 @@ fn combinations(plan: &TrialPlan, repetition: u32) -> Vec<(String, usize)> {
 
 /// Traces for replays: `a.csv` with three arrivals in 2 s, `seconds.csv` with 15 arrivals in each of 2 s, and
 /// `empty.csv`.
-fn trace(file: &Path, _: &Columns) -> Result<Vec<TraceArrival>, String> {
+fn trace(file: &Path, _: &Columns) -> Result<Trace, String> {
     let held = Some(Duration::from_millis(100));
-    match file.to_str() {
+    let arrivals = match file.to_str() {
         Some("a.csv") => Ok(vec![
             TraceArrival { at_us: 0, lock: Some(4), hold: held, mode: None },
             TraceArrival { at_us: 1_000_000, lock: Some(4), hold: None, mode: None },
@@ -45,7 +45,8 @@ fn trace(file: &Path, _: &Columns) -> Result<Vec<TraceArrival>, String> {
         }
         Some("empty.csv") => Ok(Vec::new()),
         _ => Err("b.csv line 3: wrong; mend it".to_owned()),
-    }
+    };
+    arrivals.map(Trace::from)
 }
 
 fn fields(trial: &TrialSpec) -> Map<String, Value> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::columns::TimeUnit;
 use zklockbench_core::catalog::Mode;
 use zklockbench_core::units::{as_us, format_duration, number};
 
@@ -92,6 +93,9 @@ pub struct Replay {
     pub file: PathBuf,
     /// Number of arrivals in the file.
     pub count: usize,
+    /// Unit of the times, if it was inferred and is finer than seconds; not stored with the results.
+    #[serde(skip)]
+    pub inferred: Option<TimeUnit>,
     /// Arrivals in order of time; not stored with the results.
     #[serde(skip)]
     pub trace: Arc<[TraceArrival]>,
@@ -220,7 +224,11 @@ impl Arrivals {
                 let rates: Vec<_> = steps.iter().map(|step| number(step.rate / scale)).collect();
                 format!("in steps of {} a second", rates.join(", "))
             }
-            Self::Replay(replay) => format!("as in {}", replay.file.display()),
+            Self::Replay(replay) => {
+                let unit =
+                    replay.inferred.map(|unit| format!(" (with times read as {} since 1970)", unit.name()));
+                format!("as in {}{}", replay.file.display(), unit.unwrap_or_default())
+            }
         }
     }
 

@@ -114,6 +114,12 @@ impl Numbers {
         unit.map_or(otherwise, Self::In)
     }
 
+    /// Returns the unit of a time, if it is inferred and finer than seconds.
+    pub(super) fn inferred_for(self, time: &str) -> Option<TimeUnit> {
+        let number = time.parse().ok().filter(|_| self == Self::BySize)?;
+        TimeUnit::by_size(number).filter(|unit| *unit != TimeUnit::Seconds)
+    }
+
     fn unit_of(self, number: f64) -> Option<TimeUnit> {
         match self {
             Self::In(unit) => Some(unit),

@@ -73,6 +73,8 @@ mod tests {
             ("hold_ms\n-4\n", "line 2: `-4` is negative"),
             ("hold_s\nNaN\n", "line 2: `NaN` is neither"),
             ("3ms,a\nfast\n", "line 2: `fast` is neither"),
+            ("# from a log\nfast\n", "line 2: `fast` is neither"),
+            ("PK\u{3}\u{4}", "is a spreadsheet or a ZIP archive; save or extract it as CSV"),
             ("timeStamp,elapsed\n0,95\n", "; to read a JMeter file, use --time-column"),
         ] {
             let found = holds(text).unwrap_err();

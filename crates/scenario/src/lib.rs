@@ -47,5 +47,5 @@ pub use schedule::Slice;
 pub use schema::schema;
 pub use shapes::ReadTrace;
 pub use shares::Shares;
-pub use trace::{TraceBuilder, trace_from_csv};
+pub use trace::{Trace, TraceBuilder, trace_from_csv};
 pub use value::default_value;

@@ -6,11 +6,12 @@ use std::path::Path;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 
-use super::arrivals::{Arrivals, Popularity, Replay, Step, TraceArrival};
+use super::arrivals::{Arrivals, Popularity, Replay, Step};
 use super::columns::Columns;
 use super::distribution::{Distribution, MeasuredTimes};
 use super::fields::PROCESSES_WITH_RATE;
 use super::file::{DAY, ONE, WEEK};
+use super::trace::Trace;
 use super::value::{ColumnName, Is, Number, Time, Unit, Wrong, written, wrong};
 
 type Drawn = Is<Time<0, DAY>>;
@@ -165,7 +166,7 @@ pub(super) struct RateStep {
 }
 
 /// Reads a scenario's replay file, in order of time. Errors state the file, the line and the problem.
-pub type ReadTrace<'r> = &'r dyn Fn(&Path, &Columns) -> Result<Vec<TraceArrival>, String>;
+pub type ReadTrace<'r> = &'r dyn Fn(&Path, &Columns) -> Result<Trace, String>;
 
 impl Process {
     pub(super) fn name(&self) -> &'static str {
@@ -213,10 +214,11 @@ fn replay(parts: ReplayParts, traces: ReadTrace<'_>) -> Result<Replay, Wrong> {
         Some((message, help)) => wrong(message, help),
         None => wrong(problem, "write the path of a CSV file or of a history, relative to the scenario file"),
     })?;
-    if trace.is_empty() {
+    if trace.arrivals.is_empty() {
         return Err(wrong(format!("{file} has no arrivals"), "use a file with at least one arrival"));
     }
-    Ok(Replay { file: file.into(), count: trace.len(), trace: trace.into() })
+    let count = trace.arrivals.len();
+    Ok(Replay { file: file.into(), count, inferred: trace.inferred, trace: trace.arrivals.into() })
 }
 
 /// Popularity of the locks.

@@ -23,6 +23,21 @@ const LONGEST_HOLD: Duration = Duration::from_secs(24 * 3600);
 const ROWS_MAX: usize = 5_000_000;
 const COLUMNS: [&str; 4] = ["time", "lock", "hold", "mode"];
 
+/// A file of arrivals.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// Arrivals in order of time.
+    pub arrivals: Vec<TraceArrival>,
+    /// Unit of the times, if it was inferred and is finer than seconds.
+    pub inferred: Option<TimeUnit>,
+}
+
+impl From<Vec<TraceArrival>> for Trace {
+    fn from(arrivals: Vec<TraceArrival>) -> Self {
+        Self { arrivals, inferred: None }
+    }
+}
+
 /// Collects arrivals. Errors state the line, the problem and, after `; `, the remedy.
 #[derive(Debug, Default)]
 pub struct TraceBuilder {
@@ -132,7 +147,7 @@ fn within_a_week(line: u64, since_us: u64) -> Result<u64, String> {
 
 /// Reads arrivals from delimited text. If columns are named, other columns are ignored and rows may be in any
 /// order.
-pub fn trace_from_csv(input: impl BufRead, columns: &Columns) -> Result<Vec<TraceArrival>, String> {
+pub fn trace_from_csv(input: impl BufRead, columns: &Columns) -> Result<Trace, String> {
     let mut table = Delimited::open(input, columns.header())?;
     let header = table.header()?;
     if header.is_empty() {
@@ -142,11 +157,15 @@ pub fn trace_from_csv(input: impl BufRead, columns: &Columns) -> Result<Vec<Trac
     }
     let places = Places::of(&header, columns)?;
     let mut trace = TraceBuilder { sorts: columns.are_named(), ..TraceBuilder::default() };
+    let mut inferred = None;
     while let Some(line) = table.next_row()? {
         let at = |problem: String| format!("line {line}: {problem}");
         let (column, numbers) = places.time;
         let due = table.cell(column);
         let due = due.ok_or_else(|| at("missing time; use seconds from an arbitrary start".to_owned()))?;
+        if trace.arrivals.is_empty() {
+            inferred = numbers.inferred_for(due);
+        }
         let due = table.time(due, numbers).map_err(|problem| at(format!("time {problem}")))?;
         let number = trace.arrives(line, micros(due), places.lock.and_then(|column| table.cell(column)))?;
         if let Some((column, numbers)) = places.hold
@@ -167,7 +186,7 @@ pub fn trace_from_csv(input: impl BufRead, columns: &Columns) -> Result<Vec<Trac
             }
         }
     }
-    trace.finish()
+    Ok(Trace { arrivals: trace.finish()?, inferred })
 }
 
 /// Positions of the columns, and the interpretation of their numbers.
@@ -244,7 +263,7 @@ mod tests {
     use super::*;
 
     fn trace(text: &str) -> Result<Vec<TraceArrival>, String> {
-        trace_from_csv(text.as_bytes(), &Columns::default())
+        trace_from_csv(text.as_bytes(), &Columns::default()).map(|trace| trace.arrivals)
     }
 
     fn arrival(at_us: u64, lock: Option<usize>, hold_ms: Option<u64>) -> TraceArrival {
@@ -264,6 +283,24 @@ mod tests {
         assert_eq!(arrivals, [0, 499_999, 1_249_999].map(|at| arrival(at, None, None)));
         let arrivals = trace("time\n500ms\n1s 1ms\n2s\n").unwrap();
         assert_eq!(arrivals, [0, 501_000, 1_500_000].map(|at| arrival(at, None, None)));
+    }
+
+    #[test]
+    fn unit_is_reported_only_if_it_was_inferred_from_large_numbers() {
+        for (text, unit) in [
+            ("time\n1700158623979\n1700158624979\n", Some(TimeUnit::Milliseconds)),
+            // Microseconds since 1970, or nanoseconds since the host started 20 days ago.
+            ("time\n1730000000000000\n1730060000000000\n", Some(TimeUnit::Microseconds)),
+            ("time_ms\n1700158623979\n", None),
+            ("time\n1700158623.979\n", None),
+            ("time\n2023-11-16T18:17:03.97Z\n", None),
+        ] {
+            assert_eq!(
+                trace_from_csv(text.as_bytes(), &Columns::default()).unwrap().inferred,
+                unit,
+                "{text}"
+            );
+        }
     }
 
     #[test]
@@ -320,7 +357,7 @@ mod tests {
             (vegeta, columns("1", "3", ns, None), 52_000),
         ] {
             let expected = [arrival(0, None, Some(120)), arrival(gap_us, None, Some(95))];
-            assert_eq!(trace_from_csv(text.as_bytes(), &columns).unwrap(), expected, "{text}");
+            assert_eq!(trace_from_csv(text.as_bytes(), &columns).unwrap().arrivals, expected, "{text}");
         }
         for (text, columns, told) in [
             (
