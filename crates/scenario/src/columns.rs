@@ -1,7 +1,7 @@
 //! Parses tables of times from spreadsheets and load generators, with their delimiters, column names, units
 //! and dates.
 
-use std::io::{BufRead, Chain, Cursor, Read};
+use std::io::{BufRead, Read};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::{Duration, UNIX_EPOCH};
@@ -140,7 +140,9 @@ pub(super) enum Header {
 
 /// Reads rows whose cells are separated by commas, semicolons, tabs or `|`.
 pub(super) struct Delimited<R> {
-    reader: Reader<LineFeeds<Chain<Cursor<Vec<u8>>, R>>>,
+    reader: Reader<LineFeeds<R>>,
+    /// Number of lines before the first row.
+    skipped: u64,
     row: StringRecord,
     /// Whether numbers may have a decimal comma, as in files with semicolons.
     has_decimal_commas: bool,
@@ -156,15 +158,15 @@ impl<R: BufRead> Delimited<R> {
         if let Some(what) = foreign(start).or(json) {
             return Err(what.to_owned());
         }
-        let (lines, named) = skip_preamble(&mut input);
+        let (skipped, named) = skip_preamble(&mut input);
         let delimiter = named.unwrap_or_else(|| delimiter(&mut input));
-        // Empty lines in place of the skipped lines keep the line numbers right.
-        let input = LineFeeds { input: Cursor::new(vec![b'\n'; lines]).chain(input), after_return: false };
+        let input = LineFeeds { input, after_return: false };
         let mut settings = ReaderBuilder::new();
         settings.delimiter(delimiter).has_headers(header == Header::Present).trim(Trim::All);
         settings.flexible(header == Header::Unknown);
         Ok(Self {
             reader: settings.from_reader(input),
+            skipped,
             row: StringRecord::new(),
             has_decimal_commas: delimiter == b';',
             metric: None,
@@ -173,17 +175,17 @@ impl<R: BufRead> Delimited<R> {
 
     /// Reads the header.
     pub(super) fn header(&mut self) -> Result<StringRecord, String> {
-        let header = self.reader.headers().map_err(|error| unreadable(&error))?.clone();
+        let header = self.reader.headers().map_err(|error| unreadable(&error, self.skipped))?.clone();
         self.metric = header.iter().position(|name| name == K6_METRIC).map(|at| (at, None));
         Ok(header)
     }
 
     /// Reads the next row and returns its line number; `None` at the end of the file.
     pub(super) fn next_row(&mut self) -> Result<Option<u64>, String> {
-        if !self.reader.read_record(&mut self.row).map_err(|error| unreadable(&error))? {
+        if !self.reader.read_record(&mut self.row).map_err(|error| unreadable(&error, self.skipped))? {
             return Ok(None);
         }
-        let line = self.row.position().map_or(0, Position::line);
+        let line = self.row.position().map_or(0, Position::line) + self.skipped;
         self.check_metric(line)?;
         Ok(Some(line))
     }
@@ -386,7 +388,7 @@ const JSON: &str = "is JSON; convert it to CSV, e.g. with jq, or name a history 
 
 /// Skips comments (`#`) and a line such as `sep=;`, which spreadsheets write before the header. Returns the number
 /// of skipped lines and the delimiter that they specify.
-fn skip_preamble(input: &mut impl BufRead) -> (usize, Option<u8>) {
+fn skip_preamble(input: &mut impl BufRead) -> (u64, Option<u8>) {
     let (mut lines, mut delimiter) = (0, None);
     loop {
         // Ignore errors here, because the first read reports them.
@@ -448,8 +450,8 @@ impl<R: Read> Read for LineFeeds<R> {
     }
 }
 
-fn unreadable(error: &csv::Error) -> String {
-    let line = error.position().map_or(1, Position::line);
+fn unreadable(error: &csv::Error, skipped: u64) -> String {
+    let line = error.position().map_or(1, Position::line) + skipped;
     match error.kind() {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
             format!(

@@ -399,14 +399,6 @@ mod tests {
             ),
             ("at,duration\n0,1\n", "line 1: unknown column `at`; specify the columns with --time-column"),
             ("lock\na\n", "line 1: there is no column `time`; specify the columns with --time-column"),
-            (
-                "timeStamp,elapsed,label\n",
-                "line 1: unknown column `timeStamp`; to read a JMeter file, use --time-column timeStamp",
-            ),
-            (
-                "metric_name,timestamp,metric_value\n",
-                "line 1: unknown column `metric_name`; to read a k6 file, use",
-            ),
             ("time,time_ms\n0,1\n", "line 1: two columns are named `time_ms`"),
             ("time\n5000000000\n", "line 2: time `5000000000` has no unit; use --time-unit with one of"),
             (
@@ -418,18 +410,6 @@ mod tests {
                 "line 1: unknown column `time (ms)`; separate cells with commas, or specify the columns",
             ),
             ("time hold\n0 1\n", "line 1: unknown column `time hold`; separate cells with commas, or"),
-            (
-                "response-time,DNS+dialup,offset\n",
-                "line 1: unknown column `response-time`; to read a hey file, use --time-column offset",
-            ),
-            (
-                "starttime\tseconds\tctime\tdtime\tttime\twait\n",
-                "line 1: unknown column `starttime`; to read an `ab -g` file, use --time-column seconds",
-            ),
-            (
-                "Timestamp,User Count,Type\n",
-                "line 1: unknown column `Timestamp`; a Locust history has no row per request",
-            ),
             ("# made by hand\nsep=;\ntime;hold\n0;x\n", "line 4: hold `x` is neither"),
             ("time_s\n1700158623979\n", "line 2: time `1700158623979` is too large in s; use --time-unit ms"),
             ("time_s\n5e9\n", "line 2: time `5e9` is too large in s; use a finer --time-unit or --hold-unit"),
@@ -495,6 +475,49 @@ mod tests {
                 .unwrap_err()
                 .starts_with("line 2: not UTF-8")
         );
+    }
+
+    #[test]
+    fn files_of_other_programs_are_rejected_with_options_or_a_command() {
+        for (bytes, said) in [
+            (
+                &b"timeStamp,elapsed,label\n"[..],
+                "line 1: unknown column `timeStamp`; to read a JMeter file, use --time-column timeStamp",
+            ),
+            (
+                b"metric_name,timestamp,metric_value\n",
+                "line 1: unknown column `metric_name`; to read a k6 file, use",
+            ),
+            (
+                b"response-time,DNS+dialup,offset\n",
+                "line 1: unknown column `response-time`; to read a hey file, use --time-column offset",
+            ),
+            (
+                b"starttime\tseconds\tctime\tdtime\tttime\twait\n",
+                "line 1: unknown column `starttime`; to read an `ab -g` file, use --time-column seconds",
+            ),
+            (
+                b"Timestamp,User Count,Type\n",
+                "line 1: unknown column `Timestamp`; a Locust history has no row per request",
+            ),
+            (b"\x1f\x8b\x08", "is compressed; decompress it: gunzip -k FILE"),
+            (b"PK\x03\x04", "is a spreadsheet or a ZIP archive"),
+            (b"<?xml version=\"1.0\"?>\n<testResults version=\"1.2\">", "is JMeter XML; set jmeter.save"),
+            (b"{\"type\":\"Metric\",\"data\":{}}", "is k6 JSON; convert it: jq -r 'select("),
+            (
+                b"{\"attack\":\"\",\"seq\":0,\"latency\":5}",
+                "is in another format of vegeta; convert it: vegeta encode",
+            ),
+            (
+                b"\x7f\x7f\x03Result\x01\x06Attack\x01\x09Timestamp\x01\x08BytesOut",
+                "is in another format of vegeta",
+            ),
+            (b"RUN\tSimulation\t\tsimulation\t1481907959927\t \t2.0\n", "is a Gatling log; convert it: awk"),
+            (b"[{\"at\":5}]", "is JSON; convert it to CSV"),
+        ] {
+            let told = trace_from_csv(bytes, &Columns::default()).unwrap_err();
+            assert!(told.starts_with(said), "{told}");
+        }
     }
 
     proptest! {
