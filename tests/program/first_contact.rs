@@ -1,5 +1,5 @@
-//! Ensembles with unusual configurations: names with several addresses, connection limits, other session timeouts,
-//! and servers that do not resume sessions.
+//! Ensembles with unusual configurations: names with several addresses, servers with several addresses, servers that
+//! are not one ensemble, connection limits, other session timeouts, and servers that do not resume sessions.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::hostile_servers::serve;
 use crate::support::ensemble;
-use crate::support::program::{Bench, eventually, stderr, went_through};
+use crate::support::program::{Bench, eventually, left_on, stderr, went_through};
 use crate::support::skip::skipped;
 use zklockbench_ensemble::{Installation, Places, roles, spawn_mortal};
 
@@ -105,6 +105,38 @@ fn host_name_with_three_addresses_counts_as_three_servers() {
     assert_eq!(stored.run.ensemble.connect, addresses.join(","));
     let listed: Vec<&String> = stored.run.ensemble.servers.iter().map(|server| &server.address).collect();
     assert_eq!(listed, addresses.iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn server_with_several_addresses_counts_as_one_server() {
+    let port = free_ports(1)[0];
+    let addresses: Vec<String> = (1..=2).map(|host| format!("127.0.0.{host}:{port}")).collect();
+    let _server = Server::start(1, &format!("clientPort={port}\ntickTime=500\n4lw.commands.whitelist=*\n"));
+    serve_at(&addresses);
+    let bench = Bench::with(SCENARIO);
+    let connect = format!("{},[::ffff:127.0.0.1]:{port}", addresses.join(","));
+    let output = bench.typed(&format!("run scenario.toml --connect {connect} --no-floor")).output().unwrap();
+    went_through(&output);
+    let stored = bench.stored();
+    assert_eq!(stored.run.ensemble.connect, addresses[0]);
+    assert_eq!(stored.run.ensemble.servers.len(), 1, "{:?}", stored.run.ensemble);
+    assert_eq!(stored.trials[0].servers_agree(), Some(true), "{:?}", stored.trials[0].accounting);
+}
+
+#[test]
+fn standalone_servers_are_not_accepted_as_an_ensemble() {
+    let (_one, first) = alone("tickTime=500\n");
+    let (_other, second) = alone("tickTime=500\n");
+    let bench = Bench::with(SCENARIO);
+    let (_, said) = bench.ends(2, &format!("run scenario.toml --connect {first},{second}"));
+    let expected = format!(
+        "cannot use {first},{second}: the servers are not an ensemble, because 2 of 2 run alone: list all of them"
+    );
+    assert!(said.contains(&expected), "{said}");
+    assert!(bench.results().is_empty());
+    for address in [first, second] {
+        assert_eq!(left_on(&address), []);
+    }
 }
 
 #[test]

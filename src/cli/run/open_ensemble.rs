@@ -19,8 +19,8 @@ use zklockbench_core::units::counted;
 use zklockbench_ensemble::fault;
 use zklockbench_ensemble::proxy::Proxy;
 use zklockbench_ensemble::{
-    Compose, Hosts, Installation, KeptEnsemble, Local, LocalSpec, NICER_BY, Places, Processes, Role,
-    distinct_servers, expand, links_capability, namespace_of, parse_connect, reach_servers, roles,
+    Compose, Hosts, Installation, KeptEnsemble, Local, LocalSpec, NICER_BY, Places, Processes, Role, expand,
+    links_capability, namespace_of, parse_connect, reach_servers, roles, servers_of_one_ensemble,
 };
 use zklockbench_load::calibrate::CalibrationSite;
 use zklockbench_load::{
@@ -342,18 +342,19 @@ impl Servers {
 /// Connects to the servers of a connect string. With TLS, keeps the host names, which certificates refer to.
 async fn external(connect: &str, access: &Access) -> Result<Connect, Error> {
     let named = parse_connect(connect)?;
-    if let Some(tls) = &access.tls {
-        admin::speak_tls(tls);
-        return reach_servers(&named).await.map(|()| named);
+    let found = match &access.tls {
+        Some(tls) => {
+            admin::speak_tls(tls);
+            named
+        }
+        None => expand(named).await,
+    };
+    reach_servers(&found).await?;
+    let target = Target { connect: found.text(), access: access.clone() };
+    match servers_of_one_ensemble(&target, &found.addresses).await {
+        Ok(addresses) => Ok(Connect { addresses, ..found }),
+        Err(why) => Err(Error::usage(format!("cannot use {connect}: {why}"))),
     }
-    let count = named.addresses.len();
-    let expanded = expand(named).await;
-    reach_servers(&expanded).await?;
-    if expanded.addresses.len() <= count {
-        return Ok(expanded);
-    }
-    let target = Target { connect: expanded.text(), access: access.clone() };
-    Ok(Connect { addresses: distinct_servers(&target, &expanded.addresses).await, ..expanded })
 }
 
 /// Returns the kept ensemble if it is equivalent to the ensemble that the run would start.
