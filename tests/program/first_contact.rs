@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use crate::hostile_servers::serve;
 use crate::support::ensemble;
 use crate::support::program::{Bench, eventually, left_on, stderr, went_through};
+use crate::support::proxy::next_packet;
 use crate::support::skip::skipped;
 use zklockbench_ensemble::{Installation, Places, roles, spawn_mortal};
 
@@ -168,6 +169,43 @@ fn server_limits_and_session_timeouts_are_reported_before_the_run() {
     assert!(told("summary.json").contains(granted));
 }
 
+/// Returns whether a connection starts with the length of a session's first packet, not with a four-letter command.
+fn is_length(first: [u8; 4]) -> bool {
+    !first.is_ascii() || first[0] == 0
+}
+
+/// Starts a proxy that closes a session's connection instead of forwarding the creation of a run's sign of life.
+fn without_signs_of_life(server: &str) -> String {
+    const NAME: &[u8] = b"/alive";
+    let server = server.to_owned();
+    serve(move |mut client| {
+        let mut server = TcpStream::connect(&server).unwrap();
+        let (mut from, mut to) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+        std::thread::spawn(move || std::io::copy(&mut from, &mut to));
+        let mut first = [0; 4];
+        if client.peek(&mut first).is_ok() && is_length(first) {
+            let is_sign = |packet: &Vec<u8>| packet.windows(NAME.len()).any(|part| part == NAME);
+            while let Some(packet) = next_packet(&mut client).filter(|packet| !is_sign(packet)) {
+                let _ = server.write_all(&packet);
+            }
+        } else {
+            let _ = std::io::copy(&mut client, &mut server);
+        }
+        let _ = server.shutdown(Shutdown::Both);
+        let _ = client.shutdown(Shutdown::Both);
+    })
+}
+
+#[test]
+fn run_that_cannot_be_marked_alive_leaves_no_nodes() {
+    let (_server, address) = alone("tickTime=500\n4lw.commands.whitelist=*\n");
+    let bench = Bench::with(SCENARIO);
+    let (_, said) =
+        bench.ends(3, &format!("run scenario.toml --connect {}", without_signs_of_life(&address)));
+    assert!(said.contains("/alive on ") && said.contains("connection loss"), "{said}");
+    assert_eq!(left_on(&address), []);
+}
+
 /// Starts a proxy that prevents sessions from being resumed: clients get a new session instead.
 fn forgetful(server: &str) -> String {
     let server = server.to_owned();
@@ -181,7 +219,7 @@ fn forget(mut client: TcpStream, server: &str) -> std::io::Result<()> {
     client.read_exact(&mut first)?;
     let mut server = TcpStream::connect(server)?;
     server.write_all(&first)?;
-    if !first.is_ascii() || first[0] == 0 {
+    if is_length(first) {
         let mut connect = vec![0; u32::from_be_bytes(first) as usize];
         client.read_exact(&mut connect)?;
         // Erase the session's ID and password
