@@ -57,7 +57,7 @@ pub async fn examine<T>(
     place: &PlaceArgs,
     opening: &OpeningArgs,
     stop: &CancellationToken,
-    apart: bool,
+    needs: &Needs,
     work: impl AsyncFnOnce(&OpenEnsemble, &Progress, &str) -> Result<T, Error>,
 ) -> Result<T, Error> {
     let access = opening.access.access(None)?;
@@ -69,9 +69,8 @@ pub async fn examine<T>(
     let progress = Progress::new(&TrialPlan::of(&scenario), opening.quiet, false);
     let logs = tempfile::tempdir()
         .map_err(|error| Error::environment(format!("cannot create a directory for logs: {error}")))?;
-    let needs = if apart { Needs::of(&scenario).with_links() } else { Needs::of(&scenario) };
     let logs_at = logs.path().into();
-    let opened = OpenEnsemble::open_for(&scenario, &needs, opening, access, logs_at, &progress, stop).await?;
+    let opened = OpenEnsemble::open_for(&scenario, needs, opening, access, logs_at, &progress, stop).await?;
     let done = async {
         let name = format!("{command}-{:08x}", rand::random::<u32>());
         let workspace = Workspace::create(opened.target.clone(), &name).await?;
@@ -385,6 +384,8 @@ async fn told(addresses: &[String]) -> Vec<(String, String)> {
     Vec::new()
 }
 
+/// What faults or examinations require of the servers.
+#[derive(Default)]
 pub struct Needs(BTreeSet<Capability>);
 
 impl Needs {
@@ -393,10 +394,9 @@ impl Needs {
         Self(scenario.faults.iter().filter_map(|choice| need(&choice.kind)).collect())
     }
 
-    /// Adds the need for servers that can be cut off from each other.
-    fn with_links(mut self) -> Self {
-        self.0.insert(Capability::Links);
-        self
+    /// Returns the need for servers that can be cut off from each other.
+    pub fn separable_servers() -> Self {
+        Self([Capability::Links].into())
     }
 
     /// Returns whether faults affect servers. Such servers must be started for the run.
