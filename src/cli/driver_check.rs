@@ -4,7 +4,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::args::DriverCheckArgs;
-use super::run::open_ensemble::examine;
+use super::run::open_ensemble::{Needs, examine};
 use super::{drivers, output};
 
 use crate::conformance::{self, CheckSite, Finding, Outcome};
@@ -35,8 +35,9 @@ pub async fn execute(args: DriverCheckArgs, stop: &CancellationToken) -> Result<
     let ready = on_its_own_thread(stop, move || async move { conformance::introduce(&tried).await }).await?;
     let ready = ready.map_err(|why| Error::environment(format!("the driver {why}")))?;
     let locks = chosen(&ready, &args.locks)?;
+    let needs = Needs::default();
     let checked =
-        examine("driver-check", &args.place, &args.opening, stop, false, async |opened, progress, place| {
+        examine("driver-check", &args.place, &args.opening, stop, &needs, async |opened, progress, place| {
             let site = CheckSite {
                 target: opened.target.clone(),
                 place: place.to_owned(),

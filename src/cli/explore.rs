@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::args::ExploreArgs;
-use super::run::open_ensemble::{OpenEnsemble, examine};
+use super::run::open_ensemble::{Needs, OpenEnsemble, examine};
 use super::run::progress::Progress;
 use super::runs::reads;
 use super::shared_args::PlaceArgs;
@@ -58,7 +58,8 @@ pub async fn execute(mut args: ExploreArgs, stop: &CancellationToken) -> Result<
     let apart = can_be_stale(&args.place);
     let labels = labels(&args, case.as_ref())?;
     let locks = labels.iter().map(|label| lock(label)).collect::<Result<Vec<_>, _>>()?;
-    examine(COMMAND, &args.place, &args.opening, stop, apart.is_ok(), async |opened, progress, root| {
+    let needs = if apart.is_ok() { Needs::separable_servers() } else { Needs::default() };
+    examine(COMMAND, &args.place, &args.opening, stop, &needs, async |opened, progress, root| {
         let held = match (&apart, &opened.started) {
             (Ok(()), Some(started)) => Held::of(Arc::clone(started)).await,
             (Err(why), Some(_)) => Err(why.clone()),

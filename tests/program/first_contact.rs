@@ -1,5 +1,5 @@
-//! Ensembles with unusual configurations: names with several addresses, connection limits, other session timeouts,
-//! and servers that do not resume sessions.
+//! Ensembles with unusual configurations: names with several addresses, servers with several addresses, servers that
+//! are not one ensemble, connection limits, other session timeouts, and servers that do not resume sessions.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::hostile_servers::serve;
 use crate::support::ensemble;
-use crate::support::program::{Bench, eventually, stderr, went_through};
+use crate::support::program::{Bench, eventually, left_on, stderr, went_through};
+use crate::support::proxy::next_packet;
 use crate::support::skip::skipped;
 use zklockbench_ensemble::{Installation, Places, roles, spawn_mortal};
 
@@ -108,6 +109,38 @@ fn host_name_with_three_addresses_counts_as_three_servers() {
 }
 
 #[test]
+fn server_with_several_addresses_counts_as_one_server() {
+    let port = free_ports(1)[0];
+    let addresses: Vec<String> = (1..=2).map(|host| format!("127.0.0.{host}:{port}")).collect();
+    let _server = Server::start(1, &format!("clientPort={port}\ntickTime=500\n4lw.commands.whitelist=*\n"));
+    serve_at(&addresses);
+    let bench = Bench::with(SCENARIO);
+    let connect = format!("{},[::ffff:127.0.0.1]:{port}", addresses.join(","));
+    let output = bench.typed(&format!("run scenario.toml --connect {connect} --no-floor")).output().unwrap();
+    went_through(&output);
+    let stored = bench.stored();
+    assert_eq!(stored.run.ensemble.connect, addresses[0]);
+    assert_eq!(stored.run.ensemble.servers.len(), 1, "{:?}", stored.run.ensemble);
+    assert_eq!(stored.trials[0].servers_agree(), Some(true), "{:?}", stored.trials[0].accounting);
+}
+
+#[test]
+fn standalone_servers_are_not_accepted_as_an_ensemble() {
+    let (_one, first) = alone("tickTime=500\n");
+    let (_other, second) = alone("tickTime=500\n");
+    let bench = Bench::with(SCENARIO);
+    let (_, said) = bench.ends(2, &format!("run scenario.toml --connect {first},{second}"));
+    let expected = format!(
+        "cannot use {first},{second}: the servers are not an ensemble, because 2 of 2 run alone: list all of them"
+    );
+    assert!(said.contains(&expected), "{said}");
+    assert!(bench.results().is_empty());
+    for address in [first, second] {
+        assert_eq!(left_on(&address), []);
+    }
+}
+
+#[test]
 fn server_limits_and_session_timeouts_are_reported_before_the_run() {
     // Given a server with a long tick and a low connection limit
     let (_server, address) = alone("tickTime=60000\nmaxClientCnxns=12\n4lw.commands.whitelist=*\n");
@@ -136,6 +169,43 @@ fn server_limits_and_session_timeouts_are_reported_before_the_run() {
     assert!(told("summary.json").contains(granted));
 }
 
+/// Returns whether a connection starts with the length of a session's first packet, not with a four-letter command.
+fn is_length(first: [u8; 4]) -> bool {
+    !first.is_ascii() || first[0] == 0
+}
+
+/// Starts a proxy that closes a session's connection instead of forwarding the creation of a run's sign of life.
+fn without_signs_of_life(server: &str) -> String {
+    const NAME: &[u8] = b"/alive";
+    let server = server.to_owned();
+    serve(move |mut client| {
+        let mut server = TcpStream::connect(&server).unwrap();
+        let (mut from, mut to) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+        std::thread::spawn(move || std::io::copy(&mut from, &mut to));
+        let mut first = [0; 4];
+        if client.peek(&mut first).is_ok() && is_length(first) {
+            let is_sign = |packet: &Vec<u8>| packet.windows(NAME.len()).any(|part| part == NAME);
+            while let Some(packet) = next_packet(&mut client).filter(|packet| !is_sign(packet)) {
+                let _ = server.write_all(&packet);
+            }
+        } else {
+            let _ = std::io::copy(&mut client, &mut server);
+        }
+        let _ = server.shutdown(Shutdown::Both);
+        let _ = client.shutdown(Shutdown::Both);
+    })
+}
+
+#[test]
+fn run_that_cannot_be_marked_alive_leaves_no_nodes() {
+    let (_server, address) = alone("tickTime=500\n4lw.commands.whitelist=*\n");
+    let bench = Bench::with(SCENARIO);
+    let (_, said) =
+        bench.ends(3, &format!("run scenario.toml --connect {}", without_signs_of_life(&address)));
+    assert!(said.contains("/alive on ") && said.contains("connection loss"), "{said}");
+    assert_eq!(left_on(&address), []);
+}
+
 /// Starts a proxy that prevents sessions from being resumed: clients get a new session instead.
 fn forgetful(server: &str) -> String {
     let server = server.to_owned();
@@ -149,7 +219,7 @@ fn forget(mut client: TcpStream, server: &str) -> std::io::Result<()> {
     client.read_exact(&mut first)?;
     let mut server = TcpStream::connect(server)?;
     server.write_all(&first)?;
-    if !first.is_ascii() || first[0] == 0 {
+    if is_length(first) {
         let mut connect = vec![0; u32::from_be_bytes(first) as usize];
         client.read_exact(&mut connect)?;
         // Erase the session's ID and password

@@ -270,6 +270,33 @@ fn finished_trials_survive_a_dead_server() {
     });
 }
 
+#[tokio::test]
+async fn complete_run_without_tables_is_finished_without_its_ensemble() {
+    // Given a complete run whose tables were not written, and whose server has ended
+    let local = ensemble::start(1).await;
+    let connect = local.connect();
+    let finish = move || {
+        let bench = Bench::with(SCENARIO);
+        let parent = bench.path("results");
+        let words = ["run", "scenario.toml", "--connect", &connect, "--no-floor", "--run-id", NAME];
+        let child = bench.watch(&words);
+        eventually("a trial has ended", LONG, || !recorded(&parent).is_empty());
+        fs::create_dir(directory(&parent).unwrap().join("summary.csv")).unwrap();
+        let (_, said) = child.end();
+        local.close();
+        let dir = directory(&parent).unwrap();
+        fs::remove_dir(dir.join("summary.csv")).unwrap_or_else(|error| panic!("{error}: {said}"));
+        // When the run is resumed
+        let name = parent.join(NAME);
+        let output = bench.output(&["run", "--resume", name.to_str().unwrap()]);
+        // Then its tables exist
+        went_through(&output);
+        assert!(stderr(&output).contains("all trials exist"), "{}", stderr(&output));
+        assert_eq!(fs::read_to_string(name.join("summary.csv")).unwrap().lines().count(), 7);
+    };
+    tokio::task::spawn_blocking(finish).await.unwrap();
+}
+
 #[test]
 fn resume_rejects_a_second_process_and_changed_options() {
     let connect = ensemble::place_on_shared();

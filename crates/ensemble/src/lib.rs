@@ -36,7 +36,7 @@ pub use install::{Installation, Places};
 pub use kept::{KeptEnsemble, KeptServer};
 pub use links::Links;
 pub use local::{Local, LocalSpec, NICER_BY};
-pub use names::{distinct_servers, expand};
+pub use names::{expand, servers_of_one_ensemble};
 pub use network::{leave_for_own_network, links_capability};
 pub use processes::Processes;
 pub use server::spawn_mortal;

@@ -1,26 +1,35 @@
-//! Names in a connect string that stand for several servers, such as the names of headless services.
+//! The servers of a connect string: names that stand for several servers, such as the names of headless services,
+//! and several addresses of one server.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use tokio::net::lookup_host;
 use tokio::time::timeout;
 
+use super::state::{Role, not_one_ensemble, roles};
 use zklockbench_core::connect::Connect;
 use zklockbench_zk::Target;
 
 const LOOKUP_WITHIN: Duration = Duration::from_secs(5);
 const SESSION: Duration = Duration::from_secs(10);
 const OPENS_WITHIN: Duration = Duration::from_secs(5);
+/// Time that servers get to become one ensemble, e.g. until a deposed leader notices that it has lost its followers.
+const UNITED_WITHIN: Duration = Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Maximum difference between the IDs of two sessions that one server grants within [`OPENS_WITHIN`].
+const NEAR: i64 = 1 << 12;
 
 /// Replaces each name that has several addresses with its addresses, in a fixed order, and removes duplicate
 /// servers. Other names remain and are resolved again at each reconnect.
 pub async fn expand(connect: Connect) -> Connect {
     let all = join_all(connect.addresses.iter().map(|address| places_of(address))).await;
     let mut seen = BTreeSet::new();
-    let mut is_new = |place: Option<SocketAddr>| place.is_none_or(|place| seen.insert(place));
+    let mut is_new = |place: Option<SocketAddr>| {
+        place.is_none_or(|place| seen.insert((place.ip().to_canonical(), place.port())))
+    };
     let places = all.into_iter().flatten().filter(|(_, place)| is_new(*place));
     Connect { addresses: places.map(|(address, _)| address).collect(), ..connect }
 }
@@ -42,19 +51,52 @@ fn of_one_family(found: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
     places.into_iter().collect()
 }
 
-/// Removes each address whose server has an earlier address, e.g. because its host is on several networks. The
-/// first byte of a session ID is its server's number. Keeps addresses at which no session can be opened.
-pub async fn distinct_servers(target: &Target, addresses: &[String]) -> Vec<String> {
-    let numbers = join_all(addresses.iter().map(|address| number_of(target.on(address)))).await;
-    let mut seen = BTreeSet::new();
-    let mut is_new = |number: Option<u8>| number.is_none_or(|number| seen.insert(number));
-    let numbered = addresses.iter().zip(numbers);
-    numbered.filter(|(_, number)| is_new(*number)).map(|(address, _)| address.clone()).collect()
+/// Returns one address of each server. Fails if the servers are not one ensemble.
+pub async fn servers_of_one_ensemble(target: &Target, addresses: &[String]) -> Result<Vec<String>, String> {
+    if addresses.len() < 2 {
+        return Ok(addresses.to_vec());
+    }
+    let mut roles_now = distinct_servers(target, roles(addresses).await).await;
+    let distinct: Vec<String> = roles_now.iter().map(|role| role.address.clone()).collect();
+    let deadline = Instant::now() + UNITED_WITHIN;
+    while let Some(why) = not_one_ensemble(&roles_now) {
+        if Instant::now() >= deadline {
+            return Err(why);
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+        roles_now = roles(&distinct).await;
+    }
+    Ok(distinct)
 }
 
-async fn number_of(server: Target) -> Option<u8> {
+/// Removes each address whose server has an earlier address, e.g. because its host is in several networks. Keeps
+/// addresses at which no session can be opened.
+async fn distinct_servers(target: &Target, roles: Vec<Role>) -> Vec<Role> {
+    let sessions = join_all(roles.iter().map(|role| session_at(target, role))).await;
+    roles.into_iter().zip(are_new(&sessions)).filter(|(_, is_new)| *is_new).map(|(role, _)| role).collect()
+}
+
+/// Returns for each session whether no earlier session is of the same server; `true` for unknown sessions. A server
+/// numbers its sessions consecutively. The first ID depends on the server's number, and on the millisecond in which
+/// the server started or its leader was elected.
+fn are_new(sessions: &[Option<i64>]) -> Vec<bool> {
+    let is_same =
+        |one: i64, other: &Option<i64>| other.is_some_and(|other| one.abs_diff(other) < NEAR as u64);
+    let is_new = |(at, session): (usize, &Option<i64>)| {
+        session.is_none_or(|session| !sessions[..at].iter().any(|earlier| is_same(session, earlier)))
+    };
+    sessions.iter().enumerate().map(is_new).collect()
+}
+
+/// Opens a session and returns its ID. Returns `None` if the server cannot open sessions, or if the ID contains no
+/// server number, because other implementations number all sessions of an ensemble consecutively.
+async fn session_at(target: &Target, role: &Role) -> Option<i64> {
+    if role.is_down() {
+        return None;
+    }
+    let server = target.on(&role.address);
     let client = timeout(OPENS_WITHIN, server.client(SESSION)).await.ok()?.ok()?;
-    client.session_id().0.to_be_bytes().first().copied()
+    Some(client.session_id().0).filter(|session| session.to_be_bytes()[0] != 0)
 }
 
 #[cfg(test)]
@@ -71,6 +113,27 @@ mod tests {
         let found = ["10.0.0.9:2181", "[fd00::9]:2181", "10.0.0.7:2181", "10.0.0.9:2181"];
         assert_eq!(of(&found), ["10.0.0.7:2181", "10.0.0.9:2181"]);
         assert_eq!(of(&["[fd00::2]:1", "[fd00::1]:1"]), ["[fd00::1]:1", "[fd00::2]:1"]);
+    }
+
+    #[tokio::test]
+    async fn ipv4_address_in_ipv6_notation_is_a_duplicate() {
+        let addresses = ["[::ffff:127.0.0.1]:1", "127.0.0.1:1", "[::ffff:127.0.0.1]:2", "[::1]:1"];
+        let connect = Connect { addresses: addresses.map(str::to_owned).to_vec(), chroot: String::new() };
+        assert_eq!(expand(connect).await.text(), "[::ffff:127.0.0.1]:1,[::ffff:127.0.0.1]:2,[::1]:1");
+    }
+
+    #[test]
+    fn consecutive_sessions_are_of_the_same_server() {
+        let starting_at = |number: i64, ms: i64| Some((number << 56) | (ms << 16));
+        // Given three members of an ensemble after an election
+        assert_eq!(are_new(&[1, 2, 3].map(|number| starting_at(number, 5_000))), [true; 3]);
+        // And two standalone servers, which both have number 1, started one after the other
+        let [first, other] = [5_000, 5_001].map(|ms| starting_at(1, ms));
+        assert_eq!(are_new(&[first, other]), [true, true]);
+        // Then later sessions of these servers are recognised
+        let next = |session: Option<i64>| session.map(|id| id + 1);
+        let sessions = [next(first), first, None, other, next(other), None];
+        assert_eq!(are_new(&sessions), [true, false, true, true, false, true]);
     }
 
     #[tokio::test]

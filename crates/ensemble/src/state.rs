@@ -105,6 +105,11 @@ impl Role {
         self.epoch.is_some()
     }
 
+    /// Returns whether the server did not answer or does not serve.
+    pub fn is_down(&self) -> bool {
+        self.state.is_err() && !self.is_refused
+    }
+
     fn is(&self, state: &str) -> bool {
         self.state.as_deref() == Ok(state)
     }
@@ -163,6 +168,22 @@ fn never_whole(roles: &[Role]) -> Option<String> {
     if let Some(refused) = roles.iter().find(|role| role.is_refused) {
         return Some(format!("{}: {}", refused.address, refused.describe()));
     }
+    are_alone(roles)
+}
+
+/// Returns the reason why these servers are not one ensemble; `None` if they may be.
+pub fn not_one_ensemble(roles: &[Role]) -> Option<String> {
+    let leaders = roles.iter().filter(|role| role.is("leader")).count();
+    let several = || {
+        format!(
+            "the servers are not one ensemble, because {leaders} of {} report being the leader",
+            roles.len()
+        )
+    };
+    are_alone(roles).or_else(|| (leaders > 1).then(several))
+}
+
+fn are_alone(roles: &[Role]) -> Option<String> {
     let alone = roles.iter().filter(|role| role.is("standalone")).count();
     (alone > 0 && roles.len() > 1).then(|| {
         format!(
@@ -387,6 +408,18 @@ mod tests {
         assert!(never_whole(&alone).unwrap().contains("2 of 3 run alone"));
         assert_eq!(never_whole(&[role("standalone", None)]), None);
         assert_eq!(never_whole(&[role("follower", None), role("follower", None)]), None);
+    }
+
+    #[test]
+    fn servers_with_two_leaders_or_a_standalone_server_are_not_one_ensemble() {
+        let (leader, follower) = (role("leader", Some(1)), role("follower", None));
+        let why = not_one_ensemble(&[leader.clone(), follower.clone(), leader.clone()]).unwrap();
+        assert!(why.contains("2 of 3 report being the leader"), "{why}");
+        let why = not_one_ensemble(&[leader.clone(), role("standalone", None)]).unwrap();
+        assert!(why.contains("1 of 2 run alone"), "{why}");
+        for may_be in [vec![leader, follower.clone()], vec![follower], vec![role("standalone", None)]] {
+            assert_eq!(not_one_ensemble(&may_be), None, "{may_be:?}");
+        }
     }
 
     #[tokio::test]

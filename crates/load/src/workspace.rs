@@ -296,6 +296,9 @@ pub(super) fn refused(target: &Target, what: &str, path: &str, error: ClientErro
         ClientError::InvalidAcl if access.sasl.is_some() => {
             ": the servers' zoo.cfg needs the line authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
         }
+        ClientError::NoNode if what == "create" => {
+            ": another client deleted the node above it, or the servers are not one ensemble"
+        }
         ClientError::ConnectionLoss => {
             ": the server's log may give the reason, such as a request longer than its jute.maxbuffer"
         }

@@ -252,6 +252,7 @@ impl RunInProgress {
         let mut ensemble = self.opened.describe().await;
         ensemble.config.extend(self.sharing.facts());
         self.opened.notes(&ensemble).iter().for_each(|note| self.progress.note(note));
+        let proxy = self.needs.proxy(&self.opened.addresses)?;
         let rendezvous = match &self.worker {
             None => None,
             Some(worker) => {
@@ -298,7 +299,7 @@ impl RunInProgress {
                 .or_else(|| Some(Arc::clone(self.hosts.as_ref()?) as Arc<dyn Processes>)),
             keeps_history: self.args.history,
             scratch: self.writer.dir().to_owned(),
-            proxy: self.needs.proxy(&self.opened.addresses)?,
+            proxy,
             rendezvous,
             ..self.opened.environment(workspace, &ensemble.servers)
         };
@@ -334,12 +335,17 @@ impl RunInProgress {
             return Ok((Workspace::made_by_another(target.clone(), &self.run_id), None));
         }
         let workspace = Workspace::create(target.clone(), &self.run_id).await?;
-        let is_own = self.opened.started.is_some();
-        if !is_own {
-            NearEnd::told(workspace.counters_near_end().await).into_iter().for_each(output::warn);
+        if self.opened.started.is_some() {
+            return Ok((workspace, None));
         }
-        let alive = if is_own { None } else { Some(workspace.show_life().await?) };
-        Ok((workspace, alive))
+        NearEnd::told(workspace.counters_near_end().await).into_iter().for_each(output::warn);
+        match workspace.show_life().await {
+            Ok(alive) => Ok((workspace, Some(alive))),
+            Err(error) => {
+                self.opened.clear(&workspace).await;
+                Err(error)
+            }
+        }
     }
 
     /// Warms up the servers, measures the floor, runs the trials and measures the floor again. Returns the run

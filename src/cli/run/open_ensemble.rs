@@ -19,8 +19,8 @@ use zklockbench_core::units::counted;
 use zklockbench_ensemble::fault;
 use zklockbench_ensemble::proxy::Proxy;
 use zklockbench_ensemble::{
-    Compose, Hosts, Installation, KeptEnsemble, Local, LocalSpec, NICER_BY, Places, Processes, Role,
-    distinct_servers, expand, links_capability, namespace_of, parse_connect, reach_servers, roles,
+    Compose, Hosts, Installation, KeptEnsemble, Local, LocalSpec, NICER_BY, Places, Processes, Role, expand,
+    links_capability, namespace_of, parse_connect, reach_servers, roles, servers_of_one_ensemble,
 };
 use zklockbench_load::calibrate::CalibrationSite;
 use zklockbench_load::{
@@ -57,7 +57,7 @@ pub async fn examine<T>(
     place: &PlaceArgs,
     opening: &OpeningArgs,
     stop: &CancellationToken,
-    apart: bool,
+    needs: &Needs,
     work: impl AsyncFnOnce(&OpenEnsemble, &Progress, &str) -> Result<T, Error>,
 ) -> Result<T, Error> {
     let access = opening.access.access(None)?;
@@ -69,9 +69,8 @@ pub async fn examine<T>(
     let progress = Progress::new(&TrialPlan::of(&scenario), opening.quiet, false);
     let logs = tempfile::tempdir()
         .map_err(|error| Error::environment(format!("cannot create a directory for logs: {error}")))?;
-    let needs = if apart { Needs::of(&scenario).with_links() } else { Needs::of(&scenario) };
     let logs_at = logs.path().into();
-    let opened = OpenEnsemble::open_for(&scenario, &needs, opening, access, logs_at, &progress, stop).await?;
+    let opened = OpenEnsemble::open_for(&scenario, needs, opening, access, logs_at, &progress, stop).await?;
     let done = async {
         let name = format!("{command}-{:08x}", rand::random::<u32>());
         let workspace = Workspace::create(opened.target.clone(), &name).await?;
@@ -342,18 +341,19 @@ impl Servers {
 /// Connects to the servers of a connect string. With TLS, keeps the host names, which certificates refer to.
 async fn external(connect: &str, access: &Access) -> Result<Connect, Error> {
     let named = parse_connect(connect)?;
-    if let Some(tls) = &access.tls {
-        admin::speak_tls(tls);
-        return reach_servers(&named).await.map(|()| named);
+    let found = match &access.tls {
+        Some(tls) => {
+            admin::speak_tls(tls);
+            named
+        }
+        None => expand(named).await,
+    };
+    reach_servers(&found).await?;
+    let target = Target { connect: found.text(), access: access.clone() };
+    match servers_of_one_ensemble(&target, &found.addresses).await {
+        Ok(addresses) => Ok(Connect { addresses, ..found }),
+        Err(why) => Err(Error::usage(format!("cannot use {connect}: {why}"))),
     }
-    let count = named.addresses.len();
-    let expanded = expand(named).await;
-    reach_servers(&expanded).await?;
-    if expanded.addresses.len() <= count {
-        return Ok(expanded);
-    }
-    let target = Target { connect: expanded.text(), access: access.clone() };
-    Ok(Connect { addresses: distinct_servers(&target, &expanded.addresses).await, ..expanded })
 }
 
 /// Returns the kept ensemble if it is equivalent to the ensemble that the run would start.
@@ -384,6 +384,8 @@ async fn told(addresses: &[String]) -> Vec<(String, String)> {
     Vec::new()
 }
 
+/// What faults or examinations require of the servers.
+#[derive(Default)]
 pub struct Needs(BTreeSet<Capability>);
 
 impl Needs {
@@ -392,10 +394,9 @@ impl Needs {
         Self(scenario.faults.iter().filter_map(|choice| need(&choice.kind)).collect())
     }
 
-    /// Adds the need for servers that can be cut off from each other.
-    fn with_links(mut self) -> Self {
-        self.0.insert(Capability::Links);
-        self
+    /// Returns the need for servers that can be cut off from each other.
+    pub fn separable_servers() -> Self {
+        Self([Capability::Links].into())
     }
 
     /// Returns whether faults affect servers. Such servers must be started for the run.
