@@ -28,7 +28,19 @@ pub enum Step<'a> {
     /// Transactions before the next record are missing; `snapshot` is the newest snapshot in the gap.
     Gap {
         snapshot: Option<i64>,
+        /// Zxid of the next record.
+        next: i64,
     },
+}
+
+impl Step<'_> {
+    /// Returns the zxid of the record, or of the record after the gap.
+    pub fn zxid(&self) -> i64 {
+        match self {
+            Self::Record(record) => record.zxid,
+            Self::Gap { next, .. } => *next,
+        }
+    }
 }
 
 impl Merge {
@@ -54,8 +66,11 @@ impl Merge {
         }
         while let Some(zxid) = self.servers.iter().filter_map(|server| server.zxid).min() {
             if self.is_committed(zxid) {
+                // The logs may start after the snapshot that precedes them.
+                let before = self.snapshots.iter().rfind(|snapshot| **snapshot < zxid);
+                self.last = self.last.or(before.copied());
                 if self.notice_gap(zxid) {
-                    pass(Step::Gap { snapshot: self.snapshot_between(zxid) })?;
+                    pass(Step::Gap { snapshot: self.snapshot_between(zxid), next: zxid })?;
                 }
                 self.last = Some(zxid);
                 let server = self.servers.iter().find(|server| server.zxid == Some(zxid));
@@ -96,9 +111,9 @@ impl Merge {
         if zxid == last + 1 {
             return false;
         }
-        let expected = if epoch(last) == epoch(zxid) { last + 1 } else { (epoch(zxid) << 32) + 1 };
-        self.missing += u64::try_from(zxid - expected).unwrap_or(0);
-        zxid > expected || self.snapshot_between(zxid).is_some()
+        let missing = missing_between(last, zxid);
+        self.missing += missing;
+        missing > 0 || self.snapshot_between(zxid).is_some()
     }
 
     /// Returns the newest snapshot between the last record and this one.
@@ -106,6 +121,12 @@ impl Merge {
         let last = self.last?;
         self.snapshots.iter().rev().copied().find(|snapshot| (last + 1..zxid).contains(snapshot))
     }
+}
+
+/// Returns the number of transactions that are known to be missing between two zxids.
+pub fn missing_between(last: i64, next: i64) -> u64 {
+    let expected = if epoch(last) == epoch(next) { last + 1 } else { (epoch(next) << 32) + 1 };
+    u64::try_from(next - expected).unwrap_or(0)
 }
 
 fn epoch(zxid: i64) -> i64 {
@@ -143,7 +164,7 @@ mod tests {
             .read(&mut |step| {
                 passed.push(match step {
                     Step::Record(record) => record.zxid,
-                    Step::Gap { snapshot } => -snapshot.unwrap_or(0),
+                    Step::Gap { snapshot, .. } => -snapshot.unwrap_or(0),
                 });
                 Ok(())
             })
@@ -176,8 +197,12 @@ mod tests {
     }
 
     #[test]
-    fn missing_transactions_are_counted_even_at_the_start_of_an_epoch() {
+    fn missing_transactions_are_counted_even_at_the_start_of_an_epoch_or_of_the_logs() {
         let log = [("log.1", vec![1, 4, NEXT + 3])];
         assert_eq!(merged(&[&log]), (vec![1, 0, 4, 0, NEXT + 3], 4, 0));
+        let late = [("snapshot.2", Vec::new()), ("log.5", vec![5, 6])];
+        assert_eq!(merged(&[&late]), (vec![0, 5, 6], 2, 0));
+        let complete = [("snapshot.2", Vec::new()), ("snapshot.4", Vec::new()), ("log.5", vec![5, 6])];
+        assert_eq!(merged(&[&complete]), (vec![5, 6], 0, 0));
     }
 }

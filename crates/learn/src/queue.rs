@@ -46,7 +46,7 @@ pub struct Node {
 pub enum Grant {
     Waits,
     At(Moment),
-    /// The node already held the lock at the start of the logs.
+    /// The node got the lock at an unknown time, e.g. before the start of the logs.
     Earlier,
 }
 
@@ -93,28 +93,39 @@ impl Queue {
         self.writers == 1 && first.is_some_and(|node| node.role == Role::Write && node.session == session)
     }
 
+    /// Returns the nodes for which this node waits, in ascending order.
+    pub fn blockers<'a>(
+        &'a self,
+        node: &'a Node,
+        others: &'a HashMap<NodePath, Node>,
+    ) -> impl Iterator<Item = &'a NodePath> {
+        let is_writer = |path: &NodePath| others.get(path).is_some_and(|other| other.role == Role::Write);
+        let ahead = self.nodes.range(..node.position).map(|(_, path)| path);
+        ahead.filter(move |path| node.role == Role::Write || is_writer(path))
+    }
+
     /// Removes a node, and grants the lock to its successors.
-    pub fn remove(&mut self, gone: &Node, now: Moment, others: &mut HashMap<NodePath, Node>) {
+    pub fn remove(&mut self, gone: &Node, grant: Grant, others: &mut HashMap<NodePath, Node>) {
         self.nodes.remove(&gone.position);
         self.writers -= usize::from(gone.role == Role::Write && self.writers > 0);
         let pending = self.pending.clone();
         match (gone.role, pending.and_then(|path| others.get_mut(&path))) {
-            (Role::Lease, Some(pending)) => pending.grant = Grant::At(now),
+            (Role::Lease, Some(pending)) => pending.grant = grant,
             (Role::Lease, None) => {}
             // The remaining readers already hold the lock.
-            (Role::Read, _) => self.grant_to_first(1, now, others),
-            (Role::Write, _) => self.grant_to_first(usize::MAX, now, others),
+            (Role::Read, _) => self.grant_to_first(1, grant, others),
+            (Role::Write, _) => self.grant_to_first(usize::MAX, grant, others),
         }
     }
 
-    fn grant_to_first(&self, most: usize, now: Moment, others: &mut HashMap<NodePath, Node>) {
+    fn grant_to_first(&self, most: usize, grant: Grant, others: &mut HashMap<NodePath, Node>) {
         for (at, path) in self.nodes.values().take(most).enumerate() {
             let Some(node) = others.get_mut(path) else { continue };
             if at > 0 && node.role == Role::Write {
                 return;
             }
             if node.grant == Grant::Waits {
-                node.grant = Grant::At(now);
+                node.grant = grant;
             }
             if node.role == Role::Write {
                 return;

@@ -118,6 +118,8 @@ pub struct Reconstruction {
     is_watch: bool,
     /// Number of the last observed change.
     last: i64,
+    /// Nodes created before this zxid may have been deleted by a transaction that is not in the logs.
+    doubtful_before: i64,
 }
 
 #[derive(Debug, Default)]
@@ -160,6 +162,7 @@ impl Reconstruction {
             failure: None,
             is_watch: false,
             last: 0,
+            doubtful_before: 0,
         }
     }
 
@@ -181,7 +184,8 @@ impl Reconstruction {
             self.forget_parent(path);
         }
         let ephemeral = happened == Happened::Created;
-        self.apply(&Change { path, happened, with_its_session: false, ephemeral }, request);
+        let change = Change { path, happened, with_its_session: false, ephemeral, sequence: None };
+        self.apply(&change, request);
         self.failure.take().map_or(Ok(()), Err)
     }
 
@@ -203,12 +207,17 @@ impl Reconstruction {
         self.create(&stored.path, request, arrived, true);
     }
 
+    /// Records that transactions before this one are not in the logs.
+    pub fn lost_before(&mut self, zxid: i64) {
+        self.doubtful_before = zxid;
+    }
+
     /// Continues after a gap: ends the cycles of nodes that the snapshot does not contain, and adds the new nodes.
     pub fn goes_on_with(&mut self, stored: Vec<StoredNode>) -> io::Result<()> {
         let kept: BTreeSet<&[u8]> = stored.iter().map(|node| node.path.as_slice()).collect();
         let lost: Vec<NodePath> =
             self.nodes.keys().filter(|path| !kept.contains(&***path)).cloned().collect();
-        lost.iter().for_each(|path| self.end(path, Ending::Unobserved, None));
+        self.end_all(lost, Ending::Unobserved, None);
         let fresh = |stored: &StoredNode| !self.nodes.contains_key(stored.path.as_slice());
         let fresh: Vec<StoredNode> = stored.iter().filter(|node| fresh(node)).cloned().collect();
         fresh.into_iter().for_each(|node| self.existed(node));
@@ -224,20 +233,33 @@ impl Reconstruction {
         if record.error() == Some(NODE_EXISTS) {
             self.sessions.entry(record.session).or_default().refused.get_or_insert(self.now);
         }
-        let mut last = None;
+        let ending = if record.ends_session() { Ending::SessionEnded } else { Ending::Released };
+        let is_batch = record.ends_session() || record.kind == txn::MULTI;
+        let (mut last, mut ended) = (None, Vec::new());
         record.changes(&mut |change| {
-            let was_lock = self.nodes.contains_key(change.path);
-            last = Some((change.happened, was_lock));
-            self.apply(&change, request);
+            let node = self.nodes.get_key_value(change.path).map(|(path, _)| path);
+            last = Some((change.happened, node.is_some()));
+            match node.filter(|_| is_batch && change.happened == Happened::Deleted) {
+                Some(path) => {
+                    ended.push(Arc::clone(path));
+                    self.count_write(true);
+                }
+                None => {
+                    self.end_all(std::mem::take(&mut ended), ending, Some(request));
+                    self.apply(&change, request);
+                }
+            }
             request.place += 1;
         });
-        if let Some((happened, was_lock)) = last.filter(|_| !record.ends_session()) {
-            self.note_write(request, happened, was_lock);
-        }
         if record.ends_session() {
             let open = self.sessions.get_mut(&record.session).map(|open| std::mem::take(&mut open.nodes));
-            open.into_iter().flatten().for_each(|path| self.end(&path, Ending::SessionEnded, None));
+            ended.extend(open.into_iter().flatten());
+        }
+        self.end_all(ended, ending, Some(request));
+        if record.ends_session() {
             self.sessions.remove(&record.session);
+        } else if let Some((happened, was_lock)) = last {
+            self.note_write(request, happened, was_lock);
         }
         self.failure.take().map_or(Ok(()), Err)
     }
@@ -263,26 +285,25 @@ impl Reconstruction {
     }
 
     fn apply(&mut self, change: &Change<'_>, request: Request) {
-        let counts = self.scope.has_time(self.now.ms);
-        self.counts.writes += u64::from(counts);
         let is_lock = match change.happened {
             Happened::Written => false,
             Happened::Created if change.ephemeral => self.create(change.path, request, self.now, false),
             Happened::Created => self.set_remains(change.path, true),
             Happened::Deleted => match self.nodes.get_key_value(change.path) {
-                Some((path, node)) => {
-                    let ending = match change.with_its_session {
-                        true => Ending::SessionEnded,
-                        false if node.session == request.session => Ending::Released,
-                        false => Ending::Broken,
-                    };
+                Some((path, _)) => {
                     let path = Arc::clone(path);
-                    self.end(&path, ending, Some(request));
+                    self.end(&path, Ending::Released, Some(request));
                     true
                 }
                 None => self.set_remains(change.path, false),
             },
         };
+        self.count_write(is_lock);
+    }
+
+    fn count_write(&mut self, is_lock: bool) {
+        let counts = self.scope.has_time(self.now.ms);
+        self.counts.writes += u64::from(counts);
         self.counts.lock_writes += u64::from(counts && is_lock);
     }
 
@@ -406,9 +427,39 @@ impl Reconstruction {
         }
     }
 
+    /// Ends the cycles of nodes that disappear together, the last nodes first, so that no end grants the lock
+    /// to another of these nodes.
+    fn end_all(&mut self, paths: Vec<NodePath>, ending: Ending, request: Option<Request>) {
+        let position = |path: NodePath| Some((self.nodes.get(&path)?.position, path));
+        let mut all: Vec<((i64, u32), NodePath)> = paths.into_iter().filter_map(position).collect();
+        all.sort_unstable_by(|one, other| other.cmp(one));
+        all.dedup();
+        all.iter().for_each(|(_, path)| self.end(path, ending, request));
+    }
+
+    /// Ends the nodes that block a node that its own session deletes, if all of their deletes may be missing from the logs.
+    fn end_doubtful_blockers(&mut self, path: &NodePath, session: i64) {
+        let waits = |node: &&Node| node.grant == Grant::Waits && node.session == session;
+        let Some(node) = self.nodes.get(path).filter(waits) else { return };
+        let Some(queue) = self.queues.get(&node.directory) else { return };
+        let is_doubtful =
+            |path: &NodePath| self.nodes.get(path).is_some_and(|node| node.position.0 < self.doubtful_before);
+        if queue.blockers(node, &self.nodes).all(is_doubtful) {
+            let blockers: Vec<NodePath> = queue.blockers(node, &self.nodes).cloned().collect();
+            self.end_all(blockers, Ending::Unobserved, None);
+        }
+    }
+
     fn end(&mut self, path: &NodePath, ending: Ending, request: Option<Request>) {
+        if let (Ending::Released, Some(request), 1..) = (ending, request, self.doubtful_before) {
+            self.end_doubtful_blockers(path, request.session);
+        }
         let Some(node) = self.nodes.remove(path) else { return };
         let now = self.now;
+        let is_by_other = request.is_some_and(|request| request.session != node.session);
+        let ending = if ending == Ending::Released && is_by_other { Ending::Broken } else { ending };
+        // If the node's end was not observed, its time is unknown.
+        let grant = if ending == Ending::Unobserved { Grant::Earlier } else { Grant::At(now) };
         if let Some(open) = self.sessions.get_mut(&node.session) {
             open.nodes.remove(path);
             if ending == Ending::Released && node.grant != Grant::Waits {
@@ -419,7 +470,7 @@ impl Reconstruction {
         if let Some(queue) = self.queues.get_mut(&node.directory) {
             longest = queue.longest;
             was_pending = queue.pending.take_if(|pending| pending == path).is_some();
-            queue.remove(&node, now, &mut self.nodes);
+            queue.remove(&node, grant, &mut self.nodes);
             if queue.is_empty() {
                 self.queues.remove(&node.directory);
             }
@@ -539,11 +590,7 @@ impl Reconstruction {
         }
         staying.sort_by_key(|node| node.arrived_ms);
         staying.truncate(STAYING_KEPT);
-        // End the last nodes first, so that no end grants the lock to another node.
-        let mut open: Vec<((i64, u32), NodePath)> =
-            self.nodes.iter().map(|(path, node)| (node.position, Arc::clone(path))).collect();
-        open.sort_unstable_by(|one, other| other.cmp(one));
-        open.iter().for_each(|(_, path)| self.end(path, Ending::Open, None));
+        self.end_all(open, Ending::Open, None);
         self.failure.take().map_or(Ok(()), Err)?;
         Ok(Observed {
             has_folded_locks: self.locks.len() > LOCKS_MOST,

@@ -30,6 +30,12 @@ impl Story {
         self
     }
 
+    /// Removes the last record, as if it were damaged.
+    fn lost(&mut self) -> &mut Self {
+        self.records.last_mut().unwrap().clear();
+        self
+    }
+
     /// Sends requests that are not logged.
     fn reads(&mut self, session: i64, count: i32) -> &mut Self {
         *self.requests.entry(session).or_default() += count;
@@ -60,9 +66,14 @@ impl Story {
 
     fn read_as(&self, name: &str, scope: Scope) -> Read {
         let directory = tempfile::tempdir().unwrap();
-        fs::write(directory.path().join(name), log(&self.records)).unwrap();
-        let directories = [directory.path().to_owned()];
-        read_logs(&directories, scope, true, directory.path(), &|| false).unwrap()
+        self.read_in(directory.path(), name, scope)
+    }
+
+    /// Reads the log in a directory, which may contain snapshots.
+    fn read_in(&self, directory: &Path, name: &str, scope: Scope) -> Read {
+        fs::write(directory.join(name), log(&self.records)).unwrap();
+        let directories = [directory.to_owned()];
+        read_logs(&directories, scope, true, directory, &|| false).unwrap()
     }
 
     fn families(&self) -> Vec<Family> {
@@ -130,6 +141,81 @@ fn requests_are_counted_by_outcome() {
     assert_eq!((family.endings, family.acquisitions), (expected, 4));
     // Only releases show the intended hold.
     assert_eq!(logged(family.hold.as_ref()), Some((1, 20_000, 20_000)));
+}
+
+#[test]
+fn lost_delete_or_close_of_a_session_costs_only_the_cycles_that_it_ended() {
+    // Session 1's delete is lost while the session holds the lock, or session 2's close while it waits.
+    let losses: [fn(&mut Story); 2] = [
+        |story| {
+            story.at(40).delete(1, &mutex(1)).lost().at(50).delete(2, &mutex(2));
+        },
+        |story| {
+            story.at(30).record(2, txn::CLOSE_SESSION, &[]).lost().at(40).delete(1, &mutex(1));
+        },
+    ];
+    for lose in losses {
+        let mut story = Story::default();
+        (1..=4).for_each(|of| {
+            story.at(i64::from(of)).create(i64::from(of), &mutex(of));
+        });
+        lose(&mut story);
+        story.at(80).delete(3, &mutex(3)).at(100).delete(4, &mutex(4));
+        let read = story.read_as("log.1", Scope::default());
+        assert_eq!(read.logs.missing, 1);
+        let Family { acquisitions, endings, hold, .. } = story.family();
+        assert_eq!((acquisitions, endings.gave_up, endings.released, endings.unobserved), (4, 0, 3, 1));
+        // The next holder's wait and hold are unknown, and those of its successor are not.
+        assert_eq!(hold.map(|hold| (hold.count, hold.p50.logged_us)), Some((2, 20_000)));
+    }
+    // A request behind a holder whose end cannot be missing was given up.
+    let mut story = Story::default();
+    story.at(0).create(1, "/other").lost().create(1, &mutex(1)).create(2, &mutex(2)).delete(2, &mutex(2));
+    assert_eq!(story.family().endings.gave_up, 1);
+}
+
+#[test]
+fn node_from_a_snapshot_that_the_logs_do_not_continue_blocks_no_requests() {
+    let directory = tempfile::tempdir().unwrap();
+    let stale = snapshot::written::snapshot(&[("", 0, 0), (&mutex(1), 4, 77)]);
+    fs::write(directory.path().join("snapshot.5"), stale).unwrap();
+    let mut story = Story { records: vec![Vec::new(); 9], ..Story::default() };
+    story.at(0).create(2, &mutex(2)).at(10).delete(2, &mutex(2)).cycle(3, &mutex(3), 20, 10);
+    let read = story.read_in(directory.path(), "log.a", Scope::default());
+    let family = summarise(&read.observed, Asked::default()).unwrap().families.remove(0);
+    assert_eq!((read.logs.missing, family.acquisitions, family.endings.gave_up), (4, 2, 0));
+}
+
+#[test]
+fn nodes_that_disappear_together_do_not_grant_the_lock_to_each_other() {
+    let names: Vec<String> = (1..=9).map(mutex).collect();
+    let crowd = |end: &dyn Fn(&mut Story)| {
+        let mut story = Story::default();
+        names.iter().for_each(|name| {
+            story.at(0).create(1, name);
+        });
+        end(story.at(500));
+        story.cycle(2, &mutex(10), 600, 10).family()
+    };
+    let listed: Vec<Vec<u8>> = names.iter().map(|name| txn::buffer(name.as_bytes())).collect();
+    let list = [&9_i32.to_be_bytes()[..], &listed.concat()].concat();
+    for family in [
+        crowd(&|story| {
+            story.record(1, txn::CLOSE_SESSION, &list);
+        }),
+        crowd(&|story| {
+            story.record(1, txn::CLOSE_SESSION, &[]);
+        }),
+    ] {
+        assert_eq!((family.acquisitions, family.endings.session_ended_waiting), (2, 8));
+    }
+    let part = |path: &Vec<u8>| [&txn::DELETE.to_be_bytes()[..], &txn::buffer(path)].concat();
+    let parts: Vec<Vec<u8>> = listed.iter().map(part).collect();
+    let multi = [&9_i32.to_be_bytes()[..], &parts.concat()].concat();
+    let family = crowd(&|story| {
+        story.record(1, txn::MULTI, &multi);
+    });
+    assert_eq!((family.acquisitions, family.endings.released, family.endings.gave_up), (2, 2, 8));
 }
 
 #[test]
