@@ -25,8 +25,11 @@ fn log(cycles: i64, name: impl Fn(i64) -> String) -> Vec<u8> {
     for ((ms, of, is_create), zxid) in moments.into_iter().zip(1..) {
         let path = txn::buffer(name(of).as_bytes());
         let (kind, body) = match is_create {
-            // No data, no ACLs, ephemeral, parent version 0
-            true => (txn::CREATE, [&path[..], &[0xff; 4], &[0; 4], &[1], &[0; 4]].concat()),
+            // No data, no ACLs, ephemeral, the parent's version
+            true => {
+                let parent = (of as i32 + 1).to_be_bytes();
+                (txn::CREATE, [&path[..], &[0xff; 4], &[0; 4], &[1], &parent].concat())
+            }
             false => (txn::DELETE, path),
         };
         let header = txn::header(1 + of % 7, (1 + of) as i32 * 3, zxid, 1_700_000_000_000 + ms, kind);

@@ -42,6 +42,13 @@ pub struct Node {
     pub has_lease: bool,
 }
 
+impl Node {
+    /// Returns whether a client waits for or holds a lock with this node, unless it now has a lease instead.
+    pub fn is_queued(&self) -> bool {
+        !self.recipe.is_single() && !self.recipe.is_election() && !self.has_lease
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grant {
     Waits,
@@ -71,11 +78,11 @@ impl Queue {
     }
 
     /// Adds a node; returns whether it holds the lock immediately.
-    pub fn add(&mut self, path: &NodePath, node: &Node, others: &HashMap<NodePath, Node>) -> bool {
+    pub fn add(&mut self, path: &NodePath, node: &Node) -> bool {
         let holds = match node.role {
             Role::Lease => true,
             Role::Write => self.nodes.is_empty(),
-            Role::Read => self.writers == 0 || self.is_own_writer(node.session, others),
+            Role::Read => self.writers == 0,
         };
         self.writers += usize::from(node.role == Role::Write);
         self.nodes.insert(node.position, Arc::clone(path));
@@ -85,12 +92,6 @@ impl Queue {
     pub fn note_length(&mut self) {
         let length = self.nodes.len() - usize::from(self.pending.is_some());
         self.longest = self.longest.max(u32::try_from(length).unwrap_or(u32::MAX));
-    }
-
-    /// Returns whether this session holds the write lock and no other writer is waiting, so that it may also read.
-    fn is_own_writer(&self, session: i64, others: &HashMap<NodePath, Node>) -> bool {
-        let first = self.nodes.values().next().and_then(|path| others.get(path));
-        self.writers == 1 && first.is_some_and(|node| node.role == Role::Write && node.session == session)
     }
 
     /// Returns the nodes for which this node waits, in ascending order.
