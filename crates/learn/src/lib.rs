@@ -99,6 +99,7 @@ pub fn read_logs(
         files,
         missing: merge.missing,
         uncommitted: merge.uncommitted,
+        unconfirmed: merge.unconfirmed,
         repeated: merge.repeated(),
         snapshot: snapshots.used.clone(),
         damaged: merge.damages.count + snapshots.unreadable.len() as u64,

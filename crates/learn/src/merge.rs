@@ -2,7 +2,8 @@
 //!
 //! The log of a deposed leader may contain transactions that the other servers never accepted. A server that
 //! caught up from a snapshot has no records of the earlier transactions. A transaction therefore counts as
-//! committed, unless it is missing from a majority and a server continued without it in a later epoch.
+//! committed, unless it is missing from a majority, a server continued without it in a later epoch, and no
+//! server continued with it: a deposed leader that rejoins truncates its log.
 
 use crate::files::ServerFiles;
 use crate::log::{Damages, LogStream};
@@ -10,7 +11,6 @@ use zklockbench_core::error::Error;
 use zklockbench_core::txn::Record;
 
 /// The logs of an ensemble's servers.
-#[derive(Debug)]
 pub struct Merge {
     servers: Vec<LogStream>,
     /// Zxids of all snapshots, ascending.
@@ -18,6 +18,8 @@ pub struct Merge {
     pub damages: Damages,
     /// Transactions of deposed leaders.
     pub uncommitted: u64,
+    /// Transactions after the last one that a majority of the servers logged.
+    pub unconfirmed: u64,
     /// Transactions missing from all logs, although later ones of the same leader exist.
     pub missing: u64,
     last: Option<i64>,
@@ -54,6 +56,7 @@ impl Merge {
             snapshots,
             damages: Damages { are_refused, ..Damages::default() },
             uncommitted: 0,
+            unconfirmed: 0,
             missing: 0,
             last: None,
         }
@@ -73,6 +76,7 @@ impl Merge {
                     pass(Step::Gap { snapshot: self.snapshot_between(zxid), next: zxid })?;
                 }
                 self.last = Some(zxid);
+                self.unconfirmed = if self.has_majority(zxid) { 0 } else { self.unconfirmed + 1 };
                 let server = self.servers.iter().find(|server| server.zxid == Some(zxid));
                 if let Some(record) = server.and_then(LogStream::record) {
                     pass(Step::Record(record))?;
@@ -92,8 +96,16 @@ impl Merge {
     }
 
     fn is_committed(&self, zxid: i64) -> bool {
+        self.has_majority(zxid)
+            || !self.servers.iter().any(|server| self.went_on_without(server, zxid))
+            || self.servers.iter().any(|server| {
+                server.zxid == Some(zxid) && server.last().is_some_and(|last| epoch(last) > epoch(zxid))
+            })
+    }
+
+    fn has_majority(&self, zxid: i64) -> bool {
         let have = self.servers.iter().filter(|server| server.zxid == Some(zxid)).count();
-        have * 2 > self.servers.len() || !self.servers.iter().any(|server| self.went_on_without(server, zxid))
+        have * 2 > self.servers.len()
     }
 
     /// Returns whether a server continued in a later epoch without this transaction and without a snapshot
@@ -182,10 +194,36 @@ mod tests {
 
     #[test]
     fn transactions_of_a_deposed_leader_are_skipped() {
-        let deposed = [("log.1", vec![1, 2, 3, 4]), ("log.100000001", vec![NEXT + 1])];
+        let deposed = [("log.1", vec![1, 2, 3, 4])];
         let others = [("log.1", vec![1, 2]), ("log.100000001", vec![NEXT + 1])];
         let expected = (vec![1, 2, NEXT + 1], 0, 2);
         assert_eq!(merged(&[&deposed, &others, &others.clone()]), expected);
+    }
+
+    #[test]
+    fn transactions_of_a_server_that_continued_with_them_are_committed() {
+        // The first server caught up from a snapshot that is in another directory.
+        let behind = [("log.1", vec![1, 2]), ("log.100000001", vec![NEXT + 1])];
+        let complete = [("log.1", vec![1, 2, 3, 4]), ("log.100000001", vec![NEXT + 1])];
+        assert_eq!(merged(&[&behind, &complete]), (vec![1, 2, 3, 4, NEXT + 1], 0, 0));
+    }
+
+    #[test]
+    fn transactions_that_only_a_minority_logged_at_the_end_are_counted() {
+        let root = tempfile::tempdir().unwrap();
+        let unconfirmed = |longest: &[i64]| {
+            let files: Vec<ServerFiles> = longest
+                .iter()
+                .enumerate()
+                .map(|(at, last)| {
+                    server(&root.path().join(at.to_string()), &[("log.1", (1..=*last).collect())])
+                })
+                .collect();
+            let mut merge = Merge::of(&files, false);
+            merge.read(&mut |_| Ok(())).unwrap();
+            merge.unconfirmed
+        };
+        assert_eq!([unconfirmed(&[9, 5, 4]), unconfirmed(&[9, 9, 4]), unconfirmed(&[9])], [4, 0, 0]);
     }
 
     #[test]
