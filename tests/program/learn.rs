@@ -208,10 +208,14 @@ fn learn_rejects_invalid_directories_and_options_with_a_suggestion() {
         ("learn data --since yesterday".to_owned(), "write e.g. 2026"),
         ("learn data --at-most 5".to_owned(), "cannot be used with"),
         ("learn data --connect zk1:2181".to_owned(), "cannot be used with"),
+        ("learn --connect zk1:port --path / --dry-run".to_owned(), "--connect"),
     ] {
         let refused = bench.refuses(&typed);
         assert!(refused.contains(says), "{typed}: {refused}");
     }
-    let shown = bench.shows("learn --connect zk1:2181 --path /locks --dry-run");
-    assert!(shown.starts_with("Requests to zk1:2181") && shown.contains("addWatch /locks"), "{shown}");
+    let shown = bench.shows("learn --connect zk1:2181, --path /locks --dry-run");
+    assert!(
+        shown.starts_with("Requests to zk1:2181, in one session") && shown.contains("addWatch /locks"),
+        "{shown}"
+    );
 }
