@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use zklockbench_core::txn;
 use zklockbench_learn::{Bounded, Family, Learned, LearnedLoad, Recipe, Times};
 
 use crate::support::ensemble;
@@ -194,6 +195,21 @@ async fn learn_finds_the_same_load_by_watching_as_in_the_logs() {
     let schema: Value = serde_json::from_str(&bench.shows("schema learned")).unwrap();
     let wrong: Vec<String> = Schema::new(&schema).complaints(&printed["learned"]);
     assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+#[test]
+fn learn_reports_the_covered_period_and_anonymous_results_name_no_directory() {
+    let bench = Bench::new();
+    let opened = txn::header(7, 0, 1, 1_700_000_000_000, txn::CREATE_SESSION);
+    let log = [&b"ZKLG\0\0\0\x02\0\0\0\0\0\0\0\0"[..], &txn::written(opened, &[0, 0, 39, 16])].concat();
+    std::fs::create_dir_all(bench.path("secret-host")).unwrap();
+    std::fs::write(bench.path("secret-host/log.1"), log).unwrap();
+    let refused = bench.refuses("learn secret-host --since 2030-01-01T00:00:00Z");
+    let covered = "the logs cover 2023-11-14T22:13:20Z to 2023-11-14T22:13:20Z";
+    assert!(refused.contains(covered), "{refused}");
+    bench.shows("learn secret-host --anonymous --out anonymous");
+    let json = std::fs::read_to_string(bench.path("anonymous/learned.json")).unwrap();
+    assert!(json.contains("server 1") && !json.contains("secret-host"), "{json}");
 }
 
 #[test]

@@ -36,9 +36,8 @@ impl Scope {
     fn has_path(&self, path: &[u8]) -> bool {
         let rest = path.strip_prefix(self.path.trim_end_matches('/').as_bytes());
         // The inner queue of kazoo's semaphore is not below its path.
-        rest.is_some_and(|rest| {
-            rest.is_empty() || rest[0] == b'/' || rest.starts_with(KAZOO_INNER) && rest.contains(&b'/')
-        })
+        let rest = rest.map(|rest| rest.strip_prefix(KAZOO_INNER).unwrap_or(rest));
+        rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
     }
 
     fn has_time(&self, ms: i64) -> bool {
@@ -516,7 +515,8 @@ impl Reconstruction {
         all.iter().for_each(|(_, path)| self.end(path, ending, request));
     }
 
-    /// Ends the nodes that block a node that its own session deletes, if all of their deletes may be missing from the logs.
+    /// Ends the nodes that block a node deleted by its own session, if the deletes of all blockers may be missing
+    /// from the logs.
     fn end_doubtful_blockers(&mut self, path: &NodePath, session: i64) {
         let waits = |node: &&Node| node.grant == Grant::Waits && node.session == session;
         let Some(node) = self.nodes.get(path).filter(waits) else { return };
