@@ -68,7 +68,8 @@ impl Merge {
             server.advance(&mut self.damages)?;
         }
         while let Some(zxid) = self.servers.iter().filter_map(|server| server.zxid).min() {
-            if self.is_committed(zxid) {
+            let has_majority = self.has_majority(zxid);
+            if has_majority || self.may_be_committed(zxid) {
                 // The logs may start after the snapshot that precedes them.
                 let before = self.snapshots.iter().rfind(|snapshot| **snapshot < zxid);
                 self.last = self.last.or(before.copied());
@@ -76,7 +77,7 @@ impl Merge {
                     pass(Step::Gap { snapshot: self.snapshot_between(zxid), next: zxid })?;
                 }
                 self.last = Some(zxid);
-                self.unconfirmed = if self.has_majority(zxid) { 0 } else { self.unconfirmed + 1 };
+                self.unconfirmed = if has_majority { 0 } else { self.unconfirmed + 1 };
                 let server = self.servers.iter().find(|server| server.zxid == Some(zxid));
                 if let Some(record) = server.and_then(LogStream::record) {
                     pass(Step::Record(record))?;
@@ -95,9 +96,9 @@ impl Merge {
         self.servers.iter().map(|server| server.repeated).sum()
     }
 
-    fn is_committed(&self, zxid: i64) -> bool {
-        self.has_majority(zxid)
-            || !self.servers.iter().any(|server| self.went_on_without(server, zxid))
+    /// Returns whether a transaction that only a minority logged may be committed.
+    fn may_be_committed(&self, zxid: i64) -> bool {
+        !self.servers.iter().any(|server| self.went_on_without(server, zxid))
             || self.servers.iter().any(|server| {
                 server.zxid == Some(zxid) && server.last().is_some_and(|last| epoch(last) > epoch(zxid))
             })

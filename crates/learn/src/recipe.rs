@@ -131,6 +131,11 @@ pub fn before_number(name: &[u8]) -> Option<&[u8]> {
     is_number.then_some(before)
 }
 
+/// Returns whether the node marks an entry of kazoo's `LockingQueue` as taken. The node has the entry's number.
+pub fn is_taken_entry(directory: &[u8], name: &[u8]) -> bool {
+    directory.ends_with(b"/taken") && name.starts_with(b"entry-")
+}
+
 /// Returns whether a create appended a number to the name. Without the number, the name decides.
 pub fn is_sequential(name: &[u8], sequence: Option<i32>) -> bool {
     match sequence {

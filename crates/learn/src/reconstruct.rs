@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::cycle::{Cycle, Ending};
 use crate::family::{KAZOO_INNER, folded, lock_below, semaphore_of};
 use crate::queue::{Grant, Moment, Node, NodePath, Queue};
-use crate::recipe::{DIGITS, Recipe, Recipes, Role, is_bare_hex, is_sequential, recognise};
+use crate::recipe::{DIGITS, Recipe, Recipes, Role, is_bare_hex, is_sequential, is_taken_entry, recognise};
 use crate::snapshot::StoredNode;
 use zklockbench_core::spool::{Sorted, Sorter};
 use zklockbench_core::txn::{self, Change, Happened, Record};
@@ -432,7 +432,7 @@ impl Reconstruction {
         {
             return (Recipe::KazooSemaphore, Role::Lease);
         }
-        match is_sequential(name, sequence) {
+        match is_sequential(name, sequence) && !is_taken_entry(directory, name) {
             true => (Recipe::Sequential, Role::Write),
             false => (Recipe::SingleNode, Role::Write),
         }
@@ -508,6 +508,9 @@ impl Reconstruction {
     /// Ends the cycles of nodes that disappear together, the last nodes first, so that no end grants the lock
     /// to another of these nodes.
     fn end_all(&mut self, paths: Vec<NodePath>, ending: Ending, request: Option<Request>) {
+        if paths.is_empty() {
+            return;
+        }
         let position = |path: NodePath| Some((self.nodes.get(&path)?.position, path));
         let mut all: Vec<((i64, u32), NodePath)> = paths.into_iter().filter_map(position).collect();
         all.sort_unstable_by(|one, other| other.cmp(one));

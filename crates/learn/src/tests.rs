@@ -404,6 +404,12 @@ fn nodes_whose_names_merely_end_with_digits_are_not_a_queue() {
     });
     let families = story.families();
     assert!(families.iter().all(|family| family.recipe == Recipe::SingleNode), "{families:?}");
+    // The marks of kazoo's LockingQueue have the numbers of its entries.
+    let mut story = Story::default();
+    (0..10_i64).for_each(|of| {
+        story.cycle(of % 3, &format!("/q/taken/entry-100-{of:010}"), of * 100, 150);
+    });
+    assert_eq!(story.family().kind, FamilyKind::Registry);
     // A client's number before the sequence number hides the latter, but not in the create.
     let mut story = Story::default();
     for of in 0..10_i64 {
