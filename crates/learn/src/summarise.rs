@@ -233,8 +233,10 @@ impl Sums {
             let timeouts = contended.iter().filter(|(requests, _)| is_timeout(**requests));
             timeouts.map(|(_, (waits, _))| waits.count).sum::<u64>()
         });
-        // A client times out more often before a grant than in the moment of the grant.
-        let given_up = given_up.filter(|given_up| *given_up <= self.gave_up.values().sum());
+        // Unless they are rare, more timeouts at the grant than before it have another cause.
+        let all: u64 = contended.values().map(|(waits, _)| waits.count).sum();
+        let most = self.gave_up.values().sum::<u64>().max(((1.0 - USUAL) * all as f64) as u64);
+        let given_up = given_up.filter(|given_up| *given_up <= most);
         let is_timeout = is_timeout.filter(|_| given_up.is_some());
         for (requests, (waits, holds)) in contended {
             if !is_timeout.as_ref().is_some_and(|is_timeout| is_timeout(requests)) {
@@ -253,9 +255,6 @@ impl Sums {
         let all: u64 = contended().map(|(_, count)| count).sum();
         let even: u64 = contended().filter(|(requests, _)| !is_odd(*requests)).map(|(_, count)| count).sum();
         let gave_up: u64 = self.gave_up.values().sum();
-        if gave_up == 0 {
-            return None;
-        }
         let gave_up_odd: u64 =
             self.gave_up.iter().filter(|(requests, _)| is_odd(**requests)).map(|(_, count)| count).sum();
         let (plain, plain_usual) = self.plain;
