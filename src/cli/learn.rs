@@ -27,18 +27,20 @@ pub async fn execute(args: LearnArgs, stop: &CancellationToken) -> Result<Exit, 
         let stopped = stop.clone();
         return reading(stop, move || from_logs(&args, &stopped)).await;
     };
+    let external = parse_connect(&connect)?;
+    let connect = external.text();
     let watching = Watching { path: args.path.clone(), lasts: args.lasts, at_most: args.at_most };
     if args.dry_run {
         return dry_run(&watching, &connect);
     }
-    let external = parse_connect(&connect)?;
     let target = Target { connect, access: args.access.access(None)? };
     reach_servers(&external).await?;
     let scratch = scratch()?;
     let (observed, mut facts) = watch(&target, &watching, scratch.path(), stop).await?;
     if args.anonymous {
-        // Clear the path, because it contains node names.
+        // The path contains node names, and the connect string host names.
         facts.path.clear();
+        facts.connect.clear();
     }
     conclude(&args, &observed, None, Some(facts))
 }
@@ -60,8 +62,20 @@ fn from_logs(args: &LearnArgs, stop: &CancellationToken) -> Result<Exit, Error> 
         until_ms: args.until.map(ms_since_1970),
     };
     let scratch = scratch()?;
-    let Read { observed, logs } =
+    let Read { observed, mut logs } =
         read_logs(&args.directories, scope, args.strict, scratch.path(), &|| stop.is_cancelled())?;
+    if observed.counts.records == 0 {
+        let (from, to) = observed.covers_ms;
+        let [from, to] = [from, to].map(|ms| humantime::format_rfc3339_seconds(at_ms(ms)));
+        return Err(Error::usage(format!(
+            "no transaction between --since and --until; the logs cover {from} to {to}"
+        )));
+    }
+    if args.anonymous {
+        // Paths may contain host names.
+        let numbered = (1..=logs.directories.len()).map(|number| format!("server {number}"));
+        logs.directories = numbered.collect();
+    }
     conclude(args, &observed, Some(logs), None)
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use zklockbench_core::txn;
 use zklockbench_learn::{Bounded, Family, Learned, LearnedLoad, Recipe, Times};
 
 use crate::support::ensemble;
@@ -197,6 +198,21 @@ async fn learn_finds_the_same_load_by_watching_as_in_the_logs() {
 }
 
 #[test]
+fn learn_reports_the_covered_period_and_anonymous_results_name_no_directory() {
+    let bench = Bench::new();
+    let opened = txn::header(7, 0, 1, 1_700_000_000_000, txn::CREATE_SESSION);
+    let log = [&b"ZKLG\0\0\0\x02\0\0\0\0\0\0\0\0"[..], &txn::written(opened, &[0, 0, 39, 16])].concat();
+    std::fs::create_dir_all(bench.path("secret-host")).unwrap();
+    std::fs::write(bench.path("secret-host/log.1"), log).unwrap();
+    let refused = bench.refuses("learn secret-host --since 2030-01-01T00:00:00Z");
+    let covered = "the logs cover 2023-11-14T22:13:20Z to 2023-11-14T22:13:20Z";
+    assert!(refused.contains(covered), "{refused}");
+    bench.shows("learn secret-host --anonymous --out anonymous");
+    let json = std::fs::read_to_string(bench.path("anonymous/learned.json")).unwrap();
+    assert!(json.contains("server 1") && !json.contains("secret-host"), "{json}");
+}
+
+#[test]
 fn learn_rejects_invalid_directories_and_options_with_a_suggestion() {
     let bench = Bench::new();
     let empty: PathBuf = bench.path("data");
@@ -208,10 +224,14 @@ fn learn_rejects_invalid_directories_and_options_with_a_suggestion() {
         ("learn data --since yesterday".to_owned(), "write, for example, 2026"),
         ("learn data --at-most 5".to_owned(), "cannot be used with"),
         ("learn data --connect zk1:2181".to_owned(), "cannot be used with"),
+        ("learn --connect zk1:port --path / --dry-run".to_owned(), "--connect"),
     ] {
         let refused = bench.refuses(&typed);
         assert!(refused.contains(says), "{typed}: {refused}");
     }
-    let shown = bench.shows("learn --connect zk1:2181 --path /locks --dry-run");
-    assert!(shown.starts_with("Requests to zk1:2181") && shown.contains("addWatch /locks"), "{shown}");
+    let shown = bench.shows("learn --connect zk1:2181, --path /locks --dry-run");
+    assert!(
+        shown.starts_with("Requests to zk1:2181, in one session") && shown.contains("addWatch /locks"),
+        "{shown}"
+    );
 }

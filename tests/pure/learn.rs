@@ -6,7 +6,8 @@ use std::path::Path;
 
 use zklockbench_core::txn;
 use zklockbench_learn::{
-    Asked, Learned, Read, Scope, Source, SourceKind, read_logs, summarise, write_scenarios, writes,
+    Asked, Family, FamilyKind, Learned, Read, Scope, Source, SourceKind, read_logs, summarise,
+    write_scenarios, writes,
 };
 use zklockbench_report::document::Block;
 use zklockbench_report::page::of_learned;
@@ -25,8 +26,11 @@ fn log(cycles: i64, name: impl Fn(i64) -> String) -> Vec<u8> {
     for ((ms, of, is_create), zxid) in moments.into_iter().zip(1..) {
         let path = txn::buffer(name(of).as_bytes());
         let (kind, body) = match is_create {
-            // No data, no ACLs, ephemeral, parent version 0
-            true => (txn::CREATE, [&path[..], &[0xff; 4], &[0; 4], &[1], &[0; 4]].concat()),
+            // No data, no ACLs, ephemeral, the parent's version
+            true => {
+                let parent = (of as i32 + 1).to_be_bytes();
+                (txn::CREATE, [&path[..], &[0xff; 4], &[0; 4], &[1], &parent].concat())
+            }
             false => (txn::DELETE, path),
         };
         let header = txn::header(1 + of % 7, (1 + of) as i32 * 3, zxid, 1_700_000_000_000 + ms, kind);
@@ -74,6 +78,32 @@ fn learned_load_is_printed_with_the_outcome_first_and_fits_a_terminal() {
     let table: Vec<&str> = text.lines().skip_while(|line| !line.is_empty()).take(5).collect();
     assert!(table[1].starts_with("family") && table.iter().all(|line| line.chars().count() <= 80), "{text}");
     assert_eq!(Learned::of(learned.source.clone(), learned.writes.clone(), Vec::new()).families, []);
+}
+
+#[test]
+fn locks_and_other_families_are_limited_separately() {
+    let directory = tempfile::tempdir().unwrap();
+    let learned = learned(directory.path(), &log(30, orders));
+    let lock = learned.families[0].clone();
+    let other = Family { kind: FamilyKind::Registry, ..lock.clone() };
+    let limited = |locks: usize, others: usize| {
+        let families = [vec![other.clone(); others], vec![lock.clone(); locks]].concat();
+        let Learned { families, others, left_out, .. } =
+            Learned::of(learned.source.clone(), learned.writes.clone(), families);
+        (families.len(), others.len(), left_out)
+    };
+    assert_eq!([limited(1, 300), limited(250, 1)], [(1, 200, 0), (200, 1, 50)]);
+}
+
+#[test]
+fn transactions_that_may_be_uncommitted_are_reported_with_a_remedy() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut learned = learned(directory.path(), &log(30, orders));
+    let logs = learned.source.logs.as_mut().unwrap();
+    (logs.uncommitted, logs.unconfirmed) = (21, 1);
+    let text = zklockbench_report::learned(&learned, Style::default());
+    assert!(text.contains("uncommitted: 21 transactions of a deposed leader skipped"), "{text}");
+    assert!(text.contains("end: the last 1 transaction is in the logs of a minority"), "{text}");
 }
 
 #[test]

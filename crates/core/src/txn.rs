@@ -65,6 +65,9 @@ pub struct Change<'a> {
     pub with_its_session: bool,
     /// Whether the transaction created an ephemeral node.
     pub ephemeral: bool,
+    /// The number that a create appended if the node is sequential; `None` if the record does not contain it,
+    /// as before 3.4.
+    pub sequence: Option<i32>,
 }
 
 /// Content at the start of the unread part of a log.
@@ -192,12 +195,15 @@ impl<'a> Record<'a> {
 }
 
 fn changes<'a>(kind: i32, mut fields: Reader<'a>, note: &mut dyn FnMut(Change<'a>)) -> Option<()> {
-    let of = |path, happened| Change { path, happened, with_its_session: false, ephemeral: false };
+    let of =
+        |path, happened| Change { path, happened, with_its_session: false, ephemeral: false, sequence: None };
     match kind {
         CREATE | CREATE_2 => {
             let path = fields.buffer()?;
-            let ephemeral = is_ephemeral(fields).unwrap_or(false);
-            note(Change { ephemeral, ..of(path, Happened::Created) });
+            let ephemeral = is_ephemeral(&mut fields).unwrap_or(false);
+            // The number is the parent's version before the create; the record has the version after it.
+            let sequence = fields.int().map(|parent| parent.wrapping_sub(1));
+            note(Change { ephemeral, sequence, ..of(path, Happened::Created) });
         }
         CREATE_CONTAINER | CREATE_TTL => note(of(fields.buffer()?, Happened::Created)),
         SET_DATA => note(of(fields.buffer()?, Happened::Written)),
@@ -222,7 +228,7 @@ fn changes<'a>(kind: i32, mut fields: Reader<'a>, note: &mut dyn FnMut(Change<'a
 }
 
 /// Returns whether a created node is ephemeral, based on the fields after its path.
-fn is_ephemeral(mut fields: Reader<'_>) -> Option<bool> {
+fn is_ephemeral(fields: &mut Reader<'_>) -> Option<bool> {
     fields.skip_data_and_acls()?;
     fields.bool()
 }
@@ -299,6 +305,22 @@ mod tests {
             assert!(!is_intact, "bit {bit}");
             assert_eq!(resume(&log, 1), Some(first.len()), "bit {bit}");
         }
+    }
+
+    #[test]
+    fn creates_have_the_number_of_a_sequential_node_except_in_the_oldest_format() {
+        let sequence = |parent: &[u8]| {
+            let acl = [&31_i32.to_be_bytes()[..], &buffer(b"world"), &buffer(b"anyone")].concat();
+            let lists = [&(-1_i32).to_be_bytes()[..], &1_i32.to_be_bytes(), &acl].concat();
+            let body = [&buffer(b"/l/a")[..], &lists, &[1], parent].concat();
+            let mut found = None;
+            let log = written(header(7, 1, 1, 5, CREATE_2), &body);
+            next(&log).unwrap().0.changes(&mut |change| found = Some((change.ephemeral, change.sequence)));
+            found
+        };
+        assert_eq!(sequence(&8_i32.to_be_bytes()), Some((true, Some(7))));
+        assert_eq!(sequence(&i32::MIN.to_be_bytes()), Some((true, Some(i32::MAX))));
+        assert_eq!(sequence(&[]), Some((true, None)));
     }
 
     #[test]

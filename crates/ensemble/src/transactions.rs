@@ -149,7 +149,7 @@ pub(super) fn next(log: &[u8], below: &str) -> Option<(Transaction, usize)> {
     let mut changes = Vec::new();
     record.changes(&mut |change| {
         if change.path.starts_with(below.as_bytes()) {
-            let txn::Change { path, happened, with_its_session, ephemeral } = change;
+            let txn::Change { path, happened, with_its_session, ephemeral, .. } = change;
             let path = String::from_utf8_lossy(path).into_owned();
             changes.push(NodeChange { path, happened, with_its_session, ephemeral });
         }

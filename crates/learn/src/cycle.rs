@@ -1,5 +1,8 @@
 //! One cycle of a client: when its node was created, got the lock and was deleted.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -51,8 +54,32 @@ pub struct Cycle {
 }
 
 impl Cycle {
+    /// Returns the end of the cycle, as far as known.
+    pub fn until_ms(&self) -> i64 {
+        let times = [self.waited_ms, self.held_ms, self.gave_up_ms];
+        self.arrived_ms + times.iter().flatten().map(|ms| i64::from(*ms)).sum::<i64>()
+    }
+
     /// Returns whether the cycle shows how many requests an uncontended acquisition and its release take.
     pub fn is_plain(&self) -> bool {
         self.ending == Ending::Released && !self.is_contended && self.requests > 0
+    }
+}
+
+/// Largest number of periods that overlap.
+#[derive(Debug, Default)]
+pub struct Overlap {
+    ends: BinaryHeap<Reverse<i64>>,
+    pub most: usize,
+}
+
+impl Overlap {
+    /// Adds a period. Periods must be added in the order of their starts.
+    pub fn add(&mut self, from_ms: i64, to_ms: i64) {
+        while self.ends.peek().is_some_and(|end| end.0 <= from_ms) {
+            self.ends.pop();
+        }
+        self.ends.push(Reverse(to_ms));
+        self.most = self.most.max(self.ends.len());
     }
 }

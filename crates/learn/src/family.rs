@@ -13,6 +13,9 @@ const NUMBERED: usize = 5;
 const LEAST_HEX: usize = 8;
 const GUID: usize = 36;
 
+/// End of the name of the inner queue of kazoo's semaphore.
+pub const KAZOO_INNER: &[u8] = b"-__lock__";
+
 /// Returns the path of the lock whose nodes are in this directory.
 pub fn lock_below(directory: &[u8], recipe: Recipe) -> &[u8] {
     match (recipe, split(directory)) {
@@ -25,7 +28,7 @@ pub fn lock_below(directory: &[u8], recipe: Recipe) -> &[u8] {
 pub fn semaphore_of(directory: &[u8]) -> Option<&[u8]> {
     match split(directory) {
         (outer, b"locks") => Some(outer),
-        _ => directory.strip_suffix(b"-__lock__"),
+        _ => directory.strip_suffix(KAZOO_INNER),
     }
 }
 

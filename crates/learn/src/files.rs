@@ -34,6 +34,10 @@ impl ServerFiles {
             // The original messages may quote the file's content, so replace them.
             let what = match error.kind() {
                 _ if error.to_string().starts_with("unexpected EOF") => "an incomplete tarball".to_owned(),
+                io::ErrorKind::Unsupported => {
+                    let what = error.to_string();
+                    return Error::usage(format!("{}: {what}", path.display()));
+                }
                 io::ErrorKind::Other | io::ErrorKind::InvalidData => {
                     "neither a directory nor a plain or gzipped tarball".to_owned()
                 }
@@ -110,6 +114,11 @@ fn unpack(tarball: &Path, into: &Path) -> io::Result<()> {
             continue;
         }
         if zxid_of(&name, LOG).is_some() || zxid_of(&name, SNAPSHOT).is_some() || name.starts_with(KEEPER) {
+            let extensions = entry.pax_extensions()?.into_iter().flatten();
+            if extensions.flatten().any(|extension| extension.key_bytes().starts_with(SPARSE)) {
+                let sparse = format!("{name} has the sparse pax format; create the tarball without -S");
+                return Err(io::Error::new(io::ErrorKind::Unsupported, sparse));
+            }
             let to = into.join(&name);
             if to.exists() {
                 let several =
@@ -123,6 +132,8 @@ fn unpack(tarball: &Path, into: &Path) -> io::Result<()> {
 }
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// Prefix of the pax headers of a file whose content starts with a map of its holes.
+const SPARSE: &[u8] = b"GNU.sparse.";
 
 /// Copies a file, replacing the zeros that pad a log with holes.
 fn copy_sparsely(from: &mut impl Read, to: &Path) -> io::Result<()> {
@@ -141,7 +152,7 @@ fn copy_sparsely(from: &mut impl Read, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns the zxid in the name of a log or snapshot. Snapshots may be compressed.
+/// Returns the zxid in the name of a log or snapshot, which may be compressed.
 fn zxid_of(name: &str, kind: &str) -> Option<i64> {
     let zxid = name.strip_prefix(kind)?;
     let zxid = zxid.strip_suffix(".gz").or_else(|| zxid.strip_suffix(".snappy")).unwrap_or(zxid);
@@ -193,6 +204,25 @@ mod tests {
         let files = ServerFiles::of(&tarball, scratch.path()).unwrap();
         assert_eq!((zxids(&files.logs), zxids(&files.snapshots)), (vec![9], vec![8]));
         assert_eq!(fs::read(&files.logs[0].1).unwrap(), log);
+    }
+
+    #[test]
+    fn tarball_in_the_sparse_pax_format_is_rejected_with_a_remedy() {
+        let scratch = tempfile::tempdir().unwrap();
+        let tarball = scratch.path().join("zk1.tar");
+        let mut builder = tar::Builder::new(File::create(&tarball).unwrap());
+        let extensions = [("GNU.sparse.major", &b"1"[..]), ("GNU.sparse.name", b"log.1")];
+        builder.append_pax_extensions(extensions).unwrap();
+        let mut header = tar::Header::new_ustar();
+        header.set_size(3);
+        header.set_cksum();
+        builder.append_data(&mut header, "GNUSparseFile.7/log.1", &b"0\n\n"[..]).unwrap();
+        builder.finish().unwrap();
+        let refused = ServerFiles::of(&tarball, scratch.path()).unwrap_err().to_string();
+        assert!(
+            refused.ends_with("zk1.tar: log.1 has the sparse pax format; create the tarball without -S"),
+            "{refused}"
+        );
     }
 
     #[test]

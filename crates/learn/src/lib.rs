@@ -33,7 +33,7 @@ pub use summarise::{Asked, Summarised, summarise, writes};
 pub use summary::*;
 pub use times::{Bounded, Handoff, HandoffBasis, Point, Times};
 
-use merge::{Merge, Step};
+use merge::{Merge, Step, missing_between};
 use reconstruct::Reconstruction;
 use snapshot::StoredNode;
 use zklockbench_core::error::Error;
@@ -61,22 +61,27 @@ pub fn read_logs(
     let mut reconstruction = Reconstruction::new(scope, scratch);
     let failed = |error: std::io::Error| Error::environment(format!("cannot spool cycles to disk: {error}"));
     let (mut has_begun, mut records) = (false, 0_u64);
-    merge.read(&mut |step| match step {
-        Step::Record(record) => {
-            if !std::mem::replace(&mut has_begun, true) {
-                snapshots.before(record.zxid).into_iter().for_each(|node| reconstruction.existed(node));
-            }
-            records += 1;
-            if records.is_multiple_of(RECORDS_BETWEEN_LOOKS) && stopped() {
-                return Err(Error::Interrupted);
-            }
-            reconstruction.take(&record).map_err(failed)
+    merge.read(&mut |step| {
+        if !std::mem::replace(&mut has_begun, true) {
+            snapshots.before(step.zxid()).into_iter().for_each(|node| reconstruction.existed(node));
         }
-        Step::Gap { snapshot: Some(snapshot) } => match snapshots.at(snapshot) {
-            Some(nodes) => reconstruction.goes_on_with(nodes).map_err(failed),
-            None => Ok(()),
-        },
-        Step::Gap { snapshot: None } => Ok(()),
+        match step {
+            Step::Record(record) => {
+                records += 1;
+                if records.is_multiple_of(RECORDS_BETWEEN_LOOKS) && stopped() {
+                    return Err(Error::Interrupted);
+                }
+                reconstruction.take(&record)
+            }
+            Step::Gap { snapshot, next } => {
+                let nodes = snapshot.and_then(|snapshot| Some((snapshot, snapshots.at(snapshot)?)));
+                if nodes.as_ref().is_none_or(|(snapshot, _)| missing_between(*snapshot, next) > 0) {
+                    reconstruction.lost_before(next);
+                }
+                nodes.map_or(Ok(()), |(_, nodes)| reconstruction.goes_on_with(nodes))
+            }
+        }
+        .map_err(failed)
     })?;
     let mut damages = merge.damages.kept.clone();
     damages.extend(snapshots.unreadable.clone());
@@ -94,6 +99,7 @@ pub fn read_logs(
         files,
         missing: merge.missing,
         uncommitted: merge.uncommitted,
+        unconfirmed: merge.unconfirmed,
         repeated: merge.repeated(),
         snapshot: snapshots.used.clone(),
         damaged: merge.damages.count + snapshots.unreadable.len() as u64,

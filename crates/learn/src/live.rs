@@ -20,10 +20,12 @@ use zklockbench_core::clock::{WallClock, now};
 use zklockbench_core::error::Error;
 use zklockbench_core::txn::Happened;
 use zklockbench_core::units::counted;
-use zklockbench_zk::{Failure, Target, session_of};
+use zklockbench_zk::{Failure, Target, reach, session_of};
 
 const SESSION: Duration = Duration::from_secs(20);
 const CONNECTS_WITHIN: Duration = Duration::from_secs(20);
+/// Time limit of the first session.
+const FIRST_CONTACT: Duration = Duration::from_secs(6);
 const BETWEEN_TRIES: Duration = Duration::from_millis(500);
 /// Limit on the requests that read the tree.
 const READS: usize = 20_000;
@@ -124,6 +126,9 @@ impl Live<'_> {
         };
         let existing = match existing(&client, path).await {
             Ok(existing) => existing,
+            // After a lost connection, keep the results so far.
+            Err(ClientError::NoNode) if self.facts.reconnects > 0 => Vec::new(),
+            Err(_) if self.facts.reconnects > 0 => return Ok(Left::Lost),
             Err(ClientError::NoNode) => {
                 return Err(Error::usage(format!("{path} does not exist on {}", target.connect)));
             }
@@ -157,17 +162,24 @@ impl Live<'_> {
 
     /// Opens a session; `None` if no attempt succeeds before the deadline.
     async fn client(&mut self, target: &Target, stop: &CancellationToken) -> Result<Option<Client>, Error> {
+        let is_first = self.facts.reconnects == 0;
+        let within = if is_first { FIRST_CONTACT } else { CONNECTS_WITHIN };
         loop {
             let opened = tokio::select! {
-                opened = timeout(CONNECTS_WITHIN, target.client(SESSION)) => opened,
+                opened = timeout(within, target.client(SESSION)) => opened,
                 () = stop.cancelled() => return Err(Error::Interrupted),
             };
             let why = match opened {
                 Ok(Ok(client)) => return Ok(Some(client)),
+                Ok(Err(failure @ Failure::NotAuthenticated(_))) if is_first => failure.to_string(),
+                Ok(Err(failure)) if is_first => reach::with_reasons(&failure.to_string(), target).await,
+                Err(_) if is_first => {
+                    reach::with_reasons(&format!("no session within {within:?}"), target).await
+                }
                 Ok(Err(failure)) => failure.to_string(),
-                Err(_) => format!("no session within {CONNECTS_WITHIN:?}"),
+                Err(_) => format!("no session within {within:?}"),
             };
-            if self.facts.reconnects == 0 {
+            if is_first {
                 return Err(Error::environment(format!(
                     "cannot open a session to {}: {why}",
                     target.connect

@@ -1,10 +1,13 @@
 //! The logs of one server, file after file, as a stream of records in bounded memory.
 
+use std::cell::OnceCell;
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, BufReader, Read};
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use flate2::read::GzDecoder;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,6 +24,7 @@ const SEARCHED: usize = 4 * CHUNK;
 const KEPT: usize = 100;
 
 const CUT_OFF: &str = "a truncated record, which was skipped";
+const DAMAGED_GZIP: &str = "incomplete or damaged gzip data; the rest of the file was skipped";
 const DAMAGED: &str = "a damaged record; the rest of the file was skipped";
 /// The server had preallocated the file and was killed during a write.
 const PARTIAL: &str = "a partially written record, which was skipped";
@@ -61,9 +65,12 @@ impl Damages {
 }
 
 /// Records of a server, in ascending order of zxid.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct LogStream {
     files: VecDeque<(i64, PathBuf)>,
+    last_file: Option<(i64, PathBuf)>,
+    /// Zxid of the last record, which is read when it is needed.
+    last: OnceCell<Option<i64>>,
     open: Option<OpenLog>,
     bytes: Vec<u8>,
     /// Position in `bytes` of the first unread byte.
@@ -78,9 +85,8 @@ pub struct LogStream {
     pub repeated: u64,
 }
 
-#[derive(Debug)]
 struct OpenLog {
-    file: File,
+    file: Box<dyn Read>,
     name: String,
     /// Position in the file of the buffer's first byte.
     from: u64,
@@ -88,7 +94,18 @@ struct OpenLog {
 
 impl LogStream {
     pub fn of(logs: &[(i64, PathBuf)]) -> Self {
-        Self { files: logs.iter().cloned().collect(), ..Self::default() }
+        let last_file = logs.last().cloned();
+        Self { files: logs.iter().cloned().collect(), last_file, ..Self::default() }
+    }
+
+    /// Returns the zxid of the server's last record.
+    pub fn last(&self) -> Option<i64> {
+        let last = || {
+            let mut stream = Self::of(self.last_file.as_slice());
+            while stream.advance(&mut Damages::default()).ok()? {}
+            stream.before
+        };
+        *self.last.get_or_init(last)
     }
 
     pub fn record(&self) -> Option<Record<'_>> {
@@ -130,14 +147,14 @@ impl LogStream {
     fn open_next(&mut self, damages: &mut Damages) -> Result<bool, Error> {
         let Some((_, path)) = self.files.pop_front() else { return Ok(false) };
         // A server may purge a log at any time.
-        let file = match File::open(&path) {
+        let file = match opened(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return self.open_next(damages),
             opened => opened.map_err(Error::cannot("read", &path))?,
         };
         self.open = Some(OpenLog { file, name: name_of(&path), from: 0 });
         self.bytes.clear();
         self.at = 0;
-        self.fill(HEADER)?;
+        self.fill(HEADER, damages)?;
         match txn::begins(&self.bytes) {
             // The server did not finish creating the file.
             Ok(None) => self.open = None,
@@ -152,7 +169,7 @@ impl LogStream {
 
     /// Reads until the buffer has `length` unread bytes. Reports a damaged record if the file ends first.
     fn need(&mut self, length: usize, damages: &mut Damages) -> Result<(), Error> {
-        match self.fill(length)? {
+        match self.fill(length, damages)? {
             true => Ok(()),
             false if self.at == self.bytes.len() => {
                 self.open = None;
@@ -163,16 +180,23 @@ impl LogStream {
     }
 
     /// Fills the buffer; returns whether it has at least `length` unread bytes.
-    fn fill(&mut self, length: usize) -> Result<bool, Error> {
+    fn fill(&mut self, length: usize, damages: &mut Damages) -> Result<bool, Error> {
         let Some(open) = &mut self.open else { return Ok(false) };
         self.bytes.drain(..self.at);
         open.from += self.at as u64;
         self.at = 0;
         while self.bytes.len() < length {
             let missing = CHUNK.max(length - self.bytes.len()) as u64;
-            let read = (&open.file).take(missing).read_to_end(&mut self.bytes);
-            if read.map_err(|error| Error::environment(format!("cannot read {}: {error}", open.name)))? == 0 {
-                return Ok(false);
+            match open.file.by_ref().take(missing).read_to_end(&mut self.bytes) {
+                Ok(0) => return Ok(false),
+                Ok(_) => {}
+                Err(error) if is_damaged_gzip(&error) => {
+                    damages.note(open.name.clone(), open.from + self.bytes.len() as u64, DAMAGED_GZIP)?;
+                    open.file = Box::new(io::empty());
+                }
+                Err(error) => {
+                    return Err(Error::environment(format!("cannot read {}: {error}", open.name)));
+                }
             }
         }
         Ok(true)
@@ -180,7 +204,7 @@ impl LogStream {
 
     /// Skips to the next undamaged record. `if_last` describes the damage if no record follows.
     fn skip(&mut self, if_last: &str, damages: &mut Damages) -> Result<(), Error> {
-        self.fill(SEARCHED)?;
+        self.fill(SEARCHED, damages)?;
         let Some(next) = txn::resume(&self.bytes, self.at + 1) else {
             let is_padded = self.bytes[self.at..].iter().rev().take(FRAME).all(|byte| *byte == 0);
             let is_partial = is_padded && if_last == DAMAGED;
@@ -200,9 +224,24 @@ impl LogStream {
     }
 }
 
+/// Opens a log, which may be compressed by an archiver.
+fn opened(path: &Path) -> io::Result<Box<dyn Read>> {
+    let file = File::open(path)?;
+    Ok(match path.extension().is_some_and(|extension| extension == "gz") {
+        true => Box::new(GzDecoder::new(BufReader::new(file))),
+        false => Box::new(file),
+    })
+}
+
+fn is_damaged_gzip(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
+    matches!(error.kind(), UnexpectedEof | InvalidData | InvalidInput)
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::io::Write as _;
 
     use super::*;
     use crate::written::{BEGIN, log, record};
@@ -265,6 +304,24 @@ mod tests {
             let (zxids, damage) = read(&[bytes]);
             assert!(zxids == [1, 3] || zxids == [1, 2, 3], "bit {bit}: {zxids:?}");
             assert_eq!(damage.len(), 1, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn compressed_log_is_read_up_to_its_damage() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log.1.gz");
+        let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gz.write_all(&log(&creates(1..=3))).unwrap();
+        let whole = gz.finish().unwrap();
+        for (bytes, damaged) in [(&whole[..], 0), (&whole[..whole.len() - 4], 1)] {
+            fs::write(&path, bytes).unwrap();
+            let (mut stream, mut damages) = (LogStream::of(&[(1, path.clone())]), Damages::default());
+            let mut zxids = Vec::new();
+            while stream.advance(&mut damages).unwrap() {
+                zxids.extend(stream.zxid);
+            }
+            assert_eq!((zxids, damages.count), (vec![1, 2, 3], damaged));
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! The log of a deposed leader may contain transactions that the other servers never accepted. A server that
 //! caught up from a snapshot has no records of the earlier transactions. A transaction therefore counts as
-//! committed, unless it is missing from a majority and a server continued without it in a later epoch.
+//! committed, unless it is missing from a majority, a server continued without it in a later epoch, and no
+//! server continued with it: a deposed leader that rejoins truncates its log.
 
 use crate::files::ServerFiles;
 use crate::log::{Damages, LogStream};
@@ -10,7 +11,6 @@ use zklockbench_core::error::Error;
 use zklockbench_core::txn::Record;
 
 /// The logs of an ensemble's servers.
-#[derive(Debug)]
 pub struct Merge {
     servers: Vec<LogStream>,
     /// Zxids of all snapshots, ascending.
@@ -18,6 +18,8 @@ pub struct Merge {
     pub damages: Damages,
     /// Transactions of deposed leaders.
     pub uncommitted: u64,
+    /// Transactions after the last one that a majority of the servers logged.
+    pub unconfirmed: u64,
     /// Transactions missing from all logs, although later ones of the same leader exist.
     pub missing: u64,
     last: Option<i64>,
@@ -28,7 +30,19 @@ pub enum Step<'a> {
     /// Transactions before the next record are missing; `snapshot` is the newest snapshot in the gap.
     Gap {
         snapshot: Option<i64>,
+        /// Zxid of the next record.
+        next: i64,
     },
+}
+
+impl Step<'_> {
+    /// Returns the zxid of the record, or of the record after the gap.
+    pub fn zxid(&self) -> i64 {
+        match self {
+            Self::Record(record) => record.zxid,
+            Self::Gap { next, .. } => *next,
+        }
+    }
 }
 
 impl Merge {
@@ -42,6 +56,7 @@ impl Merge {
             snapshots,
             damages: Damages { are_refused, ..Damages::default() },
             uncommitted: 0,
+            unconfirmed: 0,
             missing: 0,
             last: None,
         }
@@ -53,11 +68,16 @@ impl Merge {
             server.advance(&mut self.damages)?;
         }
         while let Some(zxid) = self.servers.iter().filter_map(|server| server.zxid).min() {
-            if self.is_committed(zxid) {
+            let has_majority = self.has_majority(zxid);
+            if has_majority || self.may_be_committed(zxid) {
+                // The logs may start after the snapshot that precedes them.
+                let before = self.snapshots.iter().rfind(|snapshot| **snapshot < zxid);
+                self.last = self.last.or(before.copied());
                 if self.notice_gap(zxid) {
-                    pass(Step::Gap { snapshot: self.snapshot_between(zxid) })?;
+                    pass(Step::Gap { snapshot: self.snapshot_between(zxid), next: zxid })?;
                 }
                 self.last = Some(zxid);
+                self.unconfirmed = if has_majority { 0 } else { self.unconfirmed + 1 };
                 let server = self.servers.iter().find(|server| server.zxid == Some(zxid));
                 if let Some(record) = server.and_then(LogStream::record) {
                     pass(Step::Record(record))?;
@@ -76,9 +96,17 @@ impl Merge {
         self.servers.iter().map(|server| server.repeated).sum()
     }
 
-    fn is_committed(&self, zxid: i64) -> bool {
+    /// Returns whether a transaction that only a minority logged may be committed.
+    fn may_be_committed(&self, zxid: i64) -> bool {
+        !self.servers.iter().any(|server| self.went_on_without(server, zxid))
+            || self.servers.iter().any(|server| {
+                server.zxid == Some(zxid) && server.last().is_some_and(|last| epoch(last) > epoch(zxid))
+            })
+    }
+
+    fn has_majority(&self, zxid: i64) -> bool {
         let have = self.servers.iter().filter(|server| server.zxid == Some(zxid)).count();
-        have * 2 > self.servers.len() || !self.servers.iter().any(|server| self.went_on_without(server, zxid))
+        have * 2 > self.servers.len()
     }
 
     /// Returns whether a server continued in a later epoch without this transaction and without a snapshot
@@ -96,9 +124,9 @@ impl Merge {
         if zxid == last + 1 {
             return false;
         }
-        let expected = if epoch(last) == epoch(zxid) { last + 1 } else { (epoch(zxid) << 32) + 1 };
-        self.missing += u64::try_from(zxid - expected).unwrap_or(0);
-        zxid > expected || self.snapshot_between(zxid).is_some()
+        let missing = missing_between(last, zxid);
+        self.missing += missing;
+        missing > 0 || self.snapshot_between(zxid).is_some()
     }
 
     /// Returns the newest snapshot between the last record and this one.
@@ -106,6 +134,12 @@ impl Merge {
         let last = self.last?;
         self.snapshots.iter().rev().copied().find(|snapshot| (last + 1..zxid).contains(snapshot))
     }
+}
+
+/// Returns the number of transactions that are known to be missing between two zxids.
+pub fn missing_between(last: i64, next: i64) -> u64 {
+    let expected = if epoch(last) == epoch(next) { last + 1 } else { (epoch(next) << 32) + 1 };
+    u64::try_from(next - expected).unwrap_or(0)
 }
 
 fn epoch(zxid: i64) -> i64 {
@@ -143,7 +177,7 @@ mod tests {
             .read(&mut |step| {
                 passed.push(match step {
                     Step::Record(record) => record.zxid,
-                    Step::Gap { snapshot } => -snapshot.unwrap_or(0),
+                    Step::Gap { snapshot, .. } => -snapshot.unwrap_or(0),
                 });
                 Ok(())
             })
@@ -161,10 +195,36 @@ mod tests {
 
     #[test]
     fn transactions_of_a_deposed_leader_are_skipped() {
-        let deposed = [("log.1", vec![1, 2, 3, 4]), ("log.100000001", vec![NEXT + 1])];
+        let deposed = [("log.1", vec![1, 2, 3, 4])];
         let others = [("log.1", vec![1, 2]), ("log.100000001", vec![NEXT + 1])];
         let expected = (vec![1, 2, NEXT + 1], 0, 2);
         assert_eq!(merged(&[&deposed, &others, &others.clone()]), expected);
+    }
+
+    #[test]
+    fn transactions_of_a_server_that_continued_with_them_are_committed() {
+        // The first server caught up from a snapshot that is in another directory.
+        let behind = [("log.1", vec![1, 2]), ("log.100000001", vec![NEXT + 1])];
+        let complete = [("log.1", vec![1, 2, 3, 4]), ("log.100000001", vec![NEXT + 1])];
+        assert_eq!(merged(&[&behind, &complete]), (vec![1, 2, 3, 4, NEXT + 1], 0, 0));
+    }
+
+    #[test]
+    fn transactions_that_only_a_minority_logged_at_the_end_are_counted() {
+        let root = tempfile::tempdir().unwrap();
+        let unconfirmed = |longest: &[i64]| {
+            let files: Vec<ServerFiles> = longest
+                .iter()
+                .enumerate()
+                .map(|(at, last)| {
+                    server(&root.path().join(at.to_string()), &[("log.1", (1..=*last).collect())])
+                })
+                .collect();
+            let mut merge = Merge::of(&files, false);
+            merge.read(&mut |_| Ok(())).unwrap();
+            merge.unconfirmed
+        };
+        assert_eq!([unconfirmed(&[9, 5, 4]), unconfirmed(&[9, 9, 4]), unconfirmed(&[9])], [4, 0, 0]);
     }
 
     #[test]
@@ -176,8 +236,12 @@ mod tests {
     }
 
     #[test]
-    fn missing_transactions_are_counted_even_at_the_start_of_an_epoch() {
+    fn missing_transactions_are_counted_even_at_the_start_of_an_epoch_or_of_the_logs() {
         let log = [("log.1", vec![1, 4, NEXT + 3])];
         assert_eq!(merged(&[&log]), (vec![1, 0, 4, 0, NEXT + 3], 4, 0));
+        let late = [("snapshot.2", Vec::new()), ("log.5", vec![5, 6])];
+        assert_eq!(merged(&[&late]), (vec![0, 5, 6], 2, 0));
+        let complete = [("snapshot.2", Vec::new()), ("snapshot.4", Vec::new()), ("log.5", vec![5, 6])];
+        assert_eq!(merged(&[&complete]), (vec![5, 6], 0, 0));
     }
 }

@@ -42,11 +42,18 @@ pub struct Node {
     pub has_lease: bool,
 }
 
+impl Node {
+    /// Returns whether a client waits for or holds a lock with this node, unless it now has a lease instead.
+    pub fn is_queued(&self) -> bool {
+        !self.recipe.is_single() && !self.recipe.is_election() && !self.has_lease
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grant {
     Waits,
     At(Moment),
-    /// The node already held the lock at the start of the logs.
+    /// The node got the lock at an unknown time, e.g. before the start of the logs.
     Earlier,
 }
 
@@ -71,11 +78,11 @@ impl Queue {
     }
 
     /// Adds a node; returns whether it holds the lock immediately.
-    pub fn add(&mut self, path: &NodePath, node: &Node, others: &HashMap<NodePath, Node>) -> bool {
+    pub fn add(&mut self, path: &NodePath, node: &Node) -> bool {
         let holds = match node.role {
             Role::Lease => true,
             Role::Write => self.nodes.is_empty(),
-            Role::Read => self.writers == 0 || self.is_own_writer(node.session, others),
+            Role::Read => self.writers == 0,
         };
         self.writers += usize::from(node.role == Role::Write);
         self.nodes.insert(node.position, Arc::clone(path));
@@ -87,34 +94,39 @@ impl Queue {
         self.longest = self.longest.max(u32::try_from(length).unwrap_or(u32::MAX));
     }
 
-    /// Returns whether this session holds the write lock and no other writer is waiting, so that it may also read.
-    fn is_own_writer(&self, session: i64, others: &HashMap<NodePath, Node>) -> bool {
-        let first = self.nodes.values().next().and_then(|path| others.get(path));
-        self.writers == 1 && first.is_some_and(|node| node.role == Role::Write && node.session == session)
+    /// Returns the nodes for which this node waits, in ascending order.
+    pub fn blockers<'a>(
+        &'a self,
+        node: &'a Node,
+        others: &'a HashMap<NodePath, Node>,
+    ) -> impl Iterator<Item = &'a NodePath> {
+        let is_writer = |path: &NodePath| others.get(path).is_some_and(|other| other.role == Role::Write);
+        let ahead = self.nodes.range(..node.position).map(|(_, path)| path);
+        ahead.filter(move |path| node.role == Role::Write || is_writer(path))
     }
 
     /// Removes a node, and grants the lock to its successors.
-    pub fn remove(&mut self, gone: &Node, now: Moment, others: &mut HashMap<NodePath, Node>) {
+    pub fn remove(&mut self, gone: &Node, grant: Grant, others: &mut HashMap<NodePath, Node>) {
         self.nodes.remove(&gone.position);
         self.writers -= usize::from(gone.role == Role::Write && self.writers > 0);
         let pending = self.pending.clone();
         match (gone.role, pending.and_then(|path| others.get_mut(&path))) {
-            (Role::Lease, Some(pending)) => pending.grant = Grant::At(now),
+            (Role::Lease, Some(pending)) => pending.grant = grant,
             (Role::Lease, None) => {}
             // The remaining readers already hold the lock.
-            (Role::Read, _) => self.grant_to_first(1, now, others),
-            (Role::Write, _) => self.grant_to_first(usize::MAX, now, others),
+            (Role::Read, _) => self.grant_to_first(1, grant, others),
+            (Role::Write, _) => self.grant_to_first(usize::MAX, grant, others),
         }
     }
 
-    fn grant_to_first(&self, most: usize, now: Moment, others: &mut HashMap<NodePath, Node>) {
+    fn grant_to_first(&self, most: usize, grant: Grant, others: &mut HashMap<NodePath, Node>) {
         for (at, path) in self.nodes.values().take(most).enumerate() {
             let Some(node) = others.get_mut(path) else { continue };
             if at > 0 && node.role == Role::Write {
                 return;
             }
             if node.grant == Grant::Waits {
-                node.grant = Grant::At(now);
+                node.grant = grant;
             }
             if node.role == Role::Write {
                 return;

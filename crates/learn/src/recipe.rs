@@ -66,6 +66,11 @@ impl Recipe {
         matches!(self, Self::CuratorLatch | Self::LeaderElection | Self::Hadoop)
     }
 
+    /// Returns whether the lock is one node, without a queue.
+    pub fn is_single(self) -> bool {
+        matches!(self, Self::SingleNode | Self::Hadoop)
+    }
+
     /// Returns the built-in strategy that sends the same or nearly the same requests.
     pub fn strategy(self) -> &'static str {
         match self {
@@ -110,7 +115,8 @@ impl Recipes {
     }
 }
 
-const DIGITS: usize = 10;
+/// Length of a sequence number.
+pub const DIGITS: usize = 10;
 
 /// Returns the part of the name before its sequence number; `None` without a number.
 pub fn before_number(name: &[u8]) -> Option<&[u8]> {
@@ -123,6 +129,24 @@ pub fn before_number(name: &[u8]) -> Option<&[u8]> {
         before
     };
     is_number.then_some(before)
+}
+
+/// Returns whether the node marks an entry of kazoo's `LockingQueue` as taken. The node has the entry's number.
+pub fn is_taken_entry(directory: &[u8], name: &[u8]) -> bool {
+    directory.ends_with(b"/taken") && name.starts_with(b"entry-")
+}
+
+/// Returns whether a create appended a number to the name. Without the number, the name decides.
+pub fn is_sequential(name: &[u8], sequence: Option<i32>) -> bool {
+    match sequence {
+        Some(number @ 0..) => name.last_chunk::<DIGITS>().is_some_and(|digits| {
+            let value =
+                digits.iter().fold(0, |value, digit| value * 10 + i64::from(digit.wrapping_sub(b'0')));
+            digits.iter().all(u8::is_ascii_digit) && value == i64::from(number)
+        }),
+        Some(number) => name.ends_with(format!("{number:010}").as_bytes()),
+        None => before_number(name).is_some(),
+    }
 }
 
 /// Returns the recipe and role of an ephemeral node; `None` if its name is unknown.
@@ -249,6 +273,24 @@ mod tests {
             "12345678901".to_owned(),
         ] {
             assert_eq!(recognise(b"/queue", name.as_bytes()), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn nodes_are_sequential_if_their_names_end_with_the_number_of_their_create() {
+        for (name, sequence, expected) in [
+            ("client-70000000012", Some(12), true),
+            ("5f3759df0000000012", Some(12), true),
+            ("lock-2147483647", Some(i32::MAX), true),
+            ("lock--2147483648", Some(i32::MIN), true),
+            ("lock--000000007", Some(-7), true),
+            ("customer-4915112345", Some(12), false),
+            ("lock-0000000013", Some(12), false),
+            ("12", Some(12), false),
+            ("customer-4915112345", None, true),
+            ("client-70000000012", None, false),
+        ] {
+            assert_eq!(is_sequential(name.as_bytes(), sequence), expected, "{name} {sequence:?}");
         }
     }
 

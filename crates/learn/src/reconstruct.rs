@@ -9,9 +9,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::cycle::{Cycle, Ending};
-use crate::family::{folded, lock_below, semaphore_of};
+use crate::family::{KAZOO_INNER, folded, lock_below, semaphore_of};
 use crate::queue::{Grant, Moment, Node, NodePath, Queue};
-use crate::recipe::{Recipe, Recipes, Role, before_number, is_bare_hex, recognise};
+use crate::recipe::{DIGITS, Recipe, Recipes, Role, is_bare_hex, is_sequential, is_taken_entry, recognise};
 use crate::snapshot::StoredNode;
 use zklockbench_core::spool::{Sorted, Sorter};
 use zklockbench_core::txn::{self, Change, Happened, Record};
@@ -20,8 +20,8 @@ use zklockbench_core::txn::{self, Change, Happened, Record};
 const LOCKS_MOST: usize = 500_000;
 /// Error code of a create that fails because the node exists.
 const NODE_EXISTS: i32 = -110;
-/// Maximum number of long-lived nodes to record.
-const STAYING_KEPT: usize = 10_000;
+/// Longest time from the end of a single node until a waiting client creates it again.
+const RECREATED_WITHIN_MS: i64 = 1_000;
 
 /// Part of the logs to reconstruct.
 #[derive(Debug, Clone, Default)]
@@ -35,6 +35,8 @@ pub struct Scope {
 impl Scope {
     fn has_path(&self, path: &[u8]) -> bool {
         let rest = path.strip_prefix(self.path.trim_end_matches('/').as_bytes());
+        // The inner queue of kazoo's semaphore is not below its path.
+        let rest = rest.map(|rest| rest.strip_prefix(KAZOO_INNER).unwrap_or(rest));
         rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
     }
 
@@ -54,6 +56,26 @@ pub struct Lock {
     pub remains: bool,
     /// Whether the lock has a node at the end of the logs.
     pub is_in_use: bool,
+    /// Last period during which the lock's single node existed.
+    occupied: Option<Occupied>,
+}
+
+/// A period during which a single node existed, except for short times between one client's node and the next.
+#[derive(Debug, Clone, Copy)]
+struct Occupied {
+    since_ms: i64,
+    /// Time at which the last node was created.
+    created_ms: i64,
+    ended_ms: i64,
+}
+
+impl Occupied {
+    /// Returns the start of a wait for the node, given the session's first and last failed create, which may
+    /// have targeted other nodes.
+    fn wait_from(self, (first, last): (Moment, Moment)) -> Option<Moment> {
+        let from = if first.ms >= self.since_ms { first } else { last };
+        (self.created_ms..=self.ended_ms + RECREATED_WITHIN_MS).contains(&last.ms).then_some(from)
+    }
 }
 
 /// Counts of transactions in scope.
@@ -86,6 +108,8 @@ pub struct Observed {
     pub counts: Counts,
     pub first_ms: i64,
     pub last_ms: i64,
+    /// Earliest and latest time in the logs, even outside the scope.
+    pub covers_ms: (i64, i64),
     /// Number of times the clock was set back.
     pub clock_steps: u32,
     pub staying: Vec<Staying>,
@@ -112,22 +136,27 @@ pub struct Reconstruction {
     now: Moment,
     first_ms: Option<i64>,
     last_ms: i64,
+    covers_ms: (i64, i64),
     after_releases: BTreeMap<u32, u64>,
     failure: Option<io::Error>,
     /// Whether changes come from a watch, which reports no sessions.
     is_watch: bool,
     /// Number of the last observed change.
     last: i64,
+    /// Nodes created before this zxid may have been deleted by a transaction that is not in the logs.
+    doubtful_before: i64,
 }
 
 #[derive(Debug, Default)]
 struct OpenSession {
     nodes: BTreeSet<NodePath>,
+    /// Number of nodes in queues of locks. Several threads with such nodes may share the session.
+    queued: usize,
     released: Option<Moment>,
-    /// Request number and time of the session's last write, if that write deleted a lock node.
+    /// Request number and time of the session's last write, if that write deleted its only lock node.
     deleted: Option<(i32, Moment)>,
-    /// Time of the first create that failed with `NODE_EXISTS` since the session's last write.
-    refused: Option<Moment>,
+    /// Times of the first and last create that failed with `NODE_EXISTS` since the session's last write.
+    refused: Option<(Moment, Moment)>,
 }
 
 /// The request that made a change.
@@ -156,10 +185,12 @@ impl Reconstruction {
             now: Moment { ms: i64::MIN, setting: 0 },
             first_ms: None,
             last_ms: i64::MIN,
+            covers_ms: (i64::MAX, i64::MIN),
             after_releases: BTreeMap::new(),
             failure: None,
             is_watch: false,
             last: 0,
+            doubtful_before: 0,
         }
     }
 
@@ -181,7 +212,8 @@ impl Reconstruction {
             self.forget_parent(path);
         }
         let ephemeral = happened == Happened::Created;
-        self.apply(&Change { path, happened, with_its_session: false, ephemeral }, request);
+        let change = Change { path, happened, with_its_session: false, ephemeral, sequence: None };
+        self.apply(&change, request);
         self.failure.take().map_or(Ok(()), Err)
     }
 
@@ -200,7 +232,12 @@ impl Reconstruction {
         self.last = self.last.max(stored.created);
         let request = Request { session, cxid: 0, zxid: stored.created, place: 0 };
         let arrived = Moment { ms: plausible(stored.created_ms), setting: self.now.setting };
-        self.create(&stored.path, request, arrived, true);
+        self.create(&stored.path, request, None, arrived, true);
+    }
+
+    /// Records that transactions before this one are not in the logs.
+    pub fn lost_before(&mut self, zxid: i64) {
+        self.doubtful_before = zxid;
     }
 
     /// Continues after a gap: ends the cycles of nodes that the snapshot does not contain, and adds the new nodes.
@@ -208,7 +245,7 @@ impl Reconstruction {
         let kept: BTreeSet<&[u8]> = stored.iter().map(|node| node.path.as_slice()).collect();
         let lost: Vec<NodePath> =
             self.nodes.keys().filter(|path| !kept.contains(&***path)).cloned().collect();
-        lost.iter().for_each(|path| self.end(path, Ending::Unobserved, None));
+        self.end_all(lost, Ending::Unobserved, None);
         let fresh = |stored: &StoredNode| !self.nodes.contains_key(stored.path.as_slice());
         let fresh: Vec<StoredNode> = stored.iter().filter(|node| fresh(node)).cloned().collect();
         fresh.into_iter().for_each(|node| self.existed(node));
@@ -222,22 +259,36 @@ impl Reconstruction {
         }
         let mut request = Request { session: record.session, cxid: record.cxid, zxid: record.zxid, place: 0 };
         if record.error() == Some(NODE_EXISTS) {
-            self.sessions.entry(record.session).or_default().refused.get_or_insert(self.now);
+            let open = self.sessions.entry(record.session).or_default();
+            open.refused.get_or_insert((self.now, self.now)).1 = self.now;
         }
-        let mut last = None;
+        let ending = if record.ends_session() { Ending::SessionEnded } else { Ending::Released };
+        let is_batch = record.ends_session() || record.kind == txn::MULTI;
+        let (mut last, mut ended) = (None, Vec::new());
         record.changes(&mut |change| {
-            let was_lock = self.nodes.contains_key(change.path);
-            last = Some((change.happened, was_lock));
-            self.apply(&change, request);
+            let node = self.nodes.get_key_value(change.path).map(|(path, _)| path);
+            last = Some((change.happened, node.is_some()));
+            match node.filter(|_| is_batch && change.happened == Happened::Deleted) {
+                Some(path) => {
+                    ended.push(Arc::clone(path));
+                    self.count_write(true);
+                }
+                None => {
+                    self.end_all(std::mem::take(&mut ended), ending, Some(request));
+                    self.apply(&change, request);
+                }
+            }
             request.place += 1;
         });
-        if let Some((happened, was_lock)) = last.filter(|_| !record.ends_session()) {
-            self.note_write(request, happened, was_lock);
-        }
         if record.ends_session() {
             let open = self.sessions.get_mut(&record.session).map(|open| std::mem::take(&mut open.nodes));
-            open.into_iter().flatten().for_each(|path| self.end(&path, Ending::SessionEnded, None));
+            ended.extend(open.into_iter().flatten());
+        }
+        self.end_all(ended, ending, Some(request));
+        if record.ends_session() {
             self.sessions.remove(&record.session);
+        } else if let Some((happened, was_lock)) = last {
+            self.note_write(request, happened, was_lock);
         }
         self.failure.take().map_or(Ok(()), Err)
     }
@@ -248,6 +299,7 @@ impl Reconstruction {
             self.now.setting += 1;
         }
         self.now.ms = ms;
+        self.covers_ms = (self.covers_ms.0.min(ms), self.covers_ms.1.max(ms));
         if self.scope.has_time(ms) {
             self.first_ms.get_or_insert(ms);
             self.last_ms = self.last_ms.max(ms);
@@ -263,26 +315,27 @@ impl Reconstruction {
     }
 
     fn apply(&mut self, change: &Change<'_>, request: Request) {
-        let counts = self.scope.has_time(self.now.ms);
-        self.counts.writes += u64::from(counts);
         let is_lock = match change.happened {
             Happened::Written => false,
-            Happened::Created if change.ephemeral => self.create(change.path, request, self.now, false),
+            Happened::Created if change.ephemeral => {
+                self.create(change.path, request, change.sequence, self.now, false)
+            }
             Happened::Created => self.set_remains(change.path, true),
             Happened::Deleted => match self.nodes.get_key_value(change.path) {
-                Some((path, node)) => {
-                    let ending = match change.with_its_session {
-                        true => Ending::SessionEnded,
-                        false if node.session == request.session => Ending::Released,
-                        false => Ending::Broken,
-                    };
+                Some((path, _)) => {
                     let path = Arc::clone(path);
-                    self.end(&path, ending, Some(request));
+                    self.end(&path, Ending::Released, Some(request));
                     true
                 }
                 None => self.set_remains(change.path, false),
             },
         };
+        self.count_write(is_lock);
+    }
+
+    fn count_write(&mut self, is_lock: bool) {
+        let counts = self.scope.has_time(self.now.ms);
+        self.counts.writes += u64::from(counts);
         self.counts.lock_writes += u64::from(counts && is_lock);
     }
 
@@ -296,8 +349,16 @@ impl Reconstruction {
         false
     }
 
-    /// Records an ephemeral node. Returns whether it may belong to a lock.
-    fn create(&mut self, path: &[u8], request: Request, arrived: Moment, is_carried_over: bool) -> bool {
+    /// Records an ephemeral node, with the number that its create appended if the node is sequential. Returns
+    /// whether the node may belong to a lock.
+    fn create(
+        &mut self,
+        path: &[u8],
+        request: Request,
+        sequence: Option<i32>,
+        arrived: Moment,
+        is_carried_over: bool,
+    ) -> bool {
         if !self.scope.has_path(path) {
             return false;
         }
@@ -307,12 +368,16 @@ impl Reconstruction {
         }
         let (directory, name) = split(&path);
         let (recipe, role) =
-            recognise(directory, name).unwrap_or_else(|| self.guess(directory, name, request));
-        let is_single = matches!(recipe, Recipe::SingleNode | Recipe::Hadoop);
+            recognise(directory, name).unwrap_or_else(|| self.guess(directory, name, sequence, request));
+        let is_single = recipe.is_single();
+        let writer = match role {
+            Role::Read => self.downgraded_writer(directory, name, sequence, request.session),
+            Role::Write | Role::Lease => None,
+        };
         let directory: NodePath = if is_single { Arc::clone(&path) } else { directory.into() };
         let mut node = Node {
             directory: Arc::clone(&directory),
-            position: (request.zxid, request.place),
+            position: writer.map_or((request.zxid, request.place), |(at, _)| (at.0, at.1 + 1)),
             arrived,
             session: request.session,
             cxid: request.cxid,
@@ -327,15 +392,20 @@ impl Reconstruction {
         };
         let is_pending = role == Role::Lease && self.link_to_inner(&mut node);
         let open = self.sessions.entry(request.session).or_default();
-        if let Some(refused) = open.refused.filter(|_| is_single) {
-            // Failed creates are logged without a path, so assume that they targeted this node.
-            node.arrived = refused;
+        if let Some(refused) = open.refused.filter(|_| is_single)
+            && let Some(lock) = self.numbers.get(&path).and_then(|number| self.locks.get(*number as usize))
+            && let Some(from) = lock.occupied.and_then(|occupied| occupied.wait_from(refused))
+        {
+            node.arrived = from;
             node.is_contended = true;
         }
-        node.since_ms = open.released.and_then(|released| node.arrived.since(released));
+        // If the session has other nodes in queues, its last release may be another thread's.
+        let released = open.released.filter(|_| open.queued == 0);
+        node.since_ms = released.and_then(|released| node.arrived.since(released));
+        open.queued += usize::from(node.is_queued());
         open.nodes.insert(Arc::clone(&path));
         let queue = self.queues.entry(directory).or_default();
-        let holds = queue.add(&path, &node, &self.nodes);
+        let holds = queue.add(&path, &node) || writer.is_some_and(|(_, holds)| holds);
         if is_pending {
             queue.pending = Some(Arc::clone(&path));
         }
@@ -351,22 +421,48 @@ impl Reconstruction {
     }
 
     /// Guesses the recipe of a node with an unknown name.
-    fn guess(&self, directory: &[u8], name: &[u8], request: Request) -> (Recipe, Role) {
+    fn guess(
+        &self,
+        directory: &[u8],
+        name: &[u8],
+        sequence: Option<i32>,
+        request: Request,
+    ) -> (Recipe, Role) {
         if is_bare_hex(name) && self.inner_node(directory, Recipe::KazooSemaphore, request.session).is_some()
         {
             return (Recipe::KazooSemaphore, Role::Lease);
         }
-        match before_number(name) {
-            Some(_) => (Recipe::Sequential, Role::Write),
-            None => (Recipe::SingleNode, Role::Write),
+        match is_sequential(name, sequence) && !is_taken_entry(directory, name) {
+            true => (Recipe::Sequential, Role::Write),
+            false => (Recipe::SingleNode, Role::Write),
         }
+    }
+
+    /// Returns the position of the writer that a new reader downgrades, and whether the writer holds the lock.
+    /// The reader's name has the number of the writer, which belongs to the same session.
+    fn downgraded_writer(
+        &self,
+        directory: &[u8],
+        name: &[u8],
+        sequence: Option<i32>,
+        session: i64,
+    ) -> Option<((i64, u32), bool)> {
+        if sequence.is_some() && is_sequential(name, sequence) {
+            return None;
+        }
+        let number = name.last_chunk::<DIGITS>()?;
+        let own = self.sessions.get(&session)?.nodes.iter().filter(|path| path.ends_with(number));
+        let writer = own
+            .filter_map(|path| self.nodes.get(path))
+            .find(|node| node.role == Role::Write && *node.directory == *directory)?;
+        Some((writer.position, writer.grant != Grant::Waits))
     }
 
     /// Returns the session's node at the head of the inner queue of the semaphore with this lease directory.
     /// Only the holder of the inner queue creates leases; the session's other nodes belong to other threads.
     fn inner_node(&self, leases: &[u8], recipe: Recipe, session: i64) -> Option<NodePath> {
         let inner = match recipe {
-            Recipe::KazooSemaphore => [leases, b"-__lock__"].concat(),
+            Recipe::KazooSemaphore => [leases, KAZOO_INNER].concat(),
             _ => [split(leases).0, b"/locks"].concat(),
         };
         let first = self.queues.get(inner.as_slice())?.first()?;
@@ -385,6 +481,9 @@ impl Reconstruction {
             self.adopt_inner_queue(split(&inner).0, outer);
         }
         let Some(inner) = self.nodes.get_mut(&inner) else { return false };
+        if let Some(open) = self.sessions.get_mut(&inner.session) {
+            open.queued -= usize::from(inner.is_queued());
+        }
         inner.has_lease = true;
         lease.handoff_ms = match inner.grant {
             Grant::At(granted) => lease.arrived.since(granted),
@@ -406,11 +505,46 @@ impl Reconstruction {
         }
     }
 
+    /// Ends the cycles of nodes that disappear together, the last nodes first, so that no end grants the lock
+    /// to another of these nodes.
+    fn end_all(&mut self, paths: Vec<NodePath>, ending: Ending, request: Option<Request>) {
+        if paths.is_empty() {
+            return;
+        }
+        let position = |path: NodePath| Some((self.nodes.get(&path)?.position, path));
+        let mut all: Vec<((i64, u32), NodePath)> = paths.into_iter().filter_map(position).collect();
+        all.sort_unstable_by(|one, other| other.cmp(one));
+        all.dedup();
+        all.iter().for_each(|(_, path)| self.end(path, ending, request));
+    }
+
+    /// Ends the nodes that block a node deleted by its own session, if the deletes of all blockers may be missing
+    /// from the logs.
+    fn end_doubtful_blockers(&mut self, path: &NodePath, session: i64) {
+        let waits = |node: &&Node| node.grant == Grant::Waits && node.session == session;
+        let Some(node) = self.nodes.get(path).filter(waits) else { return };
+        let Some(queue) = self.queues.get(&node.directory) else { return };
+        let is_doubtful =
+            |path: &NodePath| self.nodes.get(path).is_some_and(|node| node.position.0 < self.doubtful_before);
+        if queue.blockers(node, &self.nodes).all(is_doubtful) {
+            let blockers: Vec<NodePath> = queue.blockers(node, &self.nodes).cloned().collect();
+            self.end_all(blockers, Ending::Unobserved, None);
+        }
+    }
+
     fn end(&mut self, path: &NodePath, ending: Ending, request: Option<Request>) {
+        if let (Ending::Released, Some(request), 1..) = (ending, request, self.doubtful_before) {
+            self.end_doubtful_blockers(path, request.session);
+        }
         let Some(node) = self.nodes.remove(path) else { return };
         let now = self.now;
+        let is_by_other = request.is_some_and(|request| request.session != node.session);
+        let ending = if ending == Ending::Released && is_by_other { Ending::Broken } else { ending };
+        // If the node's end was not observed, its time is unknown.
+        let grant = if ending == Ending::Unobserved { Grant::Earlier } else { Grant::At(now) };
         if let Some(open) = self.sessions.get_mut(&node.session) {
             open.nodes.remove(path);
+            open.queued -= usize::from(node.is_queued());
             if ending == Ending::Released && node.grant != Grant::Waits {
                 open.released = Some(now);
             }
@@ -419,7 +553,7 @@ impl Reconstruction {
         if let Some(queue) = self.queues.get_mut(&node.directory) {
             longest = queue.longest;
             was_pending = queue.pending.take_if(|pending| pending == path).is_some();
-            queue.remove(&node, now, &mut self.nodes);
+            queue.remove(&node, grant, &mut self.nodes);
             if queue.is_empty() {
                 self.queues.remove(&node.directory);
             }
@@ -449,9 +583,18 @@ impl Reconstruction {
         if !self.scope.has_time(node.arrived.ms) && !node.is_carried_over {
             return;
         }
+        let lock = self.lock(&node.directory, node.recipe, longest);
+        if node.recipe.is_single()
+            && let Some(lock) = self.locks.get_mut(lock as usize)
+        {
+            let created_ms = if let Grant::At(at) = node.grant { at.ms } else { node.arrived.ms };
+            let before = lock.occupied.filter(|before| created_ms <= before.ended_ms + RECREATED_WITHIN_MS);
+            let since_ms = before.map_or(created_ms, |before| before.since_ms);
+            lock.occupied = Some(Occupied { since_ms, created_ms, ended_ms: now.ms });
+        }
         let cycle = Cycle {
             arrived_ms: node.arrived.ms,
-            lock: self.lock(&node.directory, node.recipe, longest),
+            lock,
             session: node.session,
             is_read: node.role == Role::Read,
             is_granted,
@@ -504,6 +647,7 @@ impl Reconstruction {
             longest: 0,
             remains: true,
             is_in_use: false,
+            occupied: None,
         });
         number
     }
@@ -514,7 +658,9 @@ impl Reconstruction {
         open.refused = None;
         let deleted = open.deleted.take();
         match (happened, deleted) {
-            (Happened::Deleted, _) if was_lock => open.deleted = Some((request.cxid, now)),
+            (Happened::Deleted, _) if was_lock && open.queued == 0 => {
+                open.deleted = Some((request.cxid, now));
+            }
             (Happened::Created, Some((cxid, at))) if (1..=3).contains(&request.cxid.wrapping_sub(cxid)) => {
                 if let Some(ms @ 0..=1_000) = now.since(at).filter(|_| self.scope.has_time(now.ms)) {
                     *self.after_releases.entry(ms).or_default() += 1;
@@ -538,12 +684,7 @@ impl Reconstruction {
             staying.push(Staying { lock, session, arrived_ms, is_holder });
         }
         staying.sort_by_key(|node| node.arrived_ms);
-        staying.truncate(STAYING_KEPT);
-        // End the last nodes first, so that no end grants the lock to another node.
-        let mut open: Vec<((i64, u32), NodePath)> =
-            self.nodes.iter().map(|(path, node)| (node.position, Arc::clone(path))).collect();
-        open.sort_unstable_by(|one, other| other.cmp(one));
-        open.iter().for_each(|(_, path)| self.end(path, Ending::Open, None));
+        self.end_all(open, Ending::Open, None);
         self.failure.take().map_or(Ok(()), Err)?;
         Ok(Observed {
             has_folded_locks: self.locks.len() > LOCKS_MOST,
@@ -552,6 +693,7 @@ impl Reconstruction {
             counts: self.counts,
             first_ms: self.first_ms.unwrap_or(0),
             last_ms: self.last_ms.max(self.first_ms.unwrap_or(0)),
+            covers_ms: self.covers_ms,
             clock_steps: self.now.setting,
             staying,
             after_releases: self.after_releases,

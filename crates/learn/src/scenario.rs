@@ -1,16 +1,16 @@
 //! Writes scenarios with learned loads, and the arrivals that they replay.
 
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::cycle::{Cycle, Ending};
+use crate::cycle::{Cycle, Ending, Overlap};
 use crate::recipe::Recipe;
 use crate::reconstruct::Observed;
-use crate::summarise::Summarised;
+use crate::summarise::{FamilyValues, Summarised};
 use crate::summary::{Family, FamilyKind, LearnedLoad, ScenarioFile};
 use crate::times::Values;
 use zklockbench_core::units::{counted, format_micros, one_line};
@@ -36,8 +36,7 @@ pub fn write_scenarios(
     let used = found.families.iter().enumerate().filter(|(_, family)| is_used(family)).take(SCENARIOS);
     let mut written = Vec::new();
     for ((at, family), number) in used.zip(1_usize..) {
-        let (holds, since) = &found.values[at];
-        let trial = Learnt { observed, found, family, at, holds, since, number, servers };
+        let trial = Learnt { observed, found, family, at, values: &found.values[at], number, servers };
         written.push(trial.write(directory)?);
     }
     Ok(written)
@@ -48,8 +47,7 @@ struct Learnt<'a> {
     found: &'a Summarised,
     family: &'a Family,
     at: usize,
-    holds: &'a Values,
-    since: &'a Values,
+    values: &'a FamilyValues,
     number: usize,
     servers: Option<usize>,
 }
@@ -72,10 +70,10 @@ impl Learnt<'_> {
     fn write(&self, directory: &Path) -> io::Result<ScenarioFile> {
         let suffix = if self.number == 1 { String::new() } else { format!("-{}", self.number) };
         let (file, arrivals) = (format!("scenario{suffix}.toml"), format!("arrivals{suffix}.csv"));
-        let window = self.window();
         let (learned, assumed, load) = match &self.family.load {
-            LearnedLoad::Closed { .. } => self.closed(window),
+            LearnedLoad::Closed { .. } => self.closed(),
             LearnedLoad::Open => {
+                let window = self.window()?;
                 let replayed = self.write_arrivals(&directory.join(&arrivals), window)?;
                 self.open(window, &arrivals, &replayed)
             }
@@ -88,21 +86,40 @@ impl Learnt<'_> {
     }
 
     /// Returns the whole period, or the busiest part of a long log.
-    fn window(&self) -> Window {
-        let ms = |us: u64| i64::try_from(us / 1_000).unwrap_or(i64::MAX);
-        let (first_ms, lasts_ms) = (self.observed.first_ms, ms(self.family.lasts_us));
+    fn window(&self) -> io::Result<Window> {
+        let from_ms = self.observed.first_ms + ms(self.family.from_us);
+        let lasts_ms = ms(self.family.lasts_us);
         if lasts_ms < REPLAYED_MS {
-            let from_ms = first_ms + ms(self.family.from_us);
-            return Window { from_ms, to_ms: from_ms + lasts_ms + 1 };
+            return Ok(Window { from_ms, to_ms: from_ms + lasts_ms + 1 });
         }
-        let over_time = &self.family.over_time;
-        let bin_ms = i64::try_from(over_time.bin_us / 1_000).unwrap_or(REPLAYED_MS).max(1);
-        let bins = usize::try_from(REPLAYED_MS / bin_ms).unwrap_or(1).max(1);
-        let sums = over_time.arrivals.windows(bins.min(over_time.arrivals.len().max(1)));
-        let sums = sums.map(|bins| bins.iter().sum::<f64>()).enumerate();
-        let busiest = sums.max_by(|(_, one), (_, other)| one.total_cmp(other)).map_or(0, |(at, _)| at);
-        let from_ms = first_ms + busiest as i64 * bin_ms;
-        Window { from_ms, to_ms: from_ms + REPLAYED_MS }
+        // Numbers of arrivals by second, for the seconds of the window that ends with the current arrival.
+        let mut seconds: VecDeque<(i64, u64)> = VecDeque::new();
+        let (mut within, mut most, mut busiest_ms) = (0, 0, from_ms);
+        for cycle in self.observed.cycles.iter()? {
+            let cycle = cycle?;
+            if !self.is_replayed(&cycle) {
+                continue;
+            }
+            let second_ms = cycle.arrived_ms - (cycle.arrived_ms - from_ms).rem_euclid(1_000);
+            let is_over = |(at, _): &(i64, u64)| *at <= second_ms - REPLAYED_MS;
+            while let Some((_, count)) = seconds.front().copied().filter(is_over) {
+                seconds.pop_front();
+                within -= count;
+            }
+            within += 1;
+            match seconds.back_mut().filter(|(at, _)| *at == second_ms) {
+                Some((_, count)) => *count += 1,
+                None => seconds.push_back((second_ms, 1)),
+            }
+            if within > most {
+                (most, busiest_ms) = (within, seconds.front().map_or(second_ms, |(at, _)| *at));
+            }
+        }
+        Ok(Window { from_ms: busiest_ms, to_ms: busiest_ms + REPLAYED_MS })
+    }
+
+    fn is_replayed(&self, cycle: &Cycle) -> bool {
+        self.found.of_lock.get(cycle.lock as usize) == Some(&self.at) && !cycle.is_carried_over
     }
 
     fn write_arrivals(&self, path: &Path, window: Window) -> io::Result<Replayed> {
@@ -110,7 +127,7 @@ impl Learnt<'_> {
         let has_modes = self.family.reads > 0;
         writeln!(file, "time,lock,hold{}", if has_modes { ",mode" } else { "" })?;
         let mut numbers: HashMap<u32, usize> = HashMap::new();
-        let mut ends: BinaryHeap<std::cmp::Reverse<i64>> = BinaryHeap::new();
+        let mut overlap = Overlap::default();
         let mut replayed = Replayed { arrivals: 0, locks: 0, at_once: 0 };
         for cycle in self.observed.cycles.iter()? {
             let cycle = cycle?;
@@ -119,8 +136,7 @@ impl Learnt<'_> {
                 break;
             }
             let is_within = (window.from_ms..window.to_ms).contains(&cycle.arrived_ms);
-            let is_own = self.found.of_lock.get(cycle.lock as usize) == Some(&self.at);
-            if !is_within || !is_own || cycle.is_carried_over {
+            if !is_within || !self.is_replayed(&cycle) {
                 continue;
             }
             let next = numbers.len();
@@ -133,13 +149,9 @@ impl Learnt<'_> {
             };
             writeln!(file, "{at_s:.3},{lock},{}{mode}", self.hold(&cycle))?;
             replayed.arrivals += 1;
-            while ends.peek().is_some_and(|end| end.0 <= cycle.arrived_ms) {
-                ends.pop();
-            }
-            let busy_ms = i64::from(cycle.waited_ms.unwrap_or(0)) + i64::from(cycle.held_ms.unwrap_or(0));
-            ends.push(std::cmp::Reverse(cycle.arrived_ms + busy_ms));
-            replayed.at_once = replayed.at_once.max(ends.len());
+            overlap.add(cycle.arrived_ms, cycle.until_ms());
         }
+        replayed.at_once = overlap.most;
         replayed.locks = numbers.len().clamp(1, LOCKS_MOST);
         file.flush()?;
         Ok(replayed)
@@ -192,15 +204,15 @@ impl Learnt<'_> {
         (learned, assumed.into_iter().flatten().collect(), load)
     }
 
-    fn closed(&self, window: Window) -> (Vec<String>, Vec<String>, String) {
-        let contenders = (self.family.sessions as usize).clamp(1, SESSIONS_MOST);
-        let lasts_s = ((window.to_ms - window.from_ms) / 1_000).clamp(5, 60);
+    fn closed(&self) -> (Vec<String>, Vec<String>, String) {
+        let contenders = self.values.contenders.clamp(1, SESSIONS_MOST);
+        let lasts_s = (self.family.lasts_us / 1_000_000).clamp(5, 60);
         let learned = vec![
             format!("{contenders} sessions that request the lock again after a release"),
             "their holds and the times between a release and the next request".to_owned(),
         ];
         let assumed = vec!["a closed load: sessions make no other requests while they wait".to_owned()];
-        let think = self.distribution(self.since).to_toml();
+        let think = self.distribution(&self.values.since).to_toml();
         let load = format!(
             "contenders = {contenders}\nload = \"closed\"\nthink = {think}\nduration = \"{lasts_s}s\"\n"
         );
@@ -224,7 +236,7 @@ impl Learnt<'_> {
         if let Some(timeout_us) = family.timeout_us {
             let _ = writeln!(text, "acquire_timeout = \"{timeout_us}us\"");
         }
-        let _ = writeln!(text, "hold = {}", self.distribution(self.holds).to_toml());
+        let _ = writeln!(text, "hold = {}", self.distribution(&self.values.holds).to_toml());
         if family.reads > 0 {
             let _ = writeln!(text, "read_ratio = {:.6}", family.reads as f64 / family.arrivals.max(1) as f64);
         }
@@ -243,4 +255,8 @@ impl Learnt<'_> {
             _ => format!("\"{name}\""),
         }
     }
+}
+
+fn ms(us: u64) -> i64 {
+    i64::try_from(us / 1_000).unwrap_or(i64::MAX)
 }

@@ -1,13 +1,14 @@
 //! Reads the nodes of a snapshot.
 //!
 //! Format: `FileSnap` (magic `ZKSN`, version 2), sessions with their timeouts, a table of ACLs, then the
-//! nodes, each with path, data, ACL and statistics. The path `/` marks the end. Since 3.6, the file may be
-//! compressed.
+//! nodes, each with path, data, ACL and statistics. The path `/` marks the end, and a checksum of everything
+//! before follows. Since 3.6, the file may be compressed.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
+use adler2::Adler32;
 use flate2::read::GzDecoder;
 
 use crate::files::name_of;
@@ -44,7 +45,22 @@ pub fn read(path: &Path, pass: &mut dyn FnMut(StoredNode)) -> io::Result<()> {
     })
 }
 
+/// Computes the checksum of all bytes read.
+struct Checked<R> {
+    from: R,
+    checksum: Adler32,
+}
+
+impl<R: Read> Read for Checked<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.from.read(into)?;
+        self.checksum.write_slice(&into[..read]);
+        Ok(read)
+    }
+}
+
 fn nodes(from: &mut impl Read, pass: &mut dyn FnMut(StoredNode)) -> io::Result<()> {
+    let from = &mut Checked { from, checksum: Adler32::new() };
     let wrong = |what| io::Error::new(io::ErrorKind::InvalidData, what);
     if bytes::<4>(from)? != MAGIC {
         return Err(wrong("not a ZooKeeper snapshot"));
@@ -64,7 +80,11 @@ fn nodes(from: &mut impl Read, pass: &mut dyn FnMut(StoredNode)) -> io::Result<(
     loop {
         let path = buffer(from)?;
         if path == b"/" {
-            return Ok(());
+            let checksum = i64::from(from.checksum.checksum());
+            return match i64::from_be_bytes(bytes(from)?) == checksum {
+                true => Ok(()),
+                false => Err(wrong("damaged (wrong checksum)")),
+            };
         }
         skip(from)?;
         let _acl = bytes::<8>(from)?;
@@ -109,19 +129,14 @@ fn skip(from: &mut impl Read) -> io::Result<()> {
     if skipped == length { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
+/// Writes snapshots in the servers' format, for tests.
 #[cfg(test)]
-mod tests {
-    use std::io::Write as _;
+pub mod written {
+    use zklockbench_core::txn::buffer;
 
-    use super::*;
-
-    fn buffer_of(bytes: &[u8]) -> Vec<u8> {
-        zklockbench_core::txn::buffer(bytes)
-    }
-
-    fn node(path: &str, created: i64, owner: i64) -> Vec<u8> {
+    fn node((path, created, owner): &(&str, i64, i64)) -> Vec<u8> {
         [
-            &buffer_of(path.as_bytes())[..],
+            &buffer(path.as_bytes())[..],
             &(-1_i32).to_be_bytes(),
             &1_i64.to_be_bytes(),
             &created.to_be_bytes(),
@@ -134,24 +149,35 @@ mod tests {
         .concat()
     }
 
-    fn snapshot() -> Vec<u8> {
+    /// Returns a snapshot of nodes with these paths, zxids and owners.
+    pub fn snapshot(nodes: &[(&str, i64, i64)]) -> Vec<u8> {
         let acl = [&1_i64.to_be_bytes()[..], &1_i32.to_be_bytes(), &31_i32.to_be_bytes()].concat();
-        [
-            &MAGIC[..],
+        let content = [
+            &super::MAGIC[..],
             &[0; 12],
             &1_i32.to_be_bytes(),
             &[9; 12],
             &1_i32.to_be_bytes(),
             &acl,
-            &buffer_of(b"world"),
-            &buffer_of(b"anyone"),
-            &node("", 0, 0),
-            &node("/l", 3, i64::MIN),
-            &node("/l/a", 4, 77),
-            &buffer_of(b"/"),
-            &[5; 17],
+            &buffer(b"world"),
+            &buffer(b"anyone"),
+            &nodes.iter().map(node).collect::<Vec<_>>().concat(),
+            &buffer(b"/"),
         ]
-        .concat()
+        .concat();
+        let checksum = i64::from(adler2::adler32_slice(&content)).to_be_bytes();
+        [&content[..], &checksum, &buffer(b"/")].concat()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn snapshot() -> Vec<u8> {
+        written::snapshot(&[("", 0, 0), ("/l", 3, i64::MIN), ("/l/a", 4, 77)])
     }
 
     fn paths(name: &str, bytes: &[u8]) -> io::Result<Vec<(String, Option<i64>)>> {
@@ -159,7 +185,7 @@ mod tests {
         let path = directory.path().join(name);
         std::fs::write(&path, bytes).unwrap();
         let mut found = Vec::new();
-        read(&path, &mut |node| found.push((String::from_utf8(node.path).unwrap(), node.owner)))?;
+        read(&path, &mut |node| found.push((String::from_utf8_lossy(&node.path).into_owned(), node.owner)))?;
         Ok(found)
     }
 
@@ -174,10 +200,17 @@ mod tests {
     }
 
     #[test]
-    fn incomplete_snapshot_is_an_error() {
+    fn incomplete_or_damaged_snapshot_is_an_error() {
         let whole = snapshot();
-        for length in 0..whole.len() - 17 {
+        // The mark after the checksum is not read.
+        let length = whole.len() - 5;
+        for length in 0..length {
             assert!(paths("snapshot.7", &whole[..length]).is_err(), "{length} bytes");
+        }
+        for at in 0..length {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 1 << (at % 8);
+            assert!(paths("snapshot.7", &damaged).is_err(), "byte {at}");
         }
         assert!(paths("snapshot.7", b"something else").is_err());
     }

@@ -5,11 +5,11 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::time::Duration;
 
-use crate::cycle::{Cycle, Ending};
+use crate::cycle::{Cycle, Ending, Overlap};
 use crate::family::families;
 use crate::fit::{WindowCounts, zipf};
 use crate::recipe::Recipe;
-use crate::reconstruct::{Lock, Observed};
+use crate::reconstruct::{Lock, Observed, Staying};
 use crate::summary::{
     Endings, Family, FamilyKind, Key, LearnedLoad, LongWait, OverTime, StayingNode, Writes,
 };
@@ -37,6 +37,10 @@ const CYCLES_LEAST: u64 = 20;
 
 /// Minimum number of abandoned requests from which a timeout is inferred.
 const TIMEOUTS_LEAST: u64 = 5;
+/// Shortest time after which a client times out; clients that give up earlier only try to get the lock.
+const TIMEOUT_LEAST_MS: u32 = 10;
+/// Time by which a wait may exceed the timeout, e.g. because the client is busy.
+const TIMEOUT_LATE_MS: u32 = 50;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Asked {
@@ -51,8 +55,26 @@ pub struct Asked {
 pub struct Summarised {
     pub families: Vec<Family>,
     pub of_lock: Vec<usize>,
-    /// Logged holds, and times from a release to the next request, by family.
-    pub values: Vec<(Values, Values)>,
+    pub values: Vec<FamilyValues>,
+}
+
+/// Values of a family from which its scenario is written.
+#[derive(Debug)]
+pub struct FamilyValues {
+    /// Logged holds.
+    pub holds: Values,
+    /// Times from a release to the next request.
+    pub since: Values,
+    /// Largest number of sessions at the same time.
+    pub contenders: usize,
+}
+
+/// Cycles of a session.
+#[derive(Debug, Clone, Copy)]
+struct Presence {
+    cycles: u64,
+    first_ms: i64,
+    last_ms: i64,
 }
 
 /// Sums over a family's cycles.
@@ -73,7 +95,9 @@ struct Sums {
     /// Number of cycles that timed out, by the number of requests.
     gave_up: BTreeMap<u32, u64>,
     timeouts: Values,
-    sessions: HashMap<i64, u64>,
+    sessions: HashMap<i64, Presence>,
+    /// Number of acquisitions after a wait.
+    contended_grants: u64,
     keys: HashMap<u32, u64>,
     bins: Vec<(f64, f64)>,
     windows: [WindowCounts; 3],
@@ -96,7 +120,11 @@ impl Sums {
         self.arrivals += 1;
         self.reads += u64::from(cycle.is_read);
         self.granted += u64::from(cycle.is_granted);
-        *self.sessions.entry(cycle.session).or_default() += 1;
+        self.contended_grants += u64::from(cycle.is_granted && cycle.is_contended);
+        let unseen = Presence { cycles: 0, first_ms: cycle.arrived_ms, last_ms: cycle.arrived_ms };
+        let session = self.sessions.entry(cycle.session).or_insert(unseen);
+        session.cycles += 1;
+        session.last_ms = session.last_ms.max(cycle.until_ms());
         *self.keys.entry(cycle.lock).or_default() += 1;
         self.active_ms.get_or_insert((cycle.arrived_ms, 0)).1 = cycle.arrived_ms;
         let after_ms = cycle.arrived_ms - span.first_ms;
@@ -176,27 +204,47 @@ impl Sums {
         }
     }
 
-    /// Returns the clients' timeout, if most abandoned requests waited for about the same time.
+    /// Returns the largest number of sessions at the same time, from the first request to the last end of each.
+    fn contenders(&self) -> usize {
+        let mut sessions: Vec<(i64, i64)> =
+            self.sessions.values().map(|session| (session.first_ms, session.last_ms)).collect();
+        sessions.sort_unstable();
+        let mut overlap = Overlap::default();
+        sessions.iter().for_each(|(first_ms, last_ms)| overlap.add(*first_ms, *last_ms));
+        overlap.most
+    }
+
+    /// Returns the clients' timeout, if most abandoned requests waited for about the same time, and no request
+    /// waited longer.
     fn timeout_us(&self) -> Option<u64> {
         let at = |share| self.timeouts.quantile(share);
         let (early, usual, late) = (at(0.1)?, at(0.5)?, at(0.9)?);
         let is_one = self.timeouts.count >= TIMEOUTS_LEAST && late - early <= (usual / 5).max(10);
-        is_one.then_some(u64::from(usual) * 1_000)
+        let longest = self.waits.quantile(0.99).unwrap_or(0);
+        let is_timeout = usual >= TIMEOUT_LEAST_MS && longest <= late.saturating_add(TIMEOUT_LATE_MS);
+        (is_one && is_timeout).then_some(u64::from(usual) * 1_000)
     }
 
     /// Removes and counts the cycles that timed out just as the lock became free; `None` if inconclusive.
     fn take_given_up_at_grant(&mut self) -> Option<u64> {
         let is_timeout = self.is_timeout();
-        let mut given_up = 0;
-        for (requests, (waits, holds)) in std::mem::take(&mut self.contended) {
-            if is_timeout.as_ref().is_some_and(|is_timeout| is_timeout(requests)) {
-                given_up += waits.count;
-            } else {
+        let contended = std::mem::take(&mut self.contended);
+        let given_up = is_timeout.as_ref().map(|is_timeout| {
+            let timeouts = contended.iter().filter(|(requests, _)| is_timeout(**requests));
+            timeouts.map(|(_, (waits, _))| waits.count).sum::<u64>()
+        });
+        // Unless they are rare, more timeouts at the grant than before it have another cause.
+        let all: u64 = contended.values().map(|(waits, _)| waits.count).sum();
+        let most = self.gave_up.values().sum::<u64>().max(((1.0 - USUAL) * all as f64) as u64);
+        let given_up = given_up.filter(|given_up| *given_up <= most);
+        let is_timeout = is_timeout.filter(|_| given_up.is_some());
+        for (requests, (waits, holds)) in contended {
+            if !is_timeout.as_ref().is_some_and(|is_timeout| is_timeout(requests)) {
                 self.waits.take(&waits);
                 self.holds.take(&holds);
             }
         }
-        is_timeout.map(|_| given_up)
+        given_up
     }
 
     /// Returns a rule that recognises a timeout by the number of requests; `None` if inconclusive.
@@ -283,12 +331,22 @@ pub fn summarise(observed: &Observed, asked: Asked) -> io::Result<Summarised> {
         }
     }
     let names = Names::of(asked.is_anonymous);
-    let context = Context { observed, of_lock: &of_lock, span: &span, asked, names };
-    let mut keyed: Vec<(usize, Family, (Values, Values))> = Vec::new();
+    let context = Context { observed, span: &span, asked, names };
+    let mut nodes: Vec<Nodes<'_>> = vec![Nodes::default(); numbers.len()];
+    for (lock, number) in observed.locks.iter().zip(&of_lock) {
+        nodes[*number].locks.push(lock);
+    }
+    for node in &observed.staying {
+        if let Some(number) = of_lock.get(node.lock as usize) {
+            nodes[*number].staying.push(node);
+        }
+    }
+    let mut keyed: Vec<(usize, Family, FamilyValues)> = Vec::new();
     for ((name, recipe), number) in numbers {
-        let family = context.family(&name, recipe, number, &mut sums[number]);
-        let values = (std::mem::take(&mut sums[number].holds), std::mem::take(&mut sums[number].since));
-        keyed.push((number, family, values));
+        let mut sums = std::mem::take(&mut sums[number]);
+        let family = context.family(&name, recipe, &nodes[number], &mut sums);
+        let contenders = sums.contenders();
+        keyed.push((number, family, FamilyValues { holds: sums.holds, since: sums.since, contenders }));
     }
     keyed.sort_by(|(_, one, _), (_, other, _)| {
         other.acquisitions.cmp(&one.acquisitions).then_with(|| one.name.cmp(&other.name))
@@ -302,20 +360,25 @@ pub fn summarise(observed: &Observed, asked: Asked) -> io::Result<Summarised> {
     Ok(Summarised { families, of_lock, values })
 }
 
+/// Locks of a family, and their nodes that still exist.
+#[derive(Debug, Clone, Default)]
+struct Nodes<'a> {
+    locks: Vec<&'a Lock>,
+    staying: Vec<&'a Staying>,
+}
+
 struct Context<'a> {
     observed: &'a Observed,
-    of_lock: &'a [usize],
     span: &'a Span,
     asked: Asked,
     names: Names,
 }
 
 impl Context<'_> {
-    fn family(&self, name: &str, recipe: Recipe, number: usize, sums: &mut Sums) -> Family {
+    fn family(&self, name: &str, recipe: Recipe, nodes: &Nodes<'_>, sums: &mut Sums) -> Family {
         let at_grant = sums.take_given_up_at_grant();
-        let own = |lock: u32| self.of_lock.get(lock as usize) == Some(&number);
-        let locks = self.observed.locks.iter().zip(self.of_lock).filter(|(_, of)| **of == number);
-        let locks: Vec<&Lock> = locks.map(|(lock, _)| lock).collect();
+        let timeout_us = sums.timeout_us();
+        let locks = &nodes.locks;
         let handoff = self.handoff(sums);
         let keys = self.keys(sums);
         let (first_ms, last_ms) = sums.active_ms.unwrap_or((self.span.first_ms, self.span.first_ms));
@@ -330,11 +393,11 @@ impl Context<'_> {
         Family {
             name: self.names.of_path(name),
             recipe,
-            kind: kind(recipe, sums, &endings),
+            kind: kind(recipe, sums, &endings, timeout_us),
             locks: locks.len() as u64,
-            empty_directories: Self::empty_directories(&locks, recipe),
+            empty_directories: Self::empty_directories(locks, recipe),
             sessions: sums.sessions.len() as u64,
-            most_by_one_session: sums.sessions.values().copied().max().unwrap_or(0),
+            most_by_one_session: sums.sessions.values().map(|session| session.cycles).max().unwrap_or(0),
             arrivals: sums.arrivals,
             reads: sums.reads,
             acquisitions,
@@ -343,7 +406,7 @@ impl Context<'_> {
             rate: acquisitions as f64 * 1e3 / lasts_ms as f64,
             hold: Times::of(&sums.holds, Shift::HoldsTooLong, &handoff),
             wait: Times::of(&sums.waits, Shift::WaitsTooShort, &handoff),
-            timeout_us: sums.timeout_us(),
+            timeout_us,
             handoff,
             longest_queue: locks.iter().map(|lock| u64::from(lock.longest)).max().unwrap_or(0),
             waiting_mean: sums.waited_ms / lasts_ms as f64,
@@ -353,7 +416,7 @@ impl Context<'_> {
             dispersion: windows.collect(),
             over_time: self.over_time(sums),
             longest_waits: self.longest_waits(sums),
-            staying: self.staying(sums, own),
+            staying: self.staying(sums, &nodes.staying),
             endings,
         }
     }
@@ -424,7 +487,7 @@ impl Context<'_> {
     }
 
     fn empty_directories(locks: &[&Lock], recipe: Recipe) -> u64 {
-        if matches!(recipe, Recipe::SingleNode | Recipe::Hadoop) {
+        if recipe.is_single() {
             return 0;
         }
         locks.iter().filter(|lock| lock.remains && !lock.is_in_use).count() as u64
@@ -457,13 +520,12 @@ impl Context<'_> {
     }
 
     /// Returns the nodes older than an hour and older than ten times the 99th percentile of the holds.
-    fn staying(&self, sums: &Sums, own: impl Fn(u32) -> bool) -> Vec<StayingNode> {
+    fn staying(&self, sums: &Sums, nodes: &[&Staying]) -> Vec<StayingNode> {
         const HOUR_MS: i64 = 3_600_000;
         let usual = sums.holds.quantile(0.99).map_or(0, |ms| 10 * i64::from(ms));
         let age = |arrived_ms: i64| self.observed.last_ms - arrived_ms;
-        let old = self.observed.staying.iter().filter(|node| own(node.lock));
-        let old = old.filter(|node| age(node.arrived_ms) > usual.max(HOUR_MS));
-        let node = |node: &crate::reconstruct::Staying| StayingNode {
+        let old = nodes.iter().filter(|node| age(node.arrived_ms) > usual.max(HOUR_MS));
+        let node = |node: &&Staying| StayingNode {
             lock: self.name_of(node.lock),
             session: format!("{:#x}", node.session),
             age_us: age(node.arrived_ms).unsigned_abs() * 1_000,
@@ -489,13 +551,24 @@ fn are_without_pause(times: &Values) -> bool {
 }
 
 /// Classifies a family. Ephemeral nodes that are not reused, or not held alternately, are not locks.
-fn kind(recipe: Recipe, sums: &Sums, endings: &Endings) -> FamilyKind {
+fn kind(recipe: Recipe, sums: &Sums, endings: &Endings, timeout_us: Option<u64>) -> FamilyKind {
     let ended = endings.released + endings.gave_up;
-    let in_turns = endings.released as f64 >= 0.9 * ended as f64;
-    let is_reused = sums.arrivals >= 2 * sums.keys.len() as u64;
+    let ended_by_sessions = endings.session_ended_holding + endings.session_ended_waiting;
+    let is_contended = sums.contended_grants > 0;
+    let in_turns = 10 * endings.released >= 9 * ended
+        || timeout_us.is_some()
+        || is_contended && 2 * endings.released >= ended;
+    let is_reused = sums.arrivals > 0 && sums.arrivals >= 2 * sums.keys.len() as u64;
     match recipe {
         recipe if recipe.is_election() => FamilyKind::Election,
         Recipe::SingleNode if !is_reused => FamilyKind::Registry,
+        Recipe::SingleNode if ended_by_sessions > ended => {
+            if is_contended {
+                FamilyKind::Election
+            } else {
+                FamilyKind::Registry
+            }
+        }
         Recipe::Sequential if !in_turns || ended == 0 => FamilyKind::Registry,
         Recipe::ClickHouse => FamilyKind::Registry,
         _ => FamilyKind::Lock,

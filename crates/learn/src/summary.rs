@@ -22,7 +22,7 @@ pub const FILE: VersionedFile = VersionedFile {
     version: 1,
     remedy: "the file is incomplete or damaged; run `zklockbench learn` again",
 };
-/// Maximum number of families to keep; the rest are only counted.
+/// Maximum number of lock families to keep, and of other families; other locks are only counted.
 const FAMILIES_KEPT: usize = 200;
 
 /// Use of locks on an ensemble.
@@ -44,7 +44,7 @@ pub struct Learned {
     pub families: Vec<Family>,
     /// Families of ephemeral nodes that are not locks: elections, registries, nodes without a queue.
     pub others: Vec<Family>,
-    /// Number of families omitted because they have too few acquisitions.
+    /// Number of lock families omitted because they have too few acquisitions.
     pub left_out: u64,
     /// Facts that this source cannot show.
     pub unknowable: Vec<String>,
@@ -55,10 +55,11 @@ pub struct Learned {
 impl Learned {
     /// Separates locks from other families and drops families beyond the limit.
     pub fn of(source: Source, writes: Writes, families: Vec<Family>) -> Self {
-        let all = families.len();
-        let kept = families.into_iter().take(FAMILIES_KEPT);
-        let (families, others): (Vec<Family>, Vec<Family>) =
-            kept.partition(|family| family.kind == FamilyKind::Lock);
+        let (mut families, mut others): (Vec<Family>, Vec<Family>) =
+            families.into_iter().partition(|family| family.kind == FamilyKind::Lock);
+        let left_out = families.len().saturating_sub(FAMILIES_KEPT) as u64;
+        families.truncate(FAMILIES_KEPT);
+        others.truncate(FAMILIES_KEPT);
         let unknowable = match source.kind {
             SourceKind::Logs => UNKNOWABLE.to_vec(),
             SourceKind::Watch => [UNKNOWABLE, UNKNOWABLE_BY_WATCH].concat(),
@@ -70,7 +71,7 @@ impl Learned {
             command: Vec::new(),
             source,
             writes,
-            left_out: (all - families.len() - others.len()) as u64,
+            left_out,
             families,
             others,
             unknowable: unknowable.into_iter().map(str::to_owned).collect(),
@@ -155,6 +156,9 @@ pub struct LogFacts {
     pub missing: u64,
     /// Transactions of deposed leaders, which were never committed.
     pub uncommitted: u64,
+    /// Transactions at the end that only a minority of the servers logged.
+    #[serde(default)]
+    pub unconfirmed: u64,
     /// Number of records whose zxid had already been read.
     pub repeated: u64,
     /// Snapshots read.

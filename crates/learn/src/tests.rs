@@ -30,6 +30,12 @@ impl Story {
         self
     }
 
+    /// Removes the last record, as if it were damaged.
+    fn lost(&mut self) -> &mut Self {
+        self.records.last_mut().unwrap().clear();
+        self
+    }
+
     /// Sends requests that are not logged.
     fn reads(&mut self, session: i64, count: i32) -> &mut Self {
         *self.requests.entry(session).or_default() += count;
@@ -39,7 +45,10 @@ impl Story {
     fn create_as(&mut self, session: i64, path: &str, is_ephemeral: bool, is_old: bool) -> &mut Self {
         let acl = [&31_i32.to_be_bytes()[..], &txn::buffer(b"world"), &txn::buffer(b"anyone")].concat();
         let lists = [&(-1_i32).to_be_bytes()[..], &1_i32.to_be_bytes(), &acl].concat();
-        let parent = 7_i32.to_be_bytes();
+        // The parent's version after the create of a sequential node is the node's number plus 1.
+        let digits = path.rsplit(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+        let number = digits[digits.len().saturating_sub(10)..].parse().ok();
+        let parent = number.map_or(7, |number: i32| number + 1).to_be_bytes();
         let parent = if is_old { &[][..] } else { &parent };
         let body = [&txn::buffer(path.as_bytes())[..], &lists, &[u8::from(is_ephemeral)], parent].concat();
         self.record(session, txn::CREATE, &body)
@@ -60,9 +69,14 @@ impl Story {
 
     fn read_as(&self, name: &str, scope: Scope) -> Read {
         let directory = tempfile::tempdir().unwrap();
-        fs::write(directory.path().join(name), log(&self.records)).unwrap();
-        let directories = [directory.path().to_owned()];
-        read_logs(&directories, scope, true, directory.path(), &|| false).unwrap()
+        self.read_in(directory.path(), name, scope)
+    }
+
+    /// Reads the log in a directory, which may contain snapshots.
+    fn read_in(&self, directory: &Path, name: &str, scope: Scope) -> Read {
+        fs::write(directory.join(name), log(&self.records)).unwrap();
+        let directories = [directory.to_owned()];
+        read_logs(&directories, scope, true, directory, &|| false).unwrap()
     }
 
     fn families(&self) -> Vec<Family> {
@@ -133,6 +147,81 @@ fn requests_are_counted_by_outcome() {
 }
 
 #[test]
+fn lost_delete_or_close_of_a_session_costs_only_the_cycles_that_it_ended() {
+    // Session 1's delete is lost while the session holds the lock, or session 2's close while it waits.
+    let losses: [fn(&mut Story); 2] = [
+        |story| {
+            story.at(40).delete(1, &mutex(1)).lost().at(50).delete(2, &mutex(2));
+        },
+        |story| {
+            story.at(30).record(2, txn::CLOSE_SESSION, &[]).lost().at(40).delete(1, &mutex(1));
+        },
+    ];
+    for lose in losses {
+        let mut story = Story::default();
+        (1..=4).for_each(|of| {
+            story.at(i64::from(of)).create(i64::from(of), &mutex(of));
+        });
+        lose(&mut story);
+        story.at(80).delete(3, &mutex(3)).at(100).delete(4, &mutex(4));
+        let read = story.read_as("log.1", Scope::default());
+        assert_eq!(read.logs.missing, 1);
+        let Family { acquisitions, endings, hold, .. } = story.family();
+        assert_eq!((acquisitions, endings.gave_up, endings.released, endings.unobserved), (4, 0, 3, 1));
+        // The next holder's wait and hold are unknown, and those of its successor are not.
+        assert_eq!(hold.map(|hold| (hold.count, hold.p50.logged_us)), Some((2, 20_000)));
+    }
+    // A request behind a holder whose end cannot be missing was given up.
+    let mut story = Story::default();
+    story.at(0).create(1, "/other").lost().create(1, &mutex(1)).create(2, &mutex(2)).delete(2, &mutex(2));
+    assert_eq!(story.family().endings.gave_up, 1);
+}
+
+#[test]
+fn node_from_a_snapshot_that_the_logs_do_not_continue_blocks_no_requests() {
+    let directory = tempfile::tempdir().unwrap();
+    let stale = snapshot::written::snapshot(&[("", 0, 0), (&mutex(1), 4, 77)]);
+    fs::write(directory.path().join("snapshot.5"), stale).unwrap();
+    let mut story = Story { records: vec![Vec::new(); 9], ..Story::default() };
+    story.at(0).create(2, &mutex(2)).at(10).delete(2, &mutex(2)).cycle(3, &mutex(3), 20, 10);
+    let read = story.read_in(directory.path(), "log.a", Scope::default());
+    let family = summarise(&read.observed, Asked::default()).unwrap().families.remove(0);
+    assert_eq!((read.logs.missing, family.acquisitions, family.endings.gave_up), (4, 2, 0));
+}
+
+#[test]
+fn nodes_that_disappear_together_do_not_grant_the_lock_to_each_other() {
+    let names: Vec<String> = (1..=9).map(mutex).collect();
+    let crowd = |end: &dyn Fn(&mut Story)| {
+        let mut story = Story::default();
+        names.iter().for_each(|name| {
+            story.at(0).create(1, name);
+        });
+        end(story.at(500));
+        story.cycle(2, &mutex(10), 600, 10).family()
+    };
+    let listed: Vec<Vec<u8>> = names.iter().map(|name| txn::buffer(name.as_bytes())).collect();
+    let list = [&9_i32.to_be_bytes()[..], &listed.concat()].concat();
+    for family in [
+        crowd(&|story| {
+            story.record(1, txn::CLOSE_SESSION, &list);
+        }),
+        crowd(&|story| {
+            story.record(1, txn::CLOSE_SESSION, &[]);
+        }),
+    ] {
+        assert_eq!((family.acquisitions, family.endings.session_ended_waiting), (2, 8));
+    }
+    let part = |path: &Vec<u8>| [&txn::DELETE.to_be_bytes()[..], &txn::buffer(path)].concat();
+    let parts: Vec<Vec<u8>> = listed.iter().map(part).collect();
+    let multi = [&9_i32.to_be_bytes()[..], &parts.concat()].concat();
+    let family = crowd(&|story| {
+        story.record(1, txn::MULTI, &multi);
+    });
+    assert_eq!((family.acquisitions, family.endings.released, family.endings.gave_up), (2, 2, 8));
+}
+
+#[test]
 fn readers_share_the_lock_and_writers_hold_it_exclusively() {
     let name = |of: u32, side: &str| format!("/rw/_c_{GUID}{of:02x}-__{side}__{of:010}");
     let mut story = Story::default();
@@ -152,6 +241,32 @@ fn readers_share_the_lock_and_writers_hold_it_exclusively() {
     // Waits: 0, 0, 27, 46 and 45 ms; holds: 19, 28, 20, 10 and 10 ms.
     assert_eq!(logged(family.wait.as_ref()), Some((5, 27_000, 46_000)));
     assert_eq!(logged(family.hold.as_ref()), Some((5, 19_000, 28_000)));
+}
+
+#[test]
+fn only_a_reader_with_its_writers_number_downgrades_the_writers_hold() {
+    let name = |of: u32, side: &str, number: u32| format!("/rw/_c_{GUID}{of:02x}-__{side}__{number:010}");
+    let hold = |number: u32| {
+        let mut story = Story::default();
+        let reader = name(3, "READ", number);
+        story.at(0).create(1, &name(1, "WRIT", 1)).at(10).create(2, &name(2, "WRIT", 2));
+        // The number of a downgrading reader is not the number of its create.
+        story.at(50).create_as(1, &reader, true, number == 1).at(60).delete(1, &name(1, "WRIT", 1));
+        story.at(160);
+        if number == 1 {
+            story.delete(1, &reader).at(200).delete(2, &name(2, "WRIT", 2));
+        } else {
+            story.delete(2, &name(2, "WRIT", 2)).at(200).delete(1, &reader);
+        }
+        let family = story.family();
+        assert_eq!(family.endings.released, 3, "{number}");
+        let waits = family.wait.map(|wait| wait.max_us);
+        (waits, family.hold.map(|hold| (hold.p50.logged_us, hold.max_us)))
+    };
+    // The second writer waits for the downgraded hold, which lasts from 50 to 160 ms.
+    assert_eq!(hold(1), (Some(150_000), Some((60_000, 110_000))));
+    // Another thread's reader waits for both writers.
+    assert_eq!(hold(3), (Some(110_000), Some((60_000, 100_000))));
 }
 
 #[test]
@@ -185,10 +300,15 @@ fn timeout_at_the_grant_is_recognised_by_an_odd_number_of_requests() {
     // Session 51 lists, watches, and times out without another list, just as the lock becomes free.
     story.at(9_000).create(50, &mutex(50)).at(9_001).create(51, &mutex(51)).reads(51, 2);
     story.reads(50, 1).at(9_010).delete(50, &mutex(50)).at(9_012).delete(51, &mutex(51));
+    // Without an earlier timeout, an odd number of requests has another cause.
+    let family = story.family();
+    assert_eq!((family.endings.gave_up_at_grant, family.acquisitions), (None, 42));
+    story.at(9_020).create(50, &mutex(52)).at(9_021).create(51, &mutex(53)).reads(51, 2);
+    story.at(9_031).delete(51, &mutex(53)).reads(50, 1).at(9_040).delete(50, &mutex(52));
     let family = story.family();
     assert_eq!(
         (family.endings.gave_up_at_grant, family.acquisitions, family.endings.released),
-        (Some(1), 41, 41)
+        (Some(1), 42, 42)
     );
     // If clients also send other requests, the number of requests is inconclusive.
     (0..40).for_each(|of| {
@@ -230,6 +350,73 @@ fn registries_and_work_queues_are_not_locks() {
     let families = story.families();
     assert!(families.iter().all(|family| family.kind == FamilyKind::Registry), "{families:?}");
     assert!(families.iter().all(|family| family.name.starts_with("/services")));
+}
+
+#[test]
+fn single_nodes_that_end_with_their_sessions_are_registries_or_elections() {
+    let exists = (-110_i32).to_be_bytes();
+    let kind = |is_contended: bool| {
+        let mut story = Story::default();
+        for of in 1..=5_i64 {
+            story.at(of * 1_000).create(of, "/services/host-1:8080");
+            if is_contended {
+                story.record(of + 1, txn::ERROR, &exists);
+            }
+            story.at(of * 1_000 + 999).record(of, txn::CLOSE_SESSION, &[]);
+        }
+        story.family().kind
+    };
+    assert_eq!((kind(false), kind(true)), (FamilyKind::Registry, FamilyKind::Election));
+    // A node that existed before the logs shows no use as a lock.
+    let directory = tempfile::tempdir().unwrap();
+    let nodes = [("", 0, 0), ("/brokers/ids/1", 1, 7), ("/controller", 2, 7)];
+    fs::write(directory.path().join("snapshot.2"), snapshot::written::snapshot(&nodes)).unwrap();
+    let mut story = Story { records: vec![Vec::new(); 2], ..Story::default() };
+    let read =
+        story.at(0).record(9, txn::CREATE_SESSION, &[]).read_in(directory.path(), "log.3", Scope::default());
+    let families = summarise(&read.observed, Asked::default()).unwrap().families;
+    assert_eq!(families.len(), 2);
+    assert!(families.iter().all(|family| family.kind == FamilyKind::Registry), "{families:?}");
+}
+
+#[test]
+fn sequential_queue_with_timeouts_is_a_lock() {
+    let mut story = Story::default();
+    for of in 0..30_u32 {
+        let (at, names) =
+            (i64::from(of) * 1_000, [0, 1].map(|more| format!("/q/lock-{:010}", 2 * of + more)));
+        story.at(at).create(1, &names[0]).create(2, &names[1]);
+        if of % 3 == 0 {
+            story.at(at + 200).delete(2, &names[1]).at(at + 300).delete(1, &names[0]);
+        } else {
+            story.at(at + 100).delete(1, &names[0]).at(at + 150).delete(2, &names[1]);
+        }
+    }
+    let family = story.family();
+    assert_eq!((family.kind, family.timeout_us), (FamilyKind::Lock, Some(200_000)));
+}
+
+#[test]
+fn nodes_whose_names_merely_end_with_digits_are_not_a_queue() {
+    let mut story = Story::default();
+    (0..10_i64).for_each(|of| {
+        story.cycle(of % 3, &format!("/locks/customer-491511234{}", of % 3), of * 100, 20);
+    });
+    let families = story.families();
+    assert!(families.iter().all(|family| family.recipe == Recipe::SingleNode), "{families:?}");
+    // The marks of kazoo's LockingQueue have the numbers of its entries.
+    let mut story = Story::default();
+    (0..10_i64).for_each(|of| {
+        story.cycle(of % 3, &format!("/q/taken/entry-100-{of:010}"), of * 100, 150);
+    });
+    assert_eq!(story.family().kind, FamilyKind::Registry);
+    // A client's number before the sequence number hides the latter, but not in the create.
+    let mut story = Story::default();
+    for of in 0..10_i64 {
+        story.at(of * 100).create(of % 3, &format!("/locks/a/client-{}{of:010}", of % 3));
+    }
+    let family = story.family();
+    assert_eq!((family.recipe, family.locks), (Recipe::Sequential, 1));
 }
 
 #[test]
@@ -320,6 +507,25 @@ fn wait_for_a_single_node_starts_at_the_first_failed_create() {
 }
 
 #[test]
+fn wait_for_a_single_node_does_not_start_at_an_unrelated_failure() {
+    let exists = (-110_i32).to_be_bytes();
+    let mut story = Story::default();
+    // Each session first finds that the parent of its node exists.
+    (1..=3).for_each(|session| {
+        story.at(session).record(session, txn::ERROR, &exists);
+    });
+    (0..20).for_each(|of| {
+        story.cycle(of % 3 + 1, "/jobs/nightly", 60_000 + of * 2_000, 20);
+    });
+    // A session that was refused one node creates another node much later.
+    story.at(500_000).create(1, "/jobs/a").record(2, txn::ERROR, &exists).at(501_000).delete(1, "/jobs/a");
+    story.cycle(2, "/jobs/nightly", 900_000, 20);
+    let families = story.families();
+    let nightly = families.iter().find(|family| &*family.name == "/jobs/nightly").unwrap();
+    assert_eq!(logged(nightly.wait.as_ref()), Some((21, 0, 0)));
+}
+
+#[test]
 fn timeouts_are_recognised_if_they_take_fewer_requests_than_acquisitions() {
     let mut story = Story::default();
     // ZooKeeper's WriteLock sends five requests after contention, but three before a timeout.
@@ -373,6 +579,24 @@ fn only_requests_within_the_scope_are_counted() {
         [read("", None), read("/orders", None), read("/ord", None), read("/", Some(1_004_000))],
         [(2, 3), (1, 2), (0, 0), (1, 1)]
     );
+    assert_eq!(story.read_as("log.1", Scope::default()).observed.covers_ms, (1_000_000, 1_005_010));
+}
+
+#[test]
+fn path_of_a_kazoo_semaphore_includes_its_inner_queue() {
+    let mut story = Story::default();
+    for of in 0..10_u32 {
+        let inner = format!("/locks/sem-__lock__/{HEX}01__lock__{of:010}");
+        let (lease, at) = (format!("/locks/sem/{HEX}{of:02x}"), i64::from(of) * 50);
+        story.at(at).create(1, &inner).at(at + 1).create(1, &lease).at(at + 2).delete(1, &inner);
+        story.at(at + 45).delete(1, &lease);
+    }
+    let scope = Scope { path: "/locks/sem".to_owned(), ..Scope::default() };
+    let read = story.read_as("log.1", scope);
+    let families = summarise(&read.observed, Asked::default()).unwrap().families;
+    let found: Vec<_> =
+        families.iter().map(|family| (&*family.name, family.recipe, family.acquisitions)).collect();
+    assert_eq!(found, [("/locks/sem", Recipe::KazooSemaphore, 10)]);
 }
 
 #[test]
@@ -432,6 +656,113 @@ fn handoff_is_estimated_only_if_requests_follow_releases_without_a_pause() {
     assert_eq!(handoff(&|of| 1 + of % 10), (HandoffBasis::Bounded, 2));
     assert_eq!(handoff(&|of| 1 + of % 60), (HandoffBasis::Bounded, 2));
     assert_eq!(handoff(&|of| 3 + of % 30), (HandoffBasis::Bounded, 2));
+}
+
+/// Returns a family's scenario and arrivals.
+fn scenario(story: &Story) -> (String, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let read = story.read_as("log.1", Scope::default());
+    let found = summarise(&read.observed, Asked::default()).unwrap();
+    write_scenarios(&read.observed, &found, Some(1), directory.path()).unwrap();
+    let read = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap_or_default();
+    (read("scenario.toml"), read("arrivals.csv"))
+}
+
+/// A closed load of kazoo's lock: 8 requests in turn, each of which is repeated after its release, with a handoff
+/// of 8 ms.
+fn closed_load(session: impl Fn(u32) -> i64) -> Story {
+    let name = |of: u32| format!("/locks/a/{HEX}{:02x}__lock__{of:010}", of % 256);
+    let mut story = Story::default();
+    (0..8).for_each(|of| {
+        story.at(0).create(session(of), &name(of));
+    });
+    for of in 0..200 {
+        let (at, one) = (i64::from(of + 1) * 28, session(of));
+        story.reads(one, 2).at(at).delete(one, &name(of)).reads(one, 1).create(one, &name(of + 8));
+    }
+    story
+}
+
+#[test]
+fn releases_of_other_threads_with_the_same_session_are_not_the_requesters_own() {
+    let own = closed_load(|of| i64::from(of % 8));
+    assert!(matches!(own.family().load, LearnedLoad::Closed { .. }));
+    assert_eq!(own.family().handoff.basis, HandoffBasis::Estimated);
+    let shared = closed_load(|_| 1);
+    let family = shared.family();
+    assert_eq!((family.load, family.handoff.basis), (LearnedLoad::Open, HandoffBasis::Bounded));
+    assert!(family.handoff.most_us >= 8_000, "{:?}", family.handoff);
+    let contenders =
+        scenario(&shared).0.lines().find(|line| line.starts_with("contenders")).map(str::to_owned);
+    assert_eq!(contenders.as_deref(), Some("contenders = 14"));
+}
+
+#[test]
+fn closed_load_has_as_many_contenders_as_sessions_at_the_same_time() {
+    // Each of 8 clients opens a new session after 10 cycles.
+    let story = closed_load(|of| i64::from(of % 8 + of / 80 * 8));
+    assert_eq!(story.family().sessions, 24);
+    let (scenario, _) = scenario(&story);
+    assert!(scenario.contains("contenders = 8\nload = \"closed\"\n"), "{scenario}");
+}
+
+#[test]
+fn scenario_of_a_long_log_replays_the_fullest_ten_minutes() {
+    const HOUR_MS: i64 = 3_600_000;
+    let mut story = Story::default();
+    for day in 0..7 {
+        let from = day * 24 * HOUR_MS + 160 * 60_000;
+        for of in 0..20 + i64::from(day == 3) {
+            story.cycle(of % 4, &mutex(of as u32), from + of * 500, 50);
+        }
+    }
+    story.at(7 * 24 * HOUR_MS).record(9, txn::CREATE_SESSION, &[]);
+    let (_, arrivals) = scenario(&story);
+    assert_eq!(arrivals.lines().count(), 22, "{arrivals}");
+    assert!(arrivals.lines().nth(1).is_some_and(|line| line.starts_with("0.000,0,")), "{arrivals}");
+}
+
+#[test]
+fn abandoned_requests_show_no_timeout_if_they_are_tries_or_others_wait_longer() {
+    let timeout_us = |gives_up_ms: i64, waits_ms: i64| {
+        let mut story = Story::default();
+        for of in 0..10_u32 {
+            let at = i64::from(of) * 10_000;
+            story
+                .at(at)
+                .create(1, &mutex(3 * of))
+                .create(2, &mutex(3 * of + 1))
+                .create(3, &mutex(3 * of + 2));
+            story.at(at + gives_up_ms).delete(3, &mutex(3 * of + 2)).at(at + waits_ms);
+            story.delete(1, &mutex(3 * of)).delete(2, &mutex(3 * of + 1));
+        }
+        story.family().timeout_us
+    };
+    assert_eq!(timeout_us(200, 220), Some(200_000));
+    assert_eq!(timeout_us(200, 900), None);
+    assert_eq!(timeout_us(2, 5), None);
+}
+
+#[test]
+fn many_timeouts_at_the_grant_without_any_before_it_are_implausible() {
+    let at_grant = |odd: u32, even: u32| {
+        let mut story = Story::default();
+        for of in 0..odd + even {
+            let (at, first, second) = (i64::from(of) * 100, mutex(2 * of), mutex(2 * of + 1));
+            story
+                .at(at)
+                .create(1, &first)
+                .create(2, &second)
+                .reads(1, 1)
+                .reads(2, if of < even { 3 } else { 2 });
+            story.at(at + 50).delete(1, &first).at(at + 60).delete(2, &second);
+        }
+        let family = story.family();
+        (family.endings.gave_up_at_grant, family.acquisitions)
+    };
+    assert_eq!(at_grant(16, 24), (None, 80));
+    // At the end of a load, the last requests may be cancelled one after another.
+    assert_eq!(at_grant(3, 97), (Some(3), 197));
 }
 
 #[test]

@@ -366,9 +366,7 @@ async fn opened(
         Ok(Err(failure)) => failure.to_string(),
         Err(_) => format!("no session within {within:?}"),
     };
-    let seen = reach::why_no_session(target).await;
-    let seen = seen.as_deref().unwrap_or("Is the ensemble running, and do its servers form a quorum?");
-    failed(format!("{why}. {seen}"))
+    failed(reach::with_reasons(&why, target).await)
 }
 
 /// Waits until TLS has failed with every server, because the client library would retry until its deadline.

@@ -175,6 +175,17 @@ fn doubts(learned: &Learned) -> Vec<String> {
             let missing = counted(logs.missing, "transaction is", "transactions are");
             format!("gap: {missing} in no log; add the directories of the other servers")
         }));
+        doubts.extend((logs.uncommitted > 0).then(|| {
+            let skipped = counted(logs.uncommitted, "transaction", "transactions");
+            format!(
+                "uncommitted: {skipped} of a deposed leader skipped; if a server caught up from a snapshot, add the \
+                 snapshots (dataDir)"
+            )
+        }));
+        doubts.extend((logs.unconfirmed > 0).then(|| {
+            let last = counted(logs.unconfirmed, "transaction is", "transactions are");
+            format!("end: the last {last} in the logs of a minority of the servers; they may be uncommitted")
+        }));
     }
     if let Some(watch) = &source.watch {
         doubts.extend(watch.cut_short.as_ref().map(|why| format!("cut short: {why}")));

@@ -93,7 +93,14 @@ pub async fn why_no_session(target: &Target) -> Option<String> {
     (!wrong.is_empty()).then(|| wrong.join("; "))
 }
 
-/// Returns why TLS fails on every server, in which case retrying cannot help; `None` if TLS works on any server.
+/// Adds the possible reasons why no session could be opened to what was observed.
+pub async fn with_reasons(observed: &str, target: &Target) -> String {
+    let reasons = why_no_session(target).await;
+    let reasons = reasons.as_deref().unwrap_or("Is the ensemble running, and do its servers form a quorum?");
+    format!("{observed}. {reasons}")
+}
+
+/// Returns why TLS fails on every server, so that retrying cannot help; `None` if TLS works on any server.
 pub async fn why_no_tls(target: &Target) -> Option<String> {
     let tls = target.access.tls.as_ref()?;
     let addresses = Connect::parse(&target.connect).ok()?.addresses;
