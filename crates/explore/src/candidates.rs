@@ -39,7 +39,11 @@ pub fn single_faults(events: &[(usize, String)]) -> Vec<Decision> {
                 add(Act::LoseRequest);
                 add(Act::LoseReply);
             }
-            EventKind::Reply | EventKind::Notification => add(Act::Cut),
+            EventKind::Notification => {
+                add(Act::LoseReply);
+                add(Act::Cut);
+            }
+            EventKind::Reply => add(Act::Cut),
             EventKind::Release => {}
         }
         [Act::Expire, Act::Kill, Act::Freeze].into_iter().for_each(&mut add);
@@ -206,7 +210,10 @@ mod tests {
             at("c1: create own node"),
             [&["lost request", "lost reply"], &ends[..], &["delayed message"]].concat()
         );
-        assert_eq!(at("c2: notification, c1.node1 deleted"), [&["cut connection"], &ends[..]].concat());
+        assert_eq!(
+            at("c2: notification, c1.node1 deleted"),
+            [&["lost reply", "cut connection"], &ends[..]].concat()
+        );
     }
 
     #[test]

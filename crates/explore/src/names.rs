@@ -102,6 +102,11 @@ impl Names {
         self.numbered(name)
     }
 
+    /// Returns the name of a request that a contender repeats while nothing changes.
+    pub fn of_poll(&self, contender: usize, request: &Request) -> String {
+        format!("{}: {} again", contender_name(contender), self.request(request))
+    }
+
     pub fn of_notification(&mut self, contender: usize, event: &str, path: &str) -> String {
         let name = format!("{}: notification, {} {event}", contender_name(contender), self.node(path));
         self.numbered(name)

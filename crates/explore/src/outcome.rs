@@ -17,6 +17,8 @@ worded! {
         Violated = "violated",
         /// A contender waits forever although the lock is free.
         Stuck = "stuck",
+        /// An acquire fails although no fault hit its contender.
+        Refused = "refused",
         /// A contender has finished, but its node still exists.
         NodeLeft = "node left",
     }

@@ -178,7 +178,7 @@ impl Play<'_, '_> {
             return Ok(true);
         }
         if self.schedule.order.is_some() {
-            return self.choose();
+            return self.choose().await;
         }
         self.direct().await
     }
@@ -195,10 +195,12 @@ impl Play<'_, '_> {
     }
 
     async fn message(&mut self, contender: usize, direction: Direction) -> Result<(), Unexplored> {
-        let Some(name) = self.stage.all[contender].front(direction).map(|pending| pending.name.clone())
-        else {
+        let Some(pending) = self.stage.all[contender].front(direction) else { return Ok(()) };
+        if pending.is_poll {
+            self.stage.deliver(contender, direction, false);
             return Ok(());
-        };
+        }
+        let name = pending.name.clone();
         match self.due(contender, &name) {
             Some(decision) => self.fault(contender, direction, &decision).await,
             None => {
@@ -361,10 +363,12 @@ impl Play<'_, '_> {
     }
 
     /// Makes the next choice of the order; returns whether a choice was left.
-    fn choose(&mut self) -> Result<bool, Unexplored> {
-        let choices = self.choices_now();
+    async fn choose(&mut self) -> Result<bool, Unexplored> {
+        let choices = self.wanted_choices().await;
         if choices.is_empty() {
-            return Ok(false);
+            let poll = self.next_poll();
+            poll.iter().for_each(|poller| self.stage.deliver(*poller, Direction::ToServer, false));
+            return Ok(poll.is_some());
         }
         let wanted = self.wanted.pop_front();
         let index = match &wanted {
@@ -386,6 +390,32 @@ impl Play<'_, '_> {
         Ok(true)
     }
 
+    /// Returns the present choices. If the wanted choice is missing, waits for contenders that pause before their next
+    /// request.
+    async fn wanted_choices(&mut self) -> Vec<Choice> {
+        let until = Instant::now() + self.stage.world.pace.stuck_after;
+        loop {
+            let choices = self.choices_now();
+            let is_there = |name: &String| choices.iter().any(|choice| choice.name == *name);
+            let pauses = |one: &Contender| one.is_busy() && one.front(Direction::ToServer).is_none();
+            if choices.is_empty()
+                || self.wanted.front().is_none_or(is_there)
+                || !self.stage.all.iter().any(pauses)
+                || Instant::now() >= until
+            {
+                return choices;
+            }
+            self.stage.wait_until(until).await;
+            self.stage.pass_on();
+        }
+    }
+
+    /// Returns the first contender with an undelivered poll. Polls are delivered only if there is nothing else to
+    /// deliver: they change nothing, and a contender that polls would otherwise keep a holder from its release.
+    fn next_poll(&self) -> Option<usize> {
+        self.stage.all.iter().position(|one| one.front(Direction::ToServer).is_some_and(|next| next.is_poll))
+    }
+
     fn choices_now(&self) -> Vec<Choice> {
         let mut choices = Vec::new();
         for contender in 0..self.schedule.contenders {
@@ -394,7 +424,7 @@ impl Play<'_, '_> {
                 let footprint = Footprint { contender, is_global: true, ..Footprint::default() };
                 choices
                     .push(Choice { name: format!("{}: {RELEASES}", contender_name(contender)), footprint });
-            } else if let Some(pending) = one.front(Direction::ToServer) {
+            } else if let Some(pending) = one.front(Direction::ToServer).filter(|next| !next.is_poll) {
                 let footprint = pending
                     .request
                     .as_ref()
@@ -422,7 +452,9 @@ impl Play<'_, '_> {
     /// contender.
     fn polls_in_vain(&mut self) -> bool {
         let is_late = self.stage.progressed.elapsed() > POLLS * self.stage.world.pace.stuck_after;
-        let is_held_up = self.stage.all.iter().any(|one| one.is_frozen || one.delayed.is_some());
+        let is_held_up =
+            |one: &Contender| one.status == Status::Holding || one.is_frozen || one.delayed.is_some();
+        let is_held_up = self.stage.all.iter().any(is_held_up);
         if is_late && !is_held_up {
             self.stuck = self.waiting();
         }
@@ -438,7 +470,7 @@ impl Play<'_, '_> {
         while Instant::now() < until && self.stage.moves == moves {
             self.stage.wait_until(until).await;
             self.stage.pass_on();
-            if self.next_message().is_some() || !self.choices_now().is_empty() {
+            if self.next_message().is_some() || !self.choices_now().is_empty() || self.next_poll().is_some() {
                 return true;
             }
         }
@@ -489,20 +521,27 @@ impl Play<'_, '_> {
         let exclusion = judged.clone().unwrap_or_default();
         let unmoved = self.stage.all.iter().position(|one| one.is_moving).map(contender_name);
         self.missed.extend(unmoved.map(|name| format!("{name} did not connect to another server")));
-        let left = self.open.iter().map(|decision| &decision.at).chain(&self.wanted);
-        self.missed.extend(left.map(|event| format!("`{event}` did not arrive")));
+        let mut left = self.open.iter().map(|decision| &decision.at).chain(&self.wanted);
+        let diverged =
+            || left.next().map(|event| format!("`{event}` did not arrive: the run differed from its model"));
         let unexplored = played.as_ref().err().map(|why| why.0.clone()).or_else(|| judged.err());
+        let unexplored = unexplored.or_else(diverged);
+        let refused = self.refused();
         let aftermath = played.unwrap_or_default();
         let fault = if exclusion.violations > 0 {
             Some(Fault::Violated)
         } else if self.stuck.is_some() || aftermath.is_blocked {
             Some(Fault::Stuck)
+        } else if refused.is_some() {
+            Some(Fault::Refused)
         } else {
             (!aftermath.beyond.is_empty()).then_some(Fault::NodeLeft)
         };
         let entry = exclusion.first.map(|first| self.entry_step(first));
         let first = exclusion.first.zip(entry);
-        let sentence = fault.map_or_else(String::new, |fault| self.sentence(fault, first, &aftermath.beyond));
+        let sentence = fault.map_or_else(String::new, |fault| {
+            self.sentence(fault, first, &aftermath.beyond, refused.as_deref().unwrap_or_default())
+        });
         let needs = self.causes(first).count();
         Outcome {
             schedule: self.schedule.clone(),
@@ -520,6 +559,25 @@ impl Play<'_, '_> {
         }
     }
 
+    /// Describes an acquire that failed although no fault hit its contender. A stale server affects every contender.
+    fn refused(&self) -> Option<String> {
+        let was_hit = |contender| self.taken.iter().any(|(decision, _)| decision.hits(contender));
+        let all = self.stage.all.iter().enumerate().filter(|(contender, one)| {
+            one.asked > 0 && !one.is_dead && !was_hit(*contender) && !self.schedule.makes_stale()
+        });
+        let mut refused = all.filter_map(|(contender, one)| match &one.status {
+            Status::Done(Some(why)) => Some((contender, why)),
+            _ => None,
+        });
+        let (contender, why) = refused.next()?;
+        Some(format!("{}'s acquire failed although no fault hit it: {why}", self.called(contender)))
+    }
+
+    /// Returns the contender's name in sentences.
+    fn called(&self, contender: usize) -> String {
+        if contender < self.schedule.contenders { contender_name(contender) } else { "a newcomer".to_owned() }
+    }
+
     /// Returns the index of the intrusion in the trace.
     fn entry_step(&self, entry: Intrusion) -> usize {
         let trace = self.stage.trace.iter().enumerate();
@@ -533,29 +591,37 @@ impl Play<'_, '_> {
         self.taken.iter().filter(move |(_, at)| *at < until).map(|(decision, _)| decision)
     }
 
-    fn sentence(&self, fault: Fault, first: Option<(Intrusion, usize)>, left: &[String]) -> String {
+    fn sentence(
+        &self,
+        fault: Fault,
+        first: Option<(Intrusion, usize)>,
+        left: &[String],
+        refused: &str,
+    ) -> String {
         let cause = self.causes(first).map(Decision::cause).collect::<Vec<_>>().join(", and ");
         let after = if cause.is_empty() { String::new() } else { format!("{cause}; then ") };
         let nodes = if left.is_empty() { String::new() } else { format!("; remaining: {}", left.join(", ")) };
         let what = match fault {
             Fault::Violated => {
-                let name = |who: Option<usize>, other: &str| match who {
-                    Some(who) if who < self.schedule.contenders => contender_name(who),
-                    Some(_) => "a newcomer".to_owned(),
-                    None => other.to_owned(),
+                let name = |who: Option<usize>, other: &str| {
+                    who.map_or_else(|| other.to_owned(), |who| self.called(who))
                 };
                 let intruder = name(first.map(|(first, _)| first.intruder), "a contender");
                 let holder = name(first.and_then(|(first, _)| first.holder), "another contender");
                 format!("{intruder} acquired the lock while {holder} held it")
             }
             Fault::Stuck => {
-                let contender = self.stuck.filter(|stuck| *stuck < self.schedule.contenders);
-                let who = contender.map_or_else(|| "a newcomer".to_owned(), contender_name);
+                let stuck = self.stuck.unwrap_or(self.schedule.contenders);
+                let who = self.called(stuck);
                 if self.is_deaf {
-                    return format!("{after}{who} kept waiting{nodes}");
+                    format!("{who} kept waiting{nodes}")
+                } else if self.stage.all[stuck].status == Status::Releasing {
+                    format!("{who}'s release did not return{nodes}")
+                } else {
+                    format!("{who} waited forever although no contender held the lock{nodes}")
                 }
-                format!("{who} waited forever although no contender held the lock{nodes}")
             }
+            Fault::Refused => refused.to_owned(),
             Fault::NodeLeft => format!("every contender had finished{nodes}"),
         };
         format!("{after}{what}")

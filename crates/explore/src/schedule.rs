@@ -12,7 +12,7 @@ use zklockbench_record::StepKind;
 pub enum Act {
     /// The request does not reach the server, and the connection breaks.
     LoseRequest,
-    /// The server executes the request; its reply is lost with the connection.
+    /// The server executes the request; its reply is lost with the connection. Or a notification is lost.
     LoseReply,
     /// The connection breaks after this reply or notification.
     Cut,
@@ -162,6 +162,9 @@ impl Decision {
             }
         }
         match &self.act {
+            Act::LoseReply if what.starts_with("notification, ") => {
+                format!("{who}'s `{what}` was lost{away}")
+            }
             Act::LoseRequest => format!("{who}'s `{what}` was lost{away}"),
             Act::LoseReply => format!("{who}'s `{what}` was carried out, but its reply was lost{away}"),
             Act::Cut => format!("{hit}'s connection broke after {event}{away}"),

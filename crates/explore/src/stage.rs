@@ -2,7 +2,7 @@
 
 mod incoming;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -17,6 +17,8 @@ use zklockbench_record::StepKind;
 
 /// Time limit for a server's reply. If it is exceeded, the schedule counts as unexplored.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
+/// Number of times that a contender may send a request before repetitions count as polls.
+const SENT_BEFORE_POLLS: u32 = 2;
 /// Xid of the exploration's own request to close a session.
 const CLOSING: [u8; 4] = i32::MAX.to_be_bytes();
 
@@ -52,6 +54,9 @@ pub struct Pending {
     refusal: Option<String>,
     kind: StepKind,
     passes: bool,
+    /// Whether the message is a poll or its reply. Polls are not numbered, not recorded, and no position of a fault,
+    /// because their number depends on timing.
+    pub is_poll: bool,
 }
 
 /// A request that awaits the server's reply.
@@ -61,6 +66,7 @@ pub struct Awaited {
     name: String,
     pub since: Instant,
     is_doomed: bool,
+    is_poll: bool,
 }
 
 #[derive(Debug)]
@@ -170,6 +176,8 @@ pub struct Stage<'w> {
     pub moves: u64,
     /// Time of the last status change.
     pub progressed: Instant,
+    /// Number of times that a contender has sent a request since another contender changed anything.
+    sent: HashMap<(usize, i32, String), u32>,
     /// Whether a contender deleted the node of another contender with a live session.
     pub is_trespassed: bool,
     /// Time at which the servers' links were blocked.
@@ -190,6 +198,7 @@ impl<'w> Stage<'w> {
             deeds: Deeds::new(kind, readers),
             moves: 0,
             progressed: now,
+            sent: HashMap::new(),
             is_trespassed: false,
             held_since: None,
             stale_for: None,
@@ -366,13 +375,13 @@ impl<'w> Stage<'w> {
         let Some(pending) = next else { return };
         self.moves += 1;
         self.end_delays(&pending.name);
-        if !pending.passes {
+        if !pending.passes && !pending.is_poll {
             let short = short(&pending.name).to_owned() + pending.refusal.as_deref().unwrap_or_default();
             self.note(contender, pending.kind, short);
         }
         match direction {
             Direction::ToServer => {
-                self.sent(contender, pending.request, pending.name, is_doomed);
+                self.sent(contender, &pending, is_doomed);
                 self.world.net.to_server(id, pending.frame);
             }
             Direction::ToClient => {
@@ -391,16 +400,38 @@ impl<'w> Stage<'w> {
         }
     }
 
-    fn sent(&mut self, contender: usize, request: Option<Request>, name: String, is_doomed: bool) {
-        let Some(request) = request else { return };
+    fn sent(&mut self, contender: usize, pending: &Pending, is_doomed: bool) {
+        let Some(request) = pending.request.clone() else { return };
         if request.writes() {
             self.note_write();
         }
+        *self.sent.entry(sent_key(contender, &request)).or_default() += 1;
+        let (name, is_poll) = (pending.name.clone(), pending.is_poll);
         let Some(conn) = self.all[contender].conn.as_mut() else { return };
         match request.xid {
             wire::PING => conn.pings.push_back(false),
             wire::AUTH => {}
-            _ => conn.awaited.push_back(Awaited { request, name, since: Instant::now(), is_doomed }),
+            _ => conn.awaited.push_back(Awaited { request, name, since: Instant::now(), is_doomed, is_poll }),
+        }
+    }
+
+    /// Returns whether the request repeats earlier requests of the contender although no other contender has changed
+    /// anything.
+    fn is_poll(&self, contender: usize, request: &Request) -> bool {
+        self.sent.get(&sent_key(contender, request)).is_some_and(|times| *times >= SENT_BEFORE_POLLS)
+    }
+
+    /// Records a change, after which requests are not polls, except requests of the contender that caused the change.
+    fn changed(&mut self, by: Option<usize>) {
+        self.sent.retain(|(contender, ..), _| Some(*contender) == by);
+        for (number, one) in self.all.iter_mut().enumerate().filter(|(number, _)| Some(*number) != by) {
+            let waiting = one.conn.iter_mut().flat_map(|conn| &mut conn.to_server);
+            for pending in waiting.filter(|pending| pending.is_poll) {
+                pending.is_poll = false;
+                if let Some(request) = &pending.request {
+                    pending.name = self.names.of_request(number, request);
+                }
+            }
         }
     }
 
@@ -414,6 +445,15 @@ impl<'w> Stage<'w> {
         let lost = self.all[contender].conn.as_mut().and_then(|conn| conn.to_server.pop_front());
         if let Some(pending) = lost {
             self.note(contender, StepKind::LostRequest, short(&pending.name));
+        }
+        self.disconnect(contender);
+    }
+
+    /// Drops the next notification to a contender and breaks its connection.
+    pub fn lose_notification(&mut self, contender: usize) {
+        let lost = self.all[contender].conn.as_mut().and_then(|conn| conn.to_client.pop_front());
+        if let Some(pending) = lost {
+            self.note(contender, StepKind::LostReply, short(&pending.name));
         }
         self.disconnect(contender);
     }
@@ -468,14 +508,21 @@ impl<'w> Stage<'w> {
 
     /// Records that the contender's session or node is gone, so another contender may acquire the lock.
     pub fn lose_right(&mut self, contender: usize) {
+        self.changed(None);
         self.all[contender].has_lost_right = true;
         self.deeds.add(contender, Deed::LosesRight);
     }
 
     pub fn set(&mut self, contender: usize, status: Status) {
+        self.changed(None);
         self.all[contender].status = status;
         self.progressed = Instant::now();
     }
+}
+
+fn sent_key(contender: usize, request: &Request) -> (usize, i32, String) {
+    let paths: Vec<&str> = request.operations.iter().map(|operation| operation.path.as_str()).collect();
+    (contender, request.opcode, paths.join(" "))
 }
 
 /// Strips the contender from an event's name: `create own node`.

@@ -7,8 +7,14 @@ use super::cast::{Cast, Lock};
 use super::habits::Habits;
 use super::net::Net;
 use super::stale::Servers;
+use zklockbench_core::catalog::ParamValue;
 use zklockbench_core::error::Error;
 use zklockbench_zk::Target;
+
+/// Time limit for a contender without messages, as a multiple of the longest time among the lock's parameters.
+const PAUSES: u32 = 3;
+/// Factor by which the time limit is longer when a stuck contender is to be confirmed, because a lock may pause.
+pub const CONFIRMS: u32 = 3;
 
 /// Time limits for the lock's clients.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +33,7 @@ impl Pace {
     /// to two seconds, and longer after a refused request.
     pub fn of(lock: &Lock) -> Self {
         let millis = Duration::from_millis;
-        match lock.driven {
+        let pace = match lock.driven {
             None => Self {
                 reacts_within: millis(25),
                 reconnects_within: millis(3_000),
@@ -38,7 +44,18 @@ impl Pace {
                 reconnects_within: millis(8_000),
                 stuck_after: millis(8_000),
             },
-        }
+        };
+        let pauses = lock.params.values().filter_map(|value| match value {
+            ParamValue::Duration(pause) => Some(*pause),
+            _ => None,
+        });
+        let longest = pauses.max().unwrap_or_default();
+        Self { stuck_after: pace.stuck_after.max(PAUSES * longest), ..pace }
+    }
+
+    /// Returns the time limits for a run that is to confirm a stuck contender.
+    pub fn confirming(self) -> Self {
+        Self { stuck_after: CONFIRMS * self.stuck_after, ..self }
     }
 }
 

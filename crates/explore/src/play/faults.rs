@@ -43,6 +43,11 @@ impl Play<'_, '_> {
                 self.events.push((contender, decision.at.clone()));
                 self.stage.move_to_stale(contender, decision).await?;
             }
+            Act::LoseReply if direction == Direction::ToClient => {
+                self.fault_noted(contender, "the notification is lost, and the connection breaks");
+                self.events.push((contender, decision.at.clone()));
+                self.stage.lose_notification(contender);
+            }
             Act::LoseReply => {
                 self.fault_noted(contender, "the reply will be lost, and the connection breaks");
                 self.events.push((contender, decision.at.clone()));

@@ -36,6 +36,10 @@ impl Runs for Fake {
         self.waiting.borrow_mut().push(schedule);
     }
 
+    fn confirm(&self, schedule: Schedule, usually_left: Option<Nodes>) {
+        self.add(schedule, usually_left);
+    }
+
     fn next(&self, _: Instant) -> Result<Option<Outcome>, Error> {
         let next = self.waiting.borrow_mut().pop();
         Ok(next.map(|schedule| outcome(schedule, self.faults.borrow_mut().pop().flatten())))

@@ -52,7 +52,9 @@ impl Stage<'_> {
         let Some(contender) = self.of_conn(id) else { return };
         let request = Request::read(&frame);
         let passes = request.as_ref().is_none_or(Request::passes);
+        let is_poll = request.as_ref().is_some_and(|request| !passes && self.is_poll(contender, request));
         let name = match &request {
+            Some(request) if is_poll => self.names.of_poll(contender, request),
             Some(request) if !passes => self.names.of_request(contender, request),
             _ => String::new(),
         };
@@ -62,7 +64,8 @@ impl Stage<'_> {
         if !passes || request.as_ref().is_some_and(Request::ends_session) {
             self.stale_for.take_if(|moved| *moved == contender);
         }
-        let pending = Pending { name, frame, request, refusal: None, kind: StepKind::Request, passes };
+        let pending =
+            Pending { name, frame, request, refusal: None, kind: StepKind::Request, passes, is_poll };
         if let Some(conn) = self.all[contender].conn.as_mut() {
             conn.to_server.push_back(pending);
         }
@@ -88,6 +91,7 @@ impl Stage<'_> {
             return;
         }
         let answer = Answer::read(&frame, conn.awaited.front().map(|awaited| &awaited.request));
+        let mut is_poll = false;
         let (name, kind, refusal, passes) = match answer {
             None | Some(Answer::Authenticated) => (String::new(), StepKind::Reply, None, true),
             Some(Answer::Pong) if conn.pings.pop_front() == Some(true) => return,
@@ -98,8 +102,12 @@ impl Stage<'_> {
             Some(Answer::Reply { error, created }) => {
                 let Some(awaited) = conn.awaited.pop_front() else { return };
                 self.all[contender].is_answered_since = self.all[contender].session_ended;
+                is_poll = awaited.is_poll;
                 if error == 0 {
                     self.forget_deleted(contender, &awaited.request);
+                    if awaited.request.writes() {
+                        self.changed(Some(contender));
+                    }
                 }
                 if self.names.learn(contender, &awaited.request, &created)
                     && self.all[contender].has_lost_right
@@ -115,7 +123,7 @@ impl Stage<'_> {
                 (format!("{}, reply", awaited.name), StepKind::Reply, refusal, awaited.request.passes())
             }
         };
-        let pending = Pending { name, frame, request: None, refusal, kind, passes };
+        let pending = Pending { name, frame, request: None, refusal, kind, passes, is_poll };
         if let Some(conn) = self.all[contender].conn.as_mut() {
             conn.to_client.push_back(pending);
         }
