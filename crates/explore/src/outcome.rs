@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::schedule::{Choice, Schedule, TraceStep};
 use zklockbench_core::worded;
+use zklockbench_record::StepKind;
 
 worded! {
     /// A broken promise of the lock.
@@ -83,6 +84,16 @@ impl Outcome {
         let mut hasher = DefaultHasher::new();
         self.trace.hash(&mut hasher);
         hasher.finish()
+    }
+
+    /// Returns whether the run differs from a recorded trace up to the schedule's last fault. After the fault, a mended
+    /// lock behaves differently.
+    pub fn differs_from(&self, recorded: &[TraceStep]) -> bool {
+        let is_fault = |(_, step): &(usize, &TraceStep)| step.kind == StepKind::Fault;
+        let faults = recorded.iter().enumerate().filter(is_fault);
+        let last = faults.take(self.schedule.decisions.len()).last();
+        let compared = last.map_or(0, |(last, _)| last + 1);
+        self.unexplored.is_some() || self.trace.get(..compared) != recorded.get(..compared)
     }
 }
 

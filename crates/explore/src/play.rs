@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::cast::Wanted;
+use super::cast::{DriverEnd, Wanted};
 use super::judged::{Deed, Intrusion};
 use super::names::contender_name;
 use super::outcome::{Fault, Nodes, Outcome};
-use super::schedule::{Act, Choice, Decision, Footprint, Schedule};
+use super::schedule::{Choice, Decision, Footprint, Schedule};
 use super::stage::{Contender, Direction, Stage, Status, Unexplored};
 use super::world::World;
 use zklockbench_core::catalog::Mode;
@@ -68,7 +68,7 @@ struct Play<'s, 'w> {
 ///
 /// # Errors
 ///
-/// If this host has no free port, or if the driver fails.
+/// If this host has no free port.
 pub async fn play(
     world: &mut World,
     schedule: &Schedule,
@@ -99,16 +99,20 @@ pub async fn play(
         () = stopped => Err(Unexplored("the exploration was stopped".into())),
         () = tokio::time::sleep(limit) => Err(Unexplored(format!("the schedule did not end within {limit:?}"))),
     };
-    if let Some(failure) = play.stage.world.cast.driver_failure() {
-        return Err(failure);
-    }
+    let driver_failed = play.driver_failure();
     let played = match (play.stage.let_links_go().await, played) {
         (Err(why), Ok(_)) => Err(why),
         (_, played) => played,
     };
-    let outcome = play.outcome(played);
+    let mut outcome = play.outcome(played);
+    if driver_failed.is_some() {
+        outcome.unexplored = driver_failed;
+        outcome.fault.take_if(|fault| *fault != Fault::Violated);
+    }
     // Nodes that cannot be removed in time remain until the end of the exploration.
     let _ = tokio::time::timeout(limit, play.clear()).await;
+    // A driver may exit when its sessions end.
+    play.stage.world.cast.driver_failures();
     Ok(outcome)
 }
 
@@ -152,9 +156,11 @@ impl Play<'_, '_> {
         self.stage.world.cast.open(contender, &address, &self.path);
         self.wait_while(contender, &Status::Opening, 2 * self.stage.world.pace.stuck_after).await;
         self.stage.all[contender].is_free = false;
+        self.stage.has_one_client_each()?;
         match &self.stage.all[contender].status {
             Status::Idle => Ok(()),
-            other => Err(Unexplored(format!("{} has no session: {other:?}", contender_name(contender)))),
+            Status::Done(Some(why)) => Err(Unexplored(format!("{} has {why}", contender_name(contender)))),
+            _ => Err(Unexplored(format!("{} did not open a session in time", contender_name(contender)))),
         }
     }
 
@@ -183,15 +189,22 @@ impl Play<'_, '_> {
         self.direct().await
     }
 
-    /// Returns the next message to deliver. Messages to contenders come before messages to the server, and the
-    /// contender of the last fault comes first. With an order, requests are left to `choose`.
+    /// Returns the next message to deliver. Messages to contenders come before messages to the server, polls come
+    /// last, and the contender of the last fault comes first. With an order, requests are left to `choose`.
     fn next_message(&self) -> Option<(usize, Direction)> {
         let count = self.stage.all.len();
         let ranked = || std::iter::once(self.first).chain((0..count).filter(|other| *other != self.first));
-        let find = |direction| ranked().find(|one| self.stage.all[*one].front(direction).is_some());
-        let to_client = find(Direction::ToClient).map(|one| (one, Direction::ToClient));
-        let to_server = || find(Direction::ToServer).map(|one| (one, Direction::ToServer));
-        if self.schedule.order.is_some() { to_client } else { to_client.or_else(to_server) }
+        let front = |one: usize, direction| self.stage.all[one].front(direction);
+        let to_client = ranked().find(|one| front(*one, Direction::ToClient).is_some());
+        let to_server = || {
+            let has = |one: &usize| front(*one, Direction::ToServer).is_some_and(|next| !next.is_poll);
+            ranked().find(has).or_else(|| self.next_poll())
+        };
+        match to_client {
+            Some(one) => Some((one, Direction::ToClient)),
+            None if self.schedule.order.is_some() => None,
+            None => Some((to_server()?, Direction::ToServer)),
+        }
     }
 
     async fn message(&mut self, contender: usize, direction: Direction) -> Result<(), Unexplored> {
@@ -248,7 +261,7 @@ impl Play<'_, '_> {
         let name = format!("{}: {RELEASES}", contender_name(holder));
         if self.stage.all[holder].asked == 1
             && self.gives_up.is_some_and(|(waiter, _)| waiter == holder)
-            && self.taken.iter().any(|(decision, _)| decision.act == Act::GiveUp)
+            && self.taken.iter().any(|(decision, _)| decision.act.gives_up())
         {
             self.missed.push(format!("{} got the lock before its wait ended", contender_name(holder)));
         }
@@ -559,11 +572,27 @@ impl Play<'_, '_> {
         }
     }
 
+    /// Describes the failure of a driver, unless the driver exited after a fault hit its contender: such a contender
+    /// counts as killed.
+    fn driver_failure(&self) -> Option<String> {
+        let failures = self.stage.world.cast.driver_failures();
+        let is_unexpected =
+            |end: &DriverEnd| !(end.exited && end.contender.is_some_and(|contender| self.was_hit(contender)));
+        let failure = failures.into_iter().find(is_unexpected)?;
+        let causes: Vec<String> = self.taken.iter().map(|(decision, _)| decision.cause()).collect();
+        let after =
+            if causes.is_empty() { String::new() } else { format!("{}; then ", causes.join(", and ")) };
+        Some(format!("{after}{}", failure.why))
+    }
+
+    fn was_hit(&self, contender: usize) -> bool {
+        self.taken.iter().any(|(decision, _)| decision.hits(contender))
+    }
+
     /// Describes an acquire that failed although no fault hit its contender. A stale server affects every contender.
     fn refused(&self) -> Option<String> {
-        let was_hit = |contender| self.taken.iter().any(|(decision, _)| decision.hits(contender));
         let all = self.stage.all.iter().enumerate().filter(|(contender, one)| {
-            one.asked > 0 && !one.is_dead && !was_hit(*contender) && !self.schedule.makes_stale()
+            one.asked > 0 && !one.is_dead && !self.was_hit(*contender) && !self.schedule.makes_stale()
         });
         let mut refused = all.filter_map(|(contender, one)| match &one.status {
             Status::Done(Some(why)) => Some((contender, why)),

@@ -27,9 +27,10 @@ pub enum Act {
     Delete,
     /// The event is delayed until the given event of another contender.
     Delay { past: String },
-    /// The contender's acquire is cancelled before this event, or times out if the lock does not support
-    /// cancellation.
+    /// The contender's acquire is cancelled before this event.
     GiveUp,
+    /// The contender's acquire times out before this event.
+    TimeOut,
 }
 
 impl Act {
@@ -56,12 +57,17 @@ impl Act {
             Self::Freeze => 5,
             Self::Delete => 6,
             Self::Delay { .. } => 7,
-            Self::GiveUp => 8,
+            Self::GiveUp | Self::TimeOut => 8,
         }
     }
 
     pub fn name(&self) -> &'static str {
         Self::NAMES[self.index()]
+    }
+
+    /// Returns whether the contender's wait ends.
+    pub fn gives_up(&self) -> bool {
+        matches!(self, Self::GiveUp | Self::TimeOut)
     }
 
     pub fn is_delay(&self) -> bool {
@@ -174,6 +180,7 @@ impl Decision {
             Act::Delete => format!("another program deleted {hit}'s node before {event}"),
             Act::Delay { past } => format!("{who}'s `{what}` was delayed until after `{past}`"),
             Act::GiveUp => format!("{hit}'s wait was ended before {event}"),
+            Act::TimeOut => format!("{hit}'s wait timed out before {event}"),
         }
     }
 }

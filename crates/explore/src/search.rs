@@ -159,35 +159,12 @@ pub fn explore(site: &Site, scope: Scope, is_stopped: impl Fn() -> bool) -> Resu
     let undisturbed = search.undisturbed(site.contenders, &[])?.ok_or_else(|| {
         Error::environment("the budget is too short for an undisturbed run; increase --budget")
     })?;
-    let with_readers = if site.lock.has_readers() { search.with_readers(most)? } else { Vec::new() };
-    // Delays run last: there are many of them, and they reveal the fewest failures.
-    let (delays, faults): (Vec<_>, Vec<_>) =
-        single_faults(&undisturbed.events).into_iter().partition(|decision| decision.act.is_delay());
-    let mut singles = search.single_faults(&undisturbed, faults)?;
-    let last = site.contenders - 1;
-    let gives_up = site.lock.gives_up().is_some();
-    if gives_up {
-        singles.extend(search.single_faults(&undisturbed, abandoned_waits(&undisturbed.events, last, &[]))?);
-    }
-    search.moves(&undisturbed)?;
-    let with_a_middle =
-        if most == site.contenders { Some(undisturbed.clone()) } else { search.undisturbed(most, &[])? };
-    match with_a_middle {
-        Some(run) => {
-            let mut faults = ends_of_others(&run.events, most);
-            if gives_up {
-                faults.extend(abandoned_waits(&run.events, most - 2, &[most - 1]));
-            }
-            search.single_faults(&run, faults)?;
+    if let Err(error) = search.disturbed(&undisturbed, most, scope) {
+        if search.findings.is_empty() {
+            return Err(error);
         }
-        None => search.left_out(NO_FAULT, &format!("no faults were tried with {most} contenders")),
-    }
-    search.orders(&[])?;
-    search.readers(&with_readers)?;
-    singles.extend(search.single_faults(&undisturbed, outages(&undisturbed.events))?);
-    singles.extend(search.single_faults(&undisturbed, delays)?);
-    if scope.pairs {
-        search.pairs(&singles, &undisturbed)?;
+        search.tally(NO_FAULT).unexplored += 1;
+        search.not_explored(&format!("the exploration ended early: {error}"), 1);
     }
     let took = began.elapsed();
     let mut findings: Vec<Finding> = search.findings.into_values().collect();
@@ -203,6 +180,45 @@ pub fn explore(site: &Site, scope: Scope, is_stopped: impl Fn() -> bool) -> Resu
         took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
         schedules_per_minute: search.runs as f64 * 60.0 / took.as_secs_f64().max(1e-3),
     })
+}
+
+impl<P: Runs> Search<'_, P> {
+    /// Runs every schedule that differs from the undisturbed run.
+    fn disturbed(&mut self, undisturbed: &Outcome, most: usize, scope: Scope) -> Result<(), Error> {
+        let lock = &self.site.lock;
+        let (last, ways) = (self.site.contenders - 1, lock.gives_up());
+        let with_readers = if lock.has_readers() { self.with_readers(most)? } else { Vec::new() };
+        // Delays run last: there are many of them, and they reveal the fewest failures.
+        let (delays, faults): (Vec<_>, Vec<_>) =
+            single_faults(&undisturbed.events).into_iter().partition(|decision| decision.act.is_delay());
+        let mut singles = self.single_faults(undisturbed, faults)?;
+        let waits = abandoned_waits(&undisturbed.events, last, &[], &ways);
+        singles.extend(self.single_faults(undisturbed, waits)?);
+        self.moves(undisturbed)?;
+        let with_a_middle = if most > self.site.contenders {
+            self.undisturbed_later(most, &[], &format!("no faults were tried with {most} contenders"))?
+        } else {
+            Some(undisturbed.clone())
+        };
+        if let Some(run) = &with_a_middle {
+            let mut faults = ends_of_others(&run.events, most);
+            faults.extend(abandoned_waits(&run.events, most - 2, &[most - 1], &ways));
+            self.single_faults(run, faults)?;
+        }
+        self.orders(&[])?;
+        self.readers(&with_readers)?;
+        if let Some(run) = with_a_middle.filter(|run| run.schedule.contenders > self.site.contenders) {
+            self.single_faults(&run, immediate(&run.events))?;
+        }
+        singles.extend(self.single_faults(undisturbed, outages(&undisturbed.events))?);
+        singles.extend(self.single_faults(undisturbed, delays)?);
+        if scope.pairs { self.pairs(&singles, undisturbed) } else { Ok(()) }
+    }
+}
+
+/// Returns all single faults except delays.
+fn immediate(events: &[(usize, String)]) -> Vec<Decision> {
+    single_faults(events).into_iter().filter(|decision| !decision.act.is_delay()).collect()
 }
 
 /// Returns the number of contenders needed for the holders, a waiter that disappears, and a waiter behind it.
@@ -230,7 +246,7 @@ fn not_tried(site: &Site, scope: Scope) -> Vec<String> {
     let stale = stale.map(|why| format!("moves to a stale server ({why})"));
     let parts = [
         (!scope.pairs, "two faults at once"),
-        (site.lock.gives_up().is_none(), "timeouts and cancellation"),
+        (site.lock.gives_up().is_empty(), "timeouts and cancellation"),
         (site.lock.has_readers(), "orders with several readers"),
         (matches!(guarantees.holders, Holders::Leases(_)), "several leases at once"),
         (guarantees.reentrant, "reentrant acquisitions"),
@@ -239,24 +255,43 @@ fn not_tried(site: &Site, scope: Scope) -> Vec<String> {
         (has_others, "moves combined with other faults, and moves by readers"),
         (has_others && site.servers.held.is_ok(), "lagging followers"),
         (true, "session timeouts, and holds of several seconds"),
+        (true, "the order of grants, and leaked watches"),
     ];
     let parts = parts.into_iter().filter(|(is_left_out, _)| *is_left_out);
     let more = format!("more than {} contenders", with_a_middle(site));
     parts.map(|(_, what)| what.to_owned()).chain(stale).chain([more]).collect()
 }
 
-/// Replays one schedule.
+/// Replays one schedule, up to three times. Ends once a run breaks a promise, or once a run equals `expected` up to the
+/// schedule's last fault. The schedule is unexplored if no run does.
 ///
 /// # Errors
 /// If the world cannot be opened, the driver fails, or a run takes too long.
-pub fn replay(site: &Site, schedule: &Schedule) -> Result<Outcome, Error> {
-    let pool = Pool::start(&Site { worlds: 1, ..site.clone() });
-    pool.add(Schedule::undisturbed(schedule.contenders).read_by(&schedule.readers), None);
-    let deadline = Instant::now() + Duration::from_secs(120);
-    let late = || Error::environment("the schedule did not end within two minutes");
-    let usually_left = carried_out(pool.next(deadline)?.ok_or_else(late)?)?.left;
-    pool.add(schedule.clone(), Some(usually_left));
-    pool.next(deadline)?.ok_or_else(late)
+pub fn replay(site: &Site, schedule: &Schedule, expected: &[TraceStep]) -> Result<Outcome, Error> {
+    let within = Duration::from_secs(120).max(15 * Pace::of(&site.lock).stuck_after);
+    let deadline = Instant::now() + within;
+    // Like an exploration, learn how long the clients pause before the faults.
+    let mut search = Search {
+        deadline,
+        ends_at_last: deadline,
+        ..Search::of(Pool::start(&Site { worlds: 1, ..site.clone() }), site, &|| false)
+    };
+    let late = || Error::environment(format!("the schedule did not end within {within:?}"));
+    search.undisturbed(schedule.contenders, &schedule.readers)?.ok_or_else(late)?;
+    let mut runs = 0;
+    loop {
+        search.add(schedule.clone());
+        let mut outcome = search.next()?.ok_or_else(late)?;
+        runs += 1;
+        if outcome.fault.is_some() || !outcome.differs_from(expected) {
+            return Ok(outcome);
+        }
+        if runs > REPEATED {
+            let why = "the run differed from the case before its last fault".to_owned();
+            outcome.unexplored = outcome.unexplored.or(Some(why));
+            return Ok(outcome);
+        }
+    }
 }
 
 /// Returns an undisturbed run, or an error if the run failed or no contender got the lock.
@@ -380,24 +415,32 @@ impl<'a, P: Runs> Search<'a, P> {
         Ok(())
     }
 
-    /// Records that the budget ran out before a part of the exploration.
-    fn left_out(&mut self, class: &'static str, what: &str) {
-        self.tally(class).unexplored += 1;
-        self.not_explored(&format!("{OUT_OF_TIME}: {what}"), 1);
+    /// Like `undisturbed`, but a failed run only leaves out the part of the exploration that depends on it, as does the
+    /// end of the budget.
+    fn undisturbed_later(
+        &mut self,
+        contenders: usize,
+        readers: &[usize],
+        what: &str,
+    ) -> Result<Option<Outcome>, Error> {
+        let why = match self.undisturbed(contenders, readers) {
+            Ok(None) => OUT_OF_TIME.to_owned(),
+            Err(error) => error.to_string(),
+            done => return done,
+        };
+        self.tally(class_of(&Schedule::undisturbed(contenders).read_by(readers))).unexplored += 1;
+        self.not_explored(&format!("{why}: {what}"), 1);
+        Ok(None)
     }
 
     /// Runs undisturbed schedules with one reader of two contenders, and with two readers of three contenders.
     fn with_readers(&mut self, most: usize) -> Result<Vec<Outcome>, Error> {
         let mut runs = Vec::new();
         for (contenders, readers) in readers(self.site.contenders, most) {
-            match self.undisturbed(contenders, readers)? {
-                Some(run) => runs.push(run),
-                None => {
-                    let names: Vec<String> = readers.iter().copied().map(contender_name).collect();
-                    let names = names.join(" and ");
-                    self.left_out(READERS, &format!("{names} of {contenders} were never tried as readers"));
-                }
-            }
+            let names: Vec<String> = readers.iter().copied().map(contender_name).collect();
+            let what =
+                format!("{contenders} contenders with {} as readers were not tried", names.join(" and "));
+            runs.extend(self.undisturbed_later(contenders, readers, &what)?);
         }
         Ok(runs)
     }
@@ -405,8 +448,7 @@ impl<'a, P: Runs> Search<'a, P> {
     /// Tries faults and request orders in runs with readers.
     fn readers(&mut self, runs: &[Outcome]) -> Result<(), Error> {
         for run in runs {
-            let faults = single_faults(&run.events).into_iter().filter(|one| !one.act.is_delay()).collect();
-            self.single_faults(run, faults)?;
+            self.single_faults(run, immediate(&run.events))?;
         }
         let has_orders = |run: &&Outcome| run.schedule.readers.len() == 1;
         runs.iter().filter(has_orders).try_for_each(|run| self.orders(&run.schedule.readers))

@@ -14,6 +14,7 @@ use super::schedule::TraceStep;
 use super::wire::{self, Request};
 use super::world::World;
 use zklockbench_record::StepKind;
+use zklockbench_zk::SessionKey;
 
 /// Time limit for a server's reply. If it is exceeded, the schedule counts as unexplored.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
@@ -97,6 +98,12 @@ pub struct Contender {
     pub was_hit: bool,
     /// Whether the contender's session is still usable after its last acquire or release.
     pub lives: bool,
+    /// The client's current session, unless the client closed it.
+    session: Option<SessionKey>,
+    /// Whether the client was closed, but its session was not.
+    has_left_session: bool,
+    /// Connections that another connection of the contender replaced.
+    replaced: Vec<ConnId>,
     /// Number of acquires so far.
     pub asked: u32,
     /// Whether the contender's messages are delivered immediately.
@@ -128,6 +135,9 @@ impl Contender {
             is_away: false,
             was_hit: false,
             lives: true,
+            session: None,
+            has_left_session: false,
+            replaced: Vec::new(),
             asked: 0,
             is_free: false,
             delayed: None,
@@ -184,6 +194,8 @@ pub struct Stage<'w> {
     pub held_since: Option<Instant>,
     /// Contender that moved to the stale server and has sent nothing since.
     pub stale_for: Option<usize>,
+    /// Contender with two clients.
+    two_clients: Option<usize>,
 }
 
 impl<'w> Stage<'w> {
@@ -202,6 +214,7 @@ impl<'w> Stage<'w> {
             is_trespassed: false,
             held_since: None,
             stale_for: None,
+            two_clients: None,
         }
     }
 
@@ -229,11 +242,15 @@ impl<'w> Stage<'w> {
     ///
     /// # Errors
     ///
-    /// [`Unexplored`] if a server does not answer.
+    /// [`Unexplored`] if a server does not answer, or if a contender has two clients.
     pub async fn settle(&mut self) -> Result<(), Unexplored> {
         loop {
             self.take_news();
             self.pass_on();
+            self.has_one_client_each()?;
+            if let Some(closed) = self.all.iter().position(|one| one.has_left_session) {
+                self.end_left_session(closed).await;
+            }
             if self.needs_links() {
                 self.let_links_go().await?;
             }
@@ -504,6 +521,34 @@ impl<'w> Stage<'w> {
         (self.all[contender].session_ended, self.all[contender].is_answered_since) = (true, false);
         self.note_write();
         Ok(())
+    }
+
+    /// # Errors
+    ///
+    /// [`Unexplored`] if a contender has two clients.
+    pub fn has_one_client_each(&self) -> Result<(), Unexplored> {
+        self.two_clients.map_or(Ok(()), |one| {
+            Err(Unexplored(format!(
+                "{} opened a second connection: its client must use one session",
+                contender_name(one)
+            )))
+        })
+    }
+
+    /// Ends the session of a closed client, as the session's timeout would. If the session has already ended, nothing
+    /// changes.
+    async fn end_left_session(&mut self, contender: usize) {
+        self.all[contender].has_left_session = false;
+        let Some(session) = self.all[contender].session.take() else { return };
+        if self.world.cast.expire(session).await.is_ok() {
+            self.note(
+                contender,
+                StepKind::Fault,
+                "its client is closed, but not its session, which now ends",
+            );
+            self.lose_right(contender);
+            self.note_write();
+        }
     }
 
     /// Records that the contender's session or node is gone, so another contender may acquire the lock.

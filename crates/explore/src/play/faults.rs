@@ -3,7 +3,6 @@
 use tokio::time::Instant;
 
 use super::Play;
-use crate::cast::GivesUp;
 use crate::names::contender_name;
 use crate::schedule::{Act, Decision, Move};
 use crate::stage::{Direction, Status, Unexplored};
@@ -78,7 +77,7 @@ impl Play<'_, '_> {
                 self.fault_noted(contender, format!("`{}` is delayed", decision.at));
                 self.stage.all[contender].delayed = Some((direction, past.clone()));
             }
-            Act::GiveUp => self.give_up(contender, decision).await,
+            Act::GiveUp | Act::TimeOut => self.give_up(contender, decision).await,
         }
         Ok(())
     }
@@ -108,9 +107,11 @@ impl Play<'_, '_> {
 
     /// Returns whether the contender's first acquire has a timeout because the schedule ends its wait.
     pub(super) fn times_out(&self, contender: usize) -> bool {
-        let ends_it = |decision: &Decision| decision.act == Act::GiveUp && decision.hits(contender);
-        self.stage.world.lock.gives_up() == Some(GivesUp::ByTimeout)
-            && self.schedule.decisions.iter().any(ends_it)
+        // Earlier versions recorded timeouts of locks without cancellation as `give-up`.
+        let can_cancel = self.stage.world.lock.gives_up().contains(&Act::GiveUp);
+        let by_timeout = |act: &Act| *act == Act::TimeOut || (*act == Act::GiveUp && !can_cancel);
+        let ends_it = |decision: &Decision| by_timeout(&decision.act) && decision.hits(contender);
+        self.schedule.decisions.iter().any(ends_it)
     }
 
     /// Waits until a cancelled or timed-out acquire ends; returns whether it ended or messages arrived.
