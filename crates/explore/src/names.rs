@@ -187,6 +187,15 @@ mod tests {
     }
 
     #[test]
+    fn polls_have_no_numbers() {
+        let operation = Operation { name: "getChildren", path: "/l".into(), kind: OperationKind::Read };
+        let request = Request { xid: 1, opcode: 8, operations: vec![operation], is_multi: false };
+        let mut names = Names::new("/l");
+        assert_eq!([0; 2].map(|_| names.of_poll(1, &request)), ["c2: getChildren lock again"; 2]);
+        assert_eq!(names.of_request(1, &request), "c2: getChildren lock");
+    }
+
+    #[test]
     fn events_with_the_same_name_are_numbered() {
         let mut names = Names::new("/l");
         assert_eq!(names.of_notification(0, "deleted", "/l"), "c1: notification, lock deleted");

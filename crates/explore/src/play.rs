@@ -12,7 +12,7 @@ use super::cast::{DriverEnd, Wanted};
 use super::judged::{Deed, Intrusion};
 use super::names::contender_name;
 use super::outcome::{Fault, Nodes, Outcome};
-use super::schedule::{Choice, Decision, Footprint, Schedule};
+use super::schedule::{Act, Choice, Decision, Footprint, Schedule};
 use super::stage::{Contender, Direction, Stage, Status, Unexplored};
 use super::world::World;
 use zklockbench_core::catalog::Mode;
@@ -534,7 +534,11 @@ impl Play<'_, '_> {
         let exclusion = judged.clone().unwrap_or_default();
         let unmoved = self.stage.all.iter().position(|one| one.is_moving).map(contender_name);
         self.missed.extend(unmoved.map(|name| format!("{name} did not connect to another server")));
-        let mut left = self.open.iter().map(|decision| &decision.at).chain(&self.wanted);
+        // A wait may time out before the schedule reaches the event.
+        let (late, open): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.open).into_iter().partition(|decision| decision.act == Act::TimeOut);
+        self.missed.extend(late.iter().map(|decision| format!("the wait ended before `{}`", decision.at)));
+        let mut left = open.iter().map(|decision| &decision.at).chain(&self.wanted);
         let diverged =
             || left.next().map(|event| format!("`{event}` did not arrive: the run differed from its model"));
         let unexplored = played.as_ref().err().map(|why| why.0.clone()).or_else(|| judged.err());
@@ -591,8 +595,9 @@ impl Play<'_, '_> {
 
     /// Describes an acquire that failed although no fault hit its contender. A stale server affects every contender.
     fn refused(&self) -> Option<String> {
+        let is_hit = |contender| self.schedule.decisions.iter().any(|decision| decision.hits(contender));
         let all = self.stage.all.iter().enumerate().filter(|(contender, one)| {
-            one.asked > 0 && !one.is_dead && !self.was_hit(*contender) && !self.schedule.makes_stale()
+            one.asked > 0 && !one.is_dead && !is_hit(*contender) && !self.schedule.makes_stale()
         });
         let mut refused = all.filter_map(|(contender, one)| match &one.status {
             Status::Done(Some(why)) => Some((contender, why)),

@@ -346,6 +346,14 @@ mod tests {
             Decision::new(Act::GiveUp, event).of(1).cause(),
             "c2's wait was ended before c1's `delete c1.node1`"
         );
+        assert_eq!(
+            Decision::new(Act::LoseReply, "c2: notification, c1.node1 deleted").cause(),
+            "c2's `notification, c1.node1 deleted` was lost"
+        );
+        assert_eq!(
+            Decision::new(Act::TimeOut, event).of(1).cause(),
+            "c2's wait timed out before c1's `delete c1.node1`"
+        );
         let moved = Decision { moves: Some(Move::Other), ..Decision::new(Act::LoseReply, event) };
         assert_eq!(
             moved.cause(),

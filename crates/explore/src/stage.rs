@@ -229,6 +229,11 @@ impl<'w> Stage<'w> {
         one.was_quiet = false;
     }
 
+    /// Ignores the contender's next reaction: its timing reveals nothing about the client's pauses.
+    pub fn leave_unlearned(&mut self, contender: usize) {
+        self.all[contender].touched.0.clear();
+    }
+
     fn reacted(&mut self, contender: usize) {
         let (event, since) = &self.all[contender].touched;
         if !event.is_empty() {

@@ -112,3 +112,26 @@ async fn listen(server: &str, contenders: usize) -> Result<Net, Error> {
     let net = Net::listen(server, contenders + 1).await;
     net.map_err(|error| Error::environment(format!("cannot listen on the loopback interface: {error}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zklockbench_core::catalog::Params;
+
+    #[test]
+    fn stuck_contender_has_more_time_than_the_longest_pause_of_its_lock() {
+        let lock = |params: Params| {
+            let entry = *zklockbench_locks::find("polling").unwrap();
+            Lock { label: "polling".into(), entry, params, driven: None }
+        };
+        let pause = |seconds| {
+            let pause = ParamValue::Duration(Duration::from_secs(seconds));
+            Params::from([("poll_interval".to_owned(), pause)])
+        };
+        let stuck_after = |params| Pace::of(&lock(params)).stuck_after;
+        assert_eq!(stuck_after(pause(4)), Duration::from_secs(12));
+        assert_eq!(stuck_after(pause(0)), stuck_after(Params::new()));
+        let pace = Pace::of(&lock(Params::new()));
+        assert_eq!(pace.confirming().stuck_after, 3 * pace.stuck_after);
+    }
+}

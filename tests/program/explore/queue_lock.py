@@ -13,6 +13,8 @@ class Queue:
         self.client, self.on, self.holds = client, on, False
 
     def acquire(self, blocking, timeout):
+        if DEFECT == "never-grants" or (DEFECT == "refuses-if-not-first" and self.client.get_children(self.on)):
+            return False
         if self.holds and DEFECT == "still-holds-after-a-retried-release":
             return True
         self.node = self.client.create(self.on + "/n-", ephemeral=True, sequence=True).rsplit("/", 1)[1]

@@ -98,6 +98,7 @@ impl Play<'_, '_> {
             return self.stage.touch(contender, "its wait is cancelled");
         };
         self.fault_noted(contender, "its wait times out");
+        self.stage.leave_unlearned(contender);
         while Instant::now() < end {
             self.stage.wait_until(end).await;
             self.stage.pass_on();
