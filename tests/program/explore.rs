@@ -117,7 +117,7 @@ fn explore_finds_a_lock_that_trusts_a_stale_server_and_replays_its_case() {
 }
 
 #[test]
-#[ignore = "long: explores a driver nine times"]
+#[ignore = "long: explores a driver ten times"]
 fn explore_finds_each_defect_of_a_queue_lock() {
     let Some(python) = foreign::python() else { return };
     let bench = Bench::new();
@@ -150,6 +150,12 @@ fn explore_finds_each_defect_of_a_queue_lock() {
         let headline = found["headline"].as_str().unwrap();
         assert!(headline.starts_with(&format!("q:MyLock: {kind}: ")), "{headline}");
         assert!(count(&found, class, kind) > 0, "{defect}: {found}");
+    }
+    // A driver that exits when its connection breaks counts as killed.
+    let exits = explored("exits-when-suspended");
+    for class in ["cut connection", "lost request", "expired session"] {
+        let [held, unexplored] = ["held", "unexplored"].map(|what| count(&exits, class, what));
+        assert!(held > 1 && unexplored == 0, "{class}: {exits}");
     }
     // A lock that no contender gets
     let words = ["explore", "q:MyLock", "--driver", &driver("never-grants"), "--data-dir", "data"];

@@ -377,7 +377,7 @@ impl Play<'_, '_> {
 
     /// Makes the next choice of the order; returns whether a choice was left.
     async fn choose(&mut self) -> Result<bool, Unexplored> {
-        let choices = self.wanted_choices().await;
+        let Some(choices) = self.wanted_choices().await else { return Ok(true) };
         if choices.is_empty() {
             let poll = self.next_poll();
             poll.iter().for_each(|poller| self.stage.deliver(*poller, Direction::ToServer, false));
@@ -404,8 +404,8 @@ impl Play<'_, '_> {
     }
 
     /// Returns the present choices. If the wanted choice is missing, waits for contenders that pause before their next
-    /// request.
-    async fn wanted_choices(&mut self) -> Vec<Choice> {
+    /// request. Returns `None` once there is a message to deliver first.
+    async fn wanted_choices(&mut self) -> Option<Vec<Choice>> {
         let until = Instant::now() + self.stage.world.pace.stuck_after;
         loop {
             let choices = self.choices_now();
@@ -416,10 +416,13 @@ impl Play<'_, '_> {
                 || !self.stage.all.iter().any(pauses)
                 || Instant::now() >= until
             {
-                return choices;
+                return Some(choices);
             }
             self.stage.wait_until(until).await;
             self.stage.pass_on();
+            if self.next_message().is_some() {
+                return None;
+            }
         }
     }
 
