@@ -542,8 +542,11 @@ impl Play<'_, '_> {
             std::mem::take(&mut self.open).into_iter().partition(|decision| decision.act == Act::TimeOut);
         self.missed.extend(late.iter().map(|decision| format!("the wait ended before `{}`", decision.at)));
         let mut left = open.iter().map(|decision| &decision.at).chain(&self.wanted);
-        let diverged =
-            || left.next().map(|event| format!("`{event}` did not arrive: the run differed from its model"));
+        let diverged = || {
+            left.next().map(|event| {
+                format!("`{event}` did not arrive: the run differed from the one that it varies")
+            })
+        };
         let unexplored = played.as_ref().err().map(|why| why.0.clone()).or_else(|| judged.err());
         let unexplored = unexplored.or_else(diverged);
         let refused = self.refused();
