@@ -39,7 +39,7 @@ def say(message):
 class Contender:
     """Base class: drivers override `open(request)`, `acquire(on, deadline)`, `release(on)`, `close()`, and `wake()` if setting
     `self.cancelled` alone does not end a wait. Everything except `wake` runs on the contender's own thread. `deadline` is a
-    value of time.monotonic() or None. The results of `open` and `acquire` are included in the reply.
+    time.monotonic() or None; `self.mode` is "write" or "read". The results of `open` and `acquire` are included in the reply.
     """
 
     def __init__(self, number):
@@ -82,6 +82,8 @@ class Contender:
         return self.open(request)
 
     def do_acquire(self, request):
+        # "read" if the lock declares readers
+        self.mode = request.get("mode", "write")
         timeout = request.get("timeout_ms")
         deadline = None if timeout is None else time.monotonic() + timeout / 1000
         try:

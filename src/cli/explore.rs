@@ -113,7 +113,9 @@ fn labels(args: &ExploreArgs, case: Option<&Case>) -> Result<Vec<String>, Error>
         Some(case) => Ok(vec![case.lock.clone()]),
         None if args.all => {
             let all = zklockbench_locks::cards();
-            Ok(all.iter().filter(|card| card.guarantees.exclusive).map(|card| card.name.to_owned()).collect())
+            let is_explored =
+                |card: &&LockCard| card.guarantees.exclusive && card.system == LockCard::ZOOKEEPER;
+            Ok(all.iter().filter(is_explored).map(|card| card.name.to_owned()).collect())
         }
         None if args.strategies.is_empty() => {
             Err(Error::usage("specify a strategy, e.g. `zklockbench explore curator-mutex`, or use --all"))
@@ -204,8 +206,11 @@ async fn again(
 ) -> Result<Exit, Error> {
     let lock = locks.into_iter().next().ok_or_else(|| Error::usage("the case contains no lock"))?;
     let (site, schedule) = (site(lock, case.schedule.contenders), case.schedule.clone());
-    let contenders = schedule.contenders;
-    let outcome = apart(stop, move || replay(&site, &schedule)).await?;
+    let (contenders, expected) = (schedule.contenders, case.trace.clone());
+    let outcome = apart(stop, move || replay(&site, &schedule, &expected)).await?;
+    if stop.is_cancelled() {
+        return Err(Error::Interrupted);
+    }
     let not_as_asked = outcome.unexplored.as_ref().or(outcome.impossible.as_ref());
     let (exit, headline) = match (&outcome.fault, not_as_asked) {
         (Some(fault), _) => (Exit::Violated, format!("{}: {}", fault.word(), outcome.sentence)),
@@ -219,15 +224,14 @@ async fn again(
     })
 }
 
+/// Runs the work on another thread. If the user stops the command, the work returns what it has found, or fails.
 async fn apart<T: Send + 'static>(
     stop: &CancellationToken,
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
     let done = tokio::task::spawn_blocking(work).await;
-    if stop.is_cancelled() {
-        return Err(Error::Interrupted);
-    }
-    done.map_err(|error| Error::environment(format!("the exploration failed: {error}")))?
+    let done = done.map_err(|error| Error::environment(format!("the exploration failed: {error}")))?;
+    done.map_err(|error| if stop.is_cancelled() { Error::Interrupted } else { error })
 }
 
 async fn all(
@@ -239,7 +243,18 @@ async fn all(
     stop: &CancellationToken,
 ) -> Result<Exit, Error> {
     let ends = Instant::now() + args.budget;
-    let (mut explored, count) = (Vec::new(), locks.len());
+    let (mut explored, mut failure, count) = (Vec::new(), None, locks.len());
+    if args.all {
+        let others: Vec<&str> = zklockbench_locks::cards()
+            .iter()
+            .filter(|card| card.guarantees.exclusive && card.system != LockCard::ZOOKEEPER)
+            .map(|card| card.name)
+            .collect();
+        if !others.is_empty() {
+            progress
+                .note(&format!("not explored, because they are not ZooKeeper locks: {}", others.join(", ")));
+        }
+    }
     for (number, lock) in locks.into_iter().enumerate() {
         progress.note(&format!("exploring {}", lock.label));
         // Later locks share the unused budget of earlier locks.
@@ -247,17 +262,38 @@ async fn all(
         let budget = ends.saturating_duration_since(Instant::now()) / left;
         let scope = Scope { budget, pairs: args.pairs };
         let contenders = args.contenders.unwrap_or_else(|| contenders(&lock));
+        let label = lock.label.clone();
         let (site, is_stopped) = (site(lock, contenders.into()), stop.clone());
-        explored.push(apart(stop, move || explore(&site, scope, || is_stopped.is_cancelled())).await?);
+        match apart(stop, move || explore(&site, scope, || is_stopped.is_cancelled())).await {
+            Ok(one) => explored.push(one),
+            Err(error) => {
+                if count > 1 {
+                    progress.note(&format!("{label}: {error}"));
+                }
+                failure = failure.or(Some(error));
+            }
+        }
+        if stop.is_cancelled() {
+            failure = Some(Error::Interrupted);
+            break;
+        }
+    }
+    if explored.is_empty() {
+        return failure.map_or(Ok(Exit::Held), Err);
     }
     let files = write_cases(args, &explored, servers)?;
-    let exit = RunEnding::Complete.exit(&explored.iter().map(verdict).fold(Verdict::Held, Verdict::and));
+    let verdict = explored.iter().map(verdict).fold(Verdict::Held, Verdict::and);
+    let exit = failure.as_ref().map_or_else(|| RunEnding::Complete.exit(&verdict), Error::exit);
     let headline = headline(&explored);
     let zookeeper = roles(servers).await.into_iter().find_map(|role| role.version);
     let found = json!({ "headline": headline, "zookeeper": zookeeper, "explored": explored, "cases": files });
-    output::tell(COMMAND, exit, &found, || {
-        output::outcome(args.opening.quiet, &headline, || text(&headline, &explored, &files))
-    })
+    output::conclude(
+        COMMAND,
+        exit,
+        failure,
+        || found,
+        || output::outcome(args.opening.quiet, &headline, || text(&headline, &explored, &files)),
+    )
 }
 
 /// Draws a trace, shaded from the violating acquisition until a holder releases.
@@ -318,6 +354,13 @@ fn text(headline: &str, all: &[Explored], files: &[PathBuf]) -> String {
         one.unexplored.iter().for_each(|why| {
             let _ = writeln!(text, "not explored: {why}");
         });
+        let impossible = one.total().impossible;
+        if impossible > 0 {
+            let schedules =
+                counted(usize::try_from(impossible).unwrap_or(usize::MAX), "schedule", "schedules");
+            let _ =
+                writeln!(text, "impossible: {schedules}, e.g. with a message delayed until its own effect");
+        }
         let _ = writeln!(text, "not tried: {}", one.not_tried.join("; "));
         for finding in one.findings.iter().skip(usize::from(all.len() == 1)).take(4) {
             let _ = writeln!(text, "{}", described(finding));
@@ -341,16 +384,17 @@ fn text(headline: &str, all: &[Explored], files: &[PathBuf]) -> String {
 
 fn table(one: &Explored) -> String {
     let mut text = format!(
-        "{:<20}{:>6}{:>9}{:>10}{:>7}{:>11}{:>12}\n",
-        one.lock, "held", "zombies", "violated", "stuck", "node left", "unexplored"
+        "{:<20}{:>6}{:>9}{:>10}{:>7}{:>9}{:>11}{:>12}\n",
+        one.lock, "held", "zombies", "violated", "stuck", "refused", "node left", "unexplored"
     );
     let row = |name: &str, tally: &Tally| {
         format!(
-            "{name:<20}{:>6}{:>9}{:>10}{:>7}{:>11}{:>12}\n",
+            "{name:<20}{:>6}{:>9}{:>10}{:>7}{:>9}{:>11}{:>12}\n",
             tally.held,
             tally.zombies,
             tally.violated,
             tally.stuck,
+            tally.refused,
             tally.node_left,
             tally.unexplored + tally.flaky
         )

@@ -117,7 +117,7 @@ fn explore_finds_a_lock_that_trusts_a_stale_server_and_replays_its_case() {
 }
 
 #[test]
-#[ignore = "long: explores a driver seven times"]
+#[ignore = "long: explores a driver ten times"]
 fn explore_finds_each_defect_of_a_queue_lock() {
     let Some(python) = foreign::python() else { return };
     let bench = Bench::new();
@@ -128,6 +128,7 @@ fn explore_finds_each_defect_of_a_queue_lock() {
         .replace("import time\n", "import time\nfrom queue_lock import Queue\n")
         .replace("self.client.Lock(on)", "Queue(self.client, on)");
     std::fs::write(bench.path("queue/my_lock.py"), &mine).unwrap();
+    let protocol = std::fs::read_to_string(bench.path("queue/contenders.py")).unwrap();
     let driver = |defect: &str| {
         format!("q=env PYTHON={python} DEFECT={defect} '{}/run'", bench.path("queue").display())
     };
@@ -143,20 +144,43 @@ fn explore_finds_each_defect_of_a_queue_lock() {
         ("still-holds-after-a-retried-release", "lost reply", "violated"),
         ("deletes-the-first-node", "lost reply", "violated"),
         ("keeps-its-node-after-a-timeout", "abandoned wait", "stuck"),
+        ("refuses-if-not-first", "undisturbed", "refused"),
     ] {
         let found = explored(defect);
         let headline = found["headline"].as_str().unwrap();
         assert!(headline.starts_with(&format!("q:MyLock: {kind}: ")), "{headline}");
         assert!(count(&found, class, kind) > 0, "{defect}: {found}");
     }
+    // A driver that exits when its connection breaks counts as killed.
+    let exits = explored("exits-when-suspended");
+    for class in ["cut connection", "lost request", "expired session"] {
+        let [held, unexplored] = ["held", "unexplored"].map(|what| count(&exits, class, what));
+        assert!(held > 1 && unexplored == 0, "{class}: {exits}");
+    }
+    // A lock that no contender gets
+    let words = ["explore", "q:MyLock", "--driver", &driver("never-grants"), "--data-dir", "data"];
+    let output = bench.output(&words);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(stderr(&output).contains("no contender got the lock"), "{}", stderr(&output));
     // An answer that violates the protocol ends the exploration.
-    let protocol = std::fs::read_to_string(bench.path("queue/contenders.py")).unwrap();
     let wrong = protocol
         .replace("return self.release(request[\"on\"])", "return self.release(request[\"on\"]) or True");
     std::fs::write(bench.path("queue/contenders.py"), wrong).unwrap();
     let output = bench.output(&["explore", "q:MyLock", "--driver", &driver("none"), "--data-dir", "data"]);
     assert_eq!(output.status.code(), Some(3));
     assert!(stderr(&output).contains(r#"\"ok\":true"#), "{}", stderr(&output));
+}
+
+#[test]
+#[ignore = "long: explores a lock that polls"]
+fn lock_that_polls_is_not_stuck() {
+    let bench = Bench::new();
+    let (code, found) =
+        explored(&bench, &["polling poll_interval=20ms", "--budget", "4m", "--out", "polling"]);
+    assert_eq!(code, Some(0), "{found}");
+    for class in ["cut connection", "delayed message", "abandoned wait", "orders"] {
+        assert!(count(&found, class, "held") > 1, "{class}: {found}");
+    }
 }
 
 #[test]

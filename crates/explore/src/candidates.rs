@@ -39,7 +39,11 @@ pub fn single_faults(events: &[(usize, String)]) -> Vec<Decision> {
                 add(Act::LoseRequest);
                 add(Act::LoseReply);
             }
-            EventKind::Reply | EventKind::Notification => add(Act::Cut),
+            EventKind::Notification => {
+                add(Act::LoseReply);
+                add(Act::Cut);
+            }
+            EventKind::Reply => add(Act::Cut),
             EventKind::Release => {}
         }
         [Act::Expire, Act::Kill, Act::Freeze].into_iter().for_each(&mut add);
@@ -86,7 +90,12 @@ fn is_write(request: &str) -> bool {
 /// Returns decisions that end a contender's wait: one at each event from the contender's first event to its last
 /// event before it releases the lock. Events before all `others` have started are omitted. A contender that sends no
 /// messages while it waits is assumed to wait at least until another contender releases the lock.
-pub fn abandoned_waits(events: &[(usize, String)], waiter: usize, others: &[usize]) -> Vec<Decision> {
+pub fn abandoned_waits(
+    events: &[(usize, String)],
+    waiter: usize,
+    others: &[usize],
+    ways: &[Act],
+) -> Vec<Decision> {
     let first = |who: usize| events.iter().position(|(contender, _)| *contender == who);
     let is_release = |event: &str| kind(event) == EventKind::Release;
     let released = events.iter().position(|(contender, event)| *contender == waiter && is_release(event));
@@ -97,11 +106,12 @@ pub fn abandoned_waits(events: &[(usize, String)], waiter: usize, others: &[usiz
     let all_began =
         others.iter().map(|other| first(*other)).chain([begins]).map(|at| at.unwrap_or(usize::MAX)).max();
     let ends = last.into_iter().chain(handed_on).max().map_or(0, |last| last + 1);
-    let at = |(contender, event): &(usize, String)| {
-        let decision = Decision::new(Act::GiveUp, event);
-        if *contender == waiter { decision } else { decision.of(waiter) }
+    let wait = wait.get(all_began.unwrap_or(usize::MAX)..ends).unwrap_or_default();
+    let at = |way: &Act, contender: usize, event: &str| {
+        let decision = Decision::new(way.clone(), event);
+        if contender == waiter { decision } else { decision.of(waiter) }
     };
-    wait.get(all_began.unwrap_or(usize::MAX)..ends).unwrap_or_default().iter().map(at).collect()
+    ways.iter().flat_map(|way| wait.iter().map(move |(who, event)| at(way, *who, event))).collect()
 }
 
 /// Returns decisions to kill the other contenders that have a node, at each event of a run. A node may disappear
@@ -206,7 +216,10 @@ mod tests {
             at("c1: create own node"),
             [&["lost request", "lost reply"], &ends[..], &["delayed message"]].concat()
         );
-        assert_eq!(at("c2: notification, c1.node1 deleted"), [&["cut connection"], &ends[..]].concat());
+        assert_eq!(
+            at("c2: notification, c1.node1 deleted"),
+            [&["lost reply", "cut connection"], &ends[..]].concat()
+        );
     }
 
     #[test]
@@ -238,12 +251,13 @@ mod tests {
         let (released, notified) =
             (gives_up("c1: releases").of(1), gives_up("c2: notification, c1.node1 deleted"));
         assert_eq!(
-            abandoned_waits(&run, 1, &[2]),
+            abandoned_waits(&run, 1, &[2], &[Act::GiveUp]),
             [gives_up("c3: create own node").of(1), released, notified]
         );
-        assert_eq!(abandoned_waits(&run, 1, &[]).len(), 5);
-        assert_eq!(abandoned_waits(&run, 4, &[]), [gives_up("c1: releases").of(4)]);
-        assert_eq!(abandoned_waits(&run, 1, &[4]), []);
+        assert_eq!(abandoned_waits(&run, 1, &[], &[Act::GiveUp]).len(), 5);
+        assert_eq!(abandoned_waits(&run, 1, &[], &[Act::GiveUp, Act::TimeOut]).len(), 10);
+        assert_eq!(abandoned_waits(&run, 4, &[], &[Act::GiveUp]), [gives_up("c1: releases").of(4)]);
+        assert_eq!(abandoned_waits(&run, 1, &[4], &[Act::GiveUp]), []);
     }
 
     #[test]

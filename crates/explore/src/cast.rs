@@ -11,6 +11,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use zookeeper_client::{Acls, Client, CreateMode};
 
+use super::schedule::Act;
 use zklockbench_core::catalog::{Mode, Params};
 use zklockbench_core::clock;
 use zklockbench_core::error::Error;
@@ -18,7 +19,7 @@ use zklockbench_locks::driver::protocol::How;
 use zklockbench_locks::driver::{DriverError, Mishap, Processes};
 use zklockbench_locks::{AcquireError, DrivenLock, Entry, Held, LockConfig, Patience, Strategy};
 use zklockbench_zk::gate::{Gate, Shut, TaskScope};
-use zklockbench_zk::{CaughtUp, Failure, ForeignSession, Observed, Session, Target, runtime};
+use zklockbench_zk::{CaughtUp, Failure, ForeignSession, Observed, Session, SessionKey, Target, runtime};
 
 /// Time limit for opening or closing a session.
 const WITHIN: Duration = Duration::from_secs(20);
@@ -81,6 +82,8 @@ enum Command {
     Kill(usize),
     Freeze(usize),
     Thaw(usize),
+    /// Ends a session from another connection.
+    Expire(SessionKey, oneshot::Sender<Result<(), Failure>>),
     /// Ends all contenders.
     Clear(oneshot::Sender<()>),
     /// Requests a client that bypasses the contenders' network.
@@ -111,9 +114,10 @@ impl Cast {
         Ok(Self { commands: Some(commands), reports, drivers, thread: Some(thread) })
     }
 
-    /// Returns the error of a driver that broke the protocol or ended.
-    pub fn driver_failure(&self) -> Option<Error> {
-        self.drivers.as_ref()?.failed().iter().find_map(driver_failure)
+    /// Returns the failures of drivers since the last call. The next schedule starts these drivers again.
+    pub fn driver_failures(&self) -> Vec<DriverEnd> {
+        let failed = self.drivers.iter().flat_map(|drivers| drivers.take_failed());
+        failed.filter_map(|(contender, failure)| driver_end(contender, &failure)).collect()
     }
 
     fn send(&self, command: Command) {
@@ -163,6 +167,15 @@ impl Cast {
 
     pub fn forget_reports(&mut self) {
         while self.reports.try_recv().is_ok() {}
+    }
+
+    /// Ends a session at the server.
+    ///
+    /// # Errors
+    /// If the session has already ended, or if the server does not answer.
+    pub async fn expire(&self, session: SessionKey) -> Result<(), Failure> {
+        let ended = || Err(Failure::NotConnected("the contenders' thread has ended".into()));
+        self.ask(|done| Command::Expire(session, done)).await.unwrap_or_else(ended)
     }
 
     pub async fn create(&self, path: &str) -> Result<(), Failure> {
@@ -224,32 +237,41 @@ impl Drop for Cast {
     }
 }
 
-/// Way to end an acquire early.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GivesUp {
-    ByCancel,
-    ByTimeout,
-}
-
 impl Lock {
     pub fn has_readers(&self) -> bool {
         self.entry.card.guarantees.has_read_side()
     }
 
-    /// Returns the way to end an acquire early; `None` if a driver's lock supports neither cancellation nor timeouts.
-    pub fn gives_up(&self) -> Option<GivesUp> {
-        match self.driven.map(|driven| (driven.abilities.cancel, driven.abilities.timeout)) {
-            None => Some(GivesUp::ByCancel),
-            Some((How::None, How::None)) => None,
-            Some((How::None, _)) => Some(GivesUp::ByTimeout),
-            Some(_) => Some(GivesUp::ByCancel),
-        }
+    /// Returns the ways to end an acquire early; empty if a driver's lock supports neither cancellation nor timeouts.
+    pub fn gives_up(&self) -> Vec<Act> {
+        let abilities = self.driven.map(|driven| driven.abilities);
+        let (cancel, timeout) = abilities.map_or((How::Native, How::Native), |can| (can.cancel, can.timeout));
+        ways(cancel, timeout)
     }
 }
 
-/// Converts a driver's failure to an error that quotes the broken rule. Returns `None` for a missing answer: the
-/// driver may be waiting for a stuck lock, which is an outcome of the exploration.
-fn driver_failure(failure: &DriverError) -> Option<Error> {
+fn ways(cancel: How, timeout: How) -> Vec<Act> {
+    let ways = [(cancel, Act::GiveUp), (timeout, Act::TimeOut)];
+    ways.into_iter().filter(|(how, _)| *how != How::None).map(|(_, act)| act).collect()
+}
+
+/// Failure of a driver's process.
+#[derive(Debug)]
+pub struct DriverEnd {
+    /// Contender of the process; `None` if the process was replaced or could not be started.
+    pub contender: Option<usize>,
+    pub exited: bool,
+    /// The failure, with the broken rule.
+    pub why: String,
+}
+
+/// Returns `None` for a missing answer: the driver may be waiting for a stuck lock, which is an outcome of the
+/// exploration. Also returns `None` if a process ended before the schedule.
+fn driver_end(contender: Option<usize>, failure: &DriverError) -> Option<DriverEnd> {
+    let exited = matches!(failure.what, Mishap::Exited(_));
+    if exited && contender.is_none() {
+        return None;
+    }
     let rule = match failure.what {
         Mishap::NoAnswer(_) => return None,
         Mishap::Garbage { .. } => {
@@ -258,7 +280,7 @@ fn driver_failure(failure: &DriverError) -> Option<Error> {
         }
         _ => "",
     };
-    Some(Error::environment(format!("{failure}{rule}")))
+    Some(DriverEnd { contender, exited, why: format!("{failure}{rule}") })
 }
 
 /// State shared by all contenders on the thread.
@@ -312,6 +334,9 @@ async fn serve(
             }
             Command::Thaw(contender) => {
                 drop(actors.get_mut(&contender).and_then(|actor| actor.frozen.take()))
+            }
+            Command::Expire(session, done) => {
+                let _ = done.send(troupe.target.expire(session, WITHIN).await);
             }
             Command::Clear(done) => {
                 let numbers: Vec<usize> = actors.keys().copied().collect();
@@ -459,16 +484,33 @@ async fn open(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zklockbench_core::error::Exit;
-
     #[test]
     fn protocol_error_quotes_the_drivers_line_and_the_rule() {
         let line = r#"{"id":3,"ok":true}"#.to_owned();
         let failure = |what| DriverError { driver: "q".into(), what, stderr: String::new() };
         let garbage = failure(Mishap::Garbage { why: "`ok` is not an object".into(), line: line.clone() });
-        let error = driver_failure(&garbage).unwrap();
-        assert_eq!(error.exit(), Exit::Environment);
-        assert!(error.to_string().contains(&line) && error.to_string().contains(r#""ok":{…}"#), "{error}");
-        assert!(driver_failure(&failure(Mishap::NoAnswer("`release`"))).is_none());
+        let end = driver_end(Some(0), &garbage).unwrap();
+        assert!(end.why.contains(&line) && end.why.contains(r#""ok":{…}"#) && !end.exited, "{end:?}");
+        assert!(driver_end(Some(0), &failure(Mishap::NoAnswer("`release`"))).is_none());
+    }
+
+    #[test]
+    fn exit_of_a_driver_counts_for_the_schedule_in_which_it_happened() {
+        let what = Mishap::Exited("exit status 1".into());
+        let exited = DriverError { driver: "q".into(), what, stderr: String::new() };
+        assert!(driver_end(Some(1), &exited).is_some_and(|end| end.exited && end.contender == Some(1)));
+        assert!(driver_end(None, &exited).is_none());
+    }
+
+    #[test]
+    fn waits_end_in_every_way_that_the_lock_supports() {
+        let lock = |name| {
+            let entry = *zklockbench_locks::find(name).unwrap();
+            Lock { label: name.into(), entry, params: Params::new(), driven: None }
+        };
+        assert_eq!(lock("count").gives_up(), [Act::GiveUp, Act::TimeOut]);
+        assert_eq!(ways(How::None, How::Native), [Act::TimeOut]);
+        assert_eq!(ways(How::Emulated, How::None), [Act::GiveUp]);
+        assert!(ways(How::None, How::None).is_empty());
     }
 }

@@ -102,6 +102,11 @@ impl Names {
         self.numbered(name)
     }
 
+    /// Returns the name of a request that a contender repeats while nothing changes.
+    pub fn of_poll(&self, contender: usize, request: &Request) -> String {
+        format!("{}: {} again", contender_name(contender), self.request(request))
+    }
+
     pub fn of_notification(&mut self, contender: usize, event: &str, path: &str) -> String {
         let name = format!("{}: notification, {} {event}", contender_name(contender), self.node(path));
         self.numbered(name)
@@ -179,6 +184,15 @@ mod tests {
         }
         assert_eq!(names.unlearn(&delete), [1]);
         assert!(names.unlearn(&delete).is_empty());
+    }
+
+    #[test]
+    fn polls_have_no_numbers() {
+        let operation = Operation { name: "getChildren", path: "/l".into(), kind: OperationKind::Read };
+        let request = Request { xid: 1, opcode: 8, operations: vec![operation], is_multi: false };
+        let mut names = Names::new("/l");
+        assert_eq!([0; 2].map(|_| names.of_poll(1, &request)), ["c2: getChildren lock again"; 2]);
+        assert_eq!(names.of_request(1, &request), "c2: getChildren lock");
     }
 
     #[test]

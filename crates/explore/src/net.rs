@@ -12,7 +12,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 
+use super::wire;
 use zklockbench_core::locked::locked;
+use zklockbench_zk::SessionKey;
 
 /// Maximum size of a frame.
 const LONGEST: usize = 16 << 20;
@@ -25,6 +27,7 @@ pub enum NetEvent {
     Connected {
         conn: ConnId,
         contender: usize,
+        session: Option<SessionKey>,
     },
     FromClient {
         conn: ConnId,
@@ -177,8 +180,10 @@ async fn open(client: TcpStream, contender: usize, shared: &Arc<Shared>) -> io::
     if shared.refused[contender].load(Ordering::SeqCst) {
         return Ok(());
     }
+    let session =
+        wire::opened_session(&answer).map(|(id, password)| SessionKey::of_another(id, Some(password)));
     let conn = register(shared, (from_client, to_client), (from_server, to_server), &answer);
-    let _ = shared.events.send(NetEvent::Connected { conn, contender });
+    let _ = shared.events.send(NetEvent::Connected { conn, contender, session });
     Ok(())
 }
 

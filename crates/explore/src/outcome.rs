@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::schedule::{Choice, Schedule, TraceStep};
 use zklockbench_core::worded;
+use zklockbench_record::StepKind;
 
 worded! {
     /// A broken promise of the lock.
@@ -17,6 +18,8 @@ worded! {
         Violated = "violated",
         /// A contender waits forever although the lock is free.
         Stuck = "stuck",
+        /// An acquire fails although no fault hit its contender.
+        Refused = "refused",
         /// A contender has finished, but its node still exists.
         NodeLeft = "node left",
     }
@@ -76,21 +79,74 @@ impl Nodes {
 }
 
 impl Outcome {
+    /// Creates the outcome of a run without events, for tests.
+    #[cfg(test)]
+    pub fn of(schedule: Schedule, fault: Option<Fault>) -> Self {
+        Self {
+            schedule,
+            trace: Vec::new(),
+            fault,
+            sentence: String::new(),
+            entry: None,
+            needs: 0,
+            zombies: 0,
+            unexplored: None,
+            impossible: None,
+            choices: Vec::new(),
+            events: Vec::new(),
+            left: Nodes::default(),
+        }
+    }
+
     /// Returns a hash of the trace, which is equal for runs with the same messages in the same order.
     pub fn class(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.trace.hash(&mut hasher);
         hasher.finish()
     }
+
+    /// Returns whether the run differs from a recorded trace up to the schedule's last fault. After the fault, a mended
+    /// lock behaves differently.
+    pub fn differs_from(&self, recorded: &[TraceStep]) -> bool {
+        let is_fault = |(_, step): &(usize, &TraceStep)| step.kind == StepKind::Fault;
+        let faults = recorded.iter().enumerate().filter(is_fault);
+        let last = faults.take(self.schedule.decisions.len()).last();
+        let compared = last.map_or(0, |(last, _)| last + 1);
+        self.unexplored.is_some() || self.trace.get(..compared) != recorded.get(..compared)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schedule::{Act, Decision};
 
     fn nodes(ephemeral: &[&str], persistent: &[&str]) -> Nodes {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         Nodes { ephemeral: names(ephemeral), persistent: names(persistent) }
+    }
+
+    #[test]
+    fn replay_differs_from_its_case_only_up_to_the_last_fault() {
+        let step = |kind, what: &str| TraceStep { contender: 0, kind, what: what.into() };
+        let steps = |last: &str| {
+            vec![
+                step(StepKind::Request, "create own node"),
+                step(StepKind::Fault, "the session ends"),
+                step(StepKind::Request, last),
+            ]
+        };
+        let of = |trace: Vec<TraceStep>, unexplored: Option<&str>| {
+            let decision = Decision::new(Act::Expire, "c1: getChildren lock");
+            let unexplored = unexplored.map(str::to_owned);
+            Outcome { trace, unexplored, ..Outcome::of(Schedule::with(2, vec![decision]), None) }
+        };
+        let recorded = steps("getChildren lock");
+        assert!(!of(recorded.clone(), None).differs_from(&recorded));
+        assert!(!of(steps("create own node"), None).differs_from(&recorded), "a mended lock must not differ");
+        assert!(of(recorded[1..].to_vec(), None).differs_from(&recorded));
+        assert!(of(Vec::new(), None).differs_from(&recorded));
+        assert!(of(recorded.clone(), Some("late")).differs_from(&recorded));
     }
 
     #[test]

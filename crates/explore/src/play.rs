@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::cast::Wanted;
+use super::cast::{DriverEnd, Wanted};
 use super::judged::{Deed, Intrusion};
 use super::names::contender_name;
 use super::outcome::{Fault, Nodes, Outcome};
@@ -68,7 +68,7 @@ struct Play<'s, 'w> {
 ///
 /// # Errors
 ///
-/// If this host has no free port, or if the driver fails.
+/// If this host has no free port.
 pub async fn play(
     world: &mut World,
     schedule: &Schedule,
@@ -99,16 +99,20 @@ pub async fn play(
         () = stopped => Err(Unexplored("the exploration was stopped".into())),
         () = tokio::time::sleep(limit) => Err(Unexplored(format!("the schedule did not finish within {limit:?}"))),
     };
-    if let Some(failure) = play.stage.world.cast.driver_failure() {
-        return Err(failure);
-    }
+    let driver_failed = play.driver_failure();
     let played = match (play.stage.let_links_go().await, played) {
         (Err(why), Ok(_)) => Err(why),
         (_, played) => played,
     };
-    let outcome = play.outcome(played);
+    let mut outcome = play.outcome(played);
+    if driver_failed.is_some() {
+        outcome.unexplored = driver_failed;
+        outcome.fault.take_if(|fault| *fault != Fault::Violated);
+    }
     // Nodes that cannot be removed in time remain until the end of the exploration.
     let _ = tokio::time::timeout(limit, play.clear()).await;
+    // A driver may exit when its sessions end.
+    play.stage.world.cast.driver_failures();
     Ok(outcome)
 }
 
@@ -152,9 +156,11 @@ impl Play<'_, '_> {
         self.stage.world.cast.open(contender, &address, &self.path);
         self.wait_while(contender, &Status::Opening, 2 * self.stage.world.pace.stuck_after).await;
         self.stage.all[contender].is_free = false;
+        self.stage.has_one_client_each()?;
         match &self.stage.all[contender].status {
             Status::Idle => Ok(()),
-            other => Err(Unexplored(format!("{} has no session: {other:?}", contender_name(contender)))),
+            Status::Done(Some(why)) => Err(Unexplored(format!("{} has {why}", contender_name(contender)))),
+            _ => Err(Unexplored(format!("{} did not open a session in time", contender_name(contender)))),
         }
     }
 
@@ -178,27 +184,36 @@ impl Play<'_, '_> {
             return Ok(true);
         }
         if self.schedule.order.is_some() {
-            return self.choose();
+            return self.choose().await;
         }
         self.direct().await
     }
 
-    /// Returns the next message to deliver. Messages to contenders come before messages to the server, and the
-    /// contender of the last fault comes first. If there is an order, requests are left to `choose`.
+    /// Returns the next message to deliver. Messages to contenders come before messages to the server, polls come
+    /// last, and the contender of the last fault comes first. With an order, requests are left to `choose`.
     fn next_message(&self) -> Option<(usize, Direction)> {
         let count = self.stage.all.len();
         let ranked = || std::iter::once(self.first).chain((0..count).filter(|other| *other != self.first));
-        let find = |direction| ranked().find(|one| self.stage.all[*one].front(direction).is_some());
-        let to_client = find(Direction::ToClient).map(|one| (one, Direction::ToClient));
-        let to_server = || find(Direction::ToServer).map(|one| (one, Direction::ToServer));
-        if self.schedule.order.is_some() { to_client } else { to_client.or_else(to_server) }
+        let front = |one: usize, direction| self.stage.all[one].front(direction);
+        let to_client = ranked().find(|one| front(*one, Direction::ToClient).is_some());
+        let to_server = || {
+            let has = |one: &usize| front(*one, Direction::ToServer).is_some_and(|next| !next.is_poll);
+            ranked().find(has).or_else(|| self.next_poll())
+        };
+        match to_client {
+            Some(one) => Some((one, Direction::ToClient)),
+            None if self.schedule.order.is_some() => None,
+            None => Some((to_server()?, Direction::ToServer)),
+        }
     }
 
     async fn message(&mut self, contender: usize, direction: Direction) -> Result<(), Unexplored> {
-        let Some(name) = self.stage.all[contender].front(direction).map(|pending| pending.name.clone())
-        else {
+        let Some(pending) = self.stage.all[contender].front(direction) else { return Ok(()) };
+        if pending.is_poll {
+            self.stage.deliver(contender, direction, false);
             return Ok(());
-        };
+        }
+        let name = pending.name.clone();
         match self.due(contender, &name) {
             Some(decision) => self.fault(contender, direction, &decision).await,
             None => {
@@ -246,7 +261,7 @@ impl Play<'_, '_> {
         let name = format!("{}: {RELEASES}", contender_name(holder));
         if self.stage.all[holder].asked == 1
             && self.gives_up.is_some_and(|(waiter, _)| waiter == holder)
-            && self.taken.iter().any(|(decision, _)| decision.act == Act::GiveUp)
+            && self.taken.iter().any(|(decision, _)| decision.act.gives_up())
         {
             self.missed.push(format!("{} got the lock before its wait ended", contender_name(holder)));
         }
@@ -361,10 +376,12 @@ impl Play<'_, '_> {
     }
 
     /// Makes the next choice of the order; returns whether a choice was left.
-    fn choose(&mut self) -> Result<bool, Unexplored> {
-        let choices = self.choices_now();
+    async fn choose(&mut self) -> Result<bool, Unexplored> {
+        let Some(choices) = self.wanted_choices().await else { return Ok(true) };
         if choices.is_empty() {
-            return Ok(false);
+            let poll = self.next_poll();
+            poll.iter().for_each(|poller| self.stage.deliver(*poller, Direction::ToServer, false));
+            return Ok(poll.is_some());
         }
         let wanted = self.wanted.pop_front();
         let index = match &wanted {
@@ -386,6 +403,35 @@ impl Play<'_, '_> {
         Ok(true)
     }
 
+    /// Returns the present choices. If the wanted choice is missing, waits for contenders that pause before their next
+    /// request. Returns `None` once there is a message to deliver first.
+    async fn wanted_choices(&mut self) -> Option<Vec<Choice>> {
+        let until = Instant::now() + self.stage.world.pace.stuck_after;
+        loop {
+            let choices = self.choices_now();
+            let is_there = |name: &String| choices.iter().any(|choice| choice.name == *name);
+            let pauses = |one: &Contender| one.is_busy() && one.front(Direction::ToServer).is_none();
+            if choices.is_empty()
+                || self.wanted.front().is_none_or(is_there)
+                || !self.stage.all.iter().any(pauses)
+                || Instant::now() >= until
+            {
+                return Some(choices);
+            }
+            self.stage.wait_until(until).await;
+            self.stage.pass_on();
+            if self.next_message().is_some() {
+                return None;
+            }
+        }
+    }
+
+    /// Returns the first contender with an undelivered poll. Polls are delivered only if there is nothing else to
+    /// deliver: they change nothing, and a contender that polls would otherwise keep a holder from its release.
+    fn next_poll(&self) -> Option<usize> {
+        self.stage.all.iter().position(|one| one.front(Direction::ToServer).is_some_and(|next| next.is_poll))
+    }
+
     fn choices_now(&self) -> Vec<Choice> {
         let mut choices = Vec::new();
         for contender in 0..self.schedule.contenders {
@@ -394,7 +440,7 @@ impl Play<'_, '_> {
                 let footprint = Footprint { contender, is_global: true, ..Footprint::default() };
                 choices
                     .push(Choice { name: format!("{}: {RELEASES}", contender_name(contender)), footprint });
-            } else if let Some(pending) = one.front(Direction::ToServer) {
+            } else if let Some(pending) = one.front(Direction::ToServer).filter(|next| !next.is_poll) {
                 let footprint = pending
                     .request
                     .as_ref()
@@ -422,7 +468,9 @@ impl Play<'_, '_> {
     /// contender.
     fn polls_in_vain(&mut self) -> bool {
         let is_late = self.stage.progressed.elapsed() > POLLS * self.stage.world.pace.stuck_after;
-        let is_held_up = self.stage.all.iter().any(|one| one.is_frozen || one.delayed.is_some());
+        let is_held_up =
+            |one: &Contender| one.status == Status::Holding || one.is_frozen || one.delayed.is_some();
+        let is_held_up = self.stage.all.iter().any(is_held_up);
         if is_late && !is_held_up {
             self.stuck = self.waiting();
         }
@@ -438,7 +486,7 @@ impl Play<'_, '_> {
         while Instant::now() < until && self.stage.moves == moves {
             self.stage.wait_until(until).await;
             self.stage.pass_on();
-            if self.next_message().is_some() || !self.choices_now().is_empty() {
+            if self.next_message().is_some() || !self.choices_now().is_empty() || self.next_poll().is_some() {
                 return true;
             }
         }
@@ -489,20 +537,34 @@ impl Play<'_, '_> {
         let exclusion = judged.clone().unwrap_or_default();
         let unmoved = self.stage.all.iter().position(|one| one.is_moving).map(contender_name);
         self.missed.extend(unmoved.map(|name| format!("{name} did not connect to another server")));
-        let left = self.open.iter().map(|decision| &decision.at).chain(&self.wanted);
-        self.missed.extend(left.map(|event| format!("`{event}` did not arrive")));
+        // A wait may time out before the schedule reaches the event.
+        let (late, open): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.open).into_iter().partition(|decision| decision.act == Act::TimeOut);
+        self.missed.extend(late.iter().map(|decision| format!("the wait ended before `{}`", decision.at)));
+        let mut left = open.iter().map(|decision| &decision.at).chain(&self.wanted);
+        let diverged = || {
+            left.next().map(|event| {
+                format!("`{event}` did not arrive: the run differed from the one that it varies")
+            })
+        };
         let unexplored = played.as_ref().err().map(|why| why.0.clone()).or_else(|| judged.err());
+        let unexplored = unexplored.or_else(diverged);
+        let refused = self.refused();
         let aftermath = played.unwrap_or_default();
         let fault = if exclusion.violations > 0 {
             Some(Fault::Violated)
         } else if self.stuck.is_some() || aftermath.is_blocked {
             Some(Fault::Stuck)
+        } else if refused.is_some() {
+            Some(Fault::Refused)
         } else {
             (!aftermath.beyond.is_empty()).then_some(Fault::NodeLeft)
         };
         let entry = exclusion.first.map(|first| self.entry_step(first));
         let first = exclusion.first.zip(entry);
-        let sentence = fault.map_or_else(String::new, |fault| self.sentence(fault, first, &aftermath.beyond));
+        let sentence = fault.map_or_else(String::new, |fault| {
+            self.sentence(fault, first, &aftermath.beyond, refused.as_deref().unwrap_or_default())
+        });
         let needs = self.causes(first).count();
         Outcome {
             schedule: self.schedule.clone(),
@@ -520,6 +582,42 @@ impl Play<'_, '_> {
         }
     }
 
+    /// Describes the failure of a driver, unless the driver exited after a fault hit its contender: such a contender
+    /// counts as killed.
+    fn driver_failure(&self) -> Option<String> {
+        let failures = self.stage.world.cast.driver_failures();
+        let is_unexpected =
+            |end: &DriverEnd| !(end.exited && end.contender.is_some_and(|contender| self.was_hit(contender)));
+        let failure = failures.into_iter().find(is_unexpected)?;
+        let causes: Vec<String> = self.taken.iter().map(|(decision, _)| decision.cause()).collect();
+        let after =
+            if causes.is_empty() { String::new() } else { format!("{}; then ", causes.join(", and ")) };
+        Some(format!("{after}{}", failure.why))
+    }
+
+    fn was_hit(&self, contender: usize) -> bool {
+        self.taken.iter().any(|(decision, _)| decision.hits(contender))
+    }
+
+    /// Describes an acquire that failed although no fault hit its contender. A stale server affects every contender.
+    fn refused(&self) -> Option<String> {
+        let is_hit = |contender| self.schedule.decisions.iter().any(|decision| decision.hits(contender));
+        let all = self.stage.all.iter().enumerate().filter(|(contender, one)| {
+            one.asked > 0 && !one.is_dead && !is_hit(*contender) && !self.schedule.makes_stale()
+        });
+        let mut refused = all.filter_map(|(contender, one)| match &one.status {
+            Status::Done(Some(why)) => Some((contender, why)),
+            _ => None,
+        });
+        let (contender, why) = refused.next()?;
+        Some(format!("{}'s acquire failed although no fault hit it: {why}", self.called(contender)))
+    }
+
+    /// Returns the contender's name in sentences.
+    fn called(&self, contender: usize) -> String {
+        if contender < self.schedule.contenders { contender_name(contender) } else { "a newcomer".to_owned() }
+    }
+
     /// Returns the index of the intrusion in the trace.
     fn entry_step(&self, entry: Intrusion) -> usize {
         let trace = self.stage.trace.iter().enumerate();
@@ -533,30 +631,38 @@ impl Play<'_, '_> {
         self.taken.iter().filter(move |(_, at)| *at < until).map(|(decision, _)| decision)
     }
 
-    fn sentence(&self, fault: Fault, first: Option<(Intrusion, usize)>, left: &[String]) -> String {
+    fn sentence(
+        &self,
+        fault: Fault,
+        first: Option<(Intrusion, usize)>,
+        left: &[String],
+        refused: &str,
+    ) -> String {
         let cause = self.causes(first).map(Decision::cause).collect::<Vec<_>>().join(", and ");
         let after = if cause.is_empty() { String::new() } else { format!("{cause}; then ") };
         let nodes = if left.is_empty() { String::new() } else { format!("; remaining: {}", left.join(", ")) };
         let what = match fault {
             Fault::Violated => {
-                let name = |who: Option<usize>, other: &str| match who {
-                    Some(who) if who < self.schedule.contenders => contender_name(who),
-                    Some(_) => "a newcomer".to_owned(),
-                    None => other.to_owned(),
+                let name = |who: Option<usize>, other: &str| {
+                    who.map_or_else(|| other.to_owned(), |who| self.called(who))
                 };
                 let intruder = name(first.map(|(first, _)| first.intruder), "a contender");
                 let holder = name(first.and_then(|(first, _)| first.holder), "another contender");
                 format!("{intruder} acquired the lock while {holder} held it")
             }
             Fault::Stuck => {
-                let contender = self.stuck.filter(|stuck| *stuck < self.schedule.contenders);
-                let who = contender.map_or_else(|| "a newcomer".to_owned(), contender_name);
+                let stuck = self.stuck.unwrap_or(self.schedule.contenders);
+                let who = self.called(stuck);
                 if self.is_deaf {
-                    return format!("{after}{who} kept waiting{nodes}");
+                    format!("{who} kept waiting{nodes}")
+                } else if self.stage.all[stuck].status == Status::Releasing {
+                    format!("{who}'s release did not return{nodes}")
+                } else {
+                    format!("{who} waited forever although no contender held the lock{nodes}")
                 }
-                format!("{who} waited forever although no contender held the lock{nodes}")
             }
-            Fault::NodeLeft => format!("every contender finished{nodes}"),
+            Fault::Refused => refused.to_owned(),
+            Fault::NodeLeft => format!("every contender had finished{nodes}"),
         };
         format!("{after}{what}")
     }

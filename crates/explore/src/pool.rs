@@ -37,6 +37,9 @@ pub struct Site {
 pub trait Runs {
     fn add(&self, schedule: Schedule, usually_left: Option<Nodes>);
 
+    /// Queues the repetition of a schedule with a stuck contender, which gets more time.
+    fn confirm(&self, schedule: Schedule, usually_left: Option<Nodes>);
+
     /// Returns the next outcome, or `None` at the deadline.
     ///
     /// # Errors
@@ -57,6 +60,7 @@ pub struct Pool {
 struct Job {
     schedule: Schedule,
     usually_left: Option<Nodes>,
+    confirms: bool,
     /// Value of `forgotten` when the schedule was added.
     since: u64,
 }
@@ -101,13 +105,21 @@ impl Pool {
             .collect();
         Self { jobs, results, threads }
     }
+
+    fn queue(&self, schedule: Schedule, usually_left: Option<Nodes>, confirms: bool) {
+        let since = *self.jobs.forgotten.borrow();
+        locked(&self.jobs.waiting).push_back(Job { schedule, usually_left, confirms, since });
+        self.jobs.came.notify_one();
+    }
 }
 
 impl Runs for Pool {
     fn add(&self, schedule: Schedule, usually_left: Option<Nodes>) {
-        let since = *self.jobs.forgotten.borrow();
-        locked(&self.jobs.waiting).push_back(Job { schedule, usually_left, since });
-        self.jobs.came.notify_one();
+        self.queue(schedule, usually_left, false);
+    }
+
+    fn confirm(&self, schedule: Schedule, usually_left: Option<Nodes>) {
+        self.queue(schedule, usually_left, true);
     }
 
     fn next(&self, deadline: Instant) -> Result<Option<Outcome>, Error> {
@@ -159,7 +171,9 @@ fn serve(
         Ok(world) => world,
         Err(error) => return drop(results.send(Err(error))),
     };
-    while let Some(Job { schedule, usually_left, since }) = jobs.next() {
+    let pace = world.pace;
+    while let Some(Job { schedule, usually_left, confirms, since }) = jobs.next() {
+        world.pace = if confirms { pace.confirming() } else { pace };
         let mut forgotten = jobs.forgotten.subscribe();
         let is_stopped = async move { drop(forgotten.wait_for(|times| *times > since).await) };
         let outcome = runtime.block_on(async {

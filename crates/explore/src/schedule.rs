@@ -12,7 +12,7 @@ use zklockbench_record::StepKind;
 pub enum Act {
     /// The request does not reach the server, and the connection breaks.
     LoseRequest,
-    /// The server executes the request; its reply is lost with the connection.
+    /// The server executes the request; its reply is lost with the connection. Or a notification is lost.
     LoseReply,
     /// The connection breaks after this reply or notification.
     Cut,
@@ -27,9 +27,10 @@ pub enum Act {
     Delete,
     /// The event is delayed until the given event of another contender.
     Delay { past: String },
-    /// The contender's acquire is cancelled before this event, or times out if the lock does not support
-    /// cancellation.
+    /// The contender's acquire is cancelled before this event.
     GiveUp,
+    /// The contender's acquire times out before this event.
+    TimeOut,
 }
 
 impl Act {
@@ -56,12 +57,17 @@ impl Act {
             Self::Freeze => 5,
             Self::Delete => 6,
             Self::Delay { .. } => 7,
-            Self::GiveUp => 8,
+            Self::GiveUp | Self::TimeOut => 8,
         }
     }
 
     pub fn name(&self) -> &'static str {
         Self::NAMES[self.index()]
+    }
+
+    /// Returns whether the contender's wait ends.
+    pub fn gives_up(&self) -> bool {
+        matches!(self, Self::GiveUp | Self::TimeOut)
     }
 
     pub fn is_delay(&self) -> bool {
@@ -162,6 +168,9 @@ impl Decision {
             }
         }
         match &self.act {
+            Act::LoseReply if what.starts_with("notification, ") => {
+                format!("{who}'s `{what}` was lost{away}")
+            }
             Act::LoseRequest => format!("{who}'s `{what}` was lost{away}"),
             Act::LoseReply => format!("{who}'s `{what}` was carried out, but its reply was lost{away}"),
             Act::Cut => format!("{hit}'s connection broke after {event}{away}"),
@@ -171,6 +180,7 @@ impl Decision {
             Act::Delete => format!("another program deleted {hit}'s node before {event}"),
             Act::Delay { past } => format!("{who}'s `{what}` was delayed until after `{past}`"),
             Act::GiveUp => format!("{hit}'s wait was ended before {event}"),
+            Act::TimeOut => format!("{hit}'s wait timed out before {event}"),
         }
     }
 }
@@ -335,6 +345,14 @@ mod tests {
         assert_eq!(
             Decision::new(Act::GiveUp, event).of(1).cause(),
             "c2's wait was ended before c1's `delete c1.node1`"
+        );
+        assert_eq!(
+            Decision::new(Act::LoseReply, "c2: notification, c1.node1 deleted").cause(),
+            "c2's `notification, c1.node1 deleted` was lost"
+        );
+        assert_eq!(
+            Decision::new(Act::TimeOut, event).of(1).cause(),
+            "c2's wait timed out before c1's `delete c1.node1`"
         );
         let moved = Decision { moves: Some(Move::Other), ..Decision::new(Act::LoseReply, event) };
         assert_eq!(

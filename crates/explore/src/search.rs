@@ -13,27 +13,30 @@ use tokio::time::Instant;
 use super::candidates::{
     OpenOrder, abandoned_waits, ends_of_others, moves, outages, pairs, single_faults, stale_moves,
 };
+use super::names::contender_name;
 use super::outcome::{Fault, Nodes, Outcome};
+use super::play::HOLDS;
 use super::pool::{Pool, Runs, Site};
 use super::schedule::{Act, Decision, Move, Schedule, TraceStep};
-use super::world::Pace;
+use super::world::{CONFIRMS, Pace};
 use zklockbench_core::catalog::Holders;
 use zklockbench_core::error::Error;
 use zklockbench_core::measure::added_up;
 use zklockbench_locks::leases_of;
 
-/// Number of undisturbed runs.
-const UNDISTURBED: usize = 2;
+/// Maximum number of undisturbed runs, which end once two successive runs agree.
+const UNDISTURBED: usize = 6;
 /// Maximum number of contenders when adding a waiter behind another waiter.
 const MOST_WITH_A_MIDDLE: usize = 8;
 /// Number of repetitions of each new failure.
 const REPEATED: usize = 2;
 /// Time by which repetitions may exceed the budget, as a multiple of `stuck_after`.
-const REPEATS_WITHIN: u32 = 3;
+const REPEATS_WITHIN: u32 = 3 * CONFIRMS;
 const ORDERS: &str = "orders";
 const READERS: &str = "readers";
 const PAIRS: &str = "pairs of faults";
 const NO_FAULT: &str = "undisturbed";
+const DIFFERED: &str = "undisturbed runs differed; the lock's clients depend on timing";
 const OUT_OF_TIME: &str = "the budget ran out";
 
 /// Outcome counts for one class of schedules.
@@ -44,6 +47,7 @@ pub struct Tally {
     pub zombies: u64,
     pub violated: u64,
     pub stuck: u64,
+    pub refused: u64,
     pub node_left: u64,
     /// Failures that did not recur with the same schedule.
     pub flaky: u64,
@@ -53,7 +57,7 @@ pub struct Tally {
     pub unexplored: u64,
 }
 
-added_up!(Tally { held, zombies, violated, stuck, node_left, flaky, impossible, unexplored });
+added_up!(Tally { held, zombies, violated, stuck, refused, node_left, flaky, impossible, unexplored });
 
 impl Tally {
     pub fn schedules(&self) -> u64 {
@@ -61,7 +65,7 @@ impl Tally {
     }
 
     pub fn failed(&self) -> u64 {
-        self.violated + self.stuck + self.node_left
+        self.violated + self.stuck + self.refused + self.node_left
     }
 }
 
@@ -155,35 +159,12 @@ pub fn explore(site: &Site, scope: Scope, is_stopped: impl Fn() -> bool) -> Resu
     let undisturbed = search.undisturbed(site.contenders, &[])?.ok_or_else(|| {
         Error::environment("the budget is too short for an undisturbed run; increase --budget")
     })?;
-    let with_readers = if site.lock.has_readers() { search.with_readers()? } else { Vec::new() };
-    // Delays run after all other single faults: there are many delays, and they reveal the fewest failures.
-    let (delays, faults): (Vec<_>, Vec<_>) =
-        single_faults(&undisturbed.events).into_iter().partition(|decision| decision.act.is_delay());
-    let mut singles = search.single_faults(&undisturbed, faults)?;
-    let last = site.contenders - 1;
-    let gives_up = site.lock.gives_up().is_some();
-    if gives_up {
-        singles.extend(search.single_faults(&undisturbed, abandoned_waits(&undisturbed.events, last, &[]))?);
-    }
-    search.moves(&undisturbed)?;
-    let with_a_middle =
-        if most == site.contenders { Some(undisturbed.clone()) } else { search.undisturbed(most, &[])? };
-    match with_a_middle {
-        Some(run) => {
-            let mut faults = ends_of_others(&run.events, most);
-            if gives_up {
-                faults.extend(abandoned_waits(&run.events, most - 2, &[most - 1]));
-            }
-            search.single_faults(&run, faults)?;
+    if let Err(error) = search.disturbed(&undisturbed, most, scope) {
+        if search.findings.is_empty() {
+            return Err(error);
         }
-        None => search.left_out(NO_FAULT, &format!("no faults were tried with {most} contenders")),
-    }
-    search.orders(&[])?;
-    search.readers(&with_readers)?;
-    singles.extend(search.single_faults(&undisturbed, outages(&undisturbed.events))?);
-    singles.extend(search.single_faults(&undisturbed, delays)?);
-    if scope.pairs {
-        search.pairs(&singles, &undisturbed)?;
+        search.tally(NO_FAULT).unexplored += 1;
+        search.not_explored(&format!("the exploration ended early: {error}"), 1);
     }
     let took = began.elapsed();
     let mut findings: Vec<Finding> = search.findings.into_values().collect();
@@ -201,6 +182,45 @@ pub fn explore(site: &Site, scope: Scope, is_stopped: impl Fn() -> bool) -> Resu
     })
 }
 
+impl<P: Runs> Search<'_, P> {
+    /// Runs every schedule that differs from the undisturbed run.
+    fn disturbed(&mut self, undisturbed: &Outcome, most: usize, scope: Scope) -> Result<(), Error> {
+        let lock = &self.site.lock;
+        let (last, ways) = (self.site.contenders - 1, lock.gives_up());
+        let with_readers = if lock.has_readers() { self.with_readers(most)? } else { Vec::new() };
+        // Delays run last: there are many of them, and they reveal the fewest failures.
+        let (delays, faults): (Vec<_>, Vec<_>) =
+            single_faults(&undisturbed.events).into_iter().partition(|decision| decision.act.is_delay());
+        let mut singles = self.single_faults(undisturbed, faults)?;
+        let waits = abandoned_waits(&undisturbed.events, last, &[], &ways);
+        singles.extend(self.single_faults(undisturbed, waits)?);
+        self.moves(undisturbed)?;
+        let with_a_middle = if most > self.site.contenders {
+            self.undisturbed_later(most, &[], &format!("no faults were tried with {most} contenders"))?
+        } else {
+            Some(undisturbed.clone())
+        };
+        if let Some(run) = &with_a_middle {
+            let mut faults = ends_of_others(&run.events, most);
+            faults.extend(abandoned_waits(&run.events, most - 2, &[most - 1], &ways));
+            self.single_faults(run, faults)?;
+        }
+        self.orders(&[])?;
+        self.readers(&with_readers)?;
+        if let Some(run) = with_a_middle.filter(|run| run.schedule.contenders > self.site.contenders) {
+            self.single_faults(&run, immediate(&run.events))?;
+        }
+        singles.extend(self.single_faults(undisturbed, outages(&undisturbed.events))?);
+        singles.extend(self.single_faults(undisturbed, delays)?);
+        if scope.pairs { self.pairs(&singles, undisturbed) } else { Ok(()) }
+    }
+}
+
+/// Returns all single faults except delays.
+fn immediate(events: &[(usize, String)]) -> Vec<Decision> {
+    single_faults(events).into_iter().filter(|decision| !decision.act.is_delay()).collect()
+}
+
 /// Returns the number of contenders needed for the holders, a waiter that disappears, and a waiter behind it.
 fn with_a_middle(site: &Site) -> usize {
     let holders = match site.lock.entry.card.guarantees.holders {
@@ -208,6 +228,14 @@ fn with_a_middle(site: &Site) -> usize {
         Holders::One | Holders::ReadersOrOneWriter => 1,
     };
     site.contenders.max((holders + 2).min(MOST_WITH_A_MIDDLE))
+}
+
+/// Returns the numbers of contenders and the readers among them, for locks with readers.
+fn readers(contenders: usize, most: usize) -> impl Iterator<Item = (usize, &'static [usize])> {
+    const ALL: [(bool, &[usize]); 4] = [(false, &[1]), (false, &[0]), (true, &[1, 2]), (true, &[0, 2])];
+    let count = move |is_most| if is_most { most } else { contenders };
+    let all = ALL.into_iter().map(move |(is_most, readers)| (count(is_most), readers));
+    all.filter(|(count, readers)| readers.iter().all(|reader| reader < count))
 }
 
 /// Lists the kinds of schedules that an exploration does not try.
@@ -218,8 +246,8 @@ fn not_tried(site: &Site, scope: Scope) -> Vec<String> {
     let stale = stale.map(|why| format!("moves to a stale server ({why})"));
     let parts = [
         (!scope.pairs, "two faults at once"),
-        (site.lock.gives_up().is_none(), "timeouts and cancellation"),
-        (site.lock.has_readers(), "several readers at once"),
+        (site.lock.gives_up().is_empty(), "timeouts and cancellation"),
+        (site.lock.has_readers(), "orders with several readers"),
         (matches!(guarantees.holders, Holders::Leases(_)), "several leases at once"),
         (guarantees.reentrant, "reentrant acquisitions"),
         (true, "third acquisitions, and second acquisitions without a fault"),
@@ -227,32 +255,57 @@ fn not_tried(site: &Site, scope: Scope) -> Vec<String> {
         (has_others, "moves combined with other faults, and moves by readers"),
         (has_others && site.servers.held.is_ok(), "lagging followers"),
         (true, "session timeouts, and holds of several seconds"),
+        (true, "the order of grants, and leaked watches"),
     ];
     let parts = parts.into_iter().filter(|(is_left_out, _)| *is_left_out);
     let more = format!("more than {} contenders", with_a_middle(site));
     parts.map(|(_, what)| what.to_owned()).chain(stale).chain([more]).collect()
 }
 
-/// Replays one schedule.
+/// Replays one schedule, up to three times. Ends once a run breaks a promise, or once a run equals `expected` up to the
+/// schedule's last fault. The schedule is unexplored if no run does.
 ///
 /// # Errors
 /// If the world cannot be opened, the driver fails, or a run takes too long.
-pub fn replay(site: &Site, schedule: &Schedule) -> Result<Outcome, Error> {
-    let pool = Pool::start(&Site { worlds: 1, ..site.clone() });
-    pool.add(Schedule::undisturbed(schedule.contenders).read_by(&schedule.readers), None);
-    let deadline = Instant::now() + Duration::from_secs(120);
-    let late = || Error::environment("the schedule did not finish within two minutes");
-    let usually_left = carried_out(pool.next(deadline)?.ok_or_else(late)?)?.left;
-    pool.add(schedule.clone(), Some(usually_left));
-    pool.next(deadline)?.ok_or_else(late)
+pub fn replay(site: &Site, schedule: &Schedule, expected: &[TraceStep]) -> Result<Outcome, Error> {
+    let within = Duration::from_secs(120).max(15 * Pace::of(&site.lock).stuck_after);
+    let deadline = Instant::now() + within;
+    // Like an exploration, learn how long the clients pause before the faults.
+    let mut search = Search {
+        deadline,
+        ends_at_last: deadline,
+        ..Search::of(Pool::start(&Site { worlds: 1, ..site.clone() }), site, &|| false)
+    };
+    let late = || Error::environment(format!("the schedule did not end within {within:?}"));
+    search.undisturbed(schedule.contenders, &schedule.readers)?.ok_or_else(late)?;
+    let mut runs = 0;
+    loop {
+        search.add(schedule.clone());
+        let mut outcome = search.next()?.ok_or_else(late)?;
+        runs += 1;
+        if outcome.fault.is_some() || !outcome.differs_from(expected) {
+            return Ok(outcome);
+        }
+        if runs > REPEATED {
+            let why = "the run differed from the case before its last fault".to_owned();
+            outcome.unexplored = outcome.unexplored.or(Some(why));
+            return Ok(outcome);
+        }
+    }
 }
 
-/// Returns an undisturbed run, or an error if the run failed.
+/// Returns an undisturbed run, or an error if the run failed or no contender got the lock.
 fn carried_out(run: Outcome) -> Result<Outcome, Error> {
-    match run.unexplored {
-        Some(why) => Err(Error::environment(format!("an undisturbed run failed: {why}"))),
-        None => Ok(run),
+    if let Some(why) = run.unexplored {
+        return Err(Error::environment(format!("an undisturbed run failed: {why}")));
     }
+    if run.trace.iter().any(|step| step.what == HOLDS) {
+        return Ok(run);
+    }
+    Err(Error::environment(match run.fault {
+        Some(_) => format!("no contender got the lock in an undisturbed run: {}", run.sentence),
+        None => "no contender got the lock in an undisturbed run".to_owned(),
+    }))
 }
 
 struct Search<'a, P> {
@@ -309,26 +362,38 @@ impl<'a, P: Runs> Search<'a, P> {
 
     /// Queues a schedule for the next free world.
     fn add(&self, schedule: Schedule) {
-        let usually_left = self.usually_left.get(&(schedule.contenders, schedule.readers.clone())).cloned();
+        let usually_left = self.usual(&schedule);
         self.pool.add(schedule, usually_left);
     }
 
-    /// Runs the undisturbed schedule [`UNDISTURBED`] times. Returns the first outcome, or `None` if time ran out.
+    fn usual(&self, schedule: &Schedule) -> Option<Nodes> {
+        self.usually_left.get(&(schedule.contenders, schedule.readers.clone())).cloned()
+    }
+
+    /// Repeats an undisturbed run until two successive runs agree, and returns the last outcome; `None` if time ran
+    /// out. The first run may differ, because nothing is known yet about the clients' pauses.
     fn undisturbed(&mut self, contenders: usize, readers: &[usize]) -> Result<Option<Outcome>, Error> {
-        let mut runs = Vec::new();
+        let mut last: Option<Outcome> = None;
+        let mut agree = false;
         for _ in 0..UNDISTURBED {
             self.add(Schedule::undisturbed(contenders).read_by(readers));
             let Some(run) = self.next()? else { return Ok(None) };
-            runs.push(carried_out(run)?);
+            let run = carried_out(run)?;
+            agree = last.as_ref().is_some_and(|last| last.class() == run.class());
+            last = Some(run);
+            if agree {
+                break;
+            }
         }
-        let first = runs.remove(0);
-        self.usually_left.insert((contenders, readers.to_vec()), first.left.clone());
-        if first.class() != runs[0].class() {
-            let note = "two undisturbed runs differed; the lock's clients are sensitive to timing".to_owned();
-            self.not_explored(&note, 1);
+        let Some(base) = last else { return Ok(None) };
+        self.usually_left.insert((contenders, readers.to_vec()), base.left.clone());
+        let class = class_of(&base.schedule);
+        if !agree {
+            self.tally(class).unexplored += 1;
+            self.not_explored(DIFFERED, 1);
         }
-        self.count(vec![(class_of(&first.schedule), first.clone())])?;
-        Ok(Some(first))
+        self.count(vec![(class, base.clone())])?;
+        Ok(Some(base))
     }
 
     /// Runs the schedule of an undisturbed run once with each fault.
@@ -350,20 +415,32 @@ impl<'a, P: Runs> Search<'a, P> {
         Ok(())
     }
 
-    /// Records that the budget ran out before a part of the exploration.
-    fn left_out(&mut self, class: &'static str, what: &str) {
-        self.tally(class).unexplored += 1;
-        self.not_explored(&format!("{OUT_OF_TIME}: {what}"), 1);
+    /// Like `undisturbed`, but a failed run only leaves out the part of the exploration that depends on it, as does the
+    /// end of the budget.
+    fn undisturbed_later(
+        &mut self,
+        contenders: usize,
+        readers: &[usize],
+        what: &str,
+    ) -> Result<Option<Outcome>, Error> {
+        let why = match self.undisturbed(contenders, readers) {
+            Ok(None) => OUT_OF_TIME.to_owned(),
+            Err(error) => error.to_string(),
+            done => return done,
+        };
+        self.tally(class_of(&Schedule::undisturbed(contenders).read_by(readers))).unexplored += 1;
+        self.not_explored(&format!("{why}: {what}"), 1);
+        Ok(None)
     }
 
-    /// Runs undisturbed schedules in which one of the first two contenders is a reader.
-    fn with_readers(&mut self) -> Result<Vec<Outcome>, Error> {
+    /// Runs undisturbed schedules with one reader of two contenders, and with two readers of three contenders.
+    fn with_readers(&mut self, most: usize) -> Result<Vec<Outcome>, Error> {
         let mut runs = Vec::new();
-        for reader in [1, 0].into_iter().filter(|reader| *reader < self.site.contenders) {
-            match self.undisturbed(self.site.contenders, &[reader])? {
-                Some(run) => runs.push(run),
-                None => self.left_out(READERS, &format!("c{} was never tried as a reader", reader + 1)),
-            }
+        for (contenders, readers) in readers(self.site.contenders, most) {
+            let names: Vec<String> = readers.iter().copied().map(contender_name).collect();
+            let what =
+                format!("{contenders} contenders with {} as readers were not tried", names.join(" and "));
+            runs.extend(self.undisturbed_later(contenders, readers, &what)?);
         }
         Ok(runs)
     }
@@ -371,10 +448,10 @@ impl<'a, P: Runs> Search<'a, P> {
     /// Tries faults and request orders in runs with readers.
     fn readers(&mut self, runs: &[Outcome]) -> Result<(), Error> {
         for run in runs {
-            let faults = single_faults(&run.events).into_iter().filter(|one| !one.act.is_delay()).collect();
-            self.single_faults(run, faults)?;
+            self.single_faults(run, immediate(&run.events))?;
         }
-        runs.iter().try_for_each(|run| self.orders(&run.schedule.readers))
+        let has_orders = |run: &&Outcome| run.schedule.readers.len() == 1;
+        runs.iter().filter(has_orders).try_for_each(|run| self.orders(&run.schedule.readers))
     }
 
     fn pairs(&mut self, singles: &[Outcome], undisturbed: &Outcome) -> Result<(), Error> {
@@ -512,7 +589,13 @@ impl<'a, P: Runs> Search<'a, P> {
     /// Repeats failures in parallel. The repetitions may slightly exceed the budget.
     fn repeat(&mut self, failures: &mut [(&'static str, Finding)]) -> Result<(), Error> {
         for (_, failure) in &*failures {
-            (0..REPEATED).for_each(|_| self.add(failure.schedule.clone()));
+            for _ in 0..REPEATED {
+                let schedule = failure.schedule.clone();
+                match failure.fault {
+                    Fault::Stuck => self.pool.confirm(schedule.clone(), self.usual(&schedule)),
+                    _ => self.add(schedule),
+                }
+            }
         }
         let mut left = failures.len() * REPEATED;
         while left > 0 {
@@ -535,6 +618,7 @@ impl<'a, P: Runs> Search<'a, P> {
         match fault {
             Fault::Violated => tally.violated += 1,
             Fault::Stuck => tally.stuck += 1,
+            Fault::Refused => tally.refused += 1,
             Fault::NodeLeft => tally.node_left += 1,
         }
         match self.findings.entry((class, fault)) {

@@ -2,7 +2,7 @@
 
 mod incoming;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -14,9 +14,12 @@ use super::schedule::TraceStep;
 use super::wire::{self, Request};
 use super::world::World;
 use zklockbench_record::StepKind;
+use zklockbench_zk::SessionKey;
 
 /// Time limit for a server's reply. If it is exceeded, the schedule counts as unexplored.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
+/// Number of times that a contender may send a request before repetitions count as polls.
+const SENT_BEFORE_POLLS: u32 = 2;
 /// Xid of the exploration's own request to close a session.
 const CLOSING: [u8; 4] = i32::MAX.to_be_bytes();
 
@@ -52,6 +55,9 @@ pub struct Pending {
     refusal: Option<String>,
     kind: StepKind,
     passes: bool,
+    /// Whether the message is a poll or its reply. Polls are not numbered, not recorded, and no position of a fault,
+    /// because their number depends on timing.
+    pub is_poll: bool,
 }
 
 /// A request that awaits the server's reply.
@@ -61,6 +67,7 @@ pub struct Awaited {
     name: String,
     pub since: Instant,
     is_doomed: bool,
+    is_poll: bool,
 }
 
 #[derive(Debug)]
@@ -91,6 +98,12 @@ pub struct Contender {
     pub was_hit: bool,
     /// Whether the contender's session is still usable after its last acquire or release.
     pub lives: bool,
+    /// The client's current session, unless the client closed it.
+    session: Option<SessionKey>,
+    /// Whether the client was closed, but its session was not.
+    has_left_session: bool,
+    /// Connections that another connection of the contender replaced.
+    replaced: Vec<ConnId>,
     /// Number of acquires so far.
     pub asked: u32,
     /// Whether the contender's messages are delivered immediately.
@@ -122,6 +135,9 @@ impl Contender {
             is_away: false,
             was_hit: false,
             lives: true,
+            session: None,
+            has_left_session: false,
+            replaced: Vec::new(),
             asked: 0,
             is_free: false,
             delayed: None,
@@ -170,12 +186,16 @@ pub struct Stage<'w> {
     pub moves: u64,
     /// Time of the last status change.
     pub progressed: Instant,
+    /// Number of times that a contender has sent a request since another contender changed anything.
+    sent: HashMap<(usize, i32, String), u32>,
     /// Whether a contender deleted the node of another contender with a live session.
     pub is_trespassed: bool,
     /// Time at which the servers' links were blocked.
     pub held_since: Option<Instant>,
     /// Contender that moved to the stale server and has sent nothing since.
     pub stale_for: Option<usize>,
+    /// Contender with two clients.
+    two_clients: Option<usize>,
 }
 
 impl<'w> Stage<'w> {
@@ -190,9 +210,11 @@ impl<'w> Stage<'w> {
             deeds: Deeds::new(kind, readers),
             moves: 0,
             progressed: now,
+            sent: HashMap::new(),
             is_trespassed: false,
             held_since: None,
             stale_for: None,
+            two_clients: None,
         }
     }
 
@@ -205,6 +227,11 @@ impl<'w> Stage<'w> {
         let one = &mut self.all[contender];
         one.touched = (event.to_owned(), Instant::now());
         one.was_quiet = false;
+    }
+
+    /// Ignores the contender's next reaction: its timing reveals nothing about the client's pauses.
+    pub fn leave_unlearned(&mut self, contender: usize) {
+        self.all[contender].touched.0.clear();
     }
 
     fn reacted(&mut self, contender: usize) {
@@ -220,11 +247,15 @@ impl<'w> Stage<'w> {
     ///
     /// # Errors
     ///
-    /// [`Unexplored`] if a server does not answer.
+    /// [`Unexplored`] if a server does not answer, or if a contender has two clients.
     pub async fn settle(&mut self) -> Result<(), Unexplored> {
         loop {
             self.take_news();
             self.pass_on();
+            self.has_one_client_each()?;
+            if let Some(closed) = self.all.iter().position(|one| one.has_left_session) {
+                self.end_left_session(closed).await;
+            }
             if self.needs_links() {
                 self.let_links_go().await?;
             }
@@ -366,13 +397,13 @@ impl<'w> Stage<'w> {
         let Some(pending) = next else { return };
         self.moves += 1;
         self.end_delays(&pending.name);
-        if !pending.passes {
+        if !pending.passes && !pending.is_poll {
             let short = short(&pending.name).to_owned() + pending.refusal.as_deref().unwrap_or_default();
             self.note(contender, pending.kind, short);
         }
         match direction {
             Direction::ToServer => {
-                self.sent(contender, pending.request, pending.name, is_doomed);
+                self.sent(contender, &pending, is_doomed);
                 self.world.net.to_server(id, pending.frame);
             }
             Direction::ToClient => {
@@ -391,16 +422,38 @@ impl<'w> Stage<'w> {
         }
     }
 
-    fn sent(&mut self, contender: usize, request: Option<Request>, name: String, is_doomed: bool) {
-        let Some(request) = request else { return };
+    fn sent(&mut self, contender: usize, pending: &Pending, is_doomed: bool) {
+        let Some(request) = pending.request.clone() else { return };
         if request.writes() {
             self.note_write();
         }
+        *self.sent.entry(sent_key(contender, &request)).or_default() += 1;
+        let (name, is_poll) = (pending.name.clone(), pending.is_poll);
         let Some(conn) = self.all[contender].conn.as_mut() else { return };
         match request.xid {
             wire::PING => conn.pings.push_back(false),
             wire::AUTH => {}
-            _ => conn.awaited.push_back(Awaited { request, name, since: Instant::now(), is_doomed }),
+            _ => conn.awaited.push_back(Awaited { request, name, since: Instant::now(), is_doomed, is_poll }),
+        }
+    }
+
+    /// Returns whether the request repeats earlier requests of the contender although no other contender has changed
+    /// anything.
+    fn is_poll(&self, contender: usize, request: &Request) -> bool {
+        self.sent.get(&sent_key(contender, request)).is_some_and(|times| *times >= SENT_BEFORE_POLLS)
+    }
+
+    /// Records a change, after which requests are not polls, except requests of the contender that caused the change.
+    fn changed(&mut self, by: Option<usize>) {
+        self.sent.retain(|(contender, ..), _| Some(*contender) == by);
+        for (number, one) in self.all.iter_mut().enumerate().filter(|(number, _)| Some(*number) != by) {
+            let waiting = one.conn.iter_mut().flat_map(|conn| &mut conn.to_server);
+            for pending in waiting.filter(|pending| pending.is_poll) {
+                pending.is_poll = false;
+                if let Some(request) = &pending.request {
+                    pending.name = self.names.of_request(number, request);
+                }
+            }
         }
     }
 
@@ -414,6 +467,15 @@ impl<'w> Stage<'w> {
         let lost = self.all[contender].conn.as_mut().and_then(|conn| conn.to_server.pop_front());
         if let Some(pending) = lost {
             self.note(contender, StepKind::LostRequest, short(&pending.name));
+        }
+        self.disconnect(contender);
+    }
+
+    /// Drops the next notification to a contender and breaks its connection.
+    pub fn lose_notification(&mut self, contender: usize) {
+        let lost = self.all[contender].conn.as_mut().and_then(|conn| conn.to_client.pop_front());
+        if let Some(pending) = lost {
+            self.note(contender, StepKind::LostReply, short(&pending.name));
         }
         self.disconnect(contender);
     }
@@ -466,19 +528,54 @@ impl<'w> Stage<'w> {
         Ok(())
     }
 
+    /// # Errors
+    ///
+    /// [`Unexplored`] if a contender has two clients.
+    pub fn has_one_client_each(&self) -> Result<(), Unexplored> {
+        self.two_clients.map_or(Ok(()), |one| {
+            Err(Unexplored(format!(
+                "{} opened a second connection: its client must use one session",
+                contender_name(one)
+            )))
+        })
+    }
+
+    /// Ends the session of a closed client, as the session's timeout would. If the session has already ended, nothing
+    /// changes.
+    async fn end_left_session(&mut self, contender: usize) {
+        self.all[contender].has_left_session = false;
+        let Some(session) = self.all[contender].session.take() else { return };
+        if self.world.cast.expire(session).await.is_ok() {
+            self.note(
+                contender,
+                StepKind::Fault,
+                "its client is closed, but not its session, which now ends",
+            );
+            self.lose_right(contender);
+            self.note_write();
+        }
+    }
+
     /// Records that the contender's session or node is gone, so another contender may acquire the lock.
     pub fn lose_right(&mut self, contender: usize) {
+        self.changed(None);
         self.all[contender].has_lost_right = true;
         self.deeds.add(contender, Deed::LosesRight);
     }
 
     pub fn set(&mut self, contender: usize, status: Status) {
+        self.changed(None);
         self.all[contender].status = status;
         self.progressed = Instant::now();
     }
 }
 
-/// Strips the contender from an event's name: `c1: create own node` becomes `create own node`.
+fn sent_key(contender: usize, request: &Request) -> (usize, i32, String) {
+    let paths: Vec<&str> = request.operations.iter().map(|operation| operation.path.as_str()).collect();
+    (contender, request.opcode, paths.join(" "))
+}
+
+/// Strips the contender from an event's name: `create own node`.
 pub fn short(name: &str) -> &str {
     name.split_once(": ").map_or(name, |(_, rest)| rest)
 }

@@ -84,6 +84,15 @@ fn frame(header: &[i32; 2]) -> Vec<u8> {
     bytes
 }
 
+/// Parses a server's reply to the handshake: the session's ID and password. `None` if the session has ended.
+pub fn opened_session(frame: &[u8]) -> Option<(i64, Vec<u8>)> {
+    let mut reader = Reader(frame.get(LENGTH..)?);
+    let (_version, _timeout, id) = (reader.int()?, reader.int()?, reader.long()?);
+    let length = usize::try_from(reader.int()?).ok()?;
+    let password = reader.0.get(..length)?.to_vec();
+    (id != 0).then_some((id, password))
+}
+
 impl Request {
     /// Parses a length-prefixed frame; returns `None` if it is not a request.
     pub fn read(frame: &[u8]) -> Option<Self> {
@@ -276,6 +285,14 @@ mod tests {
             framed(&[&int(-1), &(-1_i64).to_be_bytes(), &int(0), &int(2), &int(3), &string("/lock/a")]);
         let expected = Answer::Notification { event: "deleted", path: "/lock/a".into() };
         assert_eq!(Answer::read(&frame, None), Some(expected));
+    }
+
+    #[test]
+    fn handshake_reply_contains_the_session_and_its_password() {
+        let reply = |id: i64| framed(&[&int(0), &int(40_000), &id.to_be_bytes(), &int(2), &[7, 8], &[0]]);
+        assert_eq!(opened_session(&reply(5)), Some((5, vec![7, 8])));
+        assert_eq!(opened_session(&reply(0)), None);
+        assert_eq!(opened_session(&reply(5)[..20]), None);
     }
 
     #[test]

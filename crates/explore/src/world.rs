@@ -7,8 +7,14 @@ use super::cast::{Cast, Lock};
 use super::habits::Habits;
 use super::net::Net;
 use super::stale::Servers;
+use zklockbench_core::catalog::ParamValue;
 use zklockbench_core::error::Error;
 use zklockbench_zk::Target;
+
+/// Time limit for a contender without messages, as a multiple of the longest time among the lock's parameters.
+const PAUSES: u32 = 3;
+/// Factor by which the time limit is longer when a stuck contender is to be confirmed, because a lock may pause.
+pub const CONFIRMS: u32 = 3;
 
 /// Time limits for the lock's clients.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +33,7 @@ impl Pace {
     /// to two seconds, and longer after a refused request.
     pub fn of(lock: &Lock) -> Self {
         let millis = Duration::from_millis;
-        match lock.driven {
+        let pace = match lock.driven {
             None => Self {
                 reacts_within: millis(25),
                 reconnects_within: millis(3_000),
@@ -38,7 +44,18 @@ impl Pace {
                 reconnects_within: millis(8_000),
                 stuck_after: millis(8_000),
             },
-        }
+        };
+        let pauses = lock.params.values().filter_map(|value| match value {
+            ParamValue::Duration(pause) => Some(*pause),
+            _ => None,
+        });
+        let longest = pauses.max().unwrap_or_default();
+        Self { stuck_after: pace.stuck_after.max(PAUSES * longest), ..pace }
+    }
+
+    /// Returns the time limits for a run that is to confirm a stuck contender.
+    pub fn confirming(self) -> Self {
+        Self { stuck_after: CONFIRMS * self.stuck_after, ..self }
     }
 }
 
@@ -94,4 +111,27 @@ impl World {
 async fn listen(server: &str, contenders: usize) -> Result<Net, Error> {
     let net = Net::listen(server, contenders + 1).await;
     net.map_err(|error| Error::environment(format!("cannot listen on the loopback interface: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zklockbench_core::catalog::Params;
+
+    #[test]
+    fn stuck_contender_has_more_time_than_the_longest_pause_of_its_lock() {
+        let lock = |params: Params| {
+            let entry = *zklockbench_locks::find("polling").unwrap();
+            Lock { label: "polling".into(), entry, params, driven: None }
+        };
+        let pause = |seconds| {
+            let pause = ParamValue::Duration(Duration::from_secs(seconds));
+            Params::from([("poll_interval".to_owned(), pause)])
+        };
+        let stuck_after = |params| Pace::of(&lock(params)).stuck_after;
+        assert_eq!(stuck_after(pause(4)), Duration::from_secs(12));
+        assert_eq!(stuck_after(pause(0)), stuck_after(Params::new()));
+        let pace = Pace::of(&lock(Params::new()));
+        assert_eq!(pace.confirming().stuck_after, 3 * pace.stuck_after);
+    }
 }

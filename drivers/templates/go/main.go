@@ -22,6 +22,7 @@ type request struct {
 	Auth      string
 	SessionMs int64 `json:"session_ms"`
 	On        string
+	Mode      string
 	TimeoutMs *int64 `json:"timeout_ms"`
 }
 
@@ -91,6 +92,7 @@ func serve(number int, requests chan request) {
 			if asked.TimeoutMs != nil {
 				timeout = time.Duration(*asked.TimeoutMs) * time.Millisecond
 			}
+			lock.mode = asked.Mode
 			got, err = lock.acquire(asked.On, timeout)
 		case "release":
 			err = lock.release(asked.On)

@@ -18,14 +18,17 @@ var abilities = message{"timeout": "none", "cancel": "none", "order": "fifo"}
 
 // myLock is a contender's session and its locks. One goroutine calls its methods.
 type myLock struct {
-	conn   *zk.Conn
-	chroot string
-	locks  map[string]*zk.Lock
+	conn    *zk.Conn
+	chroot  string
+	timeout time.Duration
+	// mode of the current acquire: "write", or "read" if your lock declares readers.
+	mode  string
+	locks map[string]*zk.Lock
 }
 
 // open starts a session and returns its id. tell reports an event and, for "connected", the session.
 func open(connect, auth string, timeout time.Duration, tell func(what, session string)) (*myLock, string, error) {
-	lock := &myLock{locks: map[string]*zk.Lock{}}
+	lock := &myLock{timeout: timeout, locks: map[string]*zk.Lock{}}
 	// The library does not support a chroot.
 	if at := strings.Index(connect, "/"); at >= 0 {
 		connect, lock.chroot = connect[:at], connect[at:]
@@ -82,6 +85,10 @@ func (l *myLock) release(on string) error {
 }
 
 func (l *myLock) close() {
+	// Without a connection, Close would leave the session and its nodes to the server until the session times out.
+	for until := time.Now().Add(l.timeout); l.conn.State() != zk.StateHasSession && time.Now().Before(until); {
+		time.Sleep(20 * time.Millisecond)
+	}
 	l.conn.Close()
 }
 

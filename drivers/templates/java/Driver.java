@@ -124,6 +124,7 @@ public final class Driver {
                     answer.putObject("ok").put("session", lock.session()).put("password", lock.password());
                 }
                 case "acquire" -> {
+                    lock.mode = request.path("mode").asText("write");
                     if (lock.acquire(on, request.path("timeout_ms").asLong(-1))) answer.putObject("ok");
                     else answer.put("err", "timeout");
                 }

@@ -19,6 +19,9 @@ final class MyLock {
     static final String ABILITIES = "{\"timeout\":\"native\",\"cancel\":\"none\",\"order\":\"fifo\",\"lost\":true}";
 
     private final CuratorFramework client;
+    private final int sessionMillis;
+    /** Mode of the current acquire: `write`, or `read` if your lock declares readers. */
+    String mode = "write";
     private final Map<String, InterProcessMutex> locks = new HashMap<>();
 
     /** Opens a session. `tell` reports an event and, for `connected`, the session. `auth` may be null. */
@@ -31,6 +34,7 @@ final class MyLock {
             .ensembleTracker(false)
             .retryPolicy(new ExponentialBackoffRetry(1000, 3));
         if (auth != null) builder.authorization("digest", auth.getBytes(StandardCharsets.UTF_8));
+        this.sessionMillis = sessionMillis;
         client = builder.build();
         client.getConnectionStateListenable().addListener((of, state) -> {
             switch (state) {
@@ -74,7 +78,9 @@ final class MyLock {
         locks.get(on).release();
     }
 
-    void close() {
+    void close() throws InterruptedException {
+        // Without a connection, close() would leave the session and its nodes to the server until the session times out.
+        client.blockUntilConnected(sessionMillis, TimeUnit.MILLISECONDS);
         client.close();
     }
 }

@@ -37,7 +37,7 @@ class MyContender(Contender):
         say({"t": "event", "c": self.number, "what": what, "at": now(), **new})
 
     def acquire(self, on, deadline):
-        """Acquires the lock in the directory `on`; `deadline` is a value of time.monotonic() or None."""
+        """Acquires the lock in the directory `on`; `deadline` is a time.monotonic() or None. `self.mode` is "write" or "read"."""
         lock = self.locks.setdefault(on, self.client.Lock(on))
         left = None if deadline is None else deadline - time.monotonic()
         tries = left is not None and left <= 0.001

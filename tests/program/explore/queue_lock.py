@@ -11,8 +11,12 @@ DEFECT = os.environ["DEFECT"]
 class Queue:
     def __init__(self, client, on):
         self.client, self.on, self.holds = client, on, False
+        if DEFECT == "exits-when-suspended":
+            client.add_listener(lambda state: state == "SUSPENDED" and os._exit(1))
 
     def acquire(self, blocking, timeout):
+        if DEFECT == "never-grants" or (DEFECT == "refuses-if-not-first" and self.client.get_children(self.on)):
+            return False
         if self.holds and DEFECT == "still-holds-after-a-retried-release":
             return True
         self.node = self.client.create(self.on + "/n-", ephemeral=True, sequence=True).rsplit("/", 1)[1]

@@ -26,7 +26,8 @@ struct Explored {
 }
 
 /// Broken promises: the key of each count, and the promise's name.
-const BROKEN: [(&str, &str); 3] = [("violated", "violated"), ("stuck", "stuck"), ("node_left", "node left")];
+const BROKEN: [(&str, &str); 4] =
+    [("violated", "violated"), ("stuck", "stuck"), ("refused", "refused"), ("node_left", "node left")];
 
 fn run() -> Run {
     serde_json::from_str(&std::fs::read_to_string(file(RUN)).unwrap()).unwrap()

@@ -3,7 +3,6 @@
 use tokio::time::Instant;
 
 use super::Play;
-use crate::cast::GivesUp;
 use crate::names::contender_name;
 use crate::schedule::{Act, Decision, Move};
 use crate::stage::{Direction, Status, Unexplored};
@@ -43,6 +42,11 @@ impl Play<'_, '_> {
                 self.events.push((contender, decision.at.clone()));
                 self.stage.move_to_stale(contender, decision).await?;
             }
+            Act::LoseReply if direction == Direction::ToClient => {
+                self.fault_noted(contender, "the notification is lost, and the connection breaks");
+                self.events.push((contender, decision.at.clone()));
+                self.stage.lose_notification(contender);
+            }
             Act::LoseReply => {
                 self.fault_noted(contender, "the reply will be lost, and the connection breaks");
                 self.events.push((contender, decision.at.clone()));
@@ -73,7 +77,7 @@ impl Play<'_, '_> {
                 self.fault_noted(contender, format!("`{}` is delayed", decision.at));
                 self.stage.all[contender].delayed = Some((direction, past.clone()));
             }
-            Act::GiveUp => self.give_up(contender, decision).await,
+            Act::GiveUp | Act::TimeOut => self.give_up(contender, decision).await,
         }
         Ok(())
     }
@@ -94,6 +98,7 @@ impl Play<'_, '_> {
             return self.stage.touch(contender, "its wait is cancelled");
         };
         self.fault_noted(contender, "its wait times out");
+        self.stage.leave_unlearned(contender);
         while Instant::now() < end {
             self.stage.wait_until(end).await;
             self.stage.pass_on();
@@ -103,9 +108,11 @@ impl Play<'_, '_> {
 
     /// Returns whether the contender's first acquire has a timeout because the schedule ends its wait.
     pub(super) fn times_out(&self, contender: usize) -> bool {
-        let ends_it = |decision: &Decision| decision.act == Act::GiveUp && decision.hits(contender);
-        self.stage.world.lock.gives_up() == Some(GivesUp::ByTimeout)
-            && self.schedule.decisions.iter().any(ends_it)
+        // Earlier versions recorded timeouts of locks without cancellation as `give-up`.
+        let can_cancel = self.stage.world.lock.gives_up().contains(&Act::GiveUp);
+        let by_timeout = |act: &Act| *act == Act::TimeOut || (*act == Act::GiveUp && !can_cancel);
+        let ends_it = |decision: &Decision| by_timeout(&decision.act) && decision.hits(contender);
+        self.schedule.decisions.iter().any(ends_it)
     }
 
     /// Waits until a cancelled or timed-out acquire ends; returns whether it ended or messages arrived.

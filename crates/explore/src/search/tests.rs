@@ -4,6 +4,7 @@ use super::*;
 use crate::cast::Lock;
 use crate::stale::Servers;
 use zklockbench_core::catalog::{ParamValue, Params};
+use zklockbench_record::StepKind;
 use zklockbench_zk::{Access, Target};
 
 /// Fake pool in which each run ends immediately. Takes the outcomes from the end of `faults`.
@@ -11,24 +12,17 @@ use zklockbench_zk::{Access, Target};
 struct Fake {
     waiting: RefCell<Vec<Schedule>>,
     faults: RefCell<Vec<Option<Fault>>>,
+    /// Text of each run's step after its acquisition; `None` for a run without an acquisition. The last text is next.
+    steps: RefCell<Vec<Option<&'static str>>>,
     forgotten: Cell<bool>,
 }
 
 fn outcome(schedule: Schedule, fault: Option<Fault>) -> Outcome {
-    Outcome {
-        schedule,
-        trace: Vec::new(),
-        fault,
-        sentence: String::new(),
-        entry: None,
-        needs: 0,
-        zombies: 0,
-        unexplored: None,
-        impossible: None,
-        choices: Vec::new(),
-        events: Vec::new(),
-        left: Nodes::default(),
-    }
+    Outcome::of(schedule, fault)
+}
+
+fn step(what: &str) -> TraceStep {
+    TraceStep { contender: 0, kind: StepKind::Deed, what: what.into() }
 }
 
 impl Runs for Fake {
@@ -36,9 +30,16 @@ impl Runs for Fake {
         self.waiting.borrow_mut().push(schedule);
     }
 
+    fn confirm(&self, schedule: Schedule, usually_left: Option<Nodes>) {
+        self.add(schedule, usually_left);
+    }
+
     fn next(&self, _: Instant) -> Result<Option<Outcome>, Error> {
         let next = self.waiting.borrow_mut().pop();
-        Ok(next.map(|schedule| outcome(schedule, self.faults.borrow_mut().pop().flatten())))
+        let after = self.steps.borrow_mut().pop();
+        let trace = after.flatten().map_or_else(Vec::new, |after| vec![step(HOLDS), step(after)]);
+        let fault = self.faults.borrow_mut().pop().flatten();
+        Ok(next.map(|schedule| Outcome { trace, ..outcome(schedule, fault) }))
     }
 
     fn forget(&self) {
@@ -135,4 +136,38 @@ fn findings_are_sorted_by_kind_then_by_number_of_decisions() {
         ranks,
         [(violated, 0, false), (violated, 0, true), (violated, 1, false), (Fault::Stuck, 0, false)]
     );
+}
+
+/// Repeats undisturbed runs with these steps; returns the last step of the base, and the number of unexplored schedules.
+fn base(steps: &[Option<&'static str>]) -> (Result<Option<String>, String>, u64) {
+    let site = site();
+    let mut search = search(&site, false, &[]);
+    search.deadline = search.ends_at_last;
+    search.pool.steps = RefCell::new(steps.iter().rev().copied().collect());
+    let base = search.undisturbed_later(2, &[], "no faults were tried");
+    let last = base.map(|run| run.and_then(|run| run.trace.last().map(|step| step.what.clone())));
+    (last.map_err(|error| error.to_string()), search.tally(NO_FAULT).unexplored)
+}
+
+#[test]
+fn base_of_all_faults_is_the_second_of_two_equal_undisturbed_runs() {
+    assert_eq!(base(&[Some("a"), Some("a")]), (Ok(Some("a".into())), 0));
+    assert_eq!(base(&[Some("cold"), Some("a"), Some("b"), Some("b")]), (Ok(Some("b".into())), 0));
+    let all_differ = [Some("a"), Some("b"), Some("c"), Some("d"), Some("e"), Some("f")];
+    assert_eq!(base(&all_differ), (Ok(Some("f".into())), 1));
+}
+
+#[test]
+fn undisturbed_run_without_an_acquisition_is_no_base() {
+    assert_eq!(base(&[None, None]), (Ok(None), 1));
+    let refused =
+        Outcome { sentence: "c1's acquire failed".into(), ..outcome(fault(Act::Kill), Some(Fault::Refused)) };
+    let error = carried_out(refused).unwrap_err().to_string();
+    assert!(error.contains("no contender got the lock") && error.contains("c1's acquire failed"), "{error}");
+}
+
+#[test]
+fn readers_compete_with_a_writer_between_them() {
+    assert!(readers(2, 3).eq([(2, &[1][..]), (2, &[0]), (3, &[1, 2]), (3, &[0, 2])]));
+    assert!(readers(1, 3).all(|(contenders, readers)| readers.iter().all(|reader| *reader < contenders)));
 }

@@ -11,11 +11,12 @@ use crate::net::{ConnId, NetEvent};
 use crate::play::HOLDS;
 use crate::wire::{self, Answer, Request, error_name};
 use zklockbench_record::StepKind;
+use zklockbench_zk::SessionKey;
 
 impl Stage<'_> {
     pub(super) fn heard(&mut self, event: NetEvent) {
         match event {
-            NetEvent::Connected { conn, contender } => self.connected(conn, contender),
+            NetEvent::Connected { conn, contender, session } => self.connected(conn, contender, session),
             NetEvent::FromClient { conn, frame } => self.client_sent(conn, frame),
             NetEvent::FromServer { conn, frame } => self.server_sent(conn, frame),
             NetEvent::ClientGone { conn } => self.client_gone(conn),
@@ -27,7 +28,10 @@ impl Stage<'_> {
         }
     }
 
-    fn connected(&mut self, id: ConnId, contender: usize) {
+    fn connected(&mut self, id: ConnId, contender: usize, session: Option<SessionKey>) {
+        let one = &mut self.all[contender];
+        one.session = session;
+        one.replaced.extend(one.conn.as_ref().map(|conn| conn.id));
         self.touch(contender, "a new connection");
         self.moves += 1;
         self.all[contender].is_moving = false;
@@ -49,23 +53,36 @@ impl Stage<'_> {
     }
 
     fn client_sent(&mut self, id: ConnId, frame: Vec<u8>) {
-        let Some(contender) = self.of_conn(id) else { return };
+        let Some(contender) = self.of_conn(id) else { return self.sent_by_another_client(id) };
         let request = Request::read(&frame);
         let passes = request.as_ref().is_none_or(Request::passes);
+        let is_poll = request.as_ref().is_some_and(|request| !passes && self.is_poll(contender, request));
         let name = match &request {
+            Some(request) if is_poll => self.names.of_poll(contender, request),
             Some(request) if !passes => self.names.of_request(contender, request),
             _ => String::new(),
         };
         if !passes {
             self.reacted(contender);
         }
-        if !passes || request.as_ref().is_some_and(Request::ends_session) {
+        let ends_session = request.as_ref().is_some_and(Request::ends_session);
+        if ends_session {
+            self.all[contender].session = None;
+        }
+        if !passes || ends_session {
             self.stale_for.take_if(|moved| *moved == contender);
         }
-        let pending = Pending { name, frame, request, refusal: None, kind: StepKind::Request, passes };
+        let pending =
+            Pending { name, frame, request, refusal: None, kind: StepKind::Request, passes, is_poll };
         if let Some(conn) = self.all[contender].conn.as_mut() {
             conn.to_server.push_back(pending);
         }
+    }
+
+    /// Notes a contender with two clients, whose messages cannot be told apart.
+    fn sent_by_another_client(&mut self, id: ConnId) {
+        let contender = self.all.iter().position(|one| one.replaced.contains(&id));
+        self.two_clients = self.two_clients.or(contender);
     }
 
     /// Delivers the messages that a client sent before it closed its connection, then disconnects.
@@ -88,6 +105,7 @@ impl Stage<'_> {
             return;
         }
         let answer = Answer::read(&frame, conn.awaited.front().map(|awaited| &awaited.request));
+        let mut is_poll = false;
         let (name, kind, refusal, passes) = match answer {
             None | Some(Answer::Authenticated) => (String::new(), StepKind::Reply, None, true),
             Some(Answer::Pong) if conn.pings.pop_front() == Some(true) => return,
@@ -98,8 +116,12 @@ impl Stage<'_> {
             Some(Answer::Reply { error, created }) => {
                 let Some(awaited) = conn.awaited.pop_front() else { return };
                 self.all[contender].is_answered_since = self.all[contender].session_ended;
+                is_poll = awaited.is_poll;
                 if error == 0 {
                     self.forget_deleted(contender, &awaited.request);
+                    if awaited.request.writes() {
+                        self.changed(Some(contender));
+                    }
                 }
                 if self.names.learn(contender, &awaited.request, &created)
                     && self.all[contender].has_lost_right
@@ -115,10 +137,17 @@ impl Stage<'_> {
                 (format!("{}, reply", awaited.name), StepKind::Reply, refusal, awaited.request.passes())
             }
         };
-        let pending = Pending { name, frame, request: None, refusal, kind, passes };
+        let pending = Pending { name, frame, request: None, refusal, kind, passes, is_poll };
         if let Some(conn) = self.all[contender].conn.as_mut() {
             conn.to_client.push_back(pending);
         }
+    }
+
+    /// Records whether a contender has closed its session. A client without a connection cannot close its session.
+    fn closed(&mut self, contender: usize, lives: bool) {
+        let one = &mut self.all[contender];
+        one.lives = lives;
+        one.has_left_session = !lives && one.session.is_some();
     }
 
     fn forget_deleted(&mut self, contender: usize, request: &Request) {
@@ -148,13 +177,14 @@ impl Stage<'_> {
                 Status::Holding
             }
             Report::NotAcquired(Ended { why, lives }) => {
-                self.all[contender].lives = lives;
+                self.closed(contender, lives);
                 self.note(contender, StepKind::Deed, format!("gives up: {why}"));
                 self.deeds.add(contender, Deed::IsRefused);
                 Status::Done(Some(why))
             }
             Report::Released(outcome) => {
                 // A failed release may leave the lock held, so treat the session as unusable.
+                self.closed(contender, outcome.as_ref().map_or_else(|ended| ended.lives, |()| true));
                 self.all[contender].lives = outcome.is_ok();
                 let what = match &outcome {
                     Ok(()) => "has released".to_owned(),

@@ -192,6 +192,21 @@ impl Processes {
         locked(&self.failed).iter().cloned().chain(by_itself).collect()
     }
 
+    /// Removes failed processes, and returns their failures, except kills by faults. A failure has a contender if its
+    /// process was not replaced yet and served only this contender.
+    pub fn take_failed(&self) -> Vec<(Option<usize>, DriverError)> {
+        let mut failed: Vec<_> = locked(&self.failed).drain(..).map(|error| (None, error)).collect();
+        for (number, slot) in self.slots.iter().enumerate() {
+            let Ok(mut slot) = slot.try_lock() else { continue };
+            let ended = slot.take_if(|process| process.failure().is_some());
+            let error = ended.as_ref().and_then(|process| process.failure().cloned());
+            failed.extend(
+                error.filter(|error| error.what != Mishap::Killed).map(|error| (Some(number), error)),
+            );
+        }
+        failed
+    }
+
     /// Returns the numbers of sessions that clients opened to replace lost sessions, with and without a
     /// reported ID.
     pub fn reopened(&self) -> [u64; 2] {
