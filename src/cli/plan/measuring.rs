@@ -30,8 +30,8 @@ use zklockbench_core::verdict::Verdict;
 /// of a handoff that depend on the queue from costs that depend on the ensemble's load.
 const POINTS: [(f64, f64); 3] = [(0.5, 0.5), (1.0, 0.8), (1.3, 0.7)];
 /// Approximate handoff time for estimating a lock's utilisation, and the number of round trips in a handoff.
-const HANDOFF: Duration = Duration::from_millis(5);
-const ROUND_TRIPS: u32 = 2;
+pub const HANDOFF: Duration = Duration::from_millis(5);
+pub const ROUND_TRIPS: u32 = 2;
 /// Maximum mean hold of service loads. Handoffs hardly depend on holds, and shorter holds yield more handoffs.
 const HOLD_MOST: Duration = Duration::from_millis(30);
 /// Sessions per busy lock, most of which wait.
@@ -201,7 +201,7 @@ impl Planning<'_> {
         let what = self.args.failures.map_or("killing the leader once", |_| "breaking servers and holders");
         self.countdown.note(&format!("{what} under each strategy, on separate servers"));
         let spelled = self.asked.all_spelled(strategies);
-        let text = failures.scenario(OUTAGE, &self.asked.question, &spelled, self.args.seed);
+        let text = failures.scenario(OUTAGE, self.asked, &spelled, self.args.seed);
         let takes = outage_takes(self.asked, strategies.len(), self.args);
         match self.run_apart(on, &format!("{}{OUTAGE}", on.prefix), &text, takes).await {
             Ok(run) => stored_evidence.take(&run),
@@ -232,6 +232,7 @@ impl Planning<'_> {
                 arrivals: if is_open { 4.0 * OWN_ARRIVALS } else { OWN_ARRIVALS },
                 needed: needed(&self.asked.question),
                 longest: if is_open { OPEN_LASTS } else { OWN_LASTS },
+                sessions: sessions(answer),
                 times_at_most: times_at_most(answer),
             },
         )?;
@@ -273,7 +274,7 @@ impl Planning<'_> {
             output::note(&format!("verifying the cost of losing the leader, with each strategy: {last}"));
         }
         let (name, seed) = (format!("{VERIFIES}{OUTAGE}"), self.args.seed + VERIFIES_BY);
-        let text = failures.scenario(&name, &self.asked.question, strategies, seed);
+        let text = failures.scenario(&name, self.asked, strategies, seed);
         self.run_apart(on, &name, &text, Duration::ZERO).await
     }
 
@@ -350,13 +351,19 @@ pub fn times_at_most(answer: &Answer) -> f64 {
     }
 }
 
+/// Returns the highest number of sessions in use according to an answer, if it has a prediction.
+pub fn sessions(answer: &Answer) -> Option<f64> {
+    answer.prediction.as_ref().map(|prediction| prediction.sessions.high)
+}
+
 /// Maximum number of locks in a trial with faults. More locks would take a long time to create,
 /// and none of them would be busy.
 const LOCKS_MOST: usize = 2_000;
 
 /// Returns the question's load over copies of its locks, up to the maximum number of locks.
-fn outage_load(question: &Question) -> QuestionLoad {
-    let load = question.copies(copies(question));
+fn outage_load(asked: &AskedLoad) -> QuestionLoad {
+    let question = &asked.question;
+    let load = question.copies(copies(question, asked.sessions_used(None)));
     QuestionLoad { locks: load.locks.min(LOCKS_MOST), ..load }
 }
 
@@ -403,9 +410,9 @@ impl Failures {
         all
     }
 
-    fn scenario(&self, name: &str, question: &Question, strategies: &[String], seed: u64) -> String {
-        let ask = QuestionLoad { lasts: self.last, seed, ..outage_load(question) };
-        question.scenario(name, strategies, &ask) + &self.toml
+    fn scenario(&self, name: &str, asked: &AskedLoad, strategies: &[String], seed: u64) -> String {
+        let ask = QuestionLoad { lasts: self.last, seed, ..outage_load(asked) };
+        asked.question.scenario(name, strategies, &ask) + &self.toml
     }
 
     fn add(&mut self, (fault, takes): KindOfFailure) {

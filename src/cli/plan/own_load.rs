@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use toml::{Table, Value};
 
+use super::measuring::{HANDOFF, ROUND_TRIPS};
 use super::question::AskedLoad;
 use zklockbench_analysis::plan::{Question, QuestionLoad, in_toml};
 use zklockbench_core::error::Error;
@@ -13,14 +14,16 @@ use zklockbench_core::units::{counted, format_duration, number};
 pub const BUSY: f64 = 120.0;
 /// Maximum number of sessions in a trial, unless the question itself has more.
 const SESSIONS: f64 = 200.0;
-/// Maximum share of sessions that hold locks at the same time; above this share, requests wait for sessions.
-const FREE: f64 = 0.5;
+/// Maximum share of the sessions that is in use on average, so that requests rarely wait for a session.
+const IN_USE: f64 = 0.5;
 /// Maximum number of locks in a trial, unless the question itself has more.
 const LOCKS: f64 = 1_000.0;
+/// Minimum duration of a trial, and its minimum length in holds.
 const SHORTEST: Duration = Duration::from_secs(10);
-/// Length of a warm-up in holds, and its maximum duration.
-const WARM_UP_HOLDS: u32 = 5;
-const WARM_UP_MOST: Duration = Duration::from_secs(15);
+const SHORTEST_HOLDS: u32 = 30;
+/// Length of a warm-up in holds of an idle lock, and its maximum duration.
+const WARM_UP_HOLDS: f64 = 5.0;
+const WARM_UP_MOST: Duration = Duration::from_secs(30);
 /// Maximum duration of a trial with an impossible load.
 const IMPOSSIBLE: Duration = Duration::from_secs(15);
 /// Minimum factor on the rate that justifies measuring a different load.
@@ -38,6 +41,8 @@ pub struct Wanted<'a> {
     /// Minimum number of arrivals for judging the objective.
     pub needed: f64,
     pub longest: Duration,
+    /// Highest predicted number of sessions in use, if there is a prediction.
+    pub sessions: Option<f64>,
     /// Maximum factor on the rate if the question's rate yields too few arrivals.
     pub times_at_most: f64,
 }
@@ -55,7 +60,8 @@ impl OwnLoad {
     /// impossible, a light load runs at a multiple of its rate.
     pub fn of(asked: &AskedLoad, wanted: &Wanted<'_>) -> Result<Self, Error> {
         let question = &asked.question;
-        let base = question.copies(if asked.may_be_copied() { copies(question) } else { 1.0 });
+        let used = asked.sessions_used(wanted.sessions);
+        let base = question.copies(if asked.may_be_copied() { copies(question, used) } else { 1.0 });
         // A short trial is enough to detect an impossible load.
         let longest = match asked.load.impossible() {
             Some(_) => wanted.longest.min(IMPOSSIBLE),
@@ -69,9 +75,11 @@ impl OwnLoad {
         let times = if times < WORTH_IT { 1.0 } else { times };
         let rate = times * base.rate;
         let lasts = Duration::try_from_secs_f64(SPARE * wanted.arrivals / rate).unwrap_or(longest);
-        let lasts = lasts.clamp(SHORTEST.min(longest), longest);
-        // Long holds take longer to build up queues.
-        let warm_up = (WARM_UP_HOLDS * question.hold).clamp(base.warm_up, WARM_UP_MOST);
+        let shortest = SHORTEST.max(SHORTEST_HOLDS * question.hold);
+        let lasts = lasts.clamp(shortest.min(longest), longest);
+        // Long holds and busy locks take longer to build up queues.
+        let idle = 1.0 - (asked.load.held().unwrap_or(0.0) / question.locks as f64).clamp(0.0, 0.9);
+        let warm_up = question.hold.mul_f64(WARM_UP_HOLDS / idle).clamp(base.warm_up, WARM_UP_MOST);
         let load = QuestionLoad { rate, lasts, warm_up, seed: wanted.seed, ..base };
         let (text, lasts) = match &question.scenario {
             Some(text) => of_scenario(text, asked, wanted, &load)?,
@@ -87,19 +95,28 @@ impl OwnLoad {
     }
 }
 
+impl AskedLoad {
+    /// Returns the highest number of sessions in use: as predicted or, without a prediction, a multiple of the
+    /// estimated mean.
+    pub fn sessions_used(&self, predicted: Option<f64>) -> f64 {
+        let handoff = HANDOFF + ROUND_TRIPS * self.question.round_trip.unwrap_or_default();
+        predicted.or_else(|| Some(self.load.in_use(handoff)? / IN_USE)).unwrap_or(f64::INFINITY)
+    }
+}
+
 /// Returns the number of copies that makes handoffs frequent, within this host's limits on sessions and locks.
-pub fn copies(question: &Question) -> f64 {
+/// `used` is the highest number of sessions that the question's load uses.
+pub fn copies(question: &Question, used: f64) -> f64 {
     if question.popularity.is_some() {
         return 1.0;
     }
     let clients = question.clients as f64;
-    let held = (question.rate * question.hold.as_secs_f64()).max(1e-9);
     let by_clients = match question.think {
         // Returning clients are part of the load, so each copy needs its own clients.
         Some(_) => SESSIONS / clients,
         // If requests may wait for a session, copies would change the waits by sharing sessions.
-        None if held > FREE * clients => 1.0,
-        None => FREE * SESSIONS.max(clients) / held,
+        None if used >= clients => 1.0,
+        None => SESSIONS.max(clients) / used.max(1e-9),
     };
     let most = (LOCKS / question.locks as f64).min(by_clients).max(1.0);
     (BUSY / question.rate).clamp(1.0, most).floor()
@@ -154,13 +171,31 @@ mod tests {
 
     #[test]
     fn light_loads_are_copied_up_to_the_limits_on_locks_and_sessions() {
-        assert_eq!(copies(&question(20, 5.0, 100, 1)), 24.0);
-        assert_eq!(copies(&question(200, 150.0, 10, 5)), 1.0, "requests are frequent enough");
-        assert_eq!(copies(&question(100, 25.0, 40, 500)), 2.0, "limited to a thousand locks");
-        assert_eq!(copies(&question(2_000, 1.0, 10, 2_000)), 1.0);
-        assert_eq!(copies(&question(30, 5.0, 2_000, 20)), 10.0, "200 sessions, half of which hold");
-        assert_eq!(copies(&question(30, 10.0, 2_000, 40)), 1.0, "requests wait for sessions");
+        assert_eq!(copies(&question(20, 5.0, 100, 1), 8.0), 24.0);
+        assert_eq!(copies(&question(200, 150.0, 10, 5), 20.0), 1.0, "requests are frequent enough");
+        assert_eq!(copies(&question(100, 25.0, 40, 500), 8.0), 2.0, "limited to a thousand locks");
+        assert_eq!(copies(&question(2_000, 1.0, 10, 2_000), 2.0), 1.0);
         let hot = Question { popularity: Some("{ zipf = 1.0 }".into()), ..question(20, 5.0, 100, 10) };
-        assert_eq!(copies(&hot), 1.0);
+        assert_eq!(copies(&hot, 8.0), 1.0);
+    }
+
+    #[test]
+    fn copies_of_a_load_never_run_out_of_sessions() {
+        for (clients, rate, hold_ms, locks, used, expected) in [
+            // Six locks are held on average, and nine requests wait
+            (100, 6.0, 1_000, 10, 60.0, 3.0),
+            (30, 1.0, 2_000, 3, 12.0, 16.0),
+            (30, 5.0, 2_000, 20, 22.0, 9.0),
+            (1_000, 20.0, 300, 20, 400.0, 2.0),
+            // Requests wait for sessions
+            (30, 10.0, 2_000, 40, 30.0, 1.0),
+            (30, 10.0, 2_000, 40, f64::INFINITY, 1.0),
+        ] {
+            let question = question(clients, rate, hold_ms, locks);
+            let copies = copies(&question, used);
+            assert_eq!(copies, expected, "{clients} clients at {rate}/s");
+            let sessions = question.copies(copies).clients as f64;
+            assert!(copies == 1.0 || sessions >= used * copies, "{sessions} sessions of {clients} clients");
+        }
     }
 }

@@ -161,6 +161,18 @@ impl PlannedLoad {
         (!self.is_closed()).then(|| self.rate() * self.spec.mean_hold().as_secs_f64())
     }
 
+    /// Estimates the mean number of sessions that hold or wait, for equal locks and random arrivals
+    /// (Pollaczek-Khinchine); infinite if the locks are too slow. `None` for a closed load.
+    pub fn in_use(&self, handoff: Duration) -> Option<f64> {
+        let service = (self.spec.mean_hold() + handoff).as_secs_f64();
+        let served = self.held()? + self.rate() * handoff.as_secs_f64();
+        let busy = served / self.locks() as f64;
+        let variance = drawn(&self.spec.all_holds()).relative_variance();
+        let wait =
+            if busy < 1.0 { service * busy * (1.0 + variance) / (2.0 * (1.0 - busy)) } else { f64::INFINITY };
+        Some(served + self.rate() * wait)
+    }
+
     /// Explains why holds alone exceed the capacity, even with an instant lock; `None` if they do not.
     pub fn impossible(&self) -> Option<String> {
         let held = self.held()?;
