@@ -13,7 +13,7 @@ mod verification;
 pub use answer::{Answer, ByServers, Evidence, VariableHolds};
 pub use failure::{FailureCost, MeasuredFailure, MeasuredRange};
 pub use file::{FILE, PlanFile, RUNS, read};
-pub use load::{PlannedLoad, SIMULATED};
+pub use load::{BUSIEST, PlannedLoad, SIMULATED};
 pub use measured::{FreshCost, MeasuredLoad};
 pub use question::{Question, QuestionLoad, in_toml, objective, rate, wait_of};
 pub use recommendation::{
