@@ -239,7 +239,7 @@ impl Planning<'_> {
         self.countdown.note(&format!("{}: your load, {}", answer.strategy, own.said));
         let run = self.run(on, &name, &own.text, OWN_TAKES).await?;
         let stored = zklockbench_results::read(&run)?;
-        let shown = |trial| MeasuredLoad::of(run.clone(), trial, &self.asked.question, own.times);
+        let shown = |trial| MeasuredLoad::of(run.clone(), trial, &self.asked.question, own.times, None);
         Ok(stored.trials.first().and_then(shown))
     }
 

@@ -27,8 +27,8 @@ use measuring::{PlanEnsemble, Planning, STARTS};
 use question::{AskedLoad, PlanArgs};
 use verifying::foremost;
 use zklockbench_analysis::plan::{
-    Answer, ByServers, Effort, Evidence, FILE, MapCell, PlanFile, PlannedLoad, Question, RUNS, map,
-    recommend, to_measure,
+    Answer, BUSIEST, ByServers, Effort, Evidence, FILE, MapCell, PlanFile, PlannedLoad, Question, RUNS, map,
+    recommend, settle, to_measure,
 };
 use zklockbench_core::catalog::{Holders, LockCard};
 use zklockbench_core::error::{Error, Exit};
@@ -100,6 +100,9 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
     }
     if let Some(on) = &on {
         resumable(planning.decide(&mut answers, on).await, &planning.series)?;
+        settle(&mut answers, objective, |strategy| {
+            load_and_evidence(strategy, &stored_evidence, &asked_load.load)
+        });
     }
     let (host, ensemble) = stored_evidence.place.clone().unzip();
     let mut plan = PlanFile {
@@ -236,7 +239,7 @@ fn predictions(
         })
         .collect();
     // Simulations take seconds, so each strategy runs on its own thread.
-    let answers: Vec<Answer> = std::thread::scope(|scope| {
+    let mut answers: Vec<Answer> = std::thread::scope(|scope| {
         let answer = |(name, load, evidence): &(&String, PlannedLoad, Evidence)| {
             Answer::of(name, evidence, load, objective, effort)
         };
@@ -245,6 +248,10 @@ fn predictions(
     });
     let answered = answers.iter().zip(&known).map(|(answer, (_, load, evidence))| (answer, load, evidence));
     let map = map(answered, objective, effort);
+    if asked.load.busiest(BUSIEST).is_some() {
+        let part = format!("waits at other times: only the busiest {BUSIEST} arrivals were simulated");
+        answers.iter_mut().for_each(|answer| answer.missing.push(part.clone()));
+    }
     (answers, map)
 }
 
@@ -341,7 +348,8 @@ fn load_and_evidence(
     load: &PlannedLoad,
 ) -> (PlannedLoad, Evidence) {
     let card = card(strategy);
-    let load = load.clone().in_order(card.as_ref().map_or(Order::Fifo, order));
+    let load = load.busiest(BUSIEST).unwrap_or_else(|| load.clone());
+    let load = load.in_order(card.as_ref().map_or(Order::Fifo, order));
     (load, stored_evidence.evidence(strategy, card.is_some_and(|card| card.guarantees.watches)))
 }
 
