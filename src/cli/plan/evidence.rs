@@ -241,6 +241,11 @@ impl StoredEvidence {
         ))
     }
 
+    /// Returns the synced writes per second that the ensemble sustains, if a calibration measured them.
+    pub fn writes_per_s(&self) -> Option<f64> {
+        self.writes_per_s
+    }
+
     pub fn strategies(&self) -> Vec<String> {
         let own = self.own_loads.keys().cloned();
         distinct_sorted(self.trials.iter().map(|trial| trial.strategy.clone()).chain(own))

@@ -99,7 +99,7 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
         measured.into_iter().for_each(|measured| answer.add_measured(measured, objective));
     }
     if let Some(on) = &on {
-        resumable(planning.decide(&mut answers, on).await, &planning.series)?;
+        resumable(planning.decide(&mut answers, on, &strategies).await, &planning.series)?;
         settle(&mut answers, objective, |strategy| {
             load_and_evidence(strategy, &stored_evidence, &asked_load.load)
         });
@@ -180,13 +180,25 @@ impl Planning<'_> {
 
     /// Measures the load itself with the best strategy, and with the next strategies if the best misses the
     /// objective.
-    async fn decide(&mut self, answers: &mut [Answer], on: &PlanEnsemble) -> Result<(), Error> {
+    async fn decide(
+        &mut self,
+        answers: &mut [Answer],
+        on: &PlanEnsemble,
+        strategies: &[String],
+    ) -> Result<(), Error> {
         let objective = &self.asked.question.objective;
+        // Each measurement adds its own duration.
+        self.countdown.expect(measuring::own_takes(self.asked, strategies, self.args), Duration::ZERO);
         for number in 1..=TRIED_MOST {
             let Some(at) = to_measure(answers, objective) else { break };
             match self.own_load(on, &answers[at], number).await {
                 Ok(measured) => {
+                    let is_part = measured.as_ref().is_some_and(|measured| measured.whole_s.is_some());
                     measured.into_iter().for_each(|measured| answers[at].add_measured(measured, objective));
+                    // Only a part of the load fits into the time limit, which decides for no lock.
+                    if is_part {
+                        break;
+                    }
                 }
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
                 Err(why) => {

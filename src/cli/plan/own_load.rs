@@ -53,6 +53,8 @@ pub struct OwnLoad {
     pub said: String,
     /// Factor on the question's rate of each lock.
     pub times: f64,
+    /// Length of the question's load, if this load ends before the rate has changed as it would.
+    pub whole: Option<Duration>,
 }
 
 impl OwnLoad {
@@ -76,22 +78,28 @@ impl OwnLoad {
         let rate = times * base.rate;
         let lasts = Duration::try_from_secs_f64(SPARE * wanted.arrivals / rate).unwrap_or(longest);
         let shortest = SHORTEST.max(SHORTEST_HOLDS * question.hold);
-        let lasts = lasts.clamp(shortest.min(longest), longest);
+        let lasts = match asked.load.is_changing() {
+            // Another length would have other rates.
+            true => asked.load.lasts().min(longest),
+            false => lasts.clamp(shortest.min(longest), longest),
+        };
         // Long holds and busy locks take longer to build up queues.
         let idle = 1.0 - (asked.load.held().unwrap_or(0.0) / question.locks as f64).clamp(0.0, 0.9);
         let warm_up = question.hold.mul_f64(WARM_UP_HOLDS / idle).clamp(base.warm_up, WARM_UP_MOST);
         let load = QuestionLoad { rate, lasts, warm_up, seed: wanted.seed, ..base };
-        let (text, lasts) = match &question.scenario {
+        let text = match &question.scenario {
             Some(text) => of_scenario(text, asked, wanted, &load)?,
-            None => (question.scenario(wanted.name, &[wanted.strategy.to_owned()], &load), lasts),
+            None => question.scenario(wanted.name, &[wanted.strategy.to_owned()], &load),
         };
         let said = match question.think {
             Some(_) => counted(load.clients as u64, "client", "clients"),
             None => format!("{} requests a second", number(rate)),
         };
         let more = if times > 1.0 { format!(", {} times your rate,", number(times)) } else { String::new() };
+        let whole = Some(asked.load.lasts()).filter(|whole| asked.load.is_changing() && lasts < *whole);
+        let of_whole = whole.map_or_else(String::new, |whole| format!(" of {}", format_duration(whole)));
         let (locks, lasts) = (counted(load.locks as u64, "lock", "locks"), format_duration(lasts));
-        Ok(Self { text, said: format!("{said}{more} over {locks} for {lasts}"), times })
+        Ok(Self { text, said: format!("{said}{more} over {locks} for {lasts}{of_whole}"), times, whole })
     }
 }
 
@@ -122,13 +130,13 @@ pub fn copies(question: &Question, used: f64) -> f64 {
     (BUSY / question.rate).clamp(1.0, most).floor()
 }
 
-/// Returns a scenario with one strategy, and the duration of its load.
+/// Returns a scenario with one strategy and this load.
 fn of_scenario(
     text: &str,
     asked: &AskedLoad,
     wanted: &Wanted<'_>,
     load: &QuestionLoad,
-) -> Result<(String, Duration), Error> {
+) -> Result<String, Error> {
     let wrong = |error: toml::de::Error| Error::usage(format!("the scenario: {error}"));
     let mut table: Table = text.parse().map_err(wrong)?;
     for key in ["gate", "ensemble", "precision", "repetitions_at_most", "order"] {
@@ -150,19 +158,16 @@ fn of_scenario(
     set("name", wanted.name.into());
     set("repetitions", Value::Integer(1));
     set("seed", Value::Integer(i64::try_from(wanted.seed).unwrap_or(1)));
-    // Arrivals with a changing rate last as long as in the scenario, and replayed arrivals as long as in the file.
-    let keeps_rate = asked.load.is_closed() || asked.load.is_stationary();
-    let lasts = if keeps_rate { load.lasts } else { asked.load.lasts().min(wanted.longest) };
-    if table.contains_key("duration") {
-        let written = lasts.div_f64(asked.scenario.time_scale);
-        table.insert("duration".to_owned(), format!("{}ms", written.as_millis()).into());
-    }
-    Ok((table.to_string(), lasts))
+    // A replay without a duration would last as long as its file.
+    let written = load.lasts.div_f64(asked.scenario.time_scale);
+    set("duration", format!("{}ms", written.as_millis()).into());
+    Ok(table.to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::plan::question::tests::of_scenario;
 
     fn question(clients: usize, rate: f64, hold_ms: u64, locks: usize) -> Question {
         let objective = "wait.p99 < 300ms".parse().unwrap();
@@ -197,5 +202,52 @@ mod tests {
             let sessions = question.copies(copies).clients as f64;
             assert!(copies == 1.0 || sessions >= used * copies, "{sessions} sessions of {clients} clients");
         }
+    }
+
+    /// Returns the load to run for a scenario, for at most a minute, and the duration in its text.
+    fn own(scenario: &str, replay: &str) -> (OwnLoad, Duration) {
+        let (_, asked) = of_scenario(&[], scenario, replay).unwrap();
+        let wanted = Wanted {
+            name: "own",
+            strategy: "baton",
+            seed: 1,
+            arrivals: 1_000.0,
+            needed: 1_000.0,
+            longest: Duration::from_mins(1),
+            sessions: None,
+            times_at_most: 1.0,
+        };
+        let own = OwnLoad::of(&asked, &wanted).unwrap();
+        let table: Table = own.text.parse().unwrap();
+        let written = table["duration"].as_str().unwrap().trim_end_matches("ms").parse().unwrap();
+        (own, Duration::from_millis(written))
+    }
+
+    #[test]
+    fn load_with_a_changing_rate_runs_at_full_length_within_the_time_limit() {
+        let steps = |last: &str| {
+            format!(
+                "load = \"open\"\narrivals = {{ steps = [{{ rate = 5, for = \"30s\" }}, \
+                 {{ rate = 40, for = \"{last}\" }}] }}\nhold = \"5ms\"\nduration = \"{last}\"\n"
+            )
+        };
+        let seconds = Duration::from_secs;
+        let (own, lasts) = own(&steps("50s"), "");
+        assert_eq!((lasts, own.whole), (seconds(50), None));
+        let (own, lasts) = self::own(&steps("2min"), "");
+        assert_eq!((lasts, own.whole), (seconds(60), Some(seconds(120))));
+        assert!(own.said.ends_with("for 60 s of 2m"), "{}", own.said);
+    }
+
+    #[test]
+    fn replay_without_a_duration_keeps_the_time_limit() {
+        let replay = |last_s: u64| format!("time\n0\n1000\n{}\n", 1_000 * last_s);
+        let scenario = "load = \"open\"\narrivals = { replay = { file = \"replay.csv\", time_column = \"time\", \
+                        time_unit = \"ms\" } }\nhold = \"5ms\"\n";
+        let (own, lasts) = own(scenario, &replay(7_200));
+        assert_eq!(lasts, Duration::from_mins(1));
+        assert_eq!(own.whole, Some(Duration::from_millis(7_200_001)));
+        let (own, lasts) = self::own(scenario, &replay(40));
+        assert_eq!((lasts, own.whole), (Duration::from_millis(40_001), None));
     }
 }

@@ -301,3 +301,33 @@ fn standing_alone(text: &str, path: &Path) -> Result<String, Error> {
     }
     Ok(table.to_string())
 }
+
+#[cfg(test)]
+pub mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct OnlyPlan {
+        #[command(flatten)]
+        args: PlanArgs,
+    }
+
+    /// Returns the options and the load of a plan for a scenario, beside which there is a replay file of these
+    /// lines.
+    pub fn of_scenario(more: &[&str], scenario: &str, replay: &str) -> Result<(PlanArgs, AskedLoad), Error> {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("scenario.toml");
+        std::fs::write(place.path().join("replay.csv"), replay).unwrap();
+        std::fs::write(
+            &file,
+            format!("name = \"asked\"\nstrategies = [\"baton\"]\ncontenders = 20\n{scenario}"),
+        )
+        .unwrap();
+        let words = ["plan", "--slo", "wait.p99 < 500ms", "--from-scenario", file.to_str().unwrap()];
+        let args = OnlyPlan::parse_from(words.iter().chain(more)).args;
+        let asked = AskedLoad::of(&args)?;
+        Ok((args, asked))
+    }
+}
