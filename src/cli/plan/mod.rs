@@ -49,17 +49,22 @@ const VERIFIES_BY: u64 = 1_000;
 const STRATEGIES: [&str; 3] = ["predecessor-watch", "parent-watch", "curator-mutex"];
 
 pub async fn execute(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, Error> {
+    let asked_load = AskedLoad::of(&args)?;
+    let args = PlanArgs { place: asked_load.place(&args), ..args };
     let job = args.job.clone();
     let target = || -> Result<Target, Error> {
         let connect = args.place.connect.as_deref().map(parse_connect).transpose()?;
         let connect = connect.map_or_else(String::new, |connect| connect.text());
         Ok(Target { connect, access: args.opening.access.access(None)? })
     };
-    leading(&job, target(), answer_and_verify(args, stop)).await
+    leading(&job, target(), answer_and_verify(args, asked_load, stop)).await
 }
 
-async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, Error> {
-    let asked_load = AskedLoad::of(&args)?;
+async fn answer_and_verify(
+    args: PlanArgs,
+    asked_load: AskedLoad,
+    stop: &CancellationToken,
+) -> Result<Exit, Error> {
     let mut stored_evidence = read_evidence(&args, &asked_load, stop).await?;
     let strategies = strategies(&args, &asked_load, &stored_evidence)?;
     check_place(&args, &asked_load.scenario, &strategies)?;
