@@ -546,6 +546,35 @@ fn load_close_to_the_limit_is_decided_by_the_predicted_median() {
 }
 
 #[test]
+fn every_predicted_load_gets_an_answer_however_close_to_its_limit() {
+    let evidence = sound();
+    for (clients, rate, locks, holds) in [
+        (30, 1.0, 3, "{ exponential = { mean = \"1s\" } }"),
+        (100, 6.0, 10, "{ log-normal = { median = \"600ms\", sigma = 1.0 } }"),
+        (200, 100.0, 5, "\"20ms\""),
+        (1_000, 50.0, 2_000, "\"1ms\""),
+        (30, 40.5, 1, "\"20ms\""),
+    ] {
+        let asked = |slo: &str| {
+            let holds = Some(holds.to_owned());
+            let question = Question { clients, holds, ..question(slo, rate, locks) };
+            let mut answers = [answer(&question, &evidence)];
+            settle(&mut answers, &question.objective, |_| (load_of(&question, ""), evidence.clone()));
+            let [answer] = answers;
+            answer
+        };
+        let p99 = asked("wait.p99 < 1h").prediction.unwrap().wait_p99.middle;
+        let words = [0.99, 1.01].map(|times| {
+            let answer = asked(&format!("wait.p99 < {}us", (times * p99) as u64));
+            assert!(!matches!(answer.verdict, Verdict::Unknown(_)), "{rate}/s: {}", in_words(&answer));
+            answer.verdict.word()
+        });
+        assert_eq!(words[0], "violated", "{rate}/s");
+        assert_eq!(words[1], if rate == 40.5 { words[1] } else { "held" }, "{rate}/s");
+    }
+}
+
+#[test]
 fn waits_that_meet_the_objective_count_even_when_the_generator_was_late() {
     let asked = question("wait.p99 < 300ms", 20.0, 1);
     let shown = |wait_us: u64, late_us: u64| {

@@ -462,7 +462,7 @@ mod tests {
     use crate::cli::plan::question::tests::of_scenario;
 
     #[test]
-    fn service_loads_of_returning_clients_stay_within_their_locks_and_half_the_ensembles_writes() {
+    fn service_loads_of_returning_clients_use_at_most_half_the_ensembles_writes() {
         let closed = "load = \"closed\"\nthink = \"0s\"\nhold = \"1ms\"\nlocks = 20\nduration = \"20s\"\n";
         let (_, asked) = of_scenario(&[], closed, "").unwrap();
         // Given 20 clients whose cycle takes 6 ms with a handoff

@@ -358,7 +358,7 @@ pub mod tests {
     }
 
     #[test]
-    fn plan_of_a_scenario_measures_on_the_scenarios_ensemble_unless_options_name_another() {
+    fn scenarios_ensemble_is_measured_unless_options_name_another() {
         let place = |more: &[&str], ensemble: &str| {
             let load = "load = \"open\"\nrate = 10\nduration = \"20s\"\n[ensemble]\n";
             let asked = of_scenario(more, &format!("{load}{ensemble}\n"), "");
