@@ -8,13 +8,13 @@ use rand_distr::{Distribution as _, Exp1, LogNormal, Normal};
 use zklockbench_analysis::model::{Coming, Fit, LoadCase, Observation, fit, predict, simulate};
 use zklockbench_analysis::plan::{
     Answer, CheckedFailure, Effort, Evidence, FailureCost, Headroom, MapChoice, MeasuredFailure,
-    MeasuredLoad, PlannedLoad, Question, QuestionLoad, map, objective, recommend, to_measure,
+    MeasuredLoad, PlannedLoad, Question, QuestionLoad, map, objective, recommend, settle, to_measure,
 };
 use zklockbench_stats::queueing::{Arrival, Empirical, Order, Pace};
 
-use zklockbench_core::measure::Measure;
+use zklockbench_core::measure::{Counts, Measure, Outcome};
 use zklockbench_core::verdict::Verdict;
-use zklockbench_record::{ArrivalWaits, Bound, Disturbance, FaultRecord, Trial};
+use zklockbench_record::{ArrivalWaits, Arrived, Bound, Disturbance, FaultRecord, Trial};
 use zklockbench_scenario::{TrialPlan, TrialSpec, parse};
 
 use crate::support::{depth, plans, records, views};
@@ -178,6 +178,85 @@ fn answer_for_a_mean_hold_covers_constant_and_exponential_holds() {
 }
 
 #[test]
+fn stricter_objective_is_never_met_where_a_looser_one_is_missed() {
+    let evidence = sound();
+    let asked = |slo: &str| {
+        let question = question(slo, 25.0, 1);
+        let load = load_of(&question, "").knowing_mean_only();
+        let answer = Answer::of("predecessor-watch", &evidence, &load, &question.objective, LITTLE);
+        (question, answer)
+    };
+    // Given limits below, inside and above the interval for constant holds, all below that for exponential holds
+    let p99 = asked("wait.p99 < 10s").1.prediction.unwrap().wait_p99;
+    for limit_us in [0.9 * p99.low, p99.middle, 1.01 * p99.high] {
+        let (question, mut answer) = asked(&format!("wait.p99 < {}us", limit_us as u64));
+        let before = in_words(&answer);
+        assert!(matches!(answer.verdict, Verdict::Violated(_)), "{limit_us}: {before}");
+        // Then a measurement with constant holds cannot show that exponential holds meet the objective
+        answer.add_measured(measured(&[5_000; 1_200], &question), &question.objective);
+        assert!(matches!(answer.verdict, Verdict::Violated(_)), "{limit_us}: {}", in_words(&answer));
+    }
+}
+
+/// A load with this arrival process instead of a rate.
+fn changing(arrivals: &str, lasts: &str) -> PlannedLoad {
+    let text = format!(
+        "name = \"plan\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 100\nload = \"open\"\n{arrivals}\n\
+         hold = \"20ms\"\nduration = \"{lasts}\"\nwarm_up = \"2s\"\n"
+    );
+    PlannedLoad::of(&spec(&text), Order::Fifo).unwrap()
+}
+
+#[test]
+fn load_with_a_changing_rate_is_predicted_at_its_own_length() {
+    // Given a lock that serves 41 requests per second, and two minutes whose last step takes 2 s
+    let steps = "arrivals = { steps = [{ rate = 10, for = \"118s\" }, { rate = 80, for = \"2s\" }] }";
+    let slo = objective("wait.p99 < 5s").unwrap();
+    let load = changing(steps, "2min");
+    // Then the last step is not lengthened
+    assert_eq!(load.clone().with_arrivals(20_000.0).lasts(), Duration::from_mins(2));
+    let answer = Answer::of("predecessor-watch", &sound(), &load, &slo, LITTLE);
+    let p99 = answer.prediction.as_ref().unwrap().wait_p99;
+    assert!((500_000.0..3_000_000.0).contains(&p99.middle), "{p99:?}");
+    assert_eq!(answer.verdict, Verdict::Held, "{}", in_words(&answer));
+}
+
+#[test]
+fn busiest_part_of_a_long_load_is_simulated() {
+    let arrivals = |load: &PlannedLoad| load.rate() * load.lasts().as_secs_f64();
+    for (process, peak) in [
+        ("rate = 50\narrivals = { day = { amplitude = 0.8, period = \"10h\" } }", 90.0),
+        ("arrivals = { ramp = { from = 10, to = 90 } }", 90.0),
+        (
+            "arrivals = { steps = [{ rate = 10, for = \"1h\" }, { rate = 90, for = \"20min\" }, { rate = 20, \
+             for = \"1h\" }] }",
+            90.0,
+        ),
+    ] {
+        let whole = changing(process, "10h");
+        let part = whole.busiest(40_000).unwrap();
+        assert!((0.9 * peak..=peak + 0.1).contains(&part.rate()), "{process}: {}", part.rate());
+        assert!((39_999.0..=44_000.0).contains(&arrivals(&part)), "{process}: {}", arrivals(&part));
+        assert!(part.busiest(45_000).is_none(), "{process}");
+    }
+    assert!(changing("rate = 50", "10h").busiest(40_000).is_none(), "its rate never changes");
+}
+
+#[test]
+fn sessions_in_use_follow_the_pollaczek_khinchine_formula() {
+    let in_use = |rate: f64, holds: &str, handoff_ms: u64| {
+        let asked = Question { holds: Some(holds.into()), ..question("wait.p99 < 5s", rate, 1) };
+        load_of(&asked, "").in_use(Duration::from_millis(handoff_ms)).unwrap()
+    };
+    // A lock that is busy half of the time has one request with exponential holds, and three quarters with constant
+    // holds
+    let exponential = in_use(20.0, "{ exponential = { mean = \"25ms\" } }", 0);
+    assert!((0.95..1.05).contains(&exponential), "{exponential}");
+    assert_eq!((1_000.0 * in_use(20.0, "\"20ms\"", 5)).round(), 750.0);
+    assert_eq!(in_use(40.0, "\"20ms\"", 5), f64::INFINITY);
+}
+
+#[test]
 fn plan_map_recommends_locks_only_within_the_measured_rates() {
     let evidence = sound();
     let question = question("wait.p99 < 500ms", 20.0, 1);
@@ -336,7 +415,7 @@ fn measured(waits_us: &[u64], question: &Question) -> MeasuredLoad {
     trial.histograms.insert(Measure::Wait, records::histogram(waits_us));
     trial.steady = None;
     trial.health.invalid = None;
-    MeasuredLoad::of("own-1".into(), &trial, question, 1.0).unwrap()
+    MeasuredLoad::of("own-1".into(), &trial, question, 1.0, None).unwrap()
 }
 
 #[test]
@@ -376,6 +455,126 @@ fn measurement_outweighs_a_contradictory_prediction() {
 }
 
 #[test]
+fn measurement_overrules_a_prediction_only_if_chance_is_ruled_out() {
+    let asked = |slo: &str| question(slo, 20.0, 1);
+    let p99 = asked("wait.p99 < 500ms");
+    let of_beyond =
+        |beyond: usize| measured(&[vec![5_000; 1_200 - beyond], vec![600_000; beyond]].concat(), &p99);
+    // Given 1,200 waits, of which 12 may exceed a limit on the 99th percentile
+    assert!(matches!(of_beyond(14).verdict, Verdict::Unknown(_)), "{:?}", of_beyond(14).verdict);
+    assert!(matches!(of_beyond(25).verdict, Verdict::Violated(_)), "{:?}", of_beyond(25).verdict);
+    let mut answer = answer(&p99, &sound());
+    answer.add_measured(of_beyond(14), &p99.objective);
+    assert_eq!(answer.verdict, Verdict::Held, "{}", in_words(&answer));
+    // And a mean that is beyond its limit by less than its error
+    let mean = asked("wait.mean < 20ms");
+    let waits = |long: usize| [vec![5_000; 1_000 - long], vec![100_000; long]].concat();
+    assert!(matches!(measured(&waits(160), &mean).verdict, Verdict::Unknown(_)));
+    assert!(matches!(measured(&waits(400), &mean).verdict, Verdict::Violated(_)));
+    assert_eq!(measured(&waits(10), &mean).verdict, Verdict::Held);
+}
+
+#[test]
+fn throughput_counts_relative_to_the_arrivals_of_the_trial() {
+    let asked = question("throughput > 19.9/s", 20.0, 1);
+    let shown = |offered: u64, served: u64| {
+        let mut trial = records::trial_taking(0, 1.0);
+        trial.spec = spec(&asked.scenario("own", &["predecessor-watch".into()], &asked.copies(1.0)));
+        trial.histograms.insert(Measure::Wait, records::histogram(&vec![5_000; served as usize]));
+        trial.steady = None;
+        trial.health.invalid = None;
+        trial.measured = Counts::default();
+        trial.measured.outcomes.add(Outcome::Acquired, served);
+        trial.full_crew = None;
+        trial.arrived = Some(Arrived { offered, served, started: served, ..Arrived::default() });
+        MeasuredLoad::of("own-1".into(), &trial, &asked, 1.0, None).unwrap()
+    };
+    // Given 920 random arrivals in 50 s instead of the usual 1,000, all of which were served
+    let all = shown(920, 920);
+    assert!((19.9..20.1).contains(&all.value), "{}", all.value);
+    assert!(!matches!(all.verdict, Verdict::Violated(_)), "{:?}", all.verdict);
+    assert!(matches!(shown(920, 700).verdict, Verdict::Violated(_)));
+}
+
+#[test]
+fn measured_part_of_a_changing_load_decides_nothing() {
+    let asked = question("wait.p99 < 500ms", 20.0, 1);
+    let mut trial = records::trial_taking(0, 1.0);
+    trial.spec = spec(&asked.scenario("own", &["predecessor-watch".into()], &asked.copies(1.0)));
+    trial.histograms.insert(Measure::Wait, records::histogram(&[5_000; 1_200]));
+    trial.steady = None;
+    trial.health.invalid = None;
+    trial.measured_us = 45_000_000;
+    let whole = Some(Duration::from_mins(2));
+    let part = MeasuredLoad::of("own-1".into(), &trial, &asked, 1.0, whole).unwrap();
+    assert_eq!(part.verdict.why().as_deref(), Some("measured the first 45 s of 2m"));
+    let told = part.in_words(asked.objective.figure);
+    assert!(told.ends_with("in 1200 waits in the first 45 s of 2m of your load"), "{told}");
+}
+
+#[test]
+fn load_close_to_the_limit_is_decided_by_the_predicted_median() {
+    // Given a prediction of 500 ms with an interval from 450 to 600 ms
+    let open = |strategy: &str, p99: f64| {
+        plans::answer(strategy, p99, Verdict::unknown("wait.p99 is predicted between two values"))
+    };
+    let settled = |answers: &mut [Answer], limit: &str, rate: f64, evidence: &Evidence| {
+        let question = question(&format!("wait.p99 < {limit}"), rate, 1);
+        settle(answers, &question.objective, |_| (load_of(&question, ""), evidence.clone()));
+        answers.iter().map(|answer| answer.verdict.word().to_owned()).collect::<Vec<_>>()
+    };
+    let of = |limit: &str, rate: f64, evidence: &Evidence| {
+        let mut answers = [open("a", 500_000.0)];
+        (settled(&mut answers, limit, rate, evidence).remove(0), answers)
+    };
+    assert_eq!(of("510ms", 5.0, &sound()).0, "held");
+    assert_eq!(of("490ms", 5.0, &sound()).0, "violated");
+    let missing = of("510ms", 5.0, &sound()).1[0].missing.join("\n");
+    assert!(missing.contains("a reliable verdict: the load is close to the limit (wait.p99 is"), "{missing}");
+    // And a lock whose queue grows misses every objective
+    assert_eq!(of("1h", 20.0, &sound()).0, "violated");
+    // And invalid trials cannot show a miss
+    let unsound = |one: Observation| Observation { unsound: Some("invalid: late".into()), ..one };
+    let invalid = Evidence { trials: trials(1, 6, 0.02).into_iter().map(unsound).collect(), ..sound() };
+    assert_eq!([of("490ms", 5.0, &invalid).0, of("510ms", 5.0, &invalid).0], ["unknown", "held"]);
+    // And if a lock missed the objective when measured, so do all with a worse prediction
+    let asked = question("wait.p99 < 510ms", 5.0, 1);
+    let mut missed = open("b", 490_000.0);
+    missed.add_measured(measured(&[900_000; 1_200], &asked), &asked.objective);
+    let mut all = [open("a", 500_000.0), missed, open("c", 480_000.0)];
+    assert_eq!(settled(&mut all, "510ms", 5.0, &sound()), ["violated", "violated", "held"]);
+}
+
+#[test]
+fn every_predicted_load_gets_an_answer_however_close_to_its_limit() {
+    let evidence = sound();
+    for (clients, rate, locks, holds) in [
+        (30, 1.0, 3, "{ exponential = { mean = \"1s\" } }"),
+        (100, 6.0, 10, "{ log-normal = { median = \"600ms\", sigma = 1.0 } }"),
+        (200, 100.0, 5, "\"20ms\""),
+        (1_000, 50.0, 2_000, "\"1ms\""),
+        (30, 40.5, 1, "\"20ms\""),
+    ] {
+        let asked = |slo: &str| {
+            let holds = Some(holds.to_owned());
+            let question = Question { clients, holds, ..question(slo, rate, locks) };
+            let mut answers = [answer(&question, &evidence)];
+            settle(&mut answers, &question.objective, |_| (load_of(&question, ""), evidence.clone()));
+            let [answer] = answers;
+            answer
+        };
+        let p99 = asked("wait.p99 < 1h").prediction.unwrap().wait_p99.middle;
+        let words = [0.99, 1.01].map(|times| {
+            let answer = asked(&format!("wait.p99 < {}us", (times * p99) as u64));
+            assert!(!matches!(answer.verdict, Verdict::Unknown(_)), "{rate}/s: {}", in_words(&answer));
+            answer.verdict.word()
+        });
+        assert_eq!(words[0], "violated", "{rate}/s");
+        assert_eq!(words[1], if rate == 40.5 { words[1] } else { "held" }, "{rate}/s");
+    }
+}
+
+#[test]
 fn waits_that_meet_the_objective_count_even_when_the_generator_was_late() {
     let asked = question("wait.p99 < 300ms", 20.0, 1);
     let shown = |wait_us: u64, late_us: u64| {
@@ -385,7 +584,7 @@ fn waits_that_meet_the_objective_count_even_when_the_generator_was_late() {
         trial.steady = None;
         trial.health.invalid = Some("the load generator was late".into());
         (trial.health.lateness_p99_us, trial.health.dispatch_lag_p99_us) = (Some(late_us), 0);
-        MeasuredLoad::of("own-1".into(), &trial, &asked, 1.0).unwrap().verdict
+        MeasuredLoad::of("own-1".into(), &trial, &asked, 1.0, None).unwrap().verdict
     };
     // A delay of 2.5 ms is negligible compared with 300 ms
     assert_eq!(shown(60_000, 2_500), Verdict::Held);

@@ -153,6 +153,18 @@ impl Arrivals {
         }
     }
 
+    /// Returns the mean number of arrivals until `at` in a measured phase that lasts `whole`.
+    pub fn arrivals_until(&self, at: Duration, whole: Duration) -> f64 {
+        let rate = match self {
+            Self::Ramp { from, to } => {
+                let share = at.as_secs_f64() / whole.as_secs_f64().max(f64::MIN_POSITIVE);
+                from + (to - from) * share / 2.0
+            }
+            _ => self.mean_rate(at),
+        };
+        rate * at.as_secs_f64()
+    }
+
     /// Returns the arrivals per second during the warm-up and at the start of the measured phase.
     pub fn first_rate(&self) -> f64 {
         match self {

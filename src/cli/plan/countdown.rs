@@ -45,6 +45,11 @@ impl Countdown {
         }
     }
 
+    /// Corrects the expected duration of a step that has not begun.
+    pub fn expect(&mut self, planned: Duration, actual: Duration) {
+        self.left = self.left.saturating_sub(planned) + actual;
+    }
+
     /// Records a completed step; `expected` is the step's expected duration.
     pub fn done(&mut self, expected: Duration) {
         self.ended = clock::now();

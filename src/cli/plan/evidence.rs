@@ -63,7 +63,8 @@ impl StoredEvidence {
 
     fn take_own_load(&mut self, dir: &Path, trial: &Trial) {
         let is_own = self.load.is_of(&trial.spec) && self.question.round_trip.is_none();
-        let measured = is_own.then(|| MeasuredLoad::of(dir.to_owned(), trial, &self.question, 1.0)).flatten();
+        let measured =
+            is_own.then(|| MeasuredLoad::of(dir.to_owned(), trial, &self.question, 1.0, None)).flatten();
         let label = &trial.spec.strategy.label;
         let longer =
             |one: &MeasuredLoad| self.own_loads.get(label).is_none_or(|other| one.waits > other.waits);
@@ -238,6 +239,11 @@ impl StoredEvidence {
             servers(ensemble),
             servers(own)
         ))
+    }
+
+    /// Returns the synced writes per second that the ensemble sustains, if a calibration measured them.
+    pub fn writes_per_s(&self) -> Option<f64> {
+        self.writes_per_s
     }
 
     pub fn strategies(&self) -> Vec<String> {

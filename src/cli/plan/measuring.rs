@@ -21,7 +21,7 @@ use crate::cli::output;
 use crate::cli::runs::{JobOptions, ReadyEnsemble, alike, own_program, run_apart};
 use crate::cli::shared_args::{GeneratorArgs, PlaceArgs};
 use crate::run::series::Series;
-use zklockbench_analysis::plan::{Answer, FreshCost, MeasuredLoad, Question, QuestionLoad};
+use zklockbench_analysis::plan::{Answer, FreshCost, MeasuredLoad, Question, QuestionLoad, WRITES};
 use zklockbench_core::error::Error;
 use zklockbench_core::units::{counted, format_duration, number};
 use zklockbench_core::verdict::Verdict;
@@ -30,8 +30,8 @@ use zklockbench_core::verdict::Verdict;
 /// handoff costs that depend on the queue from costs that depend on the ensemble's load.
 const POINTS: [(f64, f64); 3] = [(0.5, 0.5), (1.0, 0.8), (1.3, 0.7)];
 /// Approximate handoff time for estimating a lock's utilisation, and the number of round trips in a handoff.
-const HANDOFF: Duration = Duration::from_millis(5);
-const ROUND_TRIPS: u32 = 2;
+pub const HANDOFF: Duration = Duration::from_millis(5);
+pub const ROUND_TRIPS: u32 = 2;
 /// Maximum mean hold of service loads. Handoffs hardly depend on holds, and shorter holds yield more handoffs.
 const HOLD_MOST: Duration = Duration::from_millis(30);
 /// Sessions per busy lock, most of which wait.
@@ -47,8 +47,12 @@ const OUTAGE: &str = "outage";
 /// Number of arrivals when measuring the question's own load.
 const OWN_ARRIVALS: f64 = 1_000.0;
 const OWN_LASTS: Duration = Duration::from_secs(45);
+/// Minimum and maximum of that duration if the prediction is inconclusive.
 const OPEN_LASTS: Duration = Duration::from_secs(60);
-/// Share of the headroom up to which a light load may be multiplied.
+const OPEN_MOST: Duration = Duration::from_secs(180);
+/// Maximum share of the ensemble's write capacity that service loads of returning clients use.
+const OF_WRITES: f64 = 0.5;
+/// Share of the headroom that multiplying a light load may use.
 const OF_HEADROOM: f64 = 0.7;
 /// Name of the run with a fresh lock per request, and the value of `locks` in its scenario.
 const FRESH: &str = "fresh";
@@ -89,7 +93,44 @@ impl Step {
 
 /// Returns the expected duration of all measurements.
 pub fn takes(asked: &AskedLoad, strategies: &[String], args: &PlanArgs, breaks_servers: bool) -> Duration {
-    service_takes(asked, strategies, args, REPETITIONS, breaks_servers) + OWN_TAKES
+    service_takes(asked, strategies, args, REPETITIONS, breaks_servers) + own_takes(asked, strategies, args)
+}
+
+/// Returns the expected duration of measuring the question's own load with one strategy.
+pub fn own_takes(asked: &AskedLoad, strategies: &[String], args: &PlanArgs) -> Duration {
+    let Some(first) = strategies.first() else { return Duration::ZERO };
+    let own = own(args, asked, ("own", first), 0, None).and_then(|own| expected("own", &own.text));
+    own.unwrap_or(OWN_LASTS)
+}
+
+/// Returns the question's own load for measuring a strategy, before or after there is an answer.
+fn own(
+    args: &PlanArgs,
+    asked: &AskedLoad,
+    (name, strategy): (&str, &str),
+    number: u64,
+    answer: Option<&Answer>,
+) -> Result<OwnLoad, Error> {
+    let needed = needed(&asked.question);
+    let is_open = answer.is_some_and(|answer| matches!(answer.verdict, Verdict::Unknown(_)));
+    let longest = match is_open {
+        // The load must reach each of its rates.
+        _ if asked.load.is_changing() => args.verify_for,
+        true => Duration::from_secs_f64(needed / asked.question.rate).clamp(OPEN_LASTS, OPEN_MOST),
+        false => OWN_LASTS,
+    };
+    let arrivals = if is_open { 4.0 * OWN_ARRIVALS } else { OWN_ARRIVALS };
+    let wanted = Wanted {
+        name,
+        strategy: &asked.spelled(strategy),
+        seed: args.seed + OWN_BY + number,
+        arrivals: arrivals.max(needed),
+        needed,
+        longest,
+        sessions: answer.and_then(sessions),
+        times_at_most: answer.map_or(1.0, times_at_most),
+    };
+    OwnLoad::of(asked, &wanted)
 }
 
 /// Returns the expected duration of the calibration, the service loads and the loss of the leader.
@@ -100,7 +141,7 @@ pub fn service_takes(
     repetitions: usize,
     breaks_servers: bool,
 ) -> Duration {
-    let steps = service(asked, strategies, args.seed, repetitions);
+    let steps = service(asked, strategies, args.seed, repetitions, None);
     let outage = match breaks_servers && loses_leader(asked) {
         true => outage_takes(asked, strategies.len(), args),
         false => Duration::ZERO,
@@ -119,16 +160,19 @@ fn outage_takes(asked: &AskedLoad, strategies: usize, args: &PlanArgs) -> Durati
     strategies * (Failures::of(args.failures, asked.scenario.session_timeout).last + 2 * WARMS_UP) + STARTS
 }
 
-/// Expected duration of measuring the question's own load.
-const OWN_TAKES: Duration = Duration::from_secs(25);
-
-/// Returns the runs that measure all strategies at every service load.
-fn service(asked: &AskedLoad, strategies: &[String], seed: u64, repetitions: usize) -> Vec<Step> {
+/// Returns runs of each lock at every service load, on an ensemble that sustains `writes_per_s`.
+fn service(
+    asked: &AskedLoad,
+    strategies: &[String],
+    seed: u64,
+    repetitions: usize,
+    writes_per_s: Option<f64>,
+) -> Vec<Step> {
     let holds = asked.load.holds_at_most(HOLD_MOST);
     let question = asked.question.in_service(&holds);
     let busy_for = question.hold + HANDOFF + ROUND_TRIPS * question.round_trip.unwrap_or_default();
     let spelled = asked.all_spelled(strategies);
-    let base = BUSY.max(usual_rate(asked));
+    let base = BUSY.max(usual_rate(asked, writes_per_s));
     let step = |(at, (factor, utilisation)): (u64, (f64, f64))| {
         let rate = factor * base;
         let locks = (rate * busy_for.as_secs_f64() / utilisation).ceil().max(1.0) as usize;
@@ -144,14 +188,14 @@ fn service(asked: &AskedLoad, strategies: &[String], seed: u64, repetitions: usi
     (1..).zip(points).map(step).collect()
 }
 
-/// Returns the rate of the load. Returning clients cannot request locks faster than they are served.
-fn usual_rate(asked: &AskedLoad) -> f64 {
-    let question = &asked.question;
+/// Returns the rate of the load. Returning clients cannot request locks faster than their locks and the ensemble
+/// serve them.
+fn usual_rate(asked: &AskedLoad, writes_per_s: Option<f64>) -> f64 {
     if !asked.load.is_closed() {
-        return question.rate;
+        return asked.question.rate;
     }
-    let served = question.locks as f64 / (question.hold + HANDOFF / 2).as_secs_f64();
-    question.rate.min(served)
+    let by_ensemble = writes_per_s.map_or(f64::INFINITY, |writes| OF_WRITES * writes / WRITES);
+    asked.load.served_at_most(HANDOFF).min(by_ensemble)
 }
 
 impl AskedLoad {
@@ -179,7 +223,8 @@ impl Planning<'_> {
         let prefix = &on.prefix;
         self.countdown.note(&format!("measuring {}", strategies.join(", ")));
         stored_evidence.take(&self.calibrate(on, &format!("{prefix}calibration")).await?)?;
-        let steps = service(self.asked, strategies, self.args.seed, on.repetitions);
+        let steps =
+            service(self.asked, strategies, self.args.seed, on.repetitions, stored_evidence.writes_per_s());
         for (number, step) in (1..).zip(&steps) {
             self.countdown.note(&format!("[{number}/{}] {}", steps.len(), step.said));
             let name = format!("{prefix}{}", step.name);
@@ -201,7 +246,7 @@ impl Planning<'_> {
         let what = self.args.failures.map_or("killing the leader once", |_| "breaking servers and holders");
         self.countdown.note(&format!("{what} under each strategy, on separate servers"));
         let spelled = self.asked.all_spelled(strategies);
-        let text = failures.scenario(OUTAGE, &self.asked.question, &spelled, self.args.seed);
+        let text = failures.scenario(OUTAGE, self.asked, &spelled, self.args.seed);
         let takes = outage_takes(self.asked, strategies.len(), self.args);
         match self.run_apart(on, &format!("{}{OUTAGE}", on.prefix), &text, takes).await {
             Ok(run) => stored_evidence.take(&run),
@@ -221,24 +266,14 @@ impl Planning<'_> {
         answer: &Answer,
         number: u64,
     ) -> Result<Option<MeasuredLoad>, Error> {
-        let is_open = matches!(answer.verdict, Verdict::Unknown(_));
         let name = format!("own-{number}");
-        let own = OwnLoad::of(
-            self.asked,
-            &Wanted {
-                name: &name,
-                strategy: &self.asked.spelled(&answer.strategy),
-                seed: self.args.seed + OWN_BY + number,
-                arrivals: if is_open { 4.0 * OWN_ARRIVALS } else { OWN_ARRIVALS },
-                needed: needed(&self.asked.question),
-                longest: if is_open { OPEN_LASTS } else { OWN_LASTS },
-                times_at_most: times_at_most(answer),
-            },
-        )?;
+        let own = own(self.args, self.asked, (&name, &answer.strategy), number, Some(answer))?;
+        let takes = expected(&name, &own.text)?;
+        self.countdown.expect(Duration::ZERO, takes);
         self.countdown.note(&format!("{}: your load, {}", answer.strategy, own.said));
-        let run = self.run(on, &name, &own.text, OWN_TAKES).await?;
+        let run = self.run(on, &name, &own.text, takes).await?;
         let stored = zklockbench_results::read(&run)?;
-        let shown = |trial| MeasuredLoad::of(run.clone(), trial, &self.asked.question, own.times);
+        let shown = |trial| MeasuredLoad::of(run.clone(), trial, &self.asked.question, own.times, own.whole);
         Ok(stored.trials.first().and_then(shown))
     }
 
@@ -273,7 +308,7 @@ impl Planning<'_> {
             output::note(&format!("verifying the cost of losing the leader, with each strategy: {last}"));
         }
         let (name, seed) = (format!("{VERIFIES}{OUTAGE}"), self.args.seed + VERIFIES_BY);
-        let text = failures.scenario(&name, &self.asked.question, strategies, seed);
+        let text = failures.scenario(&name, self.asked, strategies, seed);
         self.run_apart(on, &name, &text, Duration::ZERO).await
     }
 
@@ -350,13 +385,19 @@ pub fn times_at_most(answer: &Answer) -> f64 {
     }
 }
 
+/// Returns the highest number of sessions in use according to an answer, if it has a prediction.
+pub fn sessions(answer: &Answer) -> Option<f64> {
+    answer.prediction.as_ref().map(|prediction| prediction.sessions.high)
+}
+
 /// Maximum number of locks in a trial with faults. More locks would take a long time to create,
 /// and none of them would be busy.
 const LOCKS_MOST: usize = 2_000;
 
 /// Returns the question's load over copies of its locks, up to the maximum number of locks.
-fn outage_load(question: &Question) -> QuestionLoad {
-    let load = question.copies(copies(question));
+fn outage_load(asked: &AskedLoad) -> QuestionLoad {
+    let question = &asked.question;
+    let load = question.copies(copies(question, asked.sessions_used(None)));
     QuestionLoad { locks: load.locks.min(LOCKS_MOST), ..load }
 }
 
@@ -403,14 +444,42 @@ impl Failures {
         all
     }
 
-    fn scenario(&self, name: &str, question: &Question, strategies: &[String], seed: u64) -> String {
-        let ask = QuestionLoad { lasts: self.last, seed, ..outage_load(question) };
-        question.scenario(name, strategies, &ask) + &self.toml
+    fn scenario(&self, name: &str, asked: &AskedLoad, strategies: &[String], seed: u64) -> String {
+        let ask = QuestionLoad { lasts: self.last, seed, ..outage_load(asked) };
+        asked.question.scenario(name, strategies, &ask) + &self.toml
     }
 
     fn add(&mut self, (fault, takes): KindOfFailure) {
         let at = self.last.as_millis();
         self.toml.push_str(&format!("\n[[fault]]\nat = \"{at}ms\"\n{fault}"));
         self.last += takes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::plan::question::tests::of_scenario;
+
+    #[test]
+    fn service_loads_of_returning_clients_use_at_most_half_the_ensembles_writes() {
+        let closed = "load = \"closed\"\nthink = \"0s\"\nhold = \"1ms\"\nlocks = 20\nduration = \"20s\"\n";
+        let (_, asked) = of_scenario(&[], closed, "").unwrap();
+        // Given 20 clients whose cycle takes 6 ms with a handoff
+        assert_eq!(usual_rate(&asked, None).round(), 3_333.0);
+        // And an ensemble whose 4,000 writes suffice for 2,000 acquisitions
+        assert_eq!(usual_rate(&asked, Some(4_000.0)), 1_000.0);
+        let open = "load = \"open\"\nrate = 300\nhold = \"1ms\"\nlocks = 20\nduration = \"20s\"\n";
+        let (_, asked) = of_scenario(&[], open, "").unwrap();
+        assert_eq!(usual_rate(&asked, Some(400.0)), 300.0, "the question's own rate");
+    }
+
+    #[test]
+    fn announced_time_covers_the_run_of_the_own_load() {
+        let light = "load = \"open\"\nrate = 5\npopularity = { zipf = 1.0 }\nhold = \"5ms\"\nlocks = 20\n\
+                     duration = \"20s\"\n";
+        let (args, asked) = of_scenario(&[], light, "").unwrap();
+        let takes = own_takes(&asked, &["baton".to_owned()], &args);
+        assert!(takes >= OWN_LASTS && takes < 2 * OWN_LASTS, "{takes:?}");
     }
 }

@@ -27,8 +27,8 @@ use measuring::{PlanEnsemble, Planning, STARTS};
 use question::{AskedLoad, PlanArgs};
 use verifying::foremost;
 use zklockbench_analysis::plan::{
-    Answer, ByServers, Effort, Evidence, FILE, MapCell, PlanFile, PlannedLoad, Question, RUNS, map,
-    recommend, to_measure,
+    Answer, BUSIEST, ByServers, Effort, Evidence, FILE, MapCell, PlanFile, PlannedLoad, Question, RUNS, map,
+    recommend, settle, to_measure,
 };
 use zklockbench_core::catalog::{Holders, LockCard};
 use zklockbench_core::error::{Error, Exit};
@@ -49,17 +49,22 @@ const VERIFIES_BY: u64 = 1_000;
 const STRATEGIES: [&str; 3] = ["predecessor-watch", "parent-watch", "curator-mutex"];
 
 pub async fn execute(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, Error> {
+    let asked_load = AskedLoad::of(&args)?;
+    let args = PlanArgs { place: asked_load.place(&args), ..args };
     let job = args.job.clone();
     let target = || -> Result<Target, Error> {
         let connect = args.place.connect.as_deref().map(parse_connect).transpose()?;
         let connect = connect.map_or_else(String::new, |connect| connect.text());
         Ok(Target { connect, access: args.opening.access.access(None)? })
     };
-    leading(&job, target(), answer_and_verify(args, stop)).await
+    leading(&job, target(), answer_and_verify(args, asked_load, stop)).await
 }
 
-async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, Error> {
-    let asked_load = AskedLoad::of(&args)?;
+async fn answer_and_verify(
+    args: PlanArgs,
+    asked_load: AskedLoad,
+    stop: &CancellationToken,
+) -> Result<Exit, Error> {
     let mut stored_evidence = read_evidence(&args, &asked_load, stop).await?;
     let strategies = strategies(&args, &asked_load, &stored_evidence)?;
     check_place(&args, &asked_load.scenario, &strategies)?;
@@ -99,7 +104,10 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
         measured.into_iter().for_each(|measured| answer.add_measured(measured, objective));
     }
     if let Some(on) = &on {
-        resumable(planning.decide(&mut answers, on).await, &planning.series)?;
+        resumable(planning.decide(&mut answers, on, &strategies).await, &planning.series)?;
+        settle(&mut answers, objective, |strategy| {
+            load_and_evidence(strategy, &stored_evidence, &asked_load.load)
+        });
     }
     let (host, ensemble) = stored_evidence.place.clone().unzip();
     let mut plan = PlanFile {
@@ -177,13 +185,25 @@ impl Planning<'_> {
 
     /// Measures the load itself with the best strategy, and with the next strategies if the best misses the
     /// objective.
-    async fn decide(&mut self, answers: &mut [Answer], on: &PlanEnsemble) -> Result<(), Error> {
+    async fn decide(
+        &mut self,
+        answers: &mut [Answer],
+        on: &PlanEnsemble,
+        strategies: &[String],
+    ) -> Result<(), Error> {
         let objective = &self.asked.question.objective;
+        // Each measurement adds its own duration.
+        self.countdown.expect(measuring::own_takes(self.asked, strategies, self.args), Duration::ZERO);
         for number in 1..=TRIED_MOST {
             let Some(at) = to_measure(answers, objective) else { break };
             match self.own_load(on, &answers[at], number).await {
                 Ok(measured) => {
+                    let is_part = measured.as_ref().is_some_and(|measured| measured.whole_s.is_some());
                     measured.into_iter().for_each(|measured| answers[at].add_measured(measured, objective));
+                    // Only a part of the load fits into the time limit, which decides for no lock.
+                    if is_part {
+                        break;
+                    }
                 }
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
                 Err(why) => {
@@ -236,7 +256,7 @@ fn predictions(
         })
         .collect();
     // Simulations take seconds, so each strategy runs on its own thread.
-    let answers: Vec<Answer> = std::thread::scope(|scope| {
+    let mut answers: Vec<Answer> = std::thread::scope(|scope| {
         let answer = |(name, load, evidence): &(&String, PlannedLoad, Evidence)| {
             Answer::of(name, evidence, load, objective, effort)
         };
@@ -245,6 +265,10 @@ fn predictions(
     });
     let answered = answers.iter().zip(&known).map(|(answer, (_, load, evidence))| (answer, load, evidence));
     let map = map(answered, objective, effort);
+    if asked.load.busiest(BUSIEST).is_some() {
+        let part = format!("waits at other times: only the busiest {BUSIEST} arrivals were simulated");
+        answers.iter_mut().for_each(|answer| answer.missing.push(part.clone()));
+    }
     (answers, map)
 }
 
@@ -341,7 +365,8 @@ fn load_and_evidence(
     load: &PlannedLoad,
 ) -> (PlannedLoad, Evidence) {
     let card = card(strategy);
-    let load = load.clone().in_order(card.as_ref().map_or(Order::Fifo, order));
+    let load = load.busiest(BUSIEST).unwrap_or_else(|| load.clone());
+    let load = load.in_order(card.as_ref().map_or(Order::Fifo, order));
     (load, stored_evidence.evidence(strategy, card.is_some_and(|card| card.guarantees.watches)))
 }
 

@@ -17,7 +17,7 @@ use zklockbench_analysis::objective::Objective;
 use zklockbench_analysis::plan::{PlannedLoad, Question, SIMULATED};
 use zklockbench_core::error::Error;
 use zklockbench_core::units::shown;
-use zklockbench_scenario::{Late, Popularity, RateOf, Scenario, TrialPlan, parse};
+use zklockbench_scenario::{EnsembleChoice, Late, Popularity, RateOf, Scenario, TrialPlan, parse};
 use zklockbench_stats::queueing::Order;
 
 #[derive(Debug, Clone, Args)]
@@ -221,6 +221,12 @@ impl AskedLoad {
                  or set it to \"0s\" to plan for tries",
             ));
         }
+        if args.compare_servers && !scenario.ensemble.is_local() && args.place.servers.is_none() {
+            return Err(refuse(
+                "--compare-servers starts local servers, but the scenario has an existing ensemble: remove \
+                 `connect`, or set --servers",
+            ));
+        }
         if args.verify && only_tries {
             return Err(refuse(
                 "--verify compares waits, but tries do not wait: run the scenario itself with --gate 'won_share > 0.9'",
@@ -257,6 +263,26 @@ impl AskedLoad {
         question.check().map_err(|why| refuse(&why))?;
         let strategies = spelled(&file.text, scenario).map_err(|why| refuse(&why))?;
         Ok(Self { question, load, scenario: scenario.clone(), strategies })
+    }
+
+    /// Returns the ensemble to measure on: that of the options or, without options, that of the scenario.
+    pub fn place(&self, args: &PlanArgs) -> PlaceArgs {
+        let mut place = args.place.clone();
+        let measures = args.from.is_empty() || args.verify;
+        if args.from_scenario.is_none() || !measures || place.connect.is_some() || place.compose.is_some() {
+            return place;
+        }
+        let is_local = place.servers.is_some() || place.data_dir.is_some();
+        match self.scenario.ensemble.clone() {
+            EnsembleChoice::Local { servers, data_dir } => {
+                place.servers = place.servers.or_else(|| i64::try_from(servers).ok());
+                place.data_dir = place.data_dir.or(data_dir);
+            }
+            _ if is_local => {}
+            EnsembleChoice::Connect(to) => place.connect = Some(to),
+            EnsembleChoice::Compose(file) => place.compose = Some(file),
+        }
+        place
     }
 
     /// Returns whether the load may be copied to additional groups of locks.
@@ -300,4 +326,57 @@ fn standing_alone(text: &str, path: &Path) -> Result<String, Error> {
         *replay = absolute.display().to_string();
     }
     Ok(table.to_string())
+}
+
+#[cfg(test)]
+pub mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct OnlyPlan {
+        #[command(flatten)]
+        args: PlanArgs,
+    }
+
+    /// Returns the options and the load of a plan for a scenario, beside which there is a replay file of these
+    /// lines.
+    pub fn of_scenario(more: &[&str], scenario: &str, replay: &str) -> Result<(PlanArgs, AskedLoad), Error> {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("scenario.toml");
+        std::fs::write(place.path().join("replay.csv"), replay).unwrap();
+        std::fs::write(
+            &file,
+            format!("name = \"asked\"\nstrategies = [\"baton\"]\ncontenders = 20\n{scenario}"),
+        )
+        .unwrap();
+        let words = ["plan", "--slo", "wait.p99 < 500ms", "--from-scenario", file.to_str().unwrap()];
+        let args = OnlyPlan::parse_from(words.iter().chain(more)).args;
+        let asked = AskedLoad::of(&args)?;
+        Ok((args, asked))
+    }
+
+    #[test]
+    fn scenarios_ensemble_is_measured_unless_options_name_another() {
+        let place = |more: &[&str], ensemble: &str| {
+            let load = "load = \"open\"\nrate = 10\nduration = \"20s\"\n[ensemble]\n";
+            let asked = of_scenario(more, &format!("{load}{ensemble}\n"), "");
+            asked.map(|(args, asked)| asked.place(&args)).map_err(|error| error.to_string())
+        };
+        let five = place(&[], "servers = 5").unwrap();
+        assert_eq!((five.servers, five.connect), (Some(5), None));
+        assert_eq!(place(&["--servers", "1"], "servers = 5").unwrap().servers, Some(1));
+        let on_disk = place(&["--servers", "1"], "data_dir = \"/tmp\"").unwrap();
+        assert_eq!(on_disk.data_dir.as_deref(), Some(Path::new("/tmp")));
+        let existing = "connect = \"zk1:2181/bench\"";
+        assert_eq!(place(&[], existing).unwrap().connect.as_deref(), Some("zk1:2181/bench"));
+        let other = place(&["--connect", "zk2:2181"], existing).unwrap();
+        assert_eq!(other.connect.as_deref(), Some("zk2:2181"));
+        assert_eq!(place(&["--servers", "3"], existing).unwrap().connect, None);
+        // And a plan from stored results opens no ensemble
+        assert_eq!(place(&["--from", "known"], existing).unwrap().connect, None);
+        let refused = place(&["--compare-servers"], existing).unwrap_err();
+        assert!(refused.contains("remove `connect`, or set --servers"), "{refused}");
+    }
 }

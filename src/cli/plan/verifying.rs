@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::countdown::expected;
 use super::evidence::{StoredEvidence, VERIFIES};
-use super::measuring::{PlanEnsemble, Planning, STARTS, needed, times_at_most};
+use super::measuring::{PlanEnsemble, Planning, STARTS, needed, sessions, times_at_most};
 use super::own_load::{OwnLoad, Wanted};
 use super::question::{AskedLoad, PlanArgs};
 use super::{VERIFIES_BY, card, order};
@@ -23,17 +23,22 @@ const WARMS: Duration = Duration::from_secs(25);
 
 /// Returns the expected duration of the verification.
 pub fn takes(args: &PlanArgs, asked: &AskedLoad, strategies: &[String]) -> Duration {
-    let Some(first) = strategies.first() else { return Duration::ZERO };
-    let run = load(args, asked, ("verify", first), 1.0).and_then(|own| expected("verify", &own.text));
-    STARTS + WARMS + run.unwrap_or(args.verify_for)
+    STARTS + WARMS + run_takes(args, asked, strategies)
 }
 
-/// Returns the load for the verification of an answer.
+/// Returns the expected duration of the verification's run, before there is an answer.
+fn run_takes(args: &PlanArgs, asked: &AskedLoad, strategies: &[String]) -> Duration {
+    let Some(first) = strategies.first() else { return Duration::ZERO };
+    let run = load(args, asked, ("verify", first), None).and_then(|own| expected("verify", &own.text));
+    run.unwrap_or(args.verify_for)
+}
+
+/// Returns the load for the verification of an answer, or before there is one.
 fn load(
     args: &PlanArgs,
     asked: &AskedLoad,
     (name, strategy): (&str, &str),
-    times_at_most: f64,
+    answer: Option<&Answer>,
 ) -> Result<OwnLoad, Error> {
     let wanted = Wanted {
         name,
@@ -42,7 +47,8 @@ fn load(
         arrivals: SIMULATED,
         needed: needed(&asked.question),
         longest: args.verify_for,
-        times_at_most,
+        sessions: answer.and_then(sessions),
+        times_at_most: answer.map_or(1.0, times_at_most),
     };
     OwnLoad::of(asked, &wanted)
 }
@@ -155,9 +161,12 @@ impl Planning<'_> {
         let strategy = &answer.strategy;
         let fit = answer.fit.as_ref().ok_or_else(|| nothing("no prediction exists"))?;
         let name = format!("{VERIFIES}1");
-        let own = load(self.args, self.asked, (&name, strategy), times_at_most(answer))?;
+        let own = load(self.args, self.asked, (&name, strategy), Some(answer))?;
+        let takes = expected(&name, &own.text)?;
+        let planned = run_takes(self.args, self.asked, std::slice::from_ref(strategy));
+        self.countdown.expect(planned, takes);
         self.countdown.note(&format!("verifying {strategy}: {}", own.said));
-        let run = self.run(on, &name, &own.text, expected(&name, &own.text)?).await?;
+        let run = self.run(on, &name, &own.text, takes).await?;
         let stored = zklockbench_results::read(&run)?;
         let trial = stored.trials.first().ok_or_else(|| nothing("the run has no trial"))?;
         let order = card(strategy).as_ref().map_or(Order::Fifo, order);
@@ -168,6 +177,7 @@ impl Planning<'_> {
         let mut verified =
             verify(attempt, &self.asked.question, self.args.seed).map_err(Error::Environment)?;
         verified.notes.extend(stored_evidence.differs_from(&stored.run.ensemble));
+        verified.notes.extend(own.whole.map(|_| format!("measured only a part of the load: {}", own.said)));
         Ok(verified)
     }
 }

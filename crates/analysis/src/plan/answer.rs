@@ -128,7 +128,7 @@ pub struct Answer {
 const NOISY: f64 = 0.35;
 
 /// Writes per acquisition: the lock's node is created and deleted.
-const WRITES: f64 = 2.0;
+pub const WRITES: f64 = 2.0;
 
 impl Answer {
     pub fn of(
@@ -170,11 +170,10 @@ impl Answer {
                 return answer;
             }
         };
-        let judged = search.known_queue(&prediction, load).and(judge(objective, &prediction));
-        let mut verdict = answer.doubted(judged, &evidence.trials, counts);
+        let mut verdict = search.known_queue(&prediction, load).and(judge(objective, &prediction));
         let demand = Demand::of(&prediction, load);
         if demand.depends_on_time() {
-            answer.horizon_s = Some(effort.arrivals / load.rate());
+            answer.horizon_s = Some(load.clone().with_arrivals(effort.arrivals).lasts().as_secs_f64());
             answer.missing.push(
                 "waits under a longer load: the lock is so busy that waits depend on the load's length"
                     .into(),
@@ -191,11 +190,6 @@ impl Answer {
         } else {
             answer.locks_needed = search.spread_over(SPREAD_MOST);
         }
-        // If holds alone exceed the capacity, other reasons do not matter.
-        verdict = match possible {
-            Verdict::Held => verdict.and(demand.verdict()),
-            impossible => impossible,
-        };
         if !load.is_closed() {
             answer.curve = search.curve(&prediction, answer.headroom);
         }
@@ -203,6 +197,12 @@ impl Answer {
         if let Some(varied) = &answer.if_variable {
             verdict = whichever_holds(verdict, &varied.verdict);
         }
+        verdict = answer.doubted(verdict, &evidence.trials, counts);
+        // If holds alone exceed the capacity, other reasons do not matter.
+        verdict = match possible {
+            Verdict::Held => verdict.and(demand.verdict()),
+            impossible => impossible,
+        };
         (answer.verdict, answer.prediction) = (verdict, Some(prediction));
         answer
     }
@@ -248,6 +248,23 @@ impl Answer {
             .map(|(each, served)| each * served)
             .or(self.requests_per_s);
         self.measured = Some(measured);
+    }
+
+    /// Decides an inconclusive verdict by the predicted median, once all measurements have been made. `missed`
+    /// states whether a lock with a better prediction missed the objective when measured.
+    pub fn settle(&mut self, evidence: &Evidence, load: &PlannedLoad, objective: &Objective, missed: bool) {
+        let (Verdict::Unknown(reasons), Some(prediction)) = (&self.verdict, &self.prediction) else { return };
+        let why = reasons.join("; ");
+        let is_met = !missed && !Demand::of(prediction, load).grows() && !self.misses(objective);
+        if is_met {
+            self.verdict = Verdict::Held;
+            self.missing.push(format!("a reliable verdict: the load is close to the limit ({why})"));
+        } else if evidence.usable().1 {
+            // A miss in invalid trials may be the generator's fault, so it stays inconclusive.
+            let better =
+                if missed { "; a lock with a better prediction missed it when measured" } else { "" };
+            self.verdict = Verdict::violated(format!("too close to the limit to rely on: {why}{better}"));
+        }
     }
 
     fn nothing(strategy: &str, evidence: &Evidence, trials: &[Observation]) -> Self {
@@ -439,15 +456,17 @@ fn possible(load: &PlannedLoad) -> Verdict {
 /// Combines the verdicts for constant and for varying holds: the load must meet the objective with both.
 fn whichever_holds(constant: Verdict, varied: &Verdict) -> Verdict {
     match (constant, varied) {
-        (Verdict::Held, Verdict::Violated(why) | Verdict::Unknown(why)) => {
+        (Verdict::Violated(why), _) => Verdict::Violated(why),
+        (constant, Verdict::Held) => constant,
+        (constant, Verdict::Violated(why) | Verdict::Unknown(why)) => {
+            let met = if constant == Verdict::Held { "is met" } else { "may be met" };
             let why = why.first().cloned().unwrap_or_default();
             Verdict::violated(format!(
-                "the objective is met if all holds take equally long, but not reliably if holds are \
+                "the objective {met} if all holds take equally long, but not reliably if holds are \
                  exponentially distributed \
                  ({why}); specify how they vary, e.g. --hold 'mean 10ms p99 40ms'"
             ))
         }
-        (constant, _) => constant,
     }
 }
 

@@ -1,5 +1,7 @@
 //! A load for the simulation, with the same arrivals as in the load generator.
 
+use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rand::SeedableRng;
@@ -8,11 +10,19 @@ use rand_chacha::ChaCha8Rng;
 use crate::model::{Coming, LoadCase};
 use zklockbench_core::clock::micros;
 use zklockbench_core::units::{number, percent};
-use zklockbench_scenario::{Arrivals, ClientKind, Distribution, Stop, TrialSpec, schedule};
+use zklockbench_scenario::{
+    Arrivals, ClientKind, Distribution, Load, Open, Replay, Step, Stop, TraceArrival, TrialSpec, schedule,
+};
 use zklockbench_stats::queueing::{AlikeClients, Arrival, Empirical, Order};
 
 /// Number of arrivals in a simulation, and in a trial that verifies a percentile.
 pub const SIMULATED: f64 = 20_000.0;
+
+/// Number of arrivals, as a multiple, beyond which only the busiest part of a load with a changing rate is simulated.
+const CHANGING: f64 = 2.0;
+pub const BUSIEST: usize = (CHANGING * SIMULATED) as usize;
+/// Number of pieces in which to find the busiest part of a load.
+const PIECES: u32 = 1_000;
 
 /// Smallest ratio of the busiest lock's demand to the mean demand that counts as uneven.
 pub(super) const UNEVEN: f64 = 1.05;
@@ -31,7 +41,7 @@ impl PlannedLoad {
     /// Returns the load of an open or closed trial with a fixed duration; `None` for other trials.
     pub fn of(spec: &TrialSpec, order: Order) -> Option<Self> {
         let Stop::After(lasts) = spec.stop else { return None };
-        if spec.load == zklockbench_scenario::Load::Batch {
+        if spec.load == Load::Batch {
             return None;
         }
         Some(Self { spec: spec.clone(), order, lasts, knows_mean_only: false }.in_order(order))
@@ -61,11 +71,11 @@ impl PlannedLoad {
         self.spec.only_tries()
     }
 
-    /// Returns the same load, lasting until this number of requests have arrived.
+    /// Returns the same load, lasting until this number of requests have arrived. A load with a changing rate
+    /// keeps its length, because another length would have other rates, unless it has many more arrivals.
     pub fn with_arrivals(mut self, count: f64) -> Self {
-        // The number of arrivals in a replay file is fixed.
-        if self.spec.load.open().is_some_and(|open| matches!(open.arrivals, Arrivals::Replay(_))) {
-            return self;
+        if self.is_changing() {
+            return self.busiest((CHANGING * count) as usize).unwrap_or(self);
         }
         let seconds = (count / self.rate().max(1e-6)).clamp(1.0, 1e8);
         self.lasts = Duration::from_secs_f64(seconds);
@@ -76,7 +86,7 @@ impl PlannedLoad {
 
     /// Returns whether the load consists of returning clients instead of arrivals.
     pub fn is_closed(&self) -> bool {
-        self.spec.load == zklockbench_scenario::Load::Closed
+        self.spec.load == Load::Closed
     }
 
     /// Returns the same load with the rate (or, if closed, the number of clients) multiplied by this factor.
@@ -84,7 +94,7 @@ impl PlannedLoad {
         if self.is_closed() {
             self.spec.contenders = ((self.spec.contenders as f64 * factor).round() as usize).max(1);
         }
-        if let zklockbench_scenario::Load::Open(open) = &mut self.spec.load {
+        if let Load::Open(open) = &mut self.spec.load {
             match &open.arrivals {
                 // Arrivals from a file are compressed in time.
                 Arrivals::Replay(_) => {
@@ -161,6 +171,18 @@ impl PlannedLoad {
         (!self.is_closed()).then(|| self.rate() * self.spec.mean_hold().as_secs_f64())
     }
 
+    /// Estimates the mean number of sessions that hold or wait, for equal locks and random arrivals
+    /// (Pollaczek-Khinchine); infinite if the locks are too slow. `None` for a closed load.
+    pub fn in_use(&self, handoff: Duration) -> Option<f64> {
+        let service = (self.spec.mean_hold() + handoff).as_secs_f64();
+        let served = self.held()? + self.rate() * handoff.as_secs_f64();
+        let busy = served / self.locks() as f64;
+        let variance = drawn(&self.spec.all_holds()).relative_variance();
+        let wait =
+            if busy < 1.0 { service * busy * (1.0 + variance) / (2.0 * (1.0 - busy)) } else { f64::INFINITY };
+        Some(served + self.rate() * wait)
+    }
+
     /// Explains why holds alone exceed the capacity, even with an instant lock; `None` if they do not.
     pub fn impossible(&self) -> Option<String> {
         let held = self.held()?;
@@ -190,13 +212,58 @@ impl PlannedLoad {
         self.spec.load.open().is_some_and(|open| open.arrivals.is_stationary())
     }
 
+    /// Returns whether the rate of the arrivals changes, so that waits depend on the length of the load.
+    pub fn is_changing(&self) -> bool {
+        !self.is_closed() && !self.is_stationary()
+    }
+
+    /// Returns the busiest part of a load with a changing rate, if it has more than this number of arrivals.
+    pub fn busiest(&self, most: usize) -> Option<Self> {
+        let is_long = self.is_changing() && self.rate() * self.lasts.as_secs_f64() > most as f64;
+        let open = self.spec.load.open().filter(|_| is_long)?;
+        let (arrivals, lasts) = match &open.arrivals {
+            Arrivals::Replay(replay) => {
+                let part = shortest(replay.trace.len(), most, |at| replay.trace[at].at_us as f64);
+                let from = replay.trace[part.start].at_us;
+                let earlier = |one: &TraceArrival| TraceArrival { at_us: one.at_us - from, ..*one };
+                let trace: Arc<[_]> = replay.trace[part].iter().map(earlier).collect();
+                let replay = Replay { file: replay.file.clone(), count: trace.len(), trace };
+                let lasts = replay.lasts();
+                (Arrivals::Replay(replay), lasts)
+            }
+            changing => {
+                let piece = self.lasts / PIECES;
+                let until: Vec<f64> =
+                    (0..=PIECES).map(|at| changing.arrivals_until(piece * at, self.lasts)).collect();
+                let enough = |from: usize| until.partition_point(|count| *count < until[from] + most as f64);
+                let ends = (0..until.len()).map(|from| (from, enough(from)));
+                let ends = ends.filter(|(_, to)| *to < until.len());
+                let (from, to) = ends.min_by_key(|(from, to)| to - from)?;
+                let rate = |pair: &[f64]| (pair[1] - pair[0]) / piece.as_secs_f64();
+                let steps = until[from..=to].windows(2).map(|pair| Step { rate: rate(pair), lasts: piece });
+                let steps: Vec<Step> = steps.collect();
+                let lasts = piece * u32::try_from(steps.len()).unwrap_or(PIECES);
+                (Arrivals::Steps(steps), lasts)
+            }
+        };
+        let mut spec = self.spec.clone();
+        spec.load = Load::Open(Open { arrivals, ..open.clone() });
+        spec.stop = Stop::After(lasts);
+        Some(Self { spec, lasts, ..self.clone() })
+    }
+
     /// Returns the arrivals per second. For a closed load, the maximum that think times, holds and locks
     /// permit.
     pub fn rate(&self) -> f64 {
         match self.spec.load.open() {
             Some(open) => open.arrivals.mean_rate(self.lasts),
-            None => most_acquisitions(&self.spec),
+            None => most_acquisitions(&self.spec, Duration::ZERO),
         }
+    }
+
+    /// Returns an upper bound on the acquisitions per second of a closed load with this handoff time.
+    pub fn served_at_most(&self, handoff: Duration) -> f64 {
+        most_acquisitions(&self.spec, handoff)
     }
 
     /// Calls `then` with the model's input: the trial's own arrivals, or different ones for each seed.
@@ -229,12 +296,22 @@ impl PlannedLoad {
     }
 }
 
-/// Returns an upper bound on the acquisitions per second of a closed load, assuming instant locks.
-fn most_acquisitions(spec: &TrialSpec) -> f64 {
+/// Returns the range of `count` consecutive arrivals, of `all`, that takes the shortest time.
+fn shortest(all: usize, count: usize, at: impl Fn(usize) -> f64) -> Range<usize> {
+    let count = count.clamp(1, all.max(1));
+    let takes = |from: &usize| at(from + count - 1) - at(*from);
+    let from = (0..=all.saturating_sub(count)).min_by(|one, other| takes(one).total_cmp(&takes(other)));
+    let from = from.unwrap_or(0);
+    from..(from + count).min(all)
+}
+
+/// Returns an upper bound on the acquisitions per second of a closed load, if each cycle takes this time longer
+/// than its think time and hold, half of which occupies the lock.
+fn most_acquisitions(spec: &TrialSpec, longer: Duration) -> f64 {
     let by_kind = spec.kinds().into_iter().zip(spec.contenders_by_kind());
-    let turn = |kind: &ClientKind| (kind.hold.mean() + kind.think.mean()).as_secs_f64().max(1e-6);
+    let turn = |kind: &ClientKind| (kind.hold.mean() + kind.think.mean() + longer).as_secs_f64().max(1e-6);
     let by_clients: f64 = by_kind.map(|(kind, count)| count as f64 / turn(&kind)).sum();
-    by_clients.min(spec.locks as f64 / spec.mean_hold().as_secs_f64().max(1e-6))
+    by_clients.min(spec.locks as f64 / (spec.mean_hold() + longer / 2).as_secs_f64().max(1e-6))
 }
 
 fn alike(spec: &TrialSpec) -> Vec<AlikeClients> {

@@ -5,6 +5,7 @@
 //! objective are conclusive; longer waits are inconclusive if the generator's own delay may be the cause.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,14 +14,17 @@ use statrs::distribution::{Binomial, DiscreteCDF};
 use super::{PlannedLoad, Question};
 use crate::objective::Objective;
 use zklockbench_core::measure::{Figure, Measure, Statistic, Survival};
-use zklockbench_core::units::{counted, number};
+use zklockbench_core::units::{counted, format_duration, number};
 use zklockbench_core::verdict::Verdict;
-use zklockbench_record::Trial;
 use zklockbench_record::figures::{NODES_LEFT, REQUESTS_PER_ACQUISITION, THROUGHPUT};
+use zklockbench_record::{Arrived, Trial};
 use zklockbench_stats::queueing::Order;
 
-/// Significance level for deciding from few waits whether a percentile meets its limit.
+/// Significance level for deciding whether a percentile meets its limit.
 const BY_CHANCE: f64 = 0.05;
+/// Standard errors within which a mean may meet its limit by chance. Waits in a queue resemble their
+/// neighbours, so their mean varies more than that of independent waits.
+const ERRORS: f64 = 3.0;
 
 /// The objective's metric, measured under the load in question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -35,6 +39,10 @@ pub struct MeasuredLoad {
     pub times: f64,
     /// Length of the measurement in seconds.
     pub seconds: f64,
+    /// Length of the load in seconds, if the measurement was shorter and the rate changes. `None` in older
+    /// versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole_s: Option<f64>,
     /// Waits measured, including those that had not ended.
     pub waits: u64,
     /// Value of the objective's metric: microseconds, or acquisitions per second.
@@ -48,22 +56,30 @@ pub struct MeasuredLoad {
 }
 
 impl MeasuredLoad {
-    /// Returns the measurement from a trial that ran `times` the load; `None` if the trial did not measure the
-    /// objective's metric.
-    pub fn of(run: PathBuf, trial: &Trial, question: &Question, times: f64) -> Option<Self> {
+    /// Creates the result of a trial with a multiple of the load, or of a part of a load of the length `whole`.
+    /// `None` if the trial did not measure the objective's metric.
+    pub fn of(
+        run: PathBuf,
+        trial: &Trial,
+        question: &Question,
+        times: f64,
+        whole: Option<Duration>,
+    ) -> Option<Self> {
         let load = PlannedLoad::of(&trial.spec, Order::Fifo)?;
         let (rate, locks) = (load.rate(), load.locks());
-        let Shown { value, at_least, waits, verdict } =
-            Shown::by(trial, &question.objective, question.rate / rate)?;
-        // A higher load than planned may miss an objective that the planned load meets.
-        let verdict = match verdict {
-            Verdict::Violated(_) if times > 1.0 => Verdict::unknown(format!(
+        let Shown { value, at_least, waits, verdict } = Shown::by(trial, question, DecidedBy::Significance)?;
+        let seconds = trial.measured_us as f64 / 1e6;
+        let is_broken = matches!(trial.judged.exclusion, Verdict::Violated(_));
+        let verdict = match (verdict, whole) {
+            (verdict, _) if is_broken => verdict,
+            (_, Some(whole)) => Verdict::unknown(format!("measured {}", of_whole(seconds, whole))),
+            // A higher load than planned may miss an objective that the planned load meets.
+            (Verdict::Violated(_), None) if times > 1.0 => Verdict::unknown(format!(
                 "{} times the load missed the objective, so the result for the load itself is unknown",
                 number(times)
             )),
-            verdict => verdict,
+            (verdict, None) => verdict,
         };
-        let seconds = trial.measured_us as f64 / 1e6;
         let requests_per_acquisition = REQUESTS_PER_ACQUISITION.of(trial);
         Some(Self {
             run,
@@ -71,6 +87,7 @@ impl MeasuredLoad {
             locks,
             times,
             seconds,
+            whole_s: whole.map(|whole| whole.as_secs_f64()),
             waits,
             value,
             at_least,
@@ -79,16 +96,37 @@ impl MeasuredLoad {
         })
     }
 
+    /// Returns whether the measured value missed the objective.
+    pub(super) fn is_missed(&self, objective: &Objective) -> bool {
+        matches!(self.verdict, Verdict::Violated(_)) && !objective.holds(self.value)
+    }
+
     /// Formats the measurement, such as `59 ms in 1,240 waits at your load`.
     pub fn in_words(&self, figure: Figure) -> String {
         let at_least = if self.at_least { "at least " } else { "" };
-        let load = match self.times > 1.0 {
-            true => format!("{} times your load", number(self.times)),
-            false => "your load".to_owned(),
+        let load = match self.whole_s.and_then(|whole| Duration::try_from_secs_f64(whole).ok()) {
+            Some(whole) => format!("in {} of your load", of_whole(self.seconds, whole)),
+            None if self.times > 1.0 => format!("at {} times your load", number(self.times)),
+            None => "at your load".to_owned(),
         };
         let (value, waits) = (figure.unit().show(self.value), counted(self.waits, "wait", "waits"));
-        format!("{at_least}{value} in {waits} at {load}")
+        format!("{at_least}{value} in {waits} {load}")
     }
+}
+
+/// Formats the length of a measurement that is shorter than the load: `the first 45 s of 2m`.
+fn of_whole(seconds: f64, whole: Duration) -> String {
+    let measured = Duration::try_from_secs_f64(seconds.round()).unwrap_or_default();
+    format!("the first {} of {}", format_duration(measured), format_duration(whole))
+}
+
+/// What decides whether a metric meets the objective.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DecidedBy {
+    /// The value, if it is based on enough waits.
+    Value,
+    /// The value, if chance is ruled out as the cause.
+    Significance,
 }
 
 /// Value of the objective's metric in a trial, and the verdict.
@@ -100,10 +138,12 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// Judges a trial; `share` scales its throughput to the question's rate. `None` if no wait was measured.
-    pub fn by(trial: &Trial, objective: &Objective, share: f64) -> Option<Self> {
+    /// Judges a trial, with its throughput scaled to the question's rate. `None` if no wait was measured.
+    pub fn by(trial: &Trial, question: &Question, decided: DecidedBy) -> Option<Self> {
         let waits = trial.survival(Measure::Wait)?;
+        let objective = &question.objective;
         let figure = objective.figure;
+        let share = question.rate / offered(trial)?;
         let is_throughput = figure == THROUGHPUT.figure();
         let (value, at_least) = match trial.reading(figure) {
             Ok(reading) if is_throughput => (reading.value * share, reading.at_least),
@@ -112,11 +152,20 @@ impl Shown {
             Err(_) => (so_far(figure, &waits)?, true),
         };
         let shown = Self { value, at_least, waits: waits.count(), verdict: Verdict::Held };
-        let verdict = shown.judge(trial, objective, beyond(objective, &waits));
+        let is_decided = match decided {
+            DecidedBy::Value => shown.waits >= figure.samples_needed(),
+            DecidedBy::Significance => false,
+        };
+        let met = match is_decided {
+            true => Some(objective.holds(shown.value)),
+            false => decided_by_chance(objective, shown.value, &waits),
+        };
+        let verdict = shown.judge(trial, objective, met);
         Some(Self { verdict, ..shown })
     }
 
-    fn judge(&self, trial: &Trial, objective: &Objective, beyond: Option<u64>) -> Verdict {
+    /// Returns the verdict; `met` is `None` if it is inconclusive whether the value meets the objective.
+    fn judge(&self, trial: &Trial, objective: &Objective, met: Option<bool>) -> Verdict {
         let figure = objective.figure;
         let shown = figure.unit().show(self.value);
         if let Verdict::Violated(why) = &trial.judged.exclusion {
@@ -126,17 +175,11 @@ impl Shown {
             return Verdict::unknown(format!("the trial is partial: {}", cut.why));
         }
         let at_least = if self.at_least { "at least " } else { "" };
-        let met = match beyond.filter(|_| self.waits < figure.samples_needed()) {
-            Some(beyond) => match decided_by_few(figure, beyond, self.waits) {
-                Some(met) => met,
-                None => {
-                    return Verdict::unknown(format!(
-                        "{figure} was {at_least}{shown} in {}, too few to decide",
-                        counted(self.waits, "wait", "waits")
-                    ));
-                }
-            },
-            None => objective.holds(self.value),
+        let Some(met) = met else {
+            return Verdict::unknown(format!(
+                "{figure} was {at_least}{shown} in {}, too few to decide",
+                counted(self.waits, "wait", "waits")
+            ));
         };
         if met && self.at_least && objective.holds(self.value) {
             return Verdict::unknown(format!(
@@ -153,6 +196,16 @@ impl Shown {
                 objective.wanted()
             )),
         }
+    }
+}
+
+/// Returns the arrivals per second that were due in the measured phase or, for returning clients, the maximum
+/// that their load permits.
+fn offered(trial: &Trial) -> Option<f64> {
+    let arrived = trial.arrived.map(|arrived| arrived.offered as f64).filter(|offered| *offered > 0.0);
+    match arrived {
+        Some(offered) if trial.measured_us > 0 => Some(offered / (trial.measured_us as f64 / 1e6)),
+        _ => Some(PlannedLoad::of(&trial.spec, Order::Fifo)?.rate()),
     }
 }
 
@@ -178,6 +231,33 @@ fn beyond(objective: &Objective, waits: &Survival) -> Option<u64> {
     let Figure::Latency(_, Statistic::Percentile(_)) = objective.figure else { return None };
     let share = 1.0 - waits.share_within(*objective.range().end());
     Some((share * waits.count() as f64).round() as u64)
+}
+
+/// Returns whether a measured value meets the objective; `None` if it may do so by chance.
+fn decided_by_chance(objective: &Objective, value: f64, waits: &Survival) -> Option<bool> {
+    let figure = objective.figure;
+    if let Some(beyond) = beyond(objective, waits) {
+        return decided_by_few(figure, beyond, waits.count());
+    }
+    let error = match figure {
+        Figure::Latency(..) => ERRORS * standard_error(waits),
+        // A smaller shortfall may be a queue at the start or the end of the trial.
+        _ if figure == THROUGHPUT.figure() => (1.0 - Arrived::ACHIEVED) * value,
+        _ => 0.0,
+    };
+    let met = objective.holds(value);
+    (objective.holds(value - error) == met && objective.holds(value + error) == met).then_some(met)
+}
+
+/// Returns the standard error of the mean wait, in microseconds.
+fn standard_error(waits: &Survival) -> f64 {
+    let mut below = 0.0;
+    let squares = waits.steps.iter().map(|(us, share)| {
+        let weight = share - below;
+        below = *share;
+        weight * (*us as f64 - waits.mean_us).powi(2)
+    });
+    (squares.sum::<f64>() / waits.count().max(1) as f64).sqrt()
 }
 
 /// Returns whether a percentile meets its limit, given the number of waits beyond the limit; `None` if

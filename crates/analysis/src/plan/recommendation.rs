@@ -95,14 +95,34 @@ pub fn most_promising(answers: &[Answer], objective: &Objective) -> Option<usize
 }
 
 fn promising(answers: &[Answer], objective: &Objective, may: impl Fn(&Answer) -> bool) -> Option<usize> {
-    // High throughput and short waits come first; answers without a prediction come last.
-    let is_wait = matches!(objective.figure, Figure::Latency(..));
-    let distance = |answer: &Answer| {
-        let value = answer.prediction.as_ref().and_then(|one| predicted(objective.figure, one));
-        value.map_or(f64::INFINITY, |value| if is_wait { value.middle } else { -value.middle })
-    };
     let all = answers.iter().enumerate().filter(|(_, answer)| may(answer));
+    let distance = |answer: &Answer| distance(answer, objective);
     all.min_by(|(_, one), (_, other)| distance(one).total_cmp(&distance(other))).map(|(at, _)| at)
+}
+
+/// Returns the predicted value of the objective's metric such that high throughput and short waits come first,
+/// and answers without a prediction last.
+fn distance(answer: &Answer, objective: &Objective) -> f64 {
+    let is_wait = matches!(objective.figure, Figure::Latency(..));
+    let value = answer.prediction.as_ref().and_then(|one| predicted(objective.figure, one));
+    value.map_or(f64::INFINITY, |value| if is_wait { value.middle } else { -value.middle })
+}
+
+/// Decides the answers that neither prediction nor measurement has decided. `known` returns the load and the
+/// evidence for a strategy.
+pub fn settle(
+    answers: &mut [Answer],
+    objective: &Objective,
+    known: impl Fn(&str) -> (PlannedLoad, Evidence),
+) {
+    let is_missed = |answer: &&Answer| answer.measured.as_ref().is_some_and(|one| one.is_missed(objective));
+    let missed = answers.iter().filter(is_missed).map(|answer| distance(answer, objective));
+    let missed = missed.min_by(f64::total_cmp);
+    for answer in answers.iter_mut().filter(|answer| matches!(answer.verdict, Verdict::Unknown(_))) {
+        let (load, evidence) = known(&answer.strategy);
+        let is_worse = missed.is_some_and(|missed| missed <= distance(answer, objective));
+        answer.settle(&evidence, &load, objective, is_worse);
+    }
 }
 
 impl Recommendation {

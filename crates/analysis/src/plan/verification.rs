@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::measured::Shown;
+use super::measured::{DecidedBy, Shown};
 use super::question::predicted;
 use super::{FailureCost, MeasuredRange, PlannedLoad, Question, SIMULATED};
 use crate::model::{Fit, Observation, Predicted, predict, simulate};
@@ -181,7 +181,7 @@ pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Ve
     let objective = &question.objective;
     // Throughput covers all locks, possibly more than in the question.
     let share = question.rate / load.rate();
-    let shown = Shown::by(trial, objective, share).ok_or("no wait was measured")?;
+    let shown = Shown::by(trial, question, DecidedBy::Value).ok_or("no wait was measured")?;
     let held = objective.holds(shown.value);
     let is_throughput = objective.figure == THROUGHPUT.figure();
     let expected = predicted(objective.figure, &prediction);
