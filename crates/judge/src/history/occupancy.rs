@@ -47,6 +47,8 @@ pub struct OverdueHold {
 pub struct Example {
     pub breach: Breach,
     pub inside: Traces,
+    /// The other holders with the same soundness as the one inside, by contender.
+    pub beside: Vec<usize>,
     pub entered: Traces,
     pub since_us: u64,
     pub length_us: u64,
@@ -87,6 +89,17 @@ impl Occupancy {
     /// Total time for which the claim has been blocked.
     pub fn kept_out_us(&self, claim: LockClaim, t_us: u64) -> u64 {
         self.inside.kept_out(claim, t_us)
+    }
+
+    /// Whether an acquisition at this time meets holders that are evidence. If the lock excluded others, these
+    /// holders have ended unnoticed, so they are no longer evidence.
+    pub fn meets_evidence(&mut self, claim: LockClaim, t_us: u64) -> bool {
+        if !self.inside.certainly_excludes(claim) {
+            return false;
+        }
+        let met: Vec<u64> = self.inside.in_the_way(claim).map(|(_, hold)| hold.number).collect();
+        met.into_iter().for_each(|number| self.inside.doubt(number, t_us));
+        true
     }
 
     pub fn enter(&mut self, hold: Hold, since: Moment) {
@@ -186,7 +199,8 @@ impl Occupancy {
             let inside = Traces { released: Some(at.place), ..hold.traces };
             self.zombies.add(others, length_us);
             self.ignored_expiry += 1;
-            self.exemplify(Example { breach: Breach::Zombie, inside, entered, since_us, length_us });
+            let (breach, beside) = (Breach::Zombie, Vec::new());
+            self.exemplify(Example { breach, inside, beside, entered, since_us, length_us });
         }
         if hold.lost.is_none() && !hold.possible {
             let traces = Traces { released: Some(at.place), ..hold.traces };
@@ -311,17 +325,23 @@ impl Occupancy {
         };
         class.add(1, length_us);
         *class = class.and(overlap.merged);
-        if let Some(inside) = overlap.counterpart(breach) {
-            let (inside, entered) = (inside.traces, overlap.entering.traces);
-            self.exemplify(Example { breach, inside, entered, since_us: overlap.since.t_us, length_us });
+        if let Some(inside) = overlap.counterpart(breach).filter(|_| self.wants(breach)) {
+            let alike = |party: &&Party| party.hold != inside.hold && party.soundness == inside.soundness;
+            let beside = overlap.insiders.iter().filter(alike).map(|party| party.traces.who).collect();
+            let (inside, entered, since_us) = (inside.traces, overlap.entering.traces, overlap.since.t_us);
+            self.exemplify(Example { breach, inside, beside, entered, since_us, length_us });
         }
     }
 
     fn exemplify(&mut self, example: Example) {
-        let same = self.examples.iter().filter(|other| other.breach == example.breach).count();
-        if same < EXAMPLES {
+        if self.wants(example.breach) {
             self.examples.push(example);
         }
+    }
+
+    /// Whether there are few examples of a class.
+    fn wants(&self, breach: Breach) -> bool {
+        self.examples.iter().filter(|other| other.breach == breach).count() < EXAMPLES
     }
 }
 
@@ -401,6 +421,7 @@ mod tests {
 
     use super::*;
     use zklockbench_core::catalog::Mode;
+    use zklockbench_record::history::StatedClaim;
 
     fn moment(t_us: u64) -> Moment {
         Moment { t_us, place: LinePosition { line: t_us, offset: 0 }, clock: 0 }
@@ -732,7 +753,7 @@ mod tests {
 
     fn asked(t_us: u64) -> CalledAcquire {
         let at = Moment { t_us, place: LinePosition::default(), clock: 0 };
-        CalledAcquire { at, claim: LockClaim::WRITE, kept_out_us: 0 }
+        CalledAcquire { at, stated: StatedClaim::default(), kept_out_us: 0 }
     }
 
     #[test]

@@ -173,7 +173,14 @@ impl Overlap {
 
     /// Records that a holder left at `t_us`, with the line of its release call.
     pub fn leave(&mut self, hold: u64, t_us: u64, place: Option<LinePosition>) {
+        let is_entry = t_us == self.since.t_us && hold != self.entering.hold;
         let Some(party) = self.party(hold).filter(|party| party.inside) else { return };
+        if is_entry && place.is_some() && party.soundness == Soundness::Open {
+            // Within one microsecond, exits come first, as in a trial.
+            party.is_leaving = true;
+            party.traces.released = place;
+            return;
+        }
         party.inside = false;
         party.traces.released = place;
         if !self.entering.inside || self.weight(|party| party.inside && !party.is_leaving) <= self.allowed {
