@@ -91,6 +91,15 @@ fn warm_up_only(entries: u64) -> Trial {
     after(|trial| *trial = measured(0, evidence))
 }
 
+/// A trial of tries that all failed in the measured phase.
+fn only_failed_tries() -> Trial {
+    after(|trial| {
+        *trial = measured(0, Evidence { seen_inside: 800, ..many() });
+        trial.spec.acquire_timeout = Some(Duration::ZERO);
+        trial.measured.outcomes.add(Outcome::TimedOut, 900);
+    })
+}
+
 /// A trial with many acquisitions in the warm-up and `acquired` after it.
 fn after_warm_up(acquired: u64) -> Trial {
     let evidence = Evidence { entries: 5_000, waited: 4_000, seen_inside: 4_000, ..Evidence::default() };
@@ -210,14 +219,7 @@ fn trial_verdicts_match_the_snapshot() {
         ),
         ("checked by the clock", after(|trial| trial.evidence = Evidence { by_clock: 5, ..many() })),
         ("nothing acquired", warm_up_only(0)),
-        (
-            "only failed tries in the measured phase",
-            after(|trial| {
-                *trial = measured(0, Evidence { seen_inside: 800, ..many() });
-                trial.spec.acquire_timeout = Some(Duration::ZERO);
-                trial.measured.outcomes.add(Outcome::TimedOut, 900);
-            }),
-        ),
+        ("only failed tries in the measured phase", only_failed_tries()),
     ];
     let mut said: String = trials.iter().map(|(name, trial)| described(name, &trial.judged)).collect();
     let numbers =
