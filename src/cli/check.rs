@@ -1,6 +1,8 @@
 //! `check`: judges a recorded history or the trials of a run. Prints a table of locks and the lines that show
 //! each problem; can also write a page or JSON.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -14,8 +16,8 @@ use super::scenario_source::STDIN;
 use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::units::{self, counted, one_line};
 use zklockbench_core::verdict::Verdict;
-use zklockbench_judge::Timelines;
 use zklockbench_judge::history::{Breach, Checker, Finding, HistoryEnd, Judgement, LockReport, Overlaps};
+use zklockbench_judge::{Difference, Timelines};
 use zklockbench_record::history::{Event, LinePosition, LockKind};
 use zklockbench_record::{Judged, RunEnding, Timeline, Trial};
 use zklockbench_report::document::{self, Block, Document, Section};
@@ -60,8 +62,17 @@ fn conclusion(verdict: &Verdict, style: Style) -> String {
 const EVENTS_BETWEEN_LOOKS: u64 = 4096;
 
 fn judge_history(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, Error> {
-    // The history is read twice, so standard input is copied to a file.
-    let spooled = (args.path == Path::new(STDIN)).then(spool).transpose()?;
+    // The history is read twice, so a pipe is copied to a file.
+    let is_pipe = |path: &Path| path.metadata().is_ok_and(|of| !of.is_file());
+    let spooled = match args.path.as_path() {
+        path if path == Path::new(STDIN) => Some(spool(std::io::stdin().lock(), "standard input")?),
+        path if is_pipe(path) => {
+            let cannot = |error| Error::environment(format!("cannot read {}: {error}", path.display()));
+            let pipe = File::open(path).map_err(cannot)?;
+            Some(spool(pipe, &path.display().to_string())?)
+        }
+        _ => None,
+    };
     let file = spooled.as_ref().map_or(args.path.as_path(), NamedTempFile::path);
     let reader = HistoryReader::open_as(file, &args.path)?;
     let asked = HistoryEnd {
@@ -93,11 +104,10 @@ fn write_page(
     super::report::write(&[page], None, file, Some("--html"))
 }
 
-fn spool() -> Result<NamedTempFile, Error> {
-    let mut file = NamedTempFile::new()
-        .map_err(|error| Error::environment(format!("cannot copy standard input to a file: {error}")))?;
-    std::io::copy(&mut std::io::stdin().lock(), &mut file)
-        .map_err(|error| Error::environment(format!("cannot read standard input: {error}")))?;
+fn spool(mut from: impl Read, name: &str) -> Result<NamedTempFile, Error> {
+    let cannot = |error| Error::environment(format!("cannot copy {name} to a temporary file: {error}"));
+    let mut file = NamedTempFile::new().map_err(cannot)?;
+    std::io::copy(&mut from, &mut file).map_err(cannot)?;
     Ok(file)
 }
 
@@ -162,8 +172,8 @@ fn judge_run(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, Error
         }
         judged = zklockbench_judge::of_run(&trials, run.planned_trials);
     }
-    let (differing, violated) = differing(&args.path, &trials, stopped)?;
-    let mut verdict = judged.verdict.clone().and(Verdict::violated_if(violated));
+    let (differing, of_histories) = differing(args, &trials, stopped)?;
+    let mut verdict = judged.verdict.clone().and(of_histories);
     if args.strict {
         verdict = verdict.and(zklockbench_judge::zombies(&trials));
     }
@@ -196,26 +206,26 @@ fn judge_run(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, Error
     })
 }
 
-/// Describes all trials whose history contradicts their record; the second list contains only trials with an
-/// unrecorded violation.
+/// Describes all trials whose history contradicts their record, with the verdict on findings that only histories
+/// show.
 fn differing(
-    run: &Path,
+    args: &CheckArgs,
     trials: &[Trial],
     stopped: impl Fn() -> bool,
-) -> Result<(Vec<String>, Vec<String>), Error> {
-    let (mut differing, mut violated) = (Vec::new(), Vec::new());
+) -> Result<(Vec<String>, Verdict), Error> {
+    let (mut differing, mut of_histories) = (Vec::new(), Verdict::Held);
     for trial in trials {
-        let history = layout::trial_history(run, trial.spec.index);
+        let history = layout::trial_history(&args.path, trial.spec.index);
         if !history.is_file() {
             continue;
         }
         let judgement = read_through(HistoryReader::open(&history)?, HistoryEnd::default(), &stopped)?;
-        if let Some(what) = zklockbench_judge::differs(trial, &judgement) {
+        for Difference { what, verdict } in zklockbench_judge::differences(trial, &judgement, args.strict) {
             differing.push(format!("{}: {what}", trial.name()));
-            violated.extend((trial.violation_count == 0).then(|| differing[differing.len() - 1].clone()));
+            of_histories = of_histories.and(verdict);
         }
     }
-    Ok((differing, violated))
+    Ok((differing, of_histories))
 }
 
 fn counts(trials: &[Trial]) -> String {

@@ -66,7 +66,9 @@ impl Turns {
         let violation = Violation { lock: 0, inside, entered, at, timeline: None };
         let processes = [PROCESS, PROCESS].map(str::to_owned);
         let (lock, together_us) = (LOCK.to_owned(), until - at);
-        let mut timelines = Timelines::of(&[FoundViolation { lock, violation, processes, together_us }]);
+        let (beside, clock) = (Vec::new(), PROCESS.to_owned());
+        let found = FoundViolation { lock, violation, processes, beside, clock, together_us };
+        let mut timelines = Timelines::of(&[found]);
         for (t_us, contender, what) in events.iter().copied() {
             let contender = u64::try_from(contender).ok();
             timelines.feed(&Event {
@@ -84,7 +86,14 @@ impl Turns {
 }
 
 fn acquire(step: Step) -> What<'static> {
-    What::Acquire(Acquire { lock: LOCK, step, claim: LockClaim::WRITE, depth: None, token: None, zxid: None })
+    What::Acquire(Acquire {
+        lock: LOCK,
+        step,
+        claim: LockClaim::WRITE.into(),
+        depth: None,
+        token: None,
+        zxid: None,
+    })
 }
 
 fn release(step: Step) -> What<'static> {

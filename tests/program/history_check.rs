@@ -6,7 +6,8 @@ use crate::support::records;
 use crate::support::run_dirs;
 use crate::support::story;
 use std::cmp::Reverse;
-use std::process::Command;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::support::program::{Bench, stderr, stdout};
@@ -93,6 +94,19 @@ fn check_shows_a_violation_timeline_as_text_page_and_json() {
 }
 
 #[test]
+fn check_shows_the_lines_of_a_history_from_a_pipe() {
+    let bench = Bench::new();
+    for path in ["-", "/dev/stdin"] {
+        let mut check = bench.typed(&format!("check {path}"));
+        check.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut check = check.spawn().unwrap();
+        check.stdin.take().unwrap().write_all(ENTERS_WHEN_ITS_LIST_FAILS.as_bytes()).unwrap();
+        let told = bench.told(&check.wait_with_output().unwrap());
+        assert!(told.starts_with("exit 1\n") && told.contains("line 10: {"), "{path}: {told}");
+    }
+}
+
+#[test]
 fn check_rejudges_runs_from_their_trials_and_histories() {
     let violated =
         HELD.replace("20 w1/1 release invoke", "13 w1/2 acquire ok token=2 zxid=3\n20 w1/1 release invoke");
@@ -154,7 +168,7 @@ fn turns(count: u64, mut write: impl FnMut(&Event<'static>)) {
     };
     let acquire = |step, token: Option<i64>| {
         let zxid = token.map(|token| token + 100);
-        let (lock, claim) = ("lock", LockClaim::WRITE);
+        let (lock, claim) = ("lock", LockClaim::WRITE.into());
         What::Acquire(Acquire { lock, step, claim, depth: None, token, zxid })
     };
     let release = |step, deleted_zxid| {
@@ -173,7 +187,7 @@ fn turns(count: u64, mut write: impl FnMut(&Event<'static>)) {
 }
 
 fn header() -> Header {
-    Header { complete: None, locks: [("lock".to_owned(), LockKind::Mutex)].into() }
+    Header { locks: [("lock".to_owned(), LockKind::Mutex)].into(), ..Header::default() }
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Verdicts on trials and runs: whether contenders excluded each other, or why the verdict is unknown.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
-use zklockbench_judge::{judge, least_evidence, of_run, standing_still};
+use zklockbench_judge::{differences, judge, least_evidence, of_run, standing_still};
 
 use zklockbench_core::measure::{Counts, Outcome, RequestKind};
 use zklockbench_core::verdict::Verdict;
@@ -13,6 +14,7 @@ use zklockbench_record::{
 };
 use zklockbench_scenario::TrialSpec;
 
+use crate::support::story::{self, judged};
 use crate::support::{records, views};
 
 /// A valid trial, judged after a change.
@@ -87,6 +89,15 @@ fn checked(seen_inside: u64, acquired: u64) -> Trial {
 fn warm_up_only(entries: u64) -> Trial {
     let evidence = Evidence { entries, waited: entries, by_transactions: entries, ..Evidence::default() };
     after(|trial| *trial = measured(0, evidence))
+}
+
+/// A trial of tries that all failed in the measured phase.
+fn only_failed_tries() -> Trial {
+    after(|trial| {
+        *trial = measured(0, Evidence { seen_inside: 800, ..many() });
+        trial.spec.acquire_timeout = Some(Duration::ZERO);
+        trial.measured.outcomes.add(Outcome::TimedOut, 900);
+    })
 }
 
 /// A trial with many acquisitions in the warm-up and `acquired` after it.
@@ -208,6 +219,7 @@ fn trial_verdicts_match_the_snapshot() {
         ),
         ("checked by the clock", after(|trial| trial.evidence = Evidence { by_clock: 5, ..many() })),
         ("nothing acquired", warm_up_only(0)),
+        ("only failed tries in the measured phase", only_failed_tries()),
     ];
     let mut said: String = trials.iter().map(|(name, trial)| described(name, &trial.judged)).collect();
     let numbers =
@@ -259,6 +271,60 @@ fn outage_is_attributed_to_a_second_node_only_for_locks_without_a_sync() {
     assert!(beside(left) && !beside("/run/lock-0/_c_2-lock-0000000074 (session 0x2)"));
     // There are leftover nodes, but no contender is stuck.
     assert!(is_described("curator-mutex", 1, Vec::new()) && !is_described("baton", 1, Vec::new()));
+}
+
+#[test]
+fn findings_that_only_the_history_shows_decide_the_verdict_on_a_run() {
+    let handoff = "10-11 a/1 acquire ok token=1 zxid=1
+        12 a/2 acquire invoke
+        20-21 a/1 release ok deleted_zxid=9
+        22 a/2 acquire ok token=2 zxid=ZXID
+        23-24 a/2 release ok";
+    let zombie = "10-11 a/1 acquire ok
+        12 a/1 session suspended
+        13-14 a/2 acquire ok
+        15-16 a/2 release ok
+        17-18 a/1 release fail";
+    let cases = [
+        ("none", handoff.replace("ZXID", "9"), ["held", "held"]),
+        ("overlap", "10-11 a/1 acquire ok\n12-13 a/2 acquire ok".to_owned(), ["violated"; 2]),
+        ("too early", handoff.replace("ZXID", "3"), ["violated"; 2]),
+        (
+            "stale write",
+            "10 a/1 write ok token=9 accepted=true\n11 a/2 write ok token=5 accepted=true".to_owned(),
+            ["violated"; 2],
+        ),
+        ("stuck", "10 a/1 acquire invoke".to_owned(), ["violated"; 2]),
+        ("zombie", zombie.to_owned(), ["held", "violated"]),
+        (
+            "uncertain",
+            "10-11 a/1 acquire unknown\n12-13 a/2 acquire ok\n14-15 a/2 release ok".to_owned(),
+            ["unknown"; 2],
+        ),
+    ];
+    for (name, story, expected) in cases {
+        let judgement = judged(&format!("mutex complete\n{story}"));
+        for (strict, expected) in [false, true].into_iter().zip(expected) {
+            let all = differences(&records::trial(0), &judgement, strict);
+            assert_eq!(all.is_empty(), name == "none", "{name}: {all:?}");
+            let verdict = all.into_iter().map(|one| one.verdict).fold(Verdict::Held, Verdict::and);
+            assert_eq!(verdict.word(), expected, "{name}, strict: {strict}");
+        }
+    }
+}
+
+#[test]
+fn verdict_on_a_history_is_unknown_after_interference() {
+    let violated = "mutex complete\n10-11 a/1 acquire ok\n12-13 a/2 acquire ok";
+    let with = |interference: &str| {
+        let text = story::lines(violated).replacen("\"locks\"", &format!("{interference}\"locks\""), 1);
+        story::check_text(text.as_bytes()).unwrap().verdict
+    };
+    assert_eq!(with("").word(), "violated");
+    let reasons = vec!["interference: session 0x1 deleted /a".to_owned()];
+    assert_eq!(with("\"interference\":[\"session 0x1 deleted /a\"],"), Verdict::Unknown(reasons));
+    let trial = after(|trial| trial.interference.push("session 0x1 deleted /a".to_owned()));
+    assert_eq!(facts(1).header(&trial).interference, trial.interference);
 }
 
 /// Two holders with one semaphore lease each. The second holder entered while the first holder's node existed.

@@ -9,6 +9,8 @@
 //! - `crashed`: the holder dies right after its acquisition;
 //! - `suspended`: the connection breaks right after the acquisition and is restored by the release;
 //! - `cut`: like `suspended`, but the connection breaks right before the acquisition;
+//! - `stalled`: the connection breaks at the end, and no other event follows;
+//! - `proved`: the connection breaks and is restored at the end, and then the session ends;
 //! - `unknown`: the outcome of the release is unknown.
 
 use std::fmt::Write as _;
@@ -83,8 +85,18 @@ fn judged_trial(lock: &str, holders: &[CaseHolder<'_>]) -> Trial {
             "suspended" => did(entered + 1, Deed::Session(SessionState::Suspended)),
             _ => {}
         }
-        if *fate == "crashed" {
-            continue;
+        match *fate {
+            "crashed" => continue,
+            "stalled" => {
+                did(*left, Deed::Session(SessionState::Suspended));
+                continue;
+            }
+            "proved" => {
+                did(left - 3, Deed::Session(SessionState::Suspended));
+                did(left - 2, Deed::Session(SessionState::Connected));
+                did(left - 1, Deed::Session(SessionState::Expired));
+            }
+            _ => {}
         }
         did(*left, Deed::Leaves { alone: false });
         match *fate {
@@ -92,7 +104,7 @@ fn judged_trial(lock: &str, holders: &[CaseHolder<'_>]) -> Trial {
             "suspended" | "cut" => did(left + 1, Deed::Session(SessionState::Connected)),
             _ => {}
         }
-        let is_open = matches!(*fate, "expired" | "lost" | "unknown");
+        let is_open = matches!(*fate, "expired" | "lost" | "proved" | "unknown");
         did(left + 2, if is_open { Deed::MayHaveLeft } else { Deed::HasLeft { deleted: None, there: None } });
         if is_open {
             // After a release with an unknown outcome, the contender opens a new session.
@@ -117,7 +129,9 @@ fn history(lock: &str, holders: &[CaseHolder<'_>]) -> String {
     for CaseHolder { contender, claim, token, fate, entered, left } in holders {
         let mode = format!("{:?}", claim.mode).to_lowercase();
         let asked = format!("mode={mode} leases={}", claim.leases);
-        let mut says = |at: u64, what: &str| events.push((at, format!("{at} a/{contender} {what}")));
+        let mut says = |at: u64, what: &str| {
+            events.push((at, format!("{at} a/{contender} {what} session=0x{contender}")))
+        };
         says(ASKED, &format!("acquire invoke {asked}"));
         if *fate == "cut" {
             says(entered - 1, "session suspended");
@@ -128,8 +142,18 @@ fn history(lock: &str, holders: &[CaseHolder<'_>]) -> String {
             "suspended" => says(entered + 1, "session suspended"),
             _ => {}
         }
-        if *fate == "crashed" {
-            continue;
+        match *fate {
+            "crashed" => continue,
+            "stalled" => {
+                says(*left, "session suspended");
+                continue;
+            }
+            "proved" => {
+                says(left - 3, "session suspended");
+                says(left - 2, "session connected");
+                says(left - 1, "session expired");
+            }
+            _ => {}
         }
         says(*left, "release invoke");
         match *fate {
@@ -137,7 +161,7 @@ fn history(lock: &str, holders: &[CaseHolder<'_>]) -> String {
                 says(left + 1, "release unknown");
                 says(left + 2, "session expired");
             }
-            "lost" => says(left + 1, "release fail"),
+            "lost" | "proved" => says(left + 1, "release fail"),
             "suspended" | "cut" => {
                 says(left + 1, "session connected");
                 says(left + 2, "release ok");
@@ -179,7 +203,7 @@ fn classified(case: &str) -> String {
     let history = history(lock, &holders);
     let judgement = story::check_text(history.as_bytes()).unwrap();
     assert_eq!(overlaps(&judgement), counts(&trial), "check: {lock}: {case}");
-    assert_eq!(zklockbench_judge::differs(&trial, &judgement), None, "{lock}: {case}");
+    assert_eq!(zklockbench_judge::differences(&trial, &judgement, true), [], "{lock}: {case}");
     let (both, of_history) = merged(lock, &trial, &history);
     assert_eq!((counts(&both), of_history), (counts(&trial), counts(&trial)), "merge: {lock}: {case}");
     assert!(violations == 0 || trial.most_inside > 1, "{lock}: {case}");

@@ -82,7 +82,7 @@ impl Deeds {
     pub fn judge(&self) -> Result<Exclusion, String> {
         const LOCK: &str = "lock";
         let locks = [(LOCK.to_owned(), self.kind)].into();
-        let mut checker = Checker::new(&Header { complete: Some(true), locks });
+        let mut checker = Checker::new(&Header { complete: Some(true), locks, ..Header::default() });
         for (number, (contender, deed)) in self.all.iter().enumerate() {
             let number = (number + FIRST_LINE) as u64;
             let (state, what) = what(LOCK, self.claim(*contender), *deed);
@@ -121,7 +121,7 @@ impl Deeds {
 fn what(lock: &str, claim: LockClaim, deed: Deed) -> (Option<SessionState>, What<'_>) {
     let acquire = |step, token| {
         let (depth, zxid) = (None, None);
-        What::Acquire(Acquire { lock, step, claim, depth, token, zxid })
+        What::Acquire(Acquire { lock, step, claim: claim.into(), depth, token, zxid })
     };
     let release =
         |step| What::Release(Release { lock, step, alone: false, deleted_zxid: None, there_zxid: None });

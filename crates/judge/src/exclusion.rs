@@ -3,7 +3,9 @@
 use std::io;
 
 use super::ensemble;
-use super::history::{Breach, Checker, FoundViolation, HistoryEnd, Judgement, LockReport, Overlaps};
+use super::history::{
+    Breach, Checker, FoundViolation, HistoryEnd, Judgement, LockReport, Overlaps, interfered,
+};
 use super::lost_holds;
 use super::timeline::Timelines;
 use zklockbench_core::catalog::{LockCard, Protection};
@@ -106,10 +108,10 @@ fn add_overlaps(trial: &mut Trial, judgement: &Judgement, began: Stamp) {
     };
 }
 
-/// The verdict, or *unknown* if another client interfered: no lock can stop others from deleting its nodes.
+/// The verdict, or *unknown* if another client interfered.
 fn unless_interfered(trial: &Trial, verdict: Verdict) -> Verdict {
     match trial.interference.first() {
-        Some(first) => Verdict::Unknown(vec![format!("interference: {first}")]),
+        Some(first) => interfered(first),
         None => verdict,
     }
 }
@@ -216,16 +218,15 @@ fn accounting(trial: &Trial) -> Option<Verdict> {
 /// Reason why the evidence is insufficient, with a remedy; `None` if it suffices.
 fn too_little(trial: &Trial) -> Option<String> {
     let (checked, asked, evidence) = (trial.checked(), trial.spec.evidence, &trial.evidence);
-    if asked.is_met_by(checked) {
-        return None;
-    }
-    let measured = trial.measured.acquired();
-    if measured == 0 {
+    if trial.measured.acquired() == 0 {
         let beside = match evidence.entries {
             0 => String::new(),
             entries => format!(" ({entries} before or after it)"),
         };
         return Some(format!("no acquisition in the measured phase{beside}; use a longer phase"));
+    }
+    if asked.is_met_by(checked) {
+        return None;
     }
     let all = trial.checkable();
     if checked == 0 && evidence.waited == 0 {
@@ -359,22 +360,69 @@ fn node_name(told: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, name)| name)
 }
 
-/// Difference in exclusion between a trial's record and its history; `None` if they agree.
-pub fn differs(trial: &Trial, judgement: &Judgement) -> Option<String> {
-    let sum = |count: fn(&super::history::LockReport) -> u64| judgement.locks.iter().map(count).sum::<u64>();
-    let (found, open) = (sum(|lock| lock.violations.count), sum(|lock| lock.uncertain.count));
-    let recorded = trial.violation_count;
-    match (recorded, found) {
-        (0, found) if found > 0 => Some(format!(
-            "the history shows {}, but the record shows none",
-            counted(found, "violation", "violations")
-        )),
-        (recorded, 0) if recorded > 0 && open == 0 => Some(format!(
-            "the record shows {}, but the history shows none",
-            counted(recorded, "violation", "violations")
-        )),
-        _ => None,
-    }
+/// Findings that only a trial's record or only its history shows.
+#[derive(Debug, PartialEq)]
+pub struct Difference {
+    pub what: String,
+    /// Verdict on findings that only the history shows, or *held*.
+    pub verdict: Verdict,
+}
+
+/// Name of a kind of findings, its counts in the record and the history, the verdict if only the history shows some,
+/// and whether the history shows all that the record shows.
+type CountedFindings = ([&'static str; 2], (u64, u64), fn(Vec<String>) -> Verdict, bool);
+
+/// Differences between a trial's record and its history, as far as both can show the same findings. With `strict`,
+/// zombies are violations.
+pub fn differences(trial: &Trial, judgement: &Judgement, strict: bool) -> Vec<Difference> {
+    let sum = |count: fn(&LockReport) -> u64| judgement.locks.iter().map(count).sum::<u64>();
+    let early = trial.ensemble_order.as_ref().map_or(0, |order| order.overlaps + order.too_early);
+    let uncertain = sum(|lock| lock.uncertain.count);
+    let zombies = if strict { Verdict::violated_if } else { |_| Verdict::Held };
+    let kinds: [CountedFindings; 6] = [
+        (
+            ["violation", "violations"],
+            (trial.violation_count, sum(|lock| lock.violations.count)),
+            Verdict::violated_if,
+            uncertain == 0,
+        ),
+        (
+            ["premature acquisition", "premature acquisitions"],
+            (early, sum(|lock| lock.order.too_early)),
+            Verdict::violated_if,
+            false,
+        ),
+        (
+            ["accepted stale write", "accepted stale writes"],
+            (0, sum(|lock| lock.writes.stale_accepted)),
+            Verdict::violated_if,
+            false,
+        ),
+        (
+            ["stuck contender", "stuck contenders"],
+            (trial.stuck.len() as u64, sum(|lock| lock.stuck)),
+            Verdict::violated_if,
+            false,
+        ),
+        (["zombie", "zombies"], (trial.excused.zombies, sum(|lock| lock.zombies.count)), zombies, true),
+        (
+            ["uncertain overlap", "uncertain overlaps"],
+            (trial.excused.uncertain, uncertain),
+            Verdict::unknown_if,
+            true,
+        ),
+    ];
+    let differs = |([one, many], (recorded, found), verdict, shows_all): CountedFindings| {
+        if recorded == 0 && found > 0 {
+            let what = format!("the history shows {}, but the record shows none", counted(found, one, many));
+            return Some(Difference { verdict: verdict(vec![format!("{}: {what}", trial.name())]), what });
+        }
+        (recorded > 0 && found == 0 && shows_all).then(|| Difference {
+            what: format!("the record shows {}, but the history shows none", counted(recorded, one, many)),
+            verdict: Verdict::Held,
+        })
+    };
+    kinds.into_iter().filter_map(differs).collect()
 }
 
 /// Adds the results of all workers' combined history to a trial; call [`judge`] afterwards. Workers share no
@@ -394,7 +442,8 @@ pub fn add_order(trial: &mut Trial, judgement: &Judgement) {
         ..EnsembleOrder::default()
     });
     trial.evidence.by_transactions = waited;
-    trial.unchecked.extend(differs(trial, judgement));
+    let differences = differences(trial, judgement, false);
+    trial.unchecked.extend(differences.into_iter().map(|difference| difference.what));
     let across = sum(|order| order.waited_across_clocks);
     let asked = trial.spec.evidence;
     if !asked.is_met_by(across) {

@@ -147,6 +147,11 @@ impl<T> Inside<T> {
         self.exceeds(&self.taken, claim)
     }
 
+    /// Whether the stays that are evidence exclude the claim.
+    pub fn certainly_excludes(&self, claim: LockClaim) -> bool {
+        self.exceeds(&self.certainly_taken, claim)
+    }
+
     fn exceeds(&self, taken: &Taken, claim: LockClaim) -> bool {
         let in_the_way = taken.in_the_way(self.kind.in_force(claim));
         in_the_way > 0 && in_the_way > self.kind.allowed_beside(claim)
@@ -156,7 +161,7 @@ impl<T> Inside<T> {
     pub fn asks(&mut self, claim: LockClaim, at: u64) -> u64 {
         let claim = self.kind.in_force(claim);
         if self.shut.len() < CLAIMS && !self.shut.iter().any(|(other, _)| *other == claim) {
-            let since = self.exceeds(&self.certainly_taken, claim).then_some(at);
+            let since = self.certainly_excludes(claim).then_some(at);
             self.shut.push((claim, ShutSpan { since, ..ShutSpan::default() }));
         }
         self.kept_out(claim, at)

@@ -8,5 +8,7 @@ mod lost_holds;
 mod timeline;
 mod weigh;
 
-pub use exclusion::{add_order, differs, judge, least_evidence, of_run, standing_still, zombies};
+pub use exclusion::{
+    Difference, add_order, differences, judge, least_evidence, of_run, standing_still, zombies,
+};
 pub use timeline::Timelines;

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use super::history::FoundViolation;
-use zklockbench_core::units::format_micros;
+use zklockbench_core::units::{counted, format_micros};
 use zklockbench_record::history::{Acquire, Event, Release, SessionState, Step, Trace, What, Write};
 use zklockbench_record::{StepKind, Timeline, TimelineStep, Trial};
 
@@ -12,6 +12,9 @@ use zklockbench_record::{StepKind, Timeline, TimelineStep, Trial};
 const LIST: &str = "getChildren";
 /// Suffix of the name of a fault that has ended.
 const OVER: &str = " is over";
+
+/// Maximum number of holders that the summary names besides the first.
+const HOLDERS_NAMED: usize = 4;
 
 /// Timelines of violations, built while the events are read.
 #[derive(Debug)]
@@ -44,6 +47,8 @@ enum Meaning {
     Session(SessionState),
     /// A request failed.
     Failed,
+    /// A release certainly had no effect.
+    NotReleased,
     /// Another reply or a notification arrived.
     Answered,
     Fault,
@@ -61,11 +66,15 @@ struct Course {
     lock: String,
     /// Process and number of the holder, and of the contender that entered.
     lanes: [(String, u64); 2],
+    /// The other live holders.
+    beside: Vec<(String, u64)>,
+    clock: String,
     at: u64,
     together_us: u64,
     before: VecDeque<Seen>,
-    /// The holder's acquisition and the last fault, which are always shown.
+    /// The holder's acquisition, the request of the entering contender, and the last fault, which are always shown.
     inside: Option<Seen>,
+    asked: Option<Seen>,
     fault: Option<Seen>,
     has_entered: bool,
     since: Vec<TimelineStep>,
@@ -73,7 +82,7 @@ struct Course {
 
 impl Course {
     fn new(found: &FoundViolation) -> Self {
-        let FoundViolation { lock, violation, processes: [inside, entered], together_us } = found;
+        let FoundViolation { lock, violation, processes: [inside, entered], .. } = found;
         let number = |contender: usize| u64::try_from(contender).unwrap_or(u64::MAX);
         Self {
             lock: lock.clone(),
@@ -82,9 +91,12 @@ impl Course {
                 (entered.clone(), number(violation.entered.contender)),
             ],
             at: violation.at,
-            together_us: *together_us,
+            beside: found.beside.clone(),
+            clock: found.clock.clone(),
+            together_us: found.together_us,
             before: VecDeque::new(),
             inside: None,
+            asked: None,
             fault: None,
             has_entered: false,
             since: Vec::new(),
@@ -95,6 +107,15 @@ impl Course {
         if event.t_us > self.at.saturating_add(self.together_us)
             || event.what.lock().is_some_and(|lock| lock != self.lock)
         {
+            return;
+        }
+        // Any process on the same clock may record faults.
+        if let What::Trace(Trace { kind: StepKind::Fault, .. }) = event.what {
+            if let Some((kind, meaning, what)) = step(&event.what)
+                && event.clock.unwrap_or(event.process) == self.clock
+            {
+                self.note(event.t_us, None, kind, meaning, what);
+            }
             return;
         }
         let is_lane = |(process, number): &(String, u64)| {
@@ -132,8 +153,10 @@ impl Course {
             return;
         }
         let seen = Seen { step, meaning };
-        if lane == Some(0) && meaning == Meaning::Enters {
-            self.inside = Some(seen.clone());
+        match (lane, meaning) {
+            (Some(0), Meaning::Enters) => self.inside = Some(seen.clone()),
+            (Some(1), Meaning::Asks) => self.asked = Some(seen.clone()),
+            _ => {}
         }
         if meaning == Meaning::Fault {
             self.fault = Some(seen.clone());
@@ -147,8 +170,8 @@ impl Course {
     fn finish(self) -> Timeline {
         let summary = self.summary();
         let contenders = [self.name(0), self.name(1)];
-        let Self { mut before, inside, fault, since, together_us, .. } = self;
-        let mut pinned: Vec<Seen> = inside.into_iter().chain(fault).collect();
+        let Self { mut before, inside, asked, fault, since, together_us, .. } = self;
+        let mut pinned: Vec<Seen> = inside.into_iter().chain(asked).chain(fault).collect();
         pinned.retain(|seen| !before.contains(seen));
         pinned.sort_by_key(|seen| seen.step.at_us);
         while before.len() + pinned.len() > Timeline::BEFORE {
@@ -159,17 +182,43 @@ impl Course {
     }
 
     fn name(&self, lane: usize) -> String {
-        let (process, number) = &self.lanes[lane];
-        match self.lanes[0].0 == self.lanes[1].0 {
+        self.name_of(&self.lanes[lane])
+    }
+
+    fn name_of(&self, (process, number): &(String, u64)) -> String {
+        match self.lanes.iter().chain(&self.beside).all(|(other, _)| other == process) {
             true => format!("contender {number}"),
             false => format!("contender {number} of `{process}`"),
         }
     }
 
+    /// Names of all holders, or of the first few.
+    fn holders(&self) -> String {
+        let named = &self.beside[..self.beside.len().min(HOLDERS_NAMED)];
+        let mut all: Vec<String> = self.lanes[..1].iter().chain(named).map(|one| self.name_of(one)).collect();
+        all.extend(match self.beside.len() - named.len() {
+            0 => None,
+            others => Some(counted(others, "other", "others")),
+        });
+        match all.as_slice() {
+            [rest @ .., last] if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+            one => one.concat(),
+        }
+    }
+
     fn summary(&self) -> String {
-        let own: Vec<&Seen> = self.before.iter().filter(|seen| seen.step.contender == Some(1)).collect();
-        let asked = own.iter().rposition(|seen| seen.meaning == Meaning::Asks);
-        let own = &own[asked.unwrap_or(0)..];
+        let fault = self.fault.as_ref().map_or_else(String::new, |fault| {
+            format!(", {} after the fault {}", before(&fault.step), fault.step.what)
+        });
+        let asked = self.before.iter().rposition(|seen| self.asked.as_ref() == Some(seen));
+        let since_asked = || self.before.iter().skip(asked.map_or(0, |asked| asked + 1));
+        let by_holder = since_asked().rfind(|seen| seen.step.contender == Some(0));
+        if let Some(failed) = by_holder.filter(|seen| seen.meaning == Meaning::NotReleased) {
+            let time = before(&failed.step);
+            return format!("{} entered {time} after {}'s release failed{fault}", self.name(1), self.name(0));
+        }
+        let own = since_asked().filter(|seen| seen.step.contender == Some(1));
+        let own: Vec<&Seen> = self.asked.iter().chain(own).collect();
         let listed = own.iter().rposition(|seen| seen.meaning == Meaning::Listed);
         let later = &own[listed.map_or(0, |at| at + 1)..];
         let last = |steps: &[&Seen], is: fn(Meaning) -> bool| {
@@ -185,14 +234,11 @@ impl Course {
         let lists = own.iter().any(|seen| seen.step.what.starts_with(LIST));
         let again = if learned.is_some() && lists { ", without listing again" } else { "" };
         let cause = learned.or_else(|| listed.map(|at| own[at].clone()));
-        let cause = cause.or_else(|| own.first().filter(|_| asked.is_some()).map(|seen| (*seen).clone()));
+        let cause = cause.or_else(|| self.asked.clone());
         let after = cause
             .map_or_else(String::new, |seen| format!(" {} after {}{again}", before(&seen.step), told(&seen)));
         let comma = if again.is_empty() { "" } else { "," };
-        let fault = self.fault.as_ref().map_or_else(String::new, |fault| {
-            format!(", {} after the fault {}", before(&fault.step), fault.step.what)
-        });
-        format!("{} entered{after}{comma} while {} held the lock{fault}", self.name(1), self.name(0))
+        format!("{} entered{after}{comma} while {} held the lock{fault}", self.name(1), self.holders())
     }
 }
 
@@ -235,7 +281,7 @@ fn step<'a>(what: &What<'a>) -> Option<(StepKind, Meaning, &'a str)> {
             Step::Unknown => deed(Meaning::Other, "may have the lock"),
         },
         What::Release(Release { step, .. }) => deed(
-            Meaning::Other,
+            if step == Step::Fail { Meaning::NotReleased } else { Meaning::Other },
             match step {
                 Step::Invoke => "leaves",
                 Step::Ok => "has released",
@@ -276,11 +322,11 @@ mod tests {
     const LOCK: &str = "lock-0";
 
     fn event(t_us: u64, contender: Option<u64>, what: What<'_>) -> Event<'_> {
-        Event { t_us, process: "run", clock: None, contender, session: None, state: None, what }
+        Event { t_us, process: "run", clock: Some("host"), contender, session: None, state: None, what }
     }
 
     fn acquire(step: Step) -> What<'static> {
-        let (claim, lock) = (LockClaim::WRITE, LOCK);
+        let (claim, lock) = (LockClaim::WRITE.into(), LOCK);
         What::Acquire(Acquire { lock, step, claim, depth: None, token: None, zxid: None })
     }
 
@@ -290,12 +336,18 @@ mod tests {
 
     /// Timeline of a violation from 1,000 µs to 1,500 µs: contender 1 holds, and 3 enters after these events.
     fn timeline(events: &[Event<'_>]) -> Timeline {
+        timeline_beside(Vec::new(), events)
+    }
+
+    fn timeline_beside(beside: Vec<(String, u64)>, events: &[Event<'_>]) -> Timeline {
         let holder = |contender| Holder { contender, sequence: None, czxid: None, entered_us: 0 };
         let (inside, entered) = (holder(1), holder(3));
         let found = FoundViolation {
             lock: LOCK.to_owned(),
             violation: Violation { lock: 0, inside, entered, at: 1_000, timeline: None },
             processes: ["run", "run"].map(str::to_owned),
+            beside,
+            clock: "host".to_owned(),
             together_us: 500,
         };
         let mut timelines = Timelines::of(&[found]);
@@ -319,7 +371,15 @@ mod tests {
         let listed = || event(200, Some(3), trace(StepKind::Reply, "getChildren, reply"));
         let suspended = Event { state: Some(SessionState::Suspended), ..event(932, Some(3), What::Session) };
         let of_all = Event { contender: None, ..suspended };
-        let cases: [(&[Event<'_>], &str); 8] = [
+        let of_another = |clock| Event {
+            process: "faults",
+            clock,
+            ..event(400, None, trace(StepKind::Fault, "freeze on server 2"))
+        };
+        let release = |step| {
+            What::Release(Release { lock: LOCK, step, alone: false, deleted_zxid: None, there_zxid: None })
+        };
+        let cases: [(&[Event<'_>], &str); 11] = [
             (&[], "entered 850 µs after its request while contender 1 held the lock"),
             (
                 &[listed()],
@@ -354,10 +414,43 @@ mod tests {
                 "entered 800 µs after the reply to its getChildren while contender 1 held the lock, \
                  600 µs after the fault freeze on server 2",
             ),
+            (
+                &[of_another(Some("host"))],
+                "entered 850 µs after its request while contender 1 held the lock, 600 µs after the fault freeze \
+                 on server 2",
+            ),
+            (&[of_another(None)], "entered 850 µs after its request while contender 1 held the lock"),
+            (
+                &[
+                    listed(),
+                    event(500, Some(1), release(Step::Invoke)),
+                    event(600, Some(1), release(Step::Fail)),
+                ],
+                "entered 400 µs after contender 1's release failed",
+            ),
         ];
         for (events, expected) in cases {
             assert_eq!(timeline(events).summary, format!("contender 3 {expected}"));
         }
+    }
+
+    #[test]
+    fn summary_names_all_holders_of_a_semaphore_or_the_first_five() {
+        let beside =
+            |numbers: std::ops::Range<u64>| numbers.map(|number| ("run".to_owned(), number)).collect();
+        for (others, names) in [
+            (4..6, "contender 1, contender 4 and contender 5"),
+            (4..10, "contender 1, contender 4, contender 5, contender 6, contender 7 and 2 others"),
+        ] {
+            let expected =
+                format!("contender 3 entered 850 µs after its request while {names} held the lock");
+            assert_eq!(timeline_beside(beside(others), &[]).summary, expected);
+        }
+        let elsewhere = timeline_beside(vec![("other".to_owned(), 4)], &[]).summary;
+        assert!(
+            elsewhere.ends_with("contender 1 of `run` and contender 4 of `other` held the lock"),
+            "{elsewhere}"
+        );
     }
 
     #[test]
@@ -375,13 +468,17 @@ mod tests {
     }
 
     #[test]
-    fn long_timelines_keep_the_holders_acquisition_and_the_fault() {
+    fn long_timelines_keep_the_holders_acquisition_the_request_and_the_fault() {
         let mut events = vec![event(170, None, trace(StepKind::Fault, "freeze on server 2"))];
         events.extend((200..240).map(|at| event(at, Some(3), trace(StepKind::Request, "exists n-1"))));
-        let steps = timeline(&events).steps;
+        let timeline = timeline(&events);
+        let summary = "contender 3 entered 850 µs after its request while contender 1 held the lock, 830 µs after the \
+                       fault freeze on server 2";
+        assert_eq!(timeline.summary, summary);
+        let steps = timeline.steps;
         let before: Vec<&str> =
             steps.iter().filter(|step| step.at_us < 0).map(|step| step.what.as_str()).collect();
         assert_eq!(before.len(), Timeline::BEFORE);
-        assert_eq!(before[..3], ["enters", "freeze on server 2", "exists n-1"]);
+        assert_eq!(before[..3], ["enters", "asks for the lock", "freeze on server 2"]);
     }
 }

@@ -5,7 +5,7 @@ use super::history::Breach;
 use zklockbench_core::clock::Stamp;
 
 /// State of a hold's session at the time of the acquisition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Soundness {
     Sound,
     /// Suspended or ended when the other contender acquired the lock.
@@ -17,7 +17,7 @@ pub(super) enum Soundness {
 }
 
 /// Whether a hold was granted before the hold of the entering contender.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Granted {
     Before,
     After,

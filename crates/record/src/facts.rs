@@ -131,7 +131,8 @@ impl Facts {
     pub fn header(&self, trial: &Trial) -> Header {
         let is_complete = trial.cut_short.is_none() && self.gaps == 0;
         let locks = lock_names(trial).into_iter().map(|name| (name, self.kind));
-        Header { complete: Some(is_complete), locks: locks.collect() }
+        let interference = trial.interference.clone();
+        Header { complete: Some(is_complete), locks: locks.collect(), interference }
     }
 
     /// Number of a lock, from its name in the header.
@@ -323,7 +324,7 @@ impl Events<'_> {
 
 fn event<'a>(moment: &Moment, session: Option<&'a str>, lock: &'a str) -> Event<'a> {
     let acquire = |step: Step, claim: LockClaim, token: Option<i64>, zxid: Option<i64>| {
-        What::Acquire(Acquire { lock, step, claim, depth: None, token, zxid })
+        What::Acquire(Acquire { lock, step, claim: claim.into(), depth: None, token, zxid })
     };
     let release = |step: Step, alone: bool, deleted_zxid: Option<i64>, there_zxid: Option<i64>| {
         What::Release(Release { lock, step, alone, deleted_zxid, there_zxid })

@@ -15,6 +15,8 @@ pub struct Header {
     /// Whether the history is complete; `None` if not stated.
     pub complete: Option<bool>,
     pub locks: BTreeMap<String, LockKind>,
+    /// Changes by other clients to the nodes of the locks. The verdict is then unknown.
+    pub interference: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -75,6 +77,49 @@ impl LockClaim {
     pub const WRITE: Self = Self { mode: Mode::Write, leases: 1 };
 }
 
+/// The fields of a claim that an event states.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StatedClaim {
+    pub mode: Option<Mode>,
+    pub leases: Option<u32>,
+}
+
+impl From<LockClaim> for StatedClaim {
+    /// States only the fields without their default value.
+    fn from(LockClaim { mode, leases }: LockClaim) -> Self {
+        let (usual_mode, usual_leases) = (LockClaim::WRITE.mode, LockClaim::WRITE.leases);
+        Self {
+            mode: Some(mode).filter(|mode| *mode != usual_mode),
+            leases: Some(leases).filter(|leases| *leases != usual_leases),
+        }
+    }
+}
+
+impl StatedClaim {
+    /// Claim of an answer: what the answer does not state is as in its call.
+    ///
+    /// # Errors
+    /// If the answer contradicts the call.
+    pub fn of_answer(self, call: Self) -> Result<LockClaim, String> {
+        if let (Some(called), Some(answered)) = (call.leases, self.leases)
+            && called != answered
+        {
+            return Err(format!("`leases` is {answered}, but {called} in the call"));
+        }
+        if let (Some(called), Some(answered)) = (call.mode, self.mode)
+            && called != answered
+        {
+            let [answered, called] =
+                [answered, called].map(|mode| if mode == Mode::Read { "read" } else { "write" });
+            return Err(format!("`mode` is `{answered}`, but `{called}` in the call"));
+        }
+        Ok(LockClaim {
+            mode: self.mode.or(call.mode).unwrap_or(LockClaim::WRITE.mode),
+            leases: self.leases.or(call.leases).unwrap_or(LockClaim::WRITE.leases),
+        })
+    }
+}
+
 /// Phase or result of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -132,7 +177,7 @@ pub enum What<'a> {
 pub struct Acquire<'a> {
     pub lock: &'a str,
     pub step: Step,
-    pub claim: LockClaim,
+    pub claim: StatedClaim,
     /// Nesting depth of a reentrant lock after this acquire.
     pub depth: Option<u32>,
     /// Fencing token: the czxid of the contender's node.

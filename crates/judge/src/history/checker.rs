@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::clocks::{Clocks, Moment};
 use super::contender::{
-    At, CalledAcquire, Contenders, LockTurn, Stand, session_number, turn_of_acquire, turn_of_release,
+    At, CalledAcquire, Contenders, LockTurn, SessionNews, Stand, session_number, turn_of_acquire,
+    turn_of_release,
 };
 use super::fencing::{FencedWrite, Fencing};
 use super::judgement::LockReport;
@@ -17,7 +18,8 @@ use crate::weigh::Soundness;
 use zklockbench_core::units::counted;
 use zklockbench_record::KeptOut;
 use zklockbench_record::history::{
-    Acquire, Event, Header, LinePosition, LockClaim, LockKind, Release, SessionState, Step, What, Write,
+    Acquire, Event, Header, LinePosition, LockClaim, LockKind, Release, SessionState, StatedClaim, Step,
+    What, Write,
 };
 
 /// Judges a history while reading it. Memory grows with contenders and locks, not with events.
@@ -26,6 +28,7 @@ pub struct Checker {
     complete: Option<bool>,
     /// Kinds of all locks in the header. Locks without events take no other memory.
     kinds: BTreeMap<String, LockKind>,
+    interference: Option<String>,
     /// Locks in the order of their first event.
     locks: Vec<Lock>,
     clocks: Clocks,
@@ -86,7 +89,8 @@ impl Lock {
 
 impl Checker {
     pub fn new(header: &Header) -> Self {
-        Self { complete: header.complete, kinds: header.locks.clone(), ..Self::default() }
+        let interference = header.interference.first().cloned();
+        Self { complete: header.complete, kinds: header.locks.clone(), interference, ..Self::default() }
     }
 
     /// Processes the next event.
@@ -100,7 +104,7 @@ impl Checker {
         }
         self.events += 1;
         let Some(number) = event.contender else { return self.learn_all(process, event, at) };
-        let who = self.contenders.of(process, number);
+        let who = self.contenders.of(process, number, event.session);
         self.learn(who, event, at);
         let done = match &event.what {
             What::Session | What::Trace(_) => Ok(()),
@@ -131,28 +135,30 @@ impl Checker {
 
     fn acquire(&mut self, who: usize, event: &Acquire<'_>, at: Moment) -> Result<(), String> {
         let mut context = self.context(who, event.lock, at)?;
-        context.lock.check(event.claim)?;
-        if event.step == Step::Invoke {
+        let called = context.stand.asked.filter(|_| event.step != Step::Invoke);
+        let claim = event.claim.of_answer(called.map(|called| called.stated).unwrap_or_default())?;
+        context.lock.check(claim)?;
+        let again = context.again(event.depth)?;
+        if event.step == Step::Invoke && !again {
             context.forget_lost_hold();
         }
-        let again = context.again(event.depth)?;
         let before = context.stand.at;
         let (after, turn) = turn_of_acquire(before, event.step, again)?;
         context.stand.at = after;
         match turn {
-            LockTurn::Asks => context.ask(before, event.claim),
-            LockTurn::Enters => context.enter(event),
+            LockTurn::Asks => context.ask(before, claim, event.claim),
+            LockTurn::Enters => context.enter(event, claim),
             LockTurn::MayEnter => {
                 context.lock.report.unknown += 1;
-                context.put_inside(event, None, true);
+                context.put_inside(event, claim, None, true);
             }
-            LockTurn::Refused => context.refuse(),
+            LockTurn::Refused => context.refuse(claim),
             LockTurn::Nested => context.stand.depth += u32::from(event.step == Step::Ok),
             LockTurn::Leaves | LockTurn::Left(_) => {}
         }
         let contender = &mut self.contenders.all[who];
-        if event.step == Step::Invoke && contender.state == SessionState::Expired {
-            // An acquire requires a session, so the contender must have a new session.
+        if turn == LockTurn::Asks && contender.state == SessionState::Expired {
+            // An acquire that is not nested requires a session, so the contender must have a new session.
             contender.state = SessionState::Connected;
         }
         Ok(())
@@ -229,7 +235,7 @@ impl EventContext<'_> {
         }
     }
 
-    fn ask(&mut self, before: At, claim: LockClaim) {
+    fn ask(&mut self, before: At, claim: LockClaim, stated: StatedClaim) {
         match before {
             At::Maybe => self.vanish(),
             At::NotLet => self.goes_on_without(),
@@ -237,33 +243,34 @@ impl EventContext<'_> {
         }
         let occupancy = self.lock.occupancy(self.at.clock);
         let kept_out_us = occupancy.asks(claim, self.at.t_us);
-        self.stand.asked = Some(CalledAcquire { at: self.at, claim, kept_out_us });
+        self.stand.asked = Some(CalledAcquire { at: self.at, stated, kept_out_us });
     }
 
-    fn enter(&mut self, event: &Acquire<'_>) {
+    fn enter(&mut self, event: &Acquire<'_>, claim: LockClaim) {
         let occupancy = self.lock.occupancy(self.at.clock);
         let asked = self.stand.asked.take();
         if let Some(asked) = asked {
             occupancy.waits.ended(asked.at.t_us, self.at.t_us);
-            let kept_out_us =
-                occupancy.kept_out_us(event.claim, self.at.t_us).saturating_sub(asked.kept_out_us);
+            let kept_out_us = occupancy.kept_out_us(claim, self.at.t_us).saturating_sub(asked.kept_out_us);
+            // An acquisition during another hold does not show that the lock excludes others.
+            let kept_out_us = if occupancy.meets_evidence(claim, self.at.t_us) { 0 } else { kept_out_us };
             self.lock.kept_out.entry(kept_out_us, self.at.t_us.saturating_sub(asked.at.t_us));
         }
         self.lock.report.acquired += 1;
         self.lock.report.contended |= self.who != *self.lock.first.get_or_insert(self.who);
-        self.put_inside(event, asked.map(|asked| asked.at.t_us), false);
-        self.grant(event);
+        self.put_inside(event, claim, asked.map(|asked| asked.at.t_us), false);
+        self.grant(event, claim);
     }
 
-    fn refuse(&mut self) {
+    fn refuse(&mut self, claim: LockClaim) {
         self.lock.report.failed += 1;
         let Some(asked) = self.stand.asked.take() else { return };
-        let kept_out_us = self.lock.occupancy(self.at.clock).kept_out_us(asked.claim, self.at.t_us);
+        let kept_out_us = self.lock.occupancy(self.at.clock).kept_out_us(claim, self.at.t_us);
         let waited_us = self.at.t_us.saturating_sub(asked.at.t_us);
         self.lock.refused.entry(kept_out_us.saturating_sub(asked.kept_out_us), waited_us);
     }
 
-    fn put_inside(&mut self, event: &Acquire<'_>, asked_us: Option<u64>, possible: bool) {
+    fn put_inside(&mut self, event: &Acquire<'_>, claim: LockClaim, asked_us: Option<u64>, possible: bool) {
         let number = self.lock.next_hold();
         let session = self.suspended.flatten();
         let traces = Traces {
@@ -276,7 +283,7 @@ impl EventContext<'_> {
         };
         let hold = Hold {
             number,
-            claim: event.claim,
+            claim,
             asked_us,
             possible,
             suspended: self.suspended.is_some(),
@@ -290,13 +297,13 @@ impl EventContext<'_> {
         self.stand.token = event.token;
     }
 
-    fn grant(&mut self, event: &Acquire<'_>) {
+    fn grant(&mut self, event: &Acquire<'_>, claim: LockClaim) {
         let Some(token) = event.token else {
             self.lock.order.report.without_token += 1;
             return;
         };
         let (who, clock, acquired) = (self.who, self.at.clock, self.at.place);
-        let Acquire { claim, zxid, .. } = *event;
+        let zxid = event.zxid;
         self.lock.order.grant(Grant {
             who,
             clock,
@@ -371,7 +378,11 @@ impl Checker {
         if event.what != What::Session {
             return Err("this event needs `contender`".into());
         }
-        for who in self.contenders.sharing(process, event.session.map(session_number)) {
+        let session = event.session.map(session_number);
+        if let Some(state) = event.state {
+            self.contenders.remember(process, SessionNews { session, state, told: at.place });
+        }
+        for who in self.contenders.sharing(process, session) {
             self.learn(who, event, at);
         }
         Ok(())
@@ -389,6 +400,9 @@ impl Checker {
             self.tell(who, SessionState::Expired, at);
             self.tell(who, SessionState::Connected, at);
         }
+        if named.is_some() && named == known && event.state == Some(SessionState::Connected) {
+            self.prove_alive(who, at);
+        }
         if named.is_some() {
             self.contenders.all[who].session = named;
         }
@@ -396,6 +410,15 @@ impl Checker {
             self.tell(who, state, at);
             if state == SessionState::Expired {
                 self.contenders.all[who].session = None;
+            }
+        }
+    }
+
+    /// Handles a reconnection to the same session: the session was alive during all earlier overlaps.
+    fn prove_alive(&mut self, who: usize, at: Moment) {
+        for (lock, stand) in &self.contenders.all[who].stands {
+            if let Some(hold) = stand.hold {
+                self.locks[*lock].occupancy(at.clock).resolve(hold, Soundness::Sound);
             }
         }
     }

@@ -84,6 +84,11 @@ impl Clocks {
         &self.processes.all[process]
     }
 
+    /// Name of a process's clock.
+    pub fn clock_of_process(&self, process: usize) -> &str {
+        &self.clocks.all[self.known[process].0]
+    }
+
     pub fn last_of(&self, process: usize) -> Moment {
         self.known[process].1
     }

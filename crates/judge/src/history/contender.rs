@@ -6,12 +6,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use super::clocks::Moment;
 use super::fencing::Newest;
 use zklockbench_core::worded;
-use zklockbench_record::history::{LinePosition, LockClaim, SessionState, Step};
+use zklockbench_record::history::{LinePosition, SessionState, StatedClaim, Step};
 
 #[derive(Debug, Clone, Copy)]
 pub struct CalledAcquire {
     pub at: Moment,
-    pub claim: LockClaim,
+    pub stated: StatedClaim,
     /// Total time for which this claim had been blocked before the call.
     pub kept_out_us: u64,
 }
@@ -38,7 +38,7 @@ pub struct HistoryContender {
     pub number: u64,
     pub state: SessionState,
     pub told: Option<LinePosition>,
-    /// Hash of the session's name, used only for comparisons.
+    /// Hash of the session's id, used only for comparisons.
     pub session: Option<u64>,
     pub stands: BTreeMap<usize, Stand>,
 }
@@ -54,16 +54,44 @@ pub struct Contenders {
     numbers: HashMap<(usize, u64), usize>,
     /// All contenders, in the order of their first event.
     pub all: Vec<HistoryContender>,
+    /// What the contenders of each process learned together, for contenders without an event so far.
+    news: HashMap<usize, Vec<SessionNews>>,
+}
+
+/// State of a session, or of all sessions of a process.
+#[derive(Debug, Clone, Copy)]
+pub struct SessionNews {
+    pub session: Option<u64>,
+    pub state: SessionState,
+    pub told: LinePosition,
 }
 
 impl Contenders {
     /// Returns a contender's index in `all`, and adds the contender if it is new.
-    pub fn of(&mut self, process: usize, number: u64) -> usize {
+    pub fn of(&mut self, process: usize, number: u64, session: Option<&str>) -> usize {
         *self.numbers.entry((process, number)).or_insert_with(|| {
-            let (state, stands) = (SessionState::Connected, BTreeMap::new());
-            self.all.push(HistoryContender { process, number, state, told: None, session: None, stands });
+            let session = session.map(session_number);
+            let may =
+                |news: &&SessionNews| session.is_none() || news.session.is_none() || session == news.session;
+            let known = self.news.get(&process).and_then(|news| news.iter().rfind(may));
+            let state = known.map_or(SessionState::Connected, |news| news.state);
+            let (told, stands) = (known.map(|news| news.told), BTreeMap::new());
+            self.all.push(HistoryContender { process, number, state, told, session: None, stands });
             self.all.len() - 1
         })
+    }
+
+    /// Keeps the state of a process's session for contenders that have no event yet. A session that has ended is
+    /// forgotten.
+    pub fn remember(&mut self, process: usize, news: SessionNews) {
+        let known = self.news.entry(process).or_default();
+        known.retain(|other| news.session.is_some() && other.session != news.session);
+        let changes = match news.state {
+            SessionState::Connected => !known.is_empty(),
+            SessionState::Suspended => true,
+            SessionState::Expired => false,
+        };
+        known.extend(changes.then_some(news));
     }
 
     /// Contenders of a process that may use the session.
@@ -76,9 +104,16 @@ impl Contenders {
     }
 }
 
+/// Hash of a session id: a hexadecimal number with `0x`, a decimal number, or any other text. The case of letters
+/// is ignored.
 pub fn session_number(session: &str) -> u64 {
+    let hex = session.strip_prefix("0x").or_else(|| session.strip_prefix("0X"));
+    let number = match hex {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => session.parse().or_else(|_| session.parse().map(i64::cast_unsigned)).ok(),
+    };
     let mut hasher = DefaultHasher::new();
-    session.hash(&mut hasher);
+    number.ok_or_else(|| session.to_lowercase()).hash(&mut hasher);
     hasher.finish()
 }
 
@@ -143,4 +178,34 @@ pub fn turn_of_release(at: At, step: Step, last: bool) -> Result<(At, LockTurn),
         (_, Step::Invoke) => return Err(format!("release was called by a contender that {}", at.doing())),
         _ => return Err(format!("release ended, but none was in progress: the contender {}", at.doing())),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn session_ids_are_compared_as_numbers_if_they_are_numbers() {
+        let is_same = |other: &str| session_number("0x1000A") == session_number(other);
+        assert_eq!(["0x1000a", "0X1000a", "65546", "0x01000a"].map(is_same), [true; 4]);
+        assert_eq!(["1000A", "0x1000b", "65547"].map(is_same), [false; 3]);
+        assert_eq!(session_number("0xffffffffffffffff"), session_number("-1"));
+        assert_eq!(session_number("Session-A"), session_number("session-a"));
+    }
+
+    #[test]
+    fn only_suspended_sessions_are_remembered_for_new_contenders() {
+        let mut contenders = Contenders::default();
+        let mut told = |session, state| {
+            contenders.remember(0, SessionNews { session, state, told: LinePosition::default() });
+            contenders.news[&0].len()
+        };
+        assert_eq!(told(Some(1), SessionState::Connected), 0);
+        assert_eq!(told(Some(1), SessionState::Suspended), 1);
+        assert_eq!(told(Some(2), SessionState::Suspended), 2);
+        assert_eq!(told(Some(1), SessionState::Expired), 1);
+        assert_eq!(told(None, SessionState::Suspended), 1);
+        assert_eq!(told(Some(2), SessionState::Connected), 2, "session 2 is connected again, others are not");
+        assert_eq!(told(None, SessionState::Connected), 0);
+    }
 }

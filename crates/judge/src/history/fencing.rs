@@ -1,12 +1,17 @@
 //! Checks that the fenced resource rejected old tokens.
 //!
 //! Concurrent writes may have been accepted in either order. A write is certainly stale only if a newer token
-//! was accepted before its call, or if the zxids show the order.
+//! was accepted before its call, or if the zxids show the order. Writes with a zxid are sorted within a window, so
+//! the order of their lines does not matter.
+
+use std::collections::BTreeMap;
 
 use super::clocks::Moment;
 use super::judgement::WriteReport;
 use zklockbench_record::history::LinePosition;
 
+/// Number of writes kept for sorting by zxid. The order of writes further out of order is unknown.
+const WINDOW: usize = 512;
 const EXAMPLES: usize = 20;
 
 /// The accepted write with the newest token on one clock.
@@ -30,6 +35,12 @@ pub struct FencedWrite {
 #[derive(Debug, Default)]
 pub struct Fencing {
     newest: Vec<Newest>,
+    /// Accepted writes that are not compared yet, by zxid and line, and whether they are known to be stale.
+    recent: BTreeMap<(i64, LinePosition), (Newest, bool)>,
+    /// The write with the newest token among the compared ones.
+    highest: Option<Newest>,
+    /// zxid of the last write that was compared.
+    settled: Option<i64>,
     pub report: WriteReport,
     /// Pairs of a newer write and a stale write that was accepted after it.
     pub examples: Vec<(Newest, Newest)>,
@@ -55,7 +66,10 @@ impl Fencing {
         };
         let FencedWrite { zxid, at, .. } = answer;
         let own = Newest { token, zxid, clock: at.clock, place: at.place };
-        self.judge(own, called);
+        let is_stale = self.judge(own, called);
+        if let Some(zxid) = zxid {
+            self.sort(zxid, own, is_stale);
+        }
         match self.newest.iter_mut().find(|newest| newest.clock == at.clock) {
             None => self.newest.push(own),
             Some(newest) if newest.token <= token => *newest = own,
@@ -72,17 +86,12 @@ impl Fencing {
         }
     }
 
-    fn judge(&mut self, own: Newest, called: Option<Newest>) {
-        let by_zxid = |newer: &&Newest| newer.zxid.zip(own.zxid).is_some_and(|(a, b)| a < b);
+    /// Compares a write with the newest token accepted before its call. Returns whether it is stale.
+    fn judge(&mut self, own: Newest, called: Option<Newest>) -> bool {
         let newer = |newer: &&Newest| newer.token > own.token;
-        let certain = called.iter().find(newer);
-        let certain = certain.or_else(|| self.newest.iter().filter(newer).find(by_zxid)).copied();
-        if let Some(newer) = certain {
-            self.report.stale_accepted += 1;
-            if self.examples.len() < EXAMPLES {
-                self.examples.push((newer, own));
-            }
-            return;
+        if let Some(newer) = called.iter().find(newer) {
+            self.stale(*newer, own);
+            return true;
         }
         let unordered = |other: &&Newest| other.zxid.is_none() || own.zxid.is_none();
         let same_clock = |other: &Newest| other.clock == own.clock;
@@ -90,6 +99,46 @@ impl Fencing {
             u64::from(self.newest.iter().filter(newer).filter(unordered).any(same_clock));
         self.report.across_clocks +=
             u64::from(self.newest.iter().filter(unordered).any(|other| !same_clock(other)));
+        false
+    }
+
+    fn stale(&mut self, newer: Newest, own: Newest) {
+        self.report.stale_accepted += 1;
+        if self.examples.len() < EXAMPLES {
+            self.examples.push((newer, own));
+        }
+    }
+
+    fn sort(&mut self, zxid: i64, own: Newest, is_stale: bool) {
+        if self.settled.is_some_and(|settled| zxid < settled) {
+            self.report.undecided += u64::from(!is_stale);
+            return;
+        }
+        self.recent.insert((zxid, own.place), (own, is_stale));
+        if self.recent.len() > WINDOW {
+            self.settle_first();
+        }
+    }
+
+    fn settle_first(&mut self) {
+        let Some(((zxid, _), (own, is_stale))) = self.recent.pop_first() else { return };
+        self.settled = Some(zxid);
+        match self.highest {
+            Some(newer) if newer.token > own.token && newer.zxid < own.zxid => {
+                if !is_stale {
+                    self.stale(newer, own);
+                }
+            }
+            Some(highest) if highest.token >= own.token => {}
+            _ => self.highest = Some(own),
+        }
+    }
+
+    /// Compares the remaining writes.
+    pub fn close(&mut self) {
+        while !self.recent.is_empty() {
+            self.settle_first();
+        }
     }
 }
 
@@ -114,6 +163,7 @@ mod tests {
         fencing.answer(FencedWrite { zxid: Some(19), ..write(3, true, 3) }, None);
         assert_eq!((fencing.report.undecided, fencing.report.stale_accepted), (1, 0));
         fencing.answer(FencedWrite { zxid: Some(21), ..write(3, true, 4) }, None);
+        fencing.close();
         assert_eq!((fencing.report.undecided, fencing.report.stale_accepted), (1, 1));
     }
 
@@ -127,6 +177,35 @@ mod tests {
         }
         assert_eq!((fencing.report.stale_accepted, fencing.examples.len()), (30, 20));
         assert_eq!((fencing.examples[19].0.place.line, fencing.examples[19].1.place.line), (1, 21));
+    }
+
+    /// Writes as token and zxid, all on different clocks.
+    fn sorted(writes: impl IntoIterator<Item = (i64, usize)>) -> WriteReport {
+        let mut fencing = Fencing::default();
+        for (line, (token, zxid)) in (1..).zip(writes) {
+            let at = Moment { clock: zxid, ..at(line) };
+            fencing.answer(FencedWrite { zxid: Some(zxid as i64), at, ..write(token, true, line) }, None);
+            assert!(fencing.recent.len() <= WINDOW);
+        }
+        fencing.close();
+        fencing.report
+    }
+
+    #[test]
+    fn writes_with_zxids_are_stale_in_any_order_of_their_lines() {
+        let writes = [(7, 10), (5, 20), (7, 30)];
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            let report = sorted(order.map(|place| writes[place]));
+            assert_eq!((report.stale_accepted, report.undecided), (1, 0), "{order:?}");
+        }
+        assert_eq!(sorted([(5, 10), (7, 20), (6, 15)]).stale_accepted, 0);
+    }
+
+    #[test]
+    fn order_of_a_write_is_unknown_beyond_the_window() {
+        let later = (0..=WINDOW).map(|number| (9, 100 + number));
+        let report = sorted(later.chain([(9, 99)]));
+        assert_eq!((report.stale_accepted, report.undecided), (0, 1));
     }
 
     #[test]
@@ -148,6 +227,7 @@ mod tests {
         fencing.answer(on(1, 3, Some(9), 2), None);
         assert_eq!((fencing.report.across_clocks, fencing.report.stale_accepted), (0, 0));
         fencing.answer(on(1, 3, Some(11), 3), None);
+        fencing.close();
         assert_eq!((fencing.report.across_clocks, fencing.report.stale_accepted), (0, 1));
         assert_eq!((fencing.report.accepted, fencing.report.undecided), (3, 0));
     }

@@ -35,6 +35,10 @@ pub struct FoundViolation {
     pub violation: Violation,
     /// Processes of the contender that was inside and of the contender that entered.
     pub processes: [String; 2],
+    /// Processes and numbers of the other holders with live sessions.
+    pub beside: Vec<(String, u64)>,
+    /// Clock of both contenders.
+    pub clock: String,
     /// Length of the overlap in microseconds.
     pub together_us: u64,
 }
@@ -197,12 +201,18 @@ const UNKNOWN: &[Reason] = &[
     (|lock| lock.writes.across_clocks, "writes on different clocks without zxids to order them"),
     (|lock| lock.writes.without_token, "writes accepted without a token"),
     (uncompared, "holders on different clocks that could not be compared"),
+    (possible, "acquires with an unknown result on one of several clocks"),
 ];
 
 /// Pairs of holders that are ordered neither by a common clock nor by the ensemble.
 fn uncompared(lock: &LockReport) -> u64 {
     let uncompared = lock.order.not_compared_across_clocks.max(lock.order.without_token);
     if lock.several_clocks { uncompared } else { 0 }
+}
+
+/// Acquires that may have taken effect while contenders on other clocks held the lock.
+fn possible(lock: &LockReport) -> u64 {
+    if lock.several_clocks { lock.unknown } else { 0 }
 }
 
 /// The verdict on all locks of a history, with notes.
@@ -214,11 +224,16 @@ pub fn verdict(locks: &[LockReport], complete: Option<bool>, ending: HistoryEnd)
     }
     let mut unknown = reasons(locks, UNKNOWN);
     let no_evidence = no_evidence(locks, ending.evidence);
-    let of_more = no_evidence.as_ref().map(|_| TOLD_BY_MORE.to_owned());
+    let of_more = no_evidence.as_ref().filter(|_| violated.is_empty()).map(|_| TOLD_BY_MORE.to_owned());
     unknown.extend(no_evidence);
     unknown.extend(broken_off(complete, ending));
     let verdict = Verdict::violated_if(violated).and(Verdict::unknown_if(unknown));
     (verdict, notes(locks, complete).into_iter().chain(of_more).collect())
+}
+
+/// The verdict after other clients have changed the nodes of the locks: no lock can prevent that.
+pub fn interfered(first: &str) -> Verdict {
+    Verdict::Unknown(vec![format!("interference: {first}")])
 }
 
 /// Note on why a run's verdict may be *held* although the verdict on its history is *unknown*.
@@ -372,7 +387,20 @@ mod tests {
     }
 
     #[test]
-    fn verdict_is_unknown_if_no_lock_was_contended() {
+    fn acquires_with_an_unknown_result_matter_on_several_clocks() {
+        let unknown_results = |several_clocks| {
+            after(|lock| {
+                lock.several_clocks = several_clocks;
+                lock.unknown = 2;
+            })
+        };
+        let expected = "l: acquires with an unknown result on one of several clocks: 2";
+        assert_eq!(unknown_results(true), unknown(expected));
+        assert_eq!(unknown_results(false), Verdict::Held, "on one clock, overlaps are uncertain");
+    }
+
+    #[test]
+    fn verdict_is_unknown_without_contention_on_any_lock() {
         let untested =
             unknown("no lock was acquired by more than one contender, so exclusion was never tested");
         assert_eq!(judge(&[]).0, untested);

@@ -17,6 +17,7 @@ mod order;
 mod overlap;
 
 pub use checker::Checker;
+pub(super) use judgement::interfered;
 pub use judgement::{
     Breach, Finding, FoundViolation, HistoryEnd, Judgement, LockReport, OrderReport, Overlaps, WriteReport,
 };

@@ -1,6 +1,6 @@
 //! Holders of one lock according to the contenders on one clock, and acquires that may be stuck.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::clocks::Moment;
 use super::contender::CalledAcquire;
@@ -10,8 +10,13 @@ use crate::inside::{Evidence, Inside};
 use crate::weigh::{Granted, Soundness};
 use zklockbench_record::history::{LinePosition, LockClaim, LockKind};
 
-/// Maximum number of unclassified overlaps; further overlaps are only counted.
+/// Number of new unclassified overlaps after which overlaps that depend on the same open states are merged.
+const MERGED: usize = 64;
+/// Maximum number of unclassified overlaps after merging. The oldest ones are then classified as far as known.
 const WAITING: usize = 256;
+/// Maximum number of insiders of all unclassified overlaps, unless there are at most [`KEPT`] overlaps.
+const INSIDERS: usize = 2 * WAITING * LOOKED_AT;
+const KEPT: usize = 8;
 const EXAMPLES: usize = 20;
 
 /// One hold, from the return of acquire to the release call.
@@ -42,6 +47,8 @@ pub struct OverdueHold {
 pub struct Example {
     pub breach: Breach,
     pub inside: Traces,
+    /// The other holders with the same soundness as the one inside, by contender.
+    pub beside: Vec<usize>,
     pub entered: Traces,
     pub since_us: u64,
     pub length_us: u64,
@@ -56,8 +63,8 @@ pub struct Occupancy {
     /// Holds with a release that was called but has not succeeded yet.
     leaving: Vec<Hold>,
     waiting: Vec<Overlap>,
-    /// Number of overlaps dropped because too many were unclassified.
-    not_kept: u64,
+    /// Number of unclassified overlaps at which they are merged.
+    merge_at: usize,
     pub entries: u64,
     pub waits: Waits,
     pub violations: Overlaps,
@@ -71,7 +78,7 @@ pub struct Occupancy {
 
 impl Occupancy {
     pub fn new(kind: LockKind) -> Self {
-        Self { inside: Inside::new(kind), ..Self::default() }
+        Self { inside: Inside::new(kind), merge_at: MERGED, ..Self::default() }
     }
 
     /// Registers an acquire. Returns the total time for which its claim has been blocked so far.
@@ -82,6 +89,17 @@ impl Occupancy {
     /// Total time for which the claim has been blocked.
     pub fn kept_out_us(&self, claim: LockClaim, t_us: u64) -> u64 {
         self.inside.kept_out(claim, t_us)
+    }
+
+    /// Whether an acquisition at this time meets holders that are evidence. If the lock excluded others, these
+    /// holders have ended unnoticed, so they are no longer evidence.
+    pub fn meets_evidence(&mut self, claim: LockClaim, t_us: u64) -> bool {
+        if !self.inside.certainly_excludes(claim) {
+            return false;
+        }
+        let met: Vec<u64> = self.inside.in_the_way(claim).map(|(_, hold)| hold.number).collect();
+        met.into_iter().for_each(|number| self.inside.doubt(number, t_us));
+        true
     }
 
     pub fn enter(&mut self, hold: Hold, since: Moment) {
@@ -131,11 +149,38 @@ impl Occupancy {
         }
     }
 
+    /// Adds an unclassified overlap. Overlaps are merged only now and then, so the cost per overlap is constant.
     fn keep(&mut self, overlap: Overlap) {
-        if self.waiting.len() < WAITING {
-            self.waiting.push(overlap);
-        } else {
-            self.not_kept += 1;
+        let now_us = overlap.since.t_us;
+        self.waiting.push(overlap);
+        if self.waiting.len() < self.merge_at && self.insiders() <= INSIDERS {
+            return;
+        }
+        self.merge();
+        let is_too_much = |this: &Self| {
+            let kept = this.waiting.len();
+            kept > WAITING || kept > KEPT && this.insiders() > INSIDERS / 2
+        };
+        while is_too_much(self) {
+            let mut oldest = self.waiting.remove(0);
+            oldest.stop_waiting();
+            self.settle(&oldest, now_us);
+        }
+        self.merge_at = self.waiting.len() + MERGED;
+    }
+
+    fn insiders(&self) -> usize {
+        self.waiting.iter().map(|overlap| overlap.insiders.len()).sum()
+    }
+
+    /// Merges overlaps whose classes depend on the same open states.
+    fn merge(&mut self) {
+        let mut first = BTreeMap::new();
+        for overlap in std::mem::take(&mut self.waiting) {
+            match overlap.openness().map(|openness| *first.entry(openness).or_insert(self.waiting.len())) {
+                Some(place) if place < self.waiting.len() => self.waiting[place].merge(&overlap),
+                _ => self.waiting.push(overlap),
+            }
         }
     }
 
@@ -154,7 +199,8 @@ impl Occupancy {
             let inside = Traces { released: Some(at.place), ..hold.traces };
             self.zombies.add(others, length_us);
             self.ignored_expiry += 1;
-            self.exemplify(Example { breach: Breach::Zombie, inside, entered, since_us, length_us });
+            let (breach, beside) = (Breach::Zombie, Vec::new());
+            self.exemplify(Example { breach, inside, beside, entered, since_us, length_us });
         }
         if hold.lost.is_none() && !hold.possible {
             let traces = Traces { released: Some(at.place), ..hold.traces };
@@ -255,14 +301,11 @@ impl Occupancy {
         }
     }
 
-    /// Ends the history: open states become unknown. Dropped overlaps count as violations if there is any other
-    /// violation.
+    /// Ends the history: open states become unknown.
     pub fn close(&mut self, now_us: u64) {
         for overlap in std::mem::take(&mut self.waiting) {
             self.give_up(overlap, now_us);
         }
-        let worst = if self.violations.count > 0 { &mut self.violations } else { &mut self.uncertain };
-        worst.add(std::mem::take(&mut self.not_kept), 0);
     }
 
     fn settle_all(&mut self) {
@@ -281,17 +324,24 @@ impl Occupancy {
             _ => &mut self.uncertain,
         };
         class.add(1, length_us);
-        if let Some(inside) = overlap.counterpart(breach) {
-            let (inside, entered) = (inside.traces, overlap.entering.traces);
-            self.exemplify(Example { breach, inside, entered, since_us: overlap.since.t_us, length_us });
+        *class = class.and(overlap.merged);
+        if let Some(inside) = overlap.counterpart(breach).filter(|_| self.wants(breach)) {
+            let alike = |party: &&Party| party.hold != inside.hold && party.soundness == inside.soundness;
+            let beside = overlap.insiders.iter().filter(alike).map(|party| party.traces.who).collect();
+            let (inside, entered, since_us) = (inside.traces, overlap.entering.traces, overlap.since.t_us);
+            self.exemplify(Example { breach, inside, beside, entered, since_us, length_us });
         }
     }
 
     fn exemplify(&mut self, example: Example) {
-        let same = self.examples.iter().filter(|other| other.breach == example.breach).count();
-        if same < EXAMPLES {
+        if self.wants(example.breach) {
             self.examples.push(example);
         }
+    }
+
+    /// Whether there are few examples of a class.
+    fn wants(&self, breach: Breach) -> bool {
+        self.examples.iter().filter(|other| other.breach == breach).count() < EXAMPLES
     }
 }
 
@@ -301,7 +351,8 @@ fn lost((_, hold): (u64, &mut Hold)) -> Option<&mut OverdueHold> {
 
 /// Tracks the latest insiders individually, because their overlaps are likely to last longest.
 fn overlap(hold: &Hold, since: Moment, allowed: u64, mut insiders: impl Iterator<Item = Party>) -> Overlap {
-    let looked_at: Vec<Party> = insiders.by_ref().take(LOOKED_AT).collect();
+    let tracked = usize::try_from(allowed).unwrap_or(usize::MAX).saturating_add(LOOKED_AT);
+    let looked_at: Vec<Party> = insiders.by_ref().take(tracked).collect();
     Overlap {
         entering: party(hold, hold, hold.claim.leases.into()),
         since,
@@ -309,6 +360,7 @@ fn overlap(hold: &Hold, since: Moment, allowed: u64, mut insiders: impl Iterator
         others: insiders.filter(|party| !party.is_leaving).map(|party| party.weight).sum(),
         allowed,
         ended_us: None,
+        merged: Overlaps::default(),
     }
 }
 
@@ -370,6 +422,7 @@ mod tests {
 
     use super::*;
     use zklockbench_core::catalog::Mode;
+    use zklockbench_record::history::StatedClaim;
 
     fn moment(t_us: u64) -> Moment {
         Moment { t_us, place: LinePosition { line: t_us, offset: 0 }, clock: 0 }
@@ -396,15 +449,16 @@ mod tests {
     }
 
     #[test]
-    fn dropped_overlaps_count_as_the_worst_class() {
-        let all = WAITING as u64 + 5;
-        for (is_known, expected) in [(false, [0, 0, all]), (true, [all, 0, 0])] {
+    fn overlaps_that_are_no_longer_tracked_are_uncertain() {
+        let all = WAITING as u64 + MERGED as u64;
+        let kept = WAITING as u64;
+        for (is_known, expected) in [(false, [0, 0, all]), (true, [kept, 0, all - kept])] {
             let mut occupancy = Occupancy::new(LockKind::Mutex);
             // Given more open overlaps than are kept
             for number in 0..=all {
                 occupancy.enter(hold(number), moment(1 + number));
             }
-            assert_eq!((counts(&occupancy), occupancy.waiting.len()), ([0, 0, 0], WAITING));
+            assert_eq!((counts(&occupancy), occupancy.waiting.len()), ([0, 0, all - kept], WAITING));
             // When all sessions turn out to have been alive, or remain unknown
             for number in (0..=all).filter(|_| is_known) {
                 occupancy.leave(number, moment(1_000 + number), false);
@@ -412,6 +466,73 @@ mod tests {
             }
             occupancy.close(2_000);
             assert_eq!(counts(&occupancy), expected, "{is_known}");
+        }
+    }
+
+    /// A lock whose hold 1 is stuck, and 1,000 later holds that exclude each other.
+    fn beside_a_stuck_hold(stuck: fn(&mut Occupancy)) -> Occupancy {
+        let mut occupancy = Occupancy::new(LockKind::Mutex);
+        occupancy.enter(hold(1), moment(1));
+        stuck(&mut occupancy);
+        for number in 2..1_002 {
+            let at = 10 * number;
+            occupancy.enter(hold(number), moment(at));
+            occupancy.leave(number, moment(at + 5), false);
+            occupancy.is_gone(number);
+            occupancy.resolve(number, Soundness::Sound);
+            assert!(occupancy.waiting.len() <= 2 * MERGED, "{}", occupancy.waiting.len());
+        }
+        occupancy
+    }
+
+    fn enters_beside_an_intruder(occupancy: &mut Occupancy) {
+        occupancy.enter(hold(2_000), moment(20_000));
+        occupancy.enter(hold(2_001), moment(20_001));
+        for number in [2_000, 2_001] {
+            occupancy.leave(number, moment(20_010 + number), false);
+            occupancy.is_gone(number);
+            occupancy.resolve(number, Soundness::Sound);
+        }
+    }
+
+    #[test]
+    fn any_number_of_acquisitions_beside_a_frozen_holder_is_classified_with_it() {
+        for (soundness, expected) in [(Soundness::Lost, [1, 1_001, 0]), (Soundness::Sound, [1_002, 0, 0])] {
+            let mut occupancy = beside_a_stuck_hold(|_| {});
+            enters_beside_an_intruder(&mut occupancy);
+            occupancy.resolve(1, soundness);
+            assert_eq!(counts(&occupancy), expected, "{soundness:?}");
+        }
+    }
+
+    #[test]
+    fn any_number_of_acquisitions_after_a_release_without_an_answer_are_no_overlaps() {
+        let released = |occupancy: &mut Occupancy| occupancy.leave(1, moment(2), false);
+        let mut occupancy = beside_a_stuck_hold(released);
+        occupancy.close(30_000);
+        assert_eq!(counts(&occupancy), [0, 0, 0]);
+        let mut occupancy = beside_a_stuck_hold(released);
+        enters_beside_an_intruder(&mut occupancy);
+        occupancy.close(30_000);
+        assert_eq!(counts(&occupancy), [1, 0, 0], "the intruder is not hidden by the others");
+        let mut occupancy = beside_a_stuck_hold(released);
+        occupancy.stays(1, moment(25_000));
+        occupancy.resolve(1, Soundness::Sound);
+        assert_eq!(counts(&occupancy), [1_000, 0, 0], "the release failed after all");
+    }
+
+    #[test]
+    fn semaphore_with_many_leases_is_violated_by_one_more_live_holder() {
+        for (is_last_lost, expected) in [(false, [1, 0, 0]), (true, [0, 1, 0])] {
+            let mut occupancy = Occupancy::new(LockKind::Semaphore(500));
+            (0..501).for_each(|number| occupancy.enter(hold(number), moment(number)));
+            for number in 0..501 {
+                occupancy.leave(number, moment(600 + number), false);
+                occupancy.is_gone(number);
+                let is_lost = is_last_lost && number == 0;
+                occupancy.resolve(number, if is_lost { Soundness::Lost } else { Soundness::Sound });
+            }
+            assert_eq!(counts(&occupancy), expected, "{is_last_lost}");
         }
     }
 
@@ -464,7 +585,7 @@ mod tests {
 
     #[test]
     fn insiders_beyond_the_tracking_limit_count_as_unknown() {
-        let most = LOOKED_AT as u64;
+        let most = LOOKED_AT as u64 + 1; // One lease is allowed.
         for (strangers, expected) in [(1, [0, 1, 0]), (2, [0, 0, 1])] {
             let mut occupancy = Occupancy::new(LockKind::Semaphore(u32::MAX));
             let inside = most + strangers;
@@ -633,7 +754,7 @@ mod tests {
 
     fn asked(t_us: u64) -> CalledAcquire {
         let at = Moment { t_us, place: LinePosition::default(), clock: 0 };
-        CalledAcquire { at, claim: LockClaim::WRITE, kept_out_us: 0 }
+        CalledAcquire { at, stated: StatedClaim::default(), kept_out_us: 0 }
     }
 
     #[test]

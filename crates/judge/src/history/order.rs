@@ -50,6 +50,8 @@ pub struct LockHolds {
     deletions: BTreeSet<(i64, u64)>,
     /// Keys of the grants inside without a known deletion.
     undeleted: BTreeSet<u64>,
+    /// Clocks of the grants inside that are only counted.
+    merged: BTreeSet<usize>,
     /// State and last holder of each kept grant, by token.
     kept: HashMap<i64, (Kept, usize)>,
     /// Each contender's latest token.
@@ -71,8 +73,12 @@ impl LockHolds {
         self.note_order(grant.clock, grant.token);
         self.supersede(grant.who, grant.token);
         // Threads that alternate on one node share a token, so the ensemble sees only one hold.
-        if let Some((_, holder)) = self.kept.get_mut(&grant.token) {
-            *holder = grant.who;
+        if let Some(clock) = self.kept_grant(grant.token).map(|kept| kept.clock) {
+            if clock == grant.clock {
+                self.kept.entry(grant.token).and_modify(|(_, holder)| *holder = grant.who);
+            } else {
+                self.miss(true);
+            }
             return;
         }
         let Some(zxid) = grant.zxid else {
@@ -81,7 +87,7 @@ impl LockHolds {
         };
         let place = (zxid, grant.token);
         if let Some((_, clock)) = self.settled.filter(|(last, _)| *last > place) {
-            self.miss(clock, &grant);
+            self.miss(clock != grant.clock);
             return;
         }
         self.kept.insert(grant.token, (Kept::Recent(zxid), grant.who));
@@ -98,6 +104,7 @@ impl LockHolds {
             && *holder == who
             && self.undeleted.remove(key)
         {
+            self.merged.extend(self.inside.get_mut(*key).map(|grant| grant.clock));
             self.inside.merge(*key);
             self.kept.remove(&before);
         }
@@ -117,19 +124,23 @@ impl LockHolds {
         }
     }
 
+    fn kept_grant(&mut self, token: i64) -> Option<&mut Grant> {
+        match self.kept.get(&token)?.0 {
+            Kept::Recent(found) => self.recent.get_mut(&(found, token)),
+            Kept::Inside(key) => self.inside.get_mut(key),
+        }
+    }
+
     pub fn delete(&mut self, token: i64, zxid: i64, place: LinePosition) {
-        let Some((kept, _)) = self.kept.get(&token) else { return };
-        let grant = match kept {
-            Kept::Recent(found) => self.recent.get_mut(&(*found, token)),
-            Kept::Inside(key) => self.inside.get_mut(*key),
-        };
-        let Some(grant) = grant else { return };
+        let Some((kept, _)) = self.kept.get(&token).copied() else { return };
+        let Some(grant) = self.kept_grant(token) else { return };
         let before = grant.deleted;
         grant.deleted = before.max(Some(zxid));
         grant.released = Some(place);
-        if let Kept::Inside(key) = *kept {
+        let deleted = grant.deleted;
+        if let Kept::Inside(key) = kept {
             self.undeleted.remove(&key);
-            self.deletions.extend(grant.deleted.map(|deleted| (deleted, key)));
+            self.deletions.extend(deleted.map(|deleted| (deleted, key)));
             if let Some(before) = before.filter(|before| *before < zxid) {
                 self.deletions.remove(&(before, key));
             }
@@ -154,15 +165,20 @@ impl LockHolds {
         self.inside.asks(next.claim, found);
         let waited = self.inside.was_kept_out(next.claim, asked, found);
         let may_be_early = self.inside.excludes(next.claim);
+        let mut evicted = BTreeSet::new();
         if may_be_early {
             // A node whose deletion was never recorded costs only one comparison.
+            evicted = std::mem::take(&mut self.merged);
             for grant in self.inside.evict(&std::mem::take(&mut self.undeleted), found) {
                 self.kept.remove(&grant.token);
+                evicted.insert(grant.clock);
             }
         }
         let is_early = self.inside.excludes(next.claim);
         match before {
-            Some((_, clock)) if may_be_early && !is_early => self.miss(clock, &next),
+            Some(_) if may_be_early && !is_early => {
+                self.miss(evicted.iter().any(|clock| *clock != next.clock));
+            }
             Some((_, clock)) => {
                 self.report.compared += 1;
                 self.report.waited += u64::from(waited);
@@ -191,6 +207,7 @@ impl LockHolds {
         match grant.deleted {
             Some(deleted) => drop(self.deletions.insert((deleted, key))),
             None if self.is_superseded(grant.token) => {
+                self.merged.insert(grant.clock);
                 self.inside.merge(key);
                 self.kept.remove(&grant.token);
                 return;
@@ -212,9 +229,9 @@ impl LockHolds {
         }
     }
 
-    fn miss(&mut self, clock_before: usize, next: &Grant) {
+    fn miss(&mut self, is_across_clocks: bool) {
         self.report.not_compared += 1;
-        self.report.not_compared_across_clocks += u64::from(clock_before != next.clock);
+        self.report.not_compared_across_clocks += u64::from(is_across_clocks);
     }
 }
 
@@ -251,6 +268,31 @@ mod tests {
         order.close();
         let OrderReport { compared, not_compared, not_compared_across_clocks, .. } = order.report;
         assert_eq!((compared, not_compared, not_compared_across_clocks), (0, 1, 1));
+    }
+
+    #[test]
+    fn reader_on_another_clock_without_a_deletion_leaves_the_writer_uncompared() {
+        for (reader_clock, across) in [(0, 0), (1, 1)] {
+            let mut order = LockHolds::new(LockKind::ReadWrite);
+            let reader = |token| Grant { claim: LockClaim::READ, who: 1, ..grant(token, token) };
+            order.grant(Grant { clock: reader_clock, who: 2, ..reader(1) });
+            order.grant(Grant { deleted: Some(4), ..reader(2) });
+            order.grant(grant(3, 4));
+            order.close();
+            let OrderReport { not_compared, not_compared_across_clocks, .. } = order.report;
+            assert_eq!((not_compared, not_compared_across_clocks), (1, across));
+        }
+    }
+
+    #[test]
+    fn token_repeated_on_another_clock_leaves_the_pair_uncompared() {
+        for clock in [0, 1] {
+            let mut order = LockHolds::new(LockKind::Mutex);
+            order.grant(grant(1, 2));
+            order.grant(Grant { clock, who: 1, ..grant(1, 2) });
+            order.close();
+            assert_eq!(order.report.not_compared_across_clocks, clock as u64);
+        }
     }
 
     #[test]

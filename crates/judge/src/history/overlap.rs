@@ -3,12 +3,15 @@
 //! Often only the answer to a release shows whether the holder's session was alive. An overlap therefore
 //! waits for its holds to end.
 
+use std::collections::BTreeMap;
+
 use super::clocks::Moment;
-use super::judgement::Breach;
+use super::judgement::{Breach, Overlaps};
 use crate::weigh::{self, Granted, Soundness};
 use zklockbench_record::history::LinePosition;
 
-/// Maximum number of insiders tracked individually; the soundness of the others stays unknown.
+/// Maximum number of insiders tracked individually, beyond those allowed alongside the entering contender. The
+/// soundness of the others stays unknown.
 pub const LOOKED_AT: usize = 64;
 
 /// A hold, with its relevant lines.
@@ -43,7 +46,7 @@ pub struct Party {
     pub traces: Traces,
 }
 
-/// One acquisition during other holds.
+/// An acquisition during other holds, or several whose class depends on the same open states.
 #[derive(Debug)]
 pub struct Overlap {
     pub entering: Party,
@@ -55,9 +58,42 @@ pub struct Overlap {
     pub allowed: u64,
     /// Time at which the overlap ended; `None` while it lasts.
     pub ended_us: Option<u64>,
+    /// Overlaps merged into this one.
+    pub merged: Overlaps,
+}
+
+/// Everything on which the class of an ended overlap depends: the leases for others, the entering contender's
+/// soundness, and the leases of the insiders. Insiders with a known soundness are only summed.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Openness {
+    allowed: u64,
+    entering: Soundness,
+    others: u64,
+    leases: BTreeMap<(Option<u64>, Soundness, Granted, bool), u64>,
 }
 
 impl Overlap {
+    /// The overlap's key for merging; `None` if the overlap may still change in other ways.
+    pub fn openness(&self) -> Option<Openness> {
+        let (entering, others) = (self.entering.soundness, self.others);
+        if self.ended_us.is_none() || entering == Soundness::Open {
+            return None;
+        }
+        let mut leases = BTreeMap::new();
+        for party in &self.insiders {
+            let is_open = party.is_leaving || party.soundness == Soundness::Open;
+            let key = (is_open.then_some(party.hold), party.soundness, party.granted, party.is_leaving);
+            *leases.entry(key).or_insert(0) += party.weight;
+        }
+        Some(Openness { allowed: self.allowed, entering, others, leases })
+    }
+
+    /// Adds an ended overlap with the same [`Openness`].
+    pub fn merge(&mut self, other: &Self) {
+        self.merged.add(1, other.length_us(other.since.t_us));
+        self.merged = self.merged.and(other.merged);
+    }
+
     /// Class of the overlap; `None` until it is known. A pending release may still free enough leases.
     pub fn breach(&self) -> Option<Breach> {
         let is_leaving = self.insiders.iter().any(|party| party.is_leaving);
@@ -137,7 +173,14 @@ impl Overlap {
 
     /// Records that a holder left at `t_us`, with the line of its release call.
     pub fn leave(&mut self, hold: u64, t_us: u64, place: Option<LinePosition>) {
+        let is_entry = t_us == self.since.t_us && hold != self.entering.hold;
         let Some(party) = self.party(hold).filter(|party| party.inside) else { return };
+        if is_entry && place.is_some() && party.soundness == Soundness::Open {
+            // Within one microsecond, exits come first, as in a trial.
+            party.is_leaving = true;
+            party.traces.released = place;
+            return;
+        }
         party.inside = false;
         party.traces.released = place;
         if !self.entering.inside || self.weight(|party| party.inside && !party.is_leaving) <= self.allowed {
@@ -150,13 +193,19 @@ impl Overlap {
         self.ended_us.unwrap_or(now_us).saturating_sub(self.since.t_us)
     }
 
-    /// Stops waiting: open states become unknown, and unanswered releases count as successful.
+    /// Stops waiting at the end: open states become unknown, and unanswered releases count as successful.
     pub fn give_up(&mut self) {
         self.insiders.retain(|party| !party.is_leaving);
-        let parties = self.insiders.iter_mut().chain([&mut self.entering]);
-        parties.filter(|party| party.soundness == Soundness::Open).for_each(|party| {
-            party.soundness = Soundness::Unknown;
-        });
+        self.stop_waiting();
+    }
+
+    /// Stops waiting before the end: open states and the results of releases become unknown.
+    pub fn stop_waiting(&mut self) {
+        for party in self.insiders.iter_mut().chain([&mut self.entering]) {
+            if std::mem::take(&mut party.is_leaving) || party.soundness == Soundness::Open {
+                party.soundness = Soundness::Unknown;
+            }
+        }
     }
 }
 
@@ -189,6 +238,7 @@ mod tests {
             others: 0,
             allowed,
             ended_us: None,
+            merged: Overlaps::default(),
         }
     }
 
@@ -224,6 +274,24 @@ mod tests {
         called_again.may_have_stayed(1);
         called_again.resolve(1, Sound);
         assert_eq!(called_again.breach(), Some(Breach::Uncertain));
+    }
+
+    #[test]
+    fn ended_overlaps_merge_if_they_depend_on_the_same_holds() {
+        let ended = |insiders: &[(u64, Soundness)], entering| {
+            let mut overlap = overlap(0, entering, insiders);
+            assert_eq!(overlap.openness(), None, "the overlap has not ended");
+            overlap.leave(0, 130, None);
+            overlap
+        };
+        let with = |insiders: &[(u64, Soundness)]| ended(insiders, Sound).openness();
+        assert_eq!(with(&[(1, Open), (2, Sound), (1, Sound)]), with(&[(1, Open), (1, Sound), (2, Sound)]));
+        assert_ne!(with(&[(1, Open), (1, Sound)]), with(&[(1, Sound), (1, Open)]), "another hold is open");
+        assert_ne!(with(&[(1, Open), (1, Sound)]), with(&[(1, Open), (1, Lost)]));
+        assert_eq!(ended(&[(1, Open)], Open).openness(), None, "the entering contender is unresolved");
+        let mut merged = ended(&[(1, Open)], Sound);
+        merged.merge(&ended(&[(1, Open)], Sound));
+        assert_eq!(merged.merged, Overlaps { count: 1, longest_us: 30 });
     }
 
     #[test]

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use zklockbench_core::catalog::Mode;
 use zklockbench_record::StepKind;
 use zklockbench_record::history::{
-    Acquire, Event, Header, LockClaim, LockKind, Release, SessionState, Step, Trace, What, Write,
+    Acquire, Event, Header, LockKind, Release, SessionState, StatedClaim, Step, Trace, What, Write,
 };
 
 /// Name of the format in the first line.
@@ -26,6 +26,8 @@ pub struct HeaderLine {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     complete: Option<bool>,
     locks: BTreeMap<String, LockLine>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    interference: Vec<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -59,7 +61,7 @@ impl HeaderLine {
             (KindWord::Semaphore, _) => Err(format!("the semaphore `{name}` needs `leases`, 1 or more")),
         };
         let locks = self.locks.into_iter().map(|(name, lock)| kind(name, lock)).collect::<Result<_, _>>()?;
-        Ok(Header { complete: self.complete, locks })
+        Ok(Header { complete: self.complete, locks, interference: self.interference })
     }
 }
 
@@ -75,6 +77,7 @@ impl From<&Header> for HeaderLine {
             version: VERSION,
             complete: header.complete,
             locks: header.locks.iter().map(|(name, kind)| (name.clone(), line(kind))).collect(),
+            interference: header.interference.clone(),
         }
     }
 }
@@ -184,7 +187,7 @@ impl EventLine<'_> {
             OpWord::Acquire => What::Acquire(Acquire {
                 lock,
                 step: called()?,
-                claim: LockClaim { mode: self.mode.unwrap_or(Mode::Write), leases: self.leases.unwrap_or(1) },
+                claim: StatedClaim { mode: self.mode, leases: self.leases },
                 depth: self.depth,
                 token: self.token,
                 zxid: self.zxid,
@@ -229,8 +232,8 @@ impl<'a> From<&Event<'a>> for EventLine<'a> {
             What::Acquire(Acquire { step, claim, depth, token, zxid, .. }) => Self {
                 op: OpWord::Acquire,
                 phase: Some(step),
-                mode: (claim.mode == Mode::Read).then_some(Mode::Read),
-                leases: (claim.leases != 1).then_some(claim.leases),
+                mode: claim.mode,
+                leases: claim.leases,
                 depth,
                 token,
                 zxid,
@@ -257,6 +260,7 @@ impl<'a> From<&Event<'a>> for EventLine<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zklockbench_record::history::LockClaim;
 
     fn event(what: What<'_>) -> Event<'_> {
         let (session, state) = (Some("0x1"), Some(SessionState::Suspended));
@@ -272,7 +276,7 @@ mod tests {
                 What::Acquire(Acquire {
                     lock,
                     step,
-                    claim: LockClaim { mode: Mode::Read, leases: 2 },
+                    claim: StatedClaim { mode: Some(Mode::Read), leases: Some(2) },
                     depth: Some(2),
                     token,
                     zxid,
@@ -298,7 +302,7 @@ mod tests {
 
     #[test]
     fn default_values_are_omitted() {
-        let (lock, step, claim) = ("a", Step::Invoke, LockClaim::WRITE);
+        let (lock, step, claim) = ("a", Step::Invoke, LockClaim::WRITE.into());
         let usual = Acquire { lock, step, claim, depth: None, token: None, zxid: None };
         let event = Event { clock: None, session: None, state: None, ..event(What::Acquire(usual)) };
         let text = serde_json::to_string(&EventLine::from(&event)).unwrap();
@@ -314,7 +318,8 @@ mod tests {
             ("b".to_owned(), LockKind::Semaphore(3)),
             ("c".to_owned(), LockKind::ReadWrite),
         ];
-        let header = Header { complete: Some(true), locks: locks.into() };
+        let interference = vec!["session 0x1 deleted /a".to_owned()];
+        let header = Header { complete: Some(true), locks: locks.into(), interference };
         let text = serde_json::to_string(&HeaderLine::from(&header)).unwrap();
         assert_eq!(serde_json::from_str::<HeaderLine>(&text).unwrap().header(), Ok(header), "{text}");
     }

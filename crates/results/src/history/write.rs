@@ -169,6 +169,7 @@ pub fn merge_histories(parts: &[(usize, PathBuf)], to: &Path) -> Result<(), Erro
         let own = part.reader.header();
         header.complete = header.complete.filter(|_| own.complete == Some(true)).or(Some(false));
         header.locks.extend(own.locks.clone());
+        header.interference.extend(own.interference.iter().cloned());
     }
     let failed = |error: io::Error| cannot("write", to, &error);
     let mut out = BufWriter::new(File::create_new(to).map_err(failed)?);

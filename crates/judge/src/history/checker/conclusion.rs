@@ -2,20 +2,21 @@
 
 use super::super::contender::{At, Stand};
 use super::super::judgement::{
-    Breach, Finding, FoundViolation, HistoryEnd, Judgement, LockReport, Overlaps, describe_evidence, verdict,
+    Breach, Finding, FoundViolation, HistoryEnd, Judgement, LockReport, Overlaps, describe_evidence,
+    interfered, verdict,
 };
 use super::super::occupancy::{Example, Occupancy};
 use super::super::overlap::Traces;
 use super::{Checker, Lock};
 use crate::weigh::Soundness;
 use zklockbench_core::units::format_micros;
-use zklockbench_record::history::LinePosition;
+use zklockbench_record::history::{LinePosition, SessionState};
 use zklockbench_record::{Holder, KeptOut, Violation};
 
 /// Maximum number of reported findings per kind.
 const REPORTED: usize = 20;
 
-/// Resolves a hold that is open at the end. `lived` returns whether its process had an event at or after a line.
+/// Resolves a hold that is open at the end. `lived` returns whether its session was alive at a line.
 fn end_of_history(stand: &mut Stand, lock: &mut Lock, clock: usize, lived: impl Fn(LinePosition) -> bool) {
     let Some(hold) = stand.hold.take() else { return };
     let occupancy = lock.occupancy(clock);
@@ -41,6 +42,7 @@ impl Checker {
                 .iter_mut()
                 .for_each(|(clock, occupancy)| occupancy.close(clocks.latest_us(*clock)));
             lock.order.close();
+            lock.fencing.close();
         }
         for lock in &self.locks {
             findings.extend(self.findings_of(lock));
@@ -51,7 +53,10 @@ impl Checker {
         let mut locks: Vec<LockReport> =
             self.locks.iter().filter(|lock| lock.was_used()).map(report).collect();
         locks.sort_by(|one, other| one.name.cmp(&other.name));
-        let (verdict, notes) = verdict(&locks, self.complete, ending);
+        let (mut verdict, notes) = verdict(&locks, self.complete, ending);
+        if let Some(first) = &self.interference {
+            verdict = interfered(first);
+        }
         Judgement {
             verdict,
             evidence: describe_evidence(&locks),
@@ -77,9 +82,14 @@ impl Checker {
                 format!("contender {} of `{}`", contender.number, self.clocks.process(contender.process));
             for (number, stand) in &mut contender.stands {
                 let lock = &mut self.locks[*number];
-                let lived = |since: LinePosition| complete || heard.place >= since;
+                let is_connected = contender.state == SessionState::Connected;
+                let lived = |since: LinePosition| is_connected && (complete || heard.place >= since);
                 end_of_history(stand, lock, heard.clock, lived);
                 let Some(asked) = stand.asked.filter(|_| stand.at == At::Asking) else { continue };
+                if contender.state == SessionState::Expired {
+                    lock.report.unfinished += 1; // The contender crashed.
+                    continue;
+                }
                 if complete || lock.occupancy(heard.clock).waits.is_stuck(&asked, heard.t_us) {
                     lock.report.stuck += 1;
                     let what = format!("{name} requested the lock and got no answer");
@@ -150,6 +160,11 @@ impl Checker {
                     at: example.since_us,
                     timeline: None,
                 },
+                beside: example.beside.iter().map(|who| self.process_and_number(*who)).collect(),
+                clock: self
+                    .clocks
+                    .clock_of_process(self.contenders.all[example.inside.who].process)
+                    .to_owned(),
                 processes: [process(&example.inside), process(&example.entered)],
                 together_us: example.length_us,
             };
@@ -158,6 +173,11 @@ impl Checker {
         let mut violations: Vec<_> = self.locks.iter().enumerate().flat_map(of_lock).collect();
         violations.sort_by_key(|found| found.violation.at);
         violations
+    }
+
+    fn process_and_number(&self, who: usize) -> (String, u64) {
+        let contender = &self.contenders.all[who];
+        (self.clocks.process(contender.process).to_owned(), contender.number)
     }
 
     fn describe(&self, example: &Example) -> String {
