@@ -227,7 +227,7 @@ impl PlannedLoad {
                 let from = replay.trace[part.start].at_us;
                 let earlier = |one: &TraceArrival| TraceArrival { at_us: one.at_us - from, ..*one };
                 let trace: Arc<[_]> = replay.trace[part].iter().map(earlier).collect();
-                let replay = Replay { file: replay.file.clone(), count: trace.len(), trace };
+                let replay = Replay { count: trace.len(), trace, ..replay.clone() };
                 let lasts = replay.lasts();
                 (Arrivals::Replay(replay), lasts)
             }
