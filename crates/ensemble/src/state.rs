@@ -171,16 +171,14 @@ fn never_whole(roles: &[Role]) -> Option<String> {
     are_alone(roles)
 }
 
-/// Returns the reason why these servers are not one ensemble; `None` if they may be.
+/// Returns the reason why the servers that answer are not one ensemble; `None` if they may be.
 pub fn not_one_ensemble(roles: &[Role]) -> Option<String> {
-    let leaders = roles.iter().filter(|role| role.is("leader")).count();
-    let several = || {
-        format!(
-            "the servers are not one ensemble, because {leaders} of {} report being the leader",
-            roles.len()
-        )
-    };
-    are_alone(roles).or_else(|| (leaders > 1).then(several))
+    let answering: Vec<Role> = roles.iter().filter(|role| role.state.is_ok()).cloned().collect();
+    let leaders = answering.iter().filter(|role| role.is("leader")).count();
+    let of = answering.len();
+    let several =
+        || format!("the servers are not one ensemble, because {leaders} of {of} report being the leader");
+    are_alone(&answering).or_else(|| (leaders > 1).then(several))
 }
 
 fn are_alone(roles: &[Role]) -> Option<String> {
@@ -417,7 +415,9 @@ mod tests {
         assert!(why.contains("2 of 3 report being the leader"), "{why}");
         let why = not_one_ensemble(&[leader.clone(), role("standalone", None)]).unwrap();
         assert!(why.contains("1 of 2 run alone"), "{why}");
-        for may_be in [vec![leader, follower.clone()], vec![follower], vec![role("standalone", None)]] {
+        let silent = Role { state: Err("refused".into()), ..role("", None) };
+        let degraded = vec![role("standalone", None), silent];
+        for may_be in [vec![leader, follower.clone()], vec![follower], degraded] {
             assert_eq!(not_one_ensemble(&may_be), None, "{may_be:?}");
         }
     }
