@@ -317,7 +317,7 @@ fn data_from_outside_the_run_are_refused_and_kept() {
     // Alone, because other tests would take the volume for a leftover.
     let Some(alone) = available_alone() else { return };
     let (bench, before) = (Bench::new(), unused_volumes());
-    // Given a directory of this host and a volume with data
+    // Given a directory on this host and a volume with data
     let log = bench.path("zoo1/version-2/log.1");
     std::fs::create_dir_all(log.parent().unwrap()).unwrap();
     std::fs::write(&log, "").unwrap();
@@ -325,7 +325,7 @@ fn data_from_outside_the_run_are_refused_and_kept() {
     docker(&["volume", "create", &volume]);
     let external = format!("volumes:\n  kept:\n    external: true\n    name: {volume}\n");
     for (mount, rest, words) in [
-        ("volumes: [\"./zoo1:/data\"]", "", "zoo1 of this host, and the run would change or wipe data there"),
+        ("volumes: [\"./zoo1:/data\"]", "", "zoo1 on this host, and the run would change or wipe data there"),
         (
             "volumes: [\"kept:/datalog\"]",
             external.as_str(),

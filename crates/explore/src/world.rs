@@ -13,7 +13,7 @@ use zklockbench_zk::Target;
 
 /// Time limit for a contender without messages, as a multiple of the longest time among the lock's parameters.
 const PAUSES: u32 = 3;
-/// Factor by which the time limit is longer when a stuck contender is to be confirmed, because a lock may pause.
+/// Factor by which the time limit is longer to confirm that a contender is stuck, because a lock may pause.
 pub const CONFIRMS: u32 = 3;
 
 /// Time limits for the lock's clients.
