@@ -35,7 +35,7 @@ pub struct LockCard {
     pub after: &'static [After],
     pub params: &'static [Param],
     pub system: &'static str,
-    /// Exact cost of one batch with this number of contenders; `None` if the cost is not proven.
+    /// Computes the exact cost of one batch with this many contenders; `None` if no exact cost is known.
     pub batch_cost: Option<fn(&Params, contenders: u64) -> BatchCost>,
 }
 
@@ -382,7 +382,7 @@ impl BatchCost {
     }
 }
 
-/// Separator between the locks of a mixed strategy: `curator:InterProcessMutex+curator-mutex`.
+/// Separator between the locks in the name of a mixed strategy: `curator:InterProcessMutex+curator-mutex`.
 pub const MIXED_WITH: char = '+';
 
 /// Returns the locks of a strategy: several if the strategy is mixed, otherwise one.
@@ -398,7 +398,7 @@ pub fn own_label(label: &str, locks: &[LockCard]) -> String {
 }
 
 impl LockCard {
-    /// Builds the card of a mixed strategy, in which contenders use different locks on the same path. Such a
+    /// Builds the card of a mixed strategy, in which contenders use different locks on the same path. The
     /// strategy tests whether the locks exclude each other. The card has the guarantees common to all
     /// members. Parameters are prefixed with their lock, e.g. `curator-mutex.retry_times`. The card is
     /// leaked.

@@ -26,8 +26,8 @@ static MONOTONIC_AT_ORIGIN: LazyLock<u64> = LazyLock::new(|| {
 });
 
 /// Returns how many microseconds another clock is ahead of ours, based on the closest of several pairs of
-/// readings. On a loaded host, milliseconds may pass between the two readings of a pair. A pair within
-/// `close_us` ends the search.
+/// readings. On a loaded host, milliseconds may pass between the two readings of a pair. The search ends at a
+/// pair that is at most `close_us` apart.
 fn ahead_us(read: impl Fn() -> Duration, close_us: u64) -> i128 {
     let mut closest = (u64::MAX, 0);
     for _ in 0..READINGS {

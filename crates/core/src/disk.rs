@@ -123,7 +123,7 @@ fn is_hollow(_: &File, _: u64) -> bool {
 }
 
 fn too_large(most: u64) -> Unreadable {
-    Unreadable::Refused(format!("is larger than {} MiB, the limit for such files", most / MIB))
+    Unreadable::Refused(format!("is larger than {} MiB, the limit for this file", most / MIB))
 }
 
 pub fn read(dir: &Path, name: impl AsRef<Path>, most: u64) -> Result<Vec<u8>, Unreadable> {
@@ -297,7 +297,7 @@ mod tests {
         );
         assert_eq!(error_of_read(dir, "pipe"), "is not a regular file");
         assert_eq!(error_of_read(dir, "within"), "is not a regular file");
-        assert_eq!(error_of_read(dir, "large"), "is larger than 1 MiB, the limit for such files");
+        assert_eq!(error_of_read(dir, "large"), "is larger than 1 MiB, the limit for this file");
         for name in ["../file", "/etc/passwd", "", "within/../../file"] {
             assert_eq!(error_of_read(dir, name), "points outside its directory", "{name}");
         }
@@ -368,6 +368,6 @@ mod tests {
     #[test]
     fn read_named_fails_if_a_device_exceeds_the_size_limit() {
         let error = read_named(Path::new("/dev/zero"), MIB).unwrap_err().to_string();
-        assert_eq!(error, "is larger than 1 MiB, the limit for such files");
+        assert_eq!(error, "is larger than 1 MiB, the limit for this file");
     }
 }

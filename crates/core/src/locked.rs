@@ -1,4 +1,4 @@
-//! Locks a mutex even if it is poisoned, because its data is consistent after every change.
+//! Locks a mutex even if it is poisoned. This is safe, because its data is consistent after every change.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

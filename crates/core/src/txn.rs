@@ -201,7 +201,8 @@ fn changes<'a>(kind: i32, mut fields: Reader<'a>, note: &mut dyn FnMut(Change<'a
         CREATE | CREATE_2 => {
             let path = fields.buffer()?;
             let ephemeral = is_ephemeral(&mut fields).unwrap_or(false);
-            // The number is the parent's version before the create; the record has the version after it.
+            // The appended number is the parent's version before the create; the record contains the version
+            // after it.
             let sequence = fields.int().map(|parent| parent.wrapping_sub(1));
             note(Change { ephemeral, sequence, ..of(path, Happened::Created) });
         }
@@ -308,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn creates_have_the_number_of_a_sequential_node_except_in_the_oldest_format() {
+    fn create_yields_the_number_of_a_sequential_node_except_in_the_oldest_format() {
         let sequence = |parent: &[u8]| {
             let acl = [&31_i32.to_be_bytes()[..], &buffer(b"world"), &buffer(b"anyone")].concat();
             let lists = [&(-1_i32).to_be_bytes()[..], &1_i32.to_be_bytes(), &acl].concat();

@@ -45,7 +45,7 @@ worded! {
         NodeCreated = "notifications: node created",
         /// `NodeDataChanged` events delivered.
         DataChanged = "notifications: data changed",
-        /// Notifications caused by releases, except those delivered to the releasers themselves.
+        /// Notifications caused by releases, excluding notifications to the releasers themselves.
         ByReleaseToWaiters = "notifications by release to waiters",
         /// Names returned by `getChildren`.
         Names = "names returned",
@@ -130,7 +130,7 @@ impl ServersCount<'_> {
 }
 
 const READS: [RequestKind; 6] = [GetChildren, GetChildrenWatch, GetData, GetDataWatch, Exists, ExistsWatch];
-/// Multis are not in this list, because servers and client count each write inside a multi.
+/// Multis are not listed, because the servers and the client count each write inside a multi.
 const WRITES: [RequestKind; 3] = [Create, Delete, SetData];
 
 /// Compares the counts of a whole trial. Servers count only successful requests, so their counts are compared with
@@ -218,7 +218,7 @@ fn deltas(servers: &[ServerCounters], key: &str) -> Option<Vec<u64>> {
 }
 
 fn delta(server: &ServerCounters, key: &str) -> Option<u64> {
-    // A server without this counter reports none of these metrics, so missing keys do not mean zero.
+    // A server without this counter reports none of these metrics, so a missing key does not mean zero.
     if server.has_restarted() || !server.after.contains_key(ALWAYS_THERE) {
         return None;
     }

@@ -75,8 +75,8 @@ pub struct ServerFigures {
     pub role: String,
     /// Measurements of each kind of request.
     pub requests: Vec<RequestFigures>,
-    /// Time from a session's `setData` call until the event arrives at another session of this server that watches the
-    /// node.
+    /// Time from a session's `setData` call until the event arrives at a second session on the same server,
+    /// which watches the node.
     pub watch: Option<Timing>,
     /// Time from the call to open a session until the server has granted it, including the connection.
     pub session_open: Option<Timing>,
@@ -143,8 +143,8 @@ pub struct Calibration {
     pub ensemble: EnsembleInfo,
     /// Floor of the ensemble.
     pub floor: Floor,
-    /// Synced writes per second: the higher of the rates of `create` and `setData` at saturation through the
-    /// leader, each synced by a quorum. `None` if no leader is known.
+    /// Synced writes per second: the higher of the saturated `create` and `setData` rates through the leader.
+    /// A quorum syncs each write. `None` if no leader is known.
     pub synced_writes_per_s: Option<f64>,
     /// Measurements of each server.
     pub servers: Vec<ServerFigures>,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use zklockbench_core::measure::{Growth, added_up, growth};
 
-/// Arrivals due in the measured phase, no matter when they ended. Each was served, unserved or dropped.
+/// Arrivals that were due in the measured phase, whenever they ended. Each was served, unserved or dropped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Arrived {
     /// Arrivals that were due.
@@ -91,12 +91,12 @@ pub enum WarmUpEnd {
     Steady,
     /// The maximum length was reached without a steady state.
     Cap,
-    /// Too few acquisitions to decide.
+    /// There were too few acquisitions to decide.
     TooFew,
 }
 
-/// Course of a trial in slots of equal length from the start of the load. Steadiness can be judged again from
-/// these data.
+/// How a trial developed, in slots of equal length from the start of the load. Steadiness can be judged again
+/// from this data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Steady {
     /// Why the warm-up ended.

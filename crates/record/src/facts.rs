@@ -1,7 +1,7 @@
 //! Facts about a finished trial: the contenders' moments, and the servers' log records of their nodes. The
 //! judge and the history read both as events.
 //!
-//! There may be any number of moments, so they are spooled to disk, and dropped after judging.
+//! The number of moments is unlimited, so they are spooled to disk, and dropped after judging.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -41,8 +41,8 @@ pub struct Traced {
 }
 
 impl Traced {
-    /// Whether the step precedes a contender's action at `moment`. Within one microsecond, only requests
-    /// follow the action.
+    /// Whether the step precedes a contender's action at `moment`. Of the steps in the same microsecond, only
+    /// requests follow the action.
     fn is_before(&self, moment: Stamp) -> bool {
         self.at < moment || self.at == moment && self.kind != StepKind::Request
     }
@@ -60,11 +60,11 @@ pub struct Facts {
     pub began: Stamp,
     /// Faults, and messages before overlaps, in chronological order.
     pub traced: Vec<Traced>,
-    /// Recorded moments, by time and then by thread.
+    /// Recorded moments, sorted by time and then by thread.
     pub noted: Sorted<Noted, (Stamp, usize)>,
-    /// Transactions that created contenders' nodes, if only the servers' logs show them.
+    /// Transactions that created contenders' nodes, if they are known only from the servers' logs.
     pub created: Sorted<EnteredAsOf, (Stamp, usize)>,
-    /// Transactions as of which contenders entered, if known only afterwards.
+    /// zxids at which contenders held the lock, if known only afterwards.
     pub entered_as_of: Sorted<EnteredAsOf, (Stamp, usize)>,
     /// Holds that ended after another contender had closed their session, each identified by its end.
     pub closed: HashSet<Hold>,
@@ -122,8 +122,8 @@ impl Facts {
         (*entered, *contender)
     }
 
-    /// Whether a node is gone although no server's log records its end. The ensemble has then lost acknowledged
-    /// transactions, so the node is not evidence against the lock.
+    /// Whether a node is gone although no server's log records its deletion. The ensemble has then lost
+    /// acknowledged transactions, so the node is not evidence against the lock.
     pub fn is_forgotten(&self, life: &Life) -> bool {
         self.all_gone && life.deleted.is_none()
     }
@@ -204,8 +204,8 @@ impl Facts {
         Ok(())
     }
 
-    /// Returns the failed last acquires of stuck contenders: they failed because the run stopped, so the waits
-    /// did not end.
+    /// Returns the failed last acquires of stuck contenders. They failed only because the run stopped, so
+    /// their waits never ended.
     fn waits_of_the_stuck(&self, trial: &Trial) -> io::Result<HashSet<Hold>> {
         let stuck: HashSet<usize> = trial.stuck.iter().map(|stuck| stuck.contender).collect();
         let mut lasts = BTreeMap::new();
@@ -266,7 +266,7 @@ struct Events<'a> {
 
 impl Events<'_> {
     /// Completes a moment with data from the logs. The first result is an extra moment for the end of the
-    /// hold's session, if it ended. The second is `None` if the moment did not happen.
+    /// hold's session, if it ended. The second is `None` if the moment must be left out.
     fn complete(&mut self, mut moment: Moment) -> io::Result<(Option<Moment>, Option<Moment>)> {
         let Moment { at, contender, .. } = moment;
         if moment.deed == Deed::Fails && self.never_ended.contains(&(contender, at)) {
@@ -304,8 +304,8 @@ impl Events<'_> {
         Ok((ended, Some(moment)))
     }
 
-    /// Fate of a holder's session. The session had expired if the node was deleted with it, unless the hold
-    /// began after the deletion. The fate is unknown if the ensemble lost the node.
+    /// How a holder's session ended, if it did. The session had expired if the node was deleted with it,
+    /// unless the hold began after the deletion. The result is `Unknown` if the ensemble lost the node.
     fn session_end(&self, life: Option<Life>, entered: Stamp, hold: Hold) -> Option<SessionEnd> {
         let facts = self.facts;
         if facts.closed.contains(&hold) {
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn release_moves_ahead_of_simultaneous_acquisitions_except_its_own() {
+    fn release_moves_ahead_of_simultaneous_acquisitions_by_other_contenders() {
         let enters = Deed::Enters { claim: LockClaim::WRITE, token: None, zxid: None };
         let leaves = Deed::Leaves { alone: false };
         let mut at_once =
@@ -439,7 +439,7 @@ mod tests {
         assert_eq!(events_of_a_hold(deleted(95), |_| {}), ["Ok Some(9)"]);
         let with_session = |ms| Life { with_its_session: true, ..deleted(ms) };
         assert_eq!(events_of_a_hold(with_session(50), |_| {}), ["session", "Ok Some(9)"]);
-        // The hold began at 10 ms, and the clock of the servers may be `CLOCKS_DIFFER_MS` behind.
+        // The hold began at 10 ms, and the servers' clock may be `CLOCKS_DIFFER_MS` behind.
         let for_sure = 10 - CLOCKS_DIFFER_MS;
         assert_eq!(events_of_a_hold(with_session(for_sure), |_| {}), ["session", "Ok Some(9)"]);
         assert_eq!(

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use zklockbench_core::measure::added_up;
 
-/// One planned fault. Times are microseconds since the start of the measured phase.
+/// One planned fault. Times are in microseconds since the start of the measured phase.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FaultRecord {
-    /// Position in the order of firing, from 1.
+    /// Position in the order in which the faults fired, from 1.
     pub number: usize,
     /// Name in the catalog.
     pub kind: String,
@@ -30,13 +30,13 @@ pub struct FaultRecord {
     /// Reason why the fault could not be healed, if healing failed.
     pub left: Option<String>,
     /// Time from the request until a new leader with a synchronised majority was first observed. `None` if no
-    /// such leader was observed before the fault ended, or if no fault hits servers.
+    /// new leader was observed before the fault ended.
     pub elected_us: Option<u64>,
     /// Longest time without an acquisition of a wanted lock, in microseconds. Gaps count if they overlap the
     /// fault, or begin with the first demand after it and before the next fault.
     pub longest_gap_us: Option<u64>,
-    /// 99th percentile of the waits of arrivals that were due after the fault was requested, and before it and
-    /// its longest gap had ended. `None` for loads without arrivals, and in results of older versions.
+    /// 99th percentile of the waits of arrivals that were due from the fault's request until both the fault
+    /// and its longest gap had ended. `None` for loads without arrivals, and in results of older versions.
     #[serde(default)]
     pub wait_p99: Option<Bound>,
     /// Time from the observed effect, or the first later demand for the lock, to the next acquisition.
@@ -45,12 +45,12 @@ pub struct FaultRecord {
     /// there was no such contender before the next fault, and in results of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended_us: Option<u64>,
-    /// Number of lost sessions of which contenders were notified before the next fault was requested, except
-    /// sessions of crashed contenders. `None` in a worker's part, and in results of older versions.
+    /// Number of lost sessions about which contenders were notified before the next fault was requested,
+    /// excluding sessions of crashed contenders. `None` in a worker's part, and in results of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sessions_lost: Option<u64>,
-    /// Waits of arrivals during the disturbance of a lock. `None` for loads without arrivals, if no lock was
-    /// interrupted for 5 ms or more, and in results of older versions.
+    /// Waits of arrivals that were due while the fault disturbed their lock. `None` for loads without
+    /// arrivals, if no lock was interrupted for 5 ms or more, and in results of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disturbance: Option<Disturbance>,
     /// Waits of arrivals after the disturbance until the fault ended, e.g. while one server was down and
@@ -138,7 +138,7 @@ pub struct Stuck {
     /// Contender that owns the blocking node; `None` if no contender does, and in runs of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocker: Option<usize>,
-    /// Whether the blocking node belongs to a session that no contender has had.
+    /// Whether the blocking node's session never belonged to a contender.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stranger: bool,
     /// Watches of the contender's session, as reported by the servers.

@@ -71,8 +71,8 @@ impl Trial {
     }
 }
 
-/// Repetitions of a cell that measured a metric, or all if none did. Earlier builds counted a driver's requests in
-/// only one repetition.
+/// Returns a cell's repetitions that measured a metric, or all if none did. Earlier builds counted a driver's
+/// requests in only one repetition.
 pub fn measured_in<'t>(figure: Figure, trials: &[&'t Trial]) -> Vec<&'t Trial> {
     let on_the_wire = is_counted_on_the_wire(figure);
     let measures =

@@ -20,7 +20,8 @@ use zklockbench_scenario::{Load, Stop};
 #[derive(Debug, Clone, Copy)]
 pub struct FigureEntry {
     pub card: FigureCard,
-    /// Measure and statistic of a metric with samples, which gates and options use as its name.
+    /// Measure and statistic of a metric computed from samples; `None` for other metrics. Gates and options
+    /// name the metric by this pair.
     pub latency: Option<(Measure, Statistic)>,
     read: fn(&Trial) -> Option<f64>,
     /// Name in `derived`, `summary.csv` and `summary.json`; `None` if a trial's file stores it elsewhere.
@@ -30,7 +31,7 @@ pub struct FigureEntry {
     /// Whether `compare` includes the metric by default, as part of the load on the ensemble.
     pub compared: bool,
     pub tracked: bool,
-    /// Whether a driver's lock has the metric only in its counting trial.
+    /// Whether only the counting trial measures the metric for a driver's lock.
     pub on_the_wire: bool,
 }
 
@@ -38,7 +39,8 @@ pub struct FigureEntry {
 #[derive(Debug, Clone, Copy)]
 pub struct FigureColumn {
     pub heading: &'static str,
-    /// Order of omission in narrow tables: the largest value is omitted first, and 0 is never omitted.
+    /// Priority for omission in narrow tables: columns with the largest value are omitted first, columns with
+    /// 0 never.
     pub spare: u8,
     pub in_percent: bool,
     /// Explanation below the table; empty if the heading suffices.
@@ -282,7 +284,7 @@ figures! {
             missing: Some("no trial released a lock while other contenders waited"),
         })
         .tracked();
-    /// Notifications in `fan_out` after which the contender acquired the lock without waiting again.
+    /// Part of `fan_out`: notifications after which the contender acquired the lock without waiting again.
     FAN_OUT_USEFUL = amount("fan_out_useful", Better::Neither)
         .read(|trial| per_release(trial, trial.measured.notifications.by_release_useful));
     /// Rest of `fan_out`: notifications that did not lead to an acquisition.
@@ -467,7 +469,7 @@ fn is_seen(trial: &Trial) -> bool {
 fn fairness(trial: &Trial) -> Option<f64> {
     let shares: Vec<f64> = trial.tallies.iter().map(|tally| tally.acquired as f64).collect();
     let turns: u64 = trial.tallies.iter().map(|tally| tally.acquired).sum();
-    // If every contender makes the same number of acquisitions, all shares are equal with any lock.
+    // If every contender makes the same number of acquisitions, the shares are equal whatever the lock does.
     if trial.is_one_shot() || shares.len() < 2 || turns < TURNS_FOR_FAIRNESS * (shares.len() as u64).max(1) {
         return None;
     }
@@ -484,8 +486,8 @@ fn ratio(amount: u64, per: u64) -> Option<f64> {
     (per > 0).then(|| amount as f64 / per as f64)
 }
 
-/// Growth of the servers' watch counts from before the load until all contenders had released. Sessions are still
-/// open then, so these watches last until the sessions end.
+/// Returns how many more watches the servers have after all contenders released than before the load. The
+/// sessions are still open then, so no watch has ended with its session.
 fn watches_left(trial: &Trial) -> Option<u64> {
     const KEY: &str = "zk_watch_count";
     let left: Vec<i64> = trial
@@ -496,8 +498,8 @@ fn watches_left(trial: &Trial) -> Option<u64> {
     u64::try_from(left.iter().sum::<i64>()).ok().filter(|_| !left.is_empty())
 }
 
-/// Minimum average number of cycles per contender for fairness. With fewer, shares differ by chance: with two
-/// cycles each, assigned at random, the index is about 0.7.
+/// Minimum average number of cycles per contender for a meaningful fairness index. With fewer, shares differ
+/// by chance: with two cycles each, assigned at random, the index is about 0.7.
 pub const TURNS_FOR_FAIRNESS: u64 = 5;
 
 pub fn reference() -> String {
@@ -523,7 +525,7 @@ pub fn reference() -> String {
     format!("{HEAD}{SAMPLES}{measures}{PLAIN}{plain}")
 }
 
-/// Metrics stored with a trial, by name in files.
+/// Metrics stored with a trial, by their names in files.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Derived(BTreeMap<String, Option<f64>>);
@@ -578,8 +580,8 @@ impl Trial {
         self.is_batch() || matches!(self.spec.stop, Stop::Acquisitions(_))
     }
 
-    /// Whether each contender acquires once. Each then finishes after one acquisition, so there is no time in
-    /// which all take part.
+    /// Whether each contender acquires only once. Contenders then finish one by one, so there is no period
+    /// during which all take part.
     pub(super) fn acquires_once(&self) -> bool {
         self.spec.stop == Stop::Acquisitions(1)
     }
@@ -607,7 +609,7 @@ pub(super) struct Sent {
 }
 
 impl Trial {
-    /// Whether requests are only known from the separate counting trial.
+    /// Whether requests are known only from the separate counting trial.
     pub fn is_counted_apart(&self) -> bool {
         self.driver.is_some()
     }
@@ -665,7 +667,7 @@ mod tests {
     use zklockbench_core::measure::Statistic;
 
     #[test]
-    fn every_metric_has_a_unique_name_and_is_found_by_it() {
+    fn every_metric_has_a_unique_name_and_can_be_looked_up_by_it() {
         use Statistic::{Max, Mean, Min, Percentile};
         let each =
             [Mean, Min, Percentile(50_000), Percentile(90_000), Percentile(99_000), Percentile(99_900), Max];

@@ -15,7 +15,7 @@ pub struct Header {
     /// Whether the history is complete; `None` if not stated.
     pub complete: Option<bool>,
     pub locks: BTreeMap<String, LockKind>,
-    /// Changes by other clients to the nodes of the locks. The verdict is then unknown.
+    /// Changes by other clients to the locks' nodes. If there are any, the verdict is unknown.
     pub interference: Vec<String>,
 }
 
@@ -37,8 +37,8 @@ impl LockKind {
         }
     }
 
-    /// The claim with defaults in the fields that this kind of lock ignores: only some locks have readers, and
-    /// only some have leases.
+    /// Returns the claim with defaults for the fields that this kind of lock ignores: only some locks have
+    /// readers, and only some have leases.
     pub fn in_force(self, claim: LockClaim) -> LockClaim {
         match self {
             Self::Mutex => LockClaim::WRITE,
@@ -85,7 +85,7 @@ pub struct StatedClaim {
 }
 
 impl From<LockClaim> for StatedClaim {
-    /// States only the fields without their default value.
+    /// States only the fields that differ from their defaults.
     fn from(LockClaim { mode, leases }: LockClaim) -> Self {
         let (usual_mode, usual_leases) = (LockClaim::WRITE.mode, LockClaim::WRITE.leases);
         Self {
@@ -96,7 +96,7 @@ impl From<LockClaim> for StatedClaim {
 }
 
 impl StatedClaim {
-    /// Claim of an answer: what the answer does not state is as in its call.
+    /// Returns the claim of an answer. Fields that the answer omits are taken from its call.
     ///
     /// # Errors
     /// If the answer contradicts the call.
@@ -214,7 +214,7 @@ pub struct Write<'a> {
     pub token: Option<i64>,
     /// Whether the resource accepted the write; `None` if unknown, or not answered yet.
     pub accepted: Option<bool>,
-    /// zxid of the write if the resource is a node: orders writes across clocks.
+    /// zxid of the write if the resource is a node. It orders writes across clocks.
     pub zxid: Option<i64>,
 }
 
@@ -261,7 +261,7 @@ pub enum Deed {
         claim: LockClaim,
         /// Transaction that created the contender's node; `None` if there is no node.
         token: Option<i64>,
-        /// Transaction as of which the contender found that it held the lock; `None` if unknown.
+        /// A zxid at which the contender held the lock; `None` if unknown.
         zxid: Option<i64>,
     },
     /// The acquire failed, and the contender does not hold the lock.
@@ -273,7 +273,7 @@ pub enum Deed {
     HasLeft {
         /// Transaction that deleted the contender's node; only the servers' logs show it.
         deleted: Option<i64>,
-        /// Transaction as of which the node still existed; `None` if it was not checked.
+        /// A zxid at which the node still existed; `None` if it was not checked.
         there: Option<i64>,
     },
     /// The result of the release is unknown.

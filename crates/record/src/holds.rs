@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use zklockbench_core::measure::added_up;
 use zklockbench_core::measure::combine::most;
 
-/// A hold during which the ensemble ended the holder's session. Times are microseconds since the end of the
-/// session, by the servers' clock in whole milliseconds.
+/// A hold during which the ensemble ended the holder's session. Times are in microseconds since the end of
+/// the session, which the servers' clock gives in whole milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LostHold {
     /// Number of the contender.
@@ -58,11 +58,11 @@ pub struct LimitedHolds {
     pub ended_at_limit: u64,
     /// Holds that exceeded the limit by more than 50 ms, because the holder could not act.
     pub overran: u64,
-    /// Longest time by which such a hold exceeded the limit, in microseconds.
+    /// Longest excess of a hold over the limit, in microseconds.
     pub longest_overrun_us: u64,
-    /// Acquisitions that waited for such a holder for more than 50 ms beyond the limit.
+    /// Acquisitions that waited until more than 50 ms after the limit of the hold that blocked them.
     pub blocked: u64,
-    /// Longest such wait beyond the limit, in microseconds.
+    /// Longest wait beyond the limit, in microseconds.
     pub longest_blocked_us: u64,
 }
 

@@ -19,7 +19,7 @@ pub struct Judged {
     /// Reason for a verdict other than `held`, in one sentence without a full stop; `None` if the verdict is
     /// `held`.
     pub why: Option<String>,
-    /// Whether only permitted holders held the lock at the same time, as observed by the contenders.
+    /// Whether all simultaneous holders were permitted, as observed by the contenders.
     pub exclusion: Verdict,
     /// Whether every free and wanted lock was acquired and, after faults, every waiter served. `None` if the
     /// trial had neither faults nor stuck locks.
@@ -54,7 +54,7 @@ impl From<Parts> for Judged {
 }
 
 impl Judged {
-    /// Whether progress is the only violated part: neither exclusion nor order was violated.
+    /// Whether progress was violated, but neither exclusion nor order.
     pub fn is_only_stuck(&self) -> bool {
         let is_broken = |verdict: &Verdict| matches!(verdict, Verdict::Violated(_));
         self.progress.as_ref().is_some_and(is_broken)
@@ -82,7 +82,7 @@ pub struct Life {
     pub with_its_session: bool,
 }
 
-/// Lives of nodes, by the transaction that created the node.
+/// Lives of nodes, by the transaction that created each node.
 pub type Lives = SpooledTable<Life>;
 
 /// One of the two holders in a violation.
@@ -168,7 +168,7 @@ pub struct ShortHolds {
 }
 
 impl ShortHolds {
-    /// Tolerance in microseconds for rounded stamps of two clocks.
+    /// Tolerance in microseconds for rounding the stamps of two clocks.
     const STAMPS_DIFFER_US: u64 = 10;
 
     pub fn note(&mut self, held_us: u64, asked_us: u64) {
@@ -188,13 +188,13 @@ pub struct Evidence {
     pub entries: u64,
     /// Acquisitions blocked by other holders.
     pub waited: u64,
-    /// Effective number of acquisitions for which an entry during another hold would have been observed. Each counts
-    /// by the share of its wait in which a holder was inside and other contenders could run.
+    /// Effective number of acquisitions for which an entry during another hold would have been observed. Each
+    /// counts by the share of its wait during which a holder was inside and other contenders could run.
     pub seen_inside: u64,
-    /// Acquisitions whose transactions show that they had to wait, and at which transaction they entered.
+    /// Acquisitions whose transactions show that the contender had to wait, and at which zxid it entered.
     pub by_transactions: u64,
     /// Effective number of acquisitions checked by the servers' clock. Each counts by the share of its wait
-    /// in which the blocking node existed for longer than the clocks may differ.
+    /// during which the blocking node certainly existed, i.e. after subtracting the maximum clock difference.
     pub by_clock: u64,
     /// Holders that had requested the deletion of their own node before they left.
     pub given_up_early: u64,
@@ -222,17 +222,18 @@ impl Evidence {
 pub struct EnsembleOrder {
     /// Acquisitions that could be compared with the logs.
     pub checked: u64,
-    /// Acquisitions while the node of an earlier holder still existed, by the servers' clock.
+    /// Acquisitions that happened while an earlier holder's node still existed, according to the servers' clock.
     pub overlaps: u64,
-    /// Acquisitions with a known transaction as of which the contender found that it held the lock.
+    /// Acquisitions for which a zxid is known at which the contender held the lock.
     pub checked_by_zxid: u64,
-    /// Acquisitions in `checked_by_zxid` whose transaction precedes the deletion of an earlier holder's node.
+    /// Acquisitions in `checked_by_zxid` whose zxid precedes the deletion of an earlier holder's node.
     pub too_early: u64,
-    /// Effective number of acquisitions in `checked` that the servers' clock could have caught.
+    /// Effective number of acquisitions in `checked` for which the servers' clock could have revealed an
+    /// early entry.
     pub contested: u64,
     /// Acquisitions in `checked_by_zxid` that had to wait for another node's deletion.
     pub contested_by_zxid: u64,
-    /// Holders' nodes that are gone without a record of their end in any server's log: the ensemble has lost
+    /// Holders' nodes that are gone although no server's log records their deletion: the ensemble has lost
     /// acknowledged transactions.
     pub forgotten: u64,
     /// Description of the first error.

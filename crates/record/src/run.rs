@@ -51,7 +51,7 @@ impl EnsembleInfo {
         self.servers.iter().filter(shares).count()
     }
 
-    /// Whether the data are in memory; if so, writes do not wait for a disk. `None` if unknown.
+    /// Whether the data is in memory; if so, writes do not wait for a disk. `None` if unknown.
     pub fn is_in_memory(&self) -> Option<bool> {
         let (_, meaning) = self.placement.rsplit_once("): ")?;
         match (meaning.contains("in memory"), meaning.contains("fsync")) {
@@ -82,7 +82,7 @@ pub struct EnsembleInfo {
     /// Location and medium of the data, e.g. `tmpfs (/dev/shm): in memory, fsync costs nothing`; a note for
     /// an external ensemble, where both are unknown.
     pub placement: String,
-    /// Whether any server shares the generator's host, and so its processors.
+    /// Whether any server shares the generator's host, and therefore its processors.
     pub shares_host: bool,
     /// Whether the servers had no load between their start and the first trial.
     pub starts_cold: bool,
@@ -99,13 +99,13 @@ impl EnsembleInfo {
     }
 }
 
-/// Configuration entry with the limit on the load, in requests per second.
+/// Name of the configuration entry with the limit on the load, in requests per second.
 pub const LIMITED: &str = "load limited to";
-/// Configuration entry with the number of connections of other clients.
+/// Name of the configuration entry with the number of connections of other clients.
 pub const OTHERS: &str = "connections of other clients";
-/// Configuration entry with the reason why the servers' own counters are not available.
+/// Name of the configuration entry with the reason why the servers' own counters are not available.
 pub const UNCOUNTED: &str = "servers' own counters";
-/// Configuration entry with the reason why the servers' transaction logs are not available.
+/// Name of the configuration entry with the reason why the servers' transaction logs are not available.
 pub const WITHOUT_LOGS: &str = "transaction logs";
 
 /// How a run ended.
@@ -165,7 +165,7 @@ impl RunOutcome {
     }
 }
 
-/// Precision of a run's metrics, if the scenario requests one. Values are shares, such as 0.02 for 2 %.
+/// Requested and achieved precision of a run's metrics. Values are shares, such as 0.02 for 2 %.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Precision {
     /// Requested maximum half-width of each 95 % confidence interval.
@@ -227,7 +227,7 @@ pub struct Segment {
     pub ended_at: SystemTime,
     /// How the segment ended.
     pub outcome: RunOutcome,
-    /// Numbers of the trials that count, in order.
+    /// Numbers of the segment's trials that count, in order.
     pub trials: Vec<usize>,
     /// Trials that an earlier segment started but did not finish, and that were rerun.
     pub made_again: Vec<usize>,
@@ -260,7 +260,7 @@ pub struct Run {
     pub ended_at: SystemTime,
     /// Planned trials, including rounds added for precision.
     pub planned_trials: usize,
-    /// Precision of the metrics; `None` unless the scenario requests one.
+    /// Precision of the metrics; `None` unless the scenario sets `precision`.
     pub precision: Option<Precision>,
     /// Effective seed.
     pub seed: u64,
@@ -297,8 +297,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// Segments of the run, restricted to these trials; a run that was not resumed is one segment. Trials that no
-    /// segment lists belong to the last segment, which was killed before it could record them.
+    /// Segments of the run, restricted to these trials; a run that was not resumed is one segment. Trials
+    /// that no segment lists belong to the last segment: it was killed before it could record them.
     pub fn in_segments(&self, trials: &[usize]) -> Vec<Segment> {
         let mut segments = self.segments.clone();
         if segments.is_empty() {

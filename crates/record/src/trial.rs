@@ -78,15 +78,15 @@ pub enum Cause {
     Interrupted,
     /// No server answered.
     EnsembleLost,
-    /// A lock was not acquired for too long, in a phase that ends after a number of acquisitions.
+    /// For too long, a lock was not acquired in a phase that ends after a number of acquisitions.
     NoProgress,
     /// Some contenders had no session.
     TooFewSessions,
-    /// Contenders did not stop when requested.
+    /// Contenders did not stop when asked to.
     DidNotEnd,
     /// Another worker of the run was lost.
     WorkerLost,
-    /// The ensemble, which other clients use, became too slow under the load.
+    /// The ensemble, which other clients also use, became too slow under the load.
     EnsembleOverloaded,
 }
 
@@ -107,7 +107,7 @@ pub struct Standstill {
     pub lasted_us: u64,
     /// Start of the outage, in microseconds since the start of the measured phase.
     pub began_us: i64,
-    /// Possible causes, each with its evidence; empty if there is none.
+    /// Possible causes, each with its evidence; empty if there are none.
     pub signs: Vec<String>,
 }
 
@@ -121,13 +121,13 @@ pub struct Election {
     pub leader: String,
     /// Epoch of the new leader. An increase by more than one indicates unseen elections in between.
     pub epoch: u64,
-    /// Number of the last fault on servers requested before the election; `None` if the cause lies outside
-    /// the scenario.
+    /// Number of the last fault on servers that was requested before the election; `None` if the cause lies
+    /// outside the scenario.
     pub after_fault: Option<usize>,
 }
 
-/// Part of an acquisition-limited phase before the first contender finishes. The remaining contenders then
-/// acquire faster.
+/// Part of an acquisition-limited phase before the first contender finishes. After that, the remaining
+/// contenders acquire faster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FullCrew {
     /// Length in microseconds.
@@ -163,17 +163,17 @@ pub struct Trial {
     pub measured_from_us: u64,
     /// Length of the measured phase in microseconds.
     pub measured_us: u64,
-    /// Part of an acquisition-limited measured phase in which all contenders took part. Throughput is measured
-    /// over this part.
+    /// Beginning of the measured phase, while all contenders took part; `None` unless a number of
+    /// acquisitions ends the phase. Throughput is measured over this part.
     pub full_crew: Option<FullCrew>,
-    /// Fate of the arrivals of an open load; `None` for other loads.
+    /// Outcomes of an open load's arrivals; `None` for other loads.
     #[serde(default)]
     pub arrived: Option<Arrived>,
-    /// Unevenness of the arrivals of an open load, as scheduled and as issued, for each width with enough
+    /// Unevenness of an open load's arrivals, as scheduled and as issued, for each window width with enough
     /// windows. Empty in trials of older versions.
     #[serde(default)]
     pub dispersion: Vec<Dispersion>,
-    /// Course to the steady state, and whether it was reached.
+    /// How the load approached the steady state, and whether it got there.
     #[serde(default)]
     pub steady: Option<Steady>,
     /// Utilisation of the locks; `None` if several holders may share one.
@@ -202,7 +202,7 @@ pub struct Trial {
     /// First violations (at most [`Trial::VIOLATIONS_KEPT`]).
     pub violations: Vec<Violation>,
     /// Driver of another program's lock; `None` for locks of the suite. Requests and notifications of a
-    /// driver's lock are only known from the wire.
+    /// driver's lock are known only from the wire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<DriverRecord>,
     /// Counts on the wire from a separate trial with the same load, if requested. Built-in locks are
@@ -220,25 +220,25 @@ pub struct Trial {
     pub evidence: Evidence,
     /// Exclusion according to the ensemble; `None` if its logs are not available or have no relevant records.
     pub ensemble_order: Option<EnsembleOrder>,
-    /// Counts of the fenced resources behind the locks; zero if several holders may share a lock.
+    /// Counts of writes to the fenced resources behind the locks; zero if several holders may share a lock.
     pub fencing: FencingCounts,
     /// Elections during the trial, whatever their cause; `None` if no server reported the leader.
     pub elections: Option<Vec<Election>>,
-    /// Injected faults, in the order of firing.
+    /// Injected faults, in the order in which they fired.
     pub faults: Vec<FaultRecord>,
-    /// Interference by foreign sessions with the trial's nodes, from the servers' logs: one sentence each,
-    /// the first [`Trial::INTERFERENCE_KEPT`]. If there is any, the trial proves nothing about the lock.
-    /// Older versions did not check this.
+    /// Changes to the trial's nodes by foreign sessions, from the servers' logs: at most
+    /// [`Trial::INTERFERENCE_KEPT`], one sentence each. If there are any, the trial proves nothing about the
+    /// lock. Older versions did not check this.
     #[serde(default)]
     pub interference: Vec<String>,
-    /// Holds that were too short, or more numerous than the lock allows in that time, one sentence each. If
-    /// there are any, the trial proves nothing about the lock. Older versions did not check this.
+    /// Holds that were too short, or whose total exceeds the time available to their lock, one sentence each.
+    /// If there are any, the trial proves nothing about the lock. Older versions did not check this.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wrong_holds: Vec<String>,
     /// Contenders that did not get the lock even after everything had healed.
     pub stuck: Vec<Stuck>,
     /// Nodes left after all contenders released: ephemeral and numbered nodes in the locks' directories, and
-    /// unexpected nodes elsewhere in the run's directory. Older versions only checked ephemeral nodes in the
+    /// unexpected nodes elsewhere in the run's directory. Older versions checked only ephemeral nodes in the
     /// locks' directories, in trials with faults or stuck contenders.
     pub orphans: Option<u64>,
     /// Paths and sessions of the first [`Trial::ORPHANS_KEPT`] orphans; not recorded by older versions.
@@ -251,10 +251,10 @@ pub struct Trial {
     /// Holds compared with the scenario's limit; `None` if there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_holds: Option<LimitedHolds>,
-    /// Nodes that fresh locks left after all contenders released; `None` for other locks.
+    /// Nodes that fresh locks left behind after all contenders released; `None` for other locks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes_left: Option<u64>,
-    /// Counts of client, cost model and servers side by side.
+    /// Counts by the client, the cost model and the servers, side by side.
     pub accounting: Vec<Accounting>,
     /// The servers' own counters.
     pub servers: Vec<ServerCounters>,
@@ -262,7 +262,7 @@ pub struct Trial {
     pub sessions: Sessions,
     /// Phases in order.
     pub phases: Vec<Phase>,
-    /// The measured phase by second; the last second may be shorter.
+    /// Counts for each second of the measured phase; the last second may be shorter.
     pub timeline: Vec<Second>,
     /// Results of each contender, in the contenders' order.
     pub tallies: Vec<Tally>,
@@ -278,8 +278,7 @@ pub struct Trial {
     /// Requests that the workers of a distributed run sent outside the locks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
-    /// Time between the first and the last worker's start of the load, on the leader's clock, in
-    /// microseconds.
+    /// Time from the first to the last worker's start of the load, on the leader's clock, in microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_spread_us: Option<u64>,
 }
@@ -348,7 +347,7 @@ impl Trial {
         self.health.invalid.is_some() && self.cut_short.is_none() && !self.is_violated()
     }
 
-    /// Numbers of the trials that were repeated by other trials in the list.
+    /// Numbers of the trials that other trials in the list replace.
     pub fn replaced(trials: &[Self]) -> BTreeSet<usize> {
         trials.iter().filter_map(|trial| trial.spec.makes_up_for).collect()
     }
@@ -409,7 +408,7 @@ impl Trial {
         self.elections.iter().flatten().filter(|election| election.after_fault.is_none())
     }
 
-    /// Waits that ended with the session or its connection, over the whole trial.
+    /// Waits that ended because the session expired or the connection was lost, over the whole trial.
     pub fn waits_lost(&self) -> u64 {
         [Outcome::SessionExpired, Outcome::ConnectionLost]
             .map(|one| self.whole.outcomes.get(one))
@@ -417,13 +416,13 @@ impl Trial {
             .sum()
     }
 
-    /// Whether the queue of an open load grew; if so, waits only reflect the length of the trial.
+    /// Whether the queue of an open load grew; if so, the waits reflect only the length of the trial.
     pub fn is_unstable(&self) -> bool {
         self.steady.as_ref().is_some_and(|steady| steady.grows_per_s().is_some())
     }
 
-    /// Share of the load's time in which the busiest server waited for fsync of its log; `None` if no server
-    /// reports this time.
+    /// Share of the load's time during which the busiest server waited for its log's fsync; `None` if no
+    /// server reports this time.
     pub fn busiest_disk(&self) -> Option<f64> {
         const KEY: &str = "zk_sum_fsynctime";
         let loaded: u64 =
@@ -491,7 +490,7 @@ pub struct Health {
     pub cpu_us: u64,
     /// Processor time as a share of one core.
     pub cpu_share: f64,
-    /// Total time in which the process's threads were runnable but not running, as a share of one core.
+    /// Total time during which the process's threads were runnable but not running, as a share of one core.
     /// `None` if the host does not report it.
     #[serde(default)]
     pub run_queue_share: Option<f64>,
@@ -526,7 +525,7 @@ pub struct DriverRecord {
     pub echo_under_load: Option<EchoTimes>,
 }
 
-// Workers have separate processes. Echo times cannot be added up, so the first worker's times are kept.
+// Each worker starts its own processes. Echo times cannot be added up, so the first worker's times are kept.
 added_up!(DriverRecord {
     program: keep,
     processes,

@@ -41,7 +41,7 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Whether the directory has only some of the parts; if so, its metrics cover only some of the load.
+    /// Whether the directory has only some of the parts; if so, its metrics cover only part of the load.
     pub fn is_part(&self) -> bool {
         self.parts.len() != self.of
     }
@@ -60,8 +60,8 @@ impl Trial {
         self
     }
 
-    /// Combines all workers' views of a trial, which must be in numerical order. A single worker's trial is
-    /// returned unchanged.
+    /// Combines all workers' views of a trial; `parts` must be in the workers' numerical order. A single
+    /// worker's trial is returned unchanged.
     pub fn of_workers(parts: Vec<Self>) -> Option<Self> {
         let is_one = parts.len() == 1;
         let trial = parts.into_iter().reduce(Self::and)?;
@@ -152,7 +152,7 @@ fn add_faults(own: &mut Vec<FaultRecord>, others: Vec<FaultRecord>) {
     }
 }
 
-// Adds up the slots. The end of the warm-up comes from the worker with the weaker evidence of a steady state.
+// Adds up the slots. The end of the warm-up is taken from the worker with the weaker evidence of a steady state.
 added_up!(Steady {
     warm_up_ended: |own, other| {
         if weakness(other) > weakness(*own) {
@@ -212,7 +212,7 @@ pub fn of_different_trials(parts: &[Trial]) -> Option<String> {
     Some(format!("{} and {} have different specifications", first.name(), other.name()))
 }
 
-/// A worker's observations outside its recorder.
+/// A worker's observations that its recorder does not contain.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct Occurrences {
     pub tallies: BTreeMap<usize, Tally>,

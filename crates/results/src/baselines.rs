@@ -58,7 +58,7 @@ pub struct Baseline {
     pub run: RunFile,
 }
 
-/// Copies a run into a store, which is created if missing. By default, the commit is that of the program that ran.
+/// Copies a run into a store, which is created if missing. By default, the commit is the one recorded in the run.
 ///
 /// # Errors
 /// [`Error::Usage`] if the run is incomplete, is already in the store, or has no known commit;
@@ -152,7 +152,7 @@ fn baseline(dir: PathBuf) -> Result<Baseline, Error> {
     Ok(Baseline { commit, run: read_run(&dir)?, dir })
 }
 
-/// Whether a directory is a store, i.e. contains a baseline. A directory of runs is not a store.
+/// Whether a directory is a store, i.e. contains a baseline. A plain directory of runs is not a store.
 pub fn is_store(dir: &Path) -> bool {
     disk::directories(dir).unwrap_or_default().iter().any(|path| disk::has(path, FILE))
 }

@@ -51,7 +51,7 @@ impl CalibrationWriter {
         Ok(Self { staging: Staging::claim_numbered(parent, &layout::run_name("calibration", began))? })
     }
 
-    /// Directory for server logs, which is created only when there are logs.
+    /// Directory for server logs; created only if there are logs.
     pub fn server_logs(&self) -> PathBuf {
         self.staging.dir().join(layout::SERVER_LOGS)
     }

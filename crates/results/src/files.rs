@@ -82,7 +82,7 @@ pub struct StoredRun {
     pub run: RunFile,
     /// Trials, from `trials/NNN.json` and `trials/NNN.hlog`, in running order.
     pub trials: Vec<Trial>,
-    /// Invalid trials that were rerun, which the run's metrics exclude.
+    /// Invalid trials that were rerun; the run's metrics exclude them.
     pub replaced: Vec<Trial>,
 }
 

@@ -10,11 +10,11 @@ use zklockbench_core::units::{one_line, shown};
 
 /// Page of a run, which `report` may have rewritten.
 pub const REPORT: &str = "report.html";
-/// Facts about the run as a whole. Written last: a directory without it is incomplete.
+/// Facts about the run as a whole, rewritten after each trial. A directory without this file is incomplete.
 pub const RUN: &str = "run.json";
 /// A compressed run, in a directory without [`RUN`].
 pub const PACKED: &str = "run.tar.gz";
-/// Table with one row per trial, with every number worth plotting.
+/// Table with one row per trial, containing every number worth plotting.
 pub const SUMMARY: &str = "summary.csv";
 /// Table with one row per second of each trial.
 pub const TIMELINE: &str = "timeline.csv";

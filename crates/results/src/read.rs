@@ -103,7 +103,8 @@ fn is_own_digest(bytes: &[u8], digest: &str) -> bool {
         && text.rsplit_once(digest).map(blank).is_some_and(|blank| digest_of(blank.as_bytes()) == digest)
 }
 
-/// Rendered or copied files that may be deleted to save space. If they exist, they must be unchanged.
+/// Rendered or copied files that may be deleted to save space. If they exist, they must be unchanged, except
+/// the report.
 const CAN_BE_MISSING: [&str; 4] = ["charts/", "server-logs/", "summary.md", layout::REPORT];
 
 fn unchanged(dir: &Path, run: &RunFile) -> Result<(), Error> {
@@ -156,7 +157,7 @@ fn numbers_in(dir: &Path) -> Result<Vec<usize>, Error> {
     Ok(numbers)
 }
 
-/// Returns a file of the trial that has no digest in the run, if there is one.
+/// Returns one of the trial's files that has no digest in the run, if any.
 fn undigested(dir: &Path, run: &RunFile, number: usize) -> Option<PathBuf> {
     let files = [layout::trial_json(dir, number), layout::trial_hlog(dir, number)];
     files.into_iter().find(|path| {
@@ -235,7 +236,7 @@ fn changed(path: &Path) -> Error {
     broken(path, "was modified: its digest in run.json is different")
 }
 
-/// Contradictions between numbers of one trial, which show that a file and its digest were changed.
+/// Returns contradictions between one trial's numbers, which show that a file and its digest were changed.
 fn contradictions(file: &TrialFile<'_>) -> Vec<String> {
     let mut found = in_spans(&file.trial);
     found.extend(in_histograms(file));

@@ -152,7 +152,7 @@ fn counts() -> Vec<Column> {
     ]
 }
 
-/// Counts of the measured phase, unless some traffic was not seen.
+/// Counts of the measured phase; `None` if some traffic was hidden.
 fn seen<'a>(row: &SummaryRow<'a>) -> Option<&'a Counts> {
     Some(&row.trial.measured).filter(|counts| counts.unseen == 0)
 }
@@ -167,7 +167,7 @@ fn by_name() -> Vec<Column> {
     outcomes.chain(requests).collect()
 }
 
-/// Part of a column's name, with its value.
+/// Part of a column's name, and the function that returns the column's value.
 type OfLatency = (&'static str, fn(&Latency) -> u64);
 
 fn latencies() -> Vec<Column> {

@@ -23,7 +23,7 @@ use super::layout;
 use super::layout::cannot;
 use zklockbench_core::error::Error;
 
-/// A directory that is removed when dropped, unless it was published or must be kept.
+/// Guard of a directory that is removed when the guard is dropped, unless it was published or must be kept.
 #[derive(Debug)]
 pub struct Staging {
     parent: PathBuf,
@@ -32,7 +32,7 @@ pub struct Staging {
     published: bool,
     /// Whether the directory has measurements that must not be lost.
     keeps: bool,
-    /// Callback for a dropped directory that is kept.
+    /// Function to call with the path of the directory if it is kept when the guard is dropped.
     tell_kept: Option<fn(&Path)>,
     /// Lock held while a program writes to the directory; `None` on a file system that does not support locks.
     _lock: Option<File>,
@@ -92,7 +92,7 @@ impl Staging {
     }
 }
 
-/// Path of a run's directory, given its final or hidden path.
+/// Returns the current path of a run's directory, given its final or hidden path.
 pub fn left_at(dir: &Path) -> PathBuf {
     let named = dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let other = match layout::of_partial(&named) {
@@ -227,7 +227,7 @@ fn cannot_create(directory: &Path, error: &std::io::Error) -> Error {
     }
 }
 
-/// Removes leftover directories that have no trials from `parent`, and returns those that have trials.
+/// Removes leftover directories without trials from `parent`, and returns leftover directories with trials.
 pub fn tidy(parent: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(parent).into_iter().flatten().flatten().map(|entry| entry.path());
     let left: Vec<PathBuf> = entries.filter(|path| layout::is_partial(path) && is_left(path)).collect();

@@ -153,8 +153,7 @@ impl RunWriter {
         self.staging.dir()
     }
 
-    /// Directory for server logs; for a resumed run, next to the existing ones. It is created with the first
-    /// logs.
+    /// Directory for server logs; for a resumed run, a new numbered directory. It is created with the first logs.
     pub fn server_logs(&self) -> PathBuf {
         self.dir().join(&self.logs)
     }

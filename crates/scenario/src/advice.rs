@@ -27,7 +27,7 @@ const NEAR_SATURATION: f64 = 0.8;
 /// Number of simultaneous arrivals above which to warn, because each arrival lists the whole queue.
 const BURST: usize = 2_000;
 
-/// Number of arrivals up to which a replayed file may well be written by hand, without fractions.
+/// Maximum number of arrivals in a replayed file that may have been written by hand, in whole seconds.
 const SMALL_TRACE: usize = 20;
 
 pub fn of(scenario: &Scenario, locks: &[LockCard], faults: &[FaultCard]) -> Vec<Advice> {
@@ -158,7 +158,7 @@ fn burst(scenario: &Scenario, trials: &[TrialSpec]) -> Option<Advice> {
     (queue > BURST && together && !thinks).then(|| advice("contenders", message, help))
 }
 
-/// Warns about a replayed file without fractions of seconds: all arrivals of a second come at once.
+/// Warns about a replayed file without fractions of seconds: all arrivals of one second come at once.
 fn whole_seconds(scenario: &Scenario) -> Option<Advice> {
     let Arrivals::Replay(replay) = &scenario.load.open()?.arrivals else { return None };
     let is_whole = replay.trace.iter().all(|arrival| arrival.at_us % 1_000_000 == 0);
@@ -170,8 +170,8 @@ fn whole_seconds(scenario: &Scenario) -> Option<Advice> {
         "the times in {} have no fractions of a second: up to {most} arrivals are due at the same instant",
         replay.file.display()
     );
-    let help = "use a file with finer times (from k6: K6_CSV_TIME_FORMAT=unix_milli); otherwise, the waits are those \
-                of batches";
+    let help = "use a file with finer times (from k6: K6_CSV_TIME_FORMAT=unix_milli); otherwise, waits are measured \
+                in batches";
     are_batches.then(|| advice("arrivals", message, help))
 }
 
@@ -313,7 +313,7 @@ fn no_service(scenario: &Scenario, at: usize, fault: &FaultChoice, cards: &[Faul
     expires.then(|| Advice { fault: Some(at), ..advice(FAULT, message, help) })
 }
 
-/// Maximum time until a fault takes effect.
+/// Maximum time for a fault to take effect.
 const TAKES_EFFECT: Duration = Duration::from_millis(500);
 
 /// Warns about a fault that the end of the load may cut short.

@@ -118,7 +118,7 @@ pub enum Popularity {
     /// Every lock is equally popular.
     #[default]
     Uniform,
-    /// The popularity of the k-th lock is proportional to 1 / k to this power.
+    /// The popularity of the k-th lock is proportional to 1 / k raised to this power.
     Zipf(f64),
 }
 
@@ -126,7 +126,7 @@ pub enum Popularity {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Late {
-    /// The arrival waits for a free session, as part of its wait.
+    /// The arrival waits for a free session, and this time is part of its wait.
     #[default]
     Keep,
     /// The arrival is dropped and counted.
@@ -134,7 +134,7 @@ pub enum Late {
 }
 
 impl Arrivals {
-    /// Returns the mean arrivals per second over `over`, from the start of the measured phase.
+    /// Returns the mean number of arrivals per second in the first `over` of the measured phase.
     pub fn mean_rate(&self, over: Duration) -> f64 {
         match self {
             Self::Constant { rate } | Self::Poisson { rate } | Self::Bursts { rate, .. } => *rate,
@@ -178,8 +178,8 @@ impl Arrivals {
         }
     }
 
-    /// Returns the highest rate in arrivals per second within `over` from the start of the measured phase.
-    /// For a replay, returns the mean rate.
+    /// Returns the peak rate in arrivals per second in the first `over` of the measured phase; for a replay,
+    /// the mean rate.
     pub fn peak_rate(&self, over: Duration) -> f64 {
         match self {
             Self::Constant { rate } | Self::Poisson { rate } => *rate,
@@ -205,8 +205,8 @@ impl Arrivals {
         }
     }
 
-    /// Returns an upper bound on the number of arrivals. Uses the peak rate for bursts, because one burst may
-    /// last the whole time.
+    /// Returns an upper bound on the expected number of arrivals. For bursts, it uses the peak rate, because
+    /// one burst may last the whole time.
     pub fn at_most(&self, warm_up: Duration, measured: Duration) -> f64 {
         let peak = if let Self::Bursts { peak, .. } = self { *peak } else { 1.0 };
         peak * (self.first_rate() * warm_up.as_secs_f64() + self.mean_rate(measured) * measured.as_secs_f64())
@@ -276,7 +276,7 @@ impl Arrivals {
 }
 
 impl Popularity {
-    /// Returns the share of all arrivals that request the most popular lock.
+    /// Returns the most popular lock's share of all arrivals.
     pub fn hottest(&self, locks: usize) -> f64 {
         match self {
             Self::Uniform => 1.0 / locks.max(1) as f64,

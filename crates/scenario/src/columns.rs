@@ -146,12 +146,12 @@ pub(super) struct Delimited<R> {
     row: StringRecord,
     /// Whether numbers may have a decimal comma, as in files with semicolons.
     has_decimal_commas: bool,
-    /// Index of the column with the metric, and its first value, in files with several metrics.
+    /// In files with several metrics: index of the metric column, and its first value.
     metric: Option<(usize, Option<String>)>,
 }
 
 impl<R: BufRead> Delimited<R> {
-    /// Skips comments at the start. Returns an error for a file in another format.
+    /// Opens a table after skipping comments at its start. Returns an error for a file in another format.
     pub(super) fn open(mut input: R, header: Header) -> Result<Self, String> {
         let start = input.fill_buf().unwrap_or_default();
         let json = start.first().filter(|byte| b"{[".contains(byte)).map(|_| JSON);
@@ -326,7 +326,7 @@ pub(super) fn help_for_program(header: &StringRecord) -> Option<String> {
     let (program, options) = if has("timeStamp") && has("elapsed") {
         ("a JMeter", "--time-column timeStamp --hold-column elapsed --time-unit ms")
     } else if has(K6_METRIC) && has("metric_value") {
-        // Without a unit of times, both seconds and milliseconds since 1970 are recognised.
+        // Without a time unit, both seconds and milliseconds since 1970 are recognised.
         (
             "a k6",
             "--time-column timestamp --hold-column metric_value --hold-unit ms, and record it with \
@@ -355,7 +355,7 @@ const START: usize = 4096;
 /// Returns what is wrong with a file in another format, and the remedy. The text continues a sentence that
 /// starts with the file.
 pub fn foreign(start: &[u8]) -> Option<&'static str> {
-    const VEGETA: &str = "is in another format of vegeta; convert it: vegeta encode --to csv FILE > trace.csv, and use \
+    const VEGETA: &str = "is in another vegeta format; convert it: vegeta encode --to csv FILE > trace.csv, and use \
                           --time-column 1 --hold-column 3 --time-unit ns";
     let start = start.get(..START).unwrap_or(start);
     let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start).trim_ascii_start();
@@ -373,7 +373,7 @@ pub fn foreign(start: &[u8]) -> Option<&'static str> {
              | [.time, .value] | @csv' FILE > trace.csv, and use --time-column 1 --hold-column 2 --hold-unit ms"
         }
         [b'{', ..] if has("\"attack\":") && has("\"latency\":") => VEGETA,
-        // The names of the fields, which precede the values in Go's binary encoding.
+        // Field names, which precede the values in Go's binary encoding.
         _ if has("Attack") && has("Timestamp") && has("BytesOut") => VEGETA,
         [b'R', b'U', b'N', b'\t', ..] => {
             "is a Gatling log; convert it: awk -F'\\t' '$1 == \"REQUEST\" { for (i = 4; i < NF; i++) if ($(i + 1) ~ \

@@ -39,7 +39,7 @@ impl Diagnostic {
     }
 }
 
-/// A setting from the command line instead of the file.
+/// A setting that comes from the command line instead of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
     pub key: Vec<String>,
@@ -79,7 +79,7 @@ pub struct Diagnostics {
     file: String,
     text: String,
     list: Vec<Diagnostic>,
-    /// Settings from options. If there are any, the line numbers of the text differ from those of the file.
+    /// Settings from options. If there are any, the line numbers of the text differ from the file's.
     options: Vec<Written>,
 }
 
@@ -214,8 +214,8 @@ fn position(text: &str, offset: usize) -> Position {
 
 /// Returns the closest candidate, if it is close enough to suggest.
 ///
-/// Case is ignored, and so is `_` versus `-`. A different word order or a missing prefix before `:` or `/`
-/// costs little. Otherwise, about one typo per three characters is tolerated.
+/// Case is ignored, and so is the difference between `_` and `-`. A different word order or a missing prefix
+/// before `:` or `/` costs little. Otherwise, about one typo per three characters is tolerated.
 pub fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let letters = plain(typed).chars().count();
     candidates

@@ -1,4 +1,4 @@
-//! The readable parts of a scenario file, before validation.
+//! A scenario file as read: its valid parts, before combinations are checked.
 //!
 //! Names in lists are checked against the [`Catalog`]; `rules` and `fault_rules` check combinations.
 
@@ -240,7 +240,7 @@ fn keys<T: Default + DeserializeOwned>(
     Some(section(under, &known_keys(under, keys, &[], |_| None, sink), sink))
 }
 
-/// Reads the gates and returns those without mistakes. Cells in gates are not checked if the scenario's own
+/// Reads the gates and returns the valid ones. Cells in gates are not checked if the scenario's own
 /// strategies or contenders could not be read.
 fn gates(value: &TomlValue<'_>, known: Known<'_>, sink: &Sink<'_>) -> Vec<Gate> {
     if let DeValue::String(text) = value.get_ref() {

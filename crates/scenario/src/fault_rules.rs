@@ -1,4 +1,4 @@
-//! Rules that reject faults that are contradictory, or impossible in this scenario or on this ensemble.
+//! Rejects faults that are contradictory, or impossible in this scenario or on this ensemble.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -13,7 +13,8 @@ use super::value::written;
 use zklockbench_core::catalog::fault::{Capability, Ends, Target, Targets};
 use zklockbench_core::units::{contenders, counted};
 
-/// Rule that reports errors to the sink. Its result is ignored; `Option` only allows `?`.
+/// A rule that reports errors to the sink. It returns an `Option` only so that it can use `?`; the result is
+/// ignored.
 type Rule = fn(&FaultEntry<'_>, &Document<'_>, &Sink<'_>) -> Option<()>;
 
 const RULES: &[Rule] = &[
@@ -164,7 +165,7 @@ fn containers(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> O
     (is_wrong && fault.card.needs == Capability::Links).then(|| sink.error(fault.span.clone(), message, help))
 }
 
-/// Checks the number of servers of a local ensemble; the number is unknown with `connect` or `compose`.
+/// Checks the number of servers in a local ensemble; it is unknown with `connect` or `compose`.
 fn servers(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (name, least) = (fault.card.name, fault.card.least_servers);
     let is_own = !file.places.has("connect") && !file.places.has("compose");
@@ -262,7 +263,7 @@ fn scaled(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Optio
         let time = time.map(|time| time.0);
         let Some(time) = time.filter(|time| time.mul_f64(scale) < SHORTEST) else { continue };
         let (time, least) = (written(time), written(SHORTEST));
-        let message = format!("`time_scale` makes `{key}` {time} of `{name}` shorter than {least}");
+        let message = format!("`time_scale` makes the `{key}` of `{name}` ({time}) shorter than {least}");
         sink.error(value.clone(), message, format!("use a larger `time_scale` or a longer `{key}`"));
     }
     None

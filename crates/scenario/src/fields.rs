@@ -17,7 +17,8 @@ pub const CLIENT: &str = "client";
 pub const FAULT: &str = "fault";
 pub const GATE: &str = "gate";
 
-/// Parameter of polling strategies; the top-level key of this name applies where a strategy does not set it.
+/// Parameter of polling strategies. The top-level key with this name applies to strategies that do not set
+/// the parameter.
 pub const POLL_INTERVAL_PARAM: &str = "poll_interval";
 
 /// Arrival processes that take a rate; other processes have their own rates or times.

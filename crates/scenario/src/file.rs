@@ -17,9 +17,9 @@ use super::value::{
     UNBOUNDED, Whole,
 };
 
-/// Maximum number of contenders of a trial, and of locks.
+/// Maximum number of contenders in a trial, and of locks.
 pub(super) const CONTENDERS_MAX: u64 = 100_000;
-/// Maximum number of servers of an ensemble that the suite starts.
+/// Maximum number of servers that the suite starts for an ensemble.
 const SERVERS_MAX: u64 = 5;
 const HIGHEST_CONTENDER: u64 = CONTENDERS_MAX - 1;
 
@@ -72,7 +72,7 @@ pub(super) enum Sessions {
 }
 
 #[derive(Default, Deserialize, JsonSchema)]
-#[expect(dead_code, reason = "the list of strategies is read against their cards")]
+#[expect(dead_code, reason = "strategies are read separately, using their cards")]
 pub(super) struct Top {
     /// Short name: lower-case letters, digits and hyphens. Results directories start with it.
     #[schemars(extend("x-example" = r#""quick""#, "x-also" = "title id"))]
@@ -109,11 +109,11 @@ pub(super) struct Top {
     #[schemars(extend("x-default" = "0.0", "x-example" = "0.8"))]
     #[schemars(extend("x-also" = "reads readers read_share read_fraction shared"))]
     pub(super) read_ratio: Factor<0, ONE>,
-    /// Number of nested acquires in each cycle. More than one requires all listed strategies to be
-    /// reentrant. Waits and holds are those of the outermost acquire.
+    /// Number of nested acquires in each cycle. More than one requires all listed strategies to be reentrant.
+    /// Waits and holds are measured on the outermost acquire.
     #[schemars(extend("x-default" = "1", "x-example" = "3", "x-also" = "reentrancy nesting reentrant levels"))]
     pub(super) depth: Count<u32, 1, 1000>,
-    /// Interval at which strategies that poll read the queue, unless they set their own.
+    /// Interval at which polling strategies read the queue, unless they set their own.
     #[schemars(extend("x-absent" = "each polling strategy has its own default", "x-example" = r#""1s""#))]
     #[schemars(extend("x-also" = "poll polling_interval interval"))]
     pub(super) poll_interval: Option<Is<PollInterval>>,
@@ -137,17 +137,17 @@ pub(super) struct Top {
     #[schemars(extend("x-example" = r#"{ bursts = { peak = 4.0, length = "500ms" } }"#))]
     #[schemars(extend("x-also" = "arrival arrival_process process traffic"))]
     pub(super) arrivals: Option<Process>,
-    /// Popularity of the locks: `"uniform"`, or Zipf's law, where requests for the k-th most popular lock are
-    /// proportional to 1 / k to the power of `zipf`. The seed determines which locks are popular. Open load
-    /// only.
+    /// Popularity of the locks: `"uniform"`, or Zipf's law, where the k-th most popular lock's share of the
+    /// requests is proportional to 1 / k to the power of `zipf`. The seed determines which locks are popular.
+    /// Open load only.
     #[schemars(extend("x-words" = "`\"uniform\"`, or `{ zipf = s }` with s from 0 to 5"))]
     #[schemars(extend("x-default" = r#""uniform""#, "x-example" = "{ zipf = 1.0 }", "x-also" = "skew zipf hot_locks"))]
     pub(super) popularity: Option<PopularityShape>,
-    /// What happens to an arrival that finds no free contender. `keep`: the arrival waits for a contender, as
-    /// part of its wait. `drop`: the arrival is dropped and counted. Open load only.
+    /// What happens to an arrival that finds no free contender. `keep`: the arrival waits for a contender,
+    /// and this time is part of its wait. `drop`: the arrival is dropped and counted. Open load only.
     #[schemars(extend("x-default" = r#""keep""#, "x-example" = r#""drop""#, "x-also" = "late_arrivals overflow"))]
     pub(super) late: Option<Late>,
-    /// Maximum time after the measured phase for serving waiting arrivals; the rest count as unserved. Not
+    /// Maximum time for serving waiting arrivals after the measured phase; the rest count as unserved. Not
     /// scaled by `time_scale`. Open load only.
     #[schemars(extend("x-default" = r#""30s""#, "x-example" = r#""30s""#, "x-also" = "backlog drain drain_at_most"))]
     pub(super) backlog_at_most: Lasts<0, DAY>,
@@ -156,11 +156,11 @@ pub(super) struct Top {
                                     file; a closed load needs either this or `acquisitions`"))]
     #[schemars(extend("x-example" = r#""5s""#, "x-also" = "time run_time length measure"))]
     pub(super) duration: Lasts<1, WEEK>,
-    /// Number of acquisitions of each contender, after which the measured phase ends.
+    /// Number of acquisitions by each contender after which the measured phase ends.
     #[schemars(extend("x-absent" = "a closed load needs either this or `duration`; in a batch it is 1"))]
     #[schemars(extend("x-example" = "10", "x-also" = "acquires iterations count acquisition"))]
     pub(super) acquisitions: Count<u64, 1, 1_000_000_000>,
-    /// Time over which the starts of the contenders are spread. Closed load only.
+    /// Time over which the contenders' starts are spread. Closed load only.
     #[schemars(extend("x-default" = r#""0s""#, "x-example" = r#""2s""#, "x-also" = "ramp stagger"))]
     pub(super) ramp_up: Lasts<0, DAY>,
     /// Length of the unrecorded load before the measured phase. Closed and open loads only.
@@ -177,7 +177,7 @@ pub(super) struct Top {
     /// of contenders. The metric is the throughput in a closed load, the mean handoff in a batch, and the
     /// mean wait in an open load. Trials repeat until the precision is reached; `repetitions` is then the
     /// minimum. With the defaults, the interval is checked after 8, 13, 20 and 30 repetitions.
-    #[schemars(extend("x-absent" = "exactly `repetitions` are run", "x-example" = r#""2%""#))]
+    #[schemars(extend("x-absent" = "each combination runs `repetitions` times", "x-example" = r#""2%""#))]
     #[schemars(extend("x-also" = "accuracy confidence error_margin until_precise"))]
     pub(super) precision: Option<Is<Percent>>,
     /// With `precision`: maximum number of repetitions of each combination.
@@ -212,7 +212,7 @@ pub(super) struct Top {
     #[schemars(extend("x-default" = r#""kept""#, "x-example" = r#""per-acquisition""#))]
     #[schemars(extend("x-also" = "reconnect reconnects"))]
     pub(super) sessions: Option<Sessions>,
-    /// What a contender does when a request of its lock fails and may or may not have been executed.
+    /// What a contender does when one of its lock's requests fails and may or may not have been executed.
     /// `end-session`: end the session, which deletes any leftover node at once. `keep-session`: keep the
     /// session and the lock object, like a careless program; a leftover node then blocks the queue.
     #[schemars(extend("x-default" = r#""end-session""#, "x-example" = r#""keep-session""#))]
@@ -272,30 +272,30 @@ pub(super) struct Client {
     #[schemars(extend("x-example" = "0.2", "x-also" = "weight part ratio"))]
     pub(super) share: Factor<1, 1_000_000_000_000>,
     /// Hold time of these clients.
-    #[schemars(extend("x-absent" = "as at the top of the file"))]
+    #[schemars(extend("x-absent" = "the value at the top of the file"))]
     #[schemars(extend("x-example" = r#"{ exponential = { mean = "1s" } }"#))]
     #[schemars(extend("x-also" = "hold_time work critical_section"))]
     pub(super) hold: Option<Times>,
     /// Time between a release and the next acquire of these clients. Closed load only.
-    #[schemars(extend("x-absent" = "as at the top of the file"))]
+    #[schemars(extend("x-absent" = "the value at the top of the file"))]
     #[schemars(extend("x-example" = r#"{ exponential = { mean = "5s" } }"#, "x-also" = "think_time pause idle"))]
     pub(super) think: Option<Times>,
     /// Share of these clients' acquires that are reads.
-    #[schemars(extend("x-absent" = "as at the top of the file", "x-example" = "1"))]
+    #[schemars(extend("x-absent" = "the value at the top of the file", "x-example" = "1"))]
     #[schemars(extend("x-also" = "reads readers read_share"))]
     pub(super) read_ratio: Factor<0, ONE>,
 }
 
 /// Keys that faults of all kinds share. Keys of a single kind are parameters on its card.
 #[derive(Default, Deserialize, JsonSchema)]
-#[expect(dead_code, reason = "kind and target are read against the cards of faults")]
+#[expect(dead_code, reason = "kind and target are read separately, using the fault cards")]
 pub(super) struct Fault {
     /// Kind of fault.
     #[schemars(with = "String", extend("x-words" = "[fault](#faults)", "x-example" = r#""kill""#, "x-also" = "name type fault"))]
     pub(super) kind: Option<IgnoredAny>,
     /// Target, resolved each time the fault fires: `leader`, `follower`, `any` or `all` servers; `holder`,
     /// `waiter`, `any` or `all` contenders. Cannot be combined with `server` or `contender`.
-    #[schemars(with = "String", extend("x-words" = "word of its [fault](#faults)", "x-absent" = "each kind has its own default"))]
+    #[schemars(with = "String", extend("x-words" = "target of its [fault](#faults)", "x-absent" = "each kind has its own default"))]
     #[schemars(extend("x-example" = r#""leader""#, "x-also" = "whom victim hits"))]
     pub(super) target: Option<IgnoredAny>,
     /// Server to hit, numbered from 1.

@@ -77,7 +77,7 @@ pub struct Scope {
 pub enum Rule {
     /// The value has this relation to the limit.
     Compare(Relation, Limit),
-    /// The comparison with a baseline does not find that the metric is worse by this percentage or more.
+    /// A comparison with a baseline does not show the metric to be worse by this percentage or more.
     NotRegressed { percent: f64 },
 }
 
@@ -127,7 +127,7 @@ pub enum Limit {
 pub enum Reference {
     /// The median of the ensemble's floor: a handoff or an uncontended acquire, depending on the metric.
     Floor,
-    /// Another metric. A missing strategy or number of contenders defaults to that of the compared cell.
+    /// Another metric. A missing strategy or number of contenders defaults to the compared cell's.
     Figure(Subject),
 }
 

@@ -33,7 +33,7 @@ pub fn holds_from_text(input: impl BufRead, columns: &Columns) -> Result<Vec<Dur
 
 const ONE_HOLD: &str = "write one hold per line, or specify the column with --hold-column";
 
-/// Returns whether a row has several durations, in several cells or in one cell, as in `5ms 700ms`.
+/// Returns whether a row has several durations: in several cells, or in one cell as in `5ms 700ms`.
 fn has_several<R: BufRead>(table: &Delimited<R>, numbers: Numbers) -> bool {
     let is_time = |text: &&str| table.time(text, numbers).is_ok();
     let unit = |part: &str| {

@@ -40,7 +40,7 @@ impl EnsembleChoice {
         matches!(self, Self::Local { .. })
     }
 
-    /// Returns whether the ensemble is external, not started by the suite.
+    /// Returns whether the ensemble is external, i.e. not started by the suite.
     pub fn is_external(&self) -> bool {
         matches!(self, Self::Connect(_))
     }
@@ -71,7 +71,7 @@ pub enum DriverProcesses {
     /// One process, or more if the driver limits the number of contenders per process.
     One,
     PerContender,
-    /// This number of processes, with contenders spread as evenly as possible.
+    /// This many processes, with contenders spread as evenly as possible.
     Count(usize),
 }
 
@@ -131,7 +131,7 @@ pub enum Stop {
     #[serde(rename = "after_us", with = "as_us")]
     #[schemars(with = "u64")]
     After(Duration),
-    /// After this number of acquisitions by each contender.
+    /// After this many acquisitions by each contender.
     Acquisitions(u64),
 }
 
@@ -142,7 +142,7 @@ impl Stop {
     }
 }
 
-/// Condition for ending repetitions.
+/// Condition for ending the repetitions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Precision {
     /// Largest allowed half-width of the 95 % confidence interval of a mean, as a share of the mean.
@@ -364,8 +364,8 @@ impl TrialSpec {
         vec![ClientKind { share: 1.0, hold: hold.clone(), think: think.clone(), read_ratio: *read_ratio }]
     }
 
-    /// Returns the kind of the contender with this index, except in an open load. The first contenders are of
-    /// the first kind.
+    /// Returns the kind of the contender with this index. Not for open loads, where kinds belong to arrivals.
+    /// The first contenders are of the first kind.
     pub fn kind_of(&self, contender: usize) -> ClientKind {
         let of_each = self.contenders_by_kind();
         let ends = of_each.iter().scan(0, |end, count| (*end += count, Some(*end)).1);
@@ -374,7 +374,7 @@ impl TrialSpec {
         kinds.swap_remove(before.min(kinds.len() - 1))
     }
 
-    /// Returns the number of contenders of each kind, except in an open load.
+    /// Returns the number of contenders of each kind. Not for open loads, where kinds belong to arrivals.
     pub fn contenders_by_kind(&self) -> Vec<usize> {
         let kinds = self.kinds();
         let shares = shares(&kinds);
@@ -440,7 +440,8 @@ impl TrialSpec {
         Distribution::Measured(MeasuredTimes::condensed((0..DRAWN).map(draw).collect()))
     }
 
-    /// Returns the added round-trip time; `None` unless the delay is the trial's only fault.
+    /// Returns the added round-trip time; `None` unless the trial's only fault delays all messages throughout
+    /// the measured phase.
     pub fn added_round_trip(&self) -> Option<Duration> {
         let ([fault], Stop::After(lasts)) = (self.faults.as_slice(), self.stop) else { return None };
         let FaultChoice { kind, target, start, duration, times, params, .. } = fault;
@@ -460,11 +461,11 @@ impl TrialSpec {
 /// reported. Tests may shorten them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Settling {
-    /// Maximum time for which a lock is not acquired, or a contender waits while others are served.
+    /// Maximum time for which a lock may remain unacquired, or a contender may wait while others are served.
     #[serde(rename = "progress_us", with = "as_us")]
     #[schemars(with = "u64")]
     pub progress: Duration,
-    /// Maximum time that nodes of abandoned sessions may remain.
+    /// Maximum time for which nodes of abandoned sessions may remain.
     #[serde(rename = "orphans_us", with = "as_us")]
     #[schemars(with = "u64")]
     pub orphans: Duration,

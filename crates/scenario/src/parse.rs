@@ -1,4 +1,4 @@
-//! Parses the text of a scenario file into a scenario, or reports everything that is wrong with the text.
+//! Parses the text of a scenario file into a scenario, or reports everything wrong with the text.
 
 use std::ops::Range;
 use std::path::Path;
@@ -84,11 +84,11 @@ pub fn parse_with_traces(
     Ok(Parsed { scenario, warnings: Diagnostics::new(file_name, text, advice.into_list()) })
 }
 
-/// Maximum number of syntax errors to report if the file has no scenario keys; of more, only the first is
-/// reported.
+/// Maximum number of syntax errors to report if the file has no scenario keys. If there are more, only the
+/// first is reported.
 const MISTAKES_OF_A_SCENARIO: usize = 5;
 
-/// Help for a file in which nothing could be read.
+/// Help for a file that has no scenario keys.
 const NO_SCENARIO: &str =
     "write key = value; if this is not a scenario: `zklockbench scenarios` lists the built-in ones";
 

@@ -210,7 +210,7 @@ const LOCK_BYTES: u128 = 130;
 const USED_LOCK_BYTES: u128 = 2_500;
 /// Size of a lock's record of an acquisition and its release.
 const REMEMBERED_BYTES: u128 = 120;
-/// Limit of a lock's record: a fixed part, and a part for each contender.
+/// Maximum size of a lock's record: a fixed part, and a part for each contender.
 const REMEMBERED_AT_MOST: [u128; 2] = [500_000, 2_500];
 /// Size of a contender's lock object.
 const OBJECT_BYTES: u128 = 500;
@@ -232,20 +232,20 @@ const ENSEMBLE_START_S: f64 = 8.0;
 const PHASE_S: f64 = 0.3;
 const CONNECT_S: f64 = 0.003;
 const DRAIN_S: f64 = 0.001;
-/// Seconds to create a lock's directory, and to list and delete it, with 64 such requests in flight.
+/// Seconds to create a lock's directory, and to list and delete it, with 64 requests in flight.
 const CREATE_S: f64 = 0.000_1;
 const REMOVE_S: f64 = 0.000_15;
-/// Requests of a queue lock: create, list, watch, delete, and one spare.
+/// Requests per acquisition of a queue lock: create, list, watch, delete, and one spare.
 const REQUESTS_PER_ACQUISITION: f64 = 5.0;
 /// Default estimate of a handoff.
 pub(super) const HANDOFF: Duration = Duration::from_millis(3);
 /// Seconds for each contender of a batch to join the queue.
 const ENQUEUE_S: f64 = 0.005;
-/// Seconds that exceed the length of any plan, but whose sums cannot overflow.
+/// Longer than any plan, in seconds, but small enough that sums cannot overflow.
 const FOREVER_S: f64 = 1e12;
 
 impl TrialSpec {
-    /// Returns the duration of the whole trial, from connecting to the end of the drain; see [`BASIS`].
+    /// Returns the estimated duration of the whole trial, from connecting to the end of the drain; see [`BASIS`].
     pub fn estimated_duration(&self) -> Duration {
         time(self.seconds())
     }
@@ -276,7 +276,7 @@ impl TrialSpec {
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
-    /// Returns the peak disk space of a trial until it is judged, excluding a history, in bytes; see
+    /// Returns the peak disk space in bytes that a trial takes until it is judged, excluding a history; see
     /// [`DISK_BASIS`].
     fn estimated_disk(&self) -> u64 {
         (DISK_BYTES * self.estimated_acquisitions()) as u64
@@ -294,7 +294,7 @@ impl TrialSpec {
         }
     }
 
-    /// Returns the requests per second in the measured phase; a lower bound for a closed load.
+    /// Returns the estimated requests per second in the measured phase; a lower bound for a closed load.
     pub fn estimated_requests_per_s(&self) -> f64 {
         let lasts = self.measured().max(1e-3);
         let polling = self.strategy.poll_interval().map_or(0.0, |every| {
@@ -323,8 +323,8 @@ impl TrialSpec {
         }
     }
 
-    /// Returns the wait of the last contender in a lock's queue. In an open load, the mean wait or, above
-    /// capacity, the wait of the last arrival.
+    /// Returns the estimated wait of the last contender in a lock's queue or, in an open load, the mean wait.
+    /// For an overloaded open load, returns the wait of the last arrival.
     pub fn estimated_wait(&self) -> Duration {
         if let Some(busy) = self.service_utilisation() {
             let waits = if busy < 1.0 { self.cycle() * busy / (1.0 - busy) } else { self.backlog(busy) };
@@ -341,7 +341,7 @@ impl TrialSpec {
         around + self.ramp_up.as_secs_f64() + self.warm_up.as_secs_f64() + self.measured() + left
     }
 
-    /// Returns the utilisation of an open load's most popular lock, including handoffs. Above 1 if arrivals
+    /// Returns the utilisation of an open load's most popular lock, including handoffs; above 1 if arrivals
     /// exceed the lock's capacity.
     fn service_utilisation(&self) -> Option<f64> {
         let offered = Offered::of(self)?;
@@ -357,7 +357,7 @@ impl TrialSpec {
         ((busy - 1.0) * self.measured()).clamp(0.0, most)
     }
 
-    /// Returns the seconds of the measured phase; approximate if acquisitions end it.
+    /// Returns the length of the measured phase in seconds; estimated if acquisitions end it.
     pub(super) fn measured(&self) -> f64 {
         let queueing = if self.load == Load::Batch { self.contenders as f64 * ENQUEUE_S } else { 0.0 };
         match self.stop {
@@ -381,7 +381,7 @@ impl TrialSpec {
         self.mean_hold().as_secs_f64() + HANDOFF.as_secs_f64() + looking
     }
 
-    /// Returns the seconds between acquisitions of a lone contender.
+    /// Returns the seconds between a lone contender's acquisitions.
     fn own_cycle(&self) -> f64 {
         self.cycle() + self.mean_think().as_secs_f64()
     }
@@ -392,10 +392,10 @@ impl TrialPlan {
         self.trials.iter().map(TrialSpec::estimated_requests_per_s).fold(0.0, f64::max)
     }
 
-    /// Describes the requests per second to the ensemble.
+    /// Describes the rate of requests to the ensemble.
     pub fn requests_in_words(&self) -> String {
         let (rate, is_open) = (self.estimated_requests_per_s(), self.scenario.load.open().is_some());
-        // The rate of a closed load without holds and pauses depends on the ensemble.
+        // Without holds and pauses, the rate of a closed load depends on the ensemble.
         let or_more = if is_open { "" } else { " or more" };
         format!("about {rate:.0} requests/s{or_more}")
     }
@@ -435,7 +435,7 @@ fn time(seconds: f64) -> Duration {
 pub(super) struct Offered {
     /// Mean arrivals per second.
     pub(super) rate: f64,
-    /// Highest arrivals per second.
+    /// Peak arrivals per second.
     pub(super) peak_rate: f64,
     pub(super) arrivals: f64,
     pub(super) hold: Duration,
@@ -456,27 +456,26 @@ impl Offered {
         Some(Self { rate, peak_rate, arrivals: rate * measured.as_secs_f64(), hold, hottest })
     }
 
-    /// Returns the share of time in which the most popular lock is held, excluding handoffs. At 1 or more, the
-    /// lock is overloaded.
+    /// Returns the share of the time that the most popular lock is held, excluding handoffs. At 1 or more,
+    /// the lock is overloaded.
     pub(super) fn utilisation(&self) -> f64 {
         self.rate * self.hottest * self.hold.as_secs_f64()
     }
 
-    /// Returns the utilisation at the highest rate.
+    /// Returns the utilisation at the peak rate.
     pub(super) fn peak_utilisation(&self) -> f64 {
         self.peak_rate * self.hottest * self.hold.as_secs_f64()
     }
 
-    /// Returns a lower bound for the mean number of busy sessions, each busy for a hold and `longer`
-    /// (Little's law).
+    /// Returns a lower bound on the mean number of busy sessions, each busy for a hold and `longer` (Little's
+    /// law).
     pub(super) fn busy_sessions(&self, longer: Duration) -> f64 {
         self.rate * (self.hold + longer).as_secs_f64()
     }
 }
 
 impl TrialSpec {
-    /// Returns the share of all acquisitions that request the most popular lock; an equal share in a closed
-    /// load.
+    /// Returns the most popular lock's share of all acquisitions. In a closed load, all locks have equal shares.
     pub fn hottest_share(&self) -> f64 {
         Offered::of(self).map_or(1.0 / self.locks.max(1) as f64, |offered| offered.hottest)
     }

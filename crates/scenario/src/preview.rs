@@ -34,10 +34,10 @@ pub struct Preview {
     /// Gates, in file order; omitted if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gates: Vec<GatePreview>,
-    /// Limits on repetitions for a precision; omitted if the number of repetitions is fixed.
+    /// Limits on the repetitions if the scenario requests a precision; otherwise omitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<PrecisionPreview>,
-    /// Every trial in running order; with a precision, the minimum number of trials.
+    /// All trials in running order or, with a precision, the minimum set of trials.
     pub trials: Vec<TrialPreview>,
     pub estimated_us: u64,
     pub estimate_basis: &'static str,
@@ -46,7 +46,7 @@ pub struct Preview {
     /// Peak memory of the program in bytes, excluding local servers.
     pub estimated_memory_bytes: u64,
     pub memory_basis: &'static str,
-    /// Peak disk space of a trial until it is judged, in bytes, excluding its results and servers.
+    /// Peak disk space in bytes that a trial takes until it is judged, excluding its results and servers.
     pub estimated_disk_bytes: u64,
     pub disk_basis: &'static str,
     pub warnings: Vec<MachineDiagnostic>,
@@ -90,12 +90,12 @@ pub struct OfferedPreview {
     pub contenders: Option<usize>,
     /// Average arrivals per second.
     pub rate: f64,
-    /// Highest arrivals per second.
+    /// Peak arrivals per second.
     pub peak_rate: f64,
     pub arrivals: f64,
-    /// Share of time in which the busiest lock is held, excluding handoffs.
+    /// Share of the time that the busiest lock is held, excluding handoffs.
     pub utilisation: f64,
-    /// Utilisation at the highest rate.
+    /// Utilisation at the peak rate.
     pub peak_utilisation: f64,
 }
 
@@ -116,7 +116,7 @@ pub struct FaultPreview {
     pub times: u32,
     /// Time from one start to the next.
     pub every_us: u64,
-    /// Upper bound of the random delay of each start.
+    /// Maximum random delay of each start.
     pub jitter_us: u64,
 }
 
@@ -288,7 +288,7 @@ impl fmt::Display for Preview {
             )?,
         }
         if !self.description.is_empty() {
-            writeln!(f, "asks: {}", self.description)?;
+            writeln!(f, "description: {}", self.description)?;
         }
         writeln!(f, "ensemble: {}", self.ensemble)?;
         writeln!(f, "load: {}", self.load)?;

@@ -67,8 +67,7 @@ impl<'a> Sink<'a> {
         self.list.into_inner()
     }
 
-    /// Returns the position in the file of a part of a text value; `None` if the file contains the value with
-    /// escapes.
+    /// Returns where a part of a string value is in the file; `None` if the value is written with escapes.
     pub(super) fn within(
         &self,
         value: &Range<usize>,
@@ -122,7 +121,7 @@ impl Places {
     }
 }
 
-/// The readable parts of a section.
+/// The valid values of a section, and the positions of all its keys.
 #[derive(Default)]
 pub(super) struct Given<T> {
     pub(super) said: T,
@@ -209,7 +208,7 @@ const OWN_WORDS: [(&str, &str); 7] = [
 
 const TOO_LARGE: &str = "the number is too large";
 
-/// Describes the valid values of a key, with an example of the distribution or process in its value.
+/// Describes the valid values of a key, or gives an example of the distribution or process that its value names.
 fn help(section: Section, key: &str, value: &TomlValue<'_>) -> String {
     let Some(key) = field(section, key) else { return String::new() };
     let name = match value.get_ref() {

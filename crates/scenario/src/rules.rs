@@ -24,7 +24,8 @@ const TRIALS_MAX: usize = 10_000;
 /// Minimum length of the measured phase, before and after scaling.
 pub(super) const SHORTEST: Duration = Duration::from_millis(1);
 
-/// Rule that reports errors to the sink. Its result is ignored; `Option` only allows `?`.
+/// A rule that reports errors to the sink. It returns an `Option` only so that it can use `?`; the result is
+/// ignored.
 type Rule = fn(&Document<'_>, &Sink<'_>) -> Option<()>;
 
 const CLOSED: &[Rule] = &[closed_stop, useless_locks];
@@ -137,8 +138,7 @@ fn closed_stop(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     None
 }
 
-/// Rejects more locks than can be used. Does not apply to an open load, in which not all locks are held at
-/// once.
+/// Rejects more locks than can be used. Does not apply to open loads, where not all locks are held at once.
 fn useless_locks(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (locks, value, most) = (file.said.locks?.0?, file.places.value("locks")?, file.most_contenders()?);
     let message = format!("{locks} locks are more than {} can use", contenders(most));
@@ -290,7 +290,7 @@ fn identical(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     None
 }
 
-/// Rejects a key at the top that every kind of clients sets, because it has no effect.
+/// Rejects a top-level key that every kind of client overrides, because the key has no effect.
 fn clients(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let said_by_all = |name: &&str| file.clients.iter().all(|kind| kind.places.has(name));
     for name in ["hold", "think", "read_ratio"].into_iter().filter(said_by_all) {
@@ -364,7 +364,7 @@ fn scaled(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     {
         let Some(time) = time.filter(|time| time.mul_f64(scale) < SHORTEST) else { continue };
         let message =
-            format!("`time_scale` makes `{name}` {} shorter than {}", written(time), written(SHORTEST));
+            format!("`time_scale` makes `{name}` ({}) shorter than {}", written(time), written(SHORTEST));
         sink.error(value.clone(), message, format!("use a larger `time_scale` or a longer `{name}`"));
     }
     None
@@ -403,7 +403,7 @@ fn trials(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     (trials > TRIALS_MAX).then(|| sink.error(value, message, help))
 }
 
-/// Rejects a warm-up of a replay, because every arrival of the file is measured.
+/// Rejects a warm-up in a replay, because every arrival of the file is measured.
 fn replayed_from_the_start(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     file.replay()?;
     let said = &file.said;

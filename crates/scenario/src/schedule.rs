@@ -46,7 +46,7 @@ enum Purpose {
 pub type Coming = Box<dyn Iterator<Item = Arrival> + Send>;
 
 /// Returns all arrivals of a trial that are due within `lasts` of the start of the warm-up, in order of time.
-/// Arrivals are drawn on demand; other loads have none.
+/// Arrivals are drawn on demand. Loads other than open loads have none.
 ///
 /// A stationary process spans the warm-up and the measured phase. Other processes start after the warm-up,
 /// during which arrivals come at the first rate or, for a replay, not at all.
@@ -61,7 +61,7 @@ pub fn coming(spec: &TrialSpec, lasts: Duration) -> Coming {
     );
     let mut kinds = KindDraw::new(spec.kinds(), stream(spec.seed, Purpose::Kind));
     Box::new(wanted.map(move |wanted| {
-        // Draw the kind even if the file specifies it, so that later draws do not depend on the file.
+        // Draw every value even if the file specifies it, so that later draws do not depend on the file.
         let kind = kinds.next();
         let (lock, hold) = (locks.draw(&mut which), kind.hold.sample(&mut holds));
         let reads = modes.random::<f64>() < kind.read_ratio;
@@ -124,8 +124,8 @@ fn evenly(rate: f64, lasts: Duration) -> impl Iterator<Item = u64> + Send {
 }
 
 /// Returns an interrupted Poisson process with this mean rate, and `peak` times that rate in bursts. Bursts
-/// have the mean `length`; bursts and pauses are exponential. The first state is drawn with the states'
-/// shares of time as probabilities.
+/// have the mean `length`; bursts and pauses are exponential. The process starts in a burst with a
+/// probability equal to the bursts' share of the time.
 fn bursts(
     mean: f64,
     peak: f64,
@@ -158,7 +158,7 @@ fn bursts(
     })
 }
 
-/// All arrivals of a Poisson process of this rate between two times, in seconds.
+/// All arrivals of a Poisson process with this rate between two times, in seconds.
 struct Candidates {
     at: f64,
     to: f64,
@@ -173,7 +173,7 @@ impl Candidates {
     }
 }
 
-/// A period with a single formula for the rate. Times are seconds after the load's start.
+/// A period with a single formula for the rate. Times are in seconds from the start of the load.
 #[derive(Debug, Clone, Copy)]
 struct Stretch {
     from: f64,
@@ -214,7 +214,7 @@ impl Stretch {
 }
 
 /// Thins candidates (Lewis and Shedler), which arrive at the highest rate of their stretch. Each candidate is
-/// kept with a probability of the current rate divided by the highest rate.
+/// kept with a probability equal to the current rate divided by the highest rate.
 fn changing(stretches: Vec<Stretch>, seed: u64) -> impl Iterator<Item = u64> + Send {
     let (mut gaps, mut thinning) = (stream(seed, Purpose::Gap), stream(seed, Purpose::Thinning));
     let of = |stretch: &Stretch| Candidates { at: stretch.from, to: stretch.to, rate: stretch.highest };
@@ -272,7 +272,7 @@ fn stretches(spec: &TrialSpec, arrivals: &Arrivals, end: f64) -> Vec<Stretch> {
 }
 
 struct Locks {
-    /// Shares of the arrivals by rank, and the lock of each rank; `None` if all locks are alike.
+    /// Shares of the arrivals by rank, and the lock at each rank; `None` if all locks are equally popular.
     ranks: Option<(Shares, Vec<usize>)>,
     count: usize,
 }

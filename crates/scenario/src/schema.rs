@@ -174,7 +174,7 @@ fn fault(card: &FaultCard) -> Value {
     })
 }
 
-/// Returns whether a key of all faults applies to this kind.
+/// Returns whether a key shared by all faults applies to this kind.
 fn has_key(card: &FaultCard, name: &str) -> bool {
     match name {
         "target" => card.targets != Targets::Fixed,

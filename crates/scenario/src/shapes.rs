@@ -228,7 +228,7 @@ fn replay(parts: ReplayParts, traces: ReadTrace<'_>) -> Result<Replay, Wrong> {
 #[schemars(inline)]
 pub(super) enum PopularityShape {
     Uniform,
-    /// exponent with which popularity falls by rank
+    /// exponent of Zipf's law
     Zipf(Is<Number<0, { 5 * ONE }>>),
 }
 

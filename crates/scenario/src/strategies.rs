@@ -184,7 +184,7 @@ fn card<'c>(name: &str, at: &TomlValue<'_>, cards: &'c [LockCard], sink: &Sink<'
     found
 }
 
-/// Creates a mix of several locks, of which each contender uses one.
+/// Creates a mix of several locks; each contender uses one of them.
 fn mixed<'c>(name: &str, at: &TomlValue<'_>, cards: &'c [LockCard], sink: &Sink<'_>) -> Option<&'c LockCard> {
     let members: Vec<_> = members(name).map(|name| card(name, at, cards, sink)).collect::<Option<_>>()?;
     let mixed = LockCard::mixed(&members);

@@ -70,7 +70,7 @@ impl TraceBuilder {
         let before = self.arrivals.last().map_or(0, |last| last.at_us);
         let Some(since) = at_us.checked_sub(self.first_us).filter(|since| *since >= before) else {
             return Err(format!(
-                "line {line}: its time is earlier than that of the previous line; sort the lines by time"
+                "line {line}: its time is earlier than the previous line's; sort the lines by time"
             ));
         };
         within_a_week(line, since)
@@ -189,7 +189,7 @@ pub fn trace_from_csv(input: impl BufRead, columns: &Columns) -> Result<Trace, S
     Ok(Trace { arrivals: trace.finish()?, inferred })
 }
 
-/// Positions of the columns, and the interpretation of their numbers.
+/// Positions of the columns, and how to interpret their numbers.
 struct Places {
     time: (usize, Numbers),
     lock: Option<usize>,
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn locks_are_numbered_in_order_unless_all_their_names_are_numbers() {
+    fn locks_are_numbered_in_order_of_first_use_unless_all_their_names_are_numbers() {
         let text = "hold, time, lock\n20ms, 0, 3\n, 1, 0\n0.5, 2,\n";
         assert_eq!(
             trace(text).unwrap(),
@@ -419,7 +419,7 @@ mod tests {
             ),
             ("time\n16.11.2023 18:17:03\n", "line 2: time `16.11.2023 18:17:03` is neither"),
             ("time,time\n0,1\n", "line 1: two columns are named `time`"),
-            ("time\n0\n\n1\n0.5\n", "line 5: its time is earlier than that of the previous line; sort"),
+            ("time\n0\n\n1\n0.5\n", "line 5: its time is earlier than the previous line's; sort"),
             ("time\n5\n4\n", "line 3: its time is earlier"),
             ("time\n-1\n", "line 2: time `-1` is negative; use a value such as 1.25"),
             ("time\n-20ms\n", "line 2: time `-20ms` is negative"),
@@ -458,11 +458,11 @@ mod tests {
             (b"{\"type\":\"Metric\",\"data\":{}}", "is k6 JSON; convert it: jq -r 'select("),
             (
                 b"{\"attack\":\"\",\"seq\":0,\"latency\":5}",
-                "is in another format of vegeta; convert it: vegeta encode",
+                "is in another vegeta format; convert it: vegeta encode",
             ),
             (
                 b"\x7f\x7f\x03Result\x01\x06Attack\x01\x09Timestamp\x01\x08BytesOut",
-                "is in another format of vegeta",
+                "is in another vegeta format",
             ),
             (b"RUN\tSimulation\t\tsimulation\t1481907959927\t \t2.0\n", "is a Gatling log; convert it: awk"),
             (b"[{\"at\":5}]", "is JSON; convert it to CSV"),
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_other_programs_are_rejected_with_options_or_a_command() {
+    fn files_of_other_programs_are_rejected_with_the_options_or_command_to_read_them() {
         for (bytes, said) in [
             (
                 &b"timeStamp,elapsed,label\n"[..],
@@ -506,11 +506,11 @@ mod tests {
             (b"{\"type\":\"Metric\",\"data\":{}}", "is k6 JSON; convert it: jq -r 'select("),
             (
                 b"{\"attack\":\"\",\"seq\":0,\"latency\":5}",
-                "is in another format of vegeta; convert it: vegeta encode",
+                "is in another vegeta format; convert it: vegeta encode",
             ),
             (
                 b"\x7f\x7f\x03Result\x01\x06Attack\x01\x09Timestamp\x01\x08BytesOut",
-                "is in another format of vegeta",
+                "is in another vegeta format",
             ),
             (b"RUN\tSimulation\t\tsimulation\t1481907959927\t \t2.0\n", "is a Gatling log; convert it: awk"),
             (b"[{\"at\":5}]", "is JSON; convert it to CSV"),

@@ -1,4 +1,4 @@
-//! Kinds of values of keys and parameters, with their parsing, description and JSON Schema.
+//! Kinds of values for keys and parameters, with their parsing, description and JSON Schema.
 
 use std::borrow::Cow;
 use std::fmt::{self, Display};
@@ -246,7 +246,7 @@ impl<const LEAST: u64, const MOST: u64> Kind for Number<LEAST, MOST> {
             Value::Float(number) => *number,
             Value::Integer(number) => *number as f64,
             other => {
-                // Accept "40/s", because the key implies the unit.
+                // For "40/s", suggest the bare number, because the key implies the unit.
                 let digits = other.as_str().map(|text| text.trim().trim_end_matches("/s").trim_end());
                 if let Some(digits) = digits.filter(|digits| digits.parse::<f64>().is_ok()) {
                     help = format!("write {digits}, without quotes or a unit");
@@ -498,8 +498,7 @@ pub(super) fn word<'w>(value: &Value, words: &[&'w str], otherwise: &str) -> Res
     })
 }
 
-/// Returns the default of a parameter, as a value. `None` if the card's text does not fit the kind of the
-/// parameter.
+/// Returns a parameter's default value; `None` if the card's text does not fit the kind of parameter.
 pub fn default_value(param: &Param) -> Option<ParamValue> {
     let text = || Value::String(param.default.to_owned());
     let value = match param.kind {

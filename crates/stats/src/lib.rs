@@ -1,4 +1,4 @@
-//! Rank-based intervals for a metric, or for the ratio between two samples of it.
+//! Rank-based intervals for a metric, or for the ratio between two samples of a metric.
 //!
 //! Each repetition is one value. No distribution is assumed, because disturbances of a benchmark are rarely
 //! normally distributed and repetitions are few. A [`Design`] determines how values are paired, and computes

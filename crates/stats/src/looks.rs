@@ -12,9 +12,10 @@ pub struct Looks {
 }
 
 impl Looks {
-    /// Plans a few looks at sample sizes that grow by half each time, up to `most`. Each look gets the smallest error
-    /// probability possible at its size. The rest is divided in proportion to size, because small samples look
-    /// precise by chance. The smallest looks are dropped if they exceed the error budget.
+    /// Plans a few looks at sample sizes that grow by half each time, up to `most`. Each look gets the
+    /// smallest error probability possible at its size. The rest is divided in proportion to size, because
+    /// small samples look precise by chance. The smallest looks are dropped if together they would exceed the
+    /// error budget.
     pub fn growing(design: Design, least: u32, most: u32, outside: f64) -> Self {
         let smaller =
             |size: &u32| Some(*size).filter(|size| *size > least).map(|size| (size * 2 / 3).max(least));

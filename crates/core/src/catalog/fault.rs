@@ -24,14 +24,14 @@ pub struct FaultCard {
     /// Mechanism, proof of effect, end of the fault, and how a correct lock behaves during the fault.
     pub details: &'static str,
     pub targets: Targets,
-    /// Words from [`Targets::words`] that make no sense for this fault.
+    /// Words from [`Targets::words`] that this fault does not accept.
     pub refuses: &'static [&'static str],
     /// Word of the default target; empty for [`Targets::Fixed`].
     pub default_target: &'static str,
     pub ends: Ends,
     /// Capability of the ensemble or the suite that the fault requires.
     pub needs: Capability,
-    /// Whether the proxy must parse the requests, which is impossible with TLS.
+    /// Whether the proxy must parse the requests; if so, the fault cannot be combined with TLS.
     pub reads_requests: bool,
     pub least_servers: usize,
     /// Whether all servers stop serving; if so, sessions with a timeout shorter than the fault may expire.
@@ -127,7 +127,7 @@ worded! {
 }
 
 impl Capability {
-    /// Whether the fault manipulates servers, which is only allowed if the suite started them.
+    /// Whether the fault manipulates servers. By default, this is allowed only if the suite started them.
     pub fn reaches_servers(self) -> bool {
         matches!(self, Self::Processes | Self::Isolation | Self::Links)
     }

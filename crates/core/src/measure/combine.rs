@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-/// Applies a rule. Passed as an argument, a closure needs no type annotations.
+/// Applies a rule. A closure that is passed as an argument needs no type annotations.
 pub fn apply<T>(rule: impl FnOnce(&mut T, T), own: &mut T, other: T) {
     rule(own, other);
 }

@@ -52,7 +52,7 @@ counted_by! {
         ConnectionLost: "connection_lost",
         /// The session expired while waiting.
         SessionExpired: "session_expired",
-        /// Any other error, which is listed in the errors of the trial.
+        /// Any other error. The trial's errors list it.
         Failed: "failed",
         /// The contender died while it waited.
         Crashed: "crashed",
@@ -324,7 +324,7 @@ pub struct WireApart {
     pub pings: u64,
     /// Authentication packets.
     pub auths: u64,
-    /// Number of times watches were set again after a lost connection.
+    /// Number of times that watches were set again after a lost connection.
     pub watches_set_anew: u64,
     /// Bytes of all these frames in both directions.
     pub bytes: u64,

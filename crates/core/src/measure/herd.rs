@@ -28,7 +28,7 @@ pub fn rank_label(class: usize) -> String {
 pub struct Woken {
     /// Lowest rank of the class: 1, 2, 3, 5, 9 and so on.
     pub from_rank: u32,
-    /// Highest rank of the class; null for the last class, which is open.
+    /// Highest rank of the class; null for the last class, which has no upper bound.
     pub to_rank: Option<u32>,
     /// Number of notifications with these ranks.
     pub count: u64,

@@ -1,4 +1,4 @@
-//! Latencies as shown in tables, including samples that were still open at the end of the measured phase.
+//! Latencies as shown in tables, including samples that had not ended by the end of the measured phase.
 //!
 //! A wait that timed out, or was still in progress when the phase ended, lasted at least as long as observed.
 //! Omitting such waits would flatter a lock that starves some contenders, and so would counting them as
@@ -72,8 +72,8 @@ pub struct Survival {
 }
 
 impl Survival {
-    /// Returns the rarest sample that a curve shows, as one in n. Beyond that sample, fewer than ten samples
-    /// remain, or only unfinished samples. If there are at most ten samples, all are shown.
+    /// Returns n for the rarest sample (one in n) that a curve shows. Beyond that sample, fewer than ten
+    /// samples remain, or only unfinished samples. If there are at most ten samples, all are shown.
     pub fn rarest_shown(&self) -> f64 {
         let count = self.count() as f64;
         let shown = (count / 10.0).max(count.min(10.0));

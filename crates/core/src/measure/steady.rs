@@ -15,7 +15,7 @@ pub enum Truncation {
     TooShort,
     /// Number of values at the beginning that belong to the warm-up.
     At(usize),
-    /// Half of the series or more would be warm-up: no steady state was reached.
+    /// At least half of the series would be warm-up: no steady state was reached.
     NotReached,
 }
 
@@ -54,8 +54,8 @@ pub fn truncation(values: &[f64]) -> Truncation {
     }
 }
 
-/// Returns how many values to leave out to minimise the standard error of the mean of the rest. At least
-/// [`BATCH`] values are kept. Makes one pass from the end, with running sums.
+/// Returns how many leading values to leave out to minimise the standard error of the remaining values' mean.
+/// At least [`BATCH`] values are kept. Makes one pass from the end, with running sums.
 fn least_error(values: &[f64]) -> usize {
     // Values are centred on their mean to avoid cancellation in the difference of two large sums.
     let centre = values.iter().sum::<f64>() / values.len() as f64;
@@ -308,7 +308,7 @@ mod tests {
     // combined standard errors.
 
     #[test]
-    fn most_stable_queues_reach_a_steady_state() {
+    fn stable_queues_usually_reach_a_steady_state() {
         close(percent(0.5, 2_000, 300, not_reached), 17.0, 9.0);
         close(percent(0.8, 2_000, 300, not_reached), 23.0, 9.0);
         close(percent(0.9, 2_000, 300, not_reached), 32.0, 9.0);
@@ -317,13 +317,13 @@ mod tests {
     }
 
     #[test]
-    fn most_overloaded_queues_reach_no_steady_state() {
+    fn overloaded_queues_rarely_reach_a_steady_state() {
         close(percent(1.05, 2_000, 300, not_reached), 91.0, 7.0);
         close(percent(1.05, 10_000, 100, not_reached), 99.7, 1.5);
     }
 
     #[test]
-    fn few_stable_queues_are_called_growing() {
+    fn stable_queues_are_rarely_called_growing() {
         for utilisation in [0.3, 0.5, 0.8] {
             let alarms = percent(utilisation, 2_000, 300, grows);
             assert!(alarms <= 8.0, "{alarms} % at {utilisation}");
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn most_overloaded_queues_are_called_growing() {
+    fn overloaded_queues_are_usually_called_growing() {
         close(percent(1.02, 2_000, 300, grows), 70.0, 10.0);
         close(percent(1.02, 10_000, 100, grows), 91.0, 10.0);
         close(percent(1.05, 2_000, 300, grows), 90.0, 7.0);

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::clock::Stamp;
 
-/// Time span in which samples count.
+/// Time span during which samples count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
     pub start: Stamp,
@@ -214,8 +214,8 @@ impl ThreadRecorder {
         }
     }
 
-    /// Records an arrival's wait and the two stages of the wait. All samples count if the arrival was due
-    /// within the window.
+    /// Records an arrival's wait and the two stages of the wait. All its samples count if the arrival was due
+    /// within the window, and none otherwise.
     pub fn record_arrival(&mut self, part: Option<Measure>, wait: ArrivalWait) {
         let ArrivalWait { due, called, ended, .. } = wait;
         let waited = ended.saturating_sub(due);
@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_outside_the_window_count_only_in_the_whole_trial() {
+    fn changes_outside_the_window_count_only_towards_the_whole_trial() {
         let mut recorder = ThreadRecorder::new(2);
         recorder.count(5, |counts| counts.releases += 1);
         recorder.set_window(Window { start: 10, end: 3_000_010 });

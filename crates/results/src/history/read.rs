@@ -76,7 +76,7 @@ impl HistoryReader {
         }
     }
 
-    /// Reads the next line that is not empty; `None` after the last one.
+    /// Reads the next non-empty line; returns `None` after the last line.
     fn next_line(&mut self) -> Result<Option<LinePosition>, Error> {
         loop {
             let place = self.next;
@@ -102,7 +102,7 @@ impl HistoryReader {
         self.cut
     }
 
-    /// Returns the error for a valid event that contradicts its context.
+    /// Returns the error for a mistake in this line.
     pub fn mistake(&self, line: u64, what: &str) -> Error {
         let (path, what) = (self.path.display(), one_line(what));
         Error::usage(format!("{path}:{line}: {what}; docs/results-format.md describes the format"))

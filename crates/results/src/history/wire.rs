@@ -58,7 +58,7 @@ impl HeaderLine {
             (KindWord::Mutex, _) => Ok((name, LockKind::Mutex)),
             (KindWord::ReadWrite, _) => Ok((name, LockKind::ReadWrite)),
             (KindWord::Semaphore, Some(leases)) if leases > 0 => Ok((name, LockKind::Semaphore(leases))),
-            (KindWord::Semaphore, _) => Err(format!("the semaphore `{name}` needs `leases`, 1 or more")),
+            (KindWord::Semaphore, _) => Err(format!("semaphore `{name}`: `leases` must be at least 1")),
         };
         let locks = self.locks.into_iter().map(|(name, lock)| kind(name, lock)).collect::<Result<_, _>>()?;
         Ok(Header { complete: self.complete, locks, interference: self.interference })
@@ -199,7 +199,7 @@ impl EventLine<'_> {
                 deleted_zxid: self.deleted_zxid,
                 there_zxid: self.there_zxid,
             }),
-            // A resource that writes its own history records a line for each write to it.
+            // A resource that writes its own history records one line per write, which needs no phase.
             OpWord::Session | OpWord::Trace | OpWord::Write => What::Write(Write {
                 lock,
                 step: self.phase.unwrap_or(Step::Ok),

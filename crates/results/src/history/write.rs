@@ -56,7 +56,7 @@ impl HistoryWriter {
     /// Writes one event. Events may be out of order by up to one second.
     ///
     /// # Errors
-    /// [`Error::Environment`] if writing fails, or if an event with a much later time was already written.
+    /// [`Error::Environment`] if writing fails, or if a later event was already written.
     pub fn write(&mut self, event: &Event<'_>) -> Result<(), Error> {
         if event.t_us < self.written_us {
             let late = self.newest_us - event.t_us;
@@ -130,8 +130,8 @@ struct WorkerHistory {
 }
 
 impl WorkerHistory {
-    /// Returns the next event as a line, with the latest known transaction, which determines its order. Writes to
-    /// resources are skipped, because each worker has its own resources.
+    /// Returns the next event as a line, with the latest known transaction, which determines the event's
+    /// order. Writes to resources are skipped, because each worker has its own resources.
     fn next(&mut self) -> Result<Option<(i64, String)>, Error> {
         loop {
             let Some(line) = self.reader.next_event()? else { return Ok(None) };

@@ -35,7 +35,7 @@ pub struct Known<'a> {
     pub cells: Option<KnownCells<'a>>,
 }
 
-/// A scenario's strategies, by label, and its numbers of contenders.
+/// A scenario's strategies, by label, and its contender counts.
 #[derive(Debug, Clone, Copy)]
 pub struct KnownCells<'a> {
     pub strategies: &'a [String],
@@ -77,7 +77,7 @@ enum Lexeme<'t> {
     Times,
     Percent,
     Slash,
-    /// Characters that no gate contains.
+    /// Characters that are not allowed in a gate.
     Stray(&'t str),
     /// An unclosed quote and the text after it.
     Unclosed(&'t str),
@@ -211,7 +211,7 @@ impl<'t> Reader<'t, '_> {
         Ok(found.map(|across| (across, span)))
     }
 
-    /// Returns a metric with its scope, and the position of the metric.
+    /// Reads a metric with its scope. Also returns the metric's position.
     fn subject(&mut self, help: &str) -> Read<(Subject, Range<usize>)> {
         let (name, span) = self.take(Lexeme::word, "a metric", help)?;
         let figure = Figure::named(name, self.known.figures).map_err(|why| {
@@ -359,7 +359,7 @@ impl<'t> Reader<'t, '_> {
         Ok(Limit::Times(1.0, self.reference(subject)?))
     }
 
-    /// Returns the floor, or a metric of the same unit.
+    /// Reads a reference: the floor, or a metric with the same unit.
     fn reference(&mut self, subject: &Subject) -> Read<Reference> {
         let figure = subject.figure;
         if let Some((Lexeme::Word("floor"), span)) = self.peek()? {
@@ -390,7 +390,7 @@ impl<'t> Reader<'t, '_> {
         Ok(Reference::Figure(other))
     }
 
-    /// Returns the unit after a number; `None` if no unit follows.
+    /// Reads the unit after a number: [`Written::NOTHING`] if no unit follows, `None` if the unit is unknown.
     fn unit(&mut self) -> Read<Option<Written>> {
         let text = match self.peek()? {
             None => return Ok(Some(Written::NOTHING)),
@@ -438,7 +438,7 @@ impl<'t> Reader<'t, '_> {
         Ok(taken)
     }
 
-    /// Returns the next token, or a mistake if no gate may contain it.
+    /// Returns the next token, or a mistake if the token is not allowed in a gate.
     fn peek(&self) -> Read<Option<(Lexeme<'t>, Range<usize>)>> {
         let Some((token, span)) = self.tokens.get(self.at).cloned() else { return Ok(None) };
         match token {
@@ -509,7 +509,7 @@ fn no_fit(figure: Figure, text: &str, number: f64, unit: Option<Written>) -> Str
     }
 }
 
-/// Returns the description and example of a value in this unit.
+/// Returns a description and an example of a value in this unit.
 fn in_words(unit: Unit) -> (&'static str, &'static str) {
     match unit {
         Unit::Micros => ("a time", "a time such as `50ms`, in us, ms, s, m or h"),
@@ -520,7 +520,8 @@ fn in_words(unit: Unit) -> (&'static str, &'static str) {
     }
 }
 
-/// Describes the problem with a limit that every run or no run can meet; `None` if runs can differ.
+/// Explains the problem with a limit that every run or no run meets; `None` if some runs can meet it and
+/// others not.
 fn decided(figure: Figure, relation: Relation, limit: Quantity) -> Option<(String, &'static str)> {
     let value = limit.value();
     if relation == Relation::Equal && value.fract() != 0.0 {

@@ -89,7 +89,7 @@ impl Empirical {
         self.at(rng.random::<f64>())
     }
 
-    /// Returns the quantile at the given share.
+    /// Returns the quantile for this probability.
     pub fn at(&self, share: f64) -> f64 {
         let cell = ((share * GUIDES as f64) as usize).min(GUIDES - 1);
         let mut at = self.guide[cell] as usize;
@@ -146,7 +146,7 @@ impl Empirical {
 /// Duration of a [`Pace`] step, in microseconds.
 pub const STEP_US: f64 = 1e6;
 
-/// Slow and fast seconds of an ensemble: a cyclic sequence of multipliers of durations, with mean 1.
+/// Slow and fast seconds of an ensemble: a cyclic sequence of factors for durations, with mean 1.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Pace {
     factors: Vec<f64>,
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrowed_shape_has_the_same_mean_and_the_requested_variance() {
+    fn narrowed_shape_has_the_same_mean_and_the_requested_variance() {
         let drawn_from = Empirical::of_values(&[1.0, 2.0, 3.0, 4.0, 40.0]).unwrap();
         let narrowed = drawn_from.narrowed(0.2);
         assert!((narrowed.mean() / 10.0 - 1.0).abs() < 1e-9, "{narrowed:?}");
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_sample_has_no_distribution() {
+    fn empty_sample_has_no_distribution() {
         assert_eq!(Empirical::of(&Histogram::new(3).unwrap()), None);
         assert_eq!(Empirical::of_values(&[]), None);
     }

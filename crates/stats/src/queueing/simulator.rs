@@ -79,7 +79,7 @@ pub struct Open<'a> {
     pub arrivals: &'a [Arrival],
     /// Number of sessions; further clients wait for a free session.
     pub sessions: usize,
-    /// Start of the window in which waits count.
+    /// Start of the window during which waits count.
     pub from: f64,
     pub to: f64,
 }
@@ -285,7 +285,7 @@ struct Simulation<'a> {
     clients: Vec<Client>,
     /// Client of each cycle, in a closed load.
     who: Vec<usize>,
-    /// Wait of each client; NaN before the acquisition.
+    /// Wait of each entry in `clients`; NaN before the acquisition.
     waits: Vec<f64>,
     backlog: VecDeque<usize>,
     sessions: usize,
