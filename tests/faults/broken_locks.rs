@@ -149,7 +149,7 @@ async fn early_entry_is_found_by_contenders_and_by_server_logs() {
 
 #[tokio::test]
 async fn trial_reports_the_blocking_node_when_a_lock_never_releases() {
-    // Given faults that hit any contender, because soon no contender holds the lock, and short settling times
+    // Given short settling times, and faults that hit any contender, because soon no contender holds the lock
     let settling = Settling { progress: Duration::from_secs(5), orphans: Duration::from_secs(4) };
     let trial = run(&TrialSpec { settling, ..spec("any") }, NEVER_RELEASES).await;
     assert!(!trial.stuck.is_empty() && is_violated(&trial), "{:?}", trial.judged.verdict);
@@ -161,13 +161,13 @@ async fn trial_reports_the_blocking_node_when_a_lock_never_releases() {
 }
 
 #[tokio::test]
-async fn lock_is_violated_when_its_release_deletes_the_next_node() {
+async fn exclusion_is_violated_when_a_release_deletes_the_next_node() {
     let trial = trial(RELEASES_TWICE).await;
     assert!(trial.violation_count > 0 && is_violated(&trial), "{:?}", trial.judged.verdict);
 }
 
 #[tokio::test]
-async fn lock_is_violated_when_it_ignores_a_session_expiry() {
+async fn exclusion_is_violated_when_a_lock_ignores_a_session_expiry() {
     let trial = trial(IGNORES_EXPIRY).await;
     assert!(trial.sessions.rejoined > 0, "{:?}", trial.sessions);
     assert!(

@@ -1,4 +1,4 @@
-//! Locks when contenders die, freeze, or lose their sessions.
+//! Behaviour of locks when contenders die, freeze, or lose their sessions.
 
 use crate::support::trials;
 use crate::support::{breakable, depth};
@@ -28,7 +28,7 @@ fn fault(kind: &str, target: &'static str) -> FaultChoice {
     }
 }
 
-/// A trial with four contenders that each hold the lock for 40 ms, and with a session timeout of 1 s.
+/// A trial with four contenders, holds of 40 ms, and a session timeout of 1 s.
 fn spec(strategy: &str, seconds: u32, faults: &[FaultChoice]) -> TrialSpec {
     held_for("40ms", strategy, seconds, faults)
 }
@@ -160,7 +160,7 @@ async fn holder_frozen_for_less_than_its_timeout_keeps_the_lock() {
 
 #[tokio::test]
 async fn expired_session_frees_the_lock_at_once() {
-    // Given sessions that survive a recovery on a busy host
+    // Given a session timeout that is longer than a recovery on a busy host
     let session_timeout = 10 * SECOND;
     let expire = [FaultChoice { times: 5, every: SECOND / 2, ..fault("expire", "holder") }];
     let strategies = ["predecessor-watch", "curator-mutex", "kazoo", "ticket"];
@@ -290,7 +290,7 @@ async fn only_holders_that_listen_leave_when_their_session_ends() {
 
 #[tokio::test]
 async fn holds_end_at_their_limit_unless_the_holder_is_frozen() {
-    // Given holds of 300 ms with a limit of 100 ms, and a holder that is frozen for 2 s within its session timeout
+    // Given holds of 300 ms with a limit of 100 ms, and a holder that is frozen for 2 s, less than its session timeout
     let lines = "strategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"300ms\"\nhold_limit = \"100ms\"\n\
                  duration = \"5s\"\nsession_timeout = \"10s\"\n";
     let freeze = FaultChoice { duration: Some(2 * SECOND), ..fault("freeze", "holder") };

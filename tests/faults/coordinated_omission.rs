@@ -27,10 +27,10 @@ async fn open_loop_waits_show_an_outage_that_a_closed_loop_hides() {
     let open = run("contenders = 16\nload = \"open\"\nrate = 27\narrivals = \"constant\"\n").await;
     let stall = open.longest_gap_us().unwrap() as f64 / 1e6;
     assert!((1.8..6.0).contains(&stall), "{stall}");
-    // Then the waits include those of arrivals during the outage, so a tenth of all waits are long
+    // Then arrivals during the outage also count, so a tenth of all waits are long
     assert!(wait(&open, 0.9) > 0.3 * stall && wait(&open, 0.99) > 0.7 * stall, "{}", wait(&open, 0.9));
     agrees_with_the_arithmetic(&open, stall);
-    // And in a closed loop, 95 % of the waits do not show the same outage
+    // And in a closed loop, the same outage does not show in 95 % of the waits
     let closed = run("contenders = 4\n").await;
     assert!(closed.longest_gap_us().unwrap() > 1_800_000);
     assert!(wait(&closed, 0.95) < 0.5 * wait(&open, 0.95), "{} {}", wait(&closed, 0.95), wait(&open, 0.95));

@@ -1,4 +1,5 @@
-//! Locks on real servers when their directory's sequence counter is used up and numbers are no longer unique.
+//! Behaviour of locks on real servers when their directory's sequence counter is used up, so that numbers are no
+//! longer unique.
 
 use std::cell::Cell;
 use std::sync::Mutex;
@@ -25,7 +26,7 @@ const WITHOUT_NUMBERS: [&str; 2] = ["ephemeral-node", "ephemeral-child"];
 const CONTENDERS: usize = 4;
 /// Number of creates in each directory before its counter is used up.
 const LEFT: i32 = 12;
-/// Failed acquires after which a contender stops.
+/// Number of failed acquires after which a contender stops.
 const FAILURES: usize = 3;
 
 fn with(params: &[(&str, &str)]) -> Params {

@@ -24,7 +24,7 @@ struct Interface {
 }
 
 impl Interface {
-    /// Finds the interface by the network's number, a part of the servers' addresses.
+    /// Finds the interface by the network's number, which is part of the servers' addresses.
     fn of(local: &Local) -> Self {
         Self::named(&format!("zklb{}", local.addresses()[0].split('.').nth(2).unwrap()))
     }

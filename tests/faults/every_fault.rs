@@ -39,13 +39,13 @@ const ASKED: &[(&str, &str, u32)] = &[
     ("burst", "duration = \"500ms\"", 3),
 ];
 
-/// Maximum delay before a new leader is detected.
+/// Maximum delay in the detection of a new leader.
 const LOOK: Duration = Duration::from_secs(10);
 
 /// Locks with different ways of waiting, assigned to the kinds of faults in turn.
 const LOCKS: [&str; 5] = ["predecessor-watch", "curator-mutex", "kazoo", "ticket", "parent-watch"];
 
-/// Locks that join by count, with pauses that often leave a contender alone.
+/// Locks that join by count.
 const BY_COUNT: [&str; 4] = [
     "\"count\"",
     "{ name = \"curator-mutex\", join = \"count\" }",
@@ -80,6 +80,7 @@ fn plan(needs: impl Fn(Capability) -> bool) -> Vec<TrialSpec> {
 fn plan_by_count(needs: impl Fn(Capability) -> bool) -> Vec<TrialSpec> {
     let trial = |(number, (kind, asked, seconds)): (usize, (&str, &str, u32))| {
         let asked = asked.replace("\"create\"", "\"join\"").replace("\"delete\"", "\"release\"");
+        // The think time often leaves a contender alone, so a join by count succeeds.
         let load = "contenders = 3\nthink = \"60ms\"";
         spec(BY_COUNT[number % BY_COUNT.len()], load, (kind, &asked, seconds))
     };

@@ -39,13 +39,13 @@ fn needs_servers(capability: Capability) -> bool {
     capability.reaches_servers() && !needs_links(capability)
 }
 
-/// Interval between checks: shorter than the faults to interrupt, but long enough not to load the servers.
+/// Interval between checks: shorter than any fault to be interrupted, but long enough not to load the servers.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
 /// Faults that take long enough to be interrupted midway, because they cause an election or several starts.
 const TAKES_LONG: [&str; 3] = ["kill", "rolling-restart", "lose-majority"];
 
-/// Kinds of server faults to test: those that `which` selects or, with --long, all.
+/// Kinds of server faults to test: all with --long, otherwise only the kinds that `which` selects.
 fn in_turn(which: impl Fn(&FaultCard) -> bool) -> Vec<FaultCard> {
     kinds(needs_servers).into_iter().filter(|card| depth::is_long() || which(card)).collect()
 }

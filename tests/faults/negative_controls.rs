@@ -242,7 +242,7 @@ const CONTROLS: [(&str, Option<Entry>); 9] = [
 /// Index of the control that enters early only occasionally.
 const NOW_AND_THEN: usize = 1;
 const TOO_MANY_LEASES: usize = 3;
-/// Index of the first control that only the servers' logs reveal when holds have no length.
+/// Index of the first control that is revealed only by the servers' logs when holds have no length.
 const FOUND_IN_LOGS: usize = 5;
 
 /// One way to run a lock.
@@ -368,7 +368,7 @@ async fn control(control: usize, is_found_without_a_hold: impl Fn(&Way) -> bool)
 }
 
 #[tokio::test]
-async fn missing_lock_is_judged_violated_with_long_holds_and_never_held() {
+async fn missing_lock_is_judged_violated_with_long_holds_and_never_judged_held() {
     control(0, |_| false).await;
 }
 
@@ -412,7 +412,7 @@ async fn lock_that_ignores_other_processes_is_found_by_its_nodes() {
     control(8, |way| way.reads_logs).await;
 }
 
-/// Controls that are found when enough contenders are inside together. Excludes controls found only in logs, and
+/// Controls that are found when several contenders are inside together. Excludes controls found only in logs, and
 /// the control that waits only in its process, because the workers of these tests share a process.
 const FOUND_BY_WORKERS: [usize; 5] = [0, 1, 2, TOO_MANY_LEASES, 4];
 

@@ -75,7 +75,8 @@ fn assert_proved(proof: &Proof, when: &str) {
     assert!(matches!(proof, Proof::Proved(_)), "{when}: {proof:?}");
 }
 
-/// Starts A, starts B, ends A, and ends B. In between, each fault's own check verifies that the fault is in effect.
+/// Starts the first fault and then the second, and ends them in the same order. In between, each fault's own check
+/// verifies that the fault is in effect.
 async fn overlap<S, F>(reach: &FaultReach<'_>, (one, other): (&str, &str), see: S) -> [F::Output; 4]
 where
     S: Fn() -> F,
@@ -193,7 +194,7 @@ async fn overlapping_faults_of_a_contender_end_independently() {
             let seen = overlap(&reach, pair, &runs).await;
             let freezes = [pair.0, pair.1].map(|kind| kind == "freeze");
             let expected = [!freezes[0], !freezes[0] && !freezes[1], !freezes[1], true];
-            assert_eq!(seen, expected, "{pair:?}: when the task ran");
+            assert_eq!(seen, expected, "{pair:?}: whether the task ran after each step");
         }
         for (one, other) in lasting.iter().flat_map(|one| passing.iter().map(move |other| (one, other))) {
             let choice = asked(one, false);
@@ -332,7 +333,7 @@ async fn overlapping_faults_of_a_connection_end_independently() {
     }
 }
 
-/// Overlaps two faults of an ensemble of three servers. Faults hit server 2, unless their kind selects other servers.
+/// Overlaps two faults on an ensemble of three servers. Faults hit server 2, unless their kind selects other servers.
 /// The ensemble must be healthy afterwards.
 async fn overlap_on(local: &Local, links: Option<&dyn Links>, pair: (&str, &str)) {
     let (stub, target) = (Stub::default(), nowhere());

@@ -10,7 +10,7 @@ import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.retry.RetryForever;
 
 /**
- * Many threads of one client that hand over a mutex to each other.
+ * Many threads of one client that hand a mutex over to each other.
  *
  * <p>Arguments: connect string, lock, number of threads, {@code shared} (one InterProcessMutex for all threads) or
  * {@code own} (one for each thread), number of handoffs. Once all threads are in the queue, the lock is handed over

@@ -13,7 +13,7 @@ use crate::support::sessions::{Scene, scene};
 
 /// Interval at which the classes check their flag, or the queue.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Time in which every class checks more than once.
+/// Time long enough for every class to check more than once.
 const LOOKS: Duration = Duration::from_millis(500);
 
 /// A class, and the parameter for its interval.

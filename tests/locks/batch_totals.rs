@@ -11,8 +11,8 @@ use zklockbench_record::{Counted, Trial};
 
 use crate::support::{depth, trials};
 
-/// The lock with its defaults, except for a longer time limit of `cohort`: on a busy host, the default could end
-/// a turn early.
+/// The lock with its defaults, except that `cohort` gets a longer time limit: on a busy host, the default could pass
+/// before all turns of a node are used.
 fn chosen(entry: &Entry) -> String {
     match entry.card.name {
         "cohort" => "{ name = \"cohort\", max_local_time = \"1h\" }".to_owned(),
@@ -83,7 +83,7 @@ fn heard(trial: &Trial) -> BTreeMap<u32, u64> {
 }
 
 /// Expected result of [`heard`] if every release wakes all waiters: the ranks of w waiters are 1 to w, and w falls
-/// from all contenders but one to zero.
+/// from the number of contenders minus one to zero.
 fn all_woken(trial: &Trial) -> BTreeMap<u32, u64> {
     let mut classes = BTreeMap::new();
     for waiters in 0..trial.spec.contenders as u32 {
@@ -95,8 +95,8 @@ fn all_woken(trial: &Trial) -> BTreeMap<u32, u64> {
     classes
 }
 
-/// Asserts that the lock held. The verdict on polling may be unknown: pollers sleep for most of their wait, and
-/// holds in a batch are short.
+/// Asserts that the verdict is *held*. The verdict on polling may be unknown: pollers sleep for most of their wait,
+/// and holds in a batch are short.
 fn assert_exclusion(trial: &Trial) {
     match &trial.judged.verdict {
         Verdict::Held => {}

@@ -123,7 +123,7 @@ async fn timings_exclude_the_pause_before_each_handoff() {
 }
 
 #[tokio::test]
-#[ignore = "long: a whole calibration, and another one to warm up"]
+#[ignore = "long: a complete calibration, after another one to warm up"]
 async fn timings_of_a_calibration_are_consistent() {
     // Given warm servers, and a calibration with fixed numbers of samples
     let setup = Setup::of_three().await;

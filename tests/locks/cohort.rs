@@ -47,7 +47,7 @@ async fn ends(session: Session) {
     target.expire(session.key(), LONG).await.unwrap();
 }
 
-/// The second contender of a process, which holds the lock through the first contender's node while a third waits.
+/// Three contenders of a process: the second holds the lock through the first contender's node, and the third waits.
 struct HandedOn {
     first: Contender,
     second: Contender,
@@ -257,7 +257,7 @@ fn contender_that_gives_up_leaves_no_node_and_blocks_no_contender() {
         let fourth = one(&scene, 3).await.queue_up().await;
         let mut second = one(&scene, 1).await;
         assert_eq!(scene.nodes().await, 2);
-        // When a contender that waits within the process gives up, and then the contender in the queue
+        // When contenders that wait within the process give up, and then the contender in the queue does so too
         let ended = second.acquire_within(SHORT, Mode::Write).await;
         assert_eq!(ended.unwrap_err(), AcquireError::TimedOut);
         assert_eq!((second.kinds(), scene.nodes().await), (vec![], 2));

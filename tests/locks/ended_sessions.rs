@@ -1,4 +1,4 @@
-//! Sessions that are closed from outside, as by the fault `expire`, while their own clients reconnect at once.
+//! Sessions that are closed from outside, as the fault `expire` does, while their own clients reconnect at once.
 
 use std::time::Duration;
 

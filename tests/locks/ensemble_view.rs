@@ -38,7 +38,7 @@ fn judged_with_text(trial: &Trial) -> (Judgement, String) {
 }
 
 #[tokio::test]
-#[ignore = "long: every such lock"]
+#[ignore = "long: every mutex"]
 async fn transactions_order_handoffs_if_the_lock_reads_before_entering() {
     let mutexes = zklockbench_locks::cards().into_iter().filter(|card| {
         let of = card.guarantees;
@@ -116,7 +116,7 @@ async fn semaphore_history_records_permits_that_never_exceed_the_leases() {
     let order = &story::lock(&judgement).order;
     assert!(order.compared > 10 && order.waited > 0 && order.too_early == 0, "{order:?}");
     assert_eq!(judgement.verdict.word(), "held", "{judgement:?}");
-    // With fewer leases in the file, the same acquisitions violate the lock
+    // With fewer leases in the file, the same acquisitions violate exclusion
     let fewer = text.replacen(r#""leases":5"#, r#""leases":3"#, 1);
     assert_eq!(story::check_text(fewer.as_bytes()).unwrap().verdict.word(), "violated");
 }

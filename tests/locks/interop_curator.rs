@@ -77,7 +77,7 @@ async fn obedient(scene: &Scene) -> Obedient {
 fn writer_keeps_its_position_between_readers_of_both_clients() {
     on_scene(async |scene| {
         let mut java = obedient(&scene).await;
-        // Given one reader of each kind that holds the lock
+        // Given one reader of each client, both of which hold the lock
         let mut reader = Contender::of("curator-read-write", &scene).await;
         let held = reader.acquire(Read).await.unwrap();
         java.obeys("acquire first read", "first in read").await;

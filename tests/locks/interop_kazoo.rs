@@ -74,7 +74,7 @@ fn curators_mutex_and_kazoo_with_its_pattern_exclude_each_other() {
 
 #[test]
 #[ignore = "long: Curator's and kazoo's are always tested"]
-fn gos_lock_and_kazoo_with_its_pattern_exclude_each_other() {
+fn go_zookeeper_and_kazoo_with_its_pattern_exclude_each_other() {
     assert_exclusion(&Ours::plain("go-zookeeper"), "Lock", &["lock-"]);
 }
 

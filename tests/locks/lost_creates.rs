@@ -68,7 +68,7 @@ impl Protected {
         let usual = scene.nodes().await;
         one.release(held).await.unwrap();
         let before = proxy.requests().len();
-        // When its next creates have these fates
+        // When its next creates meet these fates
         fates.iter().for_each(|fate| proxy.strike(*fate, self.create, 1));
         one.acquire(Write).await.unwrap();
         // Then a sync follows each create, and no node exists that the lock has not found
@@ -132,7 +132,7 @@ fn lost_create_that_is_applied_late_blocks_no_contender() {
 }
 
 #[test]
-fn gos_client_searches_for_its_node_even_after_the_third_lost_create() {
+fn go_zookeeper_searches_for_its_node_even_after_the_third_lost_create() {
     runtime::block_on(async {
         let lost_thrice = [RequestLost, RequestLost, ReplyLost];
         let (scene, _, _one, ended) = acquire("go-zookeeper", &lost_thrice).await;

@@ -239,7 +239,7 @@ fn number(variable: &str, otherwise: u64) -> u64 {
 }
 
 #[test]
-fn locks_that_promise_exclusion_are_never_violated_or_stuck() {
+fn locks_that_promise_exclusion_neither_violate_it_nor_get_stuck() {
     let wanted = number("ZKLOCKBENCH_ACQUISITIONS", depth::of(250, 10_000));
     let promising = STRATEGIES.iter().filter(|entry| entry.card.guarantees.exclusive);
     let can_count = |entry: &&Entry| entry.card.params.iter().any(|param| param.name == "join");

@@ -27,7 +27,7 @@ pub(crate) fn only(directories: Vec<PathBuf>) -> PathBuf {
 
 #[test]
 fn ab_with_two_blocks_stores_its_runs_but_stays_inconclusive() {
-    // Given two sides, where B holds the lock ten times as long
+    // Given a side B that holds the lock ten times as long as side A
     let bench = Bench::with(SHORT);
     let words = ["ab", "scenario.toml", "--a", "hold=2ms", "--b", "hold=20ms", "--blocks", "2"];
     let output = bench.drawn(&[&words[..], &["--data-dir", "data", "--markdown", "ab.md"]].concat());

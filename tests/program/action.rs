@@ -58,7 +58,7 @@ impl Repository {
         self.dir.path().join(name)
     }
 
-    /// Runs all steps of the action for a push to a branch, like a runner.
+    /// Runs all steps of the action for a push to a branch, as a runner does.
     fn push(&self, branch: &str, commit: &str, inputs: &[(&str, &str)]) -> Job {
         let text = std::fs::read_to_string(Path::new(ROOT).join("action.yml")).unwrap();
         let action = YamlLoader::load_from_str(&text).unwrap().swap_remove(0);
@@ -189,7 +189,7 @@ impl Repository {
     }
 }
 
-/// Replaces the expressions in a text.
+/// Replaces the expressions in `text` with their values.
 fn filled(text: &str, known: &BTreeMap<String, String>) -> String {
     let mut parts = text.split("${{ ");
     let mut all = parts.next().unwrap().to_owned();

@@ -19,7 +19,7 @@ fn classes(bench: &Bench) -> Option<String> {
 
 #[test]
 #[ignore = "long: runs five Java programs; the `locks` lane compares each class on the wire"]
-fn article_classes_are_never_violated_but_local_lock_is_never_acquired() {
+fn article_classes_never_violate_exclusion_but_local_lock_is_never_acquired() {
     let bench = Bench::new();
     let Some(driver) = classes(&bench) else { return };
     let of_comparison =

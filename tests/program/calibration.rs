@@ -84,7 +84,7 @@ fn run_table_shows_handoffs_as_multiples_of_the_measured_floor() {
     let output = bench.command(&run).env_remove("ZKLOCKBENCH_COLD").output().unwrap();
     went_through(&output);
     let (said, stored, dir) = (stdout(&output), bench.stored(), bench.results().remove(0));
-    // On a slow host, too few handoffs may fit into the time limit. The run must then say so.
+    // On a slow host, too few handoffs may fit into the time limit. The run must then report this.
     if let Some(why) = &stored.run.floor.as_ref().unwrap().missing {
         assert!(why.contains("handoffs fitted") && said.contains("handoffs fitted"), "{why}: {said}");
         return;

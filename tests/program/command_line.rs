@@ -91,7 +91,7 @@ fn ensemble_options_override_the_connect_variable() {
         let output = command.env("ZKLOCKBENCH_CONNECT", "first.invalid:1").output().unwrap();
         assert!(stdout(&output).contains(expected), "{options}: {}{}", stdout(&output), stderr(&output));
     }
-    // An empty variable is like none
+    // An empty variable counts as unset
     let mut command = bench.typed("validate quick");
     for name in
         ["ZKLOCKBENCH_CONNECT", "ZKLOCKBENCH_AUTH", "ZKLOCKBENCH_AT_MOST", "ZKLOCKBENCH_STOP_IF_LATENCY"]

@@ -23,7 +23,7 @@ hold = \"200ms\"
 duration = \"2s\"
 ";
 
-/// Each server fault once, in sequence. Isolation comes last, because Docker may need seconds to isolate a server.
+/// Four server faults, one after another. Isolation comes last, because Docker may need seconds to isolate a server.
 const FAULTS: &str = "name = \"broken\"
 strategies = [\"curator-mutex\"]
 contenders = 6
@@ -94,7 +94,7 @@ fn quick_scenario_runs_on_three_containers_that_are_removed_afterwards() {
     // When the scenario runs
     let less = ["--contenders", "5", "--duration", "3s", "--repetitions", "1", "--set", "hold=\"100ms\""];
     let output = run(&bench, &docker, (Path::new(QUICK), Path::new(THREE)), &less);
-    // Then no lock is violated, and the results describe the ensemble. While other tests run, there may be too
+    // Then exclusion is not violated, and the results describe the ensemble. While other tests run, there may be too
     // little evidence for a verdict.
     let (code, said) = ended(&output);
     assert!(matches!(code, Some(0 | 4)), "{said}");
@@ -155,7 +155,7 @@ fn official_image_example_runs_without_counters_but_with_logs() {
 }
 
 #[test]
-#[ignore = "long: three servers in containers, broken in five ways"]
+#[ignore = "long: three servers in containers, broken in four ways"]
 fn locks_ensure_exclusion_when_containers_are_killed_paused_isolated_or_wiped() {
     let Some(docker) = available() else { return };
     let (bench, before) = (Bench::new(), unused_volumes());
@@ -250,7 +250,7 @@ fn compose_run_without_docker_reports_what_is_missing() {
         skipped("no `docker` command to test without its daemon");
         return;
     }
-    // And so does a run whose Docker daemon does not respond
+    // And a Docker daemon that does not respond is also reported
     let mut command = bench.command(&["run", "scenario.toml", "--compose", ONE]);
     let (code, said) = ended(&command.env("DOCKER_HOST", "unix:///nowhere.sock").output().unwrap());
     assert_eq!(code, Some(3), "{said}");
@@ -313,8 +313,8 @@ fn invalid_compose_file_is_reported_with_a_remedy() {
 }
 
 #[test]
-fn data_from_outside_the_run_are_refused_and_kept() {
-    // Alone, because other tests would take the volume for a leftover.
+fn data_from_outside_the_run_is_refused_and_kept() {
+    // Exclusive, because other tests would mistake the volume for a leftover.
     let Some(alone) = available_alone() else { return };
     let (bench, before) = (Bench::new(), unused_volumes());
     // Given a directory on this host and a volume with data
@@ -343,7 +343,7 @@ fn data_from_outside_the_run_are_refused_and_kept() {
         assert!(!said.contains("containers to start"), "{said}");
     }
     assert!(!docker_names().contains("odd"));
-    // And the data are still there
+    // And the data is still there
     assert!(log.exists());
     docker(&["volume", "rm", &volume]);
     assert_no_volume_is_left(&before);

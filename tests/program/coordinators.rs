@@ -108,7 +108,7 @@ fn curator_semaphore_and_multi_lock_ensure_exclusion_through_a_driver() {
 
 #[test]
 #[ignore = "long: servers of three systems"]
-fn redis_lock_is_violated_when_the_primary_dies_before_replication() {
+fn redis_lock_violates_exclusion_when_the_primary_dies_before_replication() {
     if !has(&["redis-server", "redis-cli"], "import redis") {
         return;
     }

@@ -188,7 +188,7 @@ fn failed_exclusion_check_shows_a_timeline_of_the_overlap() {
 }
 
 #[test]
-#[ignore = "long: every other lie through every check"]
+#[ignore = "long: every other defect, through every check"]
 fn drivers_with_other_defects_fail_the_matching_check() {
     are_found(&[
         ("ignores-timeouts", "acquire timeout", "was not answered within"),
@@ -272,7 +272,7 @@ fn driver_without_exclusion_is_reported_as_violated() {
 }
 
 #[test]
-#[ignore = "long: six ways to break, until each deadline"]
+#[ignore = "long: waits for the deadline of each defect"]
 fn run_with_a_broken_driver_continues_and_reports_the_defect() {
     let Some(python) = foreign::python() else { return };
     for (how, why) in [

@@ -319,7 +319,7 @@ fn defect_scripts_reproduce_documented_client_defects() {
 const LEAVES_NODES: &str = include_str!("../data/drivers/leaves_nodes.py");
 
 #[test]
-fn lock_that_serves_no_contender_is_stuck_even_if_acquires_time_out() {
+fn lock_that_serves_no_contender_is_reported_as_stuck_even_if_acquires_time_out() {
     if foreign::kazoo().is_none() {
         return;
     }

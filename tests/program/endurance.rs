@@ -19,7 +19,7 @@ fn locks() -> Vec<toml::Value> {
     scenario["strategies"].as_array().unwrap().clone()
 }
 
-/// Keeps the servers' data in memory, because no fault in the catalogue depends on a disk.
+/// Directory for the servers' data, in memory if possible: no fault in the catalogue depends on a disk.
 fn data_dir(bench: &Bench) -> String {
     let (memory, own) = (Path::new("/dev/shm"), bench.path("data"));
     let place = if memory.is_dir() { memory } else { own.as_path() };

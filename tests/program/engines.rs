@@ -1,5 +1,5 @@
 //! Workers started by other systems: Slurm tasks on virtual nodes of this host, and containers with the environment
-//! of a Kubernetes Job, whose manifest is validated by its schema.
+//! of a Kubernetes Job, whose manifest is checked against its schema.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -91,7 +91,7 @@ impl Drop for Slurm {
     }
 }
 
-/// Returns the first of several consecutive ports for Slurm, which are probably free.
+/// Returns the first of several consecutive ports that are probably free, for Slurm's daemons.
 fn ports() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port().min(60_000) / 10 * 10

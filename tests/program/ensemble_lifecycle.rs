@@ -1,4 +1,4 @@
-//! Local ensembles: becoming healthy, and leaving nothing behind.
+//! Local ensembles become healthy after they start, and leave nothing behind when they stop.
 
 use crate::support::ensemble;
 use std::path::Path;

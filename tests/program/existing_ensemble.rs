@@ -86,7 +86,7 @@ fn missing_chroot_is_reported_by_its_path() {
 #[test]
 fn missing_chroot_is_created_on_request_and_kept_after_the_run() {
     let bench = Bench::new();
-    // Given a chroot of which only the parent node exists
+    // Given a chroot of which only the first node exists
     let connect = ensemble::place_on_shared();
     let chroot = format!("{connect}/team/locks");
     let output = run(&bench, &chroot, &[]);
@@ -174,7 +174,7 @@ fn clean_lists_foreign_nodes_but_never_removes_them() {
     let listed = String::from_utf8(output.stdout).unwrap();
     let line = |name: &str| listed.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
     assert!(line("notes ").ends_with("not created by zklockbench; kept"), "{listed}");
-    // The root of an earlier version contains no data, but is recognised by its trials
+    // A root created by an earlier version contains no data, but is recognised by its trials
     assert!(line("old ").contains("may be in progress until"), "{listed}");
     assert!(exists(&connect, "/zklockbench/notes"));
 }

@@ -157,7 +157,7 @@ fn explore_finds_each_defect_of_a_queue_lock() {
         let [held, unexplored] = ["held", "unexplored"].map(|what| count(&exits, class, what));
         assert!(held > 1 && unexplored == 0, "{class}: {exits}");
     }
-    // A lock that no contender gets
+    // A lock that no contender gets is an error.
     let words = ["explore", "q:MyLock", "--driver", &driver("never-grants"), "--data-dir", "data"];
     let output = bench.output(&words);
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
@@ -173,7 +173,7 @@ fn explore_finds_each_defect_of_a_queue_lock() {
 
 #[test]
 #[ignore = "long: explores a lock that polls"]
-fn lock_that_polls_is_not_stuck() {
+fn lock_that_polls_is_not_reported_as_stuck() {
     let bench = Bench::new();
     let (code, found) =
         explored(&bench, &["polling poll_interval=20ms", "--budget", "4m", "--out", "polling"]);

@@ -1,4 +1,4 @@
-//! The command `check`, and histories in the format of runs.
+//! The `check` command, and histories in the format that `run` writes.
 
 use crate::support::answered::answered;
 use crate::support::depth;

@@ -184,7 +184,7 @@ fn report_replaces_only_its_own_page() {
 #[test]
 fn control_characters_in_histories_and_runs_are_escaped() {
     let bench = Bench::new();
-    // Given a violated history of a lock whose name clears the screen if printed unescaped
+    // Given a history with a violation, of a lock whose name clears the screen if printed unescaped
     let name = r"\u001b[2J\u001b[H\nverdict: held\n\u009b8m";
     let lines = [
         format!(

@@ -165,7 +165,7 @@ async fn learned_scenario_can_be_run_and_planned_unchanged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn learn_finds_the_same_load_by_watching_as_in_the_logs() {
+async fn learn_finds_the_same_load_by_watching_nodes_as_by_reading_logs() {
     let (bench, local) = (Bench::new(), ensemble::start(1).await);
     let (connect, data) = (local.connect(), local.data().remove(0));
     let watching = bench.spawn(&[

@@ -11,7 +11,7 @@ use crate::support::ensemble;
 use crate::support::json_schema::Schema;
 use crate::support::program::{Bench, eventually, signal, stderr, stdout, went_through};
 
-/// Question with just enough simulations.
+/// A question, with just enough simulations to answer it.
 const QUESTION: &str = "plan --clients 20 --rate 20/s --hold 5ms --slo 'wait.p99 < 30s' --simulate 2000";
 
 /// Scenario of a run on which a plan can be based.
@@ -195,7 +195,7 @@ fn plan_keeps_its_answer_if_its_verification_is_interrupted() {
 #[test]
 #[ignore = "long: two minutes of a plan's measurements, and servers that are killed"]
 fn plan_measures_and_reports_the_cost_of_each_failure() {
-    // When each kind of failure happens once under a load of two locks
+    // When each kind of failure happens once under a load on two locks
     let bench = Bench::new();
     let broken = "--strategies predecessor-watch --locks 2 --failures 1";
     let printed =

@@ -113,7 +113,7 @@ fn kept(bench: &Bench, parent: &Path, before: &BTreeMap<String, String>, said: &
     stored.trials.into_iter().filter(|trial| !is_unfinished(trial)).collect()
 }
 
-/// Resumes the run until it is complete, and checks that the result matches that of an undisturbed run.
+/// Resumes the run until it is complete, and checks that the result matches an undisturbed run.
 fn completed(bench: &Bench, parent: &Path, there: &[Trial], more: &[&str]) {
     let Some(dir) = directory(parent) else { return };
     // Resume by the run's final name, even if the directory still has another name
@@ -251,7 +251,7 @@ fn finished_trials_survive_a_full_disk() {
 }
 
 #[test]
-#[ignore = "long: waits until a dead server is given up"]
+#[ignore = "long: waits until the run gives up on a dead server"]
 fn finished_trials_survive_a_dead_server() {
     let trials = undisturbed().len();
     at_each_point(|random| {
@@ -271,7 +271,7 @@ fn finished_trials_survive_a_dead_server() {
 }
 
 #[tokio::test]
-async fn complete_run_without_tables_is_finished_without_its_ensemble() {
+async fn tables_of_a_complete_run_can_be_written_without_its_ensemble() {
     // Given a complete run whose tables were not written, and whose server has ended
     let local = ensemble::start(1).await;
     let connect = local.connect();

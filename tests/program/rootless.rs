@@ -74,7 +74,7 @@ impl Ordinary {
         self.bench.listen(self.run(&["run", "scenario.toml", "--data-dir", "data"]))
     }
 
-    /// Whether the user can enter a user namespace on this host. If not, prints why.
+    /// Returns whether the user can enter a user namespace on this host. If not, reports the test as skipped.
     fn is_let(&self) -> bool {
         let output = self.run(&["validate", "scenario.toml"]).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));

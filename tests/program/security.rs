@@ -135,7 +135,7 @@ fn make_stores(directory: &Path) {
     );
 }
 
-/// Runs the command between backquotes in a message with the password of the stores.
+/// Runs the command that a message shows between backquotes, with the stores' password.
 fn follow(directory: &Path, said: &str) {
     let advice = said.split('`').nth(1).unwrap_or_else(|| panic!("no command in: {said}"));
     let line = advice

@@ -15,7 +15,7 @@ use crate::support::program::{Bench, stderr, stdout, went_through};
 const CLOSED: &str = "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"0ms\"\n\
                       duration = \"3s\"\nwarm_up = \"0s\"\nrepetitions = 1\n";
 
-/// Returns a command without the permission to saturate servers, which other tests grant.
+/// Returns a command that may not saturate servers, although commands in other tests may.
 fn polite(bench: &Bench, words: &[&str]) -> Command {
     let mut command = bench.command(words);
     command.env_remove("ZKLOCKBENCH_ALLOW_SATURATION");

@@ -13,7 +13,7 @@ const EACH_KB: u64 = 60;
 const OPENED_PER_SECOND: u64 = 100;
 
 #[test]
-#[ignore = "long: two minutes of both processors"]
+#[ignore = "long: uses both processors for two minutes"]
 fn two_thousand_contenders_connect_quickly_with_bounded_memory() {
     const CONTENDERS: u64 = 2_000;
     for strategy in ["predecessor-watch", "baton"] {

@@ -194,8 +194,8 @@ fn lock_shared_by_workers_is_judged_by_all_transactions() {
 }
 
 #[test]
-#[ignore = "long: negative_controls also tests it across workers"]
-fn strategy_without_a_lock_is_violated_even_with_one_contender_per_worker() {
+#[ignore = "long: negative_controls also tests this with workers"]
+fn strategy_without_a_lock_is_judged_violated_even_with_one_contender_per_worker() {
     let bench = Bench::new();
     let connect = ensemble::place_on_shared();
     for contenders in depth::of(vec![4], vec![4, 12]) {

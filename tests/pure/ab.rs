@@ -120,12 +120,12 @@ fn intervals_of_early_stopped_comparisons_contain_the_true_value() {
     let (early, missed) = (count(|(early, _)| *early), count(|(_, contains)| !contains));
     println!("{early} stopped early, {missed} missed of {}", all.len());
     assert!(early >= 100, "{early}");
-    // Two standard errors of a count of 5 % of 300 are about 8.
+    // At 5 % of 300, 15 misses are expected, and two standard errors are about 8.
     assert!(missed <= 15 + 8, "{missed}");
 }
 
-/// Eight blocks. `b` and `again` compute the values of B and of the repeated A from the value of A; a small offset,
-/// which grows with each block, is added.
+/// Eight blocks. `b` and `again` compute the values of B and of the repeated A from the value of A. A small
+/// offset that grows from block to block is added.
 fn blocks(b: impl Fn(f64) -> f64, again: impl Fn(f64) -> f64) -> Vec<Answers> {
     let block = |at: u32| {
         let (a, more) = (100.0 + f64::from(at), f64::from(at) / 1e3);

@@ -80,7 +80,7 @@ fn every_arrival_process_has_its_configured_rate() {
     ] {
         close(times(&format!("rate = 40\narrivals = {process}"), 1_200).len() as f64, 48_000.0, within);
     }
-    // The default is a Poisson process, which is tested at a low rate.
+    // The default, a Poisson process, is tested at a low rate.
     close(times("rate = 0.4", 10_000).len() as f64, 4_000.0, 0.06);
 }
 
@@ -191,7 +191,7 @@ fn replay_uses_the_values_of_its_file_and_draws_missing_values() {
     };
     let drawn = draw(&replayed, seconds(2));
     let seen: Vec<_> = drawn.iter().map(|one| (one.at_us, one.hold.as_millis())).collect();
-    assert_eq!(seen, [(0, 7), (1_500_000, 40)], "the third arrival must be after the end");
+    assert_eq!(seen, [(0, 7), (1_500_000, 40)], "an arrival at the end must be dropped");
     assert!(drawn[0].lock == 3 && drawn[1].lock < 4);
 }
 

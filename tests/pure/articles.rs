@@ -1,5 +1,4 @@
-//! Claims of articles, the metrics that confirm or refute them or leave them inconclusive, and the page with all
-//! claims.
+//! The articles' claims, how runs decide them, and the page that lists them.
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -317,7 +316,7 @@ fn claims_are_numbered_from_1_to_43_and_have_sources_and_cases() {
     let numbers: Vec<u8> = claims().iter().map(|claim| claim.number).collect();
     assert_eq!(numbers, (1..=43).collect::<Vec<u8>>());
     assert_eq!(sources().len(), 5);
-    // Every claim that runs decide has cases in the snapshot.
+    // Every claim that is decided by runs has cases in the snapshot.
     let has_cases = |number: &u8| {
         let lines = DECISIONS.lines().filter_map(|line| line.strip_prefix("claim "));
         lines.flat_map(str::split_whitespace).any(|word| word.parse() == Ok(*number))

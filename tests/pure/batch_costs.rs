@@ -1,5 +1,5 @@
 //! Batch costs according to the cards. `tests/locks/batch_totals` compares some costs with real servers. This
-//! snapshot reveals a change of any formula, and needs no server.
+//! snapshot reveals a change to any formula, and needs no server.
 
 use std::fmt::Write;
 

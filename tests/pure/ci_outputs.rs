@@ -181,7 +181,7 @@ fn summary_counts_annotations_that_github_would_drop() {
 
 // --- A comparison ------------------------------------------------------------------------------------------
 
-/// Ten repetitions of each strategy, defined by a label and a slowdown factor.
+/// Ten repetitions of each strategy. Each strategy is given by its label and its slowdown factor.
 fn side(name: &str, strategies: &[(&str, f64)]) -> Side {
     let trial = |(at, (label, times)): (usize, &(&str, f64))| {
         let mut trial = records::trial(at);
@@ -410,7 +410,7 @@ fn python_with(module: &str) -> Option<String> {
     named.or_else(|| ["python3", "/usr/bin/python3"].into_iter().find(has).map(str::to_owned))
 }
 
-/// Output of a Python program for this input, or an empty text if the program fails.
+/// Output of a Python program for this input; empty if the program fails.
 fn feed(python: &str, program: &str, input: &str) -> String {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), input).unwrap();

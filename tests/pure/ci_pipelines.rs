@@ -58,7 +58,7 @@ fn texts(yaml: &Yaml) -> Vec<&str> {
     }
 }
 
-/// Commands of this program in a pipeline, split into words as by a shell.
+/// Commands of this program in a pipeline, split into words as a shell would split them.
 fn commands(name: &str) -> Vec<Vec<String>> {
     let pipeline = read(name);
     let lines = texts(&pipeline).into_iter().flat_map(str::lines).map(str::trim);

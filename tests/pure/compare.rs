@@ -47,7 +47,7 @@ pub fn with(mut side: Side, change: impl Fn(&mut Loaded)) -> Side {
     side
 }
 
-/// Trials of an open load with a growing or a stable queue.
+/// A side with an open load, whose queue grows or is stable.
 pub fn open(name: &str, grows: bool) -> Side {
     let trial = |at: usize| {
         let mut trial = records::overloaded(at);

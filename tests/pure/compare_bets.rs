@@ -69,7 +69,7 @@ fn run_to_run_variation_raises_no_false_alarms() {
 
 #[test]
 fn runs_are_compared_as_units_if_unfinished_waits_cannot_change_medians() {
-    // Given three runs per side with seven repetitions each, in which one repetition is a lower bound
+    // Given three runs per side, each with seven repetitions of which one is a lower bound
     let unit = |at_least: usize| {
         let run = |middle: f64| -> Vec<Reading> {
             let reading = |at: usize| {

@@ -61,7 +61,7 @@ fn regression(pair: &[Pair]) -> Regression {
     worst(&pair.iter().map(test).collect::<Vec<_>>())
 }
 
-/// Number of pairs in which a regression is excluded, and number of pairs reported as regressed.
+/// Number of pairs for which a regression is ruled out, and number of pairs reported as regressed.
 fn held_and_regressed(pairs: &BTreeMap<String, Vec<Pair>>) -> [usize; 2] {
     let found: Vec<Regression> = pairs.values().map(|pair| regression(pair)).collect();
     let count = |of: Regression| found.iter().filter(|one| **one == of).count();
@@ -142,7 +142,7 @@ fn compare_reports_a_regression_in_at_most_5_percent_of_equal_groups() {
         };
         found.push(worst(&in_all.iter().map(test).collect::<Vec<_>>()));
     }
-    // Then at most one comparison in twenty reports a regression, and nine in ten exclude a regression
+    // Then at most one comparison in twenty reports a regression, and nine in ten rule out a regression
     let count = |of: Regression| found.iter().filter(|one| **one == of).count();
     let (held, regressed) = (count(Regression::No), count(Regression::Yes));
     assert!(regressed <= 50 && held >= 900, "{held} held, {regressed} regressed of 1000");

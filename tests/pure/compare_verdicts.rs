@@ -74,7 +74,7 @@ fn acquired(times: u64) -> Counts {
     counts
 }
 
-/// An open load that drops this many of a thousand arrivals. Waits get shorter as more arrivals are dropped.
+/// An open load that drops this many of every thousand arrivals. Waits get shorter as more arrivals are dropped.
 fn shedding(name: &str, dropped: u64) -> Side {
     each(open(name, false), |at, trial| {
         if let Load::Open(open) = &mut trial.spec.load {

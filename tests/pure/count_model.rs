@@ -30,7 +30,7 @@ struct Protocol {
 enum Flaw {
     /// Admits one more contender than there are leases.
     CountsOneTooFew,
-    /// Counts the nodes before it creates its own node, and adds one.
+    /// A client counts the nodes before it creates its own node, and adds one to the count.
     CountedBefore,
     /// The third contender behaves like the second contender.
     ThirdIsSecond,
@@ -226,7 +226,7 @@ impl World {
         self.transact(Directory { there: there & !nodes, granted });
     }
 
-    /// Nodes of this set that belong to the queue.
+    /// Nodes in this set that belong to the queue.
     fn numbered(&self, nodes: u16) -> u16 {
         let is_stranger = |node: &u8| self.made[usize::from(*node)] == Owner::Stranger;
         nodes & !(0..self.made.len() as u8).filter(is_stranger).fold(0, |all, node| all | bit(node))
@@ -236,7 +236,7 @@ impl World {
         self.numbered(nodes) & (bit(own) - 1)
     }
 
-    /// Nodes of this set that belong to readers.
+    /// Nodes in this set that belong to readers.
     fn of_readers(&self, reads: [bool; CLIENTS], nodes: u16) -> u16 {
         let is_readers = |node: &u8| matches!(self.made[usize::from(*node)], Owner::Client { number, .. } if reads[usize::from(number)]);
         nodes & (0..self.made.len() as u8).filter(is_readers).fold(0, |all, node| all | bit(node))

@@ -91,7 +91,7 @@ fn warm_up_only(entries: u64) -> Trial {
     after(|trial| *trial = measured(0, evidence))
 }
 
-/// A trial of tries that all failed in the measured phase.
+/// A trial whose tries all failed in the measured phase.
 fn only_failed_tries() -> Trial {
     after(|trial| {
         *trial = measured(0, Evidence { seen_inside: 800, ..many() });
@@ -327,7 +327,8 @@ fn verdict_on_a_history_is_unknown_after_interference() {
     assert_eq!(facts(1).header(&trial).interference, trial.interference);
 }
 
-/// Two holders with one semaphore lease each. The second holder entered while the first holder's node existed.
+/// Two contenders, each with one lease of a semaphore with `leases` leases. The second contender entered while the
+/// first contender's node existed.
 fn facts(leases: u32) -> Facts {
     let claim = LockClaim::WRITE;
     let did = |contender, at, deed| Moment { at, contender, lock: 0, session: None, deed };

@@ -82,7 +82,7 @@ fn gates_are_parsed_or_rejected_with_an_explanation() {
 }
 
 #[test]
-fn empty_texts_control_characters_and_infinite_numbers_are_rejected() {
+fn empty_gates_control_characters_and_infinite_numbers_are_rejected() {
     let told = |text: &str| parse(text, anything()).unwrap_err().to_string();
     assert!(told("wait.p99 < 50ms\u{1b}[31m").starts_with("column 16: `\\u{1b}` is not allowed in a gate"));
     assert!(["", "   "].iter().all(|text| told(text).starts_with("column 1: expected a metric")));

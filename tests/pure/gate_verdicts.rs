@@ -1,4 +1,4 @@
-//! Outcomes of gates on handmade records. Each kind of gate passes, fails and is unknown.
+//! Outcomes of gates on handcrafted records. Each kind of gate is tested with each outcome: passed, failed and unknown.
 
 use zklockbench_analysis::compare::{Ask, Comparison, Loaded, Side, compare};
 use zklockbench_analysis::gate::{Evaluation, GateWatch, Outcome, Sides, overall};
@@ -134,7 +134,7 @@ const LIMITS: &[Case] = &[
     ("wait.p99 of baton at 20 contenders < 2 * wait.p99 of mutex", "mutex at least 60 ms", mutex_unserved),
     ("wait.p99 of baton at 20 contenders > 2 * wait.p99 of mutex", "mutex at least 60 ms", mutex_unserved),
     ("wait.p99 of baton at 20 contenders > 0.1 * wait.p99 of mutex", "mutex at least 60 ms", mutex_unserved),
-    // Ratios
+    // Rates
     ("throughput of baton >= 100/s", "100/s", nothing),
     ("throughput >= 100/s", "100/s and 50/s", nothing),
     ("throughput >= 10/s", "a length of 0", |w| w.mutex()[0].measured_us = 0),
@@ -188,7 +188,7 @@ const OTHER: &str = "throughput of baton at 20 contenders > 1.2 * throughput of 
 const NOT_REGRESSED: &str = "wait.p99 not regressed by 5% against baseline";
 const FASTER: &str = "throughput not regressed by 5% against baseline";
 
-/// Changes to a world that equals its baseline.
+/// Gates and changes for a world that starts out equal to its baseline.
 const AGAINST_A_BASELINE: &[Case] = &[
     (NOT_REGRESSED, "as before", nothing),
     (NOT_REGRESSED, "mutex slower", mutex_slower),
@@ -330,7 +330,7 @@ fn gates_against_a_baseline_are_corrected_for_multiple_comparisons() {
 }
 
 #[test]
-fn run_is_unknown_when_a_gate_has_no_matching_cell() {
+fn overall_verdict_is_unknown_when_a_gate_has_no_matching_cell() {
     let world = World::new();
     let outcomes = world.outcomes(&["throughput of nobody > 1/s", "violations == 0"]);
     assert_eq!(outcomes[0].word(), "unknown");
@@ -473,7 +473,7 @@ fn run_can_stop_once_a_gate_can_no_longer_pass() {
     let mut invalid = World::new();
     all(&mut invalid, |trial| trial.health.invalid = Some("lag".into()));
     assert_eq!(lost_after(&invalid, &["every wait.p99 < 1ms"], planned), None);
-    // A violated lock ends the run even without gates.
+    // A violation ends the run even without gates.
     let mut violated = World::new();
     violated.trials[1].judged = records::judged(Verdict::Violated(vec!["two contenders were inside".into()]));
     let (after, why) = lost_after(&violated, &[], planned).unwrap();

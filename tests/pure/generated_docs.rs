@@ -105,7 +105,7 @@ fn every_recommended_lock_exists() {
     }
 }
 
-/// The Markdown table of a stored run that starts with this header.
+/// The table with this header in the Markdown report of a stored run.
 fn table(run: &str, header: &str) -> String {
     let stored = zklockbench_results::read(&file(run)).unwrap();
     let text = shown::markdown(&View::of(&stored));

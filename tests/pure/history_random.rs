@@ -1,5 +1,5 @@
-//! Random histories. A correct lock is never violated, a single overlap is found, and no text makes the checker
-//! panic.
+//! Random histories. A correct lock is never reported as violated, a single overlap is found, and no text makes the
+//! checker panic.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Findings of the history checker, in a tiny history for each rule. The snapshot contains the complete output.
+//! Findings of the history checker on a tiny history for each rule. The snapshot contains the complete output.
 
 use std::sync::LazyLock;
 
@@ -64,7 +64,7 @@ fn invalid_history_is_rejected_with_an_explanation() {
         ("{\"t_us\":1}\n".to_owned(), ":1: no header"),
         (but("\"version\":1", "\"version\":2"), "reads version 1"),
         (but("-history", "-other"), "found `zklockbench-other`"),
-        (lines(&TURN.replacen("mutex", "semaphore", 1)), "needs `leases`, 1 or more"),
+        (lines(&TURN.replacen("mutex", "semaphore", 1)), "`leases` must be at least 1"),
         (but("\"contender\":1,", ""), ":2: this event needs `contender`"),
         (but("\"phase\":\"invoke\",", ""), ":2: this event needs `phase`"),
         (but(",\"t_us\":10", ""), ":2: missing field `t_us`"),
@@ -134,7 +134,7 @@ fn passed_over(header: &str, last_us: u64) -> Judgement {
 }
 
 #[test]
-fn unfinished_acquire_is_stuck_if_overtaken_for_a_long_time_or_if_the_history_is_complete() {
+fn unfinished_acquire_counts_as_stuck_if_overtaken_for_a_long_time_or_if_the_history_is_complete() {
     let long = passed_over("mutex", 10_000_000);
     assert_eq!((long.verdict.word(), lock(&long).stuck), ("violated", 1));
     assert_eq!(lines_of(&long, Breach::Stuck), [2]);

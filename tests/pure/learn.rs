@@ -17,7 +17,7 @@ use zklockbench_scenario::{Columns, TrialPlan, parse_with_traces, trace_from_csv
 const GUID: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
 const HEX: &str = "0f8fad5bd9cb469fa16570867728950e";
 
-/// A transaction log with a cycle of about 30 ms every 20 ms, and with node names from `name`.
+/// A transaction log in which a cycle of about 30 ms starts every 20 ms, with node names from `name`.
 fn log(cycles: i64, name: impl Fn(i64) -> String) -> Vec<u8> {
     let mut moments: Vec<(i64, i64, bool)> =
         (0..cycles).flat_map(|of| [(of * 20, of, true), (of * 20 + 30 + of % 5, of, false)]).collect();

@@ -1,4 +1,4 @@
-//! Parts of a trial add up to the same result, however the observations are divided.
+//! The parts of a trial add up to the same result in any order and grouping.
 
 use proptest::prelude::*;
 use zklockbench_core::measure::{RequestKind, ThreadRecorder, Window, new_histogram};

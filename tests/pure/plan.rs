@@ -41,7 +41,7 @@ fn trial(handoff: f64, rate: f64) -> Observation {
     }
 }
 
-/// Trials with handoffs that vary by `spread` from trial to trial.
+/// Trials whose mean handoffs vary by `spread` from one trial to the next.
 fn trials(seed: u64, count: usize, spread: f64) -> Vec<Observation> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let noise = Normal::new(0.0, spread).unwrap();
@@ -79,14 +79,14 @@ fn fitted(trials: &[Observation]) -> Fit {
     fit(trials).unwrap()
 }
 
-/// An answer as a sentence, for an arbitrary objective.
+/// The answer's sentence, always with the objective `wait.p99 < 500ms`.
 fn in_words(answer: &Answer) -> String {
     answer.sentence(&objective("wait.p99 < 500ms").unwrap())
 }
 
 #[test]
 fn prediction_intervals_contain_most_further_trials() {
-    // Given twenty plans, each from six trials with a service time that varies by 5 % from trial to trial
+    // Given twenty plans, each based on six trials whose service times vary by 5 %
     let mut inside = [0_u32; 2];
     for seed in 0..20 {
         let known = trials(seed, 6, 0.05);
@@ -111,7 +111,7 @@ fn spec(text: &str) -> TrialSpec {
     TrialPlan::of(&parsed.scenario).trials.remove(0)
 }
 
-/// Simulation effort, just enough for these tests.
+/// Just enough simulation effort for these tests.
 const LITTLE: Effort = Effort { arrivals: 2_000.0, simulations: 20, for_curve: 19, seed: 1 };
 
 fn answer(question: &Question, evidence: &Evidence) -> Answer {
@@ -122,7 +122,7 @@ fn answer_with(effort: Effort, question: &Question, evidence: &Evidence) -> Answ
     Answer::of("predecessor-watch", evidence, &load_of(question, ""), &question.objective, effort)
 }
 
-/// The planned load of a question, with additional scenario lines.
+/// The load that a question plans for, with additional scenario lines.
 fn load_of(question: &Question, more: &str) -> PlannedLoad {
     let text = question.scenario("plan", &["predecessor-watch".into()], &question.copies(1.0));
     PlannedLoad::of(&spec(&(text + more)), Order::Fifo).unwrap()
@@ -140,7 +140,7 @@ fn load_within_capacity_has_headroom_and_excessive_load_needs_more_locks() {
     assert!(matches!(breaks.verdict, Verdict::Violated(_)), "{}", in_words(&breaks));
     assert!(breaks.locks_needed.is_some_and(|locks| (2..=4).contains(&locks)), "{}", in_words(&breaks));
     assert!(in_words(&breaks).contains("misses the objective: wait.p99 is predicted to be between"));
-    // The answer lists unmeasured facts as missing.
+    // And the answer reports what was not measured
     assert!(holds.missing.iter().any(|missing| missing.contains("server is down")));
     assert_eq!((holds.outage_us, holds.ensemble_utilisation), (None, None));
 }
@@ -186,7 +186,7 @@ fn stricter_objective_is_never_met_where_a_looser_one_is_missed() {
         let answer = Answer::of("predecessor-watch", &evidence, &load, &question.objective, LITTLE);
         (question, answer)
     };
-    // Given limits below, inside and above the interval for constant holds, all below that for exponential holds
+    // Given limits below, inside and above the interval for constant holds, but all below the one for exponential holds
     let p99 = asked("wait.p99 < 10s").1.prediction.unwrap().wait_p99;
     for limit_us in [0.9 * p99.low, p99.middle, 1.01 * p99.high] {
         let (question, mut answer) = asked(&format!("wait.p99 < {}us", limit_us as u64));
@@ -208,8 +208,8 @@ fn changing(arrivals: &str, lasts: &str) -> PlannedLoad {
 }
 
 #[test]
-fn load_with_a_changing_rate_is_predicted_at_its_own_length() {
-    // Given a lock that serves 41 requests per second, and two minutes whose last step takes 2 s
+fn load_with_a_changing_rate_is_predicted_over_its_actual_duration() {
+    // Given a lock that serves 41 requests per second, and a load of two minutes that ends with a step of 2 s
     let steps = "arrivals = { steps = [{ rate = 10, for = \"118s\" }, { rate = 80, for = \"2s\" }] }";
     let slo = objective("wait.p99 < 5s").unwrap();
     let load = changing(steps, "2min");
@@ -248,8 +248,8 @@ fn sessions_in_use_follow_the_pollaczek_khinchine_formula() {
         let asked = Question { holds: Some(holds.into()), ..question("wait.p99 < 5s", rate, 1) };
         load_of(&asked, "").in_use(Duration::from_millis(handoff_ms)).unwrap()
     };
-    // A lock that is busy half of the time has one request with exponential holds, and three quarters with constant
-    // holds
+    // On average, a lock that is busy half the time has one request in the system if holds are exponential, and
+    // three quarters of a request if holds are constant.
     let exponential = in_use(20.0, "{ exponential = { mean = \"25ms\" } }", 0);
     assert!((0.95..1.05).contains(&exponential), "{exponential}");
     assert_eq!((1_000.0 * in_use(20.0, "\"20ms\"", 5)).round(), 750.0);
@@ -353,7 +353,7 @@ fn plan_states_how_long_the_objective_is_met_near_capacity() {
             assert!(busy >= 0.95 && answer.headroom.is_none_or(|room| room.rate >= rate), "{busy} {told}");
         }
     }
-    // And the largest rate that meets the objective is about the same for each of the loads
+    // And the largest rate that meets the objective is about the same for all loads
     assert!(limits.len() >= 2, "{limits:?}");
     let (least, most) =
         limits.iter().fold((f64::MAX, 0.0_f64), |(low, high), one| (low.min(*one), high.max(*one)));
@@ -379,7 +379,7 @@ fn prediction_intervals_widen_with_the_scatter_of_trials() {
 }
 
 #[test]
-fn prediction_is_limited_when_trials_are_few_invalid_or_of_another_load() {
+fn prediction_is_limited_when_trials_are_few_invalid_or_from_another_load() {
     let of =
         |trials| answer(&question("wait.p99 < 500ms", 20.0, 1), &Evidence { trials, ..Evidence::default() });
     let few = of(trials(1, 2, 0.0));
@@ -420,7 +420,7 @@ fn measured(waits_us: &[u64], question: &Question) -> MeasuredLoad {
 
 #[test]
 fn measured_load_decides_when_there_is_no_prediction() {
-    // Given a light load over many locks, without any trial
+    // Given a light load over many locks, and no trials
     let light = question("wait.p99 < 300ms", 25.0, 500);
     let open = || answer(&light, &Evidence::default());
     assert!(matches!(open().verdict, Verdict::Unknown(_)) && open().prediction.is_none());
@@ -466,7 +466,7 @@ fn measurement_overrules_a_prediction_only_if_chance_is_ruled_out() {
     let mut answer = answer(&p99, &sound());
     answer.add_measured(of_beyond(14), &p99.objective);
     assert_eq!(answer.verdict, Verdict::Held, "{}", in_words(&answer));
-    // And a mean that is beyond its limit by less than its error
+    // And a mean is conclusive only if it exceeds its limit by more than its error
     let mean = asked("wait.mean < 20ms");
     let waits = |long: usize| [vec![5_000; 1_000 - long], vec![100_000; long]].concat();
     assert!(matches!(measured(&waits(160), &mean).verdict, Verdict::Unknown(_)));
@@ -475,7 +475,7 @@ fn measurement_overrules_a_prediction_only_if_chance_is_ruled_out() {
 }
 
 #[test]
-fn throughput_counts_relative_to_the_arrivals_of_the_trial() {
+fn throughput_is_judged_relative_to_the_arrivals_of_the_trial() {
     let asked = question("throughput > 19.9/s", 20.0, 1);
     let shown = |offered: u64, served: u64| {
         let mut trial = records::trial_taking(0, 1.0);
@@ -489,7 +489,7 @@ fn throughput_counts_relative_to_the_arrivals_of_the_trial() {
         trial.arrived = Some(Arrived { offered, served, started: served, ..Arrived::default() });
         MeasuredLoad::of("own-1".into(), &trial, &asked, 1.0, None).unwrap()
     };
-    // Given 920 random arrivals in 50 s instead of the usual 1,000, all of which were served
+    // Given 920 random arrivals in 50 s instead of the expected 1,000, all of which were served
     let all = shown(920, 920);
     assert!((19.9..20.1).contains(&all.value), "{}", all.value);
     assert!(!matches!(all.verdict, Verdict::Violated(_)), "{:?}", all.verdict);
@@ -497,7 +497,7 @@ fn throughput_counts_relative_to_the_arrivals_of_the_trial() {
 }
 
 #[test]
-fn measured_part_of_a_changing_load_decides_nothing() {
+fn measuring_part_of_a_changing_load_decides_nothing() {
     let asked = question("wait.p99 < 500ms", 20.0, 1);
     let mut trial = records::trial_taking(0, 1.0);
     trial.spec = spec(&asked.scenario("own", &["predecessor-watch".into()], &asked.copies(1.0)));
@@ -537,7 +537,7 @@ fn load_close_to_the_limit_is_decided_by_the_predicted_median() {
     let unsound = |one: Observation| Observation { unsound: Some("invalid: late".into()), ..one };
     let invalid = Evidence { trials: trials(1, 6, 0.02).into_iter().map(unsound).collect(), ..sound() };
     assert_eq!([of("490ms", 5.0, &invalid).0, of("510ms", 5.0, &invalid).0], ["unknown", "held"]);
-    // And if a lock missed the objective when measured, so do all with a worse prediction
+    // And if a lock misses the objective when measured, every lock with a worse prediction misses it too
     let asked = question("wait.p99 < 510ms", 5.0, 1);
     let mut missed = open("b", 490_000.0);
     missed.add_measured(measured(&[900_000; 1_200], &asked), &asked.objective);
@@ -546,7 +546,7 @@ fn load_close_to_the_limit_is_decided_by_the_predicted_median() {
 }
 
 #[test]
-fn every_predicted_load_gets_an_answer_however_close_to_its_limit() {
+fn every_predicted_load_gets_a_verdict_however_close_to_its_limit() {
     let evidence = sound();
     for (clients, rate, locks, holds) in [
         (30, 1.0, 3, "{ exponential = { mean = \"1s\" } }"),
@@ -619,7 +619,7 @@ fn plan_measures_the_recommended_or_most_promising_lock_next() {
     let holds = [named("a", 600_000.0, violated()), named("b", 100_000.0, Verdict::Held)];
     assert_eq!(next(&holds).as_deref(), Some("b"));
     let open = [named("a", 400_000.0, violated()), named("b", 480_000.0, Verdict::unknown("close"))];
-    assert_eq!(next(&open).as_deref(), Some("b"), "the unknown lock must go first");
+    assert_eq!(next(&open).as_deref(), Some("b"), "the lock with the unknown verdict must go first");
     let mut broken = [named("a", 600_000.0, violated()), named("b", 550_000.0, violated())];
     assert_eq!(next(&broken).as_deref(), Some("b"), "the lock with the smaller miss must go first");
     broken[1].measured = Some(measured(&[900_000; 1_200], &question("wait.p99 < 500ms", 20.0, 1)));
@@ -848,7 +848,7 @@ fn predicted_cost_of_a_failure_is_compared_with_the_measured_cost() {
 }
 
 #[test]
-fn verdict_for_a_server_outage_is_unknown_if_waits_are_too_few() {
+fn verdict_for_a_server_outage_is_unknown_if_there_are_too_few_waits() {
     let slo = objective("wait.p99 < 200ms").unwrap();
     let word = |arrivals: u64, p99_us: u64| {
         let waits = ArrivalWaits::of((0..arrivals).map(|_| Some(p99_us)));
@@ -879,7 +879,7 @@ fn closed_load_matches_the_machine_repairman_model_and_has_headroom_in_clients()
     // Given ten clients and a lock that is busy for 24 ms per cycle: a hold of 20 ms and a handoff of 4 ms
     let ten = closed("wait.p99 < 500ms", 10);
     assert_eq!(ten.verdict, Verdict::Held, "{}", in_words(&ten));
-    // Then the clients acquire nearly 41.7 times per second, the lock's capacity
+    // Then the clients acquire at nearly the lock's capacity of 41.7 per second
     let got = ten.prediction.as_ref().unwrap().throughput.middle;
     assert!((34.0..41.0).contains(&got), "{got}");
     // And the headroom is a number of clients

@@ -28,7 +28,7 @@ fn page_of_a_plan_starts_with_the_answer_and_charts_waits_by_rate() {
 
 #[test]
 fn the_page_of_an_older_plan_explains_the_missing_chart() {
-    // Given a file without newer fields
+    // Given a file without the newer fields
     let mut older = serde_json::to_value(plan()).unwrap();
     older["question"].as_object_mut().unwrap().remove("round_trip_us");
     for answer in older["answers"].as_array_mut().unwrap() {

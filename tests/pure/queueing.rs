@@ -21,7 +21,7 @@ fn utilisations() -> &'static [f64] {
     depth::of(&UTILISATIONS[2..5], &UTILISATIONS)
 }
 
-/// Number of arrivals for a standard error of the mean wait of about 0.6 %.
+/// Number of arrivals at which the standard error of the mean wait is about 0.6 %.
 fn enough(utilisation: f64) -> usize {
     (400_000.0 * (0.5 / (1.0 - utilisation)).powi(2)).max(if utilisation < 0.3 {
         1_000_000.0
@@ -156,7 +156,7 @@ fn each_kind_of_client_has_its_own_think_and_hold_times() {
     // And on separate locks, each client acquires as often as its cycle allows
     let both = run(&[often(1), seldom]);
     within(both.throughput(), 0.1 + 0.0001, 0.001, "throughput of both");
-    within(both.busy / both.lasted, 0.1 + 0.0005, 0.001, "time that both locks are held");
+    within(both.busy / both.lasted, 0.1 + 0.0005, 0.001, "utilisation of both locks together");
 }
 
 #[test]

@@ -254,13 +254,13 @@ fn output_fits_the_terminal_without_breaking_words() {
     }
 }
 
-/// Sentences of a text, also split at semicolons.
+/// Sentences in `text`, also split at semicolons.
 fn sentences(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive([';', '\n']).flat_map(|part| part.split_inclusive(". "))
 }
 
 #[test]
-fn command_prints_an_answer_one_table_and_a_few_short_lines() {
+fn every_command_prints_an_answer_one_table_and_a_few_short_lines() {
     for (name, draw) in screens() {
         for width in [80, 120] {
             let text = draw(Style { width: Some(width), ..Style::default() });

@@ -1,4 +1,4 @@
-//! Charts of views that are hard to draw. The tests check the contents, and that no text overlaps another text or
+//! Charts of views that are hard to draw. The tests check the contents, and that no text overlaps other text or
 //! leaves the picture. `REPORT_GALLERY=<directory> cargo test --test pure gallery` writes the charts to a directory.
 
 use std::borrow::Cow;

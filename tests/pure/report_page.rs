@@ -1,4 +1,4 @@
-//! The page of a run: a self-contained file that never executes external text.
+//! The page of a run: a self-contained file that never executes text from the results.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -208,7 +208,7 @@ const BROKEN: &[Row] = &[
     ("too-short-to-measure", |_, trial| {
         break_by(trial, &[FaultRecord { longest_gap_us: None, ..fault("expire waiter", 0) }]);
     }),
-    // An unproved fault, a fault in an invalid trial, and a valid fault. Only the valid fault counts
+    // An unproved fault, a fault in an invalid trial, and a valid fault. Only the valid fault counts.
     ("unproved-and-invalid", |at, trial| {
         let unproved = unproved("the leader still answered", fault("kill leader", 5_000_000));
         let faults = [unproved, fault("kill leader", 9_000_000), fault("kill leader", 30_000)];
@@ -252,7 +252,7 @@ fn problems_under_faults_are_shown_in_rows_notes_and_tiles() {
 }
 
 #[test]
-fn lock_with_stuck_contenders_is_shown_as_stuck_unless_it_is_violated() {
+fn lock_with_stuck_contenders_is_shown_as_stuck_unless_exclusion_is_violated() {
     let stuck_view = |faults: &[&str]| {
         let mut view = view(&["predecessor-watch"], &[4]);
         if !faults.is_empty() {
@@ -278,7 +278,7 @@ fn lock_with_stuck_contenders_is_shown_as_stuck_unless_it_is_violated() {
     );
 }
 
-/// A `'static` view of a stored run, which is leaked.
+/// A view of a stored run. The run is leaked, so the view is `'static`.
 fn stored(run: &Run, trials: &[Trial]) -> View<'static> {
     View::of(Box::leak(Box::new(records::stored(run, trials))))
 }

@@ -71,7 +71,7 @@ const DAMAGES: [(&str, Damage); 14] = [
     ("a truncated histogram", |dir| {
         rewrite(dir, "trials/000.hlog", |text| text[..text.len() - 5].to_owned());
     }),
-    ("a histogram less", |dir| {
+    ("a missing histogram", |dir| {
         let lost = |text: &str| text[..text.rfind("Tag=request_create").unwrap()].to_owned();
         rewrite(dir, "trials/000.hlog", lost);
     }),

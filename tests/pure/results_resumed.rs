@@ -13,7 +13,7 @@ use zklockbench_scenario::{Catalog, TrialPlan, parse};
 
 const PLANNED: usize = 4;
 
-/// A run directory in the state after these trials and a `kill -9`.
+/// A run directory after these trials and a `kill -9`.
 fn killed(parent: &Path, trials: &[Trial]) -> PathBuf {
     let mut writer = RunWriter::create(parent, "mine").unwrap();
     writer.begins(records::run(PLANNED), &[], records::held()).unwrap();

@@ -188,7 +188,7 @@ fn every_json_file_of_a_run_matches_its_published_schema() {
 }
 
 #[test]
-fn throughput_of_a_batch_counts_only_the_time_with_all_contenders() {
+fn throughput_of_a_fixed_number_of_acquisitions_counts_only_the_time_with_all_contenders() {
     let mut trial = records::trial(0);
     trial.spec.stop = zklockbench_scenario::Stop::Acquisitions(2);
     trial.full_crew = Some(zklockbench_record::FullCrew { lasted_us: 500_000, acquired: 4 });

@@ -44,7 +44,7 @@ fn trace(file: &Path, _: &Columns) -> Result<Trace, String> {
             Ok((0..30).map(arrival).collect())
         }
         Some("empty.csv") => Ok(Vec::new()),
-        _ => Err("b.csv line 3: wrong; mend it".to_owned()),
+        _ => Err("b.csv line 3: wrong; correct it".to_owned()),
     };
     arrivals.map(Trace::from)
 }
@@ -180,7 +180,7 @@ fn every_trial_has_its_own_seed_independent_of_the_order() {
 }
 
 #[test]
-fn estimated_memory_grows_with_contenders_and_the_square_of_the_queue() {
+fn estimated_memory_grows_with_contenders_and_the_square_of_the_queue_length() {
     let megabytes = |lines: &str| plan(&format!("duration = \"5s\"\n{lines}")).estimated_memory() / 1_000_000;
     // Memory in MB, measured for predecessor-watch with simultaneous arrivals
     for (contenders, measured) in [(500, 103), (1_000, 163), (1_500, 281), (2_000, 510), (10_000, 6_600)] {

@@ -79,7 +79,7 @@ fn in_bounds(diagnostics: &Diagnostics, text: &str) {
     let _ = (diagnostics.render(false), diagnostics.render(true));
 }
 
-/// Parses a text and processes the result like `validate`.
+/// Parses `text` and processes the result as `validate` does.
 fn check(text: &str) {
     match parse("random.toml", text, &cards::catalog()) {
         Err(errors) => {

@@ -45,7 +45,7 @@ fn every_shipped_scenario_matches_the_schema() {
 }
 
 #[test]
-fn schema_describes_every_key_with_a_valid_default() {
+fn schema_has_a_description_and_a_valid_default_for_every_key() {
     let schema = schema(&CARDS, &fault::cards());
     let faults = schema["properties"][FAULT]["items"]["anyOf"].as_array().unwrap();
     for field in fields() {

@@ -144,7 +144,7 @@ fn a_sweep_without_an_objective_or_collapse_measures_only_grid_points() {
     assert!(matches!(finding.collapse, Collapse::NotFound { saturated_at: None, .. }));
 }
 
-/// Number of seeds whose bracket contains the true answer, and the width of the widest bracket.
+/// Number of seeds whose bracket contains the true limit, and the width of the widest bracket.
 fn brackets(noise: f64) -> (usize, f64) {
     let (flat, p99) = (|_: f64| 100.0, |n: f64| 1_000.0 * n);
     // The largest contender count that meets the objective is 100.
@@ -178,7 +178,7 @@ fn decisions_from_five_repetitions_are_rarely_wrong() {
     let mut random = ChaCha8Rng::seed_from_u64(5);
     let (mut kept, mut missed) = (0, 0);
     for _ in 0..2_000 {
-        // Given a p99 with its median exactly at the threshold, which makes any decision an error
+        // Given a p99 whose median is exactly at the threshold, so that any decision is an error
         let readings: Vec<Reading> = (0..5)
             .map(|_| {
                 let value = 1_000.0 * (0.3 * random.sample::<f64, _>(StandardNormal)).exp();

@@ -26,7 +26,7 @@ fn merging_a_single_workers_record_returns_it_unchanged() {
 
 #[test]
 fn merged_records_sum_counts_and_keep_the_worse_health() {
-    // Given two workers of which the second was invalid and found violations
+    // Given records of two workers, the second of which is invalid and contains violations
     let (mut one, mut other) = (overloaded(0), overloaded(0));
     other.health.lag_share = Some(0.3);
     other.health.invalid = Some("late".into());
@@ -63,7 +63,7 @@ proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn percentiles_of_merged_samples_equal_those_of_all_samples(
+    fn merged_samples_have_the_percentiles_of_all_samples(
         one in prop::collection::vec(1..5_000_000_u64, 1..200),
         other in prop::collection::vec(1..5_000_000_u64, 1..200),
     ) {

@@ -2,7 +2,7 @@
 //!
 //! A case consists of input lines followed by answer lines, which start with `#`. Titles start with `##`. A line
 //! `% text` is a variant of the case above: `text` replaces `...` in the case. In `text`, `; ` stands for a
-//! newline, and `(nothing)` for an empty text. To add a case, write `# ?` as its answer.
+//! newline, and `(nothing)` for an empty string. To add a case, write `# ?` as its answer.
 
 /// Returns the snapshot with the current answer to each case.
 pub fn answered(snapshot: &str, mut answer: impl FnMut(&str) -> String) -> String {

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Maximum number of runnable threads per processor for a test to start: one running and one waiting.
+/// Maximum number of runnable threads per processor at which a test may start: one running and one waiting.
 const RUNNABLE_PER_PROCESSOR: f64 = 2.0;
 /// Number of runnable threads to ignore: those of the `pure` lane, which runs at low priority.
 const GIVING_WAY: f64 = 2.0;

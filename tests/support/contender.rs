@@ -136,7 +136,7 @@ impl Waiting {
         Self { cancel, clock, trace, session, task }
     }
 
-    /// Future states of the contender's session.
+    /// The session's states from now on.
     pub fn states(&self) -> SessionStates {
         self.session.states()
     }

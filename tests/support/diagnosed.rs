@@ -22,7 +22,7 @@ pub fn said_of_files(cards: &[LockCard], snapshot: &str) -> String {
     said(cards, "", snapshot)
 }
 
-/// Snapshot of groups of lines with the errors after each group is added to a valid file.
+/// Snapshot of groups of lines, each with the errors that it causes when added to a valid file.
 pub fn said_of_added_lines(cards: &[LockCard], snapshot: &str) -> String {
     file(cards, RIGHT, &[]);
     said(cards, RIGHT, snapshot)

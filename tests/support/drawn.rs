@@ -1,19 +1,19 @@
-//! Extracts texts and colours from a chart's SVG.
+//! Extracts the text and the colours from a chart's SVG.
 
 use plotters::style::{FontDesc, FontFamily, FontStyle, register_font};
 
-/// All texts, in drawing order.
+/// All pieces of text, in drawing order.
 pub fn texts(svg: &str) -> Vec<&str> {
     texts_with_attributes(svg).map(|(_, text)| text).collect()
 }
 
-/// Colours of all elements except texts.
+/// Colours of all elements except text.
 pub fn colours(svg: &str) -> Vec<&str> {
     let shapes = svg.split('<').filter(|element| !element.starts_with(['t', '/']));
     shapes.flat_map(|shape| shape.match_indices('#').map(|(at, _)| &shape[at..at + 7])).collect()
 }
 
-/// Bounding box of a text, as high as a capital letter.
+/// Bounding box of a piece of text, as high as a capital letter.
 #[derive(Debug)]
 pub struct TextBox<'a> {
     pub text: &'a str,

@@ -1,4 +1,4 @@
-//! Requests by which holders detect violations while inside the lock. Contenders in other languages send the same
+//! Requests with which holders detect violations while they hold the lock. Contenders in other languages send the same
 //! requests.
 //!
 //! Every holder uses the owner node. A writer reads the node, then overwrites it twice: on entry and before its
@@ -27,8 +27,7 @@ use crate::support::sessions::{Scene, patience};
 
 /// Number of contenders of each kind, small enough for frequent crossings.
 pub const CONTENDERS: usize = 2;
-/// Number of crossings to our side after which a test ends. With `--long`, there are about 2,000 in both
-/// directions.
+/// Number of crossings to our side after which a test ends. With `--long`, the two directions add up to about 2,000.
 pub fn crossings() -> u64 {
     depth::of(201, 1_001)
 }

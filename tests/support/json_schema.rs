@@ -5,7 +5,7 @@ use regex::Regex;
 use serde_json::{Map, Value};
 
 const KINDS: [&str; 7] = ["null", "boolean", "object", "array", "string", "number", "integer"];
-/// Keywords without effect on validation.
+/// Keywords that do not affect validation.
 const ANNOTATIONS: [&str; 8] =
     ["$schema", "$id", "$comment", "title", "description", "markdownDescription", "format", "deprecated"];
 
@@ -250,7 +250,7 @@ fn number_follows(keyword: &str, rule: &Value, number: f64) -> bool {
     }
 }
 
-/// Compiles a JavaScript pattern, in which character classes are ASCII only.
+/// Compiles a JavaScript pattern. In JavaScript, `\w` and `\d` match only ASCII characters.
 fn pattern(text: &str) -> Result<Regex, regex::Error> {
     Regex::new(&text.replace(r"\w", "[A-Za-z0-9_]").replace(r"\d", "[0-9]"))
 }
@@ -268,7 +268,7 @@ fn is_of(kind: &Value, value: &Value) -> bool {
     }
 }
 
-/// Compares values, with 1 equal to 1.0.
+/// Returns whether two values are equal; 1 equals 1.0.
 fn is_same(one: &Value, other: &Value) -> bool {
     one == other || (one.is_number() && one.as_f64() == other.as_f64())
 }

@@ -13,7 +13,7 @@ use super::proxy::next_packet;
 const MULTI: i32 = 14;
 const CREATED: [i32; 2] = [1, 15];
 const DATA_SET: i32 = 5;
-/// Bytes of a reply's length, xid, zxid and error; of a result's kind, end and error; and of a stat.
+/// Sizes in bytes: of a reply's length, xid, zxid and error; of a result's kind, end and error; and of a stat.
 const REPLY_HEADER: usize = 20;
 const RESULT_HEADER: usize = 9;
 const STAT: usize = 68;

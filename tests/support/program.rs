@@ -307,7 +307,7 @@ pub fn went_through(output: &Output) {
     assert!(matches!(output.status.code(), Some(0 | 4)), "{}", stderr(output));
 }
 
-/// Factor by which a busy host may be slower.
+/// Maximum factor by which a busy host is slower than an idle host.
 const BUSY_HOST: u32 = 10;
 
 /// Waits until a condition holds. Panics after ten times `within`, the expected delay on an idle host.

@@ -336,12 +336,12 @@ impl Journal {
     }
 }
 
-/// Number at an offset of a packet, or -1 (not an opcode) if the packet is too short.
+/// Number at an offset in a packet; -1, which is not an opcode, if the packet is too short.
 fn number_at(packet: &[u8], at: usize) -> i32 {
     packet.get(at..at + 4).map_or(-1, |bytes| i32::from_be_bytes(bytes.try_into().unwrap()))
 }
 
-/// Text at an offset of a packet, or an empty text if the packet is too short.
+/// Text at an offset in a packet; empty if the packet is too short.
 fn text_at(packet: &[u8], at: usize) -> String {
     let length = usize::try_from(number_at(packet, at)).unwrap_or(0);
     let bytes = packet.get(at + 4..at + 4 + length).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Handmade runs of strategies with specified throughputs.
+//! Handcrafted runs of strategies with specified throughputs.
 
 use std::collections::BTreeMap;
 

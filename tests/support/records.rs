@@ -1,4 +1,4 @@
-//! Handmade records, in the form that a run would store.
+//! Handcrafted records, in the form that a run would store.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};

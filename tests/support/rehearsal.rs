@@ -289,7 +289,7 @@ pub fn shortened(path: &str, name: impl Fn(&str) -> String) -> String {
     ten_digits.replace_all(&named, shorter).into_owned()
 }
 
-/// Splits an indented text into lines, and omits empty lines.
+/// Splits indented text into lines, and omits empty lines.
 pub fn lines(text: &str) -> Lines {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }

@@ -86,7 +86,7 @@ pub fn check(path: &Path, strict: bool) -> Result<Judgement, Error> {
     Ok(checker.conclude(HistoryEnd { cut_off_at: reader.cut_off_at(), strict, evidence }))
 }
 
-/// Writes a text to a file in a temporary directory.
+/// Writes text to a file in a temporary directory.
 pub fn file(text: &[u8]) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("history.jsonl");

@@ -324,7 +324,7 @@ async fn run_in(
     trials
 }
 
-/// Lock variants with different batch costs than the defaults, and the numbers of contenders to test.
+/// Lock variants whose batch costs differ from the default, and the numbers of contenders to test.
 pub const BATCH_VARIANTS: [(&str, &[usize]); 28] = [
     (r#"{ name = "predecessor-watch", watch = "exists" }"#, &[10, 50]),
     (r#"{ name = "parent-watch", while_holding = "relist" }"#, &[10, 50]),

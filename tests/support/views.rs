@@ -1,4 +1,4 @@
-//! Handmade views that resemble real runs.
+//! Handcrafted views that resemble real runs.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

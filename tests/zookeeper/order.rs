@@ -97,10 +97,9 @@ fn logged(directory: PathBuf, below: &str) -> Vec<Change> {
 fn reply_to_a_read_carries_the_zxid_of_its_server() {
     let alone = runtime::block_on(ensemble::alone_of(1));
     let connect = alone.connect();
-    // Given a session with raw replies
+    // Given a session on a raw socket
     let mut reader = TcpStream::connect(connect.split('/').next().unwrap()).unwrap();
-    // Protocol version and last zxid, timeout, session, length of the password, and password and read-only
-    // flag
+    // Protocol version and last zxid; timeout; session; length of the password; password and read-only flag
     let open = [&[0; 12][..], &10_000_i32.to_be_bytes(), &[0; 8], &16_i32.to_be_bytes(), &[0; 17]].concat();
     send(&mut reader, &open);
     next_packet(&mut reader).unwrap();

@@ -1,4 +1,4 @@
-//! Every registered lock when its connection breaks during any request, or when its session ends. The outcome
+//! Every registered lock survives a connection that breaks during any request, and the end of a session: the outcome
 //! matches the lock's card, no contender is stuck or admitted alongside the holder, and no node is left.
 
 mod expected;

@@ -30,7 +30,7 @@ const SHORT: Duration = Duration::from_millis(100);
 pub struct Strike {
     fate: Fate,
     kind: i32,
-    /// Position among the requests of its kind, from 1.
+    /// Position among the requests of its kind, counted from 1.
     n: usize,
     in_release: bool,
 }
@@ -49,7 +49,7 @@ pub enum Story {
 pub struct Told {
     /// Requests of the contender whose connection may break.
     pub requests: Vec<Request>,
-    /// Number of these requests in its acquire.
+    /// Number of these requests that belong to its acquire.
     of_acquire: usize,
     acquired: Option<Result<(), AcquireError>>,
     released: Option<Result<(), Failure>>,
@@ -152,7 +152,8 @@ pub async fn tell_struck(of: Way, story: Story, strike: Strike) -> Told {
     tell(of, story, Some(strike)).await
 }
 
-/// Plays a scenario in which a contender acquires and releases, and its connection breaks at this request.
+/// Plays a scenario in which a contender acquires and releases. Its connection breaks at the request of `strike`, if
+/// any.
 pub async fn tell(of: Way, story: Story, strike: Option<Strike>) -> Told {
     let mut told = Told::default();
     let ended = match story {

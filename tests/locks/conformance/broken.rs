@@ -1,4 +1,4 @@
-//! Locks when a contender's connection breaks, or when a holder's node is deleted.
+//! Behaviour of locks when a contender's connection breaks, or when a holder's node is deleted.
 
 use std::time::Duration;
 

@@ -98,7 +98,7 @@ async fn turn_behind_another(one: Contender, scene: &Scene) -> (Contender, Lines
 fn contender_joins_by_creates_after_three_waits_and_by_count_after_being_alone() {
     each_on_scene(&MARKED, async |name, scene| {
         let mut one = Contender::with(name, &by_count(), &scene).await;
-        // Given a contender that has been behind another contender three times
+        // Given a contender that has joined behind another contender three times
         for _ in 0..3 {
             let sent;
             (one, sent) = turn_behind_another(one, &scene).await;

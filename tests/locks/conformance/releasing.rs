@@ -17,8 +17,8 @@ fn counting() -> Params {
     Params::from([("release".to_owned(), ParamValue::Word("count".into()))])
 }
 
-/// Acquires from another contender by a handoff, and releases with or without a waiter behind. Returns the
-/// requests of the release.
+/// Acquires from another contender by a handoff, and releases with or without a waiter behind it. Returns
+/// the requests of the release.
 async fn leaves(one: Contender, scene: &Scene, is_wanted: bool) -> (Contender, Lines) {
     let mut other = Contender::of("count", scene).await;
     let held = other.acquire(Mode::Write).await.unwrap();
@@ -109,7 +109,7 @@ fn contender_without_write_permission_deletes_and_then_grants() {
     });
 }
 
-/// Like [`leaves`] without a waiter behind, but for the third contender of a queue. A grant admits this contender
+/// Like [`leaves`] without a waiter, but for the third contender of a queue. A grant admits this contender
 /// without a list.
 async fn leaves_after_grant(one: Contender, scene: &Scene) -> (Contender, Lines) {
     let mut first = Contender::of("baton", scene).await;

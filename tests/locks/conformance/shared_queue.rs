@@ -1,4 +1,4 @@
-//! Different kinds of contenders exclude each other on one queue, and no contender is left behind.
+//! Different kinds of contenders exclude each other in one queue, and no contender is left behind.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -23,7 +23,7 @@ fn curator_79_does_not_occur_in_java_5_4_0_when_a_create_is_interrupted() {
         // Then the node is deleted in the background as soon as the reply arrives
         proxy.let_go();
         scene.has_nodes(1).await;
-        // And no node is left behind the holder's node
+        // And no orphan blocks the next contender
         holder.release(held).await.unwrap();
         java.obeys("acquire b mutex", "b in mutex").await;
         assert_eq!(scene.nodes().await, 1);

@@ -17,7 +17,7 @@ use crate::support::ways::{self, Way};
 
 /// Number of concurrent events, which mostly wait until no message is in flight.
 const AT_ONCE: usize = 120;
-/// Longer than the pause of any lock here before a retry.
+/// Time longer than any lock here pauses before a retry.
 const CALM: Duration = Duration::from_millis(700);
 /// Number of creates to lose for a lock that never gives up.
 const NOT_ENOUGH: u32 = 3;

@@ -15,7 +15,7 @@ use crate::support::proxy::{Fate, Proxy, Request};
 use crate::support::rehearsal::shortened;
 use crate::support::sessions::{Scene, scene};
 
-/// Timeout of a wait that never gets the lock.
+/// Timeout of an acquire that never gets the lock.
 const SHORT: Duration = Duration::from_secs(2);
 /// Time shorter than any pause before a retry.
 const BRIEF: Duration = Duration::from_millis(40);
@@ -386,7 +386,7 @@ impl Stage<'_> {
         true
     }
 
-    /// Expires the acquire's timeout once the request to lose is lost, or would have been sent.
+    /// Lets the acquire time out once the request to lose is lost, or would have been sent.
     async fn time_out_after_loss(&self, waits: &Waiting) {
         let mut states = waits.states();
         let lost = async {
@@ -446,7 +446,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Returns how the acquire ended and, if it was granted, the release.
+    /// Returns how the acquire ended and, if the lock was granted, how the release ended.
     async fn end(&mut self, happens: Happens, waits: Waiting, is_beside: bool) -> (Ended, Subject) {
         if !waits.is_over() {
             return (Ended::Waits, Subject::Waits(waits));

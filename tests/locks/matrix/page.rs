@@ -157,7 +157,7 @@ impl Column {
     }
 }
 
-/// Both sides line by line; lines that they share appear once.
+/// Both sides line by line; shared lines appear once.
 pub fn difference(played: &Played) -> String {
     let (ours, theirs) = (&played.ours, &played.theirs);
     // Length of the longest common subsequence that starts at each pair of lines.

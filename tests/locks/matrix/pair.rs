@@ -1,4 +1,4 @@
-//! Locks with an original that a driver can run.
+//! Locks whose originals can be run by a driver.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub struct Pair {
     made_of: &'static str,
 }
 
-/// A step that our lock always repeats, but the original only sometimes.
+/// A step that our lock always repeats, but that the original repeats only sometimes.
 pub struct Race {
     event: &'static str,
     /// Requests that are repeated.
@@ -153,7 +153,7 @@ const SEMAPHORE: Pair = Pair {
     name: "curator-semaphore",
     ours: "curator-semaphore",
     original: "InterProcessSemaphoreV2",
-    // Java checks its watch or not, depending on when the event of its own delete arrives.
+    // Whether Java checks its watch depends on when the event of its own delete arrives.
     skips: &["timed out", "timed out in back-off"],
     differs: &[
         ("create's reply lost", TOKEN),

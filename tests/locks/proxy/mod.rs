@@ -74,7 +74,7 @@ fn delay_affects_both_directions_of_one_client_until_reverted() {
 }
 
 #[test]
-fn request_is_answered_only_after_a_stall() {
+fn request_sent_during_a_stall_is_answered_only_afterwards() {
     by_proxy(async |scene, proxy| {
         let [one, other] = [world::session(&scene, &proxy, 0).await, world::session(&scene, &proxy, 1).await];
         let who = ONE;
@@ -151,7 +151,7 @@ fn client_sees_a_reset_as_reset_and_a_cut_as_end_of_stream() {
 }
 
 #[test]
-fn refused_session_expires_while_others_connect() {
+fn session_of_a_refused_client_expires_while_other_clients_connect() {
     by_proxy(async |scene, proxy| {
         let refused = world::short_session(&proxy).await;
         let (who, path) = (ONE, format!("{}-refused", scene.lock));
@@ -202,7 +202,7 @@ fn lost_reply_leaves_the_node_and_does_not_affect_earlier_replies() {
 }
 
 #[test]
-fn cancelled_loss_strikes_no_request() {
+fn cancelled_loss_affects_no_request() {
     in_session(async |_scene, proxy, session| {
         drop(proxy.drop_reply(ONE, &[RequestKind::GetDataWatch]));
         let lost = proxy.drop_reply(ONE, &[RequestKind::GetDataWatch]);

@@ -29,7 +29,7 @@ impl Raw {
         self.0.write_all(bytes).unwrap();
     }
 
-    /// Returns whether neither data nor an end arrives for a while.
+    /// Returns whether neither data nor the end of the connection arrives for a while.
     pub fn is_silent(&mut self) -> bool {
         self.0.set_read_timeout(Some(SILENCE)).unwrap();
         let read = self.0.peek(&mut [0]);
@@ -50,7 +50,7 @@ impl Raw {
         assert!(read.is_ok() || read.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset));
     }
 
-    /// Waits for the end; returns whether it is a reset.
+    /// Waits for the end of the connection; returns whether the end is a reset.
     pub fn was_reset(&mut self) -> bool {
         self.0.set_read_timeout(Some(LONG)).unwrap();
         match self.0.read(&mut [0]) {

@@ -39,7 +39,7 @@ pub async fn session(scene: &Scene, proxy: &Proxy, client: usize) -> Session {
     scene.traced_by(&proxy.connect_for(client).unwrap()).await.0
 }
 
-/// Opens a session of the first client that expires soon.
+/// Opens a session for the first client, with a short timeout.
 pub async fn short_session(proxy: &Proxy) -> Session {
     let target = Target { connect: proxy.connect_for(0).unwrap(), access: Access::default() };
     target.open(Duration::from_secs(2), LONG, Observed::by_nobody()).await.unwrap()
@@ -86,7 +86,7 @@ pub async fn timed<T, E: std::fmt::Debug>(work: impl Future<Output = Result<T, E
     Duration::from_micros(clock::now() - began)
 }
 
-/// Shortest duration of an operation repeated this often.
+/// Shortest duration of an operation that is repeated this many times.
 pub async fn fastest<T, E: std::fmt::Debug, F: Future<Output = Result<T, E>>>(
     times: usize,
     work: impl Fn() -> F,

@@ -100,7 +100,7 @@ fn values(param: &Param) -> String {
     }
 }
 
-/// Escapes a text for a table cell.
+/// Escapes text for a table cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }
