@@ -5,6 +5,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
+use crate::drivers::{documented, mine};
 use crate::support::foreign;
 use crate::support::program::{Bench, stderr};
 
@@ -185,6 +186,20 @@ fn lock_that_polls_is_not_stuck() {
         assert!(count(&found, class, "held") > 1, "{class}: {found}");
         assert_eq!(failures(&found, class), 0, "{class}: {found}");
     }
+}
+
+#[test]
+fn explore_reports_a_driver_that_violates_the_protocol_when_it_closes() {
+    if foreign::python().is_none() {
+        return;
+    }
+    let bench = Bench::new();
+    let stop = "                client.stop()\n";
+    let program = documented().replace(stop, &format!("{stop}                answer = {{\"ok\": True}}\n"));
+    let driver = mine(&bench, &program);
+    let output = bench.output(&["explore", "my:MyLock", "--driver", &driver, "--data-dir", "data"]);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(stderr(&output).contains("violated the protocol"), "{}", stderr(&output));
 }
 
 #[test]
