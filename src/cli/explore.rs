@@ -207,7 +207,9 @@ async fn again(
     let lock = locks.into_iter().next().ok_or_else(|| Error::usage("the case contains no lock"))?;
     let (site, schedule) = (site(lock, case.schedule.contenders), case.schedule.clone());
     let (contenders, expected) = (schedule.contenders, case.trace.clone());
-    let outcome = apart(stop, move || replay(&site, &schedule, &expected)).await?;
+    let is_stopped = stop.clone();
+    let outcome =
+        apart(stop, move || replay(&site, &schedule, &expected, || is_stopped.is_cancelled())).await?;
     if stop.is_cancelled() {
         return Err(Error::Interrupted);
     }
@@ -267,8 +269,9 @@ async fn all(
         match apart(stop, move || explore(&site, scope, || is_stopped.is_cancelled())).await {
             Ok(one) => explored.push(one),
             Err(error) => {
+                let error = if count > 1 { error.about(&label) } else { error };
                 if count > 1 {
-                    progress.note(&format!("{label}: {error}"));
+                    progress.note(&error.to_string());
                 }
                 failure = failure.or(Some(error));
             }

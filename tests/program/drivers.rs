@@ -1,10 +1,14 @@
 //! Locks of other programs as contenders: the repository's drivers, the complete driver from the documentation,
 //! and a defective driver.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
+use serde_json::json;
 use zklockbench_analysis::ab::Turn;
 use zklockbench_core::units::as_a_word;
 use zklockbench_core::verdict::Verdict;
@@ -118,6 +122,44 @@ fn driver_locks_are_measured_with_requests_counted_on_the_wire() {
     let own = trial_of(&trials, "kazoo");
     assert!(own.driver.is_none() && !serde_json::to_value(own.derived()).unwrap()["fan_out"].is_null());
     assert_eq!(own.counting.as_ref().unwrap().disagreements(), []);
+}
+
+#[test]
+fn documented_driver_closes_while_it_is_disconnected() {
+    let Some(python) = foreign::python() else { return };
+    let bench = Bench::new();
+    // The driver waits for a connection before it closes its session.
+    std::fs::write(bench.path("my-lock.py"), documented().replace("monotonic() + 10", "monotonic() + 1"))
+        .unwrap();
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut command = Command::new(python);
+    command.arg(bench.path("my-lock.py")).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut driver = command.spawn().unwrap();
+    let (mut input, output) = (driver.stdin.take().unwrap(), driver.stdout.take().unwrap());
+    let (sender, answers) = channel();
+    std::thread::spawn(move || {
+        BufReader::new(output).lines().try_for_each(|line| sender.send(line.unwrap()))
+    });
+    let connect = server.local_addr().unwrap();
+    let open = json!({ "t": "open", "id": 1, "c": 0, "connect": connect.to_string(), "session_ms": 10_000 });
+    writeln!(input, "{open}").unwrap();
+    let (mut client, _) = server.accept().unwrap();
+    // The handshake's reply: length, version, timeout, session, password, and not read-only
+    let _ = client.read(&mut [0; 256]).unwrap();
+    let parts = [&37_i32.to_be_bytes()[..], &[0; 4], &10_000_i32.to_be_bytes(), &7_i64.to_be_bytes()];
+    client.write_all(&[&parts.concat()[..], &16_i32.to_be_bytes(), &[1; 16], &[0]].concat()).unwrap();
+    let answer = |part: &str| {
+        let next = || answers.recv_timeout(Duration::from_secs(20)).ok();
+        std::iter::from_fn(next).any(|line| line.contains(part))
+    };
+    assert!(answer("\"id\": 1, \"ok\""), "the driver did not open a session");
+    drop((client, server));
+    assert!(answer("suspended"), "the driver did not notice the lost connection");
+    writeln!(input, "{}", json!({ "t": "close", "id": 2, "c": 0 })).unwrap();
+    let is_closed = answer("\"id\": 2, \"ok\"");
+    driver.kill().unwrap();
+    driver.wait().unwrap();
+    assert!(is_closed, "the driver did not answer `close` while disconnected");
 }
 
 /// Returns the number of requests per acquisition for each kind of request.

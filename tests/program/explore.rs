@@ -5,6 +5,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
+use crate::drivers::{documented, mine};
 use crate::support::foreign;
 use crate::support::program::{Bench, stderr};
 
@@ -26,6 +27,10 @@ fn count(explored: &Value, class: &str, what: &str) -> u64 {
     explored["explored"][0]["classes"][class][what]
         .as_u64()
         .unwrap_or_else(|| panic!("no {class} {what}: {explored}"))
+}
+
+fn failures(explored: &Value, class: &str) -> u64 {
+    ["violated", "stuck", "refused", "node_left"].map(|what| count(explored, class, what)).iter().sum()
 }
 
 #[test]
@@ -154,8 +159,7 @@ fn explore_finds_each_defect_of_a_queue_lock() {
     // A driver that exits when its connection breaks counts as killed.
     let exits = explored("exits-when-suspended");
     for class in ["cut connection", "lost request", "expired session"] {
-        let [held, unexplored] = ["held", "unexplored"].map(|what| count(&exits, class, what));
-        assert!(held > 1 && unexplored == 0, "{class}: {exits}");
+        assert!(count(&exits, class, "held") > 1 && failures(&exits, class) == 0, "{class}: {exits}");
     }
     // A lock that no contender gets is an error.
     let words = ["explore", "q:MyLock", "--driver", &driver("never-grants"), "--data-dir", "data"];
@@ -177,10 +181,25 @@ fn lock_that_polls_is_not_reported_as_stuck() {
     let bench = Bench::new();
     let (code, found) =
         explored(&bench, &["polling poll_interval=20ms", "--budget", "4m", "--out", "polling"]);
-    assert_eq!(code, Some(0), "{found}");
+    assert_ne!(code, Some(1), "{found}");
     for class in ["cut connection", "delayed message", "abandoned wait", "orders"] {
         assert!(count(&found, class, "held") > 1, "{class}: {found}");
+        assert_eq!(failures(&found, class), 0, "{class}: {found}");
     }
+}
+
+#[test]
+fn explore_reports_a_driver_that_violates_the_protocol_when_it_closes() {
+    if foreign::python().is_none() {
+        return;
+    }
+    let bench = Bench::new();
+    let stop = "                client.stop()\n";
+    let program = documented().replace(stop, &format!("{stop}                answer = {{\"ok\": True}}\n"));
+    let driver = mine(&bench, &program);
+    let output = bench.output(&["explore", "my:MyLock", "--driver", &driver, "--data-dir", "data"]);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(stderr(&output).contains("violated the protocol"), "{}", stderr(&output));
 }
 
 #[test]

@@ -15,8 +15,9 @@ use super::outcome::{Fault, Nodes, Outcome};
 use super::schedule::{Act, Choice, Decision, Footprint, Schedule};
 use super::stage::{Contender, Direction, Stage, Status, Unexplored};
 use super::world::World;
-use zklockbench_core::catalog::Mode;
+use zklockbench_core::catalog::{Mode, ParamValue, Params};
 use zklockbench_core::error::Error;
+use zklockbench_locks::AcquireError;
 use zklockbench_record::StepKind;
 use zklockbench_zk::session_of;
 
@@ -112,8 +113,16 @@ pub async fn play(
     // Nodes that cannot be removed in time remain until the end of the exploration.
     let _ = tokio::time::timeout(limit, play.clear()).await;
     // A driver may exit when its sessions end.
-    play.stage.world.cast.driver_failures();
+    let late = play.stage.world.cast.driver_failures();
+    if let Some(end) = late.into_iter().find(|end| !end.exited) {
+        outcome.unexplored.get_or_insert(end.why);
+    }
     Ok(outcome)
+}
+
+/// Returns whether an acquire failed because another contender held a lock whose acquires do not wait.
+fn is_failed_try(params: &Params, why: &str) -> bool {
+    params.get("blocking") == Some(&ParamValue::Bool(false)) && why == AcquireError::TimedOut.to_string()
 }
 
 /// State after the contenders have finished.
@@ -605,8 +614,9 @@ impl Play<'_, '_> {
         let all = self.stage.all.iter().enumerate().filter(|(contender, one)| {
             one.asked > 0 && !one.is_dead && !is_hit(*contender) && !self.schedule.makes_stale()
         });
+        let params = &self.stage.world.lock.params;
         let mut refused = all.filter_map(|(contender, one)| match &one.status {
-            Status::Done(Some(why)) => Some((contender, why)),
+            Status::Done(Some(why)) if !is_failed_try(params, why) => Some((contender, why)),
             _ => None,
         });
         let (contender, why) = refused.next()?;
@@ -701,5 +711,19 @@ impl Play<'_, '_> {
                 () = self.stage.wait_until(soon) => {}
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeout_is_a_failed_try_only_if_acquires_do_not_wait() {
+        let params = |blocking| Params::from([("blocking".to_owned(), ParamValue::Bool(blocking))]);
+        assert!(is_failed_try(&params(false), "timed out"));
+        assert!(!is_failed_try(&params(false), "deadlock"));
+        assert!(!is_failed_try(&params(true), "timed out"));
+        assert!(!is_failed_try(&Params::new(), "timed out"));
     }
 }

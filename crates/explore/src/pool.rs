@@ -43,7 +43,7 @@ pub trait Runs {
     /// Returns the next outcome, or `None` at the deadline.
     ///
     /// # Errors
-    /// If a world could not be opened, or if a driver failed.
+    /// If a world could not be opened, or if this host has no free port.
     fn next(&self, deadline: Instant) -> Result<Option<Outcome>, Error>;
 
     /// Discards all unfinished schedules.

@@ -37,6 +37,7 @@ const READERS: &str = "readers";
 const PAIRS: &str = "pairs of faults";
 const NO_FAULT: &str = "undisturbed";
 const DIFFERED: &str = "undisturbed runs differed; the lock's clients depend on timing";
+const STOPPED: &str = "the exploration was stopped";
 const OUT_OF_TIME: &str = "the budget ran out";
 
 /// Outcome counts for one class of schedules.
@@ -79,8 +80,8 @@ pub struct Seen {
 impl Seen {
     const ONCE: Self = Self { times: 1, runs: 1 };
 
-    /// Returns whether the failure counts as a finding. A violation is proved by its trace alone. A stuck contender
-    /// or a leftover node may be due to timing, so it must recur in every run.
+    /// Returns whether the failure counts as a finding. A violation is proved by its trace alone. Other
+    /// failures may be due to timing, so they must recur in every run.
     fn proves(self, fault: Fault) -> bool {
         fault == Fault::Violated || (self.runs > 1 && self.times == self.runs)
     }
@@ -146,7 +147,7 @@ pub struct Scope {
 ///
 /// # Errors
 ///
-/// If a world cannot be opened, the driver fails, or an undisturbed run fails.
+/// If a world cannot be opened, or if no undisturbed run succeeds in time.
 pub fn explore(site: &Site, scope: Scope, is_stopped: impl Fn() -> bool) -> Result<Explored, Error> {
     let began = Instant::now();
     let most = with_a_middle(site);
@@ -266,18 +267,25 @@ fn not_tried(site: &Site, scope: Scope) -> Vec<String> {
 /// schedule's last fault. The schedule is unexplored if no run does.
 ///
 /// # Errors
-/// If the world cannot be opened, the driver fails, or a run takes too long.
-pub fn replay(site: &Site, schedule: &Schedule, expected: &[TraceStep]) -> Result<Outcome, Error> {
+/// If the world cannot be opened, an undisturbed run fails, a run takes too long, or `is_stopped` returns true.
+pub fn replay(
+    site: &Site,
+    schedule: &Schedule,
+    expected: &[TraceStep],
+    is_stopped: impl Fn() -> bool,
+) -> Result<Outcome, Error> {
     let within = Duration::from_secs(120).max(15 * Pace::of(&site.lock).stuck_after);
     let deadline = Instant::now() + within;
     // Like an exploration, learn how long the clients pause before the faults.
     let mut search = Search {
         deadline,
         ends_at_last: deadline,
-        ..Search::of(Pool::start(&Site { worlds: 1, ..site.clone() }), site, &|| false)
+        ..Search::of(Pool::start(&Site { worlds: 1, ..site.clone() }), site, &is_stopped)
     };
     let late = || Error::environment(format!("the schedule did not end within {within:?}"));
-    search.undisturbed(schedule.contenders, &schedule.readers)?.ok_or_else(late)?;
+    if search.learn(schedule.contenders, &schedule.readers)?.is_empty() {
+        return Err(late());
+    }
     let mut runs = 0;
     loop {
         search.add(schedule.clone());
@@ -294,9 +302,16 @@ pub fn replay(site: &Site, schedule: &Schedule, expected: &[TraceStep]) -> Resul
     }
 }
 
-/// Returns an undisturbed run, or an error if the run failed or no contender got the lock.
+/// Returns whether the last two undisturbed runs were equal.
+fn agree(runs: &[Outcome]) -> bool {
+    matches!(runs, [.., one, other] if one.class() == other.class())
+}
+
+/// Returns an undisturbed run, or an error if no contender got the lock or if the run failed without a violation.
 fn carried_out(run: Outcome) -> Result<Outcome, Error> {
-    if let Some(why) = run.unexplored {
+    if run.fault != Some(Fault::Violated)
+        && let Some(why) = run.unexplored
+    {
         return Err(Error::environment(format!("an undisturbed run failed: {why}")));
     }
     if run.trace.iter().any(|step| step.what == HOLDS) {
@@ -370,30 +385,36 @@ impl<'a, P: Runs> Search<'a, P> {
         self.usually_left.get(&(schedule.contenders, schedule.readers.clone())).cloned()
     }
 
-    /// Repeats an undisturbed run until two successive runs agree, and returns the last outcome; `None` if time ran
-    /// out. The first run may differ, because nothing is known yet about the clients' pauses.
+    /// Repeats an undisturbed run until two successive runs agree, counts all failures, and returns the last outcome;
+    /// `None` if no run ended in time. The first run may differ, because nothing is known yet about the clients' pauses.
     fn undisturbed(&mut self, contenders: usize, readers: &[usize]) -> Result<Option<Outcome>, Error> {
-        let mut last: Option<Outcome> = None;
-        let mut agree = false;
-        for _ in 0..UNDISTURBED {
-            self.add(Schedule::undisturbed(contenders).read_by(readers));
-            let Some(run) = self.next()? else { return Ok(None) };
-            let run = carried_out(run)?;
-            agree = last.as_ref().is_some_and(|last| last.class() == run.class());
-            last = Some(run);
-            if agree {
-                break;
-            }
-        }
-        let Some(base) = last else { return Ok(None) };
-        self.usually_left.insert((contenders, readers.to_vec()), base.left.clone());
+        let mut runs = self.learn(contenders, readers)?;
+        let (agrees, all_ran) = (agree(&runs), runs.len() == UNDISTURBED);
+        let Some(base) = runs.pop() else { return Ok(None) };
         let class = class_of(&base.schedule);
-        if !agree {
+        if !agrees {
+            let why = if all_ran { DIFFERED } else { self.ended() };
             self.tally(class).unexplored += 1;
-            self.not_explored(DIFFERED, 1);
+            self.not_explored(why, 1);
         }
-        self.count(vec![(class, base.clone())])?;
+        runs.retain(|run| run.fault.is_some());
+        runs.push(base.clone());
+        self.count(runs.into_iter().map(|run| (class, run)).collect())?;
         Ok(Some(base))
+    }
+
+    /// Repeats an undisturbed run until two successive runs agree or time runs out, and returns all runs.
+    fn learn(&mut self, contenders: usize, readers: &[usize]) -> Result<Vec<Outcome>, Error> {
+        let mut runs = Vec::new();
+        while runs.len() < UNDISTURBED && !agree(&runs) {
+            self.add(Schedule::undisturbed(contenders).read_by(readers));
+            let Some(run) = self.next()? else { break };
+            runs.push(carried_out(run)?);
+        }
+        if let Some(base) = runs.last() {
+            self.usually_left.insert((contenders, readers.to_vec()), base.left.clone());
+        }
+        Ok(runs)
     }
 
     /// Runs the schedule of an undisturbed run once with each fault.
@@ -424,7 +445,7 @@ impl<'a, P: Runs> Search<'a, P> {
         what: &str,
     ) -> Result<Option<Outcome>, Error> {
         let why = match self.undisturbed(contenders, readers) {
-            Ok(None) => OUT_OF_TIME.to_owned(),
+            Ok(None) => self.ended().to_owned(),
             Err(error) => error.to_string(),
             done => return done,
         };
@@ -480,7 +501,7 @@ impl<'a, P: Runs> Search<'a, P> {
         self.pool.forget();
         for schedule in &open {
             self.tally(class_of(schedule)).unexplored += 1;
-            self.not_explored(OUT_OF_TIME, 1);
+            self.not_explored(self.ended(), 1);
         }
         self.count(outcomes.iter().map(|outcome| (class_of(&outcome.schedule), outcome.clone())).collect())?;
         Ok(outcomes)
@@ -505,7 +526,7 @@ impl<'a, P: Runs> Search<'a, P> {
                 self.pool.forget();
                 let count = under_way.len() as u64;
                 self.tally(class).unexplored += count;
-                self.not_explored(OUT_OF_TIME, count);
+                self.not_explored(self.ended(), count);
                 break;
             };
             // Schedules that were abandoned when the budget ran out may still finish.
@@ -523,6 +544,11 @@ impl<'a, P: Runs> Search<'a, P> {
             runs.push((class, run));
         }
         self.count(runs)
+    }
+
+    /// Returns why the exploration ended before all schedules had run.
+    fn ended(&self) -> &'static str {
+        if (self.is_stopped)() { STOPPED } else { OUT_OF_TIME }
     }
 
     fn not_explored(&mut self, why: &str, count: u64) {

@@ -182,7 +182,7 @@ pub struct Stage<'w> {
     pub all: Vec<Contender>,
     pub trace: Vec<TraceStep>,
     pub deeds: Deeds,
-    /// Number of deliveries and reports, used to detect that nothing happens.
+    /// Number of deliveries (except heartbeats) and reports, used to detect that nothing happens.
     pub moves: u64,
     /// Time of the last status change.
     pub progressed: Instant,
@@ -253,11 +253,13 @@ impl<'w> Stage<'w> {
             self.take_news();
             self.pass_on();
             self.has_one_client_each()?;
-            if let Some(closed) = self.all.iter().position(|one| one.has_left_session) {
-                self.end_left_session(closed).await;
-            }
             if self.needs_links() {
                 self.let_links_go().await?;
+            }
+            if self.held_since.is_none()
+                && let Some(closed) = self.all.iter().position(|one| one.has_left_session)
+            {
+                self.end_left_session(closed).await;
             }
             let Some(until) = self.waits_until()? else { return Ok(()) };
             self.wait_until(until).await;
@@ -395,7 +397,9 @@ impl<'w> Stage<'w> {
             Direction::ToClient => conn.to_client.pop_front(),
         };
         let Some(pending) = next else { return };
-        self.moves += 1;
+        if !pending.passes {
+            self.moves += 1;
+        }
         self.end_delays(&pending.name);
         if !pending.passes && !pending.is_poll {
             let short = short(&pending.name).to_owned() + pending.refusal.as_deref().unwrap_or_default();

@@ -157,6 +157,60 @@ fn base_of_all_faults_is_the_second_of_two_equal_undisturbed_runs() {
     assert_eq!(base(&all_differ), (Ok(Some("f".into())), 1));
 }
 
+/// Prepares undisturbed runs with these last steps and faults.
+fn undisturbed<'a>(site: &'a Site, steps: &[&'static str], faults: &[Option<Fault>]) -> Search<'a, Fake> {
+    let mut search = search(site, false, &faults.iter().rev().copied().collect::<Vec<_>>());
+    search.deadline = search.ends_at_last;
+    search.pool.steps = RefCell::new(steps.iter().rev().copied().map(Some).collect());
+    search
+}
+
+#[test]
+fn violation_in_an_early_undisturbed_run_is_a_finding() {
+    let site = site();
+    let mut search = undisturbed(&site, &["cold", "a", "a"], &[Some(Fault::Violated)]);
+    search.undisturbed(2, &[]).unwrap().unwrap();
+    assert_eq!((search.tally(NO_FAULT).violated, search.tally(NO_FAULT).held), (1, 1));
+}
+
+#[test]
+fn undisturbed_run_before_the_end_of_an_exploration_is_counted() {
+    let (site, calls) = (site(), Cell::new(0));
+    let is_stopped = || calls.replace(calls.get() + 1) > 0;
+    let mut search =
+        Search { is_stopped: &is_stopped, ..undisturbed(&site, &["cold"], &[Some(Fault::Violated)]) };
+    assert!(search.undisturbed(2, &[]).unwrap().is_some());
+    assert_eq!((search.tally(NO_FAULT).violated, search.tally(NO_FAULT).unexplored), (1, 1));
+    assert!(search.unexplored.contains_key(STOPPED), "{:?}", search.unexplored);
+}
+
+#[test]
+fn learning_does_not_repeat_a_stuck_undisturbed_run_as_a_failure() {
+    let site = site();
+    let mut search = undisturbed(&site, &["a", "a"], &[Some(Fault::Stuck); 2]);
+    assert_eq!(search.learn(2, &[]).unwrap().len(), 2);
+    assert_eq!((search.runs, search.findings.len()), (2, 0));
+}
+
+#[test]
+fn stopped_exploration_does_not_blame_the_budget() {
+    let site = site();
+    let mut search = Search { is_stopped: &|| true, ..search(&site, true, &[]) };
+    search.all(vec![fault(Act::Expire)]).unwrap();
+    assert!(search.unexplored.contains_key(STOPPED), "{:?}", search.unexplored);
+}
+
+#[test]
+fn violation_of_a_failed_undisturbed_run_is_kept() {
+    let failed = |fault_of| Outcome {
+        unexplored: Some("the driver exited".into()),
+        trace: vec![step(HOLDS)],
+        ..outcome(Schedule::undisturbed(2), Some(fault_of))
+    };
+    assert!(carried_out(failed(Fault::Violated)).is_ok());
+    assert!(carried_out(failed(Fault::Stuck)).is_err());
+}
+
 #[test]
 fn undisturbed_run_without_an_acquisition_is_no_base() {
     assert_eq!(base(&[None, None]), (Ok(None), 1));

@@ -34,6 +34,8 @@ impl Stage<'_> {
         one.replaced.extend(one.conn.as_ref().map(|conn| conn.id));
         self.touch(contender, "a new connection");
         self.moves += 1;
+        // A client may repeat its requests on a new connection.
+        self.sent.retain(|(one, ..), _| *one != contender);
         self.all[contender].is_moving = false;
         self.all[contender].conn = Some(Conn {
             id,
