@@ -1,5 +1,6 @@
 //! Plans: predictions from trials, and the limits of the predictions.
 
+use std::path::Path;
 use std::time::Duration;
 
 use rand::SeedableRng;
@@ -15,7 +16,7 @@ use zklockbench_stats::queueing::{Arrival, Empirical, Order, Pace};
 use zklockbench_core::measure::{Counts, Measure, Outcome};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::{ArrivalWaits, Arrived, Bound, Disturbance, FaultRecord, Trial};
-use zklockbench_scenario::{TrialPlan, TrialSpec, parse};
+use zklockbench_scenario::{Columns, Trace, TraceArrival, TrialPlan, TrialSpec, parse, parse_with_traces};
 
 use crate::support::{depth, plans, records, views};
 
@@ -200,11 +201,15 @@ fn stricter_objective_is_never_met_where_a_looser_one_is_missed() {
 
 /// A load with this arrival process instead of a rate.
 fn changing(arrivals: &str, lasts: &str) -> PlannedLoad {
+    PlannedLoad::of(&changing_trial(arrivals, lasts), Order::Fifo).unwrap()
+}
+
+fn changing_trial(arrivals: &str, lasts: &str) -> TrialSpec {
     let text = format!(
         "name = \"plan\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 100\nload = \"open\"\n{arrivals}\n\
          hold = \"20ms\"\nduration = \"{lasts}\"\nwarm_up = \"2s\"\n"
     );
-    PlannedLoad::of(&spec(&text), Order::Fifo).unwrap()
+    spec(&text)
 }
 
 #[test]
@@ -240,6 +245,42 @@ fn busiest_part_of_a_long_load_is_simulated() {
         assert!(part.busiest(45_000).is_none(), "{process}");
     }
     assert!(changing("rate = 50", "10h").busiest(40_000).is_none(), "its rate never changes");
+}
+
+/// A replay of `lasts_s` seconds with an arrival at each of these times, in milliseconds.
+fn replayed(at_ms: impl Iterator<Item = u64>, lasts_s: u64) -> TrialSpec {
+    let arrival = |at: u64| TraceArrival { at_us: 1_000 * at, lock: None, hold: None, mode: None };
+    let trace: Vec<TraceArrival> = at_ms.map(arrival).collect();
+    let text = format!(
+        "name = \"plan\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 100\nload = \"open\"\n\
+         arrivals = {{ replay = \"x.csv\" }}\nhold = \"5ms\"\nduration = \"{lasts_s}s\"\n"
+    );
+    let traces = |_: &Path, _: &Columns| Ok(Trace::from(trace.clone()));
+    let parsed = parse_with_traces("question", &text, &zklockbench_load::catalog(), &traces).unwrap();
+    TrialPlan::of(&parsed.scenario).trials.remove(0)
+}
+
+#[test]
+fn replay_is_planned_with_the_arrivals_within_its_duration() {
+    // Given 100 arrivals a second for 5 s, followed by busier arrivals that are not replayed
+    let trial = replayed((0..5_000).step_by(10).chain(5_000..10_000), 5);
+    let load = PlannedLoad::of(&trial, Order::Fifo).unwrap();
+    let part = load.busiest(100).unwrap();
+    assert!((90.0..=110.0).contains(&part.rate()), "{}", part.rate());
+    // And a stored trial does not contain the arrivals
+    let stored = serde_json::from_value(serde_json::to_value(&trial).unwrap()).unwrap();
+    let verified = PlannedLoad::of(&stored, Order::Fifo).unwrap();
+    assert_eq!(verified.rate(), 0.0);
+    assert_eq!(verified.replaying(&load).rate(), 100.0);
+}
+
+#[test]
+fn part_of_a_changing_load_is_another_load() {
+    let steps = "arrivals = { steps = [{ rate = 10, for = \"60s\" }, { rate = 80, for = \"60s\" }] }";
+    let is_of =
+        |arrivals: &str, lasts: &str| changing(arrivals, "2min").is_of(&changing_trial(arrivals, lasts));
+    assert_eq!([is_of(steps, "2min"), is_of(steps, "1min")], [true, false]);
+    assert!(is_of("rate = 10", "1min"), "a constant rate is the same for any duration");
 }
 
 #[test]

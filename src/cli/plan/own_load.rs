@@ -167,6 +167,7 @@ fn of_scenario(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::plan::countdown::expected;
     use crate::cli::plan::question::tests::of_scenario;
 
     fn question(clients: usize, rate: f64, hold_ms: u64, locks: usize) -> Question {
@@ -249,5 +250,7 @@ mod tests {
         assert_eq!(own.whole, Some(Duration::from_millis(7_200_001)));
         let (own, lasts) = self::own(scenario, &replay(40));
         assert_eq!((lasts, own.whole), (Duration::from_millis(40_001), None));
+        let takes = expected("own", &own.text).unwrap();
+        assert!((lasts..lasts + Duration::from_secs(5)).contains(&takes), "{takes:?}");
     }
 }

@@ -172,6 +172,7 @@ impl Planning<'_> {
         let order = card(strategy).as_ref().map_or(Order::Fifo, order);
         let load =
             PlannedLoad::of(&trial.spec, order).ok_or_else(|| nothing("the run had a different load"))?;
+        let load = load.replaying(&self.asked.load);
         let (fitted, _) = stored_evidence.evidence(strategy, false).usable();
         let attempt = Attempt { run, trial, load: &load, fit, fitted: &fitted };
         let mut verified =
