@@ -9,7 +9,8 @@ use rand_distr::{Distribution as _, Exp1, LogNormal, Normal};
 use zklockbench_analysis::model::{Coming, Fit, LoadCase, Observation, fit, predict, simulate};
 use zklockbench_analysis::plan::{
     Answer, CheckedFailure, Effort, Evidence, FailureCost, Headroom, MapChoice, MeasuredFailure,
-    MeasuredLoad, PlannedLoad, Question, QuestionLoad, map, objective, recommend, settle, to_measure,
+    MeasuredLoad, PlannedLoad, Question, QuestionLoad, Verification, map, objective, recommend, settle,
+    to_measure,
 };
 use zklockbench_stats::queueing::{Arrival, Empirical, Order, Pace};
 
@@ -584,6 +585,78 @@ fn load_close_to_the_limit_is_decided_by_the_predicted_median() {
     missed.add_measured(measured(&[900_000; 1_200], &asked), &asked.objective);
     let mut all = [open("a", 500_000.0), missed, open("c", 480_000.0)];
     assert_eq!(settled(&mut all, "510ms", 5.0, &sound()), ["violated", "violated", "held"]);
+    // And if a lock meets the objective, the median decides no other lock
+    let mut recommended = [plans::answer("b", 400_000.0, Verdict::Held), open("a", 500_000.0)];
+    assert_eq!(settled(&mut recommended, "510ms", 5.0, &sound()), ["held", "unknown"]);
+    // And if the interval is not close to the limit, the answer names the median instead
+    let far = of("700ms", 5.0, &sound()).1[0].missing.join("\n");
+    assert!(far.contains("a reliable verdict: decided by the predicted median (wait.p99 is"), "{far}");
+}
+
+#[test]
+fn measured_value_decides_a_close_load_without_a_prediction() {
+    let light = question("wait.p99 < 300ms", 25.0, 500);
+    let settled = |long: usize, waits: usize| {
+        let mut answer = answer(&light, &Evidence::default());
+        let waits = [vec![4_000; waits - long], vec![400_000; long]].concat();
+        answer.add_measured(measured(&waits, &light), &light.objective);
+        assert!(matches!(answer.verdict, Verdict::Unknown(_)), "{}", in_words(&answer));
+        let mut answers = [answer];
+        settle(&mut answers, &light.objective, |_| (load_of(&light, ""), Evidence::default()));
+        let [answer] = answers;
+        (
+            answer.verdict.word().to_owned(),
+            answer.verdict.why().unwrap_or_default(),
+            answer.missing.join("\n"),
+        )
+    };
+    // Given 1,200 waits, of which 12 may exceed the limit
+    let (held, _, missing) = settled(10, 1_200);
+    assert!(held == "held" && missing.contains("in 1200 waits, too close to decide"), "{held} {missing}");
+    let (violated, why, _) = settled(14, 1_200);
+    assert!(violated == "violated" && why.contains("too close to decide"), "{violated} {why}");
+    // And too few waits decide nothing
+    assert_eq!(settled(0, 100).0, "unknown");
+}
+
+#[test]
+fn verification_of_a_part_does_not_show_that_the_objective_is_met() {
+    let verified = plans::plan().verifications.remove(0);
+    assert_eq!(verified.verdict(), Verdict::Held);
+    let part = verified.clone().of_part("5 requests a second over 1 lock for 3m of 1h");
+    let why = "measured only a part of the load: 5 requests a second over 1 lock for 3m of 1h";
+    assert_eq!(part.verdict(), Verdict::unknown(why));
+    assert_eq!(part.notes.last().map(String::as_str), Some(why));
+    let missed = Verification { verdict: Some(Verdict::violated("too long")), ..verified };
+    assert!(matches!(missed.of_part("a part").verdict(), Verdict::Violated(_)));
+}
+
+#[test]
+fn changing_load_may_exceed_the_capacity_for_a_while() {
+    let word = |arrivals: &str| {
+        let slo = objective("wait.p99 < 60s").unwrap();
+        let load = changing(arrivals, "1min");
+        Answer::of("predecessor-watch", &Evidence::default(), &load, &slo, LITTLE).verdict.word().to_owned()
+    };
+    assert_eq!(word("arrivals = { steps = [{ rate = 60, for = \"1min\" }] }"), "unknown");
+    assert_eq!(word("rate = 60"), "violated");
+}
+
+#[test]
+fn map_and_answer_simulate_the_same_part_of_a_changing_load() {
+    // Given a load of which only the busier half misses the objective
+    let load = changing(
+        "arrivals = { steps = [{ rate = 38, for = \"220s\" }, { rate = 8, for = \"1050s\" }] }",
+        "1270s",
+    );
+    let (slo, evidence) = (objective("wait.p50 < 30ms").unwrap(), sound());
+    let effort = Effort { arrivals: 10_000.0, simulations: 3, for_curve: 3, seed: 1 };
+    let answer = Answer::of("predecessor-watch", &evidence, &load, &slo, effort);
+    let p50 = answer.prediction.as_ref().unwrap().wait_p50;
+    assert!(slo.holds(p50.high), "{p50:?}");
+    let found = map([(&answer, &load, &evidence)].into_iter(), &slo, effort);
+    let own = found.iter().find(|cell| cell.rate == load.rate() && cell.clients == load.sessions()).unwrap();
+    assert!(matches!(own.take, MapChoice::Lock { locks: 1, .. }), "{:?} {p50:?}", own.take);
 }
 
 #[test]

@@ -178,7 +178,6 @@ impl Planning<'_> {
         let mut verified =
             verify(attempt, &self.asked.question, self.args.seed).map_err(Error::Environment)?;
         verified.notes.extend(stored_evidence.differs_from(&stored.run.ensemble));
-        verified.notes.extend(own.whole.map(|_| format!("measured only a part of the load: {}", own.said)));
-        Ok(verified)
+        Ok(if own.whole.is_some() { verified.of_part(&own.said) } else { verified })
     }
 }

@@ -53,6 +53,10 @@ pub struct MeasuredLoad {
     pub requests_per_acquisition: Option<f64>,
     /// Whether the measurement meets the objective.
     pub verdict: Verdict,
+    /// Whether the value meets the objective, even if by chance; `None` if another load was measured, and in
+    /// files.
+    #[serde(skip)]
+    pub(super) by_value: Option<Verdict>,
 }
 
 impl MeasuredLoad {
@@ -81,6 +85,8 @@ impl MeasuredLoad {
             (verdict, None) => verdict,
         };
         let requests_per_acquisition = REQUESTS_PER_ACQUISITION.of(trial);
+        let is_own = whole.is_none() && times <= 1.0;
+        let by_value = is_own.then(|| Shown::by(trial, question, DecidedBy::Value)).flatten();
         Some(Self {
             run,
             rate,
@@ -93,6 +99,7 @@ impl MeasuredLoad {
             at_least,
             requests_per_acquisition,
             verdict,
+            by_value: by_value.map(|shown| shown.verdict),
         })
     }
 
@@ -176,9 +183,11 @@ impl Shown {
         }
         let at_least = if self.at_least { "at least " } else { "" };
         let Some(met) = met else {
+            let is_few = self.waits < figure.samples_needed();
             return Verdict::unknown(format!(
-                "{figure} was {at_least}{shown} in {}, too few to decide",
-                counted(self.waits, "wait", "waits")
+                "{figure} was {at_least}{shown} in {}, too {} to decide",
+                counted(self.waits, "wait", "waits"),
+                if is_few { "few" } else { "close" }
             ));
         };
         if met && self.at_least && objective.holds(self.value) {
