@@ -242,7 +242,6 @@ mod tests {
         // Given 20 sessions, at most 12 of which are in use, so that 16 copies use nearly all of 200 sessions
         let load = "load = \"open\"\nrate = 0.5\nhold = \"500ms\"\nlocks = 3\nduration = \"20s\"\n";
         assert_eq!(own_of(load, "", Some(12.0), 4.0).0.times, 1.0);
-        assert!(own_of(load, "", Some(4.0), 4.0).0.times >= 1.0);
     }
 
     #[test]
