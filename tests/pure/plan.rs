@@ -269,9 +269,16 @@ fn replay_is_planned_with_the_arrivals_within_its_duration() {
     let part = load.busiest(100).unwrap();
     assert!((90.0..=110.0).contains(&part.rate()), "{}", part.rate());
     // And a stored trial does not contain the arrivals
-    let stored = serde_json::from_value(serde_json::to_value(&trial).unwrap()).unwrap();
+    let stored: TrialSpec = serde_json::from_value(serde_json::to_value(&trial).unwrap()).unwrap();
     let verified = PlannedLoad::of(&stored, Order::Fifo).unwrap();
     assert_eq!(verified.rate(), 0.0);
+    let mut measured = records::trial_taking(0, 1.0);
+    measured.spec = stored;
+    measured.histograms.insert(Measure::Wait, records::histogram(&[5_000; 500]));
+    measured.measured_us = 5_000_000;
+    measured.arrived = Some(Arrived { offered: 500, served: 500, started: 500, ..Arrived::default() });
+    let asked = question("wait.p99 < 500ms", 100.0, 1);
+    assert_eq!(MeasuredLoad::of("own-1".into(), &measured, &asked, 1.0, None).unwrap().rate, 100.0);
     assert_eq!(verified.replaying(&load).rate(), 100.0);
 }
 

@@ -70,7 +70,9 @@ impl MeasuredLoad {
         whole: Option<Duration>,
     ) -> Option<Self> {
         let load = PlannedLoad::of(&trial.spec, Order::Fifo)?;
-        let (rate, locks) = (load.rate(), load.locks());
+        // Results do not contain the arrivals of a replay.
+        let rate = if load.rate() > 0.0 { load.rate() } else { offered(trial)? };
+        let locks = load.locks();
         let Shown { value, at_least, waits, verdict } = Shown::by(trial, question, DecidedBy::Significance)?;
         let seconds = trial.measured_us as f64 / 1e6;
         let is_broken = matches!(trial.judged.exclusion, Verdict::Violated(_));
