@@ -202,7 +202,8 @@ pub struct GeneratorArgs {
     /// Number of load generator threads [default: a quarter of the processors, at least 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Option<u16>,
-    /// When to count requests on the wire, in a separate trial of 2 s for each strategy
+    /// When to count requests on the wire, in separate trials of 2 s: once for each strategy, but for each
+    /// trial of a driver's lock
     #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
     pub counting: CountingWhen,
 }

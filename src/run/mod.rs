@@ -40,7 +40,8 @@ pub struct RunContext<'a> {
     pub tell: &'a (dyn Fn(RunEvent<'_>) + Sync),
     /// Describes a server of the run that ended unexpectedly, if any.
     pub server_ended: &'a dyn Fn() -> Option<String>,
-    /// Whether to count requests on the wire, once for each strategy and contender count.
+    /// Whether to count requests on the wire: once for each strategy and contender count, or for each trial of a
+    /// driver's lock.
     pub counts: bool,
     /// Whether to rerun invalid trials.
     pub reruns: bool,

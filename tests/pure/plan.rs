@@ -1,5 +1,6 @@
 //! Plans: predictions from trials, and the limits of the predictions.
 
+use std::path::Path;
 use std::time::Duration;
 
 use rand::SeedableRng;
@@ -8,14 +9,15 @@ use rand_distr::{Distribution as _, Exp1, LogNormal, Normal};
 use zklockbench_analysis::model::{Coming, Fit, LoadCase, Observation, fit, predict, simulate};
 use zklockbench_analysis::plan::{
     Answer, CheckedFailure, Effort, Evidence, FailureCost, Headroom, MapChoice, MeasuredFailure,
-    MeasuredLoad, PlannedLoad, Question, QuestionLoad, map, objective, recommend, settle, to_measure,
+    MeasuredLoad, PlannedLoad, Question, QuestionLoad, Verification, map, objective, recommend, settle,
+    to_measure,
 };
 use zklockbench_stats::queueing::{Arrival, Empirical, Order, Pace};
 
 use zklockbench_core::measure::{Counts, Measure, Outcome};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::{ArrivalWaits, Arrived, Bound, Disturbance, FaultRecord, Trial};
-use zklockbench_scenario::{TrialPlan, TrialSpec, parse};
+use zklockbench_scenario::{Columns, Trace, TraceArrival, TrialPlan, TrialSpec, parse, parse_with_traces};
 
 use crate::support::{depth, plans, records, views};
 
@@ -200,11 +202,15 @@ fn stricter_objective_is_never_met_where_a_looser_one_is_missed() {
 
 /// A load with this arrival process instead of a rate.
 fn changing(arrivals: &str, lasts: &str) -> PlannedLoad {
+    PlannedLoad::of(&changing_trial(arrivals, lasts), Order::Fifo).unwrap()
+}
+
+fn changing_trial(arrivals: &str, lasts: &str) -> TrialSpec {
     let text = format!(
         "name = \"plan\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 100\nload = \"open\"\n{arrivals}\n\
          hold = \"20ms\"\nduration = \"{lasts}\"\nwarm_up = \"2s\"\n"
     );
-    PlannedLoad::of(&spec(&text), Order::Fifo).unwrap()
+    spec(&text)
 }
 
 #[test]
@@ -240,6 +246,49 @@ fn busiest_part_of_a_long_load_is_simulated() {
         assert!(part.busiest(45_000).is_none(), "{process}");
     }
     assert!(changing("rate = 50", "10h").busiest(40_000).is_none(), "its rate never changes");
+}
+
+/// A replay of `lasts_s` seconds with an arrival at each of these times, in milliseconds.
+fn replayed(at_ms: impl Iterator<Item = u64>, lasts_s: u64) -> TrialSpec {
+    let arrival = |at: u64| TraceArrival { at_us: 1_000 * at, lock: None, hold: None, mode: None };
+    let trace: Vec<TraceArrival> = at_ms.map(arrival).collect();
+    let text = format!(
+        "name = \"plan\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 100\nload = \"open\"\n\
+         arrivals = {{ replay = \"x.csv\" }}\nhold = \"5ms\"\nduration = \"{lasts_s}s\"\n"
+    );
+    let traces = |_: &Path, _: &Columns| Ok(Trace::from(trace.clone()));
+    let parsed = parse_with_traces("question", &text, &zklockbench_load::catalog(), &traces).unwrap();
+    TrialPlan::of(&parsed.scenario).trials.remove(0)
+}
+
+#[test]
+fn replay_is_planned_with_the_arrivals_within_its_duration() {
+    // Given 100 arrivals a second for 5 s, followed by busier arrivals that are not replayed
+    let trial = replayed((0..5_000).step_by(10).chain(5_000..10_000), 5);
+    let load = PlannedLoad::of(&trial, Order::Fifo).unwrap();
+    let part = load.busiest(100).unwrap();
+    assert!((90.0..=110.0).contains(&part.rate()), "{}", part.rate());
+    // And a stored trial does not contain the arrivals
+    let stored: TrialSpec = serde_json::from_value(serde_json::to_value(&trial).unwrap()).unwrap();
+    let verified = PlannedLoad::of(&stored, Order::Fifo).unwrap();
+    assert_eq!(verified.rate(), 0.0);
+    let mut measured = records::trial_taking(0, 1.0);
+    measured.spec = stored;
+    measured.histograms.insert(Measure::Wait, records::histogram(&[5_000; 500]));
+    measured.measured_us = 5_000_000;
+    measured.arrived = Some(Arrived { offered: 500, served: 500, started: 500, ..Arrived::default() });
+    let asked = question("wait.p99 < 500ms", 100.0, 1);
+    assert_eq!(MeasuredLoad::of("own-1".into(), &measured, &asked, 1.0, None).unwrap().rate, 100.0);
+    assert_eq!(verified.replaying(&load).rate(), 100.0);
+}
+
+#[test]
+fn part_of_a_changing_load_is_another_load() {
+    let steps = "arrivals = { steps = [{ rate = 10, for = \"60s\" }, { rate = 80, for = \"60s\" }] }";
+    let is_of =
+        |arrivals: &str, lasts: &str| changing(arrivals, "2min").is_of(&changing_trial(arrivals, lasts));
+    assert_eq!([is_of(steps, "2min"), is_of(steps, "1min")], [true, false]);
+    assert!(is_of("rate = 10", "1min"), "a constant rate is the same for any duration");
 }
 
 #[test]
@@ -543,6 +592,78 @@ fn load_close_to_the_limit_is_decided_by_the_predicted_median() {
     missed.add_measured(measured(&[900_000; 1_200], &asked), &asked.objective);
     let mut all = [open("a", 500_000.0), missed, open("c", 480_000.0)];
     assert_eq!(settled(&mut all, "510ms", 5.0, &sound()), ["violated", "violated", "held"]);
+    // And if a lock meets the objective, the median decides no other lock
+    let mut recommended = [plans::answer("b", 400_000.0, Verdict::Held), open("a", 500_000.0)];
+    assert_eq!(settled(&mut recommended, "510ms", 5.0, &sound()), ["held", "unknown"]);
+    // And if the interval is not close to the limit, the answer names the median instead
+    let far = of("700ms", 5.0, &sound()).1[0].missing.join("\n");
+    assert!(far.contains("a reliable verdict: decided by the predicted median (wait.p99 is"), "{far}");
+}
+
+#[test]
+fn measured_value_decides_a_close_load_without_a_prediction() {
+    let light = question("wait.p99 < 300ms", 25.0, 500);
+    let settled = |long: usize, waits: usize| {
+        let mut answer = answer(&light, &Evidence::default());
+        let waits = [vec![4_000; waits - long], vec![400_000; long]].concat();
+        answer.add_measured(measured(&waits, &light), &light.objective);
+        assert!(matches!(answer.verdict, Verdict::Unknown(_)), "{}", in_words(&answer));
+        let mut answers = [answer];
+        settle(&mut answers, &light.objective, |_| (load_of(&light, ""), Evidence::default()));
+        let [answer] = answers;
+        (
+            answer.verdict.word().to_owned(),
+            answer.verdict.why().unwrap_or_default(),
+            answer.missing.join("\n"),
+        )
+    };
+    // Given 1,200 waits, of which 12 may exceed the limit
+    let (held, _, missing) = settled(10, 1_200);
+    assert!(held == "held" && missing.contains("in 1200 waits, too close to decide"), "{held} {missing}");
+    let (violated, why, _) = settled(14, 1_200);
+    assert!(violated == "violated" && why.contains("too close to decide"), "{violated} {why}");
+    // And too few waits decide nothing
+    assert_eq!(settled(0, 100).0, "unknown");
+}
+
+#[test]
+fn verification_of_a_part_does_not_show_that_the_objective_is_met() {
+    let verified = plans::plan().verifications.remove(0);
+    assert_eq!(verified.verdict(), Verdict::Held);
+    let part = verified.clone().of_part("5 requests a second over 1 lock for 3m of 1h");
+    let why = "measured only a part of the load: 5 requests a second over 1 lock for 3m of 1h";
+    assert_eq!(part.verdict(), Verdict::unknown(why));
+    assert_eq!(part.notes.last().map(String::as_str), Some(why));
+    let missed = Verification { verdict: Some(Verdict::violated("too long")), ..verified };
+    assert!(matches!(missed.of_part("a part").verdict(), Verdict::Violated(_)));
+}
+
+#[test]
+fn changing_load_may_exceed_the_capacity_for_a_while() {
+    let word = |arrivals: &str| {
+        let slo = objective("wait.p99 < 60s").unwrap();
+        let load = changing(arrivals, "1min");
+        Answer::of("predecessor-watch", &Evidence::default(), &load, &slo, LITTLE).verdict.word().to_owned()
+    };
+    assert_eq!(word("arrivals = { steps = [{ rate = 60, for = \"1min\" }] }"), "unknown");
+    assert_eq!(word("rate = 60"), "violated");
+}
+
+#[test]
+fn map_and_answer_simulate_the_same_part_of_a_changing_load() {
+    // Given a load of which only the busier half misses the objective
+    let load = changing(
+        "arrivals = { steps = [{ rate = 38, for = \"220s\" }, { rate = 8, for = \"1050s\" }] }",
+        "1270s",
+    );
+    let (slo, evidence) = (objective("wait.p50 < 30ms").unwrap(), sound());
+    let effort = Effort { arrivals: 10_000.0, simulations: 3, for_curve: 3, seed: 1 };
+    let answer = Answer::of("predecessor-watch", &evidence, &load, &slo, effort);
+    let p50 = answer.prediction.as_ref().unwrap().wait_p50;
+    assert!(slo.holds(p50.high), "{p50:?}");
+    let found = map([(&answer, &load, &evidence)].into_iter(), &slo, effort);
+    let own = found.iter().find(|cell| cell.rate == load.rate() && cell.clients == load.sessions()).unwrap();
+    assert!(matches!(own.take, MapChoice::Lock { locks: 1, .. }), "{:?} {p50:?}", own.take);
 }
 
 #[test]

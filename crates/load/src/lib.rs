@@ -41,7 +41,7 @@ use futures_util::future::join_all;
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
-use shared::COUNTING_LASTS;
+pub use shared::COUNTING_LASTS;
 use zklockbench_core::catalog::fault::FaultChoice;
 use zklockbench_core::error::Error;
 use zklockbench_ensemble::Processes;

@@ -33,8 +33,9 @@ use zklockbench_core::clock::micros;
 use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::units::{counted, listed, number, percent, whole_seconds};
 use zklockbench_core::verdict::Verdict;
+use zklockbench_load::COUNTING_LASTS;
 use zklockbench_results::{StoredRun, layout};
-use zklockbench_scenario::EnsembleChoice;
+use zklockbench_scenario::{EnsembleChoice, TrialPlan};
 use zklockbench_zk::Access;
 
 /// Default number of blocks: eight pairs are enough to decide six comparisons.
@@ -51,7 +52,7 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
     let a = Side::read(Turn::A, &args, &args.side_a.clone().into()).await?;
     let b = Side::read(Turn::B, &args, &args.side_b.clone().into()).await?;
     let access = args.opening.access.access(a.unnamed().or(b.unnamed()))?;
-    let questions = questions(&a, &b, &args.judging.figures, args.generator.counting)?;
+    let questions = questions(&a, &b, &args.judging.figures, counting(&args))?;
     let versions = compared_drivers(&a, &b)?;
     let length = length(&args, planned(&questions))?;
     let shared = a.shares_ensemble_with(&b);
@@ -59,7 +60,7 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
         let (scenario, access) = (side.scenario(), &args.opening.access);
         Needs::of(scenario).check(scenario, side.locks(), &args.generator, access)?;
     }
-    let estimate = Estimate::of(&a, &b, length, &args);
+    let estimate = Estimate::of(&a, &b, length, &args, &questions);
     announce(&args, &a, &b, &questions, &estimate);
     versions.iter().for_each(|note| output::note(note));
     let name = format!("ab-{}", a.scenario().name);
@@ -106,6 +107,19 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
         |error| SeriesEnd::by(error, Ending::Interrupted, Ending::Aborted),
         |()| SeriesEnd::of(Ending::Complete),
     ))
+}
+
+/// Returns when requests can be counted on the wire. TLS hides them, and Kerberos needs the servers' own names.
+fn counting(args: &AbArgs) -> CountingWhen {
+    let access = &args.opening.access;
+    let is_hidden = access.wants_tls() || access.wants_kerberos();
+    if is_hidden { CountingWhen::Never } else { args.generator.counting }
+}
+
+/// Returns whether each run counts requests, because counts are compared.
+fn counts_each_run(args: &AbArgs, a: &Side, b: &Side, questions: &[FigureQuestion]) -> bool {
+    let is_compared = questions.iter().any(|one| zklockbench_record::is_counted_on_the_wire(one.figure));
+    is_compared && [a, b].iter().any(|side| counting(args).counts(side.scenario(), side.locks()))
 }
 
 fn planned(questions: &[FigureQuestion]) -> usize {
@@ -176,13 +190,18 @@ struct Estimate {
 }
 
 impl Estimate {
-    fn of(a: &Side, b: &Side, length: Length, args: &AbArgs) -> Self {
+    fn of(a: &Side, b: &Side, length: Length, args: &AbArgs, questions: &[FigureQuestion]) -> Self {
         let start = |side: &Side| match side.scenario().ensemble {
             EnsembleChoice::Connect(_) => FLOOR,
             EnsembleChoice::Local { .. } | EnsembleChoice::Compose(_) if args.opening.cold => START,
             EnsembleChoice::Local { .. } | EnsembleChoice::Compose(_) => START + WARM_UP + FLOOR,
         };
-        let runs = 2 * expected(a.scenario()) + expected(b.scenario());
+        let counts = counts_each_run(args, a, b, questions);
+        let run = |side: &Side| {
+            let trials = if counts { TrialPlan::of(side.scenario()).trials.len() } else { 0 };
+            expected(side.scenario()) + COUNTING_LASTS * u32::try_from(trials).unwrap_or(u32::MAX)
+        };
+        let runs = 2 * run(a) + run(b);
         if a.shares_ensemble_with(b) {
             return Self { block: runs, start: start(a), blocks: length.blocks };
         }
@@ -566,4 +585,48 @@ impl ComparisonInProgress {
 fn half_widths(file: &AbFile) -> Vec<Option<f64>> {
     let with_pairs = file.comparisons.iter().filter(|one| one.pairs > 0);
     with_pairs.map(|one| one.ratio.as_ref().and_then(Interval::half_width)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::args::{Cli, Command};
+
+    fn parsed(scenario: &str, more: &[&str]) -> AbArgs {
+        let words = [&["zklockbench", "ab", scenario], more].concat();
+        match Cli::try_parse_from(words).unwrap().command {
+            Command::Ab(args) => *args,
+            _ => panic!("`ab` was not parsed"),
+        }
+    }
+
+    #[test]
+    fn requests_are_not_counted_if_the_connection_hides_them() {
+        let counting = |more: &[&str]| counting(&parsed("x.toml", more));
+        assert_eq!(counting(&[]), CountingWhen::Drivers);
+        assert_eq!(counting(&["--tls", "--connect", "zk1:2281"]), CountingWhen::Never);
+        assert_eq!(counting(&["--sasl", "gssapi", "--connect", "zk1:2181"]), CountingWhen::Never);
+        assert_eq!(counting(&["--sasl", "user", "--connect", "zk1:2181"]), CountingWhen::Drivers);
+    }
+
+    #[tokio::test]
+    async fn estimate_includes_the_trials_that_count_requests() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let text = "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = [2, 3]\nduration = \"1s\"\n";
+        std::fs::write(file.path(), text).unwrap();
+        let mut blocks = Vec::new();
+        for figure in ["throughput", "requests_per_acquisition"] {
+            let more = ["--counting", "always", "--figure", figure];
+            let args = parsed(file.path().to_str().unwrap(), &more);
+            let a = Side::read(Turn::A, &args, &args.side_a.clone().into()).await.unwrap();
+            let b = Side::read(Turn::B, &args, &args.side_b.clone().into()).await.unwrap();
+            let asked = questions(&a, &b, &args.judging.figures, counting(&args)).unwrap();
+            let length = length(&args, planned(&asked)).unwrap();
+            blocks.push(Estimate::of(&a, &b, length, &args, &asked).block);
+        }
+        // Three runs of two trials
+        assert_eq!(blocks[1] - blocks[0], 6 * COUNTING_LASTS);
+    }
 }

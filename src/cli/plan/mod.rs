@@ -50,7 +50,7 @@ const STRATEGIES: [&str; 3] = ["predecessor-watch", "parent-watch", "curator-mut
 
 pub async fn execute(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let asked_load = AskedLoad::of(&args)?;
-    let args = PlanArgs { place: asked_load.place(&args), ..args };
+    let args = PlanArgs { place: asked_load.place(&args)?, ..args };
     let job = args.job.clone();
     let target = || -> Result<Target, Error> {
         let connect = args.place.connect.as_deref().map(parse_connect).transpose()?;

@@ -63,7 +63,8 @@ impl OwnLoad {
     pub fn of(asked: &AskedLoad, wanted: &Wanted<'_>) -> Result<Self, Error> {
         let question = &asked.question;
         let used = asked.sessions_used(wanted.sessions);
-        let base = question.copies(if asked.may_be_copied() { copies(question, used) } else { 1.0 });
+        let copies = if asked.may_be_copied() { copies(question, used) } else { 1.0 };
+        let base = question.copies(copies);
         // A short trial is enough to detect an impossible load.
         let longest = match asked.load.impossible() {
             Some(_) => wanted.longest.min(IMPOSSIBLE),
@@ -73,7 +74,10 @@ impl OwnLoad {
             true => SPARE * wanted.needed / (base.rate * longest.as_secs_f64()),
             false => 1.0,
         };
-        let times = times.clamp(1.0, wanted.times_at_most.min(BUSY / base.rate).max(1.0));
+        // Copies share their sessions, and requests must not wait for a session more often than in the question.
+        let by_sessions = if copies > 1.0 { base.clients as f64 / (used * copies) } else { f64::INFINITY };
+        let most = wanted.times_at_most.min(BUSY / base.rate).min(by_sessions);
+        let times = times.clamp(1.0, most.max(1.0));
         let times = if times < WORTH_IT { 1.0 } else { times };
         let rate = times * base.rate;
         let lasts = Duration::try_from_secs_f64(SPARE * wanted.arrivals / rate).unwrap_or(longest);
@@ -167,6 +171,7 @@ fn of_scenario(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::plan::countdown::expected;
     use crate::cli::plan::question::tests::of_scenario;
 
     fn question(clients: usize, rate: f64, hold_ms: u64, locks: usize) -> Question {
@@ -206,6 +211,15 @@ mod tests {
 
     /// Returns the load to run for a scenario, for at most a minute, and the duration in its text.
     fn own(scenario: &str, replay: &str) -> (OwnLoad, Duration) {
+        own_of(scenario, replay, None, 1.0)
+    }
+
+    fn own_of(
+        scenario: &str,
+        replay: &str,
+        sessions: Option<f64>,
+        times_at_most: f64,
+    ) -> (OwnLoad, Duration) {
         let (_, asked) = of_scenario(&[], scenario, replay).unwrap();
         let wanted = Wanted {
             name: "own",
@@ -214,13 +228,20 @@ mod tests {
             arrivals: 1_000.0,
             needed: 1_000.0,
             longest: Duration::from_mins(1),
-            sessions: None,
-            times_at_most: 1.0,
+            sessions,
+            times_at_most,
         };
         let own = OwnLoad::of(&asked, &wanted).unwrap();
         let table: Table = own.text.parse().unwrap();
         let written = table["duration"].as_str().unwrap().trim_end_matches("ms").parse().unwrap();
         (own, Duration::from_millis(written))
+    }
+
+    #[test]
+    fn copies_of_a_faster_load_never_run_out_of_sessions() {
+        // Given 20 sessions, at most 12 of which are in use, so that 16 copies use nearly all of 200 sessions
+        let load = "load = \"open\"\nrate = 0.5\nhold = \"500ms\"\nlocks = 3\nduration = \"20s\"\n";
+        assert_eq!(own_of(load, "", Some(12.0), 4.0).0.times, 1.0);
     }
 
     #[test]
@@ -249,5 +270,7 @@ mod tests {
         assert_eq!(own.whole, Some(Duration::from_millis(7_200_001)));
         let (own, lasts) = self::own(scenario, &replay(40));
         assert_eq!((lasts, own.whole), (Duration::from_millis(40_001), None));
+        let takes = expected("own", &own.text).unwrap();
+        assert!((lasts..lasts + Duration::from_secs(5)).contains(&takes), "{takes:?}");
     }
 }

@@ -196,7 +196,8 @@ impl AskedLoad {
     }
 
     fn of_scenario(args: &PlanArgs, path: &Path) -> Result<Self, Error> {
-        let overrides = Overrides { columns: args.columns.clone(), ..Overrides::default() };
+        let overrides =
+            Overrides { place: args.place.clone(), columns: args.columns.clone(), ..Overrides::default() };
         let file = ScenarioFile::read(path, &overrides).map_err(|unusable| unusable.report(path))?;
         let scenario = &file.parsed.scenario;
         let refuse = |why: &str| Error::usage(format!("{}: {why}", path.display()));
@@ -265,24 +266,23 @@ impl AskedLoad {
         Ok(Self { question, load, scenario: scenario.clone(), strategies })
     }
 
-    /// Returns the ensemble to measure on: that of the options or, without options, that of the scenario.
-    pub fn place(&self, args: &PlanArgs) -> PlaceArgs {
-        let mut place = args.place.clone();
-        let measures = args.from.is_empty() || args.verify;
-        if args.from_scenario.is_none() || !measures || place.connect.is_some() || place.compose.is_some() {
-            return place;
+    /// Returns the ensemble to measure on: that of the scenario after the options. Rejects an identity for an
+    /// address that only the scenario contains.
+    pub fn place(&self, args: &PlanArgs) -> Result<PlaceArgs, Error> {
+        let place = args.place.clone();
+        if args.from_scenario.is_none() || !(args.from.is_empty() || args.verify) {
+            return Ok(place);
         }
-        let is_local = place.servers.is_some() || place.data_dir.is_some();
-        match self.scenario.ensemble.clone() {
+        let overrides = Overrides { place, ..Overrides::default() };
+        args.opening.access.access(overrides.unnamed(&self.scenario))?;
+        let nothing = PlaceArgs::default();
+        Ok(match self.scenario.ensemble.clone() {
             EnsembleChoice::Local { servers, data_dir } => {
-                place.servers = place.servers.or_else(|| i64::try_from(servers).ok());
-                place.data_dir = place.data_dir.or(data_dir);
+                PlaceArgs { servers: i64::try_from(servers).ok(), data_dir, ..nothing }
             }
-            _ if is_local => {}
-            EnsembleChoice::Connect(to) => place.connect = Some(to),
-            EnsembleChoice::Compose(file) => place.compose = Some(file),
-        }
-        place
+            EnsembleChoice::Connect(to) => PlaceArgs { connect: Some(to), ..nothing },
+            EnsembleChoice::Compose(file) => PlaceArgs { compose: Some(file), ..nothing },
+        })
     }
 
     /// Returns whether the load may be copied to additional groups of locks.
@@ -330,7 +330,7 @@ fn standing_alone(text: &str, path: &Path) -> Result<String, Error> {
 
 #[cfg(test)]
 pub mod tests {
-    use clap::Parser;
+    use clap::{CommandFactory, FromArgMatches, Parser};
 
     use super::*;
 
@@ -352,7 +352,10 @@ pub mod tests {
         )
         .unwrap();
         let words = ["plan", "--slo", "wait.p99 < 500ms", "--from-scenario", file.to_str().unwrap()];
-        let args = OnlyPlan::parse_from(words.iter().chain(more)).args;
+        // Variables of the environment, such as ZKLOCKBENCH_CONNECT, must not change the test.
+        let command = OnlyPlan::command().mut_args(|arg| arg.env(None));
+        let found = command.try_get_matches_from(words.iter().chain(more)).map_err(Error::usage)?;
+        let args = OnlyPlan::from_arg_matches(&found).map_err(Error::usage)?.args;
         let asked = AskedLoad::of(&args)?;
         Ok((args, asked))
     }
@@ -362,7 +365,7 @@ pub mod tests {
         let place = |more: &[&str], ensemble: &str| {
             let load = "load = \"open\"\nrate = 10\nduration = \"20s\"\n[ensemble]\n";
             let asked = of_scenario(more, &format!("{load}{ensemble}\n"), "");
-            asked.map(|(args, asked)| asked.place(&args)).map_err(|error| error.to_string())
+            asked.and_then(|(args, asked)| asked.place(&args)).map_err(|error| error.to_string())
         };
         let five = place(&[], "servers = 5").unwrap();
         assert_eq!((five.servers, five.connect), (Some(5), None));
@@ -378,5 +381,18 @@ pub mod tests {
         assert_eq!(place(&["--from", "known"], existing).unwrap().connect, None);
         let refused = place(&["--compare-servers"], existing).unwrap_err();
         assert!(refused.contains("remove `connect`, or set --servers"), "{refused}");
+        // And an identity is sent only to an address in the options
+        let auth = ["--auth", "user:secret"];
+        let refused = place(&auth, existing).unwrap_err();
+        assert!(refused.contains("but zk1:2181/bench comes from the scenario"), "{refused}");
+        let named = [&auth[..], &["--connect", "zk1:2181/bench"]].concat();
+        assert_eq!(place(&named, existing).unwrap().connect.as_deref(), Some("zk1:2181/bench"));
+        assert_eq!(place(&[&auth[..], &["--servers", "3"]].concat(), existing).unwrap().connect, None);
+        // And a Compose file must come from the options, too
+        let containers = "compose = \"theirs.yaml\"";
+        let refused = place(&[], containers).unwrap_err();
+        assert!(refused.contains("add --compose FILE"), "{refused}");
+        let mine = place(&["--compose", "mine.yaml"], containers).unwrap();
+        assert_eq!(mine.compose.as_deref(), Some(Path::new("mine.yaml")));
     }
 }

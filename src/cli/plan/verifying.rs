@@ -172,12 +172,12 @@ impl Planning<'_> {
         let order = card(strategy).as_ref().map_or(Order::Fifo, order);
         let load =
             PlannedLoad::of(&trial.spec, order).ok_or_else(|| nothing("the run had a different load"))?;
+        let load = load.replaying(&self.asked.load);
         let (fitted, _) = stored_evidence.evidence(strategy, false).usable();
         let attempt = Attempt { run, trial, load: &load, fit, fitted: &fitted };
         let mut verified =
             verify(attempt, &self.asked.question, self.args.seed).map_err(Error::Environment)?;
         verified.notes.extend(stored_evidence.differs_from(&stored.run.ensemble));
-        verified.notes.extend(own.whole.map(|_| format!("measured only a part of the load: {}", own.said)));
-        Ok(verified)
+        Ok(if own.whole.is_some() { verified.of_part(&own.said) } else { verified })
     }
 }

@@ -195,8 +195,8 @@ pub(super) async fn measure(
     under_way.measure(stored, stop).await
 }
 
-const COUNTS: &str = "before the first trial of each strategy, its requests are counted on the wire for about \
-    2 s (skip counting with --counting never)";
+const COUNTS: &str = "before the first trial of each strategy, and each trial of a driver's lock, requests are counted on \
+    the wire for about 2 s (skip counting with --counting never)";
 
 const RESUME: &str = "zklockbench run --resume ";
 

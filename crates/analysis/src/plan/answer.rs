@@ -250,20 +250,43 @@ impl Answer {
         self.measured = Some(measured);
     }
 
-    /// Decides an inconclusive verdict by the predicted median, once all measurements have been made. `missed`
-    /// states whether a lock with a better prediction missed the objective when measured.
+    /// Decides an inconclusive verdict by the predicted median or, without a prediction, by the measured value,
+    /// once all measurements have been made. `missed` states whether a lock with a better prediction missed the
+    /// objective when measured.
     pub fn settle(&mut self, evidence: &Evidence, load: &PlannedLoad, objective: &Objective, missed: bool) {
-        let (Verdict::Unknown(reasons), Some(prediction)) = (&self.verdict, &self.prediction) else { return };
+        let Verdict::Unknown(reasons) = &self.verdict else { return };
+        let Some(prediction) = &self.prediction else { return self.settle_without_prediction() };
         let why = reasons.join("; ");
-        let is_met = !missed && !Demand::of(prediction, load).grows() && !self.misses(objective);
+        let grows = Demand::of(prediction, load).grows();
+        let is_met = !missed && !grows && !self.misses(objective);
+        let is_close = grows || self.is_close(objective);
+        let by_median = format!("decided by the predicted median ({why})");
         if is_met {
             self.verdict = Verdict::Held;
-            self.missing.push(format!("a reliable verdict: the load is close to the limit ({why})"));
+            let close = format!("the load is close to the limit ({why})");
+            self.missing.push(format!("a reliable verdict: {}", if is_close { close } else { by_median }));
         } else if evidence.usable().1 {
             // A miss in invalid trials may be the generator's fault, so it stays inconclusive.
             let better =
                 if missed { "; a lock with a better prediction missed it when measured" } else { "" };
-            self.verdict = Verdict::violated(format!("too close to the limit to rely on: {why}{better}"));
+            let close = format!("too close to the limit to rely on: {why}");
+            self.verdict = Verdict::violated(format!("{}{better}", if is_close { close } else { by_median }));
+        }
+    }
+
+    /// Decides by the measured value of the load itself.
+    fn settle_without_prediction(&mut self) {
+        let Some(measured) = &self.measured else { return };
+        let why = measured.verdict.why().unwrap_or_default();
+        match measured.by_value {
+            Some(Verdict::Held) => {
+                self.verdict = Verdict::Held;
+                self.missing.push(format!("a reliable verdict: the load is close to the limit ({why})"));
+            }
+            Some(Verdict::Violated(_)) => {
+                self.verdict = Verdict::violated(format!("too close to the limit to rely on: {why}"));
+            }
+            _ => {}
         }
     }
 
@@ -448,9 +471,10 @@ impl Demand {
     }
 }
 
-/// Returns violated if holds alone exceed the capacity.
+/// Returns violated if holds alone exceed the capacity. A changing load may exceed it for a while.
 fn possible(load: &PlannedLoad) -> Verdict {
-    load.impossible().map_or(Verdict::Held, Verdict::violated)
+    let impossible = load.impossible().filter(|_| !load.is_changing());
+    impossible.map_or(Verdict::Held, Verdict::violated)
 }
 
 /// Combines the verdicts for constant and for varying holds: the load must meet the objective with both.

@@ -47,6 +47,17 @@ impl PlannedLoad {
         Some(Self { spec: spec.clone(), order, lasts, knows_mean_only: false }.in_order(order))
     }
 
+    /// Returns the same load with the arrivals of `asked` if that is a replay, because results do not contain
+    /// replayed arrivals.
+    pub fn replaying(mut self, asked: &Self) -> Self {
+        if let (Load::Open(open), Some(asked)) = (&mut self.spec.load, asked.spec.load.open())
+            && matches!(asked.arrivals, Arrivals::Replay(_))
+        {
+            open.arrivals = asked.arrivals.clone();
+        }
+        self
+    }
+
     pub fn knowing_mean_only(self) -> Self {
         Self { knows_mean_only: true, ..self }
     }
@@ -156,7 +167,9 @@ impl PlannedLoad {
                 one.depth,
             )
         };
-        alike(&self.spec) == alike(spec) && spec.faults.is_empty()
+        // A part of a load with a changing rate has other rates.
+        let is_whole = !self.is_changing() || self.spec.stop == spec.stop;
+        alike(&self.spec) == alike(spec) && spec.faults.is_empty() && is_whole
     }
 
     /// Returns the holds, shortened to at most this mean.
@@ -223,7 +236,9 @@ impl PlannedLoad {
         let open = self.spec.load.open().filter(|_| is_long)?;
         let (arrivals, lasts) = match &open.arrivals {
             Arrivals::Replay(replay) => {
-                let part = shortest(replay.trace.len(), most, |at| replay.trace[at].at_us as f64);
+                // A file may continue after the end of the load.
+                let all = replay.trace.partition_point(|one| one.at_us < micros(self.lasts));
+                let part = shortest(all, most, |at| replay.trace[at].at_us as f64);
                 let from = replay.trace[part.start].at_us;
                 let earlier = |one: &TraceArrival| TraceArrival { at_us: one.at_us - from, ..*one };
                 let trace: Arc<[_]> = replay.trace[part].iter().map(earlier).collect();

@@ -53,6 +53,10 @@ pub struct MeasuredLoad {
     pub requests_per_acquisition: Option<f64>,
     /// Whether the measurement meets the objective.
     pub verdict: Verdict,
+    /// Whether the value meets the objective, even if by chance; `None` if another load was measured, and in
+    /// files.
+    #[serde(skip)]
+    pub(super) by_value: Option<Verdict>,
 }
 
 impl MeasuredLoad {
@@ -66,7 +70,9 @@ impl MeasuredLoad {
         whole: Option<Duration>,
     ) -> Option<Self> {
         let load = PlannedLoad::of(&trial.spec, Order::Fifo)?;
-        let (rate, locks) = (load.rate(), load.locks());
+        // Results do not contain the arrivals of a replay.
+        let rate = if load.rate() > 0.0 { load.rate() } else { offered(trial)? };
+        let locks = load.locks();
         let Shown { value, at_least, waits, verdict } = Shown::by(trial, question, DecidedBy::Significance)?;
         let seconds = trial.measured_us as f64 / 1e6;
         let is_broken = matches!(trial.judged.exclusion, Verdict::Violated(_));
@@ -81,6 +87,8 @@ impl MeasuredLoad {
             (verdict, None) => verdict,
         };
         let requests_per_acquisition = REQUESTS_PER_ACQUISITION.of(trial);
+        let is_own = whole.is_none() && times <= 1.0;
+        let by_value = is_own.then(|| Shown::by(trial, question, DecidedBy::Value)).flatten();
         Some(Self {
             run,
             rate,
@@ -93,6 +101,7 @@ impl MeasuredLoad {
             at_least,
             requests_per_acquisition,
             verdict,
+            by_value: by_value.map(|shown| shown.verdict),
         })
     }
 
@@ -176,9 +185,11 @@ impl Shown {
         }
         let at_least = if self.at_least { "at least " } else { "" };
         let Some(met) = met else {
+            let is_few = self.waits < figure.samples_needed();
             return Verdict::unknown(format!(
-                "{figure} was {at_least}{shown} in {}, too few to decide",
-                counted(self.waits, "wait", "waits")
+                "{figure} was {at_least}{shown} in {}, too {} to decide",
+                counted(self.waits, "wait", "waits"),
+                if is_few { "few" } else { "close" }
             ));
         };
         if met && self.at_least && objective.holds(self.value) {

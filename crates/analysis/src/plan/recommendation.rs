@@ -108,13 +108,16 @@ fn distance(answer: &Answer, objective: &Objective) -> f64 {
     value.map_or(f64::INFINITY, |value| if is_wait { value.middle } else { -value.middle })
 }
 
-/// Decides the answers that neither prediction nor measurement has decided. `known` returns the load and the
-/// evidence for a strategy.
+/// Decides the answers that neither prediction nor measurement has decided, unless one is already recommended:
+/// a guess must not replace it. `known` returns the load and the evidence for a strategy.
 pub fn settle(
     answers: &mut [Answer],
     objective: &Objective,
     known: impl Fn(&str) -> (PlannedLoad, Evidence),
 ) {
+    if recommend(answers).is_some() {
+        return;
+    }
     let is_missed = |answer: &&Answer| answer.measured.as_ref().is_some_and(|one| one.is_missed(objective));
     let missed = answers.iter().filter(is_missed).map(|answer| distance(answer, objective));
     let missed = missed.min_by(f64::total_cmp);
@@ -220,7 +223,9 @@ pub fn map<'a>(
     };
     let candidates: &[Candidate<'_>] = &answers.filter_map(candidate).collect::<Vec<_>>();
     let Some(first) = candidates.first().filter(|first| !first.load.is_closed()) else { return Vec::new() };
-    let effort = Effort { arrivals: ARRIVALS.min(effort.arrivals), ..effort };
+    // Fewer arrivals of a changing load would be a busier part of it.
+    let most = if first.load.is_changing() { effort.arrivals } else { ARRIVALS };
+    let effort = Effort { arrivals: most.min(effort.arrivals), ..effort };
     let asked = first.load.sessions();
     let mut clients: Vec<usize> =
         CLIENTS.iter().map(|factor| ((asked as f64 * factor).round() as usize).max(1)).collect();

@@ -112,6 +112,14 @@ pub struct Verification {
 }
 
 impl Verification {
+    /// Notes that only a part of the load was measured, which cannot show that the whole load meets the objective.
+    pub fn of_part(mut self, part: &str) -> Self {
+        let note = format!("measured only a part of the load: {part}");
+        self.verdict = Some(self.verdict().and(Verdict::unknown(note.clone())));
+        self.notes.push(note);
+        self
+    }
+
     pub fn verdict(&self) -> Verdict {
         let broke = || Verdict::violated("the objective was missed");
         self.verdict.clone().unwrap_or_else(|| if self.held { Verdict::Held } else { broke() })
