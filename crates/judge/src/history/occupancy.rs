@@ -135,8 +135,11 @@ impl Occupancy {
             let leaving =
                 leaving.map(|(leases, other)| Party { is_leaving: true, ..insider(hold, other, leases) });
             let insiders = insiders.chain(leaving);
-            let overlap = overlap(hold, since, allowed, insiders);
-            self.keep(overlap);
+            let overlap = overlap(hold, since, allowed, live > allowed, insiders);
+            // The releases beyond the tracking limit are not among the insiders.
+            if !overlap.is_none() {
+                self.keep(overlap);
+            }
         }
         if live > allowed {
             // A hold that may never have existed explains only one overlap.
@@ -349,10 +352,17 @@ fn lost((_, hold): (u64, &mut Hold)) -> Option<&mut OverdueHold> {
     hold.lost.as_mut()
 }
 
-/// Tracks the latest insiders individually, because their overlaps are likely to last longest.
-fn overlap(hold: &Hold, since: Moment, allowed: u64, mut insiders: impl Iterator<Item = Party>) -> Overlap {
-    let tracked = usize::try_from(allowed).unwrap_or(usize::MAX).saturating_add(LOOKED_AT);
-    let looked_at: Vec<Party> = insiders.by_ref().take(tracked).collect();
+/// Tracks the latest insiders individually, because their overlaps are likely to last longest. `exceeds` means that
+/// the insiders exceed the limit even if all pending releases succeed.
+fn overlap(
+    hold: &Hold,
+    since: Moment,
+    allowed: u64,
+    exceeds: bool,
+    mut insiders: impl Iterator<Item = Party>,
+) -> Overlap {
+    let beside = if exceeds { usize::try_from(allowed).unwrap_or(usize::MAX) } else { 0 };
+    let looked_at: Vec<Party> = insiders.by_ref().take(beside.saturating_add(LOOKED_AT)).collect();
     Overlap {
         entering: party(hold, hold, hold.claim.leases.into()),
         since,
@@ -534,6 +544,24 @@ mod tests {
             }
             assert_eq!(counts(&occupancy), expected, "{is_last_lost}");
         }
+    }
+
+    #[test]
+    fn handoffs_of_a_semaphore_with_many_leases_are_no_overlaps_after_an_unanswered_release() {
+        let mut occupancy = Occupancy::new(LockKind::Semaphore(200));
+        (0..200).for_each(|number| occupancy.enter(hold(number), moment(number)));
+        occupancy.leave(0, moment(300), false);
+        occupancy.enter(hold(200), moment(301));
+        for number in 1..1_001 {
+            let at = 300 + 10 * number;
+            occupancy.leave(number, moment(at), false);
+            occupancy.is_gone(number);
+            occupancy.resolve(number, Soundness::Sound);
+            occupancy.enter(hold(200 + number), moment(at + 5));
+        }
+        assert!(occupancy.waiting.is_empty(), "{}", occupancy.waiting.len());
+        occupancy.close(20_000);
+        assert_eq!(counts(&occupancy), [0, 0, 0]);
     }
 
     #[test]
