@@ -300,6 +300,9 @@ impl Occupancy {
     pub fn remain(&mut self, number: u64, lived: impl Fn(LinePosition) -> bool) {
         for overlap in &mut self.waiting {
             let sound = lived(overlap.since.place);
+            if sound && !lived(overlap.last) && overlap.depends_on(number) {
+                self.uncertain = self.uncertain.and(std::mem::take(&mut overlap.merged));
+            }
             overlap.resolve(number, if sound { Soundness::Sound } else { Soundness::Unknown });
         }
     }
@@ -371,6 +374,7 @@ fn overlap(
         allowed,
         ended_us: None,
         merged: Overlaps::default(),
+        last: since.place,
     }
 }
 
@@ -512,6 +516,16 @@ mod tests {
             enters_beside_an_intruder(&mut occupancy);
             occupancy.resolve(1, soundness);
             assert_eq!(counts(&occupancy), expected, "{soundness:?}");
+        }
+    }
+
+    #[test]
+    fn merged_acquisitions_after_the_last_sign_of_life_of_a_holder_are_uncertain() {
+        for (last_line, expected) in [(500, [1, 0, 999]), (10_010, [1_000, 0, 0]), (0, [0, 0, 1_000])] {
+            let mut occupancy = beside_a_stuck_hold(|_| {});
+            occupancy.remain(1, |place| place.line <= last_line);
+            occupancy.close(30_000);
+            assert_eq!(counts(&occupancy), expected, "{last_line}");
         }
     }
 

@@ -60,6 +60,8 @@ pub struct Overlap {
     pub ended_us: Option<u64>,
     /// Overlaps merged into this one.
     pub merged: Overlaps,
+    /// Line of the latest acquisition, including the merged overlaps.
+    pub last: LinePosition,
 }
 
 /// Everything on which the class of an ended overlap depends: the leases for others, the entering contender's
@@ -92,6 +94,7 @@ impl Overlap {
     pub fn merge(&mut self, other: &Self) {
         self.merged.add(1, other.length_us(other.since.t_us));
         self.merged = self.merged.and(other.merged);
+        self.last = self.last.max(other.last);
     }
 
     /// Class of the overlap; `None` until it is known. A pending release may still free enough leases.
@@ -140,6 +143,11 @@ impl Overlap {
         if let Some(party) = self.open_party(hold) {
             party.soundness = soundness;
         }
+    }
+
+    /// Whether the class depends on the soundness of a hold.
+    pub fn depends_on(&mut self, hold: u64) -> bool {
+        self.open_party(hold).is_some()
     }
 
     /// Removes a holder whose pending release succeeded.
@@ -239,6 +247,7 @@ mod tests {
             allowed,
             ended_us: None,
             merged: Overlaps::default(),
+            last: at(50),
         }
     }
 
