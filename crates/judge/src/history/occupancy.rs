@@ -197,7 +197,9 @@ impl Occupancy {
     /// Starts a release. `alone` means that no other contender could run during the hold.
     pub fn leave(&mut self, number: u64, at: Moment, alone: bool) {
         let Some(hold) = self.inside.leave(number, at.t_us, alone) else { return };
-        if let Some(OverdueHold { others, first: Some((since_us, entered)), .. }) = hold.lost {
+        if let Some(OverdueHold { others, first: Some((since_us, entered)), .. }) = hold.lost
+            && since_us < at.t_us
+        {
             let length_us = at.t_us.saturating_sub(since_us);
             let inside = Traces { released: Some(at.place), ..hold.traces };
             self.zombies.add(others, length_us);
@@ -654,6 +656,25 @@ mod tests {
         occupancy.enter(hold(2), moment(10));
         occupancy.leave(1, moment(14), false);
         assert_eq!((counts(&occupancy), occupancy.ignored_expiry), ([0, 0, 0], 0));
+    }
+
+    #[test]
+    fn holder_without_a_session_is_no_zombie_if_it_leaves_within_the_microsecond_of_an_acquisition() {
+        for (left_us, zombies) in [(10, 0), (11, 1)] {
+            let mut suspended = Occupancy::new(LockKind::Mutex);
+            suspended.enter(Hold { suspended: true, ..hold(1) }, moment(5));
+            let mut expired = Occupancy::new(LockKind::Mutex);
+            expired.enter(hold(1), moment(5));
+            expired.lose(1, moment(7));
+            for occupancy in [&mut suspended, &mut expired] {
+                occupancy.enter(hold(2), moment(10));
+                occupancy.leave(1, moment(left_us), false);
+                occupancy.is_gone(1);
+                occupancy.leave(2, moment(20), false);
+                occupancy.close(30);
+                assert_eq!(counts(occupancy), [0, zombies, 0], "{left_us}");
+            }
+        }
     }
 
     #[test]

@@ -183,7 +183,7 @@ impl Overlap {
     pub fn leave(&mut self, hold: u64, t_us: u64, place: Option<LinePosition>) {
         let is_entry = t_us == self.since.t_us && hold != self.entering.hold;
         let Some(party) = self.party(hold).filter(|party| party.inside) else { return };
-        if is_entry && place.is_some() && party.soundness == Soundness::Open {
+        if is_entry && place.is_some() && matches!(party.soundness, Soundness::Open | Soundness::Lost) {
             // Within one microsecond, exits come first, as in a trial.
             party.is_leaving = true;
             party.traces.released = place;
