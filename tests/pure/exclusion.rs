@@ -294,7 +294,7 @@ fn findings_that_only_the_history_shows_decide_the_verdict_on_a_run() {
             "10 a/1 write ok token=9 accepted=true\n11 a/2 write ok token=5 accepted=true".to_owned(),
             ["violated"; 2],
         ),
-        ("stuck", "10 a/1 acquire invoke".to_owned(), ["violated"; 2]),
+        ("stuck", "10 a/1 acquire invoke".to_owned(), ["unknown"; 2]),
         ("zombie", zombie.to_owned(), ["held", "violated"]),
         (
             "uncertain",
@@ -309,6 +309,12 @@ fn findings_that_only_the_history_shows_decide_the_verdict_on_a_run() {
             assert_eq!(all.is_empty(), name == "none", "{name}: {all:?}");
             let verdict = all.into_iter().map(|one| one.verdict).fold(Verdict::Held, Verdict::and);
             assert_eq!(verdict.word(), expected, "{name}, strict: {strict}");
+        }
+        let mut trial = records::trial(0);
+        trial.interference.push("session 0x1 deleted /a".to_owned());
+        let reasons = Verdict::Unknown(vec!["interference: session 0x1 deleted /a".to_owned()]);
+        for one in differences(&trial, &judgement, true) {
+            assert_eq!(one.verdict, reasons, "{name} after interference");
         }
     }
 }

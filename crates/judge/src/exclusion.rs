@@ -401,7 +401,8 @@ pub fn differences(trial: &Trial, judgement: &Judgement, strict: bool) -> Vec<Di
         (
             ["stuck contender", "stuck contenders"],
             (trial.stuck.len() as u64, sum(|lock| lock.stuck)),
-            Verdict::violated_if,
+            // The record misses a stuck contender only if the trial was cut short or the history is incomplete.
+            Verdict::unknown_if,
             false,
         ),
         (["zombie", "zombies"], (trial.excused.zombies, sum(|lock| lock.zombies.count)), zombies, true),
@@ -415,7 +416,8 @@ pub fn differences(trial: &Trial, judgement: &Judgement, strict: bool) -> Vec<Di
     let differs = |([one, many], (recorded, found), verdict, shows_all): CountedFindings| {
         if recorded == 0 && found > 0 {
             let what = format!("the history shows {}, but the record shows none", counted(found, one, many));
-            return Some(Difference { verdict: verdict(vec![format!("{}: {what}", trial.name())]), what });
+            let verdict = verdict(vec![format!("{}: {what}", trial.name())]);
+            return Some(Difference { verdict: unless_interfered(trial, verdict), what });
         }
         (recorded > 0 && found == 0 && shows_all).then(|| Difference {
             what: format!("the record shows {}, but the history shows none", counted(recorded, one, many)),

@@ -47,6 +47,14 @@ impl LockKind {
         }
     }
 
+    /// The stated fields that this kind of lock does not ignore.
+    pub fn relevant(self, stated: StatedClaim) -> StatedClaim {
+        StatedClaim {
+            mode: stated.mode.filter(|_| self == Self::ReadWrite),
+            leases: stated.leases.filter(|_| matches!(self, Self::Semaphore(_))),
+        }
+    }
+
     /// Number of leases that conflicting holders may have alongside this claim.
     pub fn allowed_beside(self, claim: LockClaim) -> u64 {
         let leases = match self {

@@ -136,7 +136,8 @@ impl Checker {
     fn acquire(&mut self, who: usize, event: &Acquire<'_>, at: Moment) -> Result<(), String> {
         let mut context = self.context(who, event.lock, at)?;
         let called = context.stand.asked.filter(|_| event.step != Step::Invoke);
-        let claim = event.claim.of_answer(called.map(|called| called.stated).unwrap_or_default())?;
+        let stated = context.lock.report.kind.relevant(event.claim);
+        let claim = stated.of_answer(called.map(|called| called.stated).unwrap_or_default())?;
         context.lock.check(claim)?;
         let again = context.again(event.depth)?;
         if event.step == Step::Invoke && !again {
@@ -146,7 +147,7 @@ impl Checker {
         let (after, turn) = turn_of_acquire(before, event.step, again)?;
         context.stand.at = after;
         match turn {
-            LockTurn::Asks => context.ask(before, claim, event.claim),
+            LockTurn::Asks => context.ask(before, claim, stated),
             LockTurn::Enters => context.enter(event, claim),
             LockTurn::MayEnter => {
                 context.lock.report.unknown += 1;

@@ -71,8 +71,7 @@ impl Contenders {
     pub fn of(&mut self, process: usize, number: u64, session: Option<&str>) -> usize {
         *self.numbers.entry((process, number)).or_insert_with(|| {
             let session = session.map(session_number);
-            let may =
-                |news: &&SessionNews| session.is_none() || news.session.is_none() || session == news.session;
+            let may = |news: &&SessionNews| session.is_none() || session == news.session;
             let known = self.news.get(&process).and_then(|news| news.iter().rfind(may));
             let state = known.map_or(SessionState::Connected, |news| news.state);
             let (told, stands) = (known.map(|news| news.told), BTreeMap::new());
@@ -191,6 +190,18 @@ mod tests {
         assert_eq!(["1000A", "0x1000b", "65547"].map(is_same), [false; 3]);
         assert_eq!(session_number("0xffffffffffffffff"), session_number("-1"));
         assert_eq!(session_number("Session-A"), session_number("session-a"));
+    }
+
+    #[test]
+    fn suspension_of_an_unnamed_session_does_not_affect_new_contenders_with_a_named_session() {
+        let mut contenders = Contenders::default();
+        let told = LinePosition::default();
+        contenders.remember(0, SessionNews { session: None, state: SessionState::Suspended, told });
+        let states = [(1, None), (2, Some("0x7"))].map(|(number, session)| {
+            let who = contenders.of(0, number, session);
+            contenders.all[who].state
+        });
+        assert_eq!(states, [SessionState::Suspended, SessionState::Connected]);
     }
 
     #[test]

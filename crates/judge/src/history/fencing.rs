@@ -39,6 +39,8 @@ pub struct Fencing {
     recent: BTreeMap<(i64, LinePosition), (Newest, bool)>,
     /// The write with the newest token among the compared ones.
     highest: Option<Newest>,
+    /// The write with the newest token among those with a lower zxid than the last compared one.
+    earlier: Option<Newest>,
     /// zxid of the last write that was compared.
     settled: Option<i64>,
     pub report: WriteReport,
@@ -122,15 +124,14 @@ impl Fencing {
 
     fn settle_first(&mut self) {
         let Some(((zxid, _), (own, is_stale))) = self.recent.pop_first() else { return };
-        self.settled = Some(zxid);
-        match self.highest {
-            Some(newer) if newer.token > own.token && newer.zxid < own.zxid => {
-                if !is_stale {
-                    self.stale(newer, own);
-                }
-            }
-            Some(highest) if highest.token >= own.token => {}
-            _ => self.highest = Some(own),
+        if self.settled.replace(zxid) != Some(zxid) {
+            self.earlier = self.highest;
+        }
+        if let Some(newer) = self.earlier.filter(|newer| newer.token > own.token && !is_stale) {
+            self.stale(newer, own);
+        }
+        if self.highest.is_none_or(|highest| highest.token < own.token) {
+            self.highest = Some(own);
         }
     }
 
@@ -199,6 +200,8 @@ mod tests {
             assert_eq!((report.stale_accepted, report.undecided), (1, 0), "{order:?}");
         }
         assert_eq!(sorted([(5, 10), (7, 20), (6, 15)]).stale_accepted, 0);
+        assert_eq!(sorted([(7, 10), (9, 20), (5, 20)]).stale_accepted, 1, "token 7 was accepted before");
+        assert_eq!(sorted([(4, 10), (9, 20), (5, 20)]).stale_accepted, 0, "equal zxids have no order");
     }
 
     #[test]

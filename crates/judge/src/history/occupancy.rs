@@ -135,8 +135,11 @@ impl Occupancy {
             let leaving =
                 leaving.map(|(leases, other)| Party { is_leaving: true, ..insider(hold, other, leases) });
             let insiders = insiders.chain(leaving);
-            let overlap = overlap(hold, since, allowed, insiders);
-            self.keep(overlap);
+            let overlap = overlap(hold, since, allowed, live > allowed, insiders);
+            // The releases beyond the tracking limit are not among the insiders.
+            if !overlap.is_none() {
+                self.keep(overlap);
+            }
         }
         if live > allowed {
             // A hold that may never have existed explains only one overlap.
@@ -194,7 +197,9 @@ impl Occupancy {
     /// Starts a release. `alone` means that no other contender could run during the hold.
     pub fn leave(&mut self, number: u64, at: Moment, alone: bool) {
         let Some(hold) = self.inside.leave(number, at.t_us, alone) else { return };
-        if let Some(OverdueHold { others, first: Some((since_us, entered)), .. }) = hold.lost {
+        if let Some(OverdueHold { others, first: Some((since_us, entered)), .. }) = hold.lost
+            && since_us < at.t_us
+        {
             let length_us = at.t_us.saturating_sub(since_us);
             let inside = Traces { released: Some(at.place), ..hold.traces };
             self.zombies.add(others, length_us);
@@ -297,6 +302,9 @@ impl Occupancy {
     pub fn remain(&mut self, number: u64, lived: impl Fn(LinePosition) -> bool) {
         for overlap in &mut self.waiting {
             let sound = lived(overlap.since.place);
+            if sound && !lived(overlap.last) && overlap.depends_on(number) {
+                self.uncertain = self.uncertain.and(std::mem::take(&mut overlap.merged));
+            }
             overlap.resolve(number, if sound { Soundness::Sound } else { Soundness::Unknown });
         }
     }
@@ -349,10 +357,17 @@ fn lost((_, hold): (u64, &mut Hold)) -> Option<&mut OverdueHold> {
     hold.lost.as_mut()
 }
 
-/// Tracks the latest insiders individually, because their overlaps are likely to last longest.
-fn overlap(hold: &Hold, since: Moment, allowed: u64, mut insiders: impl Iterator<Item = Party>) -> Overlap {
-    let tracked = usize::try_from(allowed).unwrap_or(usize::MAX).saturating_add(LOOKED_AT);
-    let looked_at: Vec<Party> = insiders.by_ref().take(tracked).collect();
+/// Tracks the latest insiders individually, because their overlaps are likely to last longest. `exceeds` means that
+/// the insiders exceed the limit even if all pending releases succeed.
+fn overlap(
+    hold: &Hold,
+    since: Moment,
+    allowed: u64,
+    exceeds: bool,
+    mut insiders: impl Iterator<Item = Party>,
+) -> Overlap {
+    let beside = if exceeds { usize::try_from(allowed).unwrap_or(usize::MAX) } else { 0 };
+    let looked_at: Vec<Party> = insiders.by_ref().take(beside.saturating_add(LOOKED_AT)).collect();
     Overlap {
         entering: party(hold, hold, hold.claim.leases.into()),
         since,
@@ -361,6 +376,7 @@ fn overlap(hold: &Hold, since: Moment, allowed: u64, mut insiders: impl Iterator
         allowed,
         ended_us: None,
         merged: Overlaps::default(),
+        last: since.place,
     }
 }
 
@@ -506,6 +522,16 @@ mod tests {
     }
 
     #[test]
+    fn merged_acquisitions_after_the_last_sign_of_life_of_a_holder_are_uncertain() {
+        for (last_line, expected) in [(500, [1, 0, 999]), (10_010, [1_000, 0, 0]), (0, [0, 0, 1_000])] {
+            let mut occupancy = beside_a_stuck_hold(|_| {});
+            occupancy.remain(1, |place| place.line <= last_line);
+            occupancy.close(30_000);
+            assert_eq!(counts(&occupancy), expected, "{last_line}");
+        }
+    }
+
+    #[test]
     fn any_number_of_acquisitions_after_a_release_without_an_answer_are_no_overlaps() {
         let released = |occupancy: &mut Occupancy| occupancy.leave(1, moment(2), false);
         let mut occupancy = beside_a_stuck_hold(released);
@@ -534,6 +560,24 @@ mod tests {
             }
             assert_eq!(counts(&occupancy), expected, "{is_last_lost}");
         }
+    }
+
+    #[test]
+    fn handoffs_of_a_semaphore_with_many_leases_are_no_overlaps_after_an_unanswered_release() {
+        let mut occupancy = Occupancy::new(LockKind::Semaphore(200));
+        (0..200).for_each(|number| occupancy.enter(hold(number), moment(number)));
+        occupancy.leave(0, moment(300), false);
+        occupancy.enter(hold(200), moment(301));
+        for number in 1..1_001 {
+            let at = 300 + 10 * number;
+            occupancy.leave(number, moment(at), false);
+            occupancy.is_gone(number);
+            occupancy.resolve(number, Soundness::Sound);
+            occupancy.enter(hold(200 + number), moment(at + 5));
+        }
+        assert!(occupancy.waiting.is_empty(), "{}", occupancy.waiting.len());
+        occupancy.close(20_000);
+        assert_eq!(counts(&occupancy), [0, 0, 0]);
     }
 
     #[test]
@@ -612,6 +656,25 @@ mod tests {
         occupancy.enter(hold(2), moment(10));
         occupancy.leave(1, moment(14), false);
         assert_eq!((counts(&occupancy), occupancy.ignored_expiry), ([0, 0, 0], 0));
+    }
+
+    #[test]
+    fn holder_without_a_session_is_no_zombie_if_it_leaves_within_the_microsecond_of_an_acquisition() {
+        for (left_us, zombies) in [(10, 0), (11, 1)] {
+            let mut suspended = Occupancy::new(LockKind::Mutex);
+            suspended.enter(Hold { suspended: true, ..hold(1) }, moment(5));
+            let mut expired = Occupancy::new(LockKind::Mutex);
+            expired.enter(hold(1), moment(5));
+            expired.lose(1, moment(7));
+            for occupancy in [&mut suspended, &mut expired] {
+                occupancy.enter(hold(2), moment(10));
+                occupancy.leave(1, moment(left_us), false);
+                occupancy.is_gone(1);
+                occupancy.leave(2, moment(20), false);
+                occupancy.close(30);
+                assert_eq!(counts(occupancy), [0, zombies, 0], "{left_us}");
+            }
+        }
     }
 
     #[test]

@@ -10,8 +10,8 @@ use super::judgement::{Breach, Overlaps};
 use crate::weigh::{self, Granted, Soundness};
 use zklockbench_record::history::LinePosition;
 
-/// Maximum number of insiders tracked individually, beyond those allowed alongside the entering contender. The
-/// soundness of the others stays unknown.
+/// Maximum number of insiders tracked individually. If the live ones exceed the limit, as many more as are allowed
+/// alongside the entering contender are tracked. The soundness of the others stays unknown.
 pub const LOOKED_AT: usize = 64;
 
 /// A hold, with its relevant lines.
@@ -60,6 +60,8 @@ pub struct Overlap {
     pub ended_us: Option<u64>,
     /// Overlaps merged into this one.
     pub merged: Overlaps,
+    /// Line of the latest acquisition, including the merged overlaps.
+    pub last: LinePosition,
 }
 
 /// Everything on which the class of an ended overlap depends: the leases for others, the entering contender's
@@ -92,6 +94,7 @@ impl Overlap {
     pub fn merge(&mut self, other: &Self) {
         self.merged.add(1, other.length_us(other.since.t_us));
         self.merged = self.merged.and(other.merged);
+        self.last = self.last.max(other.last);
     }
 
     /// Class of the overlap; `None` until it is known. A pending release may still free enough leases.
@@ -142,6 +145,11 @@ impl Overlap {
         }
     }
 
+    /// Whether the class depends on the soundness of a hold.
+    pub fn depends_on(&mut self, hold: u64) -> bool {
+        self.open_party(hold).is_some()
+    }
+
     /// Removes a holder whose pending release succeeded.
     pub fn is_gone(&mut self, hold: u64) {
         self.insiders.retain(|party| !(party.is_leaving && party.hold == hold));
@@ -175,7 +183,7 @@ impl Overlap {
     pub fn leave(&mut self, hold: u64, t_us: u64, place: Option<LinePosition>) {
         let is_entry = t_us == self.since.t_us && hold != self.entering.hold;
         let Some(party) = self.party(hold).filter(|party| party.inside) else { return };
-        if is_entry && place.is_some() && party.soundness == Soundness::Open {
+        if is_entry && place.is_some() && matches!(party.soundness, Soundness::Open | Soundness::Lost) {
             // Within one microsecond, exits come first, as in a trial.
             party.is_leaving = true;
             party.traces.released = place;
@@ -239,6 +247,7 @@ mod tests {
             allowed,
             ended_us: None,
             merged: Overlaps::default(),
+            last: at(50),
         }
     }
 

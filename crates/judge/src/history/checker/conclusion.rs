@@ -86,10 +86,6 @@ impl Checker {
                 let lived = |since: LinePosition| is_connected && (complete || heard.place >= since);
                 end_of_history(stand, lock, heard.clock, lived);
                 let Some(asked) = stand.asked.filter(|_| stand.at == At::Asking) else { continue };
-                if contender.state == SessionState::Expired {
-                    lock.report.unfinished += 1; // The contender crashed.
-                    continue;
-                }
                 if complete || lock.occupancy(heard.clock).waits.is_stuck(&asked, heard.t_us) {
                     lock.report.stuck += 1;
                     let what = format!("{name} requested the lock and got no answer");
