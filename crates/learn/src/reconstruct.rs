@@ -532,7 +532,30 @@ impl Reconstruction {
         }
     }
 
+    /// Returns whether a reader got the lock at once because its session holds the write lock. Before version
+    /// 5.5.0, Curator did not give such a reader the number of its writer. The reader sends two requests: it
+    /// lists the nodes, and deletes its own.
+    fn is_within_own_write(&self, path: &NodePath, request: Request) -> bool {
+        let Some(node) = self.nodes.get(path) else { return false };
+        let Some(queue) = self.queues.get(&node.directory) else { return false };
+        let is_own = |path: &NodePath| {
+            let other = self.nodes.get(path);
+            other.is_some_and(|other| other.session == node.session && other.grant != Grant::Waits)
+        };
+        (node.recipe, node.role, node.grant) == (Recipe::CuratorReadWrite, Role::Read, Grant::Waits)
+            && request.session == node.session
+            && request.cxid.wrapping_sub(node.cxid) == 2
+            && queue.blockers(node, &self.nodes).any(is_own)
+    }
+
     fn end(&mut self, path: &NodePath, ending: Ending, request: Option<Request>) {
+        if let (Ending::Released, Some(request)) = (ending, request)
+            && self.is_within_own_write(path, request)
+            && let Some(node) = self.nodes.get_mut(path)
+        {
+            node.grant = Grant::At(node.arrived);
+            node.is_contended = false;
+        }
         if let (Ending::Released, Some(request), 1..) = (ending, request, self.doubtful_before) {
             self.end_doubtful_blockers(path, request.session);
         }

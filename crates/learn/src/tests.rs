@@ -270,6 +270,26 @@ fn only_a_reader_with_its_writers_number_downgrades_the_writers_hold() {
 }
 
 #[test]
+fn reader_without_its_writers_number_holds_within_its_sessions_write_lock() {
+    let name = |of: u32, side: &str| format!("/rw/_c_{GUID}{:02x}-__{side}__{of:010}", of % 256);
+    let endings = |reader: i64, reads: i32| {
+        let mut story = Story::default();
+        for of in 0..20_u32 {
+            let (at, write, read) = (i64::from(of) * 1_000, name(3 * of, "WRIT"), name(3 * of + 2, "READ"));
+            let waiting = name(3 * of + 1, "WRIT");
+            story.at(at).create(1, &write).reads(1, 1).at(at + 10).create(2, &waiting).reads(2, 3);
+            story.at(at + 20).create(reader, &read).reads(reader, reads).at(at + 50).delete(reader, &read);
+            story.at(at + 60).delete(1, &write).at(at + 70).delete(2, &waiting);
+        }
+        let family = story.family();
+        (family.endings.released, family.endings.gave_up, family.timeout_us)
+    };
+    assert_eq!(endings(1, 1), (60, 0, None));
+    // These requests time out: one client sends another request first, and the other has no write lock.
+    assert_eq!([endings(1, 2).1, endings(3, 1).1], [20, 20]);
+}
+
+#[test]
 fn semaphore_requests_arrive_in_the_inner_queue_and_are_granted_by_leases() {
     let inner = |of: u32| format!("/pool/locks/_c_{GUID}{of:02x}-lock-{of:010}");
     let lease = |of: u32| format!("/pool/leases/_c_{GUID}{of:02x}-lease-{of:010}");
