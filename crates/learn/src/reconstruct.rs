@@ -71,10 +71,12 @@ struct Occupied {
 
 impl Occupied {
     /// Returns the start of a wait for the node, given the session's first and last failed create, which may
-    /// have targeted other nodes.
-    fn wait_from(self, (first, last): (Moment, Moment)) -> Option<Moment> {
+    /// have targeted other nodes. A client that polls may create the node long after the last failure.
+    fn wait_from(self, (first, last): (Moment, Moment), now: Moment) -> Option<Moment> {
         let from = if first.ms >= self.since_ms { first } else { last };
-        (self.created_ms..=self.ended_ms + RECREATED_WITHIN_MS).contains(&last.ms).then_some(from)
+        let polls = now.ms - last.ms <= RECREATED_WITHIN_MS.max(last.ms - from.ms);
+        let since_ms = if polls { self.since_ms } else { self.created_ms };
+        (since_ms..=self.ended_ms + RECREATED_WITHIN_MS).contains(&last.ms).then_some(from)
     }
 }
 
@@ -394,7 +396,7 @@ impl Reconstruction {
         let open = self.sessions.entry(request.session).or_default();
         if let Some(refused) = open.refused.filter(|_| is_single)
             && let Some(lock) = self.numbers.get(&path).and_then(|number| self.locks.get(*number as usize))
-            && let Some(from) = lock.occupied.and_then(|occupied| occupied.wait_from(refused))
+            && let Some(from) = lock.occupied.and_then(|occupied| occupied.wait_from(refused, self.now))
         {
             node.arrived = from;
             node.is_contended = true;

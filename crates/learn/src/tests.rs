@@ -527,6 +527,31 @@ fn wait_for_a_single_node_starts_at_the_first_failed_create() {
 }
 
 #[test]
+fn polling_client_waits_for_a_single_node_even_if_others_hold_it_in_between() {
+    let exists = (-110_i32).to_be_bytes();
+    let longest_us = |refused: &[i64], created: i64| {
+        let mut story = Story::default();
+        for at in 0..3_000_i64 {
+            story.at(at);
+            if at == created {
+                story.create(9, "/jobs/nightly").delete(9, "/jobs/nightly");
+            }
+            match at % 150 {
+                0 => _ = story.create(1 + at / 150 % 3, "/jobs/nightly"),
+                100 => _ = story.delete(1 + at / 150 % 3, "/jobs/nightly"),
+                _ if refused.contains(&at) => _ = story.record(9, txn::ERROR, &exists),
+                _ => {}
+            }
+        }
+        story.family().wait.map(|wait| wait.max_us)
+    };
+    assert_eq!(longest_us(&[20, 520], 1_020), Some(1_000_000));
+    assert_eq!(longest_us(&[20, 1_520], 2_990), Some(2_970_000));
+    // A single failure long before has another cause.
+    assert_eq!(longest_us(&[20], 2_990), Some(0));
+}
+
+#[test]
 fn wait_for_a_single_node_does_not_start_at_an_unrelated_failure() {
     let exists = (-110_i32).to_be_bytes();
     let mut story = Story::default();
