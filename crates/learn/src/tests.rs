@@ -502,11 +502,15 @@ fn implausible_times_do_not_cause_a_panic() {
 #[test]
 fn logs_without_a_readable_transaction_are_rejected() {
     let directory = tempfile::tempdir().unwrap();
-    fs::write(directory.path().join("log.1"), "something else entirely").unwrap();
-    let read =
-        read_logs(&[directory.path().to_owned()], Scope::default(), false, directory.path(), &|| false);
-    let refused = read.unwrap_err().to_string();
-    assert!(refused.starts_with("no transaction could be read; log.1: not a ZooKeeper"), "{refused}");
+    let refused = |contents: &[u8]| {
+        fs::write(directory.path().join("log.1"), contents).unwrap();
+        let directories = [directory.path().to_owned()];
+        let read = read_logs(&directories, Scope::default(), false, directory.path(), &|| false);
+        read.unwrap_err().to_string()
+    };
+    let unknown = refused(b"something else entirely");
+    assert!(unknown.starts_with("no transaction could be read; log.1: not a ZooKeeper"), "{unknown}");
+    assert_eq!(refused(&log(&[])), "no transaction could be read");
 }
 
 #[test]
