@@ -773,8 +773,11 @@ fn scenario_of_a_long_log_replays_the_fullest_ten_minutes() {
 
 #[test]
 fn abandoned_requests_show_no_timeout_if_they_are_tries_or_others_wait_longer() {
-    let timeout_us = |gives_up_ms: i64, waits_ms: i64| {
+    let timeout_us = |gives_up_ms: i64, waits_ms: i64, uncontended: u32| {
         let mut story = Story::default();
+        for of in 0..uncontended {
+            story.cycle(4, &mutex(1_000 + of), i64::from(of) * 10 - 100_000, 5);
+        }
         for of in 0..10_u32 {
             let at = i64::from(of) * 10_000;
             story
@@ -787,9 +790,11 @@ fn abandoned_requests_show_no_timeout_if_they_are_tries_or_others_wait_longer() 
         }
         story.family().timeout_us
     };
-    assert_eq!(timeout_us(200, 220), Some(200_000));
-    assert_eq!(timeout_us(200, 900), None);
-    assert_eq!(timeout_us(2, 5), None);
+    assert_eq!(timeout_us(200, 220, 0), Some(200_000));
+    assert_eq!(timeout_us(200, 900, 0), None);
+    assert_eq!(timeout_us(2, 5, 0), None);
+    // Uncontended requests are no evidence of a timeout.
+    assert_eq!(timeout_us(200, 900, 5_000), None);
 }
 
 #[test]
