@@ -75,9 +75,9 @@ pub fn read_logs(
             }
             Step::Gap { snapshot, next } => {
                 let nodes = snapshot.and_then(|snapshot| Some((snapshot, snapshots.at(snapshot)?)));
-                if nodes.as_ref().is_none_or(|(snapshot, _)| missing_between(*snapshot, next) > 0) {
-                    reconstruction.lost_before(next);
-                }
+                let is_settled =
+                    nodes.as_ref().is_some_and(|(snapshot, _)| missing_between(*snapshot, next) == 0);
+                reconstruction.lost_before(if is_settled { 0 } else { next });
                 nodes.map_or(Ok(()), |(_, nodes)| reconstruction.goes_on_with(nodes))
             }
         }

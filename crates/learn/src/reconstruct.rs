@@ -237,7 +237,7 @@ impl Reconstruction {
         self.create(&stored.path, request, None, arrived, true);
     }
 
-    /// Records that transactions before this one are not in the logs.
+    /// Records that transactions before this one are not in the logs; 0 if a snapshot settled all doubts.
     pub fn lost_before(&mut self, zxid: i64) {
         self.doubtful_before = zxid;
     }
@@ -521,10 +521,15 @@ impl Reconstruction {
     }
 
     /// Ends the nodes that block a node deleted by its own session, if the deletes of all blockers may be missing
-    /// from the logs.
-    fn end_doubtful_blockers(&mut self, path: &NodePath, session: i64) {
-        let waits = |node: &&Node| node.grant == Grant::Waits && node.session == session;
+    /// from the logs. Curator's clients send an odd number of requests before a timeout, but not before a
+    /// release.
+    fn end_doubtful_blockers(&mut self, path: &NodePath, request: Request) {
+        let waits = |node: &&Node| node.grant == Grant::Waits && node.session == request.session;
         let Some(node) = self.nodes.get(path).filter(waits) else { return };
+        let is_curator = matches!(node.recipe, Recipe::CuratorMutex | Recipe::CuratorReadWrite);
+        if is_curator && node.cxid > 0 && request.cxid.wrapping_sub(node.cxid) % 2 != 0 {
+            return;
+        }
         let Some(queue) = self.queues.get(&node.directory) else { return };
         let is_doubtful =
             |path: &NodePath| self.nodes.get(path).is_some_and(|node| node.position.0 < self.doubtful_before);
@@ -559,7 +564,7 @@ impl Reconstruction {
             node.is_contended = false;
         }
         if let (Ending::Released, Some(request), 1..) = (ending, request, self.doubtful_before) {
-            self.end_doubtful_blockers(path, request.session);
+            self.end_doubtful_blockers(path, request);
         }
         let Some(node) = self.nodes.remove(path) else { return };
         let now = self.now;
