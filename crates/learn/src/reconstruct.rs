@@ -390,6 +390,7 @@ impl Reconstruction {
             since_ms: None,
             is_carried_over,
             handoff_ms: None,
+            may_be_registered: recipe == Recipe::Sequential && !self.numbers.contains_key(&directory),
             has_lease: false,
         };
         let is_pending = role == Role::Lease && self.link_to_inner(&mut node);

@@ -744,8 +744,11 @@ fn scenario(story: &Story) -> (String, String) {
 /// A closed load of kazoo's lock: 8 requests in turn, each of which is repeated after its release, with a handoff
 /// of 8 ms.
 fn closed_load(session: impl Fn(u32) -> i64) -> Story {
+    closed_load_after(Story::default(), session)
+}
+
+fn closed_load_after(mut story: Story, session: impl Fn(u32) -> i64) -> Story {
     let name = |of: u32| format!("/locks/a/{HEX}{:02x}__lock__{of:010}", of % 256);
-    let mut story = Story::default();
     (0..8).for_each(|of| {
         story.at(0).create(session(of), &name(of));
     });
@@ -768,6 +771,17 @@ fn releases_of_other_threads_with_the_same_session_are_not_the_requesters_own() 
     let contenders =
         scenario(&shared).0.lines().find(|line| line.starts_with("contenders")).map(str::to_owned);
     assert_eq!(contenders.as_deref(), Some("contenders = 14"));
+}
+
+#[test]
+fn load_of_registered_clients_is_closed() {
+    let mut registered = Story::default();
+    (0..8).for_each(|of| {
+        registered.at(0).create(of, &format!("/services/pay/member-{of:010}"));
+    });
+    let families = closed_load_after(registered, |of| i64::from(of % 8)).families();
+    let lock = families.iter().find(|family| family.recipe == Recipe::Kazoo).unwrap();
+    assert!(matches!(lock.load, LearnedLoad::Closed { .. }), "{lock:?}");
 }
 
 #[test]
