@@ -569,7 +569,7 @@ fn kind(recipe: Recipe, sums: &Sums, endings: &Endings, timeout_us: Option<u64>)
                 FamilyKind::Registry
             }
         }
-        Recipe::Sequential if !in_turns || ended == 0 => FamilyKind::Registry,
+        Recipe::Sequential if sums.arrivals == 0 || !in_turns || ended == 0 => FamilyKind::Registry,
         Recipe::ClickHouse => FamilyKind::Registry,
         _ => FamilyKind::Lock,
     }

@@ -413,13 +413,14 @@ fn single_nodes_that_end_with_their_sessions_are_registries_or_elections() {
     assert_eq!((kind(false), kind(true)), (FamilyKind::Registry, FamilyKind::Election));
     // A node that existed before the logs shows no use as a lock.
     let directory = tempfile::tempdir().unwrap();
-    let nodes = [("", 0, 0), ("/brokers/ids/1", 1, 7), ("/controller", 2, 7)];
+    let member = "/members/m-0000000001";
+    let nodes = [("", 0, 0), ("/brokers/ids/1", 1, 7), ("/controller", 2, 7), (member, 2, 8)];
     fs::write(directory.path().join("snapshot.2"), snapshot::written::snapshot(&nodes)).unwrap();
     let mut story = Story { records: vec![Vec::new(); 2], ..Story::default() };
     let read =
-        story.at(0).record(9, txn::CREATE_SESSION, &[]).read_in(directory.path(), "log.3", Scope::default());
+        story.at(0).delete(8, member).read_in(directory.path(), "log.3", Scope::default());
     let families = summarise(&read.observed, Asked::default()).unwrap().families;
-    assert_eq!(families.len(), 2);
+    assert_eq!(families.len(), 3);
     assert!(families.iter().all(|family| family.kind == FamilyKind::Registry), "{families:?}");
 }
 
