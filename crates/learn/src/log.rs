@@ -68,7 +68,7 @@ impl Damages {
 #[derive(Default)]
 pub struct LogStream {
     files: VecDeque<(i64, PathBuf)>,
-    last_file: Option<(i64, PathBuf)>,
+    all: Vec<(i64, PathBuf)>,
     /// Zxid of the last record, which is read when it is needed.
     last: OnceCell<Option<i64>>,
     open: Option<OpenLog>,
@@ -94,18 +94,18 @@ struct OpenLog {
 
 impl LogStream {
     pub fn of(logs: &[(i64, PathBuf)]) -> Self {
-        let last_file = logs.last().cloned();
-        Self { files: logs.iter().cloned().collect(), last_file, ..Self::default() }
+        Self { files: logs.iter().cloned().collect(), all: logs.to_vec(), ..Self::default() }
     }
 
     /// Returns the zxid of the server's last record.
     pub fn last(&self) -> Option<i64> {
-        let last = || {
-            let mut stream = Self::of(self.last_file.as_slice());
+        let last = |file: &(i64, PathBuf)| {
+            let mut stream = Self::of(std::slice::from_ref(file));
             while stream.advance(&mut Damages::default()).ok()? {}
             stream.before
         };
-        *self.last.get_or_init(last)
+        // The last file may not have a record yet.
+        *self.last.get_or_init(|| self.all.iter().rev().find_map(last))
     }
 
     pub fn record(&self) -> Option<Record<'_>> {

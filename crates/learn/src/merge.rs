@@ -211,6 +211,9 @@ mod tests {
         let behind = [("log.1", vec![1, 2]), ("log.100000001", vec![NEXT + 1])];
         let complete = [("log.1", vec![1, 2, 3, 4]), ("log.100000001", vec![NEXT + 1])];
         assert_eq!(merged(&[&behind, &complete]), (vec![1, 2, 3, 4, NEXT + 1], 0, 0));
+        // The second server has just started another log.
+        let complete = [complete[0].clone(), complete[1].clone(), ("log.100000002", Vec::new())];
+        assert_eq!(merged(&[&behind, &complete]), (vec![1, 2, 3, 4, NEXT + 1], 0, 0));
     }
 
     #[test]
