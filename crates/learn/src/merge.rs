@@ -72,8 +72,8 @@ impl Merge {
             let has_majority = self.has_majority(zxid);
             if has_majority || self.may_be_committed(zxid) {
                 // The logs may start after the snapshot that precedes them.
-                let before = self.snapshots.iter().rfind(|snapshot| **snapshot < zxid);
-                self.last = self.last.or(before.copied());
+                let before = || self.snapshots.iter().rfind(|snapshot| **snapshot < zxid).copied();
+                self.last = self.last.or_else(before);
                 if self.notice_gap(zxid) {
                     pass(Step::Gap { snapshot: self.snapshot_between(zxid), next: zxid })?;
                 }
