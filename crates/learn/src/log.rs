@@ -324,11 +324,7 @@ mod tests {
         let (whole, stored) = (gz(flate2::Compression::fast()), gz(flate2::Compression::none()));
         // The third file ends within its last record.
         let within = stored.len() - 8 - 64 - create(3).len() / 2;
-        let files = [
-            (&whole[..], 3, 0),
-            (&whole[..whole.len() - 4], 3, 1),
-            (&stored[..within], 2, 1),
-        ];
+        let files = [(&whole[..], 3, 0), (&whole[..whole.len() - 4], 3, 1), (&stored[..within], 2, 1)];
         for (bytes, last, damaged) in files {
             fs::write(&path, bytes).unwrap();
             let (mut stream, mut damages) = (LogStream::of(&[(1, path.clone())]), Damages::default());

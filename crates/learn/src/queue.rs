@@ -48,10 +48,7 @@ pub struct Node {
 impl Node {
     /// Returns whether a client waits for or holds a lock with this node, unless it now has a lease instead.
     pub fn is_queued(&self) -> bool {
-        !self.recipe.is_single()
-            && !self.recipe.is_election()
-            && !self.has_lease
-            && !self.may_be_registered
+        !self.recipe.is_single() && !self.recipe.is_election() && !self.has_lease && !self.may_be_registered
     }
 }
 

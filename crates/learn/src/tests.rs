@@ -417,8 +417,7 @@ fn single_nodes_that_end_with_their_sessions_are_registries_or_elections() {
     let nodes = [("", 0, 0), ("/brokers/ids/1", 1, 7), ("/controller", 2, 7), (member, 2, 8)];
     fs::write(directory.path().join("snapshot.2"), snapshot::written::snapshot(&nodes)).unwrap();
     let mut story = Story { records: vec![Vec::new(); 2], ..Story::default() };
-    let read =
-        story.at(0).delete(8, member).read_in(directory.path(), "log.3", Scope::default());
+    let read = story.at(0).delete(8, member).read_in(directory.path(), "log.3", Scope::default());
     let families = summarise(&read.observed, Asked::default()).unwrap().families;
     assert_eq!(families.len(), 3);
     assert!(families.iter().all(|family| family.kind == FamilyKind::Registry), "{families:?}");
