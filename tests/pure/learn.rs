@@ -103,7 +103,7 @@ fn transactions_that_may_be_uncommitted_are_reported_with_a_remedy() {
     (logs.uncommitted, logs.unconfirmed) = (21, 1);
     let text = zklockbench_report::learned(&learned, Style::default());
     assert!(text.contains("uncommitted: 21 transactions of a deposed leader skipped"), "{text}");
-    assert!(text.contains("end: the last 1 transaction is in the logs of a minority"), "{text}");
+    assert!(text.contains("end: the last 1 transaction is not in the logs of a majority"), "{text}");
 }
 
 #[test]

@@ -75,9 +75,9 @@ pub fn read_logs(
             }
             Step::Gap { snapshot, next } => {
                 let nodes = snapshot.and_then(|snapshot| Some((snapshot, snapshots.at(snapshot)?)));
-                if nodes.as_ref().is_none_or(|(snapshot, _)| missing_between(*snapshot, next) > 0) {
-                    reconstruction.lost_before(next);
-                }
+                let is_settled =
+                    nodes.as_ref().is_some_and(|(snapshot, _)| missing_between(*snapshot, next) == 0);
+                reconstruction.lost_before(if is_settled { 0 } else { next });
                 nodes.map_or(Ok(()), |(_, nodes)| reconstruction.goes_on_with(nodes))
             }
         }
@@ -88,10 +88,9 @@ pub fn read_logs(
     if is_strict && let Some(Damage { file, what, .. }) = snapshots.unreadable.first() {
         return Err(Error::usage(format!("{file}: {what}; omit --strict to continue without it")));
     }
-    if records == 0
-        && let Some(Damage { file, what, .. }) = damages.first()
-    {
-        return Err(Error::usage(format!("no transaction could be read; {file}: {what}")));
+    if records == 0 {
+        let first = damages.first().map(|Damage { file, what, .. }| format!("; {file}: {what}"));
+        return Err(Error::usage(format!("no transaction could be read{}", first.unwrap_or_default())));
     }
     let files = servers.iter().map(|server| server.logs.len() as u64).sum();
     let logs = LogFacts {

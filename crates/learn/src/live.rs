@@ -27,6 +27,7 @@ const CONNECTS_WITHIN: Duration = Duration::from_secs(20);
 /// Time limit of the first session.
 const FIRST_CONTACT: Duration = Duration::from_secs(6);
 const BETWEEN_TRIES: Duration = Duration::from_millis(500);
+const STOPPED: &str = "the watch was stopped";
 /// Limit on the requests that read the tree.
 const READS: usize = 20_000;
 
@@ -146,7 +147,7 @@ impl Live<'_> {
                 event = watcher.changed() => event,
                 () = sleep_until(self.ends) => return Ok(Left::Over),
                 () = stop.cancelled() => {
-                    self.facts.cut_short = Some("the watch was stopped".to_owned());
+                    self.facts.cut_short = Some(STOPPED.to_owned());
                     return Ok(Left::Over);
                 }
             };
@@ -160,14 +161,18 @@ impl Live<'_> {
         }
     }
 
-    /// Opens a session; `None` if no attempt succeeds before the deadline.
+    /// Opens a session; `None` if no attempt succeeds before the deadline, or if the user stops a reconnection.
     async fn client(&mut self, target: &Target, stop: &CancellationToken) -> Result<Option<Client>, Error> {
         let is_first = self.facts.reconnects == 0;
         let within = if is_first { FIRST_CONTACT } else { CONNECTS_WITHIN };
         loop {
             let opened = tokio::select! {
                 opened = timeout(within, target.client(SESSION)) => opened,
-                () = stop.cancelled() => return Err(Error::Interrupted),
+                () = stop.cancelled(), if is_first => return Err(Error::Interrupted),
+                () = stop.cancelled() => {
+                    self.facts.cut_short = Some(STOPPED.to_owned());
+                    return Ok(None);
+                }
             };
             let why = match opened {
                 Ok(Ok(client)) => return Ok(Some(client)),
@@ -268,4 +273,32 @@ async fn existing(client: &Client, path: &str) -> Result<Vec<StoredNode>, Client
     }
     found.sort_by_key(|node| node.created);
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zklockbench_zk::Access;
+
+    #[tokio::test]
+    async fn results_so_far_are_kept_if_the_user_stops_a_reconnection() {
+        let scratch = tempfile::tempdir().unwrap();
+        // Connections to this address are refused.
+        let target = Target { connect: "127.0.0.1:1".to_owned(), access: Access::default() };
+        let lasts = Duration::from_secs(60);
+        let watching = Watching { path: "/l".to_owned(), lasts, at_most: 100 };
+        let mut live = Live {
+            watching: &watching,
+            ends: Instant::now() + lasts,
+            reconstruction: Reconstruction::new(Scope::default(), scratch.path()),
+            facts: WatchFacts { reconnects: 1, ..WatchFacts::default() },
+            latest: VecDeque::new(),
+            are_ephemeral: HashMap::new(),
+            wall: WallClock::read(),
+        };
+        let stop = CancellationToken::new();
+        stop.cancel();
+        assert_eq!(live.once_connected(&target, &stop).await.unwrap(), Left::Over);
+        assert_eq!(live.facts.cut_short.as_deref(), Some(STOPPED));
+    }
 }

@@ -68,7 +68,7 @@ impl Damages {
 #[derive(Default)]
 pub struct LogStream {
     files: VecDeque<(i64, PathBuf)>,
-    last_file: Option<(i64, PathBuf)>,
+    all: Vec<(i64, PathBuf)>,
     /// Zxid of the last record, which is read when it is needed.
     last: OnceCell<Option<i64>>,
     open: Option<OpenLog>,
@@ -90,22 +90,24 @@ struct OpenLog {
     name: String,
     /// Position in the file of the buffer's first byte.
     from: u64,
+    /// Whether the rest of the file is damaged gzip data, which has been reported.
+    is_cut: bool,
 }
 
 impl LogStream {
     pub fn of(logs: &[(i64, PathBuf)]) -> Self {
-        let last_file = logs.last().cloned();
-        Self { files: logs.iter().cloned().collect(), last_file, ..Self::default() }
+        Self { files: logs.iter().cloned().collect(), all: logs.to_vec(), ..Self::default() }
     }
 
     /// Returns the zxid of the server's last record.
     pub fn last(&self) -> Option<i64> {
-        let last = || {
-            let mut stream = Self::of(self.last_file.as_slice());
+        let last = |file: &(i64, PathBuf)| {
+            let mut stream = Self::of(std::slice::from_ref(file));
             while stream.advance(&mut Damages::default()).ok()? {}
             stream.before
         };
-        *self.last.get_or_init(last)
+        // The last file may not have a record yet.
+        *self.last.get_or_init(|| self.all.iter().rev().find_map(last))
     }
 
     pub fn record(&self) -> Option<Record<'_>> {
@@ -151,7 +153,7 @@ impl LogStream {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return self.open_next(damages),
             opened => opened.map_err(Error::cannot("read", &path))?,
         };
-        self.open = Some(OpenLog { file, name: name_of(&path), from: 0 });
+        self.open = Some(OpenLog { file, name: name_of(&path), from: 0, is_cut: false });
         self.bytes.clear();
         self.at = 0;
         self.fill(HEADER, damages)?;
@@ -193,6 +195,7 @@ impl LogStream {
                 Err(error) if is_damaged_gzip(&error) => {
                     damages.note(open.name.clone(), open.from + self.bytes.len() as u64, DAMAGED_GZIP)?;
                     open.file = Box::new(io::empty());
+                    open.is_cut = true;
                 }
                 Err(error) => {
                     return Err(Error::environment(format!("cannot read {}: {error}", open.name)));
@@ -208,7 +211,9 @@ impl LogStream {
         let Some(next) = txn::resume(&self.bytes, self.at + 1) else {
             let is_padded = self.bytes[self.at..].iter().rev().take(FRAME).all(|byte| *byte == 0);
             let is_partial = is_padded && if_last == DAMAGED;
-            self.note(damages, if is_partial { PARTIAL } else { if_last })?;
+            if !self.open.as_ref().is_some_and(|open| open.is_cut) {
+                self.note(damages, if is_partial { PARTIAL } else { if_last })?;
+            }
             self.open = None;
             return Ok(());
         };
@@ -311,17 +316,23 @@ mod tests {
     fn compressed_log_is_read_up_to_its_damage() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("log.1.gz");
-        let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        gz.write_all(&log(&creates(1..=3))).unwrap();
-        let whole = gz.finish().unwrap();
-        for (bytes, damaged) in [(&whole[..], 0), (&whole[..whole.len() - 4], 1)] {
+        let gz = |level| {
+            let mut gz = flate2::write::GzEncoder::new(Vec::new(), level);
+            gz.write_all(&log(&creates(1..=3))).unwrap();
+            gz.finish().unwrap()
+        };
+        let (whole, stored) = (gz(flate2::Compression::fast()), gz(flate2::Compression::none()));
+        // The third file ends within its last record.
+        let within = stored.len() - 8 - 64 - create(3).len() / 2;
+        let files = [(&whole[..], 3, 0), (&whole[..whole.len() - 4], 3, 1), (&stored[..within], 2, 1)];
+        for (bytes, last, damaged) in files {
             fs::write(&path, bytes).unwrap();
             let (mut stream, mut damages) = (LogStream::of(&[(1, path.clone())]), Damages::default());
             let mut zxids = Vec::new();
             while stream.advance(&mut damages).unwrap() {
                 zxids.extend(stream.zxid);
             }
-            assert_eq!((zxids, damages.count), (vec![1, 2, 3], damaged));
+            assert_eq!((zxids, damages.count), ((1..=last).collect(), damaged));
         }
     }
 

@@ -1,9 +1,10 @@
 //! Merges several servers' logs, and finds uncommitted and missing transactions.
 //!
-//! The log of a deposed leader may contain transactions that the other servers never accepted. A server that
-//! caught up from a snapshot has no records of the earlier transactions. A transaction therefore counts as
-//! committed, unless it is missing from a majority, a server continued without it in a later epoch, and no
-//! server continued with it: a deposed leader that rejoins truncates its log.
+//! The log of a deposed leader may contain transactions that the other servers never accepted. They remain even
+//! if the leader rejoins, because it may catch up from a snapshot. A server that caught up from a snapshot has
+//! no records of the earlier transactions. A transaction therefore counts as committed, unless a majority
+//! continued without it in a later epoch, or some servers did, only a minority logged it, and none of these
+//! continued.
 
 use crate::files::ServerFiles;
 use crate::log::{Damages, LogStream};
@@ -71,8 +72,8 @@ impl Merge {
             let has_majority = self.has_majority(zxid);
             if has_majority || self.may_be_committed(zxid) {
                 // The logs may start after the snapshot that precedes them.
-                let before = self.snapshots.iter().rfind(|snapshot| **snapshot < zxid);
-                self.last = self.last.or(before.copied());
+                let before = || self.snapshots.iter().rfind(|snapshot| **snapshot < zxid).copied();
+                self.last = self.last.or_else(before);
                 if self.notice_gap(zxid) {
                     pass(Step::Gap { snapshot: self.snapshot_between(zxid), next: zxid })?;
                 }
@@ -98,10 +99,11 @@ impl Merge {
 
     /// Returns whether a transaction that only a minority logged may be committed.
     fn may_be_committed(&self, zxid: i64) -> bool {
-        !self.servers.iter().any(|server| self.went_on_without(server, zxid))
-            || self.servers.iter().any(|server| {
-                server.zxid == Some(zxid) && server.last().is_some_and(|last| epoch(last) > epoch(zxid))
-            })
+        let without = self.servers.iter().filter(|server| self.went_on_without(server, zxid)).count();
+        let went_on_with = |server: &LogStream| {
+            server.zxid == Some(zxid) && server.last().is_some_and(|last| epoch(last) > epoch(zxid))
+        };
+        without == 0 || 2 * without <= self.servers.len() && self.servers.iter().any(went_on_with)
     }
 
     fn has_majority(&self, zxid: i64) -> bool {
@@ -196,9 +198,11 @@ mod tests {
     #[test]
     fn transactions_of_a_deposed_leader_are_skipped() {
         let deposed = [("log.1", vec![1, 2, 3, 4])];
+        let rejoined = [("log.1", vec![1, 2, 3, 4]), ("log.100000001", vec![NEXT + 1])];
         let others = [("log.1", vec![1, 2]), ("log.100000001", vec![NEXT + 1])];
         let expected = (vec![1, 2, NEXT + 1], 0, 2);
         assert_eq!(merged(&[&deposed, &others, &others.clone()]), expected);
+        assert_eq!(merged(&[&rejoined, &others, &others.clone()]), expected);
     }
 
     #[test]
@@ -206,6 +210,9 @@ mod tests {
         // The first server caught up from a snapshot that is in another directory.
         let behind = [("log.1", vec![1, 2]), ("log.100000001", vec![NEXT + 1])];
         let complete = [("log.1", vec![1, 2, 3, 4]), ("log.100000001", vec![NEXT + 1])];
+        assert_eq!(merged(&[&behind, &complete]), (vec![1, 2, 3, 4, NEXT + 1], 0, 0));
+        // The second server has just started another log.
+        let complete = [complete[0].clone(), complete[1].clone(), ("log.100000002", Vec::new())];
         assert_eq!(merged(&[&behind, &complete]), (vec![1, 2, 3, 4, NEXT + 1], 0, 0));
     }
 

@@ -38,6 +38,9 @@ pub struct Node {
     pub since_ms: Option<u32>,
     pub is_carried_over: bool,
     pub handoff_ms: Option<u32>,
+    /// Whether the node's name is unknown and no node of the directory has ended yet. The directory may be a
+    /// registry.
+    pub may_be_registered: bool,
     /// Whether the node is in a semaphore's inner queue and its client has already created the lease.
     pub has_lease: bool,
 }
@@ -45,7 +48,7 @@ pub struct Node {
 impl Node {
     /// Returns whether a client waits for or holds a lock with this node, unless it now has a lease instead.
     pub fn is_queued(&self) -> bool {
-        !self.recipe.is_single() && !self.recipe.is_election() && !self.has_lease
+        !self.recipe.is_single() && !self.recipe.is_election() && !self.has_lease && !self.may_be_registered
     }
 }
 

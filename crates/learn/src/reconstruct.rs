@@ -71,10 +71,12 @@ struct Occupied {
 
 impl Occupied {
     /// Returns the start of a wait for the node, given the session's first and last failed create, which may
-    /// have targeted other nodes.
-    fn wait_from(self, (first, last): (Moment, Moment)) -> Option<Moment> {
+    /// have targeted other nodes. A client that polls may create the node long after the last failure.
+    fn wait_from(self, (first, last): (Moment, Moment), now: Moment) -> Option<Moment> {
         let from = if first.ms >= self.since_ms { first } else { last };
-        (self.created_ms..=self.ended_ms + RECREATED_WITHIN_MS).contains(&last.ms).then_some(from)
+        let polls = now.ms - last.ms <= RECREATED_WITHIN_MS.max(last.ms - from.ms);
+        let since_ms = if polls { self.since_ms } else { self.created_ms };
+        (since_ms..=self.ended_ms + RECREATED_WITHIN_MS).contains(&last.ms).then_some(from)
     }
 }
 
@@ -235,7 +237,7 @@ impl Reconstruction {
         self.create(&stored.path, request, None, arrived, true);
     }
 
-    /// Records that transactions before this one are not in the logs.
+    /// Records that transactions before this one are not in the logs; 0 if a snapshot settled all doubts.
     pub fn lost_before(&mut self, zxid: i64) {
         self.doubtful_before = zxid;
     }
@@ -388,13 +390,14 @@ impl Reconstruction {
             since_ms: None,
             is_carried_over,
             handoff_ms: None,
+            may_be_registered: recipe == Recipe::Sequential && !self.numbers.contains_key(&directory),
             has_lease: false,
         };
         let is_pending = role == Role::Lease && self.link_to_inner(&mut node);
         let open = self.sessions.entry(request.session).or_default();
         if let Some(refused) = open.refused.filter(|_| is_single)
             && let Some(lock) = self.numbers.get(&path).and_then(|number| self.locks.get(*number as usize))
-            && let Some(from) = lock.occupied.and_then(|occupied| occupied.wait_from(refused))
+            && let Some(from) = lock.occupied.and_then(|occupied| occupied.wait_from(refused, self.now))
         {
             node.arrived = from;
             node.is_contended = true;
@@ -519,10 +522,15 @@ impl Reconstruction {
     }
 
     /// Ends the nodes that block a node deleted by its own session, if the deletes of all blockers may be missing
-    /// from the logs.
-    fn end_doubtful_blockers(&mut self, path: &NodePath, session: i64) {
-        let waits = |node: &&Node| node.grant == Grant::Waits && node.session == session;
+    /// from the logs. Curator's clients send an odd number of requests before a timeout, but not before a
+    /// release.
+    fn end_doubtful_blockers(&mut self, path: &NodePath, request: Request) {
+        let waits = |node: &&Node| node.grant == Grant::Waits && node.session == request.session;
         let Some(node) = self.nodes.get(path).filter(waits) else { return };
+        let is_curator = matches!(node.recipe, Recipe::CuratorMutex | Recipe::CuratorReadWrite);
+        if is_curator && node.cxid > 0 && request.cxid.wrapping_sub(node.cxid) % 2 != 0 {
+            return;
+        }
         let Some(queue) = self.queues.get(&node.directory) else { return };
         let is_doubtful =
             |path: &NodePath| self.nodes.get(path).is_some_and(|node| node.position.0 < self.doubtful_before);
@@ -532,9 +540,32 @@ impl Reconstruction {
         }
     }
 
+    /// Returns whether a reader got the lock at once because its session holds the write lock. Before version
+    /// 5.5.0, Curator did not give such a reader the number of its writer. The reader sends two requests: it
+    /// lists the nodes, and deletes its own.
+    fn is_within_own_write(&self, path: &NodePath, request: Request) -> bool {
+        let Some(node) = self.nodes.get(path) else { return false };
+        let Some(queue) = self.queues.get(&node.directory) else { return false };
+        let is_own = |path: &NodePath| {
+            let other = self.nodes.get(path);
+            other.is_some_and(|other| other.session == node.session && other.grant != Grant::Waits)
+        };
+        (node.recipe, node.role, node.grant) == (Recipe::CuratorReadWrite, Role::Read, Grant::Waits)
+            && request.session == node.session
+            && request.cxid.wrapping_sub(node.cxid) == 2
+            && queue.blockers(node, &self.nodes).any(is_own)
+    }
+
     fn end(&mut self, path: &NodePath, ending: Ending, request: Option<Request>) {
+        if let (Ending::Released, Some(request)) = (ending, request)
+            && self.is_within_own_write(path, request)
+            && let Some(node) = self.nodes.get_mut(path)
+        {
+            node.grant = Grant::At(node.arrived);
+            node.is_contended = false;
+        }
         if let (Ending::Released, Some(request), 1..) = (ending, request, self.doubtful_before) {
-            self.end_doubtful_blockers(path, request.session);
+            self.end_doubtful_blockers(path, request);
         }
         let Some(node) = self.nodes.remove(path) else { return };
         let now = self.now;

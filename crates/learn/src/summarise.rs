@@ -214,14 +214,14 @@ impl Sums {
         overlap.most
     }
 
-    /// Returns the clients' timeout, if most abandoned requests waited for about the same time, and no request
-    /// waited longer.
+    /// Returns the clients' timeout, if most abandoned requests waited for about the same time, and hardly any
+    /// request waited longer.
     fn timeout_us(&self) -> Option<u64> {
         let at = |share| self.timeouts.quantile(share);
         let (early, usual, late) = (at(0.1)?, at(0.5)?, at(0.9)?);
         let is_one = self.timeouts.count >= TIMEOUTS_LEAST && late - early <= (usual / 5).max(10);
-        let longest = self.waits.quantile(0.99).unwrap_or(0);
-        let is_timeout = usual >= TIMEOUT_LEAST_MS && longest <= late.saturating_add(TIMEOUT_LATE_MS);
+        let longer = self.waits.above(late.saturating_add(TIMEOUT_LATE_MS));
+        let is_timeout = usual >= TIMEOUT_LEAST_MS && 10 * longer <= self.timeouts.count;
         (is_one && is_timeout).then_some(u64::from(usual) * 1_000)
     }
 
@@ -569,7 +569,7 @@ fn kind(recipe: Recipe, sums: &Sums, endings: &Endings, timeout_us: Option<u64>)
                 FamilyKind::Registry
             }
         }
-        Recipe::Sequential if !in_turns || ended == 0 => FamilyKind::Registry,
+        Recipe::Sequential if sums.arrivals == 0 || !in_turns || ended == 0 => FamilyKind::Registry,
         Recipe::ClickHouse => FamilyKind::Registry,
         _ => FamilyKind::Lock,
     }

@@ -47,6 +47,11 @@ impl Values {
         self.counts.iter().find_map(at)
     }
 
+    /// Returns the number of values above this one.
+    pub fn above(&self, ms: u32) -> u64 {
+        self.counts.iter().filter(|(value, _)| **value > ms).map(|(_, count)| count).sum()
+    }
+
     pub fn mean_ms(&self) -> f64 {
         let sum: f64 = self.counts.iter().map(|(ms, count)| f64::from(*ms) * *count as f64).sum();
         sum / self.count.max(1) as f64

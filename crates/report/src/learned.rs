@@ -184,7 +184,9 @@ fn doubts(learned: &Learned) -> Vec<String> {
         }));
         doubts.extend((logs.unconfirmed > 0).then(|| {
             let last = counted(logs.unconfirmed, "transaction is", "transactions are");
-            format!("end: the last {last} in the logs of a minority of the servers; they may be uncommitted")
+            format!(
+                "end: the last {last} not in the logs of a majority of the servers; they may be uncommitted"
+            )
         }));
     }
     if let Some(watch) = &source.watch {
