@@ -283,7 +283,7 @@ fn invalid_compose_file_is_reported_with_a_remedy() {
                 "entrypoint: [\"sh\", \"-c\", \"echo broken >&2; exit 9\"]",
             ],
             3,
-            &["ended", "and Docker restart", "broken"],
+            &["ended", ", and Docker ", "broken"],
         ),
         (
             SHORT,
