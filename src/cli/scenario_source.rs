@@ -122,6 +122,8 @@ fn cannot_read(path: &Path, why: &Unreadable) -> Error {
 
 /// Maximum size of a CSV file: five million lines of a hundred bytes.
 const LARGEST_TRACE: u64 = 512 << 20;
+/// Maximum length of the comments before the header.
+const LONGEST_PREAMBLE: usize = 64 << 10;
 
 /// Reads the arrivals from a file; returns the arrivals and the file's SHA-256.
 pub fn read_trace(directory: &Path, file: &Path, columns: &Columns) -> Result<(Trace, String), String> {
@@ -140,7 +142,8 @@ pub fn read_trace(directory: &Path, file: &Path, columns: &Columns) -> Result<(T
             LARGEST_TRACE >> 20
         ));
     }
-    let mut input = BufReader::new(File::open(&path).map_err(|error| cannot(&error.to_string()))?);
+    let opened = File::open(&path).map_err(|error| cannot(&error.to_string()))?;
+    let mut input = BufReader::with_capacity(LONGEST_PREAMBLE, opened);
     let arrivals = if !is_history {
         let arrivals = trace_from_csv(input.take(LARGEST_TRACE), columns);
         arrivals.map_err(|told| format!("{} {told}", path.display()))?
@@ -293,6 +296,14 @@ mod tests {
         let expected =
             format!("{} line 4: its time is earlier than that of the previous line", file.path().display());
         assert!(told.starts_with(&expected), "{told}");
+    }
+
+    #[test]
+    fn long_comments_before_the_header_are_skipped() {
+        let file = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
+        let comments = "# a line of a long comment\n".repeat(1_000);
+        std::fs::write(file.path(), format!("{comments}time;hold\n0,0;5ms\n0,5;5ms\n")).unwrap();
+        assert_eq!(read_file(&file).unwrap().len(), 2);
     }
 
     #[test]

@@ -266,8 +266,14 @@ fn invalid_compose_file_is_reported_with_a_remedy() {
         format!("{SHORT}[[fault]]\nkind = \"restart\"\nserver = 1\nat = \"0s\"\nduration = \"100ms\"\n");
     let twice = killed.replace("restart", "kill").replace("server = 1", "server = 2");
     let isolated = killed.replace("restart", "isolate");
-    let cases: [(&str, &[&str], i32, &[&str]); 10] = [
+    let cases: [(&str, &[&str], i32, &[&str]); 11] = [
         (SHORT, &["command: [\"true\"]"], 2, &["`odd` does not publish port 2181/tcp"]),
+        (
+            SHORT,
+            &["command: [\"true\"]", "volumes: [\"./odd:/odd\"]"],
+            2,
+            &["`odd` does not publish port 2181/tcp"],
+        ),
         (SHORT, &["image: [\"true\"]"], 2, &["compose.yaml"]),
         (
             SHORT,
@@ -283,7 +289,7 @@ fn invalid_compose_file_is_reported_with_a_remedy() {
                 "entrypoint: [\"sh\", \"-c\", \"echo broken >&2; exit 9\"]",
             ],
             3,
-            &["ended", "and Docker restart", "broken"],
+            &["ended", ", and Docker ", "broken"],
         ),
         (
             SHORT,

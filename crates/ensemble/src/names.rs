@@ -51,13 +51,17 @@ fn of_one_family(found: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
     places.into_iter().collect()
 }
 
-/// Returns one address of each server. Fails if the servers are not one ensemble.
+/// Returns one address of each server. Fails if the servers are not one ensemble; but if no session can be opened on a
+/// running server, the run itself will report the cause.
 pub async fn servers_of_one_ensemble(target: &Target, addresses: &[String]) -> Result<Vec<String>, String> {
     if addresses.len() < 2 {
         return Ok(addresses.to_vec());
     }
-    let mut roles_now = distinct_servers(target, roles(addresses).await).await;
+    let (mut roles_now, are_known) = distinct_servers(target, roles(addresses).await).await;
     let distinct: Vec<String> = roles_now.iter().map(|role| role.address.clone()).collect();
+    if !are_known {
+        return Ok(distinct);
+    }
     let deadline = Instant::now() + UNITED_WITHIN;
     while let Some(why) = not_one_ensemble(&roles_now) {
         if Instant::now() >= deadline {
@@ -70,10 +74,12 @@ pub async fn servers_of_one_ensemble(target: &Target, addresses: &[String]) -> R
 }
 
 /// Removes each address whose server has an earlier address, e.g. because its host is in several networks. Keeps
-/// addresses at which no session can be opened.
-async fn distinct_servers(target: &Target, roles: Vec<Role>) -> Vec<Role> {
+/// addresses at which no session can be opened. Also returns whether the session of each running server is known.
+async fn distinct_servers(target: &Target, roles: Vec<Role>) -> (Vec<Role>, bool) {
     let sessions = join_all(roles.iter().map(|role| session_at(target, role))).await;
-    roles.into_iter().zip(are_new(&sessions)).filter(|(_, is_new)| *is_new).map(|(role, _)| role).collect()
+    let are_known = roles.iter().zip(&sessions).all(|(role, session)| role.is_down() || session.is_some());
+    let roles = roles.into_iter().zip(are_new(&sessions)).filter(|(_, is_new)| *is_new);
+    (roles.map(|(role, _)| role).collect(), are_known)
 }
 
 /// Returns for each session whether no earlier session is of the same server; `true` for unknown sessions. A server
@@ -88,19 +94,30 @@ fn are_new(sessions: &[Option<i64>]) -> Vec<bool> {
     sessions.iter().enumerate().map(is_new).collect()
 }
 
-/// Opens a session and returns its ID. Returns `None` if the server cannot open sessions, or if the ID contains no
-/// server number, because other implementations number all sessions of an ensemble consecutively.
+/// Opens a session, closes it and returns its ID. Returns `None` if the server cannot open sessions, or if the ID
+/// contains no server number, because other implementations number all sessions of an ensemble consecutively.
 async fn session_at(target: &Target, role: &Role) -> Option<i64> {
     if role.is_down() {
         return None;
     }
     let server = target.on(&role.address);
     let client = timeout(OPENS_WITHIN, server.client(SESSION)).await.ok()?.ok()?;
-    Some(client.session_id().0).filter(|session| session.to_be_bytes()[0] != 0)
+    let (session, mut states) = (client.session_id().0, client.state_watcher());
+    drop(client);
+    // The client closes the session in the background. An open session would be counted as another client's.
+    let closing = async { while !states.changed().await.is_terminated() {} };
+    let _ = timeout(OPENS_WITHIN, closing).await;
+    Some(session).filter(|session| session.to_be_bytes()[0] != 0)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
     use super::*;
 
     #[test]
@@ -142,5 +159,66 @@ mod tests {
         let addresses = ["no..where:2181", "localhost:1", "127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:2"];
         let connect = Connect { addresses: addresses.map(str::to_owned).to_vec(), chroot: "/app".into() };
         assert_eq!(expand(connect).await.text(), "no..where:2181,localhost:1,127.0.0.1:2/app");
+    }
+
+    /// Starts a standalone server that grants only this session. Counts sessions that were closed.
+    async fn standalone(session: i64, closed: Arc<AtomicUsize>) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(answer(stream, session, Arc::clone(&closed)));
+            }
+        });
+        address
+    }
+
+    async fn answer(mut stream: TcpStream, session: i64, closed: Arc<AtomicUsize>) -> Option<()> {
+        let mut word = [0; 4];
+        stream.read_exact(&mut word).await.ok()?;
+        if &word == b"mntr" {
+            return stream.write_all(b"zk_version\t3.9.4\nzk_server_state\tstandalone\n").await.ok();
+        }
+        stream.read_exact(&mut vec![0; u32::from_be_bytes(word) as usize]).await.ok()?;
+        // Protocol version, timeout, ID, password, and whether the session is read-only
+        let (version, password) = (0_i32.to_be_bytes(), [&16_i32.to_be_bytes()[..], &[7; 16], &[0]].concat());
+        let granted = [&version[..], &10_000_i32.to_be_bytes(), &session.to_be_bytes(), &password].concat();
+        stream.write_all(&[&(granted.len() as u32).to_be_bytes()[..], &granted].concat()).await.ok()?;
+        loop {
+            let mut request = vec![0; stream.read_u32().await.ok()? as usize];
+            stream.read_exact(&mut request).await.ok()?;
+            let (xid, operation) = (&request[..4], &request[4..8]);
+            let closes = operation == (-11_i32).to_be_bytes();
+            if closes {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                closed.fetch_add(1, Ordering::SeqCst);
+            }
+            let reply = [&16_u32.to_be_bytes()[..], xid, &[0; 12]].concat();
+            stream.write_all(&reply).await.ok()?;
+            if closes {
+                return Some(());
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn standalone_servers_are_rejected_only_if_their_sessions_prove_that_they_are_several() {
+        let near = 5_000 << 16;
+        for (numbers, is_accepted) in [([1, 1], false), ([0, 0], true)] {
+            let closed = Arc::new(AtomicUsize::new(0));
+            let mut addresses = Vec::new();
+            for (at, number) in (0..).zip(numbers) {
+                let session = (number << 56) | (near + (at << 16));
+                addresses.push(standalone(session, Arc::clone(&closed)).await);
+            }
+            let target = Target { connect: addresses.join(","), access: zklockbench_zk::Access::default() };
+            let found = servers_of_one_ensemble(&target, &addresses).await;
+            // No session remains that could be mistaken for another client's
+            assert_eq!(closed.load(Ordering::SeqCst), 2);
+            match found {
+                Ok(found) => assert!(is_accepted && found == addresses, "{found:?}"),
+                Err(why) => assert!(!is_accepted && why.contains("2 of 2 run alone"), "{why}"),
+            }
+        }
     }
 }

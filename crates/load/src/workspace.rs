@@ -79,7 +79,7 @@ impl Workspace {
         match workspace.make(&client, TOP, &[]).await {
             Ok(()) | Err(ClientError::NodeExists) => {}
             Err(ClientError::NoNode) => {
-                return Err(missing_chroot(&workspace.target, "create it (`run --create-chroot` does)"));
+                return Err(missing_chroot(&workspace.target, CREATE_CHROOT));
             }
             Err(error) => return Err(refused(&workspace.target, "create", TOP, error)),
         }
@@ -246,6 +246,8 @@ impl Workspace {
     }
 }
 
+const CREATE_CHROOT: &str = "create it (`run --create-chroot` does)";
+
 fn missing_chroot(target: &Target, remedy: &str) -> Error {
     let (servers, chroot) = target.parts();
     Error::environment(format!("the chroot {chroot} does not exist on {servers}: {remedy}, or omit it"))
@@ -285,6 +287,14 @@ pub(super) async fn is_there(client: &Client, path: &str) -> Result<bool, Client
 
 pub(super) fn refused(target: &Target, what: &str, path: &str, error: ClientError) -> Error {
     let access = &target.access;
+    // Only the chroot is above such a path.
+    if error == ClientError::NoNode
+        && what == "create"
+        && path.rfind('/') == Some(0)
+        && !target.parts().1.is_empty()
+    {
+        return missing_chroot(target, CREATE_CHROOT);
+    }
     let help = match &error {
         ClientError::NoAuth if !access.has_identity() => {
             ": use --auth, --auth-file or --sasl to pass the identity that owns it"
@@ -645,6 +655,20 @@ mod tests {
         assert!(of(SHOWS_LIFE, &[]) && of(MADE, &["anything"]));
         assert!(of(b"", &["t000", "t1000", "floor"]));
         assert!(!of(b"", &[]) && !of(b"", &["t000", "config"]) && !of(b"", &["t"]) && !of(b"x", &["t000"]));
+    }
+
+    #[test]
+    fn missing_chroot_is_distinguished_from_a_deleted_node() {
+        let message = |connect: &str, path: &str| {
+            let target = Target { connect: connect.into(), access: Access::default() };
+            refused(&target, "create", path, ClientError::NoNode).to_string()
+        };
+        let expected =
+            "the chroot /none does not exist on zk:1: create it (`run --create-chroot` does), or omit it";
+        assert_eq!(message("zk:1/none", "/zklockbench"), expected);
+        let deleted = "another client deleted the node above it, or the servers are not one ensemble";
+        assert!(message("zk:1/none", "/zklockbench/x").ends_with(deleted));
+        assert!(message("zk:1", "/zklockbench").ends_with(deleted));
     }
 
     #[test]

@@ -116,7 +116,7 @@ impl Numbers {
 
     /// Returns the unit of a time, if it is inferred and finer than seconds.
     pub(super) fn inferred_for(self, time: &str) -> Option<TimeUnit> {
-        let number = time.parse().ok().filter(|_| self == Self::BySize)?;
+        let number = time.replace(',', ".").parse().ok().filter(|_| self == Self::BySize)?;
         TimeUnit::by_size(number).filter(|unit| *unit != TimeUnit::Seconds)
     }
 
@@ -151,14 +151,15 @@ pub(super) struct Delimited<R> {
 }
 
 impl<R: BufRead> Delimited<R> {
-    /// Opens a table after skipping comments at its start. Returns an error for a file in another format.
-    pub(super) fn open(mut input: R, header: Header) -> Result<Self, String> {
+    /// Skips comments at the start. Returns an error for a file in another format.
+    pub(super) fn open(mut input: R, columns: &Columns, header: Header) -> Result<Self, String> {
         let start = input.fill_buf().unwrap_or_default();
-        let json = start.first().filter(|byte| b"{[".contains(byte)).map(|_| JSON);
+        let json = text_in(start).first().filter(|byte| b"{[".contains(byte)).map(|_| JSON);
         if let Some(what) = foreign(start).or(json) {
             return Err(what.to_owned());
         }
-        let (skipped, named) = skip_preamble(&mut input);
+        let (skipped, named) =
+            skip_preamble(&mut input, columns.named().any(|name| name.trim().starts_with('#')));
         let delimiter = named.unwrap_or_else(|| delimiter(&mut input));
         let input = LineFeeds { input, after_return: false };
         let mut settings = ReaderBuilder::new();
@@ -358,7 +359,7 @@ pub fn foreign(start: &[u8]) -> Option<&'static str> {
     const VEGETA: &str = "is in another vegeta format; convert it: vegeta encode --to csv FILE > trace.csv, and use \
                           --time-column 1 --hold-column 3 --time-unit ns";
     let start = start.get(..START).unwrap_or(start);
-    let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start).trim_ascii_start();
+    let text = text_in(start);
     let has = |part: &str| start.windows(part.len()).any(|window| window == part.as_bytes());
     Some(match text {
         [0x1f, 0x8b, ..] => "is compressed; decompress it: gunzip -k FILE",
@@ -373,8 +374,8 @@ pub fn foreign(start: &[u8]) -> Option<&'static str> {
              | [.time, .value] | @csv' FILE > trace.csv, and use --time-column 1 --hold-column 2 --hold-unit ms"
         }
         [b'{', ..] if has("\"attack\":") && has("\"latency\":") => VEGETA,
-        // Field names, which precede the values in Go's binary encoding.
-        _ if has("Attack") && has("Timestamp") && has("BytesOut") => VEGETA,
+        // The names of the fields with their lengths, which precede the values in Go's binary encoding.
+        _ if has("\u{6}Attack") && has("\u{9}Timestamp") && has("\u{8}BytesOut") => VEGETA,
         [b'R', b'U', b'N', b'\t', ..] => {
             "is a Gatling log; convert it: awk -F'\\t' '$1 == \"REQUEST\" { for (i = 4; i < NF; i++) if ($(i + 1) ~ \
              /^(OK|KO)$/) print $(i - 1) \",\" $i - $(i - 1) }' FILE > trace.csv, and use --time-column 1 --hold-column 2 \
@@ -384,11 +385,16 @@ pub fn foreign(start: &[u8]) -> Option<&'static str> {
     })
 }
 
+/// Skips a byte order mark and white space.
+fn text_in(start: &[u8]) -> &[u8] {
+    start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start).trim_ascii_start()
+}
+
 const JSON: &str = "is JSON; convert it to CSV, e.g. with jq, or name a history *.jsonl";
 
-/// Skips comments (`#`) and a line such as `sep=;`, which spreadsheets write before the header. Returns the number
-/// of skipped lines and the delimiter that they specify.
-fn skip_preamble(input: &mut impl BufRead) -> (u64, Option<u8>) {
+/// Skips comments (`#`), unless the header starts with `#`, and a line such as `sep=;`, which spreadsheets write before
+/// the header. Returns the number of skipped lines and the delimiter that they specify.
+fn skip_preamble(input: &mut impl BufRead, is_header_hashed: bool) -> (u64, Option<u8>) {
     let (mut lines, mut delimiter) = (0, None);
     loop {
         // Ignore errors here, because the first read reports them.
@@ -399,7 +405,8 @@ fn skip_preamble(input: &mut impl BufRead) -> (u64, Option<u8>) {
         let line = &start[..end];
         match line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line) {
             [b's', b'e', b'p', b'=', named] => delimiter = Some(*named),
-            [] | [b'#', ..] => {}
+            [] => {}
+            [b'#', ..] if !is_header_hashed => {}
             _ => return (lines, delimiter),
         }
         let ending = if start[end..].starts_with(b"\r\n") { 2 } else { 1 };
@@ -408,7 +415,8 @@ fn skip_preamble(input: &mut impl BufRead) -> (u64, Option<u8>) {
     }
 }
 
-/// Returns the most frequent delimiter in the first line; a comma if there is none.
+/// Returns the most frequent delimiter in the first line; `|` only without other delimiters, because names may contain
+/// it, and a comma if there is none.
 fn delimiter(input: &mut impl BufRead) -> u8 {
     // Ignore errors here, because the first read reports them.
     let start = input.fill_buf().unwrap_or_default();
@@ -420,7 +428,8 @@ fn delimiter(input: &mut impl BufRead) -> u8 {
     });
     let plain: Vec<u8> = plain.copied().collect();
     let count = |delimiter: &u8| plain.iter().filter(|byte| *byte == delimiter).count();
-    [b'|', b'\t', b';', b','].into_iter().max_by_key(count).unwrap_or(b',')
+    let usual = [b'\t', b';', b','].into_iter().max_by_key(count).unwrap_or(b',');
+    if count(&usual) == 0 && count(&b'|') > 0 { b'|' } else { usual }
 }
 
 /// Normalises line ends to line feeds. The CSV reader accepts carriage returns but counts only line feeds, so

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::columns::{Columns, Delimited, Header, Numbers, find, help_for_program};
 
 pub fn holds_from_text(input: impl BufRead, columns: &Columns) -> Result<Vec<Duration>, String> {
-    let mut table = Delimited::open(input, Header::Unknown)?;
+    let mut table = Delimited::open(input, columns, Header::Unknown)?;
     let header = table.header()?;
     let place = find(&header, columns.hold.as_deref(), "hold")?;
     let has_header = place.is_some() && columns.header() == Header::Present;

@@ -102,7 +102,8 @@ pub(super) async fn measure(
     {
         return Err(Error::Environment(why));
     }
-    needs.check_host_commands(&file.parsed.scenario, args.overrides.hosts.as_deref()).await?;
+    let wants_tls = args.opening.access.wants_tls();
+    needs.check_host_commands(&file.parsed.scenario, args.overrides.hosts.as_deref(), wants_tls).await?;
     // Check the baseline before anything is started. Gates of workers are judged on the merged run.
     let concluding = match worker {
         None => Concluding::of(&args.concluding, args.opening.quiet, &file.parsed.scenario)?,

@@ -439,11 +439,21 @@ impl Needs {
         links.err().map(|why| format!("servers cannot be partitioned here: {why}"))
     }
 
-    /// Checks the `--hosts` file, which contains commands for faults on external servers.
-    pub async fn check_host_commands(&self, scenario: &Scenario, file: Option<&Path>) -> Result<(), Error> {
+    /// Checks the `--hosts` file, which contains commands for faults on external servers. With TLS, each name is one
+    /// server.
+    pub async fn check_host_commands(
+        &self,
+        scenario: &Scenario,
+        file: Option<&Path>,
+        wants_tls: bool,
+    ) -> Result<(), Error> {
         let EnsembleChoice::Connect(connect) = &scenario.ensemble else { return Ok(()) };
         match file {
-            Some(file) => Hosts::read(file, &expand(parse_connect(connect)?).await.addresses).map(drop),
+            Some(file) => {
+                let named = parse_connect(connect)?;
+                let found = if wants_tls { named } else { expand(named).await };
+                Hosts::read(file, &found.addresses).map(drop)
+            }
             None if self.own_servers() => Err(Error::usage(
                 "the scenario breaks servers that this run does not start: provide commands with --hosts FILE",
             )),
@@ -609,5 +619,22 @@ mod tests {
         let parsed = parse(WARM_UP, &warm_up_scenario(WARM_UP, ROUND), &zklockbench_load::catalog())
             .unwrap_or_else(|mistakes| panic!("{mistakes}"));
         assert_eq!(TrialPlan::of(&parsed.scenario).trials.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn host_commands_refer_to_names_with_tls_and_to_addresses_without() {
+        let parsed = parse(WARM_UP, &warm_up_scenario(WARM_UP, ROUND), &zklockbench_load::catalog());
+        let mut scenario = parsed.unwrap_or_else(|mistakes| panic!("{mistakes}")).scenario;
+        // Without TLS, the second name is a duplicate
+        scenario.ensemble = EnsembleChoice::Connect("localhost:1,127.0.0.1:1".into());
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "[hosts.server-2]\nstart = \"true\"\n").unwrap();
+        let check = |wants_tls| {
+            let needs = Needs::of(&scenario);
+            let (scenario, file) = (&scenario, file.path());
+            async move { needs.check_host_commands(scenario, Some(file), wants_tls).await }
+        };
+        check(true).await.unwrap();
+        assert!(check(false).await.unwrap_err().to_string().contains("lists 1 server"));
     }
 }

@@ -166,16 +166,20 @@ impl Container {
     /// port. Since version 3.5, such a server of the official image listens on no client port.
     pub fn entry_without_port(&self) -> Option<&str> {
         let directory = self.variable(OFFICIAL)?;
-        let is_set_by_variable = PORT_VARIABLES.iter().any(|name| self.variable(name).is_some())
-            || self
-                .variable("ZOO_CFG_EXTRA")
-                .is_some_and(|extra| extra.to_lowercase().contains("clientport"));
+        let is_set_by_variable = PORT_VARIABLES.iter().any(|name| self.variable(name).is_some());
+        let is_set = is_set_by_variable || self.has_own_port(directory);
+        self.own_entry().filter(|entry| !entry.contains(';') && !is_set)
+    }
+
+    /// Returns whether a configuration file in this directory, or `ZOO_CFG_EXTRA`, may set the client port.
+    fn has_own_port(&self, directory: &str) -> bool {
         // The image ignores `ZOO_SERVERS` if there is a configuration file.
         let is_in_file = self
             .mounts
             .iter()
             .any(|mount| contains(&mount.destination, directory) || contains(directory, &mount.destination));
-        self.own_entry().filter(|entry| !entry.contains(';') && !is_set_by_variable && !is_in_file)
+        let extra = self.variable("ZOO_CFG_EXTRA");
+        is_in_file || extra.is_some_and(|extra| extra.to_lowercase().contains("clientport"))
     }
 
     /// Returns the client port in the container, e.g. `2181/tcp`.
@@ -183,14 +187,19 @@ impl Container {
         let named = PORT_VARIABLES.iter().filter_map(|name| self.variable(name));
         let entry = self.own_entry().and_then(|entry| entry.split_once(';'));
         let entry = entry.and_then(|(_, client)| client.rsplit(':').next());
-        let number = named.chain(entry).find_map(|port| port.parse::<u16>().ok());
+        // Since version 3.5, the official image ignores `ZOO_PORT`.
+        let number = entry.into_iter().chain(named).find_map(|port| port.parse::<u16>().ok());
         let named = number.map(|number| format!("{number}/tcp"));
         named.or_else(|| self.only_published_port()).unwrap_or_else(|| CLIENT_PORT.to_owned())
     }
 
-    /// Returns the only port that can be the client port of the official image, if there is only one.
+    /// Returns the only port that can be the client port of the official image, if there is only one. `None` if the
+    /// image uses its default port.
     fn only_published_port(&self) -> Option<String> {
-        self.variable(OFFICIAL)?;
+        let directory = self.variable(OFFICIAL)?;
+        if self.own_entry().is_none() && !self.has_own_port(directory) {
+            return None;
+        }
         let published = self.host_config.port_bindings.iter().flatten().map(|(port, _)| port.as_str());
         let mut possible = published.filter(|port| port.ends_with("/tcp") && !OTHER_PORTS.contains(port));
         let first = possible.next()?;
@@ -411,18 +420,25 @@ pub mod tests {
         let servers =
             "ZOO_SERVERS=server.1=zoo1:2888:3888;2181 server.2=zoo2:2888:3888:observer;0.0.0.0:2182";
         let official = "ZOO_CONF_DIR=/conf";
-        let cases: [(&[&str], &[&str], &str); 6] = [
+        let extra = "ZOO_CFG_EXTRA=clientPort=2183";
+        let cases: [(&[&str], &[&str], &str); 8] = [
             (&["ZOO_PORT_NUMBER=2185"], &["2181/tcp", "2185/tcp"], "2185/tcp"),
             (&["ZOO_MY_ID=1", servers], &["2182/tcp"], "2181/tcp"),
             (&["ZOO_MY_ID=2", servers], &["2182/tcp"], "2182/tcp"),
-            (&[official], &["2183/tcp", "2183/udp", "7000/tcp", "8080/tcp"], "2183/tcp"),
-            (&[official], &["2183/tcp", "2184/tcp"], "2181/tcp"),
+            (&["ZOO_MY_ID=2", "ZOO_PORT=2181", servers], &["2182/tcp"], "2182/tcp"),
+            (&[official, extra], &["2183/tcp", "2183/udp", "7000/tcp", "8080/tcp"], "2183/tcp"),
+            (&[official, extra], &["2183/tcp", "2184/tcp"], "2181/tcp"),
+            // Only a port for JMX
+            (&[official], &["9010/tcp"], "2181/tcp"),
             // A service that is not a ZooKeeper server
             (&[], &["9092/tcp"], "2181/tcp"),
         ];
         for (variables, ports, found) in cases {
             assert_eq!(container(variables, ports).client_port(), found, "{variables:?} {ports:?}");
         }
+        let mut configured = container(&[official], &["2185/tcp"]);
+        configured.mounts[0].destination = "/conf/zoo.cfg".into();
+        assert_eq!(configured.client_port(), "2185/tcp");
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl Compose {
     /// # Errors
     /// A usage error if the file is not a Compose file of ZooKeeper servers, or a server can write to data that are
     /// not the run's own; an environment error if Docker or an image is missing, or the daemon does not respond.
-    /// Nothing is left behind.
+    /// Nothing is left behind, except directories that Docker creates for mounts.
     pub async fn create(file: &Path) -> Result<Self, Error> {
         readable(file)?;
         let program = find_compose().await?;
@@ -70,8 +70,9 @@ impl Compose {
         }
         let volumes = mounts::volumes_of(&made).await.map_err(Error::environment)?;
         let wrong = |why: String| Error::usage(format!("{}: {why}", file.display()));
+        // A service that is not a server needs other advice than one with unsafe mounts.
+        let members = Member::all_of(made.clone()).map_err(wrong)?;
         mounts::check(&made, &volumes, project.name(), &before).map_err(wrong)?;
-        let members = Member::all_of(made).map_err(wrong)?;
         Ok(Self { members, project, file: file.to_path_buf(), voters: OnceLock::new(), _ports: ports })
     }
 
