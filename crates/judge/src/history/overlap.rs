@@ -11,7 +11,7 @@ use crate::weigh::{self, Granted, Soundness};
 use zklockbench_record::history::LinePosition;
 
 /// Maximum number of insiders tracked individually, beyond those allowed alongside the entering contender. The
-/// soundness of the others stays unknown.
+/// soundness of all further insiders stays unknown.
 pub const LOOKED_AT: usize = 64;
 
 /// A hold, with its relevant lines.
