@@ -422,8 +422,7 @@ fn prediction_intervals_widen_with_the_scatter_of_trials() {
         p99.high / p99.low
     };
     assert!(width(&noisy) > 2.0 * width(&calm), "{} {}", width(&noisy), width(&calm));
-    let is_noted =
-        |answer: &Answer| answer.missing.iter().any(|one| one.contains("handoffs of the trials vary"));
+    let is_noted = |answer: &Answer| answer.missing.iter().any(|one| one.contains("mean handoffs scatter"));
     assert!(is_noted(&noisy) && !is_noted(&calm), "{:?}", noisy.missing);
 }
 

@@ -90,8 +90,8 @@ impl LockView {
     /// Position of a contender's acquire call on the transaction axis: at the latest, the creation of its
     /// node.
     ///
-    /// Contenders that share a position in the queue wait within the process before they have a node. Such a
-    /// call counts from the last deletion among the nodes that were released before it.
+    /// Contenders that share a position in the queue wait within the process before they have a node. Their
+    /// calls count from the last deletion among the nodes released before the call.
     fn asked(&self, contender: usize, node: i64) -> i64 {
         let Some(called) = self.called.get(&contender) else { return node };
         let before = self.released.iter().filter(|(left, ..)| left <= called);
@@ -131,7 +131,7 @@ impl EnsembleView<'_> {
         self.locks.entry(lock).or_insert_with(|| LockView::new(kind))
     }
 
-    /// Adds a hold by the clock, from the contender's acquisition to the proposal of its node's deletion.
+    /// Adds a hold to the check by clock: from the acquisition to the proposal of the node's deletion.
     fn enter(&mut self, moment: &Moment, claim: LockClaim, node: i64, life: &Life) {
         let differ_ms = self.facts.clocks_differ_ms;
         let hold = NodeHold {
@@ -151,7 +151,7 @@ impl EnsembleView<'_> {
         }
     }
 
-    /// Adds a hold by transaction, from the state in which it was found to the deletion of its node.
+    /// Adds a hold to the check by transaction: from the state that showed the hold to the deletion of its node.
     fn grant(&mut self, moment: &Moment, claim: LockClaim, token: i64, zxid: Option<i64>, life: &Life) {
         let contender = moment.contender;
         // Without a deletion, the node still exists.
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_are_counted_before_the_contender_has_a_node() {
+    fn waits_count_even_before_the_contender_has_a_node() {
         // Both contenders share a queue position: the second has no node until the first one's is deleted.
         let order_if_second_called_at = |called| {
             let first = Grant { zxid: Some(1), left: Some(300), ..grant(0, 1, 100) };

@@ -116,7 +116,7 @@ fn unless_interfered(trial: &Trial, verdict: Verdict) -> Verdict {
     }
 }
 
-/// Whether the contenders observed only permitted overlaps.
+/// Verdict on exclusion: whether the contenders observed only permitted overlaps.
 ///
 /// A violation decides the verdict. *Held* requires a complete trial, and acquisitions that would have exposed a lock
 /// without exclusion. An overlap can be observed only if another contender could run during the hold, and if a
@@ -151,8 +151,8 @@ fn exclusion(trial: &Trial) -> Verdict {
     Verdict::unknown_if(doubts)
 }
 
-/// Whether every lock that was free and wanted was acquired and, after faults, every waiter was served. Without faults,
-/// starvation is not a violation, but it shows in the waits.
+/// Verdict on progress: whether every lock that was free and wanted was acquired and, after faults, every waiter was
+/// served. Without faults, starvation is not a violation, but it shows in the waits.
 fn progress(trial: &Trial) -> Option<Verdict> {
     if let Some(cut) = trial.cut_short.as_ref().filter(|cut| cut.cause == Cause::NoProgress) {
         return Some(Verdict::Unknown(vec![cut.why.clone()]));
@@ -249,7 +249,7 @@ pub fn least_evidence(trials: &[Trial]) -> Option<String> {
     Some(format!("{}: {}", trial.name(), trial.describe_evidence()))
 }
 
-/// Doubts due to a trial's faults: faults without an effect, unhealed faults, and uncertain overlaps.
+/// Doubts about a trial with faults: faults that were not proved or not healed, and uncertain overlaps.
 fn faults(trial: &Trial) -> impl Iterator<Item = String> + '_ {
     let unproved = trial.faults.iter().filter(|fault| !fault.proved);
     let unproved = unproved.map(|fault| format!("fault {} ({}): {}", fault.number, fault.label, fault.proof));
@@ -273,7 +273,7 @@ pub fn zombies(trials: &[Trial]) -> Verdict {
     Verdict::violated_if(found.collect())
 }
 
-/// Judges a run by its judged trials.
+/// Combines the verdicts on the trials of a run.
 ///
 /// Trials with one contender do not count for exclusion. If the generator did not keep up in a trial, the
 /// metrics are *unknown* unless the trial was replaced; its exclusion still counts.

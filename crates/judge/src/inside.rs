@@ -1,5 +1,5 @@
 //! Holders of one lock along an ascending axis (microseconds, milliseconds, transactions). Counts acquisitions beyond
-//! the limit, and the time for which other contenders were blocked.
+//! the limit, and measures how long other contenders were blocked.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -15,7 +15,7 @@ pub(super) fn on_axis(value: i64) -> u64 {
 /// Maximum number of different claims tracked per lock.
 const CLAIMS: usize = 64;
 
-/// Time for which a claim was blocked and a violation would have been noticed.
+/// Time during which a claim was blocked and a violation would have been noticed.
 #[derive(Debug, Default)]
 struct ShutSpan {
     since: Option<u64>,
@@ -121,7 +121,7 @@ pub(super) struct Inside<T> {
     stays: BTreeMap<u64, Stay<T>>,
     taken: Taken,
     certainly_taken: Taken,
-    /// Leases of the stays without a key, and the start of the first stay.
+    /// Leases of the stays without a key, and the start of the earliest of these stays.
     merged: Option<(Taken, u64)>,
     shut: Vec<(LockClaim, ShutSpan)>,
 }
@@ -157,7 +157,7 @@ impl<T> Inside<T> {
         in_the_way > 0 && in_the_way > self.kind.allowed_beside(claim)
     }
 
-    /// Registers a request. Returns the total time for which its claim has been blocked so far.
+    /// Registers a request. Returns the total time that its claim has been blocked so far.
     pub fn asks(&mut self, claim: LockClaim, at: u64) -> u64 {
         let claim = self.kind.in_force(claim);
         if self.shut.len() < CLAIMS && !self.shut.iter().any(|(other, _)| *other == claim) {
@@ -167,8 +167,8 @@ impl<T> Inside<T> {
         self.kept_out(claim, at)
     }
 
-    /// Total time for which the claim has been blocked. For an untracked claim, the time of a claim for fewer
-    /// leases is a lower bound.
+    /// Total time that the claim has been blocked. For an untracked claim, the time of a claim for fewer leases
+    /// is used as a lower bound.
     pub fn kept_out(&self, claim: LockClaim, at: u64) -> u64 {
         self.shut_to(claim).map_or(0, |shut| shut.until(at))
     }
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn blocked_time_at_either_end_of_the_range_does_not_count() {
+    fn blocks_that_start_or_end_at_the_edge_of_the_range_do_not_count() {
         let mut inside = Inside::new(LockKind::Mutex);
         inside.asks(writer(1), 0);
         inside.enter(1, writer(1), 10, Evidence::Certain, 'a');

@@ -34,7 +34,7 @@ struct Holding {
     left: Option<Stamp>,
 }
 
-/// Applies a moment to its contender's hold. Returns a lost hold when it is over.
+/// Applies a moment to its contender's hold. Returns the hold when it is over, if it was lost.
 fn happens(
     facts: &Facts,
     moment: &Moment,
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn holder_without_notification_learns_of_the_end_at_its_release() {
+    fn holder_that_was_not_notified_learns_of_its_lost_session_at_release() {
         let holds = found(true, &[(900_000, LEAVES), (903_000, EXPIRED), (903_000, Deed::MayHaveLeft)]);
         let hold = LostHold { contender: 3, suspended_us: None, told_us: Some(803_000), inside_us: 800_000 };
         assert_eq!(holds.holds, [hold]);

@@ -72,7 +72,7 @@ struct Course {
     at: u64,
     together_us: u64,
     before: VecDeque<Seen>,
-    /// The holder's acquisition, the request of the entering contender, and the last fault, which are always shown.
+    /// Steps that are always shown: the holder's acquisition, the entering contender's request and the last fault.
     inside: Option<Seen>,
     asked: Option<Seen>,
     fault: Option<Seen>,

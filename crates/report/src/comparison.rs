@@ -318,7 +318,7 @@ fn power_headline(power: &Power) -> String {
         0 => "in every metric".to_owned(),
         open => format!("in all but {}", counted(open as u64, "metric", "metrics")),
     };
-    format!("{most} per side detect a change of {change} {of}.")
+    format!("{most} per side would detect a change of {change} {of}.")
 }
 
 pub(super) const RATIOS: Link = Link { section: "ratios", text: "ratios" };

@@ -49,7 +49,7 @@ fn p99(family: &Family) -> u64 {
     family.wait.as_ref().map_or(0, |wait| wait.p99.logged_us)
 }
 
-/// Returns the most popular of several locks.
+/// Describes the share of the most popular lock; `None` for a family with one lock.
 fn hottest(family: &Family) -> Option<String> {
     let key = family.keys.first().filter(|_| family.locks > 1)?;
     Some(format!("one key takes {} of the load", percent(key.share)))

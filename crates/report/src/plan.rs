@@ -124,7 +124,7 @@ fn waits(plan: &PlanFile) -> Table {
         .explained("with exponentially distributed holds, because only their mean is known")
         .numbers("throughput", 3, |answer| of_prediction(answer, |one| rate(one.throughput)))
         .numbers("lock busy", 2, |answer| of_prediction(answer, |one| Value::Share(one.utilisation.middle)))
-        .explained("share of time in which a lock is held or being handed over")
+        .explained("share of the time that a lock is held or being handed over")
         .numbers("limit", 0, |answer| answer.headroom.map(room))
         .explained("the highest rate that meets the objective, with its 90 % interval")
         .numbers("locks needed", 1, |answer| answer.locks_needed)
@@ -214,9 +214,9 @@ fn failures(plan: &PlanFile) -> Table {
         .numbers("no lock for", 0, |(_, cost)| cost.gap.map(measured))
         .explained("the longest time that a wanted lock was not acquired")
         .numbers("requests", 0, |(_, cost)| cost.requests.map(Value::Amount))
-        .explained("requests of your load that arrive each time until the queue is as short as before")
+        .explained("requests that arrive after each failure until the queue is as short as before")
         .numbers("sessions lost", 0, |(_, cost)| cost.sessions_lost.map(Value::Amount))
-        .explained("sessions that end each time, excluding that of a killed client")
+        .explained("sessions that end each time, excluding a killed client's")
         .numbers("usual wait", 2, |(_, cost)| cost.usual_wait_us.map(Value::Duration))
         .numbers("wait then", 0, |(_, cost)| cost.wait_mean.map(measured))
         .explained("of these requests")
@@ -249,7 +249,7 @@ fn by_servers(plan: &PlanFile) -> Table {
         .numbers("writes at most", 1, |row| row.writes_per_s.map(Value::Rate))
         .numbers("leader killed", 0, |row| row.outage_us.map(Value::micros))
         .explained(
-            "longest time without an acquisition; a single server stops every lock until it is restarted",
+            "longest time without an acquisition; with a single server, every lock stops until it is restarted",
         )
         .table("How many servers", 1, &plan.by_servers)
         .noted(format!("With {strategy}, all servers on one host."))
@@ -302,7 +302,7 @@ fn part(part: Part) -> String {
     format!("{} ± {} µs", number(part.us), number(part.error_us))
 }
 
-/// Returns the objective's metric with longer or shorter service times, for each strategy.
+/// Describes the objective's metric with longer or shorter service times, for each strategy.
 fn sensitivities(plan: &PlanFile) -> Vec<String> {
     let figure = plan.question.objective.figure;
     let one = |one: &Sensitivity| {
@@ -338,8 +338,9 @@ fn left_out(plan: &PlanFile) -> Vec<String> {
 
 /// Returns the strategy and load of a verification, and whether it met the objective.
 fn verified(one: &Verification) -> String {
-    let agrees =
-        one.agrees.map_or("", |agrees| if agrees { ", as predicted" } else { ", which was not predicted" });
+    let agrees = one
+        .agrees
+        .map_or("", |agrees| if agrees { ", as predicted" } else { ", contrary to the prediction" });
     format!(
         "{}: {} at {}/s over {}; {}{agrees}.",
         one.strategy,
@@ -458,7 +459,7 @@ pub fn of_plan(plan: &PlanFile) -> Document {
     }
 }
 
-/// Returns the description in the question's scenario, which may list learned and assumed facts.
+/// Returns the scenario's description, which may list learned and assumed facts.
 fn load(plan: &PlanFile) -> Option<Block> {
     let scenario: toml::Table = plan.question.scenario.as_ref()?.parse().ok()?;
     Some(Block::Text(scenario.get("description")?.as_str().filter(|text| !text.is_empty())?.to_owned()))
@@ -534,13 +535,13 @@ fn asked(plan: &PlanFile, answer: &Answer) -> Option<CurvePoint> {
     answer.curve.iter().copied().min_by(|one, other| far(one).total_cmp(&far(other)))
 }
 
-/// Returns the measurements of a strategy's verifications at the question's rate per lock.
+/// Returns the waits measured in a strategy's verifications, each at its rate for the planned number of locks.
 fn verified_waits(plan: &PlanFile, answer: &Answer) -> Vec<(f64, f64)> {
     let figure = wait_of(&plan.question.objective).to_string();
     let own = plan.verifications.iter().filter(|one| one.strategy == answer.strategy);
     own.filter_map(|one| {
         let checked = one.figures.iter().find(|checked| checked.figure == figure)?;
-        // With more locks than in the question, a verification has a proportionally higher total rate.
+        // With more locks than planned, a verification has a proportionally higher total rate.
         Some((one.rate * plan.question.locks as f64 / one.locks as f64, checked.measured))
     })
     .collect()
@@ -616,7 +617,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_repeat_command_of_a_resumed_plan_omits_its_directory() {
+    fn command_to_repeat_a_resumed_plan_omits_its_directory() {
         let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
         let anew = |line: &str| asks_anew(&words(line)).collect::<Vec<_>>().join(" ");
         assert_eq!(anew("plan --rate 5/s --resume dir --verify"), "plan --rate 5/s --verify");

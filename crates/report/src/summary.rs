@@ -40,7 +40,7 @@ pub struct Summary {
     /// Baseline of the run; `None` without one, and in older versions.
     #[serde(default)]
     pub baseline: Option<String>,
-    /// The outcome in one line, with its number. Empty in older versions.
+    /// The outcome in one line. Empty in older versions.
     #[serde(default)]
     pub headline: String,
     /// Conclusions, most important first. Empty in older versions.

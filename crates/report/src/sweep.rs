@@ -204,7 +204,7 @@ fn sentences(file: &SweepFile, finding: &Finding) -> Vec<String> {
     said
 }
 
-/// A point, and a fault at it.
+/// A point, and one of the faults at it, if there are any.
 type Row<'f> = (&'f Finding, &'f Point, Option<&'f FailurePoint>);
 
 /// Returns the columns that identify the strategy, the fault (if requested) and the point. Also returns their
@@ -261,7 +261,7 @@ fn failures(file: &SweepFile) -> Table {
             let (least, most) = failure.sessions_lost_least.zip(failure.sessions_lost_most)?;
             Some(if least == most { least.to_string() } else { format!("{least} to {most}") })
         })
-        .explained("sessions that ended, excluding that of a crashed contender")
+        .explained("sessions that ended, excluding a crashed contender's")
         .numbers("times", 1, |(.., failure)| failure.map(|failure| failure.times))
         .table("What failures cost at each point", labels, file.findings.iter().flat_map(failure_rows))
         .noted("Medians, with minimum and maximum.")
@@ -305,7 +305,7 @@ fn legend(file: &SweepFile) -> String {
         "Values: medians of the valid repetitions. ±: half of their range. ≥: waits were cut off by the end of the trial."
             .to_owned();
     if file.samples.iter().any(|sample| sample.state == State::Saturated) {
-        said.push_str(" Generator saturated: such points do not test the lock.");
+        said.push_str(" Generator saturated: these points do not test the lock.");
     }
     said
 }

@@ -88,7 +88,7 @@ fn paired<T: Clone + Ord>(a: &[T], b: &[T], [one, many]: [&str; 2]) -> Result<Ve
     Ok(a.iter().cloned().zip(b.iter().cloned()).collect())
 }
 
-/// A question of the comparison: whether a metric differs between the sides.
+/// A metric to compare between two combinations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FigureQuestion {
     pub cells: CellPair,
@@ -117,7 +117,7 @@ impl fmt::Display for Silence {
     }
 }
 
-/// Answers of one block's runs to one question.
+/// Values of one metric in a block's three runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answers {
     pub a: Answer,
@@ -275,8 +275,8 @@ impl Conclusion {
     }
 }
 
-/// Judges all questions from the blocks so far. `blocks` contains each block's number and its answers, in
-/// question order; `asked` is the planned number of blocks. Comparisons of losses, if any, come last.
+/// Compares all metrics over the blocks so far. `blocks` contains each block's number and its values, in the order
+/// of `questions`; `asked` is the planned number of blocks. Comparisons of losses, if any, come last.
 pub fn compare(
     questions: &[FigureQuestion],
     blocks: &[(u32, Vec<Answers>)],
@@ -300,7 +300,7 @@ pub fn compare(
     [planned, lost].into_iter().flat_map(judge).collect()
 }
 
-/// Measurements for one question, without the test.
+/// Measurements for one comparison, without the test.
 struct Measured {
     itself: Compared,
     values: Vec<Values>,

@@ -165,7 +165,7 @@ pub struct Measured {
 #[derive(Clone, Copy)]
 enum Read {
     Trial(fn(&Trial) -> Option<f64>),
-    /// One value for each effective fault of this kind.
+    /// One value for each proved fault of this kind.
     Fault(fn(&Trial, &FaultRecord) -> Option<f64>, &'static str),
     Gate(measure::Figure),
 }

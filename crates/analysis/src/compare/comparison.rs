@@ -37,7 +37,7 @@ pub struct Comparison {
     pub conclusion: Conclusion,
     /// Rules of the verdicts.
     pub terms: Terms,
-    /// Scope of the verdicts: only these runs, or all runs of either kind.
+    /// Scope of the verdicts: only these runs, or runs like these in general.
     pub about: About,
     /// Number of deciding comparisons, which are corrected together. Violations, and counts that the load
     /// determines, need no test and are excluded. Informational metrics are corrected separately.
@@ -68,7 +68,7 @@ pub struct Comparison {
 pub enum About {
     /// Only these runs: the variation of other runs was not measured.
     TheseRuns,
-    /// All runs of either kind: the run was the unit of every deciding test, because there were enough runs.
+    /// Runs like these in general: there were enough runs to use the run as the unit of every deciding test.
     SuchRuns,
 }
 
@@ -125,7 +125,7 @@ pub struct Row {
     pub unit: &'static str,
     /// Better direction: `lower`, `higher` or `neither`.
     pub better: &'static str,
-    /// Whether the result depends on the metric.
+    /// Whether the metric affects the conclusion.
     pub role: Role,
     /// Comparison of both sides.
     #[serde(flatten)]

@@ -274,8 +274,8 @@ fn without_path(placement: &str) -> String {
 /// Fields of a trial's specification that identify the trial or are reported elsewhere.
 const TOLD_APART: [&str; 8] =
     ["index", "repetition", "seed", "label", "contenders", "settling", "makes_up_for", "fault_plan"];
-/// Fields that change the question, so that metrics cannot be compared. A longer hold or a fault only makes
-/// conditions harder, and its cost is a result.
+/// Fields that must match for metrics to be comparable. A longer hold or a fault only makes conditions harder, so
+/// its cost is a result.
 const QUESTION: [&str; 5] = ["locks", "read_ratio", "depth", "load", "acquire_timeout_us"];
 
 /// Returns the differences between the specifications of the cells on both sides.
@@ -359,7 +359,7 @@ impl FloorRise {
     }
 
     /// Returns the rise of the floor; `None` if the floor did not rise, or if the servers differ on purpose,
-    /// because their cost is then part of the answer. `apart` contains all differences between the sides.
+    /// because their cost is then part of the result. `apart` contains all differences between the sides.
     pub fn between(base: &Side, new: &Side, apart: &[Difference]) -> Option<Self> {
         let rise = Self::of(base, new)?;
         let is_part_of_it = apart.iter().any(|one| one.of_servers);

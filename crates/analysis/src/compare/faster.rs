@@ -11,7 +11,7 @@ use zklockbench_record::figures::THROUGHPUT;
 use zklockbench_record::{Better, Reading, Trial};
 use zklockbench_stats::median;
 
-/// A strategy that repetitions of the same runs prove to be faster than another.
+/// A strategy that a run's repetitions prove to be faster than another.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Faster {
     /// The faster strategy.

@@ -64,9 +64,9 @@ pub fn without_twins(asked: &[Figure]) -> Vec<Figure> {
 /// the load.
 ///
 /// Among the defaults, the leading metric, the tail of the wait, the requests per acquisition and the losses
-/// decide. The other metrics are informational: in a closed load, the median wait follows from throughput;
-/// handoffs differ from one server start to the next; and notifications and listings already show in the
-/// requests.
+/// decide. If the leading metric is the cycle, throughput also decides. The other metrics are informational: in a
+/// closed load, the median wait follows from throughput; handoffs differ from one server start to the next; and
+/// notifications and listings already show in the requests.
 pub(super) fn chosen(asked: &[Figure], key: &CellUnderLoad, base: &[&Trial], new: &[&Trial]) -> Vec<Chosen> {
     let decides = |figure| Chosen { figure, role: Role::Decides };
     let shown = |figure| Chosen { figure, role: Role::Shown };

@@ -260,7 +260,7 @@ mod tests {
         values.iter().copied().map(Reading::exact).collect()
     }
 
-    /// Returns ten different readings around this value.
+    /// Returns ten slightly different readings, starting at this value.
     fn around(value: f64) -> Vec<Reading> {
         readings(&(0..10).map(|at| value * (1.0 + f64::from(at) / 1_000.0)).collect::<Vec<_>>())
     }

@@ -363,7 +363,7 @@ fn decide(relation: Relation, observed: &Observed, limit: &Limit) -> Option<bool
     holds.iter().all(|end| *end == holds[0]).then_some(holds[0])
 }
 
-/// Returns how close a value is to violating its limit: 1 at the limit, more beyond the limit.
+/// Returns how close a value is to violating its limit: 1 at the limit, more beyond it. For `Equal`, the difference.
 fn weight(relation: Relation, value: f64, limit: f64) -> f64 {
     let share = match relation {
         Relation::Less | Relation::AtMost => value / limit,

@@ -19,7 +19,7 @@ pub struct CellReadings {
 }
 
 impl CellReadings {
-    /// Observes a cell that was planned with at least this number of repetitions. The value is the median
+    /// Observes a cell that was planned with at least this many repetitions. The value is the median
     /// over the valid repetitions or, if every repetition must meet the limit, the worst repetition.
     pub fn of(figure: Figure, cell: &CellKey, stored: &StoredRun, repetitions: usize, worst: Worst) -> Self {
         let ran: Vec<&Trial> = stored.trials.iter().filter(|trial| cell.is_of(trial)).collect();

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Observation;
 
-/// Smallest number of trials from which the quality of a fit can be judged.
+/// Minimum number of trials needed to judge the quality of a fit.
 const TRIALS_FEW: usize = 3;
 /// Number of standard errors from zero at which a part counts as significant. The threshold is strict,
 /// because a slow host lengthens both handoffs and queues, which makes one seem to cause the other.
@@ -72,7 +72,7 @@ struct FitShape {
 }
 
 impl Fit {
-    /// Returns the mean handoff in microseconds, with this number of waiters and this many acquisitions
+    /// Returns the mean handoff in microseconds, with this many waiters and this many acquisitions
     /// per second on the ensemble.
     pub fn mean(&self, waiting: f64, rate: f64) -> f64 {
         let of = |part: Option<Part>| part.map_or(0.0, |part| part.us);
@@ -81,7 +81,7 @@ impl Fit {
         mean.max(0.2 * self.first.us.abs())
     }
 
-    /// Scales every handoff of the fit by this factor.
+    /// Returns the fit with every handoff scaled by this factor.
     pub fn times(&self, factor: f64) -> Self {
         let part = |part: Part| Part { us: part.us * factor, error_us: part.error_us * factor };
         Self {

@@ -34,7 +34,7 @@ pub struct Observation {
     /// Time to acquire a free lock; `None` if none was acquired.
     pub uncontended: Option<Empirical>,
     pub release: Empirical,
-    /// Time for which locks were held beyond the intended hold.
+    /// Time by which locks were held longer than intended.
     pub overshoot: Empirical,
     /// Delay of acquire calls; `None` if the load has no schedule.
     pub late: Option<Empirical>,

@@ -82,7 +82,7 @@ pub struct Prediction {
     pub wait_mean: Predicted,
     /// Acquisitions per second.
     pub throughput: Predicted,
-    /// Share of time for which a lock is held or handed over, averaged over the locks.
+    /// Share of the time that a lock is held or being handed over, averaged over the locks.
     pub utilisation: Predicted,
     /// Mean time from a release to the next acquisition.
     pub handoff: Predicted,
@@ -137,8 +137,7 @@ pub fn predict(
     }
 }
 
-/// Returns the same load at its steady rate, because returning clients request locks at the rate at which
-/// they are served.
+/// Returns the same load at its steady rate: returning clients cannot request locks faster than they are served.
 fn settled<'a>(fit: &Fit, trials: &[Observation], case: &'a LoadCase<'a>, seed: u64) -> LoadCase<'a> {
     let rate = match &case.coming {
         Coming::Arrivals(_) => case.rate,
@@ -175,7 +174,7 @@ fn run(locks: &Locks, case: &LoadCase<'_>, seed: u64) -> SimulationOutcome {
     }
 }
 
-/// Draws a service that is consistent with the trials. Its mean deviates from the fit as that of a new trial
+/// Draws a service that is consistent with the trials. Its mean deviates from the fit as a new trial's mean
 /// might, and its shape is taken from a trial under a similar load.
 fn possible(fit: &Fit, trials: &[Observation], case: &LoadCase<'_>, rng: &mut ChaCha8Rng) -> Locks {
     let factor = error(fit, case.rate, rng);
@@ -186,7 +185,7 @@ fn possible(fit: &Fit, trials: &[Observation], case: &LoadCase<'_>, rng: &mut Ch
     let handoff = Handoff { first: mean, each_more, ..shape(trial) };
     let alone = near.iter().find_map(|one| one.uncontended.as_ref());
     let mut locks = locks(trial, handoff, case, alone);
-    // Anything that slows handoffs down, compared with the trial, also slows down the other steps.
+    // Whatever makes handoffs slower than in the trial also slows the other steps down.
     let own = trial.handoff.mean() / fit.mean(trial.waiting, trial.rate).max(1e-9);
     let slower = mean / (fit.mean(1.0, trial.rate) * own).max(1e-9);
     locks.uncontended = locks.uncontended.scaled(slower);
@@ -204,7 +203,7 @@ fn shape(trial: &Observation) -> Handoff {
     Handoff::of(&trial.handoff.narrowed(((all - seconds) / (1.0 + seconds)).max(0.0)))
 }
 
-/// Draws a random ratio of a new trial's handoff to the fit: Student's t, for an estimated spread.
+/// Draws a ratio of a new trial's handoff to the fit, from Student's t, because the spread is an estimate.
 fn error(fit: &Fit, rate: f64, rng: &mut ChaCha8Rng) -> f64 {
     // The number of waiters is unknown before the simulation, so assume the measured maximum.
     let spread = fit.spread_at(fit.range.waiting_to, rate);

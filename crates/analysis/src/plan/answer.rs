@@ -86,7 +86,7 @@ pub struct Answer {
     pub if_variable: Option<VariableHolds>,
     /// Fit on which the prediction is based.
     pub fit: Option<Fit>,
-    /// The objective's metric as measured under the load in question. Older versions did not measure it.
+    /// The objective's metric as measured under the planned load. Older versions did not measure it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<MeasuredLoad>,
     /// Highest rate that meets the objective; `None` if the requested rate misses the objective, or if the
@@ -110,9 +110,9 @@ pub struct Answer {
     pub ensemble_utilisation: Option<f64>,
     /// Average number of watches that are set at the same time.
     pub watches: Option<f64>,
-    /// Longest measured time for which a server failure made every client wait, in microseconds.
+    /// Longest measured time that a server failure made every client wait, in microseconds.
     pub outage_us: Option<u64>,
-    /// Longest 99th percentile of the waits around such a failure. Older versions did not store it.
+    /// Highest 99th percentile of the waits around a server failure. Older versions did not store it.
     #[serde(default)]
     pub outage_wait: Option<Bound>,
     /// Cost of each measured kind of failure. Empty in files of older versions.
@@ -151,16 +151,16 @@ impl Answer {
         };
         if fitted.spread > NOISY {
             let spread = percent(fitted.spread);
-            answer
-                .missing
-                .push(format!("waits on a quiet host: the handoffs of the trials vary by {spread}"));
+            answer.missing.push(format!(
+                "waits on a quiet host, because the trials' mean handoffs scatter by {spread} around the fit"
+            ));
         }
         answer.fit = Some(fitted.clone());
         let is_bounded = load.is_closed() || load.only_tries();
         let mut beyond = if is_bounded { None } else { fitted.beyond(load.rate()) };
         let search = Search { fit: &fitted, trials, load, objective, effort };
         let predicted = beyond.is_none().then(|| search.predict(&fitted, load.clone(), effort.simulations));
-        // Returning clients and tries put a load on the lock at the rate at which they are served.
+        // Returning clients and tries load the lock only at the rate at which they are served.
         let got = predicted.as_ref().filter(|_| is_bounded).map(|one| one.throughput.middle);
         beyond = beyond.or_else(|| fitted.beyond(got?));
         let prediction = match (predicted, beyond) {
@@ -219,7 +219,7 @@ impl Answer {
         ends.is_some_and(|ends| objective.holds(ends.low) != objective.holds(ends.high))
     }
 
-    /// Adds a measurement of the load itself, which decides if the prediction does not. A miss in either
+    /// Adds a measurement of the load itself. It decides if the prediction is inconclusive. A miss in either
     /// counts, because a load at the limit is not reliable.
     pub fn add_measured(&mut self, measured: MeasuredLoad, objective: &Objective) {
         let said = measured.in_words(objective.figure);
@@ -416,7 +416,7 @@ struct Demand {
     high: f64,
 }
 
-/// Utilisation from which waits depend on the duration of the load. The time until a queue is steady grows
+/// Utilisation above which waits depend on the duration of the load. The time until a queue is steady grows
 /// with the inverse square of the lock's spare capacity.
 const DEPENDS_ON_TIME: f64 = 0.95;
 /// Simulated utilisation that counts as full, because a simulated lock is idle before its first holder.
@@ -494,7 +494,7 @@ fn whichever_holds(constant: Verdict, varied: &Verdict) -> Verdict {
     }
 }
 
-/// Results for the load on this number of servers, with one lock.
+/// Results for the load on this many servers, with one strategy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ByServers {
     /// Number of servers.
@@ -516,7 +516,7 @@ pub struct ByServers {
 }
 
 impl ByServers {
-    /// Creates the row of an answer that was measured on this number of servers.
+    /// Creates the row of an answer that was measured on this many servers.
     pub fn of(servers: usize, answer: &Answer, objective: &Objective) -> Self {
         let wait = answer.prediction.as_ref().and_then(|one| predicted(wait_of(objective), one));
         Self {

@@ -104,7 +104,7 @@ pub struct FailureCost {
 }
 
 impl FailureCost {
-    /// Returns the cost of each kind of failure for a load over this number of locks, in the order measured.
+    /// Returns the cost of each kind of failure for a load over this many locks, in the order measured.
     pub fn of_each(failures: &[MeasuredFailure], locks: usize, objective: &Objective) -> Vec<Self> {
         let kinds = grouped(failures.iter().map(|failure| (failure.record.label.as_str(), failure)));
         kinds.into_iter().map(|(fault, all)| Self::of(fault, &all, locks, objective)).collect()

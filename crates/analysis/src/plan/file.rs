@@ -39,7 +39,7 @@ pub struct PlanFile {
     pub asked_at: SystemTime,
     /// The command line.
     pub command: Vec<String>,
-    /// The question.
+    /// The load and the objective.
     pub question: Question,
     /// Host of the last measurement.
     pub host: Option<HostInfo>,

@@ -18,10 +18,10 @@ use zklockbench_stats::queueing::{AlikeClients, Arrival, Empirical, Order};
 /// Number of arrivals in a simulation, and in a trial that verifies a percentile.
 pub const SIMULATED: f64 = 20_000.0;
 
-/// Number of arrivals, as a multiple, beyond which only the busiest part of a load with a changing rate is simulated.
+/// Multiple of the arrivals above which only the busiest part of a load with a changing rate is simulated.
 const CHANGING: f64 = 2.0;
 pub const BUSIEST: usize = (CHANGING * SIMULATED) as usize;
-/// Number of pieces in which to find the busiest part of a load.
+/// Number of pieces into which a load is divided to find its busiest part.
 const PIECES: u32 = 1_000;
 
 /// Smallest ratio of the busiest lock's demand to the mean demand that counts as uneven.
@@ -82,8 +82,8 @@ impl PlannedLoad {
         self.spec.only_tries()
     }
 
-    /// Returns the same load, lasting until this number of requests have arrived. A load with a changing rate
-    /// keeps its length, because another length would have other rates, unless it has many more arrivals.
+    /// Returns the same load, lasting until this many requests have arrived. A load with a changing rate keeps its
+    /// length, because another length would have other rates; of a much longer one, only the busiest part is used.
     pub fn with_arrivals(mut self, count: f64) -> Self {
         if self.is_changing() {
             return self.busiest((CHANGING * count) as usize).unwrap_or(self);
@@ -230,7 +230,7 @@ impl PlannedLoad {
         !self.is_closed() && !self.is_stationary()
     }
 
-    /// Returns the busiest part of a load with a changing rate, if it has more than this number of arrivals.
+    /// Returns the busiest part of a load with a changing rate, if the load has more than `most` arrivals.
     pub fn busiest(&self, most: usize) -> Option<Self> {
         let is_long = self.is_changing() && self.rate() * self.lasts.as_secs_f64() > most as f64;
         let open = self.spec.load.open().filter(|_| is_long)?;
@@ -311,7 +311,7 @@ impl PlannedLoad {
     }
 }
 
-/// Returns the range of `count` consecutive arrivals, of `all`, that takes the shortest time.
+/// Returns the range of `count` consecutive arrivals, out of `all`, that spans the shortest time.
 fn shortest(all: usize, count: usize, at: impl Fn(usize) -> f64) -> Range<usize> {
     let count = count.clamp(1, all.max(1));
     let takes = |from: &usize| at(from + count - 1) - at(*from);
@@ -320,8 +320,8 @@ fn shortest(all: usize, count: usize, at: impl Fn(usize) -> f64) -> Range<usize>
     from..(from + count).min(all)
 }
 
-/// Returns an upper bound on the acquisitions per second of a closed load, if each cycle takes this time longer
-/// than its think time and hold, half of which occupies the lock.
+/// Returns an upper bound on the acquisitions per second of a closed load, if each cycle lasts `longer`
+/// beyond its think time and hold, and half of that extra time occupies the lock.
 fn most_acquisitions(spec: &TrialSpec, longer: Duration) -> f64 {
     let by_kind = spec.kinds().into_iter().zip(spec.contenders_by_kind());
     let turn = |kind: &ClientKind| (kind.hold.mean() + kind.think.mean() + longer).as_secs_f64().max(1e-6);

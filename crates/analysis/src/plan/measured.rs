@@ -26,7 +26,7 @@ const BY_CHANCE: f64 = 0.05;
 /// neighbours, so their mean varies more than that of independent waits.
 const ERRORS: f64 = 3.0;
 
-/// The objective's metric, measured under the load in question.
+/// The objective's metric, measured under the planned load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MeasuredLoad {
     /// Directory of the run.
@@ -35,7 +35,7 @@ pub struct MeasuredLoad {
     pub rate: f64,
     /// Number of locks.
     pub locks: usize,
-    /// Arrivals per lock, as a multiple of those in the question.
+    /// Arrivals per lock, as a multiple of the planned arrivals.
     pub times: f64,
     /// Length of the measurement in seconds.
     pub seconds: f64,
@@ -60,7 +60,7 @@ pub struct MeasuredLoad {
 }
 
 impl MeasuredLoad {
-    /// Creates the result of a trial with a multiple of the load, or of a part of a load of the length `whole`.
+    /// Creates the result of a trial with `times` the load, or with only part of a load that lasts `whole`.
     /// `None` if the trial did not measure the objective's metric.
     pub fn of(
         run: PathBuf,
@@ -147,7 +147,7 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// Judges a trial, with its throughput scaled to the question's rate. `None` if no wait was measured.
+    /// Judges a trial, with its throughput scaled to the planned rate. `None` if no wait was measured.
     pub fn by(trial: &Trial, question: &Question, decided: DecidedBy) -> Option<Self> {
         let waits = trial.survival(Measure::Wait)?;
         let objective = &question.objective;
@@ -244,7 +244,7 @@ fn beyond(objective: &Objective, waits: &Survival) -> Option<u64> {
     Some((share * waits.count() as f64).round() as u64)
 }
 
-/// Returns whether a measured value meets the objective; `None` if it may do so by chance.
+/// Returns whether a measured value meets the objective; `None` if chance cannot be ruled out.
 fn decided_by_chance(objective: &Objective, value: f64, waits: &Survival) -> Option<bool> {
     let figure = objective.figure;
     if let Some(beyond) = beyond(objective, waits) {

@@ -1,4 +1,4 @@
-//! Capacity planning: the question, an answer for each strategy, and the verification of that answer.
+//! Capacity planning: the question, an answer for each strategy, and the verification of these answers.
 
 mod answer;
 mod failure;

@@ -1,4 +1,4 @@
-//! Question of a plan: a load with its scenario, and an objective that a plan can predict.
+//! The load that a plan is made for, with its scenario, and an objective that a plan can predict.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Recommends a strategy with the reason, and the best choices under other loads.
+//! Recommends a strategy, with the reason, and lists the best choices under other loads.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -74,7 +74,7 @@ pub fn recommend(answers: &[Answer]) -> Option<Recommendation> {
     Some(Recommendation { strategy, because: Some(because) })
 }
 
-/// Returns the index of the answer to measure next: that of the recommended strategy or, without a
+/// Returns the index of the answer to measure next: the recommended strategy's answer or, without a
 /// recommendation, the most promising inconclusive answer or, if none is inconclusive, the most promising
 /// answer. `None` if a measurement has already decided.
 pub fn to_measure(answers: &[Answer], objective: &Objective) -> Option<usize> {
@@ -100,8 +100,8 @@ fn promising(answers: &[Answer], objective: &Objective, may: impl Fn(&Answer) ->
     all.min_by(|(_, one), (_, other)| distance(one).total_cmp(&distance(other))).map(|(at, _)| at)
 }
 
-/// Returns the predicted value of the objective's metric such that high throughput and short waits come first,
-/// and answers without a prediction last.
+/// Returns a sort key: the predicted value of the objective's metric, negated unless it is a wait, so that the best
+/// answer comes first. Answers without a prediction come last.
 fn distance(answer: &Answer, objective: &Objective) -> f64 {
     let is_wait = matches!(objective.figure, Figure::Latency(..));
     let value = answer.prediction.as_ref().and_then(|one| predicted(objective.figure, one));
@@ -161,7 +161,7 @@ impl Recommendation {
     }
 }
 
-/// Multiples of the rate in question.
+/// Multiples of the planned rate.
 const RATES: [f64; 5] = [0.25, 0.5, 1.0, 2.0, 4.0];
 /// Multiples of the number of clients.
 const CLIENTS: [f64; 3] = [0.25, 1.0, 4.0];

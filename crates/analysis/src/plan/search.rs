@@ -13,7 +13,7 @@ use zklockbench_core::verdict::Verdict;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Effort {
-    /// Number of arrivals in a simulation: as many as in the trial whose variation the interval covers.
+    /// Number of arrivals in each simulation. The interval covers the variation between trials with this many arrivals.
     pub arrivals: f64,
     /// Number of simulations for an interval.
     pub simulations: usize,
@@ -35,9 +35,9 @@ const ENDS: usize = 19;
 const FEW: usize = 5;
 /// Number of bisection steps of the search.
 const STEPS: u32 = 7;
-/// Multiples of the rate from which to search for a rate that certainly meets the objective.
+/// Multiples of the rate, tried in this order, to find a rate that meets the objective.
 const LOWER: [f64; 4] = [1.0, 0.5, 0.25, 0.125];
-/// Largest multiple of the clients of a closed load.
+/// Largest multiple of a closed load's clients to try.
 const CLIENTS_MOST: f64 = 16.0;
 /// Multipliers of the service times in the sensitivity analysis.
 const SERVICES: [f64; 4] = [0.9, 1.05, 1.1, 1.2];

@@ -38,9 +38,9 @@ pub struct Checked {
     pub at_least: bool,
     /// Whether the measured value lies in the 90 % interval.
     pub inside: bool,
-    /// Result of a simulation with the service of the verifying trial itself.
+    /// Mean over simulations with the verifying trial's own service.
     pub by_observed_service: f64,
-    /// Whether that result is within 15 % of the measured value.
+    /// Whether this mean is within 15 % of the measured value.
     pub reproduced: bool,
 }
 
@@ -187,7 +187,7 @@ pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Ve
         notes.push(format!("{arrivals} arrivals; a reliable 99th percentile needs {SIMULATED}"));
     }
     let objective = &question.objective;
-    // Throughput covers all locks, possibly more than in the question.
+    // Throughput covers all locks, possibly more than planned.
     let share = question.rate / load.rate();
     let shown = Shown::by(trial, question, DecidedBy::Value).ok_or("no wait was measured")?;
     let held = objective.holds(shown.value);

@@ -36,7 +36,7 @@ pub const FILE: VersionedFile = VersionedFile {
 pub enum Ending {
     /// The sweep is in progress, or was killed.
     GoingOn,
-    /// Every question is answered.
+    /// Nothing is left to measure.
     Complete,
     /// The time limit was reached.
     OutOfTime,
@@ -138,7 +138,7 @@ pub struct SweepFile {
 }
 
 impl SweepFile {
-    /// Returns the exclusion verdict over the known points.
+    /// Returns the verdict over all points measured so far.
     pub fn judged(&self) -> Verdict {
         let any = |state| self.samples.iter().any(|sample| sample.state == state);
         match self.ending {

@@ -54,7 +54,7 @@ pub struct Step {
     pub why: Why,
 }
 
-/// Ratio up to which a value that meets the objective and a neighbour that misses it are close enough.
+/// Largest ratio between a value that meets the objective and a neighbour that misses it that needs no refinement.
 const NEAR_EDGE: f64 = 1.1;
 /// The same ratio around the collapse, or next to an inconclusive value.
 const NEAR: f64 = 1.35;

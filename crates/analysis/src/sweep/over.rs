@@ -19,7 +19,7 @@ worded! {
         Contenders = "contenders",
         /// Arrivals per second of an open load.
         Rate = "rate",
-        /// Time for which a contender holds the lock.
+        /// Time that a contender holds the lock.
         Hold = "hold",
         /// Number of locks over which the contenders are spread.
         Locks = "locks",
@@ -133,7 +133,7 @@ pub enum Values {
     List(Vec<f64>),
 }
 
-/// Number of values of the second variable, if specified as a range.
+/// Number of values of the second variable, if it has a range.
 const SERIES: usize = 4;
 /// Points per decade of the first variable.
 const PER_DECADE: f64 = 2.0;

@@ -130,7 +130,7 @@ fn state(trial: &Trial) -> (State, Option<String>) {
 
 pub(super) const AT_LEAST: usize = 2;
 pub(super) const AT_MOST: usize = 5;
-/// Minimum coverage of a deciding interval, which is on the wrong side of the limit in at most 5 % of cases.
+/// Minimum coverage of a deciding interval: it is on the wrong side of the limit in at most 5 % of cases.
 const DECIDES: f64 = 0.9;
 
 worded! {
@@ -247,8 +247,8 @@ impl Series {
         self.points.iter().find(|point| point.at.x.total_cmp(&x).is_eq())
     }
 
-    /// Returns the lowest value above which nothing can be learned: `is_dead` is true, or `is_last` is true
-    /// twice in a row.
+    /// Returns the lowest value above which nothing can be learned: the first for which `is_dead` is true, or the
+    /// second in a row for which `is_last` is true.
     pub(super) fn last(&self) -> Option<f64> {
         let mut below = false;
         let ends = |point: &&Point| {
@@ -303,7 +303,7 @@ fn point(group: &[&Sample], objective: Option<&Objective>) -> Point {
     }
 }
 
-/// Decides from a range with at least this coverage.
+/// Decides whether a point meets the objective, from a range with at least this coverage.
 fn decide(group: &[&Sample], objective: &Objective, coverage: f64) -> Decision {
     let broken = group.iter().filter(|sample| sample.state.is_broken()).count();
     if broken == group.len() && broken >= AT_LEAST {
@@ -338,7 +338,7 @@ pub struct FailureSample {
     /// Longest time without an acquisition of a requested lock, in microseconds; 0 if below 5 ms. `None` if
     /// the fault had no visible effect, or fired while an earlier one still blocked a lock.
     pub gap_us: Option<u64>,
-    /// Number of sessions that the fault ended; `None` in the same cases.
+    /// Number of sessions that the fault ended; `None` if `gap_us` is `None`.
     pub sessions_lost: Option<u64>,
 }
 

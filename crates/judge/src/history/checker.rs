@@ -209,7 +209,7 @@ struct EventContext<'a> {
     who: usize,
     lock: &'a mut Lock,
     stand: &'a mut Stand,
-    /// Set if the contender's session may be dead, with the line that reported it.
+    /// Set if the contender's session may be dead, with the line that reported this.
     suspended: Option<Option<LinePosition>>,
     at: Moment,
 }

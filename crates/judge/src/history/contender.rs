@@ -12,7 +12,7 @@ use zklockbench_record::history::{LinePosition, SessionState, StatedClaim, Step}
 pub struct CalledAcquire {
     pub at: Moment,
     pub stated: StatedClaim,
-    /// Total time for which this claim had been blocked before the call.
+    /// Total time that this claim had been blocked before the call.
     pub kept_out_us: u64,
 }
 
@@ -54,7 +54,7 @@ pub struct Contenders {
     numbers: HashMap<(usize, u64), usize>,
     /// All contenders, in the order of their first event.
     pub all: Vec<HistoryContender>,
-    /// What the contenders of each process learned together, for contenders without an event so far.
+    /// Session states reported for each process, for its contenders that have no event yet.
     news: HashMap<usize, Vec<SessionNews>>,
 }
 
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn session_ids_are_compared_as_numbers_if_they_are_numbers() {
+    fn numeric_session_ids_are_compared_as_numbers() {
         let is_same = |other: &str| session_number("0x1000A") == session_number(other);
         assert_eq!(["0x1000a", "0X1000a", "65546", "0x01000a"].map(is_same), [true; 4]);
         assert_eq!(["1000A", "0x1000b", "65547"].map(is_same), [false; 3]);

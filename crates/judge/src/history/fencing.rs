@@ -10,7 +10,7 @@ use super::clocks::Moment;
 use super::judgement::WriteReport;
 use zklockbench_record::history::LinePosition;
 
-/// Number of writes kept for sorting by zxid. The order of writes further out of order is unknown.
+/// Number of writes kept for sorting by zxid. For writes further out of order, the order is unknown.
 const WINDOW: usize = 512;
 const EXAMPLES: usize = 20;
 
@@ -44,7 +44,7 @@ pub struct Fencing {
     /// zxid of the last write that was compared.
     settled: Option<i64>,
     pub report: WriteReport,
-    /// Pairs of a newer write and a stale write that was accepted after it.
+    /// Pairs of a write with a newer token and the stale write accepted after it.
     pub examples: Vec<(Newest, Newest)>,
 }
 
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn all_stale_writes_are_counted_and_twenty_are_kept_as_examples() {
+    fn every_stale_write_is_counted_but_only_twenty_are_kept_as_examples() {
         let mut fencing = Fencing::default();
         fencing.answer(write(5, true, 1), None);
         for line in 2..32 {

@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn acquires_with_an_unknown_result_matter_on_several_clocks() {
+    fn acquires_with_an_unknown_result_matter_only_on_several_clocks() {
         let unknown_results = |several_clocks| {
             after(|lock| {
                 lock.several_clocks = several_clocks;
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn incomplete_history_yields_unknown_and_unstated_completeness_yields_a_note() {
+    fn incomplete_history_is_unknown_but_unstated_completeness_yields_only_a_note() {
         let judged = |complete, cut_off_at| {
             verdict(&[sound("l")], complete, HistoryEnd { cut_off_at, ..HistoryEnd::default() })
         };

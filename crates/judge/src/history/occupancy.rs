@@ -10,11 +10,11 @@ use crate::inside::{Evidence, Inside};
 use crate::weigh::{Granted, Soundness};
 use zklockbench_record::history::{LinePosition, LockClaim, LockKind};
 
-/// Number of new unclassified overlaps after which overlaps that depend on the same open states are merged.
+/// Number of new unclassified overlaps that triggers a merge of overlaps with the same open states.
 const MERGED: usize = 64;
-/// Maximum number of unclassified overlaps after merging. The oldest ones are then classified as far as known.
+/// Maximum number of unclassified overlaps after merging. Beyond it, the oldest are classified from what is known.
 const WAITING: usize = 256;
-/// Maximum number of insiders of all unclassified overlaps, unless there are at most [`KEPT`] overlaps.
+/// Maximum total number of insiders in unclassified overlaps. Up to [`KEPT`] overlaps may exceed it.
 const INSIDERS: usize = 2 * WAITING * LOOKED_AT;
 const KEPT: usize = 8;
 const EXAMPLES: usize = 20;
@@ -47,7 +47,7 @@ pub struct OverdueHold {
 pub struct Example {
     pub breach: Breach,
     pub inside: Traces,
-    /// The other holders with the same soundness as the one inside, by contender.
+    /// Contenders of the other insiders with the same soundness as `inside`.
     pub beside: Vec<usize>,
     pub entered: Traces,
     pub since_us: u64,
@@ -81,18 +81,18 @@ impl Occupancy {
         Self { inside: Inside::new(kind), merge_at: MERGED, ..Self::default() }
     }
 
-    /// Registers an acquire. Returns the total time for which its claim has been blocked so far.
+    /// Registers an acquire. Returns the total time that its claim has been blocked so far.
     pub fn asks(&mut self, claim: LockClaim, t_us: u64) -> u64 {
         self.inside.asks(claim, t_us)
     }
 
-    /// Total time for which the claim has been blocked.
+    /// Total time that the claim has been blocked.
     pub fn kept_out_us(&self, claim: LockClaim, t_us: u64) -> u64 {
         self.inside.kept_out(claim, t_us)
     }
 
-    /// Whether an acquisition at this time meets holders that are evidence. If the lock excluded others, these
-    /// holders have ended unnoticed, so they are no longer evidence.
+    /// Whether certain holds are in the way of an acquisition. They become doubtful: if the lock works, they have
+    /// ended unnoticed.
     pub fn meets_evidence(&mut self, claim: LockClaim, t_us: u64) -> bool {
         if !self.inside.certainly_excludes(claim) {
             return false;
@@ -152,7 +152,7 @@ impl Occupancy {
         }
     }
 
-    /// Adds an unclassified overlap. Overlaps are merged only now and then, so the cost per overlap is constant.
+    /// Adds an unclassified overlap. Overlaps are merged in batches, so the cost per overlap is constant.
     fn keep(&mut self, overlap: Overlap) {
         let now_us = overlap.since.t_us;
         self.waiting.push(overlap);
@@ -347,7 +347,7 @@ impl Occupancy {
         }
     }
 
-    /// Whether there are few examples of a class.
+    /// Whether a class needs more examples.
     fn wants(&self, breach: Breach) -> bool {
         self.examples.iter().filter(|other| other.breach == breach).count() < EXAMPLES
     }
@@ -410,7 +410,7 @@ const TIMES_AS_LONG: u64 = 10;
 /// Minimum wait of a stuck acquire, in microseconds.
 const AT_LEAST_US: u64 = 1_000_000;
 
-/// Waits for one lock on one clock that ended with an acquisition.
+/// Successful waits for one lock on one clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Waits {
     longest_us: u64,
@@ -423,8 +423,8 @@ impl Waits {
         self.latest_called_us = self.latest_called_us.max(Some(called_us));
     }
 
-    /// Whether an unfinished acquire is stuck at the time of its process's last event. A later call must have
-    /// acquired the lock, and all waits must have been far shorter.
+    /// Whether an unfinished acquire counts as stuck at its process's last event: a later call acquired the lock,
+    /// and every successful wait was far shorter.
     pub fn is_stuck(&self, asked: &CalledAcquire, heard_us: u64) -> bool {
         let waited = heard_us.saturating_sub(asked.at.t_us);
         let passed = self.latest_called_us.is_some_and(|called| called > asked.at.t_us);
@@ -470,7 +470,7 @@ mod tests {
         let kept = WAITING as u64;
         for (is_known, expected) in [(false, [0, 0, all]), (true, [kept, 0, all - kept])] {
             let mut occupancy = Occupancy::new(LockKind::Mutex);
-            // Given more open overlaps than are kept
+            // Given more open overlaps than the limit
             for number in 0..=all {
                 occupancy.enter(hold(number), moment(1 + number));
             }
@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn any_number_of_acquisitions_beside_a_frozen_holder_is_classified_with_it() {
+    fn acquisitions_during_a_frozen_hold_are_classified_by_the_holders_session() {
         for (soundness, expected) in [(Soundness::Lost, [1, 1_001, 0]), (Soundness::Sound, [1_002, 0, 0])] {
             let mut occupancy = beside_a_stuck_hold(|_| {});
             enters_beside_an_intruder(&mut occupancy);
@@ -548,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn semaphore_with_many_leases_is_violated_by_one_more_live_holder() {
+    fn one_live_holder_too_many_is_a_violation_even_with_many_leases() {
         for (is_last_lost, expected) in [(false, [1, 0, 0]), (true, [0, 1, 0])] {
             let mut occupancy = Occupancy::new(LockKind::Semaphore(500));
             (0..501).for_each(|number| occupancy.enter(hold(number), moment(number)));
@@ -744,14 +744,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn evidence_is_the_time_during_which_certain_holds_fill_the_lock(
+        fn claim_counts_as_blocked_only_while_certain_holds_fill_the_lock(
             kind in prop_oneof![Just(LockKind::Mutex), Just(LockKind::ReadWrite), Just(LockKind::Semaphore(3))],
             steps in prop::collection::vec((0..4_usize, deed(), claim(), 0..4_u64), 0..60),
         ) {
             let mut occupancy = Occupancy::new(kind);
             let mut now = 0;
             let mut inside: [Option<u64>; 4] = [None; 4];
-            // Claim of each hold, and the interval in which it was certain.
+            // Claim of each hold, and the interval during which the hold was certain.
             let mut certain: Vec<(LockClaim, u64, u64)> = Vec::new();
             let mut asked: Vec<(LockClaim, u64, u64)> = Vec::new();
             for (who, deed, claim, after) in steps {

@@ -18,7 +18,7 @@ pub struct Grant {
     pub claim: LockClaim,
     /// Token: the node's czxid.
     pub token: i64,
-    /// zxid by which the contender had called acquire; at most the token.
+    /// zxid from which the acquire call counts; at most the token.
     pub asked: i64,
     /// zxid of the state in which the contender found that it held the lock.
     pub zxid: Option<i64>,
@@ -50,7 +50,7 @@ pub struct LockHolds {
     deletions: BTreeSet<(i64, u64)>,
     /// Keys of the grants inside without a known deletion.
     undeleted: BTreeSet<u64>,
-    /// Clocks of the grants inside that are only counted.
+    /// Clocks of the merged grants, which are only counted.
     merged: BTreeSet<usize>,
     /// State and last holder of each kept grant, by token.
     kept: HashMap<i64, (Kept, usize)>,
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn reader_on_another_clock_without_a_deletion_leaves_the_writer_uncompared() {
+    fn unrecorded_deletion_of_a_reader_leaves_the_writer_uncompared() {
         for (reader_clock, across) in [(0, 0), (1, 1)] {
             let mut order = LockHolds::new(LockKind::ReadWrite);
             let reader = |token| Grant { claim: LockClaim::READ, who: 1, ..grant(token, token) };
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_stays_within_the_window() {
+    fn at_most_a_window_of_grants_waits_for_comparison() {
         let mut order = LockHolds::new(LockKind::Mutex);
         for token in 0..10 * WINDOW as i64 {
             order.grant(grant(2 * token, 2 * token));
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn all_early_grants_are_counted_and_twenty_are_kept_as_examples() {
+    fn every_early_grant_is_counted_but_only_twenty_are_kept_as_examples() {
         let order = with((1..=31).map(|token| (10 * token, 10 * token + 1, 10 * token + 50)));
         assert_eq!((order.report.too_early, order.report.compared, order.examples.len()), (30, 30, 20));
     }

@@ -122,7 +122,7 @@ pub fn over_contenders(
 const LEAST: &str = "1: one waiter is notified";
 const MOST: &str = "N−1: every waiter is notified";
 
-/// Returns the bounds of the fan-out with this number of contenders.
+/// Returns the bounds of the fan-out with this many contenders.
 fn fan_out_of(count: usize) -> Vec<Guide> {
     let guide = |at: f64, label: &str| Guide::new(GuideCourse::Upright(at), label, Weight::Faint);
     let most = (count > 2).then(|| guide(count as f64 - 1.0, MOST));

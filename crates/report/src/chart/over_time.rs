@@ -95,7 +95,7 @@ impl Shade {
         ))
     }
 
-    /// Returns one band for each period in which the same locks were under a fault.
+    /// Returns one band for each period during which the same locks were under a fault.
     fn bands(&self) -> Vec<Band> {
         let mut edges: Vec<f64> = self.locks.iter().flatten().flat_map(|span| [span.from, span.to]).collect();
         edges.sort_by(f64::total_cmp);

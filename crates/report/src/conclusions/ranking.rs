@@ -84,7 +84,7 @@ pub(super) struct Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// Collects the cells; `None` if nothing was acquired.
+    /// Chooses the metric of speed for this load; `None` if nothing was acquired.
     pub fn of(view: &'a View<'a>) -> Option<Self> {
         let first = view.cells.iter().flat_map(Cell::all).find(|trial| trial.measured.acquired() > 0)?;
         let speed = match first.spec.load.name() {
@@ -96,7 +96,7 @@ impl<'a> Field<'a> {
         Some(Self { view, speed })
     }
 
-    /// Returns the valid cells with acquisitions, of locks that kept their promises.
+    /// Returns the valid cells with acquisitions and a steady queue, of locks that kept their promises.
     fn ranked_at(&self, contenders: usize) -> impl Iterator<Item = &'a Cell<'a>> {
         let view = self.view;
         let acquired = |cell: &Cell<'_>| cell.counting().all(|one| one.measured.acquired() > 0);

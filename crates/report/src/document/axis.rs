@@ -19,7 +19,7 @@ enum Scale {
 enum Unit {
     Micros,
     Number,
-    /// Rarity 1/(1-p): one in this number of samples is larger.
+    /// Rarity 1/(1-p): one in this many samples is larger.
     Rarity,
 }
 
@@ -111,7 +111,7 @@ impl Axis {
         Self { has_all_ticks: true, ..Self::columns("", labels) }
     }
 
-    /// Creates an axis of percentiles for this number of samples. Its values are 1/(1-p).
+    /// Creates an axis of percentiles for this many samples. Its values are 1/(1-p).
     pub fn percentiles(samples: f64) -> Self {
         let axis = Self::new("percentile", Unit::Rarity, Scale::Log, (1.0, samples.clamp(10.0, 1e7)));
         axis.labelled(PERCENTILES.into_iter().map(|(at, label)| (at, label.to_owned())))

@@ -93,7 +93,7 @@ impl Curve {
         Self { markers: Self::marked(line.iter().copied(), mark), line, ..self }
     }
 
-    /// Returns the marks for these points. Only the last mark shows a violation.
+    /// Marks these points. Only the last mark shows a violation.
     pub fn marked(places: impl IntoIterator<Item = PlotPoint>, mark: Mark) -> Vec<Marked> {
         let plain = Mark { violated: false, ..mark };
         let mut all: Vec<Marked> = places.into_iter().map(|at| (at, plain)).collect();

@@ -27,7 +27,7 @@ use style::{
 /// Destination of a chart.
 #[derive(Debug, Clone, Copy)]
 pub struct Medium<'a> {
-    /// Place of measurement; `None` for a page, which does not show it on charts.
+    /// Place of measurement, for files; `None` for pages, whose charts omit it.
     place: Option<&'a str>,
     /// Whether dashed lines are drawn with gaps instead of the SVG attribute for dashes.
     has_gaps: bool,

@@ -14,7 +14,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 pub const DENSITY: u32 = 2;
 pub const LARGE: f64 = 21.0;
 pub const MEDIUM: f64 = 14.0;
-/// Smallest text size, which is still legible when a README shrinks the chart to 900 pixels.
+/// Smallest text size: still legible when a README shrinks the chart to 900 pixels.
 pub const SMALL: f64 = 13.0;
 
 pub const INK: RGBColor = RGBColor(51, 51, 51);

@@ -13,7 +13,7 @@ use crate::draw::{self, DENSITY, THEMED, colour, hex, page_colour, page_svg, plo
 /// Maximum number of pointer positions.
 const POSITIONS: usize = 160;
 
-/// Returns the style that maps drawn colours to the page's, for this number of strategies.
+/// Returns the style that maps drawn colours to the page's colours, for this many strategies.
 pub(super) fn style(strategies: usize) -> String {
     let themed = THEMED.map(|(drawn, name)| (hex(drawn), name.to_owned()));
     let looks = (0..strategies).map(|look| (hex(colour(look)), format!("c{}", page_colour(look))));

@@ -112,8 +112,7 @@ pub(crate) fn gate_title(outcome: &Outcome) -> String {
     }
 }
 
-/// Returns the observations of all cells that did not pass or, if all passed, that of the cell nearest to its
-/// limit.
+/// Returns the observations of all cells that did not pass or, if all passed, of the cell nearest to its limit.
 fn found(outcome: &Outcome) -> Vec<String> {
     let bad: Vec<String> =
         outcome.checks.iter().filter(|check| check.verdict != Verdict::Held).map(gate_check_told).collect();

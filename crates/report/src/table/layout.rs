@@ -32,8 +32,7 @@ impl Style {
     }
 }
 
-/// Returns a paragraph wrapped at `width`. The first line starts with `begin`; the others are indented by as
-/// many spaces.
+/// Returns a paragraph wrapped at `width`. The first line starts with `begin`; the others are indented to match.
 pub fn wrapped(text: &str, begin: &str, width: usize) -> String {
     let indent = " ".repeat(begin.len());
     let options = textwrap::Options::new(width).initial_indent(begin).subsequent_indent(&indent);

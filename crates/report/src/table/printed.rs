@@ -24,7 +24,7 @@ pub(crate) struct Printed {
     pub more: Vec<String>,
 }
 
-/// Default width of a table.
+/// Default and maximum width of the brief output.
 const WIDTH: u16 = 80;
 /// Maximum number of lines below the table, besides the path of the results.
 const LINES: usize = 4;

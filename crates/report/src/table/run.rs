@@ -60,7 +60,7 @@ fn pictures(view: &View<'_>) -> Vec<String> {
         .collect()
 }
 
-/// Returns the outcome, with coloured failures and unknown verdicts.
+/// Returns the outcome, with its leading alarm word, if any, in colour.
 fn first_line(headline: &Headline, style: Style) -> String {
     let text = wrapped(&one_line(&headline.text()), "", style.text_width());
     let Some((word, rest)) = headline.alarm.and_then(|word| Some((word, text.strip_prefix(word)?))) else {

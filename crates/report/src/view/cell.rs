@@ -65,7 +65,7 @@ impl Cell<'_> {
         self.trials.iter().map(AsRef::as_ref)
     }
 
-    /// Returns whether any trial is neither invalid nor partial.
+    /// Returns whether any trial is valid, i.e. neither invalid nor partial.
     pub fn is_sound(&self) -> bool {
         self.all().any(Trial::is_sound)
     }
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_of_a_fast_lock_show_an_outage_of_half_a_second() {
+    fn steps_of_a_fast_lock_reveal_a_half_second_outage() {
         // Given three seconds at 400 per second, in slots of 25 ms, with an outage of half a second
         let acquired = (0..120).map(|slot| if (40..60).contains(&slot) { 0 } else { 10 }).collect();
         let course = course(25_000, acquired).unwrap();

@@ -113,12 +113,12 @@ impl<'a> UnderFault<'a> {
         (!fired.is_empty() || !trials.is_empty()).then_some(Self { cell, set, fired, seen, trials })
     }
 
-    /// Returns the longest of these times over the proved occurrences.
+    /// Returns the longest `time` of the proved occurrences; `None` if none has one.
     pub fn longest(&self, time: fn(&FaultRecord) -> Option<u64>) -> Option<u64> {
         self.seen.iter().filter_map(|fault| time(fault)).max()
     }
 
-    /// Returns the sum over the trials; `None` if there are none.
+    /// Returns the sum of `count` over the trials; `None` if there are none.
     pub fn sum(&self, count: fn(&Trial) -> u64) -> Option<u64> {
         (!self.trials.is_empty()).then(|| self.trials.iter().map(|trial| count(trial)).sum())
     }
