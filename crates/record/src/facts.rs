@@ -41,8 +41,8 @@ pub struct Traced {
 }
 
 impl Traced {
-    /// Whether the step precedes a contender's action at `moment`. Of the steps in the same microsecond, only
-    /// requests follow the action.
+    /// Whether the step precedes a contender's action at `moment`. Requests in the same microsecond follow the
+    /// action; other steps precede it.
     fn is_before(&self, moment: Stamp) -> bool {
         self.at < moment || self.at == moment && self.kind != StepKind::Request
     }
