@@ -27,7 +27,7 @@ const CONNECTS_WITHIN: Duration = Duration::from_secs(20);
 /// Time limit of the first session.
 const FIRST_CONTACT: Duration = Duration::from_secs(6);
 const BETWEEN_TRIES: Duration = Duration::from_millis(500);
-/// Limit on the requests that read the tree.
+/// Maximum number of requests for reading the tree.
 const READS: usize = 20_000;
 
 /// Path, duration and limits of a watch.
@@ -35,7 +35,7 @@ const READS: usize = 20_000;
 pub struct Watching {
     pub path: String,
     pub lasts: Duration,
-    /// Limit on the notifications per second.
+    /// Maximum number of notifications per second.
     pub at_most: u64,
 }
 
@@ -233,7 +233,7 @@ impl Live<'_> {
                 self.are_ephemeral.insert(key, is_ephemeral);
                 is_ephemeral
             }
-            // The node is already gone, which is common for lock nodes.
+            // The node is already gone, as lock nodes often are.
             _ => true,
         }
     }

@@ -69,7 +69,7 @@ impl Damages {
 pub struct LogStream {
     files: VecDeque<(i64, PathBuf)>,
     last_file: Option<(i64, PathBuf)>,
-    /// Zxid of the last record, which is read when it is needed.
+    /// Zxid of the last record, read on demand.
     last: OnceCell<Option<i64>>,
     open: Option<OpenLog>,
     bytes: Vec<u8>,

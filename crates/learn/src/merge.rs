@@ -70,7 +70,7 @@ impl Merge {
         while let Some(zxid) = self.servers.iter().filter_map(|server| server.zxid).min() {
             let has_majority = self.has_majority(zxid);
             if has_majority || self.may_be_committed(zxid) {
-                // The logs may start after the snapshot that precedes them.
+                // The logs may continue from an earlier snapshot.
                 let before = self.snapshots.iter().rfind(|snapshot| **snapshot < zxid);
                 self.last = self.last.or(before.copied());
                 if self.notice_gap(zxid) {
