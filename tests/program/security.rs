@@ -109,7 +109,7 @@ fn sasl_password_is_not_sent_to_an_ensemble_from_a_scenario() {
     ));
     let output = with_password(&bench, &["run", "scenario.toml", "--sasl", "bench"], Some(PASSWORD));
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-    assert!(stderr(&output).contains("the identity of --sasl is sent only to"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("credentials from --sasl are sent only to"), "{}", stderr(&output));
 }
 
 /// Creates a server's key store for the name zk1.test, a Java trust store with the same certificate, and a client's

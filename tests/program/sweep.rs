@@ -73,7 +73,7 @@ fn killed_sweep_resumes_without_repeating_points() {
     let output = bench.drawn(&words);
     went_through(&output);
     let (said, shown) = (stderr(&output), stdout(&output));
-    assert!(said.contains("resuming after 2 runs"), "{said}");
+    assert!(said.contains("resuming; 2 runs already finished"), "{said}");
     // Then the unrelated files are unchanged
     for note in notes.map(|note| directory.join(note)).iter().chain([&far]) {
         assert_eq!(fs::read_to_string(note).unwrap(), "precious", "{}", note.display());

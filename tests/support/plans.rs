@@ -169,7 +169,7 @@ pub fn plan() -> PlanFile {
             ..EnsembleInfo::default()
         }),
         sources: vec![PathBuf::from("plan/runs/measure-1")],
-        left_out: vec!["known adds nothing to each round trip, but the question adds 5 ms".into()],
+        left_out: vec!["known adds nothing to each round trip, but your load adds 5 ms".into()],
         answers: vec![
             answer("predecessor-watch", 150_000.0, Verdict::Held),
             answer("parent-watch", 600_000.0, Verdict::Violated(vec!["wait.p99 is too long".into()])),

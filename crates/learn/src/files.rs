@@ -22,7 +22,7 @@ pub struct ServerFiles {
 }
 
 impl ServerFiles {
-    /// Lists the files in a data or log directory, its `version-2` directory, or a tarball, which is unpacked
+    /// Lists the files in a data or log directory, its `version-2` directory, or a tarball. A tarball is unpacked
     /// below `scratch`.
     pub fn of(path: &Path, scratch: &Path) -> Result<Self, Error> {
         if !path.is_file() {
@@ -116,7 +116,7 @@ fn unpack(tarball: &Path, into: &Path) -> io::Result<()> {
         if zxid_of(&name, LOG).is_some() || zxid_of(&name, SNAPSHOT).is_some() || name.starts_with(KEEPER) {
             let extensions = entry.pax_extensions()?.into_iter().flatten();
             if extensions.flatten().any(|extension| extension.key_bytes().starts_with(SPARSE)) {
-                let sparse = format!("{name} has the sparse pax format; create the tarball without -S");
+                let sparse = format!("{name} is in the sparse pax format; create the tarball without -S");
                 return Err(io::Error::new(io::ErrorKind::Unsupported, sparse));
             }
             let to = into.join(&name);
@@ -135,7 +135,7 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// Prefix of the pax headers of a file whose content starts with a map of its holes.
 const SPARSE: &[u8] = b"GNU.sparse.";
 
-/// Copies a file, replacing the zeros that pad a log with holes.
+/// Copies a file, with holes instead of the zeros that pad a log.
 fn copy_sparsely(from: &mut impl Read, to: &Path) -> io::Result<()> {
     let (mut to, mut bytes, mut length) = (File::create(to)?, vec![0; 64 << 10], 0);
     loop {
@@ -220,7 +220,7 @@ mod tests {
         builder.finish().unwrap();
         let refused = ServerFiles::of(&tarball, scratch.path()).unwrap_err().to_string();
         assert!(
-            refused.ends_with("zk1.tar: log.1 has the sparse pax format; create the tarball without -S"),
+            refused.ends_with("zk1.tar: log.1 is in the sparse pax format; create the tarball without -S"),
             "{refused}"
         );
     }

@@ -45,7 +45,7 @@ pub struct Read {
     pub logs: LogFacts,
 }
 
-/// Reads the logs of an ensemble's servers. `stopped` is polled; data that do not fit in memory go to
+/// Reads the logs of an ensemble's servers. `stopped` is polled; data that does not fit in memory goes to
 /// `scratch`.
 pub fn read_logs(
     directories: &[PathBuf],

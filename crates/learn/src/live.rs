@@ -36,7 +36,7 @@ const READS: usize = 20_000;
 pub struct Watching {
     pub path: String,
     pub lasts: Duration,
-    /// Limit on the notifications per second.
+    /// Maximum number of notifications per second.
     pub at_most: u64,
 }
 
@@ -238,7 +238,7 @@ impl Live<'_> {
                 self.are_ephemeral.insert(key, is_ephemeral);
                 is_ephemeral
             }
-            // The node is already gone, which is common for lock nodes.
+            // The node is already gone, as lock nodes often are.
             _ => true,
         }
     }

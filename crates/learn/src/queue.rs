@@ -46,7 +46,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// Returns whether a client waits for or holds a lock with this node, unless it now has a lease instead.
+    /// Returns whether a client waits for or holds a lock with this node. A node that was replaced by a lease does
+    /// not count.
     pub fn is_queued(&self) -> bool {
         !self.recipe.is_single() && !self.recipe.is_election() && !self.has_lease && !self.may_be_registered
     }

@@ -136,7 +136,7 @@ pub fn is_taken_entry(directory: &[u8], name: &[u8]) -> bool {
     directory.ends_with(b"/taken") && name.starts_with(b"entry-")
 }
 
-/// Returns whether a create appended a number to the name. Without the number, the name decides.
+/// Returns whether a create appended a number to the name. If the number is unknown, the name decides.
 pub fn is_sequential(name: &[u8], sequence: Option<i32>) -> bool {
     match sequence {
         Some(number @ 0..) => name.last_chunk::<DIGITS>().is_some_and(|digits| {

@@ -60,7 +60,8 @@ pub struct Lock {
     occupied: Option<Occupied>,
 }
 
-/// A period during which a single node existed, except for short times between one client's node and the next.
+/// A period during which the lock's single node existed, apart from short gaps between one client's node and the
+/// next.
 #[derive(Debug, Clone, Copy)]
 struct Occupied {
     since_ms: i64,
@@ -152,7 +153,7 @@ pub struct Reconstruction {
 #[derive(Debug, Default)]
 struct OpenSession {
     nodes: BTreeSet<NodePath>,
-    /// Number of nodes in queues of locks. Several threads with such nodes may share the session.
+    /// Number of nodes in queues of locks. They may belong to several threads that share the session.
     queued: usize,
     released: Option<Moment>,
     /// Request number and time of the session's last write, if that write deleted its only lock node.
@@ -442,7 +443,7 @@ impl Reconstruction {
     }
 
     /// Returns the position of the writer that a new reader downgrades, and whether the writer holds the lock.
-    /// The reader's name has the number of the writer, which belongs to the same session.
+    /// The reader's name has the writer's number, and both nodes belong to the same session.
     fn downgraded_writer(
         &self,
         directory: &[u8],
@@ -473,8 +474,8 @@ impl Reconstruction {
         is_own.then(|| Arc::clone(first))
     }
 
-    /// Takes the arrival time of a lease from the client's node in the inner queue. Returns whether its client
-    /// may still be waiting for a free lease.
+    /// Takes the arrival time of a lease from the client's node in the inner queue. Returns whether the client may
+    /// still be waiting for a free lease.
     fn link_to_inner(&mut self, lease: &mut Node) -> bool {
         let Some(inner) = self.inner_node(&lease.directory, lease.recipe, lease.session) else {
             return false;

@@ -223,7 +223,7 @@ impl Learnt<'_> {
         let family = self.family;
         let mut text = format!("# Family {}, {}.\n", one_line(&family.name), family.recipe.words());
         let handoff = format_micros(family.handoff.estimate_us);
-        let _ = writeln!(text, "# Each logged hold was shortened by {handoff} for the handoff.");
+        let _ = writeln!(text, "# Logged holds include the handoff, so {handoff} was subtracted from each.");
         if let Some(wait) = &family.wait {
             let [p50, p99] = [wait.p50, wait.p99].map(|wait| format_micros(wait.estimate_us));
             let _ = writeln!(text, "# Waits were about {p50} (p50) and {p99} (p99).");

@@ -1,8 +1,8 @@
 //! Reads the nodes of a snapshot.
 //!
 //! Format: `FileSnap` (magic `ZKSN`, version 2), sessions with their timeouts, a table of ACLs, then the
-//! nodes, each with path, data, ACL and statistics. The path `/` marks the end, and a checksum of everything
-//! before follows. Since 3.6, the file may be compressed.
+//! nodes, each with path, data, ACL and statistics. The path `/` marks the end; a checksum of all preceding bytes
+//! follows. Since 3.6, the file may be compressed.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};

@@ -37,9 +37,9 @@ const CYCLES_LEAST: u64 = 20;
 
 /// Minimum number of abandoned requests from which a timeout is inferred.
 const TIMEOUTS_LEAST: u64 = 5;
-/// Shortest time after which a client times out; clients that give up earlier only try to get the lock.
+/// Minimum wait for a timeout; clients that give up earlier only tried to get the lock.
 const TIMEOUT_LEAST_MS: u32 = 10;
-/// Time by which a wait may exceed the timeout, e.g. because the client is busy.
+/// Maximum time by which a wait may exceed the timeout, e.g. because the client is busy.
 const TIMEOUT_LATE_MS: u32 = 50;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -233,7 +233,7 @@ impl Sums {
             let timeouts = contended.iter().filter(|(requests, _)| is_timeout(**requests));
             timeouts.map(|(_, (waits, _))| waits.count).sum::<u64>()
         });
-        // Unless they are rare, more timeouts at the grant than before it have another cause.
+        // More timeouts at the grant than before it must have another cause, unless they are rare.
         let all: u64 = contended.values().map(|(waits, _)| waits.count).sum();
         let most = self.gave_up.values().sum::<u64>().max(((1.0 - USUAL) * all as f64) as u64);
         let given_up = given_up.filter(|given_up| *given_up <= most);

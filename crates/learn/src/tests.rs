@@ -147,7 +147,7 @@ fn requests_are_counted_by_outcome() {
 }
 
 #[test]
-fn lost_delete_or_close_of_a_session_costs_only_the_cycles_that_it_ended() {
+fn lost_delete_or_session_close_affects_only_the_cycles_that_it_ended() {
     // Session 1's delete is lost while the session holds the lock, or session 2's close while it waits.
     let losses: [fn(&mut Story); 2] = [
         |story| {
@@ -168,7 +168,7 @@ fn lost_delete_or_close_of_a_session_costs_only_the_cycles_that_it_ended() {
         assert_eq!(read.logs.missing, 1);
         let Family { acquisitions, endings, hold, .. } = story.family();
         assert_eq!((acquisitions, endings.gave_up, endings.released, endings.unobserved), (4, 0, 3, 1));
-        // The next holder's wait and hold are unknown, and those of its successor are not.
+        // The next holder's wait and hold are unknown, but its successor's are not.
         assert_eq!(hold.map(|hold| (hold.count, hold.p50.logged_us)), Some((2, 20_000)));
     }
     // A request behind a holder whose end cannot be missing was given up.
@@ -268,7 +268,7 @@ fn readers_share_the_lock_and_writers_hold_it_exclusively() {
 }
 
 #[test]
-fn only_a_reader_with_its_writers_number_downgrades_the_writers_hold() {
+fn reader_downgrades_a_write_hold_only_if_it_has_the_writers_number() {
     let name = |of: u32, side: &str, number: u32| format!("/rw/_c_{GUID}{of:02x}-__{side}__{number:010}");
     let hold = |number: u32| {
         let mut story = Story::default();
@@ -344,7 +344,7 @@ fn timeout_at_the_grant_is_recognised_by_an_odd_number_of_requests() {
     // Session 51 lists, watches, and times out without another list, just as the lock becomes free.
     story.at(9_000).create(50, &mutex(50)).at(9_001).create(51, &mutex(51)).reads(51, 2);
     story.reads(50, 1).at(9_010).delete(50, &mutex(50)).at(9_012).delete(51, &mutex(51));
-    // Without an earlier timeout, an odd number of requests has another cause.
+    // If no request has timed out before, an odd number of requests has another cause.
     let family = story.family();
     assert_eq!((family.endings.gave_up_at_grant, family.acquisitions), (None, 42));
     story.at(9_020).create(50, &mutex(52)).at(9_021).create(51, &mutex(53)).reads(51, 2);
@@ -411,7 +411,7 @@ fn single_nodes_that_end_with_their_sessions_are_registries_or_elections() {
         story.family().kind
     };
     assert_eq!((kind(false), kind(true)), (FamilyKind::Registry, FamilyKind::Election));
-    // A node that existed before the logs shows no use as a lock.
+    // A node that existed before the logs is no evidence of a lock.
     let directory = tempfile::tempdir().unwrap();
     let member = "/members/m-0000000001";
     let nodes = [("", 0, 0), ("/brokers/ids/1", 1, 7), ("/controller", 2, 7), (member, 2, 8)];
@@ -448,13 +448,13 @@ fn nodes_whose_names_merely_end_with_digits_are_not_a_queue() {
     });
     let families = story.families();
     assert!(families.iter().all(|family| family.recipe == Recipe::SingleNode), "{families:?}");
-    // The marks of kazoo's LockingQueue have the numbers of its entries.
+    // The marks of kazoo's LockingQueue have the same numbers as its entries.
     let mut story = Story::default();
     (0..10_i64).for_each(|of| {
         story.cycle(of % 3, &format!("/q/taken/entry-100-{of:010}"), of * 100, 150);
     });
     assert_eq!(story.family().kind, FamilyKind::Registry);
-    // A client's number before the sequence number hides the latter, but not in the create.
+    // If a client's own number precedes the sequence number, only the create shows which digits are which.
     let mut story = Story::default();
     for of in 0..10_i64 {
         story.at(of * 100).create(of % 3, &format!("/locks/a/client-{}{of:010}", of % 3));
@@ -583,14 +583,14 @@ fn polling_client_waits_for_a_single_node_even_if_others_hold_it_in_between() {
 fn wait_for_a_single_node_does_not_start_at_an_unrelated_failure() {
     let exists = (-110_i32).to_be_bytes();
     let mut story = Story::default();
-    // Each session first finds that the parent of its node exists.
+    // Each session first fails to create the parent of its node, because the parent exists.
     (1..=3).for_each(|session| {
         story.at(session).record(session, txn::ERROR, &exists);
     });
     (0..20).for_each(|of| {
         story.cycle(of % 3 + 1, "/jobs/nightly", 60_000 + of * 2_000, 20);
     });
-    // A session that was refused one node creates another node much later.
+    // A session that failed to create one node creates another node much later.
     story.at(500_000).create(1, "/jobs/a").record(2, txn::ERROR, &exists).at(501_000).delete(1, "/jobs/a");
     story.cycle(2, "/jobs/nightly", 900_000, 20);
     let families = story.families();
@@ -741,8 +741,8 @@ fn scenario(story: &Story) -> (String, String) {
     (read("scenario.toml"), read("arrivals.csv"))
 }
 
-/// A closed load of kazoo's lock: 8 requests in turn, each of which is repeated after its release, with a handoff
-/// of 8 ms.
+/// A closed load on kazoo's lock: 8 requests are served in order, and each is followed by another after its
+/// release. A handoff takes 8 ms.
 fn closed_load(session: impl Fn(u32) -> i64) -> Story {
     closed_load_after(Story::default(), session)
 }
@@ -760,7 +760,7 @@ fn closed_load_after(mut story: Story, session: impl Fn(u32) -> i64) -> Story {
 }
 
 #[test]
-fn releases_of_other_threads_with_the_same_session_are_not_the_requesters_own() {
+fn releases_by_other_threads_of_a_session_do_not_count_as_the_requesters_own() {
     let own = closed_load(|of| i64::from(of % 8));
     assert!(matches!(own.family().load, LearnedLoad::Closed { .. }));
     assert_eq!(own.family().handoff.basis, HandoffBasis::Estimated);

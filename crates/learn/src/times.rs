@@ -130,8 +130,8 @@ pub enum HandoffBasis {
     Given,
     /// Measured: the log shows when clients of this recipe notice a grant.
     Measured,
-    /// Estimated from the time between a release and the same session's next create, which consists of a
-    /// commit and round trips.
+    /// Estimated from the time between a release and the same session's next create, i.e. from a commit and
+    /// round trips.
     Estimated,
     /// Only bounded, by the shortest holds. The estimate is half of the bound, but at most 2 ms.
     Bounded,

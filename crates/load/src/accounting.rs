@@ -129,7 +129,7 @@ pub async fn read_at_rest(addresses: &[String], namespace: &str) -> Vec<ServerCo
     before
 }
 
-/// Returns the servers that serve, according to their answers to `srvr`.
+/// Returns the servers whose answers to `srvr` show that they serve clients.
 pub async fn serving(addresses: &[String]) -> Vec<String> {
     let asked = addresses.iter().map(|address| async move {
         let answer = admin::srvr(address, ANSWERS_WITHIN).await;

@@ -32,7 +32,7 @@ pub struct Taken {
     pub arrival: Arrival,
 }
 
-/// All arrivals of a trial, with eight bytes for each outcome. Arrivals are not stored: they are drawn when
+/// All arrivals of a trial, in eight bytes each: only outcomes and delays are stored. Arrivals are drawn when
 /// taken, and drawn again when outcomes are counted.
 pub struct Arrivals {
     draw: Box<dyn Fn() -> Coming + Send + Sync>,
@@ -64,7 +64,7 @@ struct WaitOfOne {
 struct DisturbedLock {
     before: Vec<WaitOfOne>,
     during: Vec<WaitOfOne>,
-    /// Time after the gap until the queue was as short as before; `None` if the queue stayed longer.
+    /// Time after the gap until the queue was as short as before; `None` if it never was.
     drained_us: Option<u64>,
 }
 
@@ -195,7 +195,7 @@ impl Arrivals {
         self.outcomes[number].store(outcome, Ordering::Release);
     }
 
-    /// Returns whether all arrivals due before the end have ended.
+    /// Returns whether every arrival due before the end has an outcome.
     pub fn have_all_ended(&self) -> bool {
         let end = self.end.load(Ordering::Acquire);
         let mut due = locked(&self.due);

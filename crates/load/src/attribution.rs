@@ -15,7 +15,7 @@ enum Cause {
         number: i64,
         called: Stamp,
     },
-    /// Release at an unknown time by another worker's contender, or possibly by this worker's.
+    /// Release at an unknown time, by a contender of another worker or possibly of this one.
     ReleaseElsewhere,
     Arrival,
     Departure,
@@ -34,7 +34,7 @@ struct Notice {
 
 /// Notifications of one contender, with their causes. Allocates only until its buffers fit the largest herd.
 pub struct Attribution {
-    /// Notifications from the session, taken out by [`Attribution::settle`].
+    /// Notifications from the session, until [`Attribution::settle`] removes them.
     pub inbox: Vec<Notification>,
     unresolved: Vec<(Arm, Notice)>,
     pub receiver: Receiver,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::shared::{Board, Shared};
 use zklockbench_core::clock;
 
-/// Number of steps without traffic that count as silence.
+/// Number of steps that must pass on time and without traffic to count as silence.
 const QUIET_STEPS: usize = 8;
 const STEP: Duration = Duration::from_millis(5);
 /// Maximum number of steps, for a host that is never on time.

@@ -24,11 +24,11 @@ use zklockbench_scenario::{Slice, TrialSpec};
 use zklockbench_zk::SessionKey;
 use zklockbench_zk::gate::Gate;
 
-/// Poll interval for each server if a fault hits servers, which limits how late an election is observed.
+/// Poll interval for each server if a fault hits servers. It limits how late an election is observed.
 const OFTEN: Duration = Duration::from_millis(40);
 const SELDOM: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Maximum time from a driver's last data on the wire to the grant caused by these data.
+/// Maximum time from a driver's last data on the wire to the grant that the data caused.
 const GRANTED_WITHIN: Duration = Duration::from_secs(1);
 
 struct ContenderStates<'a> {
@@ -254,7 +254,8 @@ struct Sight {
     server: usize,
 }
 
-/// New leaders of the ensemble, each with its epoch and the time at which a server first reported it.
+/// Leaders of the ensemble, starting with the initial one, each with its epoch and the time at which a server
+/// first reported it.
 ///
 /// Two servers may briefly both claim to lead. A later epoch takes precedence, and a leader counts only after
 /// a majority has synchronised with it.

@@ -26,7 +26,7 @@ use zklockbench_zk::gate::TaskScope;
 use zklockbench_zk::{Failure, ForeignSession, Observed, Session, runtime};
 
 const ERROR_PAUSE: Duration = Duration::from_millis(50);
-/// Number of requests that the rate limit assumes for a cycle; excess requests delay later cycles.
+/// Number of requests that the rate limit assumes for a cycle; any further requests delay later cycles.
 const CYCLE_REQUESTS: u32 = 4;
 /// Number of requests that the rate limit assumes for a cycle of a driver's lock.
 const DRIVER_REQUESTS: u64 = 10;
@@ -462,7 +462,7 @@ impl Contender {
         }
     }
 
-    /// Acquires the held lock again, up to the scenario's depth. The time does not count as a wait, because
+    /// Acquires the held lock again, up to the scenario's depth. These acquires do not count as waits, because
     /// the lock has been held since the outermost acquire.
     async fn take_again(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Vec<Held> {
         let mut inner = Vec::new();
@@ -603,8 +603,8 @@ impl Contender {
     }
 }
 
-/// Method of determining a hold's transactions, for comparison with other workers' holds: reading the node's
-/// directory, or writing to a node.
+/// How a hold's transactions are determined, for comparison with other workers' holds: by reading the node's
+/// directory, or by writing to a node.
 struct HoldOrdering {
     path: String,
     is_written: bool,

@@ -1,4 +1,5 @@
-//! Directories whose sequence counter is near its end. Beyond the end, locks that order their queue by number fail.
+//! Directories whose sequence counter is near its end. Locks that order their queue by number fail once it is used
+//! up.
 
 use std::fmt;
 

@@ -79,7 +79,7 @@ impl Fence {
     }
 }
 
-/// Returns a holder's token without the rank: its node's creation zxid, or the node's number if unknown.
+/// Returns a holder's token without the rank: its node's creation zxid or, if that is unknown, its node's number.
 pub fn token(node: &QueueNode) -> i64 {
     if node.czxid > 0 { node.czxid } else { node.sequence }
 }

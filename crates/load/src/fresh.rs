@@ -1,4 +1,4 @@
-//! Fresh locks, one for each acquisition: their paths, their directories, and the nodes left behind.
+//! Fresh locks, one for each acquisition: their paths and directories, and the nodes that they leave behind.
 
 use zookeeper_client::{Client, Stat};
 

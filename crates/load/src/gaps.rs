@@ -1,4 +1,4 @@
-//! Periods in which a lock was wanted but not acquired, as observed by the contenders.
+//! Periods during which a lock was wanted but not acquired, as observed by the contenders.
 
 use std::sync::Mutex;
 
@@ -29,7 +29,7 @@ struct OfLock {
     long: Vec<Gap>,
 }
 
-/// A period in which a lock was wanted but not acquired.
+/// A period during which a lock was wanted but not acquired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
     /// Time of the previous acquisition; `None` if the lock had not been acquired yet.
@@ -100,8 +100,8 @@ impl Gaps {
         });
     }
 
-    /// Returns each lock's longest gap (at least 5 ms) due to a fault. An open gap ends when a contender last
-    /// waited.
+    /// Returns each lock's longest gap (at least 5 ms) due to a fault. An open gap counts up to the time at which a
+    /// contender last waited.
     pub fn due_to(&self, fault: FaultTime, now: Stamp) -> Vec<Option<Gap>> {
         self.each(|of| {
             let all = of.long.iter().copied().chain(of.open(now));
@@ -110,8 +110,8 @@ impl Gaps {
     }
 
     /// Returns the longest time from a fault's effect, or from the first acquire after it, until a lock with a
-    /// gap was acquired again. Returns 0 if there were no gaps, and `None` if such a lock was never acquired again or
-    /// if no acquire waited.
+    /// gap was acquired again. Returns 0 if there were no gaps, and `None` if a lock was not acquired again or no
+    /// lock was wanted.
     pub fn recovered_after(&self, fault: FaultTime, now: Stamp) -> Option<u64> {
         let of_lock = |of: &OfLock| {
             let never = || {

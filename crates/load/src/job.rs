@@ -10,7 +10,7 @@ use super::workspace::{SHOWS_LIFE, WORKERS_TOP, ensure, is_there, open_for, refu
 use zklockbench_core::error::Error;
 use zklockbench_zk::{CaughtUp, Target};
 
-/// Session timeout: how long the leader counts as alive after its process has ended.
+/// Session timeout, during which the leader still counts as alive after its process has ended.
 const SESSION: Duration = Duration::from_secs(10);
 /// Poll interval for the next run, far shorter than the time between two runs.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);

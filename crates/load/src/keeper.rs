@@ -41,7 +41,7 @@ pub enum Note {
     Did(Moment),
     /// A question about an acquisition that only the servers' logs can answer.
     Lacks(PathQuestion),
-    /// Transaction by which a contender had entered, found only after the acquisition.
+    /// Upper bound on the zxid of a hold's start, found only after the acquisition.
     EnteredAsOf(EnteredAsOf),
 }
 
@@ -94,7 +94,7 @@ pub struct Kept {
     pub unread: Option<String>,
     /// Number of transactions that are missing from all logs although later ones are logged.
     pub missing: u64,
-    /// First cases of interference with the trial's nodes by other programs' sessions, one sentence each.
+    /// First cases in which other programs' sessions interfered with the trial's nodes, one sentence each.
     pub interference: Vec<String>,
     /// Number of notes that could not be stored.
     pub lost: u64,
@@ -311,7 +311,7 @@ fn of(life: transactions::NodeLife) -> (i64, Life) {
     (created, Life { deleted, deleted_at_ms, with_its_session })
 }
 
-/// A thread's observations besides its recorder.
+/// Observations of a thread that its recorder does not contain.
 #[derive(Debug, Default)]
 pub struct ThreadLog {
     pub occurrences: Occurrences,

@@ -75,7 +75,7 @@ pub struct Environment {
     /// Top-level node, without the slash, under which the servers count this run's requests.
     pub namespace: String,
     pub threads: usize,
-    /// Interval of reads that keep the suite's own servers awake; `None` if no reads are needed.
+    /// Interval between the reads that keep the suite's own servers awake; `None` if no reads are needed.
     pub keep_awake: Option<Duration>,
     /// Server processes, if the run started them.
     pub local: Option<Arc<dyn Processes>>,

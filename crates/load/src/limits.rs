@@ -118,7 +118,8 @@ struct Thresholds {
     throttle: Option<Arc<Throttle>>,
 }
 
-/// Probes use nodes outside the locks' top-level node, so that servers count their requests separately.
+/// Probes of all servers. Their nodes are outside the locks' top-level node, so that servers count their requests
+/// separately.
 struct Probes {
     servers: Vec<Probe>,
 }

@@ -54,7 +54,7 @@ pub struct LockState {
     pub path: String,
     /// Number of the lock within the trial.
     pub number: usize,
-    /// Directory of the nodes that represent holds; empty for the lock's own directory.
+    /// Directory of the nodes that represent holds; empty if it is the lock's own directory.
     queue: String,
     /// Order of creates and deletes, reconstructed from listings.
     pub changes: ChangeLog,
@@ -71,7 +71,7 @@ pub struct LockState {
     waiting: AtomicUsize,
     /// Whether more contenders were ever inside together than the lock allows.
     was_crowded: AtomicBool,
-    /// Latest release call at which more leases were wanted than the lock has.
+    /// Time of the latest release call at which more leases were wanted than the lock has.
     handed_over: AtomicU64,
     writer_left: AtomicU64,
     /// Time of the latest acquisition.
@@ -90,7 +90,7 @@ pub struct LockState {
     busy_us: AtomicU64,
     /// Total requested time of the exclusive holds in the measured phase, each multiplied by its leases.
     asked_us: AtomicU64,
-    /// Whether contenders of other workers also use the lock; this state does not cover them.
+    /// Whether contenders of other workers, which this state does not cover, also use the lock.
     pub has_strangers: bool,
 }
 
@@ -135,7 +135,7 @@ impl LockState {
         Self::among(Arc::new(Presences::of(contenders)), 0, path, template)
     }
 
-    /// Creates a free lock with its number among the trial's locks.
+    /// Creates a free lock with this number among the trial's locks.
     pub fn among(presences: Arc<Presences>, number: usize, path: String, template: LockTemplate) -> Self {
         let LockTemplate { kind, leases, below, has_strangers } = template;
         let capacity = match kind {
@@ -251,7 +251,7 @@ impl LockState {
         }
     }
 
-    /// Adds time in which the lock was held or handed over.
+    /// Adds time during which the lock was held or handed over.
     pub fn was_busy(&self, for_us: u64) {
         self.busy_us.fetch_add(for_us, Ordering::Relaxed);
     }
@@ -260,7 +260,7 @@ impl LockState {
         self.busy_us.load(Ordering::Relaxed)
     }
 
-    /// Adds the requested time of a complete hold in the measured phase.
+    /// Adds the time requested for a hold that was completed in the measured phase.
     pub fn was_asked_to_hold(&self, claim: LockClaim, for_us: u64) {
         // Readers hold together, so their total may exceed the phase.
         if claim.mode == Mode::Write {
@@ -332,7 +332,7 @@ impl LockState {
         Some(before).filter(|before| is_alone && *before > 0)
     }
 
-    /// Returns the queue number and the call time of the last release called by `at`.
+    /// Returns the queue number and time of the last release call up to `at`.
     pub fn release_before(&self, at: Stamp) -> Option<(i64, Stamp)> {
         let newest = self.releases.load(Ordering::Acquire);
         let oldest = newest.saturating_sub(LATEST);
@@ -377,7 +377,7 @@ mod tests {
         type Stays<'a> = &'a [(LockClaim, bool)];
         let (write, read) = (LockClaim::WRITE, LockClaim::READ);
         let two = LockClaim { leases: 2, ..write };
-        // Claims in the order of entering, and whether the lock is crowded after each
+        // Claims in the order in which they are entered, and whether the lock is crowded after each
         let cases: [(LockKind, Stays<'_>); 6] = [
             (LockKind::Mutex, &[(write, false), (write, true)]),
             (LockKind::ReadWrite, &[(read, false), (read, false), (write, true)]),

@@ -57,7 +57,7 @@ impl PathQuestion {
             let happened = match event.kind {
                 EventKind::NodeDeleted => Happened::Deleted,
                 EventKind::DataChanged => Happened::Written,
-                // No lock has needed the transactions of these events so far.
+                // No lock needs the transactions of these events yet.
                 EventKind::NodeCreated | EventKind::ChildrenChanged | EventKind::SessionOver => return None,
             };
             Some(about(&event.path, event.after, Some((happened, event.seen))))

@@ -15,7 +15,8 @@ use zklockbench_zk::{CaughtUp, sequence_of, session_of};
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum number of locks searched after a trial without faults.
 const LOCKS: usize = 1_000;
-/// Maximum number of locks whose parent directory is listed; a longer list would exceed the servers' packet limit.
+/// Maximum number of locks for which their parent directory is listed. A longer list would exceed the servers'
+/// packet limit.
 const LOCKS_LISTED: usize = 20_000;
 
 /// Nodes left after all contenders have released.

@@ -1,5 +1,5 @@
-//! Messages of contenders that were inside a lock together, copied as soon as the overlap is noticed, because
-//! later messages would replace them. Whether the overlap is a violation is judged later.
+//! Messages of contenders that were inside a lock together. They are copied as soon as the overlap is noticed,
+//! because later messages would replace them. Whether the overlap is a violation is judged later.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use zklockbench_zk::{EventKind, Message, MessageKind, Messages};
 
 /// Maximum number of contenders whose messages are kept for one overlap.
 const INSIDE: usize = 8;
-/// Maximum number of overlaps with copied messages, including zombies, which are not violations.
+/// Maximum number of overlaps with copied messages, including those with zombies, which are not violations.
 const KEPT: usize = 4 * Trial::VIOLATIONS_KEPT;
 
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub struct Overlaps {
     /// Last messages of each contender.
     pub messages: Box<[Arc<Messages>]>,
     noted: AtomicUsize,
-    /// Copied messages, by contender and number.
+    /// Copied messages, by contender and message number.
     kept: Mutex<BTreeMap<(usize, u64), Message>>,
 }
 

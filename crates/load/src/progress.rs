@@ -222,15 +222,15 @@ async fn queue(client: &Client, path: &str) -> Vec<Node> {
     nodes
 }
 
-/// Returns the index of the node with which a session waits: the last node that the session added to a queue.
-/// Earlier nodes are leftovers, and unnumbered nodes are never queue positions.
+/// Returns the index of the node with which a session waits: the last numbered node that the session created.
+/// Its earlier nodes are leftovers, and unnumbered nodes are not queue positions.
 fn waiting_node(nodes: &[Node], session: Option<i64>) -> Option<usize> {
     let own = nodes.iter().enumerate().filter(|(_, node)| Some(node.owner) == session);
     let queued = own.filter(|(_, node)| node.sequence.is_some());
     queued.max_by_key(|(_, node)| node.czxid).map(|(at, _)| at)
 }
 
-/// A node of a queue. Its owner is 0 if the node is persistent.
+/// A queue node. Its owner is 0 if the node is persistent.
 #[derive(Debug)]
 struct Node {
     name: String,

@@ -110,7 +110,7 @@ pub struct Recorder {
     is_logged: bool,
     /// Moments of a hold, kept until its release has returned and its transactions are known.
     held_back: Vec<Moment>,
-    /// Latest transaction at which the current hold's node still existed.
+    /// Latest transaction at which the current hold's node is known to have existed.
     pub there: Option<i64>,
 }
 
@@ -206,7 +206,7 @@ impl Recorder {
         }
         let node = held.node.as_ref();
         let czxid = node.map(|node| node.czxid).filter(|czxid| *czxid > 0);
-        // With other workers, a node's number does not show when the node was created, so a write orders the hold.
+        // With several workers, only the czxid can order holds. Without it, a write orders the hold.
         self.token = if self.shared.orders_holds() { czxid } else { node.map(token) };
         self.note_of_hold(acquired, session, Deed::Enters { claim, token: czxid, zxid });
         self.is_logged = self.shared.reads_logs && node.is_some();
@@ -246,7 +246,7 @@ impl Recorder {
     }
 
     /// Reads the lock just before its release if the lock's requests bypassed the session, as a driver's do. The
-    /// hold had started by the zxid in the reply.
+    /// zxid in the reply is an upper bound on the zxid of the hold's start.
     ///
     /// Only some acquisitions get a read, because each read costs the servers work. These acquisitions are
     /// consecutive, because they are compared with each other.
@@ -273,7 +273,7 @@ impl Recorder {
         self.held_back.iter().any(undated)
     }
 
-    /// Records a transaction by which the current hold had started. This transaction also identifies a
+    /// Records a transaction that followed the start of the current hold. This transaction also identifies a
     /// hold without a node.
     pub fn write_begun(&mut self, begun: Option<i64>) {
         for moment in &mut self.held_back {

@@ -26,12 +26,12 @@ use zklockbench_record::Beside;
 use zklockbench_scenario::Slice;
 use zklockbench_zk::{CaughtUp, Target};
 
-/// Session timeout: how long a worker counts as alive after its process has ended.
+/// Session timeout, during which a worker still counts as alive after its process has ended.
 const SESSION: Duration = Duration::from_secs(6);
 /// Time for which the last worker waits for the other workers to leave.
 const LEFT_WITHIN: Duration = Duration::from_secs(20);
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(100);
-/// Maximum wait for other workers within a run, longer than any work between two meetings.
+/// Maximum wait for other workers within a run; longer than any work between two meetings.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
 
 const JOIN: &str = "join";
@@ -126,7 +126,7 @@ pub struct Rendezvous {
     patience: Duration,
     /// Requests and events of this worker's meetings since the last call to [`Rendezvous::take_beside`].
     beside: Mutex<Beside>,
-    /// Reason why the workers no longer continue together; unset until then.
+    /// Reason why the workers no longer continue together; unset while they do.
     failed: OnceLock<MeetingError>,
 }
 
@@ -481,7 +481,7 @@ impl Rendezvous {
 
     /// Waits for worker 0's release. Worker 0 leaves without a release only if it is lost.
     async fn wait_for(&self, name: &str, mut released: OneshotWatcher, mut lost: OneshotWatcher) -> Released {
-        // A release before this worker has announced itself means failure.
+        // A release that precedes this worker's announcement means failure.
         let mut is_alive = true;
         loop {
             if let Some(released) = self.read(name).await? {

@@ -131,7 +131,7 @@ mod tests {
             steadiness(&self.acquired[..slots], &self.wait_us[..slots])
         }
 
-        /// Returns the end of the warm-up in seconds according to all waits, ignoring slots without acquisitions.
+        /// Returns the end of the warm-up in seconds, judged by all waits; slots without acquisitions are ignored.
         fn warm_up_s(&self) -> Option<f64> {
             let slots = self.acquired.iter().zip(&self.wait_us).enumerate();
             let waits: Vec<(usize, f64)> = slots

@@ -65,7 +65,7 @@ impl Default for Signals {
     }
 }
 
-/// The first contender to reach its number of acquisitions.
+/// Moment at which the first contender reached its number of acquisitions, and the total by then.
 #[derive(Debug, Clone, Copy)]
 pub struct FirstDone {
     pub at: Stamp,
@@ -84,7 +84,7 @@ pub struct Board {
     /// Longest negotiated session timeout, in milliseconds.
     pub negotiated_ms: AtomicU64,
     pub acquired_before: AtomicU64,
-    /// Time at which the first contender reached its number of acquisitions, and the total at that time.
+    /// Set when the first contender reaches its number of acquisitions.
     pub first_done: OnceLock<FirstDone>,
     /// Longest time so far for which the lock was free while a contender waited for it.
     pub standstill_us: AtomicU64,
@@ -156,7 +156,8 @@ fn kind_of(entry: &Entry, params: &Params) -> LockKind {
     }
 }
 
-/// Returns the maximum time from the start of the load to the end of the measured phase.
+/// Returns the maximum time from the start of the load to the end of the measured phase; zero if acquisitions
+/// end the phase.
 fn lasts_at_most(spec: &TrialSpec) -> Duration {
     let Stop::After(duration) = spec.stop else { return Duration::ZERO };
     spec.warm_up_at_most.max(spec.warm_up) + duration
@@ -301,8 +302,8 @@ impl Shared {
             .fold(FencingCounts::default(), |sum, lock_state| sum + lock_state.fence.counts())
     }
 
-    /// Returns the time by which sessions outlast the scenario's timeout, because servers or drivers chose a longer
-    /// timeout.
+    /// Returns how much longer sessions last than the scenario's timeout, because servers or drivers chose a longer
+    /// one.
     pub fn sessions_outlast(&self) -> Duration {
         self.negotiated().saturating_sub(self.spec.session_timeout)
     }

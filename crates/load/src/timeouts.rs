@@ -15,7 +15,7 @@ fn tolerance(timeout: Duration) -> Duration {
     if timeout.is_zero() { OF_TRIES } else { (timeout / 10).max(AT_LEAST) }
 }
 
-/// Records by how much a call exceeded the acquire timeout, if by more than the tolerance. A call that
+/// Records how far a call exceeded the acquire timeout, if this is more than the tolerance. A call that
 /// outlasts the measured phase counts up to the end of the phase.
 pub fn check(spec: &TrialSpec, recorder: &mut ThreadRecorder, measure: Measure, called: Stamp, ended: Stamp) {
     let Some(timeout) = spec.acquire_timeout else { return };

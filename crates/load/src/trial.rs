@@ -1,5 +1,5 @@
-//! One trial from its first session to its last: its sessions, the measurements around its load, and the
-//! meetings of several workers. `phases` contains the load, and `outcome` contains the trial's record.
+//! One trial, from its first session to its last: sessions, measurements around the load, and the workers'
+//! meetings. `phases` contains the load, and `outcome` contains the trial's record.
 
 #![expect(clippy::disallowed_methods, reason = "the start time of a trial is only a label")]
 
@@ -43,7 +43,7 @@ const DRAIN_AT_LEAST: Duration = Duration::from_secs(15);
 const SESSION_ENDS: Duration = Duration::from_secs(5);
 /// Time limit for opening a session for checks around a load.
 const SESSION_WITHIN: Duration = Duration::from_secs(5);
-/// Time limit for opening such a session after faults, when servers may still be recovering.
+/// Time limit for opening a session for checks after faults, when servers may still be recovering.
 const RECOVERS_WITHIN: Duration = Duration::from_secs(15);
 /// Time without service after which a single server that has ended counts as lost.
 const LOST_AFTER: Duration = Duration::from_secs(3);
@@ -73,7 +73,7 @@ pub async fn run_trial(
 }
 
 /// Like [`run_trial`], but optionally with a wire that counts the lock's traffic, and a target that bypasses
-/// the wire. Contenders then complete the cycles that they have started.
+/// it. With a wire, contenders complete the cycles that they have started.
 pub(super) async fn run(
     environment: &Environment,
     spec: &TrialSpec,
@@ -113,11 +113,11 @@ pub(super) async fn run(
     Ok(trial)
 }
 
-/// Name of the workers' meeting in each trial once all sessions are open.
+/// Name of the meeting that the workers hold in each trial once all sessions are open.
 const CONNECTED: &str = "connected";
 /// Name of the timestamp at the load's start.
 const STARTED: &str = "started";
-/// Name of the workers' meeting in each trial once all work has ended.
+/// Name of the meeting that the workers hold in each trial once all work has ended.
 const DRAINED: &str = "drained";
 
 fn meeting(trial: usize, what: &str) -> String {
@@ -132,14 +132,14 @@ struct Conductor<'a> {
     threads: Vec<oneshot::Receiver<ThreadRecord>>,
     /// Number of generator threads that returned no record.
     missing_threads: usize,
-    /// Keeper of the contenders' notes, until its data are taken.
+    /// Keeper of the contenders' notes, until its data is taken.
     keeper: Option<Keeper>,
     started_at: SystemTime,
     /// `started_at` on the process clock.
     began: Stamp,
     wall: WallClock,
     phases: Vec<Phase>,
-    /// Set if some contenders had no session, although the others were measured.
+    /// Set if some contenders had no session and the others were measured without them.
     too_few: Option<CutShort>,
     cut_short: Option<CutShort>,
     /// Elections observed during the load.
@@ -245,7 +245,7 @@ impl<'a> Conductor<'a> {
         // Ending this session is not part of the load.
         drop(session);
         let meeting = self.come_to(CONNECTED).await;
-        // Discard the requests so far, which precede the first reading.
+        // Discard the meetings' requests so far, because they precede the first reading.
         let _ = environment.rendezvous.as_ref().map(Rendezvous::take_beside);
         let before = accounting::read_at_rest(servers, namespace);
         let (before, elections, serving) =
@@ -386,7 +386,7 @@ impl<'a> Conductor<'a> {
         Ok(took)
     }
 
-    /// Returns whether this worker searches for leftover nodes, which other systems' locks do not create.
+    /// Returns whether this worker searches for leftover nodes. Locks of other systems leave none.
     fn looks_for_orphans(&self) -> bool {
         self.shared.slice.leads() && self.shared.entry.card.other_system().is_none()
     }
@@ -402,7 +402,7 @@ impl<'a> Conductor<'a> {
         is_ended && self.looks_for_orphans()
     }
 
-    /// Returns whether no counter can be near its end, because servers are fresh and no fault advances counters.
+    /// Returns whether no counter can be near its end, because the servers are fresh and no fault advances counters.
     fn has_fresh_counters(&self) -> bool {
         self.environment.local.is_some() && !self.shared.has_faults()
     }
@@ -582,8 +582,8 @@ async fn all_finished(shared: &Shared) {
     }
 }
 
-/// Waits until no server has accepted a connection for a session's lifetime, so no contender can still hold a
-/// lock. Tolerates shorter absences. Returns the reason for ending the load.
+/// Waits until no server has accepted a connection for a session's lifetime, so that no contender can still hold
+/// a lock, or until a server violates the protocol. Returns the reason for ending the load.
 async fn ensemble_lost(environment: &Environment, shared: &Shared) -> String {
     let broken = shared.spec.faults.iter().filter_map(|fault| fault.duration).max().unwrap_or_default();
     let lives = shared.spec.session_timeout.max(shared.negotiated());
@@ -603,8 +603,8 @@ async fn ensemble_lost(environment: &Environment, shared: &Shared) -> String {
     }
 }
 
-/// Waits until servers started by the run have ended unexpectedly and none has served since. Never returns
-/// if the trial has faults: [`ensemble_lost`] allows time for them to heal.
+/// Waits until servers started by the run have ended unexpectedly and no server has served for some time. Never
+/// returns if the trial has faults: [`ensemble_lost`] allows time for them to heal.
 async fn servers_ended(environment: &Environment, shared: &Shared) -> String {
     let Some(local) = environment.local.as_ref().filter(|_| !shared.has_faults()) else {
         return std::future::pending().await;
@@ -667,7 +667,7 @@ fn keeper(environment: &Environment, shared: &Shared, since: SystemTime) -> Resu
     started.map_err(|error| Error::environment(format!("cannot start a thread: {error}")))
 }
 
-/// Returns the shortest phase of known length; `None` if there is none.
+/// Returns the length of the shortest phase whose length is known; `None` if there is no such phase.
 fn shortest_phase(spec: &TrialSpec) -> Option<Duration> {
     let measured = spec.stop.lasts().unwrap_or_default();
     [spec.ramp_up, spec.warm_up_at_most.max(spec.warm_up), measured]

@@ -35,7 +35,7 @@ impl UnservedTime {
         self.total_us.fetch_add(at.saturating_sub(from), Ordering::AcqRel);
     }
 
-    /// Records that no acquire can succeed any more. Contenders get an error, so none of them waits.
+    /// Records that no acquire can succeed from now on. Contenders get an error, so none of them waits.
     pub fn used_up(&self) {
         self.is_used_up.store(true, Ordering::Release);
     }

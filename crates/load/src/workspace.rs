@@ -23,7 +23,8 @@ pub const TOP: &str = "/zklockbench";
 /// Top-level node of the workers' meetings, separate from [`TOP`] because servers count requests by top-level node.
 pub(super) const WORKERS_TOP: &str = "/zklockbench-workers";
 
-/// Number of concurrent requests for creating or removing many nodes. Servers write such requests in batches.
+/// Number of concurrent requests when many nodes are created or removed. Servers write concurrent requests in
+/// batches.
 pub(super) const AT_ONCE: usize = 64;
 const SESSION: Duration = Duration::from_secs(20);
 const CONNECT_DEADLINE: Duration = Duration::from_secs(15);
@@ -39,9 +40,9 @@ const MADE: &[u8] = b"made by zklockbench";
 const ALIVE: &str = "alive";
 /// Directory for measuring the ensemble's floor.
 pub const FLOOR: &str = "floor";
-/// Directory for checking whether locks may join by count.
+/// Directory for the check that locks may join by count.
 const COUNTING: &str = "counting";
-/// Session timeout: how long a run counts as alive after its process has ended.
+/// Session timeout, during which a run still counts as alive after its process has ended.
 const LIFE_SESSION: Duration = Duration::from_secs(10);
 
 /// Shows other clients that a run is alive, until dropped.
@@ -344,7 +345,7 @@ pub(super) async fn open_for(target: &Target, session: Duration) -> Result<Clien
     opened(target, target.client(session), CONNECT_DEADLINE).await
 }
 
-/// Opens a session with a trial's timeout, as the first contact. Returns the timeout that servers grant.
+/// Opens a session with a trial's timeout, as the first contact with the ensemble. Returns the granted timeout.
 pub async fn granted_timeout(target: &Target, asked: Duration) -> Result<Duration, Error> {
     let opening = async {
         loop {
@@ -379,7 +380,8 @@ async fn opened(
     failed(reach::with_reasons(&why, target).await)
 }
 
-/// Waits until TLS has failed with every server, because the client library would retry until its deadline.
+/// Returns why TLS failed, once it has failed with every server; otherwise never returns. The client library
+/// alone would retry until its deadline.
 async fn no_tls(target: &Target) -> String {
     const PATIENCE: Duration = Duration::from_secs(2);
     tokio::time::sleep(PATIENCE).await;
@@ -555,7 +557,8 @@ async fn survey(now: CaughtUp<'_>, root: &str, run_id: String) -> Result<Option<
     Ok((found.nodes > 0).then_some(found))
 }
 
-/// Returns whether the suite created a root with these data and children. Roots of older versions have no data.
+/// Returns whether a root with this data and these children was created by the suite. Roots of older versions
+/// have no data.
 fn is_own(data: &[u8], children: &[String]) -> bool {
     let is_trial = |name: &str| {
         let number = name.strip_prefix('t').unwrap_or_default();

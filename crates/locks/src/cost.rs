@@ -47,8 +47,7 @@ pub fn two_back_queue(n: u64) -> BatchCost {
         ],
         events: Events { node_deleted: watches, ..Events::default() },
         to_waiters_by_release: watches,
-        // Arrival k lists k names. All but the first two list once more, when only one node is left ahead of
-        // them.
+        // Arrival k lists k names. All but the first two list again, when only one node is left ahead of them.
         names_returned: Some(if n == 1 { 1 } else { n * n - 1 }),
         ..BatchCost::default()
     }
@@ -156,7 +155,7 @@ pub fn race(look: RequestKind, n: u64) -> BatchCost {
     }
 }
 
-/// Computes the cost of a queue in which each waiter watches the parent, and a holder does not list again.
+/// Computes the cost of a queue in which each waiter watches the parent directory and holders do not list again.
 /// Every arrival and every release wakes all waiters, and each of them lists.
 pub fn parent_queue(n: u64) -> BatchCost {
     let pairs = n * (n - 1) / 2;

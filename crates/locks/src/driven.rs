@@ -59,7 +59,7 @@ impl DrivenLock {
         Some(format!("the driver of `{name}` cannot {what}: remove {without} or exclude this lock"))
     }
 
-    /// Returns the driver settings for a trial with this number of processes.
+    /// Returns the driver settings for a trial with this many processes.
     pub fn wanted(&self, params: &Params, processes: usize) -> Wanted {
         let value = |value: &ParamValue| match value {
             ParamValue::Duration(time) => clock::millis(*time).into(),
@@ -196,7 +196,7 @@ fn param(name: &'static str, parameter: &'static Parameter) -> Result<Param, Str
             let words: Vec<&'static str> = parameter.one_of.iter().map(String::as_str).collect();
             (ParamKind::OneOf(Box::leak(words.into_boxed_slice())), word.clone())
         }
-        Value::String(word) => return Err(format!("`{word}` is neither a time nor among `one_of`")),
+        Value::String(word) => return Err(format!("`{word}` is neither a time nor listed in `one_of`")),
         other => return Err(format!("{other} is not a number, text, true or false")),
     };
     Ok(Param { name, kind, default: leaked(default), doc: &parameter.doc })

@@ -110,7 +110,7 @@ pub enum AcquireError {
     TimedOut,
     #[error("cancelled")]
     Cancelled,
-    /// The lock object already holds this lock, which is not reentrant, so the wait would never end.
+    /// This object already holds the lock, and the lock is not reentrant, so the wait would never end.
     #[error("deadlock")]
     Deadlock,
     #[error(transparent)]

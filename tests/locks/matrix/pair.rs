@@ -254,7 +254,7 @@ pub const PAIRS: &[Pair] = &[
         differs: &[
             (
                 "create's reply lost",
-                "The source stores a node that it found again under its bare name, which never equals the owner's full path; here, the path is completed, at the cost of one exists for the czxid.",
+                "After the source finds its node again, it stores only the bare name, which never equals the owner's full path; here, the full path is stored, at the cost of one exists for the czxid.",
             ),
             (
                 "session moved",

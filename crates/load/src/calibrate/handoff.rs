@@ -162,7 +162,7 @@ fn queue(place: &str, server: usize) -> String {
     format!("{place}/queue-{server}")
 }
 
-/// Deletes the holder's node while the waiter's session watches it.
+/// Times one handoff: the holder deletes its node, which the waiter watches.
 async fn hand_over(
     holder: &Session,
     waiter: &Session,

@@ -20,7 +20,7 @@ pub struct CalibrationSite {
     pub servers: Vec<String>,
     /// Path of an existing empty node, the parent of all created nodes.
     pub place: String,
-    /// Interval of reads that keep the suite's own servers awake; `None` if no reads are needed.
+    /// Interval between the reads that keep the suite's own servers awake; `None` if no reads are needed.
     pub keep_awake: Option<Duration>,
     /// Rate limiter for requests, if any.
     pub throttle: Option<Arc<Throttle>>,

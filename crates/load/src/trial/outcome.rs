@@ -188,7 +188,7 @@ impl Conductor<'_> {
         if self.shared.has_faults() { Duration::ZERO } else { self.shared.spec.mean_hold() }
     }
 
-    /// Returns the deviations of the holds from their requested times.
+    /// Describes how the holds deviated from their requested times.
     fn wrong_holds(&self, short: ShortHolds, window: Window) -> Vec<String> {
         let short = (short.count > 0).then(|| {
             let holds = counted(short.count, "hold was", "holds were");

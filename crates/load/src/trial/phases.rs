@@ -20,7 +20,7 @@ use zklockbench_scenario::{Load, TrialSpec};
 
 /// Time between announcing and opening the window, so that every thread is notified in time.
 const NOTICE: Duration = Duration::from_millis(20);
-/// Maximum time of an election on a slow host.
+/// Maximum duration of an election on a slow host.
 const SERVED_AGAIN_WITHIN: Duration = Duration::from_secs(60);
 const WARM_UP_POLL_INTERVAL: Duration = Duration::from_millis(50);
 

@@ -50,7 +50,7 @@ pub const ENTRY: Entry = Entry {
                 name: "retry_interval",
                 kind: ParamKind::Duration,
                 default: "100ms",
-                doc: "Time that a loser sleeps before it tries to create the node again.",
+                doc: "Time a loser sleeps before it tries to create the node again.",
             },
         ],
         batch_cost: Some(batch_cost),
@@ -86,7 +86,7 @@ struct EphemeralNode {
     node: String,
     kind: NodeKind,
     by_data: bool,
-    /// Time that a loser sleeps before it creates again; `None` if losers watch.
+    /// Time a loser sleeps before it creates again; `None` if losers watch.
     retries: Option<Duration>,
     race: Race,
 }

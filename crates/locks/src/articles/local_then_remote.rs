@@ -23,7 +23,7 @@ pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "local-then-remote",
         summary: "an in-process lock in front of a Curator-style queue, so that a process queues one node",
-        source: "lock requirements article: reentrancy and protection, the text (its code as printed admits no contender)",
+        source: "lock requirements article (reentrancy, protection): its text; the printed code admits no contender",
         details: include_str!("local_then_remote.md").trim_ascii_end(),
         guarantees: Guarantees { reentrant: true, protection: Protection::Unsynced, ..Guarantees::QUEUE },
         after: &[GOES_ON],

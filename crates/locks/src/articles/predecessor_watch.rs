@@ -116,7 +116,7 @@ impl PredecessorWatch {
 
     /// Waits like the article's class, which fails if its predecessor is gone before the watch is set. The
     /// class also fails if its own node is missing and one other node exists. If more nodes exist, its
-    /// watcher fails and closes the session, and the waiting thread, which is not notified, polls its flag
+    /// watcher fails and closes the session without notifying the waiting thread, which polls its flag
     /// forever.
     async fn wait_as_article(
         &mut self,

@@ -100,7 +100,7 @@ impl ApacheWriteLock {
                 Seen::PredecessorGone => continue,
                 Seen::Behind(watch) => watch,
             };
-            // Once there is a watcher, events during the check also reach this watcher.
+            // Before the first watch, there is no watcher, so events during the first check are discarded.
             if !replace(&mut is_watching, true) {
                 self.events.forget(session);
             }

@@ -62,8 +62,8 @@ impl CuratorQueue {
         Self { queue: Queue { lock, habits, joining, wakes }, retry }
     }
 
-    /// Joins with a node of this kind and waits for its turn. If the node or the directory is deleted while
-    /// the session is alive, starts over, as often as the policy allows.
+    /// Joins the queue with a node of this kind and waits for its turn. If the node or the directory is deleted
+    /// while the session is alive, starts over, as often as the policy allows.
     pub async fn enter(
         &mut self,
         session: &Session,
@@ -139,7 +139,7 @@ impl CuratorQueue {
 }
 
 /// The single watcher and monitor of a lock object. A wait ends at any event of the object's watches,
-/// including those of earlier acquires, and at any change of the connection.
+/// including watches from earlier acquires, and at any change of the connection.
 #[derive(Default)]
 pub struct Monitor {
     events: AnyEvent,
@@ -191,7 +191,7 @@ impl Monitor {
         }
     }
 
-    /// Waits for a wake-up, and asks the holder to release the lock whenever a request is due.
+    /// Waits for a wake-up, and asks the holder to release the lock whenever a revocation request is due.
     async fn notified(&mut self, waiter: &Waiter<'_>, set: &mut Vec<WatchOn>) -> Acquired<()> {
         let Waiter { session, node, patience } = *waiter;
         // In Java, a connection change during the list wakes no waiter.

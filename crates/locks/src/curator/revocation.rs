@@ -24,13 +24,13 @@ pub const PARAMS: [Param; 2] = [
             Choice { word: ASKED, takes: &["revoke_after"] },
         ]),
         default: "none",
-        doc: "`allowed`: a holder releases the lock at once on request. `asked-for`: waiters also send such requests.",
+        doc: "`allowed`: a holder releases the lock at once on request. `asked-for`: waiters also request releases.",
     },
     Param {
         name: "revoke_after",
         kind: ParamKind::Duration,
         default: "200ms",
-        doc: "Time that a waiter waits before it asks the holder to release the lock, and between repeated requests.",
+        doc: "Time a waiter waits before it first asks the holder to release the lock, and between further requests.",
     },
 ];
 
@@ -38,7 +38,7 @@ pub const PARAMS: [Param; 2] = [
 pub struct Revocation {
     lock: String,
     retry: Retry,
-    /// Time that a waiter waits before it asks for a release; `None` if the waiter never asks.
+    /// Time a waiter waits before it asks for a release; `None` if it never asks.
     ask_after: Option<Duration>,
     pub ask_at: Option<Stamp>,
     own: Option<(String, Watch)>,

@@ -1,5 +1,5 @@
-//! `curator-semaphore`: Apache Curator's InterProcessSemaphoreV2, and the SharedCount that may set its
-//! leases.
+//! `curator-semaphore`: Apache Curator's InterProcessSemaphoreV2, and the SharedCount that may set its number
+//! of leases.
 
 use std::mem::take;
 

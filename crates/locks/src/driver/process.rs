@@ -24,7 +24,7 @@ use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::locked::locked;
 use zklockbench_zk::SessionState;
 
-/// Timeout for a driver's `ready`, generous because the first start may compile the driver.
+/// Time limit for a driver's `ready`; generous, because the first start may compile the driver.
 pub const READY_WITHIN: Duration = Duration::from_secs(60);
 /// Interval between checks that a driver still answers, and the timeout of each check.
 const ECHO_EVERY: Duration = Duration::from_secs(1);
@@ -37,7 +37,7 @@ const EXITS_WITHIN: Duration = Duration::from_secs(5);
 const TERMINATES_WITHIN: Duration = Duration::from_secs(2);
 /// Maximum backlog of a driver that does not read its input, in bytes.
 const LONGEST_BACKLOG: usize = 4 << 20;
-/// Maximum number of last lines of standard error to keep, and of characters per line.
+/// Number of lines to keep from the end of standard error, and maximum number of characters per line.
 const LAST_LINES: usize = 32;
 const LONGEST_ERROR_LINE: usize = 500;
 
@@ -502,7 +502,7 @@ mod tests {
     const SOON: Duration = Duration::from_secs(60);
 
     #[tokio::test]
-    async fn a_driver_answers_requests_and_exits_when_its_input_ends() {
+    async fn driver_answers_requests_and_exits_when_its_input_ends() {
         let echo = r#"while read line; do
             id=${line#*\"id\":}; id=${id%%[,\}]*}; echo "{\"id\":$id,\"ok\":{\"now\":7}}"; done"#;
         let process = Process::start_here(&driver(echo)).unwrap();
@@ -545,7 +545,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_process_that_breaks_the_protocol_fails_at_once() {
+    async fn process_that_breaks_the_protocol_fails_at_once() {
         let garbage = failure("read line; echo hello; sleep 60", SOON).await;
         assert!(matches!(&garbage.what, Mishap::Garbage { line, .. } if line == "hello"), "{garbage}");
         let unknown = failure(r#"read line; echo '{"id":77,"ok":{}}'; sleep 60"#, SOON).await;
@@ -560,7 +560,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_ended_session_stays_ended() {
+    async fn ended_session_stays_ended() {
         let events = ["suspended", "connected", "expired", "connected"];
         let events =
             events.map(|what| format!(r#"echo '{{"t":"event","c":0,"what":"{what}","session":"0x7fe"}}'; "#));
@@ -575,7 +575,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_process_that_sends_endless_events_fails() {
+    async fn process_that_sends_endless_events_fails() {
         let flood = r#"read line; while :; do echo '{"t":"event","c":0,"what":"connected"}'; done"#;
         let process = Process::start_here(&driver(flood)).unwrap();
         let states = process.follow(0);
@@ -588,7 +588,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_process_that_answers_twice_fails() {
+    async fn process_that_answers_twice_fails() {
         let twice = r#"read line; echo '{"id":1,"ok":{}}'; echo '{"id":1,"ok":{}}'; sleep 60"#;
         let process = Process::start_here(&driver(twice)).unwrap();
         let mut asked = process.ask("an echo", Some(SOON), |id| Request::Echo { id, c: None });
@@ -603,7 +603,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_process_that_dies_or_hangs_fails_within_the_deadline() {
+    async fn process_that_dies_or_hangs_fails_within_the_deadline() {
         let dead = failure("read line; echo out of memory >&2; kill -9 $$", SOON).await;
         assert_eq!(dead.what, Mishap::Exited("killed by signal 9".into()));
         assert!(dead.stderr.contains("out of memory"));
@@ -612,7 +612,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stopped_process_is_not_overdue_and_a_process_that_reads_no_input_fails() {
+    async fn stopped_process_is_not_overdue_but_a_process_that_reads_no_input_fails() {
         let process = Process::start_here(&driver("sleep 60")).unwrap();
         process.stop();
         let mut asked =

@@ -338,7 +338,7 @@ impl Done {
     }
 }
 
-/// A fencing token: a number up to 2^53, or a text of decimal digits.
+/// A fencing token: a number up to 2^53, or a string of decimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Token {
@@ -433,7 +433,7 @@ impl Line {
         struct Tagged {
             t: Option<IgnoredAny>,
         }
-        // Avoid building a tree, because every cycle reads two such lines.
+        // Avoid building a tree, because every cycle reads two answers.
         let is_event = match serde_json::from_slice::<Tagged>(line) {
             Ok(Tagged { t }) => t.is_some(),
             Err(error) if error.is_data() => false,

@@ -60,7 +60,7 @@ pub fn batch_cost(params: &Params, n: u64) -> BatchCost {
 pub struct Kazoo {
     queue: Queue<AnyEvent>,
     blocking: bool,
-    /// Prefix of all nodes of this object, unique to it.
+    /// Prefix that all nodes of this object have, and no other nodes.
     pub prefix: String,
     /// Patterns before the number in the names of nodes that the object waits for.
     patterns: &'static [&'static str],

@@ -10,7 +10,8 @@ const READ_PATTERN: &str = "__rlock__";
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "kazoo-read-write",
-        summary: "kazoo's ReadLock and WriteLock: each waiter watches the last node ahead of it; two names per owner",
+        summary: "kazoo's ReadLock and WriteLock: each waiter watches the last node ahead that blocks it; each owner \
+            has one name for reads and one for writes",
         source: "kazoo, ReadLock and WriteLock as of version 2.9",
         details: include_str!("read_write.md").trim_ascii_end(),
         guarantees: Guarantees { protection: Protection::Unsynced, ..READ_WRITE },

@@ -13,7 +13,7 @@ pub const ENTRY: Entry = Entry {
         name: "ahead",
         summary: "Curator's queue, but waiters watch the two nodes ahead, list early, and enter on an \
                   event alone",
-        source: "this suite; its nodes, names and release are those of Curator's InterProcessMutex",
+        source: "this suite; nodes, names and release as in Curator's InterProcessMutex",
         details: include_str!("ahead.md").trim_ascii_end(),
         guarantees: Guarantees { protection: Protection::Complete, ..Guarantees::QUEUE },
         after: &[AFTER, AFTER.trying_creates(Some(4)).with(JOIN.name, COUNT)],

@@ -75,7 +75,7 @@ impl AtomicMulti {
         .await
     }
 
-    /// Creates the nodes and, if necessary, the missing directories before them.
+    /// Creates the nodes. If directories are missing, creates them and tries again.
     async fn create_with_parents(
         &self,
         session: &Session,

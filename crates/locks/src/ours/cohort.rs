@@ -103,7 +103,8 @@ struct LocalQueue {
     waiting: VecDeque<oneshot::Sender<Turn>>,
 }
 
-/// The right to take or hold the ZooKeeper lock for its process. If dropped, it passes to the next contender.
+/// A contender's right to take or hold the ZooKeeper lock for its process. When dropped, the turn passes to the
+/// next contender.
 struct Turn {
     cohort: Arc<Cohort>,
     /// The ZooKeeper lock, if the process has it.
@@ -307,8 +308,8 @@ fn a_third_from_now(session: &Session) -> Stamp {
     clock::now() + clock::micros(session.timeout() / 3)
 }
 
-/// Keeps a node with which other contenders hold the lock, until an order to delete the node or the end of
-/// its session.
+/// Keeps a node through which other contenders hold the lock, until an order to delete the node arrives or its
+/// session ends.
 async fn keep(
     session: Session,
     tenure: Arc<Tenure>,
@@ -462,7 +463,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lock_of_a_dead_holder_is_passed_on_and_the_last_turn_orders_deletion() {
+    async fn lock_of_a_dead_holder_is_passed_on_and_the_last_turn_orders_the_deletion() {
         let cohort = Arc::<Cohort>::default();
         let mut first = cohort.turn(&Patience::default()).await.unwrap();
         let (tenure, mut orders) = tenure(3);

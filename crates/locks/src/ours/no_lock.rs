@@ -5,7 +5,7 @@ use crate::prelude::*;
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "no-lock",
-        summary: "no lock: the negative control, which the checker must always find violated",
+        summary: "no lock: the negative control, for which the checker must always report a violation",
         source: "negative control of this suite",
         details: include_str!("no_lock.md").trim_ascii_end(),
         guarantees: Guarantees { exclusive: false, fifo: false, watches: false, ..Guarantees::QUEUE },

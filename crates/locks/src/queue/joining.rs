@@ -74,7 +74,7 @@ pub struct Counting {
     is_asked_for: bool,
     /// Whether the ACL of the directory denied a write.
     is_forbidden: Cell<bool>,
-    /// Whether the count was useful, or would have been, in the last acquires.
+    /// Whether the count was useful, or would have been, in each of the last three acquires.
     was_of_use: Lately,
 }
 
@@ -89,7 +89,7 @@ pub struct Joined {
 }
 
 impl Joined {
-    /// Returns a node whose position only a list can show.
+    /// Wraps a node whose position only a list can show.
     pub fn untold(node: QueueNode) -> Self {
         Self { node, queue: None, listed: None }
     }

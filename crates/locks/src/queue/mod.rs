@@ -79,7 +79,7 @@ pub struct Waiter<'a> {
     pub patience: &'a Patience,
 }
 
-/// Source of wake-ups for a waiter.
+/// A source of wake-ups for a waiter.
 pub trait Wakes {
     /// Called before the queue is listed.
     fn looks(&mut self, _: &Session) {}

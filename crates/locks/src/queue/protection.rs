@@ -17,7 +17,7 @@ const BACKGROUND_PAUSE: Duration = Duration::from_millis(50);
 /// Name of a queue node, without its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MarkedName {
-    /// Mark by which a contender finds its node again.
+    /// Mark that identifies the contender's node.
     pub mark: String,
     /// Prefix that the number is appended to; starts with the mark.
     pub prefix: String,

@@ -125,8 +125,8 @@ impl Retry {
     }
 }
 
-/// Draws the factor of the base for the pause before the n-th retry: a uniformly random number below 2^(n+1),
-/// where 0 counts as 1.
+/// Draws the number by which the base is multiplied before retry `n`, counted from 0: uniformly random, below
+/// 2^(n+1), where 0 counts as 1.
 fn factor(n: u32) -> u32 {
     rand::rng().random_range(0..1_u32 << (n + 1).min(BACKOFF_TIMES)).max(1)
 }
