@@ -1,4 +1,4 @@
-//! Checks the predictions of `plan` for random, unmeasured loads, and verifies each answer by running the load.
+//! Checks the predictions of `plan` for random, unmeasured loads, by running each load.
 //!
 //! ```text
 //! cargo bench --bench plans
@@ -6,9 +6,9 @@
 //! ```
 //!
 //! The seed determines the loads: low and high utilisation, one lock or many, bursts, and long holds. Each plan
-//! first takes its own measurements, of one of three strategies in turn or of all three. This takes about five
-//! minutes per load and strategy. At least 90 % of the verified metrics must be within the predicted interval. The
-//! exit code is 1 if fewer are, and 4 if too few metrics were verified.
+//! first measures one of three strategies, in rotation, or all three. This takes about five minutes per load and
+//! strategy. At least 90 % of the verified metrics must be within the predicted interval. The exit code is 1 if fewer
+//! are, and 4 if too few metrics were verified.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output is a table")]
 

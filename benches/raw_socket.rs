@@ -97,7 +97,7 @@ async fn session_rate(server: &str) -> Result<f64, Error> {
     Ok(rate)
 }
 
-/// A session implemented directly on a socket, which connects and then sends only reads.
+/// A session implemented directly on a socket. It connects and then sends only reads.
 struct Socket(TcpStream);
 
 impl Socket {
@@ -130,7 +130,7 @@ impl Socket {
         Ok(f64::from(requests) * 1e6 / (clock::now() - begun) as f64)
     }
 
-    /// Sends a frame and waits for the next one.
+    /// Sends a frame and waits for the reply.
     fn asked(&mut self, body: &[u8]) -> io::Result<()> {
         let length = u32::try_from(body.len()).unwrap_or_default();
         self.0.write_all(&[&length.to_be_bytes(), body].concat())?;

@@ -123,7 +123,7 @@ fn round(work: &Work, recorder: &mut ThreadRecorder, now: &mut Stamp) -> f64 {
     begin.elapsed().as_secs_f64() * 1e9 / samples
 }
 
-/// Returns latencies spread over the histogram, so its cells are not always in the nearest cache.
+/// Returns a latency. Latencies are spread over the histogram, so its cells are not always in the nearest cache.
 fn spread(now: Stamp) -> u64 {
     now.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 44
 }

@@ -109,5 +109,5 @@ program_to_measure_with() {
     printf '%s\n' "$program"
 }
 
-# Fails unless jq, which reads the results, is installed.
+# Fails unless jq is installed, which the script needs to read the results.
 needs_jq() { command -v jq >/dev/null || environment_error "jq is missing: apt-get install jq"; }

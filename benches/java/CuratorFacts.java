@@ -25,9 +25,9 @@ import org.apache.curator.retry.RetryOneTime;
 import org.apache.zookeeper.KeeperException;
 
 /**
- * Observes Apache Curator for claims of articles: the number of watches left on the servers after Curator's locks and
- * API remove them, the queue of its mutex as listed by another client, and the effect of a node's deletion by another
- * client.
+ * Observes Apache Curator to check claims of articles: the number of watches left on the servers after Curator's locks
+ * and API remove them, the queue of its mutex as listed by another client, and what happens when another client deletes
+ * a node.
  *
  * <p>Each watch step sets a watch and requests its removal in one of several ways. The servers' watch counts (mntr) are
  * read before the step, while the watch is set, and afterwards. One line of JSON goes to stdout. No other client may

@@ -32,7 +32,7 @@ import org.apache.zookeeper.KeeperException;
  * end with their unit, microseconds. Values that cannot be measured are null.
  *
  * <p>Arguments: connect string, root znode, contenders, warm-up in ms, measured phase in ms, and optionally
- * the session timeout in ms. Exit codes: 0 measured, 1 lock violated, 2 usage error, 3 no connection.
+ * the session timeout in ms. Exit codes: 0 measured, 1 exclusion violated, 2 usage error, 3 no connection.
  */
 public final class CuratorMutexBench {
     private static final int DEFAULT_SESSION_TIMEOUT_MS = 20_000;
@@ -215,7 +215,7 @@ public final class CuratorMutexBench {
         clients.forEach(CuratorFramework::close);
     }
 
-    /** A contender, which shares no data while it runs. Its waits are read after its end. */
+    /** A contender, which shares no data while it runs. Its waits are read after it has ended. */
     private final class Contender extends Thread {
         private final InterProcessMutex mutex;
         private long[] waitsNs = new long[4096];

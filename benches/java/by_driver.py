@@ -34,7 +34,7 @@ ROOT = compare.HERE.parent.parent
 CONFIDENCE = 0.95
 PAIRS_FOR_INTERVAL = 5
 TURN_S = 2.0
-# Uncounted start of each turn, in which queues form again and caches fill.
+# Start of each turn, which is not counted: queues form again, and caches fill.
 SETTLE_S = 0.3
 # Flags of drivers/curator/run, used for both sides.
 JAVA_FLAGS = "-XX:+UseSerialGC -Xss512k"

@@ -1,6 +1,6 @@
 import org.apache.zookeeper.Watcher;
 
-/** Class from an article, rebuilt step by step. The lock is its client's default watcher, so it receives connection events. */
+/** A class from an article, rebuilt step by step. The lock is its client's default watcher, so it receives connection events. */
 interface PrintedLock extends Watcher {
     /** Acquires the lock like the article's caller; returns false if the class gives up. */
     boolean take() throws Exception;

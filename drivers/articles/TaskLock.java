@@ -13,7 +13,7 @@ abstract class TaskLock implements PrintedLock {
     final ZooKeeper client;
     final String directory;
     final long intervalMillis;
-    /** Path of its node; null if the create failed, for example because another client had just created the directory. */
+    /** Path of the lock's node; null if the create failed, for example because another client had just created the directory. */
     String own;
     /** True after the first Disconnected event; never reset. */
     volatile boolean interrupted;
@@ -76,7 +76,7 @@ abstract class TaskLock implements PrintedLock {
         if (event.getType() == EventType.None) connected = true;
     }
 
-    /** Returns whether the event ends the wait, which even a broken connection does. */
+    /** Returns whether the event ends the wait. Even a broken connection does. */
     final boolean isBroken(WatchedEvent event) {
         switch (event.getState()) {
             case AuthFailed, Disconnected, Expired -> interrupted = true;

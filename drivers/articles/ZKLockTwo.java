@@ -3,7 +3,7 @@ import org.apache.zookeeper.Watcher;
 import org.apache.zookeeper.Watcher.Event.EventType;
 import org.apache.zookeeper.ZooKeeper;
 
-/** The second class of the comparison, which watches the directory, even while it holds. */
+/** The second class of the comparison, which watches the directory, even while it holds the lock. */
 final class ZKLockTwo extends FlaggedLock {
     private final Watcher changes = this::changed;
 

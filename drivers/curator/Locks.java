@@ -26,7 +26,7 @@ final class Locks {
         parameter(multi, "members", "Number of mutexes, which are acquired one after the other.").put("default", 3);
         ObjectNode mutex = (ObjectNode) locks.get("InterProcessMutex");
         mutex.put("token", "czxid");
-        parameter(mutex, "token", "Whether to read the node after each acquire to report the token, which costs one request.").put("default", false);
+        parameter(mutex, "token", "Whether to report the token, which takes one more request after each acquire, to read the node.").put("default", false);
         declare(locks, "Baton", false, "writes a grant into the next waiter's node at a release (Baton.java)").put("token", "czxid");
         declare(locks, "Count", false, "like Baton, but an uncontended acquire takes one request (Count.java)").put("token", "czxid");
     }

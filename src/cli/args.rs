@@ -314,10 +314,10 @@ pub struct LearnArgs {
     /// Learn only locks below this path
     #[arg(long, value_name = "PATH", default_value = "/", value_parser = super::learn::node_path)]
     pub path: String,
-    /// Read only requests since this time, e.g. 2026-11-29T08:00:00Z
+    /// Ignore requests before this time, e.g. 2026-11-29T08:00:00Z
     #[arg(long, value_name = "TIME", conflicts_with = "connect", value_parser = super::learn::moment)]
     pub since: Option<SystemTime>,
-    /// Read only requests before this time
+    /// Ignore requests at or after this time
     #[arg(long, value_name = "TIME", conflicts_with = "connect", value_parser = super::learn::moment)]
     pub until: Option<SystemTime>,
     /// Directory for the results; created if missing [default: results/learned-<UTC time>]

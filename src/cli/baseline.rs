@@ -67,7 +67,7 @@ fn add(args: &BaselineAddArgs) -> Result<Exit, Error> {
 /// Environment variables in which CI services provide the commit.
 const COMMIT_VARIABLES: [&str; 4] = ["GITHUB_SHA", "CI_COMMIT_SHA", "GIT_COMMIT", "BUILDKITE_COMMIT"];
 
-/// Returns the commit from the CI service, or else that of the current repository, because a pipeline measures
+/// Returns the commit from the CI service, or else from the current repository, because a pipeline measures
 /// its own code.
 fn measured_commit() -> Option<String> {
     let by_service =

@@ -206,8 +206,8 @@ fn judge_run(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, Error
     })
 }
 
-/// Describes all trials whose history contradicts their record, with the verdict on findings that only histories
-/// show.
+/// Describes how histories contradict the records of their trials. Also returns the verdict on findings that only
+/// histories show.
 fn differing(
     args: &CheckArgs,
     trials: &[Trial],
@@ -291,7 +291,7 @@ impl ShownFinding<'_> {
 const ROWS: usize = 40;
 /// Maximum number of locks in the table without `--all`.
 const FEW_ROWS: usize = 10;
-/// Maximum number of timelines, and of findings of each kind with their lines.
+/// Maximum number of timelines, and of findings of each kind that are shown with their lines.
 const SHOWN: usize = 3;
 /// Maximum width of the table without `--all`.
 const WIDTH: u16 = 80;

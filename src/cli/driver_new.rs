@@ -49,7 +49,7 @@ pub fn execute(args: &DriverNewArgs) -> Result<Exit, Error> {
     let names: Vec<&str> = files.iter().chain(more).map(|(name, _)| *name).collect();
     let edit = place.join(names[0]);
     let said = json!({ "directory": place, "edit": edit, "files": names });
-    output::tell("driver-new", Exit::Held, &said, || {
+    output::tell("driver new", Exit::Held, &said, || {
         output::text(&format!(
             "Created {}. Put your lock into {}. Then run in the new directory:\n\n  zklockbench driver check ./{RUN}\n",
             place.display(),

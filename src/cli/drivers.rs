@@ -65,7 +65,7 @@ pub fn options() -> &'static str {
     OPTIONS.get().map_or("", String::as_str)
 }
 
-/// Returns the drivers from the command line, and drivers with other names from the variable.
+/// Returns the drivers from the command line, followed by drivers with other names from the variable.
 fn with_those_of(given: &[DriverCommand], variable: &str) -> Result<Vec<DriverCommand>, Error> {
     let mut all: Vec<DriverCommand> = Vec::new();
     for driver in given {
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn drivers_without_the_required_tls_or_sasl_are_rejected() {
-        // Given a driver that supports TLS and SASL, and a driver that does not
+        // Given one driver that supports TLS and SASL, and one that supports neither
         let program = |name: &str, can: bool| {
             let lock = serde_json::json!({ "timeout": "native", "cancel": "none" });
             let ready = serde_json::json!({ "t": "ready", "v": 1, "driver": name, "tls": can, "sasl": can, "locks": { "L": lock } });
@@ -238,7 +238,7 @@ mod tests {
         };
         let driven = DrivenLocks::of(vec![program("can", true), program("open", false)]).unwrap();
         let check = |name: &str, access: &AccessArgs| check_access([name].into_iter(), &driven, access);
-        // Then the second driver is rejected only if TLS or SASL is required, even alongside the first
+        // Then only the second driver is rejected, even alongside the first, and only if TLS or SASL is required
         let none = AccessArgs::default();
         let tls = AccessArgs { tls: true, ..none.clone() };
         let sasl = AccessArgs { sasl: Some("bench".into()), ..none.clone() };

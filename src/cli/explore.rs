@@ -135,7 +135,7 @@ fn lock(label: &str) -> Result<Lock, Error> {
         )));
     }
     let mut set: Vec<String> = words.map(setting).collect::<Result<_, _>>()?;
-    // Default to a single lease, because two contenders would not wait for each other with more leases.
+    // Default to a single lease: with more leases, two contenders would never wait for each other.
     if let Holders::Leases(leases) = card.guarantees.holders
         && !set.iter().any(|one| one.starts_with(&format!("{leases} =")))
     {
@@ -226,7 +226,7 @@ async fn again(
     })
 }
 
-/// Runs the work on another thread. If the user stops the command, the work returns what it has found, or fails.
+/// Runs the work on another thread. If the user stops the command, the work returns its findings so far, or fails.
 async fn apart<T: Send + 'static>(
     stop: &CancellationToken,
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
@@ -301,7 +301,7 @@ async fn all(
 
 /// Draws a trace, shaded from the violating acquisition until a holder releases.
 fn picture(trace: &[TraceStep], entry: Option<usize>, contenders: usize) -> Picture {
-    // The newcomer's number follows that of the last contender.
+    // The newcomer is numbered after the last contender.
     let lanes = trace.iter().map(|step| step.contender + 1).max().unwrap_or(0).max(contenders);
     let entry = entry.unwrap_or(trace.len());
     let ends = |step: &TraceStep| step.kind == StepKind::Deed && step.what == RELEASES;
@@ -319,9 +319,10 @@ fn picture(trace: &[TraceStep], entry: Option<usize>, contenders: usize) -> Pict
 
 fn verdict(explored: &Explored) -> Verdict {
     let total = explored.total();
-    let count = |count, what: &str| (count > 0).then(|| format!("{count} {what}"));
-    let broken = count(total.failed(), "schedules broke a guarantee");
-    let unexplored = count(total.unexplored + total.flaky, "schedules were not explored");
+    let count = |count, one: &str, many: &str| (count > 0).then(|| counted(count, one, many));
+    let broken = count(total.failed(), "schedule broke a guarantee", "schedules broke a guarantee");
+    let missing = total.unexplored + total.flaky;
+    let unexplored = count(missing, "schedule was not explored", "schedules were not explored");
     Verdict::violated_if(Vec::from_iter(broken)).and(Verdict::unknown_if(Vec::from_iter(unexplored)))
 }
 
@@ -362,7 +363,7 @@ fn text(headline: &str, all: &[Explored], files: &[PathBuf]) -> String {
             let schedules =
                 counted(usize::try_from(impossible).unwrap_or(usize::MAX), "schedule", "schedules");
             let _ =
-                writeln!(text, "impossible: {schedules}, e.g. with a message delayed until its own effect");
+                writeln!(text, "impossible: {schedules}, e.g. a message delayed until after its own effect");
         }
         let _ = writeln!(text, "not tried: {}", one.not_tried.join("; "));
         for finding in one.findings.iter().skip(usize::from(all.len() == 1)).take(4) {

@@ -1,4 +1,4 @@
-//! `export` and the CI reports: their options, and code that writes them for finished runs.
+//! `export` and the CI reports: their options, and the code that writes them for finished runs.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;

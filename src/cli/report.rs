@@ -103,7 +103,7 @@ pub fn drawn<T: Default>(charts: Result<T, Error>) -> T {
     })
 }
 
-/// Writes the page of a directory into the directory. After an error, removes an outdated page, which would be
+/// Writes the page of a results directory into that directory. After an error, removes an outdated page, which would be
 /// misleading; results are valid without a page.
 pub fn write_into(directory: &Path, document: Document) {
     let page = directory.join(layout::REPORT);

@@ -92,8 +92,8 @@ impl ReadyEnsemble {
         self.command(program, words)
     }
 
-    /// Returns a command that measures on this ensemble. Secrets are passed in the environment, which is not in the
-    /// process list.
+    /// Returns a command that measures on this ensemble. Secrets are passed in the environment, because the
+    /// process list shows arguments.
     pub fn command(&self, program: &Path, words: Vec<OsString>) -> Command {
         let mut command = Command::new(program);
         let (target, access) = (&self.opened.target, &self.access);
@@ -113,7 +113,7 @@ impl ReadyEnsemble {
         without_extras(command)
     }
 
-    /// Returns whether the servers were started here, and keep their quorum after losing one server.
+    /// Returns whether the servers were started here and would keep their quorum if they lost one server.
     pub fn may_lose_a_server(&self) -> bool {
         !self.opened.is_external() && self.ensemble.servers.len() > 1
     }
@@ -165,7 +165,7 @@ pub struct JobOptions {
 }
 
 impl JobOptions {
-    /// Returns the job from these options, with results in `out`.
+    /// Returns the job that these options describe, with its parts below `out`.
     pub fn of(args: &JobArgs, out: &Path) -> Option<Self> {
         let (name, workers) = (args.job.clone()?, args.workers?);
         Some(Self { parts: parts_of(out, &name), name, workers })
@@ -231,7 +231,7 @@ fn without_extras(mut command: Command) -> Command {
 pub const NEEDS_CONNECT: &str =
     "workers need an ensemble that all of them can reach: add --connect HOST:PORT,…";
 
-/// Runs work that starts runs. If there is a job, announces the job to its workers.
+/// Runs `work`, which starts runs. If they belong to a job, announces the job to its workers for that time.
 pub async fn leading<T>(
     args: &JobArgs,
     target: Result<Target, Error>,
@@ -271,7 +271,7 @@ impl<E> SeriesEnd<E> {
 
 pub fn tell_resumed(runs: usize, is_quiet: bool) {
     if runs > 0 && !is_quiet {
-        output::note(&format!("resuming after {} that will not be repeated", counted(runs, "run", "runs")));
+        output::note(&format!("resuming; {} already finished", counted(runs, "run", "runs")));
     }
 }
 

@@ -33,7 +33,7 @@ pub struct ScenarioFile {
     pub overrides: Vec<String>,
     /// Notes on keys that were dropped because the overrides made them meaningless.
     pub left_out: Vec<String>,
-    /// Replayed file of arrivals and its digest.
+    /// File of replayed arrivals, and its digest.
     pub replayed: Option<Replayed>,
 }
 
@@ -50,7 +50,7 @@ impl ScenarioFile {
         Self::read_with(path, overrides, DrivenLocks::registered())
     }
 
-    /// Like [`ScenarioFile::read`], with the locks of these drivers.
+    /// Like [`ScenarioFile::read`], but with these drivers' locks.
     pub fn read_with(path: &Path, overrides: &Overrides, driven: &DrivenLocks) -> Result<Self, Unusable> {
         let Source { name, directory, bytes } = Source::read(path).map_err(Unusable::Other)?;
         let text = decode(&name, bytes).map_err(Unusable::Mistakes)?;
@@ -81,12 +81,12 @@ impl ScenarioFile {
         Ok(read)
     }
 
-    /// Reads the scenario of a recorded run. A replayed file of arrivals must be unchanged.
+    /// Reads the scenario of a recorded run. Fails if its file of replayed arrivals has changed since.
     pub fn recorded(run: &Run) -> Result<Self, Error> {
         const NAME: &str = "the scenario of the run";
         let traces = |file: &Path, columns: &Columns| {
             let (arrivals, sha256) = read_trace(Path::new(""), file, columns).map_err(|why| {
-                format!("{why}; run this command in the directory to which the path is relative")
+                format!("{why}; run this command in the directory that the path is relative to")
             })?;
             match run.replayed.as_ref().is_some_and(|replayed| replayed.sha256 == sha256) {
                 true => Ok(arrivals),
@@ -108,7 +108,7 @@ impl ScenarioFile {
 }
 
 impl Unusable {
-    /// Reports the mistakes like [`Self::report`] or, with `--json`, as JSON; returns the exit code.
+    /// Reports the mistakes as JSON with `--json`, otherwise like [`Self::report`]; returns the exit code.
     pub fn tell(self, command: &str, path: &Path) -> Result<Exit, Error> {
         if !output::as_json() {
             return Err(self.report(path));
@@ -123,7 +123,7 @@ impl Unusable {
         Ok(error.exit())
     }
 
-    /// Prints the mistakes as text; returns the error with which the program ends.
+    /// Prints the mistakes as text, and returns the error to exit with.
     pub fn report(self, path: &Path) -> Error {
         match self {
             Self::Other(error) => error,
@@ -143,7 +143,8 @@ impl Unusable {
 }
 
 impl PlaceArgs {
-    /// Parses a minimal scenario, which never runs, to apply all rules for ensembles to the options.
+    /// Returns a minimal scenario with these options. It never runs; parsing it checks the options by the rules for
+    /// ensembles.
     pub fn scenario(&self, name: &str) -> Result<Scenario, Error> {
         let any = format!(
             "name = \"{name}\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 1\nduration = \"1s\"\n"

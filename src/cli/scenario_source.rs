@@ -294,7 +294,7 @@ mod tests {
         let (directory, name) = (file.path().parent().unwrap(), file.path().file_name().unwrap());
         let told = read_trace(directory, Path::new(name), &Columns::default()).unwrap_err();
         let expected =
-            format!("{} line 4: its time is earlier than that of the previous line", file.path().display());
+            format!("{} line 4: its time is earlier than the previous line's", file.path().display());
         assert!(told.starts_with(&expected), "{told}");
     }
 

@@ -338,7 +338,7 @@ impl AccessArgs {
         self.auth.is_some() || self.auth_file.is_some() || self.sasl.is_some() || self.wants_tls()
     }
 
-    /// Reads the files. `unnamed` is the address if it appears only in a scenario. Identities are sent only to
+    /// Reads the credentials. `unnamed` is the address if only a scenario contains it. Credentials are sent only to
     /// addresses from the command line: a scenario may be untrusted, and any listener would receive the password.
     pub fn access(&self, unnamed: Option<&str>) -> Result<Access, Error> {
         let digest = match &self.auth_file {
@@ -347,7 +347,7 @@ impl AccessArgs {
         };
         if let (Some(source), Some(connect)) = (self.source_of_identity(), unnamed) {
             return Err(Error::usage(format!(
-                "the identity of {source} is sent only to an address on the command line, but {connect} comes from \
+                "credentials from {source} are sent only to an address on the command line, but {connect} comes from \
                  the scenario: if you trust this address, add --connect {}",
                 as_a_word(connect)
             )));

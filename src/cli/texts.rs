@@ -177,7 +177,7 @@ pub fn schema(of: SchemaOf) -> Result<Exit, Error> {
     Ok(Exit::Held)
 }
 
-/// Returns a JSON Schema with the fields common to all answers and, on success, the fields of each command.
+/// Returns a JSON Schema with the fields of all commands' output, and the own fields of each successful command.
 fn answer_schema() -> Value {
     let mut types = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let rule = |(command, found): (&str, Value)| {
@@ -250,6 +250,7 @@ fn of_others(types: &mut SchemaGenerator) -> Vec<(&'static str, Value)> {
         ("strategies", cards("strategies")),
         ("faults", cards("faults")),
         ("driver check", driver_check),
+        ("driver new", object!(types { directory: PathBuf, edit: PathBuf, files: Vec<String> })),
         (
             "ensemble up",
             object!(types { connect: String, servers: Vec<Object>, directory: PathBuf, since: String }),

@@ -75,7 +75,7 @@ fn kept(scenario: &str) -> Result<NamedTempFile, Error> {
     write().map_err(|error| Error::environment(format!("cannot store the scenario of a run: {error}")))
 }
 
-/// Returns the ensemble that jobs are published on, from `--connect`.
+/// Returns the ensemble on which jobs are announced, as set by `--connect`.
 fn target(args: &WorkerArgs) -> Result<Target, Error> {
     let connect = args.overrides.place.connect.clone().ok_or_else(|| Error::usage(NEEDS_CONNECT))?;
     let connect = parse_connect(&connect)?.text();

@@ -20,14 +20,14 @@ use zklockbench_zk::{ForeignSession, runtime};
 const ACQUISITIONS: usize = 60;
 const GRANTED_WITHIN: Duration = Duration::from_secs(30);
 const TIMEOUT: Duration = Duration::from_millis(400);
-/// Maximum delay of an answer after a timeout.
+/// Maximum time from a timeout to the driver's reply.
 const LATE_BY: Duration = Duration::from_secs(2);
 const CANCELLED_AFTER: Duration = Duration::from_millis(200);
 /// Must be shorter than the session timeout, because an expired session would also free the lock.
 const NEXT_WITHIN: Duration = Duration::from_secs(5);
 /// Must be long, because a client is notified only after it reconnects, and pauses between attempts.
 const REPORTS_WITHIN: Duration = Duration::from_secs(20);
-/// Time for clients that replace a lost session automatically.
+/// Time for a client to replace a lost session automatically.
 const REOPENS_WITHIN: Duration = Duration::from_secs(5);
 const SHORT_SESSION: Duration = Duration::from_secs(2);
 const EXITS_WITHIN: Duration = Duration::from_secs(5);

@@ -50,7 +50,7 @@ pub struct RunContext<'a> {
 }
 
 pub struct Ran {
-    /// Judged trials without histograms, which are on disk.
+    /// Judged trials. Their histograms are only on disk.
     pub trials: Vec<Trial>,
     /// Number of planned trials, including added rounds but not replacements.
     pub planned: usize,
@@ -104,8 +104,8 @@ fn slots(trials: &[Trial]) -> usize {
     trials.iter().filter(|trial| trial.spec.makes_up_for.is_none()).count()
 }
 
-/// Runs the trials of a plan in order, except the trials in `there`, and writes each trial. Stops when the
-/// metrics are precise enough, or early. An early end is an outcome, not an error: finished trials are kept.
+/// Runs the trials of a plan in order, except the trials in `there`, and writes each trial. Stops once the
+/// metrics are precise enough. An earlier end is an outcome, not an error: finished trials are kept.
 pub async fn run(
     plan: &TrialPlan,
     there: Vec<Trial>,
@@ -140,7 +140,8 @@ struct UnderWay<'a> {
 }
 
 impl UnderWay<'_> {
-    /// Runs the planned rounds, and more rounds until the metrics are precise. The error is an early outcome.
+    /// Runs the planned rounds, and more rounds until the metrics are precise. The error is the outcome of a run
+    /// that ended early.
     async fn run_all(&mut self, plan: &TrialPlan) -> Result<(), RunOutcome> {
         self.planned = plan.trials.len();
         let mut round = 1;
@@ -272,8 +273,7 @@ impl UnderWay<'_> {
     }
 
     /// Counts the requests of a trial's lock; `None` for a built-in lock if an earlier valid repetition already has
-    /// counts. A driver's requests are counted for each repetition, as comparisons need to know how much the counts
-    /// vary.
+    /// counts. A driver's requests are counted for each repetition, to show comparisons how much the counts vary.
     async fn counting(&self, spec: &TrialSpec, entry: &Entry) -> Result<Option<Counting>, RunOutcome> {
         let RunContext { environment, stop, tell, counts, .. } = *self.context;
         let cell = CellKey::of(spec);

@@ -30,7 +30,7 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// Returns the empty metrics of a run; `None` if the scenario requires no precision.
+    /// Returns a run's metrics, still without values; `None` if the scenario requires no precision.
     pub(super) fn of(plan: &TrialPlan) -> Option<Self> {
         let asked = plan.scenario.precision?;
         let cell = |spec: &TrialSpec| CellValues { key: CellKey::of(spec), values: Vec::new() };
@@ -83,7 +83,7 @@ fn looks(repetitions: u32, at_most: u32) -> Looks {
     Looks::growing(Design::One, repetitions, at_most, OUTSIDE)
 }
 
-/// Returns the metric whose precision is required; `None` if not measured.
+/// Returns the value whose precision is required; `None` if it was not measured.
 fn figure(trial: &Trial) -> Option<f64> {
     // A growing queue has no reading, because its mean wait would only reflect the length of the trial.
     let of = |figure: Figure| trial.reading(figure).ok().map(|reading| reading.value);

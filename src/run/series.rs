@@ -29,7 +29,7 @@ use zklockbench_core::units::as_utc;
 use zklockbench_ensemble::spawn_mortal;
 use zklockbench_results::{VersionedFile, layout};
 
-/// Poll interval for the end of a run, long enough not to disturb the run.
+/// Interval for polling whether a run has ended, long enough not to disturb the run.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Time limit for a run to end after SIGTERM.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
@@ -104,7 +104,7 @@ pub struct Series {
 
 /// A finished run of this or an earlier part of the series.
 pub struct DoneRun {
-    /// Directory of the results, which does not exist if the run left no results.
+    /// Directory of the results; missing if the run left none.
     pub directory: PathBuf,
     /// Exit code; `None` if a signal ended the run.
     pub code: Option<i32>,
@@ -354,7 +354,7 @@ fn listed(path: &Path, opening: &Opening<'_>) -> Result<SeriesFile, Error> {
             file.command
         ));
     }
-    // Compare the options after a JSON round trip.
+    // The recorded options have been through JSON, so convert the new options in the same way.
     let asked = serde_json::to_vec(&opening.asked).and_then(|json| disk::from_json::<Value>(&json));
     if !asked.is_ok_and(|asked| asked == file.asked) {
         return refuse(

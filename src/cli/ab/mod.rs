@@ -294,7 +294,7 @@ struct ComparisonInProgress {
     /// Requests counted on the wire in the first block.
     counted: Vec<CountedCell>,
     blocks: Vec<BlockRecord>,
-    /// Answers to each question from every completed block.
+    /// Values of each compared metric, from every completed block.
     answers: Vec<(u32, Vec<Answers>)>,
     /// Combined verdict of each side's runs.
     judged: BySide<Verdict>,
@@ -313,7 +313,7 @@ impl BlockRun {
         })
     }
 
-    /// Returns the verdict of the valid trials; other blocks can replace invalid trials. A violation counts even in
+    /// Returns the verdict on the valid trials; other blocks can replace invalid trials. A violation counts even in
     /// an invalid trial.
     fn judged(&self) -> Verdict {
         let (trials, verdict) = (&self.stored.trials, &self.record.verdict);
@@ -327,7 +327,7 @@ impl BlockRun {
 }
 
 impl ComparisonInProgress {
-    /// Returns the turn that opens the ensemble for this turn.
+    /// Returns the turn whose ensemble this turn uses.
     fn owner(&self, turn: Turn) -> Turn {
         match turn {
             _ if self.shared => Turn::A,

@@ -365,8 +365,8 @@ fn differences([a, b]: [&StrategyChoice; 2], locks: [&DrivenLock; 2]) -> Vec<Str
 
 /// Returns the metrics to compare: the requested metrics, or the defaults for the loads of both sides.
 ///
-/// Requests of two drivers are compared by default: one more request slows a lock by less than the margins of its
-/// waits, but it is exactly countable.
+/// By default, requests are compared if both sides use drivers: one additional request slows a lock by less than
+/// the margins, but can be counted exactly.
 pub fn questions(
     a: &Side,
     b: &Side,
@@ -541,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn load_determines_the_compared_metrics() {
+    fn default_metrics_depend_on_the_load() {
         let closed = "contenders = 5\nhold = \"5ms\"\n";
         assert_eq!(names(&format!("{closed}duration = \"2s\"")), ["throughput", "wait.p50", "handoff.p50"]);
         assert_eq!(

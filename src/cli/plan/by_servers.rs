@@ -15,7 +15,7 @@ const SIZES: [i64; 3] = [1, 3, 5];
 /// Default size of a local ensemble.
 const USUAL: i64 = 3;
 
-/// Returns the sizes other than that of the plan's ensemble.
+/// Returns all sizes except the size of the plan's ensemble.
 fn others(args: &PlanArgs) -> impl Iterator<Item = i64> {
     let own = own(args);
     SIZES.into_iter().filter(move |size| *size != own)

@@ -65,7 +65,7 @@ impl Countdown {
     }
 }
 
-/// Interval of reports during a long step.
+/// Interval between reports during a long step.
 const EVERY: Duration = Duration::from_secs(40);
 /// Expected duration of completed steps after which estimates are corrected.
 const KNOWN_AFTER: Duration = Duration::from_secs(10);

@@ -25,7 +25,7 @@ pub const VERIFIES: &str = "verify-";
 pub struct StoredEvidence {
     question: Question,
     load: PlannedLoad,
-    /// The result with the most waits for each strategy, from trials with exactly the question's load.
+    /// Measurement with the most waits for each strategy, from trials with exactly the planned load.
     own_loads: BTreeMap<String, MeasuredLoad>,
     trials: Vec<Observation>,
     failures: BTreeMap<String, Vec<MeasuredFailure>>,
@@ -56,7 +56,7 @@ impl StoredEvidence {
         }
     }
 
-    /// Returns the result of a trial with exactly the question's load, if any.
+    /// Returns the measurement from a trial with exactly the planned load, if any.
     pub fn own_load(&self, strategy: &str) -> Option<&MeasuredLoad> {
         self.own_loads.get(strategy)
     }
@@ -99,7 +99,7 @@ impl StoredEvidence {
         Ok(())
     }
 
-    /// Reads the evidence for a plan's answer, excluding skipped trials and runs that verified the plan.
+    /// Reads the evidence that a plan used, excluding skipped trials and runs that verified the plan.
     fn take_plan(&mut self, dir: &Path) -> Result<(), Error> {
         let plan = plan::read(dir)?;
         let trials: BTreeSet<String> =
@@ -167,7 +167,7 @@ impl StoredEvidence {
     fn other_distance(&self, run: &str, added: Option<Duration>) -> String {
         let said = |added: Option<Duration>| added.map_or_else(|| "nothing".to_owned(), format_duration);
         format!(
-            "{run} adds {} to each round trip, but the question adds {}",
+            "{run} adds {} to each round trip, but your load adds {}",
             said(added),
             said(self.question.round_trip)
         )
@@ -204,7 +204,7 @@ impl StoredEvidence {
         Ok(())
     }
 
-    /// Returns whether this ensemble and the earlier results kept data in memory or on disk, if that differs.
+    /// Returns where this ensemble and the earlier results kept their data, in memory or on disk, if that differs.
     fn other_placement(&self, ensemble: &EnsembleInfo) -> Option<[&'static str; 2]> {
         let (is, before) = (ensemble.is_in_memory()?, self.in_memory?);
         let said = |in_memory| if in_memory { "in memory" } else { "on disk" };
@@ -220,13 +220,13 @@ impl StoredEvidence {
     pub fn check(&self) -> Result<(), Error> {
         match self.left_out.first() {
             Some(why) if self.trials.is_empty() && self.own_loads.is_empty() => Err(Error::usage(format!(
-                "none of these results can answer the question: {why}; specify other results, or omit --from to measure"
+                "none of these results can be used: {why}; specify other results, or omit --from to measure"
             ))),
             _ => Ok(()),
         }
     }
 
-    /// Returns a note for a trial on this ensemble if the ensemble differs from that of the results.
+    /// Returns a note if this ensemble differs from the one on which the results were measured.
     pub fn differs_from(&self, ensemble: &EnsembleInfo) -> Option<String> {
         if let Some([is, before]) = self.other_placement(ensemble) {
             return Some(format!(
@@ -289,7 +289,7 @@ fn hits_servers(kind: &str) -> bool {
 #[derive(Default)]
 struct FoundDirectories {
     runs: Vec<PathBuf>,
-    /// Plans; only the evidence for their answers is read.
+    /// Plans; only the evidence that they used is read.
     plans: Vec<PathBuf>,
 }
 
@@ -319,7 +319,7 @@ fn collect(path: &Path, depth: usize, found: &mut FoundDirectories) -> Result<()
     Ok(())
 }
 
-/// Returns whether the run of this name verified a plan: `plan-1a2b3c4d-verify-1`.
+/// Returns whether a run with this name, e.g. `plan-1a2b3c4d-verify-1`, verified a plan.
 fn verifies(name: &str) -> bool {
     name.rsplit_once(VERIFIES).is_some_and(|(plan, number)| {
         (plan.is_empty() || plan.ends_with('-')) && number.chars().all(|c| c.is_ascii_digit())

@@ -1,9 +1,9 @@
 //! Measurements of a plan: the service times of each lock, the loss of the leader under each lock, and the
-//! question's own load. Also the ensemble on which a plan measures and verifies.
+//! planned load itself. Also the ensemble on which a plan measures and verifies.
 //!
 //! Under a light load, or over many locks, hardly any request waits. Service times are therefore measured
-//! separately on a few busy locks, at the question's rate or higher. If the prediction is inconclusive, a
-//! measurement of the question's own load decides.
+//! separately on a few busy locks, at the planned rate or higher. If the prediction is inconclusive, a
+//! measurement of the planned load itself decides.
 
 use std::path::{Path, PathBuf};
 use std::process::Command as Process;
@@ -44,15 +44,15 @@ const CALIBRATES: Duration = Duration::from_secs(9);
 /// Expected time to start and warm up an ensemble.
 pub const STARTS: Duration = Duration::from_secs(12);
 const OUTAGE: &str = "outage";
-/// Number of arrivals when measuring the question's own load.
+/// Number of arrivals when measuring the planned load itself.
 const OWN_ARRIVALS: f64 = 1_000.0;
 const OWN_LASTS: Duration = Duration::from_secs(45);
-/// Minimum and maximum of that duration if the prediction is inconclusive.
+/// Minimum and maximum duration of that measurement if the prediction is inconclusive.
 const OPEN_LASTS: Duration = Duration::from_secs(60);
 const OPEN_MOST: Duration = Duration::from_secs(180);
 /// Maximum share of the ensemble's write capacity that service loads of returning clients use.
 const OF_WRITES: f64 = 0.5;
-/// Share of the headroom that multiplying a light load may use.
+/// Share of the headroom that a multiplied light load may use.
 const OF_HEADROOM: f64 = 0.7;
 /// Name of the run with a fresh lock per request, and the value of `locks` in its scenario.
 const FRESH: &str = "fresh";
@@ -96,14 +96,14 @@ pub fn takes(asked: &AskedLoad, strategies: &[String], args: &PlanArgs, breaks_s
     service_takes(asked, strategies, args, REPETITIONS, breaks_servers) + own_takes(asked, strategies, args)
 }
 
-/// Returns the expected duration of measuring the question's own load with one strategy.
+/// Returns the expected time to measure the planned load itself with one strategy.
 pub fn own_takes(asked: &AskedLoad, strategies: &[String], args: &PlanArgs) -> Duration {
     let Some(first) = strategies.first() else { return Duration::ZERO };
     let own = own(args, asked, ("own", first), 0, None).and_then(|own| expected("own", &own.text));
     own.unwrap_or(OWN_LASTS)
 }
 
-/// Returns the question's own load for measuring a strategy, before or after there is an answer.
+/// Returns the planned load for measuring a strategy. `answer` is `None` if nothing has been predicted yet.
 fn own(
     args: &PlanArgs,
     asked: &AskedLoad,
@@ -251,7 +251,7 @@ impl Planning<'_> {
         match self.run_apart(on, &format!("{}{OUTAGE}", on.prefix), &text, takes).await {
             Ok(run) => stored_evidence.take(&run),
             Err(Error::Interrupted) => Err(Error::Interrupted),
-            // Continue, because other questions can still be answered.
+            // Continue, because the plan is useful without the cost of failures.
             Err(why) => {
                 output::warn(format!("the cost of failures was not measured: {why}"));
                 Ok(())
@@ -259,7 +259,7 @@ impl Planning<'_> {
         }
     }
 
-    /// Measures the question's own load with one strategy.
+    /// Measures the planned load itself with one strategy.
     pub async fn own_load(
         &mut self,
         on: &PlanEnsemble,
@@ -277,7 +277,7 @@ impl Planning<'_> {
         Ok(stored.trials.first().and_then(shown))
     }
 
-    /// Measures the question's load with a fresh lock for each request.
+    /// Measures the planned load with a fresh lock for each request.
     pub async fn fresh(&mut self, on: &PlanEnsemble, strategies: &[String]) -> Result<Vec<FreshCost>, Error> {
         // Requests never share a fresh lock, so popularity does not apply.
         let question = Question { popularity: None, ..self.asked.question.clone() };
@@ -369,15 +369,15 @@ impl Planning<'_> {
     }
 }
 
-/// Returns the minimum number of waits for judging the objective.
+/// Returns the minimum number of waits needed to judge the objective.
 pub fn needed(question: &Question) -> f64 {
     question.objective.figure.samples_needed().max(100) as f64
 }
 
-/// Offset of the seed for measurements of the question's own load.
+/// Offset of the seed for measurements of the planned load itself.
 const OWN_BY: u64 = 500;
 
-/// Returns the largest multiple of the load that meets the objective according to an answer, minus a margin.
+/// Returns the largest multiple of the load that is predicted to meet the objective, minus a margin.
 pub fn times_at_most(answer: &Answer) -> f64 {
     match (&answer.verdict, answer.headroom) {
         (Verdict::Held, Some(headroom)) => OF_HEADROOM * headroom.factor,
@@ -385,7 +385,7 @@ pub fn times_at_most(answer: &Answer) -> f64 {
     }
 }
 
-/// Returns the highest number of sessions in use according to an answer, if it has a prediction.
+/// Returns the highest predicted number of sessions in use, if there is a prediction.
 pub fn sessions(answer: &Answer) -> Option<f64> {
     answer.prediction.as_ref().map(|prediction| prediction.sessions.high)
 }
@@ -394,7 +394,7 @@ pub fn sessions(answer: &Answer) -> Option<f64> {
 /// and none of them would be busy.
 const LOCKS_MOST: usize = 2_000;
 
-/// Returns the question's load over copies of its locks, up to the maximum number of locks.
+/// Returns the planned load over copies of its locks, up to the maximum number of locks.
 fn outage_load(asked: &AskedLoad) -> QuestionLoad {
     let question = &asked.question;
     let load = question.copies(copies(question, asked.sessions_used(None)));
@@ -416,7 +416,7 @@ const LEADER: KindOfFailure =
 /// Keeps the follower down long enough for contenders to arrive in the meantime.
 const FOLLOWER: KindOfFailure =
     ("kind = \"kill\"\ntarget = \"follower\"\nduration = \"10s\"\n", Duration::from_secs(16));
-/// Like a client's long garbage collection; the client loses its session if the session timeout is shorter.
+/// Resembles a long garbage collection in a client, which loses its session if the session timeout is shorter.
 const FROZEN: KindOfFailure =
     ("kind = \"freeze\"\ntarget = \"holder\"\nduration = \"3s\"\n", Duration::from_secs(8));
 const PAUSED: KindOfFailure =
@@ -471,11 +471,11 @@ mod tests {
         assert_eq!(usual_rate(&asked, Some(4_000.0)), 1_000.0);
         let open = "load = \"open\"\nrate = 300\nhold = \"1ms\"\nlocks = 20\nduration = \"20s\"\n";
         let (_, asked) = of_scenario(&[], open, "").unwrap();
-        assert_eq!(usual_rate(&asked, Some(400.0)), 300.0, "the question's own rate");
+        assert_eq!(usual_rate(&asked, Some(400.0)), 300.0, "the planned rate");
     }
 
     #[test]
-    fn announced_time_covers_the_run_of_the_own_load() {
+    fn announced_time_covers_the_measurement_of_the_planned_load() {
         let light = "load = \"open\"\nrate = 5\npopularity = { zipf = 1.0 }\nhold = \"5ms\"\nlocks = 20\n\
                      duration = \"20s\"\n";
         let (args, asked) = of_scenario(&[], light, "").unwrap();

@@ -1,4 +1,4 @@
-//! `plan`: reads a question, measures, predicts an answer, and verifies it.
+//! `plan`: reads a load and an objective, measures, predicts the waits, and verifies the prediction.
 
 mod by_servers;
 mod countdown;
@@ -200,7 +200,7 @@ impl Planning<'_> {
                 Ok(measured) => {
                     let is_part = measured.as_ref().is_some_and(|measured| measured.whole_s.is_some());
                     measured.into_iter().for_each(|measured| answers[at].add_measured(measured, objective));
-                    // Only a part of the load fits into the time limit, which decides for no lock.
+                    // If the time limit cuts the load short, no lock can be decided by measuring.
                     if is_part {
                         break;
                     }
@@ -239,7 +239,7 @@ fn predicting(strategies: &[String]) -> Duration {
     EACH * u32::try_from(strategies.len()).unwrap_or(u32::MAX)
 }
 
-/// Returns answers from predictions alone, and a map of other loads.
+/// Returns the answers that follow from predictions alone, and a map of predictions for other loads.
 fn predictions(
     args: &PlanArgs,
     asked: &AskedLoad,

@@ -1,4 +1,4 @@
-//! Builds the scenario of the question's own load, for the measurement that decides and for the verification.
+//! Builds the scenario of the planned load, to decide an inconclusive prediction and to verify a prediction.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use zklockbench_core::units::{counted, format_duration, number};
 
 /// Minimum load during measurements, in acquisitions per second.
 pub const BUSY: f64 = 120.0;
-/// Maximum number of sessions in a trial, unless the question itself has more.
+/// Maximum number of sessions in a trial, unless the planned load has more.
 const SESSIONS: f64 = 200.0;
-/// Maximum share of the sessions that is in use on average, so that requests rarely wait for a session.
+/// Maximum mean share of sessions in use, so that requests rarely wait for a session.
 const IN_USE: f64 = 0.5;
-/// Maximum number of locks in a trial, unless the question itself has more.
+/// Maximum number of locks in a trial, unless the planned load has more.
 const LOCKS: f64 = 1_000.0;
 /// Minimum duration of a trial, and its minimum length in holds.
 const SHORTEST: Duration = Duration::from_secs(10);
@@ -43,7 +43,7 @@ pub struct Wanted<'a> {
     pub longest: Duration,
     /// Highest predicted number of sessions in use, if there is a prediction.
     pub sessions: Option<f64>,
-    /// Maximum factor on the rate if the question's rate yields too few arrivals.
+    /// Maximum multiple of the planned rate, in case that rate yields too few arrivals.
     pub times_at_most: f64,
 }
 
@@ -51,14 +51,14 @@ pub struct Wanted<'a> {
 pub struct OwnLoad {
     pub text: String,
     pub said: String,
-    /// Multiplier applied to the question's rate per lock.
+    /// Factor by which the planned rate of each lock is multiplied.
     pub times: f64,
-    /// Length of the question's load, if this load ends before the rate has changed as it would.
+    /// Length of the planned load if its rate changes and this load covers only a part of it.
     pub whole: Option<Duration>,
 }
 
 impl OwnLoad {
-    /// Builds the question's load over several copies of its locks, for frequent arrivals. If copies are
+    /// Builds the planned load over several copies of its locks, so arrivals are frequent. If copies are
     /// impossible, a light load runs at a multiple of its rate.
     pub fn of(asked: &AskedLoad, wanted: &Wanted<'_>) -> Result<Self, Error> {
         let question = &asked.question;
@@ -83,11 +83,11 @@ impl OwnLoad {
         let lasts = Duration::try_from_secs_f64(SPARE * wanted.arrivals / rate).unwrap_or(longest);
         let shortest = SHORTEST.max(SHORTEST_HOLDS * question.hold);
         let lasts = match asked.load.is_changing() {
-            // Another length would have other rates.
+            // A shorter or longer load would have other rates.
             true => asked.load.lasts().min(longest),
             false => lasts.clamp(shortest.min(longest), longest),
         };
-        // Long holds and busy locks take longer to build up queues.
+        // Queues take longer to build up with long holds or busy locks.
         let idle = 1.0 - (asked.load.held().unwrap_or(0.0) / question.locks as f64).clamp(0.0, 0.9);
         let warm_up = question.hold.mul_f64(WARM_UP_HOLDS / idle).clamp(base.warm_up, WARM_UP_MOST);
         let load = QuestionLoad { rate, lasts, warm_up, seed: wanted.seed, ..base };
@@ -117,7 +117,7 @@ impl AskedLoad {
 }
 
 /// Returns the number of copies that makes handoffs frequent, within this host's limits on sessions and locks.
-/// `used` is the highest number of sessions that the question's load uses.
+/// `used` is the highest number of sessions that the planned load uses.
 pub fn copies(question: &Question, used: f64) -> f64 {
     if question.popularity.is_some() {
         return 1.0;
@@ -209,7 +209,7 @@ mod tests {
         }
     }
 
-    /// Returns the load to run for a scenario, for at most a minute, and the duration in its text.
+    /// Returns the load for a scenario, limited to a minute, and the duration in the load's text.
     fn own(scenario: &str, replay: &str) -> (OwnLoad, Duration) {
         own_of(scenario, replay, None, 1.0)
     }

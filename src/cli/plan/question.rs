@@ -1,4 +1,4 @@
-//! The question of `plan`, read from options or from a scenario.
+//! The load and the objective of `plan`, read from options or from a scenario.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -147,13 +147,13 @@ fn popularity(text: &str) -> Result<Popularity, String> {
     }
 }
 
-/// A question, and its load for a FIFO queue.
+/// The planned load and its objective; `load` assumes a FIFO queue.
 pub struct AskedLoad {
     pub question: Question,
     pub load: PlannedLoad,
-    /// Scenario with one trial of the question.
+    /// Scenario with a single trial of the load.
     pub scenario: Scenario,
-    /// TOML of the scenario's strategies by label; empty if the question comes from options.
+    /// TOML of the scenario's strategies by label; empty if the load comes from options.
     pub strategies: BTreeMap<String, String>,
 }
 
@@ -190,7 +190,7 @@ impl AskedLoad {
         let scenario = parsed?.scenario;
         let load =
             TrialPlan::of(&scenario).trials.first().and_then(|trial| PlannedLoad::of(trial, Order::Fifo));
-        let load = load.ok_or_else(|| Error::usage("the question has no load"))?;
+        let load = load.ok_or_else(|| Error::usage("the options describe no load"))?;
         let load = if question.holds.is_none() { load.knowing_mean_only() } else { load };
         Ok(Self { question, load, scenario, strategies: BTreeMap::new() })
     }
@@ -292,7 +292,7 @@ impl AskedLoad {
         !is_scenario || self.load.is_closed() || self.load.is_stationary() && !is_each
     }
 
-    /// Returns a strategy as listed in the plan's scenarios.
+    /// Returns a strategy as it is written in the plan's scenarios.
     pub fn spelled(&self, label: &str) -> String {
         self.strategies.get(label).cloned().unwrap_or_else(|| super::name_in(label).to_owned())
     }
@@ -340,8 +340,8 @@ pub mod tests {
         args: PlanArgs,
     }
 
-    /// Returns the options and the load of a plan for a scenario, beside which there is a replay file of these
-    /// lines.
+    /// Returns the options and the load of a plan for a scenario. `replay` is the content of the replay file next to
+    /// it.
     pub fn of_scenario(more: &[&str], scenario: &str, replay: &str) -> Result<(PlanArgs, AskedLoad), Error> {
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("scenario.toml");
@@ -361,7 +361,7 @@ pub mod tests {
     }
 
     #[test]
-    fn scenarios_ensemble_is_measured_unless_options_name_another() {
+    fn plan_measures_the_scenarios_ensemble_unless_options_name_another() {
         let place = |more: &[&str], ensemble: &str| {
             let load = "load = \"open\"\nrate = 10\nduration = \"20s\"\n[ensemble]\n";
             let asked = of_scenario(more, &format!("{load}{ensemble}\n"), "");

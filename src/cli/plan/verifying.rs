@@ -17,7 +17,7 @@ use zklockbench_analysis::plan::{
 use zklockbench_core::error::Error;
 use zklockbench_stats::queueing::Order;
 
-/// Duration of the warm-up before a verification, which does as much work as a calibration. A JVM compiles code
+/// Duration of the warm-up before a verification. The warm-up does as much work as a calibration: a JVM compiles code
 /// after a number of calls, so new servers stay slow for minutes under a light load.
 const WARMS: Duration = Duration::from_secs(25);
 
@@ -26,14 +26,14 @@ pub fn takes(args: &PlanArgs, asked: &AskedLoad, strategies: &[String]) -> Durat
     STARTS + WARMS + run_takes(args, asked, strategies)
 }
 
-/// Returns the expected duration of the verification's run, before there is an answer.
+/// Returns the expected duration of the verifying run, before anything has been predicted.
 fn run_takes(args: &PlanArgs, asked: &AskedLoad, strategies: &[String]) -> Duration {
     let Some(first) = strategies.first() else { return Duration::ZERO };
     let run = load(args, asked, ("verify", first), None).and_then(|own| expected("verify", &own.text));
     run.unwrap_or(args.verify_for)
 }
 
-/// Returns the load for the verification of an answer, or before there is one.
+/// Returns the load for verifying a strategy. `answer` is `None` if nothing has been predicted yet.
 fn load(
     args: &PlanArgs,
     asked: &AskedLoad,
@@ -53,7 +53,7 @@ fn load(
     OwnLoad::of(asked, &wanted)
 }
 
-/// Returns the answer to verify or compare: the recommended strategy, or else the most promising strategy.
+/// Returns the answer to verify or compare, for the recommended strategy or else for the most promising one.
 pub fn foremost(plan: &PlanFile) -> Option<&Answer> {
     let recommended = plan.recommendation.as_ref().map(|one| one.strategy.as_str());
     let recommended = plan.answers.iter().find(|answer| Some(answer.strategy.as_str()) == recommended);

@@ -67,7 +67,7 @@ fn lacks(plan: &TrialPlan, slice: Slice, free: u64) -> Option<String> {
 /// Number of open files other than sessions.
 const OTHERS: u64 = 100;
 
-/// Raises the limit on open files for this many sessions with `files_each` files, if necessary.
+/// Raises the limit on open files, if necessary, for this many sessions with `files_each` files each.
 pub fn allow_sessions(sessions: usize, files_each: usize) -> Result<(), Error> {
     let needed = (sessions * files_each) as u64 + OTHERS;
     let limit = getrlimit(Resource::Nofile);

@@ -411,7 +411,8 @@ impl RunInProgress {
         Ok((Run { floor, floor_after, ..begun }, ran))
     }
 
-    /// Measures the floor after the trials. Returns the floors before and after, without an outlier.
+    /// Measures the floor after the trials, and returns the floors before and after. If they differ widely, measures
+    /// a third time and drops the outlier.
     async fn floors(&self, before: Floor, environment: &Environment, stop: &CancellationToken) -> [Floor; 2] {
         let after = open_ensemble::measure_floor(&self.opened, environment, stop).await;
         if !before.is_far_from(&after) {

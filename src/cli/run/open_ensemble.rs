@@ -50,7 +50,7 @@ enum Servers {
     External(Connect),
 }
 
-/// Opens an ensemble for a command that examines locks, runs `work` in an empty directory on it, and closes
+/// Opens an ensemble for a command that examines locks, runs `work` in an empty directory there, and closes
 /// the ensemble. A local ensemble has one server unless the options specify another number.
 pub async fn examine<T>(
     command: &str,
@@ -89,7 +89,7 @@ pub async fn examine<T>(
 impl OpenEnsemble {
     /// Opens the ensemble of the scenario. Servers started here write their logs into `logs`. Sessions with these
     /// servers get a random identity unless the user provides one: other users of this host can connect, but must
-    /// not delete the nodes of a lock.
+    /// not be able to delete a lock's nodes.
     pub async fn open(
         scenario: &Scenario,
         args: &OpeningArgs,
@@ -141,7 +141,8 @@ impl OpenEnsemble {
         matches!(self.servers, Servers::Fresh(_))
     }
 
-    /// Reads the commands for faults on external servers. If a fault breaks servers, checks that they are healthy.
+    /// Reads the commands for faults on external servers. If a fault breaks servers, checks that the
+    /// servers are healthy.
     pub async fn host_commands(
         &self,
         file: Option<&Path>,
@@ -155,7 +156,8 @@ impl OpenEnsemble {
         Ok(Some(Arc::new(hosts)))
     }
 
-    /// Returns notes on servers that the suite did not configure: addresses, roles and missing information.
+    /// Returns notes on servers that the suite did not configure: addresses, roles and
+    /// unavailable information.
     pub fn notes(&self, info: &EnsembleInfo) -> Vec<String> {
         let servers = self.is_external().then(|| info.servers_as_text());
         let missing =
@@ -163,7 +165,7 @@ impl OpenEnsemble {
         servers.into_iter().chain(missing.map(|(name, why)| format!("{name} {why}"))).collect()
     }
 
-    /// Returns the interval of reads that keep local servers of certain versions awake; `None` if not needed.
+    /// Returns the interval of the reads that keep local servers awake; `None` if no server needs them.
     pub fn keep_awake(&self, servers: &[ServerInfo]) -> Option<Duration> {
         let is_needed = servers.iter().any(|server| keep_awake::is_needed(&server.version));
         (is_needed && !self.is_external()).then_some(keep_awake::EVERY)
@@ -314,7 +316,7 @@ impl Servers {
         }
     }
 
-    /// Returns the missing information about these servers, with reasons.
+    /// Returns which information about these servers is unavailable, and why.
     fn not_available(&self, roles: &[Role]) -> Vec<(String, String)> {
         let logs = match self {
             Self::Contained(compose) => compose.without_logs(),
@@ -338,7 +340,7 @@ impl Servers {
     }
 }
 
-/// Connects to the servers of a connect string. With TLS, keeps the host names, which certificates refer to.
+/// Connects to the servers of a connect string. With TLS, keeps the host names, because certificates contain them.
 async fn external(connect: &str, access: &Access) -> Result<Connect, Error> {
     let named = parse_connect(connect)?;
     let found = match &access.tls {
@@ -521,7 +523,7 @@ fn check_fault(choice: &FaultChoice, card: &FaultCard, compose: &Compose) -> Res
     match card.needs {
         Capability::Processes => compose.can_be_ended(),
         Capability::Isolation => compose.can_be_isolated(),
-        // Impossible needs were already rejected when the scenario was parsed.
+        // Scenarios whose needs cannot be met were already rejected by the parser.
         Capability::Links | Capability::Proxies | Capability::Contenders => Ok(()),
     }
 }
@@ -569,7 +571,7 @@ pub async fn warm_up(
         let trial = run_trial(environment, spec, entry, stop, &ignore).await?;
         match trial.cut_short {
             Some(cut) if !stop.is_cancelled() => {
-                return Err(Error::environment(format!("while warming up the servers: {}", cut.why)));
+                return Err(Error::environment(format!("the servers' warm-up was cut short: {}", cut.why)));
             }
             _ => acquired += trial.measured.acquired(),
         }

@@ -116,7 +116,7 @@ fn asked(args: &SweepArgs, question: &SweepQuestion) -> Value {
     json!({ "scenario": text, "over": over, "objective": objective, "threads": args.generator.threads })
 }
 
-/// Returns the initial values; fewer of them if covering the range would take too much of the budget.
+/// Returns the values to measure first, or fewer if covering the range would take too much of the budget.
 fn grid(question: &SweepQuestion, budget: Duration, at_most: usize) -> Vec<f64> {
     let over = &question.over[0];
     let mut grid = over.grid();

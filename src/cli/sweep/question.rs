@@ -1,4 +1,4 @@
-//! The question of `sweep`: the scenario and the swept variables. Checks that the sweep is possible.
+//! The scenario and the swept variables of `sweep`. Checks that the sweep is possible.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -360,7 +360,7 @@ pub fn announcement(question: &SweepQuestion, grid: &[f64], budget: Duration) ->
 
 /// Time before the first failure.
 const LEAD: Duration = Duration::from_secs(2);
-/// Like a long garbage collection of a contender or a server.
+/// Resembles a long garbage collection in a contender or a server.
 const PAUSE: Duration = Duration::from_secs(3);
 /// Recovery time after a failure: servers expire sessions in whole ticks, and contenders open new sessions.
 const RECOVERS: Duration = Duration::from_secs(4);
@@ -373,7 +373,8 @@ struct AddedFailures {
 }
 
 impl AddedFailures {
-    /// Returns failures for this scenario; `None` if it has its own faults or the session timeout is not swept.
+    /// Returns the failures to add to this scenario; `None` if it has its own faults, or if the session timeout is not
+    /// swept.
     fn to(scenario: &Scenario, over: &[Over]) -> Option<Self> {
         let is_swept = over.iter().any(|over| over.variable == Variable::SessionTimeout);
         let of_leader = match scenario.ensemble {

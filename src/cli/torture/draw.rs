@@ -1,4 +1,4 @@
-//! Draws scenarios for `torture`. The seed and the number of the round determine each scenario.
+//! Draws scenarios for `torture`. Each scenario depends only on the seed and the round's number.
 
 use std::fmt::Write as _;
 
@@ -99,7 +99,7 @@ fn dealt<T: Copy>(cards: &[T], number: u64, count: usize) -> Vec<T> {
     cards.iter().copied().cycle().skip(first).take(count).collect()
 }
 
-/// Returns the time from one server fault to the next, which is longer after a rolling restart.
+/// Returns the time from this server fault to the next one. A rolling restart takes longer than other faults.
 fn slot_ms(card: &FaultCard) -> u64 {
     if card.ends == Ends::ByItself { 15_000 } else { 8_000 }
 }
