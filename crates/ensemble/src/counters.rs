@@ -20,7 +20,7 @@ const VERSION: i32 = 2;
 const ALL: i32 = 31;
 
 /// Raises the counters of these directories to `number`, the number of the next sequential child. Never
-/// lowers a counter. Returns the number (from 1) of the server whose data were changed.
+/// lowers a counter. Returns the number (from 1) of the server whose data was changed.
 pub fn raise(data: &[PathBuf], directories: &[String], number: i32) -> io::Result<usize> {
     let mut newest: Option<(i64, &PathBuf, usize)> = None;
     for (data, server) in data.iter().zip(1..) {

@@ -134,7 +134,7 @@ impl Hosts {
         })
     }
 
-    /// Checks that the ensemble is healthy. It must be healthy again after each fault.
+    /// Checks that the ensemble is healthy, and records its voters.
     pub async fn check(&self) -> Result<(), Error> {
         self.is_healthy(HEALTHY_WITHIN).await?;
         let _ = self.voters.set(state::voters(&self.addresses).await);
@@ -230,7 +230,7 @@ impl Processes for Hosts {
     }
 
     async fn pause(&self, server: usize) -> Done {
-        // Mark the server as paused before running the command, so that an interrupted pause is undone, too.
+        // Mark the server as paused before running the command, so that an interrupted pause is healed, too.
         self.holds_still(server, true);
         self.run(Action::Pause, server).await?;
         eventually(SEEN_WITHIN, || self.is_silent(server)).await.map(drop)

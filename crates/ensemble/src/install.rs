@@ -52,9 +52,9 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// Finds Java and ZooKeeper. Searches `--zookeeper-home`, `ZOOKEEPER_HOME`, `scripts/install
-    /// --zookeeper`, Debian's jars and Homebrew's, in this order. A specified home without ZooKeeper is an
-    /// error, because silently measuring another version would be misleading.
+    /// Finds Java and ZooKeeper. Searches, in this order, `--zookeeper-home`, `ZOOKEEPER_HOME`, the
+    /// release from `scripts/install --zookeeper`, Debian's jars and Homebrew's. A specified home without ZooKeeper
+    /// is an error, because silently measuring another version would be misleading.
     pub fn find(places: &Places) -> Result<Self, Error> {
         let java = find_java(places);
         let jars = find_jars(places);
@@ -144,7 +144,7 @@ fn of_package(directory: &Path) -> Result<String, String> {
         return Err("no zookeeper.jar".into());
     }
     if !log.is_file() {
-        return Err("zookeeper.jar, but no slf4j-simple.jar (package libslf4j-java)".into());
+        return Err("contains zookeeper.jar, but no slf4j-simple.jar (package libslf4j-java)".into());
     }
     Ok(format!("{}:{}", server.display(), log.display()))
 }

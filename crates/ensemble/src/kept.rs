@@ -44,7 +44,7 @@ impl KeptEnsemble {
     pub fn state_file() -> Result<PathBuf, Error> {
         let directory = private::state_directory().map_or_else(private::directory, Ok).map_err(|error| {
             Error::environment(format!(
-                "no directory to record the ensemble in ({error}): set ZKLOCKBENCH_STATE_DIR"
+                "found no directory in which to record the ensemble ({error}): set ZKLOCKBENCH_STATE_DIR"
             ))
         })?;
         Ok(directory.join("ensemble.json"))

@@ -23,17 +23,17 @@ pub trait Links: Send + Sync {
     /// Disconnects a server from all other servers and from the suite's clients.
     async fn isolate(&self, server: usize) -> Done;
 
-    /// Reconnects an isolated server, without undoing cuts.
+    /// Reconnects an isolated server, without healing cuts.
     async fn rejoin(&self, server: usize) -> Done;
 
     /// Drops everything that `from` sends to `to`. The opposite direction still works, but connections stall
     /// in both directions because `from` cannot acknowledge anything.
     async fn cut(&self, from: usize, to: usize) -> Done;
 
-    /// Undoes a cut; does nothing if there is none.
+    /// Heals a cut; does nothing if there is none.
     async fn heal(&self, from: usize, to: usize) -> Done;
 
-    /// Undoes all cuts and isolations, even after a failure. Returns the first failure.
+    /// Heals all cuts and isolations, even after a failure. Returns the first failure.
     async fn heal_all(&self) -> Done;
 
     async fn reaches(&self, from: usize, to: usize) -> Fact;

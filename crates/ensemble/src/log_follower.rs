@@ -148,8 +148,8 @@ fn epoch(zxid: i64) -> i64 {
 }
 
 impl Server {
-    /// Lists the logs. Returns whether the server has discarded transactions, in which case all its logs must
-    /// be read again.
+    /// Lists the logs. Returns whether the server has discarded transactions, in which case all its logs are
+    /// read again.
     fn poll(&mut self, since: SystemTime) -> io::Result<bool> {
         let found = logs(&self.directory)?;
         let oldest = found.keys().next().copied();

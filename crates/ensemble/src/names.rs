@@ -16,7 +16,8 @@ use zklockbench_zk::Target;
 const LOOKUP_WITHIN: Duration = Duration::from_secs(5);
 const SESSION: Duration = Duration::from_secs(10);
 const OPENS_WITHIN: Duration = Duration::from_secs(5);
-/// Time that servers get to become one ensemble, e.g. until a deposed leader notices that it has lost its followers.
+/// Time allowed for the servers to form one ensemble. A deposed leader, for example, needs time to notice that it has
+/// lost its followers.
 const UNITED_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Maximum difference between the IDs of two sessions that one server grants within [`OPENS_WITHIN`].
@@ -82,7 +83,7 @@ async fn distinct_servers(target: &Target, roles: Vec<Role>) -> (Vec<Role>, bool
     (roles.map(|(role, _)| role).collect(), are_known)
 }
 
-/// Returns for each session whether no earlier session is of the same server; `true` for unknown sessions. A server
+/// Returns, for each session, whether no earlier session belongs to its server; `true` for unknown sessions. A server
 /// numbers its sessions consecutively. The first ID depends on the server's number, and on the millisecond in which
 /// the server started or its leader was elected.
 fn are_new(sessions: &[Option<i64>]) -> Vec<bool> {
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn consecutive_sessions_are_of_the_same_server() {
+    fn consecutive_sessions_belong_to_the_same_server() {
         let starting_at = |number: i64, ms: i64| Some((number << 56) | (ms << 16));
         // Given three members of an ensemble after an election
         assert_eq!(are_new(&[1, 2, 3].map(|number| starting_at(number, 5_000))), [true; 3]);

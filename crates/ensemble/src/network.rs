@@ -196,7 +196,7 @@ fn host(server: usize) -> u8 {
 }
 
 const PREFIX: &str = "zklb";
-/// Third octet of an address; each network has its own.
+/// Values for the third octet of addresses; each network has its own.
 const NUMBERS: std::ops::Range<u8> = 0..250;
 /// First two octets: private ranges that are rarely used, then the range reserved for benchmarks.
 const BASES: [[u8; 2]; 3] = [[10, 213], [172, 29], [198, 18]];
@@ -410,7 +410,7 @@ fn refusal(error: &io::Error) -> String {
     format!("{meaning}: {error}")
 }
 
-/// Moves the calling thread into a new network namespace, and into a new user namespace if `user`.
+/// Moves the calling thread into a new network namespace, and into a new user namespace if `user` is set.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "rustix marks the call as unsafe because of flags that are not used here")]
 fn unshare(user: bool) -> io::Result<()> {

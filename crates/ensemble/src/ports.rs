@@ -38,7 +38,7 @@ const POOL: RangeInclusive<u16> = 21_000..=31_990;
 
 impl ClaimedPorts {
     /// Claims a block of ports that are free and not claimed by another run. Skips the first `skip` such
-    /// blocks, because their ports turned out to be taken.
+    /// blocks, whose ports turned out to be taken.
     pub fn new(servers: usize, skip: usize) -> Result<Self, Error> {
         let directory = claims()
             .map_err(|error| Error::environment(format!("cannot claim ports for the servers: {error}")))?;

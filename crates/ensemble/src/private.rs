@@ -91,7 +91,7 @@ pub fn check(directory: &Path) -> io::Result<()> {
     Err(about(directory, &format!("it {wrong}: remove it or ask its owner to do so")))
 }
 
-/// Opens a lock file, creating it if `make`. Does not follow links or block on pipes.
+/// Opens a lock file, creating it if `make` is set. Does not follow links or block on pipes.
 pub fn open_lock(path: &Path, make: bool) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     OpenOptions::new().write(true).create(make).truncate(false).mode(0o600).custom_flags(flags).open(path)

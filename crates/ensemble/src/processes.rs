@@ -384,7 +384,7 @@ async fn listens(local: &Local, number: usize) -> Done {
     seen.await?
 }
 
-/// Checks, from inside its namespace so that cuts don't matter, that a server listens for clients.
+/// Checks that a server listens for clients. Connects from inside the server's namespace, so cuts don't matter.
 fn accepts(server: &super::server::Server) -> Done {
     let address = SocketAddr::from((server.ports.host, server.ports.client));
     let connect = || TcpStream::connect_timeout(&address, PATIENCE).map(drop);

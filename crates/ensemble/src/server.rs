@@ -202,7 +202,7 @@ impl Server {
         Ok(kill_process(pid, signal)?)
     }
 
-    /// Kills the process and waits until it has ended. The data are discarded, so no clean shutdown is needed.
+    /// Kills the process and waits until it has ended. The data is discarded, so no clean shutdown is needed.
     pub fn kill(&mut self) {
         self.meant = Meant::BeGone;
         if let Some(mut child) = self.child.take() {

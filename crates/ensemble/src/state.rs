@@ -43,7 +43,7 @@ const LOOK_WHETHER_WHOLE_EVERY: Duration = Duration::from_millis(50);
 pub struct Role {
     /// `host:port`.
     pub address: String,
-    /// `leader`, `follower`, `observer` or `standalone`, or the reason why the server could not be queried.
+    /// `leader`, `follower`, `observer` or `standalone`, or the reason why the state is unknown.
     pub state: Result<String, String>,
     pub version: Option<String>,
     /// Number of synchronised followers, which only a leader reports.
@@ -67,7 +67,7 @@ impl Role {
                 let Srvr { mode, version, .. } = srvr;
                 Self { state: Ok(mode), version, epoch, ..Self::unknown(address, String::new()) }
             }
-            // During an election
+            // There is no quorum, e.g. during an election.
             Ok(None) => Self::unknown(address, "up, but not serving (no quorum yet)".into()),
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                 Self { is_refused: true, ..Self::of(address, answer) }
@@ -193,7 +193,7 @@ fn are_alone(roles: &[Role]) -> Option<String> {
     })
 }
 
-/// Waits until the ensemble is healthy. Calls `broken` between checks, which may end the wait.
+/// Waits until the ensemble is healthy. Between checks, calls `broken`, which may end the wait.
 pub async fn become_whole(
     addresses: &[String],
     deadline: Instant,

@@ -36,7 +36,7 @@ pub struct NodeChange {
     pub ephemeral: bool,
 }
 
-/// Returns a hash that represents a path. Among 10⁸ paths, a collision has a probability below 1/1000.
+/// Returns a hash that represents a path. Among 10⁸ paths, the probability of a collision is below 1/1000.
 pub fn number_of(path: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(path.as_bytes());

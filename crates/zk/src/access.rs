@@ -13,7 +13,7 @@ use zklockbench_core::error::Error;
 pub struct Secret(String);
 
 impl From<String> for Secret {
-    /// Keeps the first line, because editors and shells end the last line, and without a byte order mark.
+    /// Keeps only the first line, because editors and shells append a line break, and drops a byte order mark.
     fn from(text: String) -> Self {
         let line = text.trim_start_matches('\u{feff}').lines().next();
         Self(line.unwrap_or_default().to_owned())
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn secret_from_a_variable_is_its_first_line_as_from_a_file() {
+    fn secret_from_a_variable_is_its_first_line() {
         for text in ["hunter2", "hunter2\n", "hunter2\r\n", "\u{feff}hunter2\n"] {
             assert!(Secret::from(text.to_owned()) == Secret("hunter2".into()), "{text:?}");
         }

@@ -39,8 +39,7 @@ impl Drop for Installed {
 }
 
 impl Alarm {
-    /// Installs an alarm for the sleeps on this thread. If the system lacks such a timer, sleeps end on whole
-    /// milliseconds.
+    /// Installs an alarm for the sleeps on this thread. Without a kernel timer, sleeps end on whole milliseconds.
     pub fn install() -> Installed {
         let alarm = timer()
             .and_then(registered)
@@ -129,7 +128,7 @@ impl Drop for Sleep {
 
 #[allow(unsafe_code, reason = "tokio deprecated its safe constructors as unsound")]
 fn registered(timer: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: `AsyncFd` owns the descriptor, which therefore stays open until it is dropped.
+    // SAFETY: `AsyncFd` owns the descriptor, which therefore stays open until the `AsyncFd` is dropped.
     Ok(unsafe { AsyncFd::register_with_interest(timer, Interest::READABLE) }?)
 }
 

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn departed_waiter_is_not_classified_as_a_release() {
+    fn departure_of_a_waiter_is_not_classified_as_a_release() {
         assert_eq!(log_of(&[&[3, 5]]).fired(&list(&[3, 4, 5])), ChildChange::OtherDeleted);
     }
 

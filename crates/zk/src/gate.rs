@@ -54,7 +54,7 @@ impl Gate {
         self.shut.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Resumes everything behind the gate, unless another `Shut` keeps it closed.
+    /// Resumes everything behind the gate, unless another `Shut` keeps it shut.
     fn open(&self) {
         let mut waiting = locked(&self.waiting);
         if self.shut.load(Ordering::SeqCst) > 1 {
@@ -88,7 +88,7 @@ impl Gate {
         self.opened.load(Ordering::SeqCst)
     }
 
-    /// Returns how long the gate was last shut, in microseconds, if it opened after `at`; otherwise 0.
+    /// Returns how long the gate was last shut, in microseconds, if it opened at or after `at`; otherwise 0.
     pub fn shut_since(&self, at: Stamp) -> u64 {
         let opened = self.opened_at.load(Ordering::SeqCst);
         if opened < at { 0 } else { opened.saturating_sub(self.shut_at.load(Ordering::SeqCst)) }

@@ -27,7 +27,7 @@ pub struct Sent {
     pub path: String,
 }
 
-/// Destination of a session's observations, shared by all sessions of a generator thread.
+/// Destination of a session's observations. All sessions of a generator thread share one recorder.
 #[derive(Clone)]
 pub struct Observed {
     pub recorder: Rc<RefCell<ThreadRecorder>>,

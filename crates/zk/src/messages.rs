@@ -33,13 +33,13 @@ pub struct Message {
 }
 
 impl Message {
-    /// Returns the last 22 bytes of the node's name; empty if the message has no node.
+    /// Returns the end of the node's name, at most 22 bytes; empty if the message has no node.
     pub fn name(&self) -> &str {
         str::from_utf8(&self.name.bytes[..self.name.length.into()]).unwrap_or_default()
     }
 }
 
-/// Last `NAME` bytes of a path's last component.
+/// End of a path's last component, at most `NAME` bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct NodeName {
     bytes: [u8; NAME],

@@ -1,4 +1,4 @@
-//! Multiple writes in one transaction, and a check of the counts in the replies, which some locks rely on.
+//! Multiple writes in one transaction, and a check of the counts in the replies. Some locks rely on these counts.
 
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, MultiWriteResult, Stat};
 
@@ -46,14 +46,14 @@ impl Session {
         let transacted = self.transact(operations);
         async move {
             let created = transacted.await?.into_iter().filter_map(created);
-            // On every server version, the reply's zxid is that of the multi.
+            // On every server version, the reply's zxid is the multi's.
             let czxid = self.0.client.last_reply_zxid();
             self.0.news.raise(czxid);
             Ok(created.map(|node| Created { czxid, ..node }).collect())
         }
     }
 
-    /// Creates ephemeral sequential nodes and sets a directory's data to empty, in one transaction. The
+    /// Creates ephemeral sequential nodes and clears a directory's data, in one transaction. The
     /// directory's stat is from the same transaction, so its mzxid is the nodes' czxid on every server
     /// version. Returns the nodes in order and the directory's number of children, including the new nodes.
     /// The number is `None` if the reply contradicts itself.
@@ -78,8 +78,8 @@ impl Session {
         }
     }
 
-    /// Deletes a node and sets its directory's data to empty, in one transaction. Returns the directory's
-    /// remaining number of children.
+    /// Deletes a node and clears its directory's data, in one transaction. Returns the directory's
+    /// number of remaining children.
     pub fn leave_and_count<'a>(
         &'a self,
         directory: &'a str,

@@ -199,7 +199,7 @@ fn value(bytes: &[u8]) -> &[u8] {
     bytes.get(2 + length_bytes..).unwrap_or_default()
 }
 
-/// Describes why the text lacks the section required for its role; `None` if the text contains the section.
+/// Describes why the text is unusable in its role; `None` if it contains a usable section.
 fn missing(path: &Path, role: Role, text: &str) -> Option<String> {
     let (option, out) = (role.option(), role.converted());
     let file = as_a_word(&path.display().to_string());

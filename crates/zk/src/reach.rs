@@ -40,8 +40,8 @@ pub async fn is_on_this_host(address: &str) -> bool {
     }
 }
 
-/// Returns whether the address belongs to this host: only such an address is its own source
-/// address. Sends no packet.
+/// Returns whether the address belongs to this host, i.e. whether the kernel would use the same address as the
+/// source when connecting to it. Sends no packet.
 fn is_own(place: SocketAddr) -> bool {
     let ip = place.ip().to_canonical();
     let source = || {
@@ -93,7 +93,7 @@ pub async fn why_no_session(target: &Target) -> Option<String> {
     (!wrong.is_empty()).then(|| wrong.join("; "))
 }
 
-/// Adds the possible reasons why no session could be opened to what was observed.
+/// Appends the possible reasons why no session could be opened to an observation.
 pub async fn with_reasons(observed: &str, target: &Target) -> String {
     let reasons = why_no_session(target).await;
     let reasons = reasons.as_deref().unwrap_or("Is the ensemble running, and do its servers form a quorum?");
@@ -162,7 +162,7 @@ pub async fn connections_used_up(target: &Target) -> Option<String> {
     })
 }
 
-/// Remedies for a limit on the connections of one host.
+/// Remedies for a limit on connections per host.
 pub const MORE_CONNECTIONS: &str = "raise maxClientCnxns in zoo.cfg (in containers, ZOO_MAX_CLIENT_CNXNS; 0 means no limit), use fewer \
                                     contenders, or spread them over several hosts (`worker`)";
 
@@ -241,7 +241,7 @@ fn in_words(error: &io::Error, tls: &Tls, host: &str) -> Option<String> {
     })
 }
 
-/// Describes why a server rejects a handshake with or without the client certificate `cert`.
+/// Describes why a server rejected a handshake, with the client certificate `cert` or without one.
 fn alerted(alert: AlertDescription, cert: Option<String>) -> String {
     use AlertDescription as Alert;
     const NOTHING_SHARED: &str = "in zoo.cfg, ssl.enabledProtocols must include TLSv1.2 or later, and ssl.ciphersuites, \

@@ -113,7 +113,7 @@ impl Session {
         self.0.foreign.as_ref().map_or_else(|| self.0.client.session_timeout(), |foreign| foreign.timeout())
     }
 
-    /// Creates a node; appends the sequence number to the path of a sequential node.
+    /// Creates a node. The path of a sequential node gets a sequence number appended.
     pub fn create<'a>(
         &'a self,
         path: &'a str,
@@ -234,7 +234,7 @@ impl Session {
     }
 
     /// Returns whether the server has a watch of this session on the node. Curator makes this check
-    /// before it forgets a watch. Removes nothing.
+    /// before it forgets a watch. Removes no watch.
     pub fn check_watches(&self, path: &str) -> impl Future<Output = Result<bool, Failure>> {
         let sent = self.sending(RequestKind::CheckWatches, path, wire::delete(path));
         let reply = self.metered(sent, self.0.client.check_watches(path), |()| wire::EMPTY_REPLY);
@@ -292,19 +292,20 @@ impl Session {
         async move { looking?.await.ok().flatten().map(|stat| latest(&stat)) }
     }
 
-    /// Waits until this session's server has answered all earlier requests and applied everything committed.
-    /// The request is neither counted nor timed. Returns whether the server answered.
+    /// Waits until this session's server has answered all earlier requests and applied everything committed so
+    /// far. The request is neither counted nor timed. Returns whether the server answered.
     pub async fn catch_up_beside(&self) -> bool {
         self.0.client.sync("/").await.is_ok()
     }
 
-    /// Reads a directory's next sequence number, like [`Session::look_beside`].
+    /// Returns a directory's next sequence number. The read is not counted, timed or recorded.
     pub async fn next_number_beside(&self, path: &str) -> Option<i64> {
         let stat = self.0.client.check_stat(path).await.ok()??;
         Some(NodeStat::from(&stat).next_number)
     }
 
-    /// Writes to a node, like [`Session::look_beside`]. Returns the write's transaction.
+    /// Writes to a node on behalf of the suite. The write is sent when this method is called, but it is not counted,
+    /// timed or recorded. Returns the write's transaction.
     pub fn write_beside(&self, path: &str) -> impl Future<Output = Option<i64>> {
         let writing = self.0.client.set_data(path, &[], None);
         async move { writing.await.ok().map(|stat| stat.mzxid) }

@@ -121,7 +121,7 @@ fn roots(authorities: &Pem) -> Result<RootCertStore, Error> {
     }
 }
 
-/// Environment variable with the path of a file of certificate authorities.
+/// Environment variable that names a file of certificate authorities.
 const AUTHORITIES: &str = "SSL_CERT_FILE";
 /// Usual CA bundles: Debian and derivatives; Fedora and derivatives; SUSE; Alpine, BSD and macOS.
 const SYSTEM_AUTHORITIES: [&str; 4] = [

@@ -20,7 +20,7 @@ pub struct SessionKey {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Password {
-    /// Password of this client's own session, which is correct.
+    /// Password of this client's own session, known to be correct.
     Own,
     /// Password reported by a driver, which may be wrong.
     Told,
@@ -67,7 +67,7 @@ pub fn is_own_session(session: i64) -> bool {
 
 /// A session of another program, to the extent that the suite can observe and control it.
 pub trait ForeignSession {
-    /// Returns the session ID; `None` if the locks are not ZooKeeper's. Called often, so cheaper than `key`.
+    /// Returns the session ID; `None` if the locks are not ZooKeeper's. Called often, so it is cheaper than `key`.
     fn id(&self) -> Option<i64>;
 
     fn key(&self) -> Option<SessionKey>;

@@ -227,7 +227,7 @@ impl Mount {
 }
 
 impl Binding {
-    /// Returns the address as reached from this host, `host:port`.
+    /// Returns the address at which this host reaches the port, as `host:port`.
     pub fn address(&self) -> String {
         let port = &self.host_port;
         match self.host_ip.as_str() {
@@ -354,7 +354,7 @@ pub mod tests {
         "NetworkSettings": {"Ports": {}, "Networks": {"x_default": {
             "IPAMConfig": {"IPv4Address": "172.28.213.11"}, "Aliases": ["zoo1", "8427ff"]}}}}]"#;
 
-    /// A container with these variables that publishes these ports.
+    /// Returns a container that has these variables and publishes these ports.
     pub fn container(variables: &[&str], ports: &[&str]) -> Container {
         let binding = r#"[{"HostIp": "127.0.0.1", "HostPort": "21831"}]"#;
         let ports: Vec<String> = ports.iter().map(|port| format!(r#""{port}": {binding}"#)).collect();

@@ -31,7 +31,7 @@ struct Directories {
     log: String,
 }
 
-/// Shell command that prints the configuration file found on the server's command line.
+/// Shell command that prints the configuration file named on the server's command line.
 const CONFIGURATION: &str = "cat \"$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' \
                              | grep -m 1 -E '^[^-].*[.](cfg|properties)$')\"";
 
@@ -84,7 +84,7 @@ impl Member {
         format!("server {} ({})", self.number, self.made.service())
     }
 
-    /// Returns the client address as reached from this host, `host:port`.
+    /// Returns the client address at which this host reaches the server, as `host:port`.
     pub fn address(&self) -> String {
         self.bound.get().or(self.made.asked_binding()).map(Binding::address).unwrap_or_default()
     }

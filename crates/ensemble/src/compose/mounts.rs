@@ -12,7 +12,7 @@ use super::docker::{Container, Mount, docker};
 #[serde(rename_all = "PascalCase")]
 pub struct Volume {
     name: String,
-    /// Options of the driver. If `device` is set, the data are stored there and outlive the volume.
+    /// Options of the driver. If `device` is set, the data is stored there and outlives the volume.
     options: Option<BTreeMap<String, String>>,
 }
 
@@ -42,7 +42,7 @@ pub async fn volumes_of(made: &[Container]) -> Result<Vec<Volume>, String> {
         .map_err(|error| format!("cannot parse the output of `docker volume inspect`: {error}"))
 }
 
-/// Checks that everything that the servers can write belongs to the project. `before` contains the names of
+/// Checks that servers can write only to storage that belongs to the project. `before` contains the names of
 /// the volumes that existed before the containers.
 pub fn check(
     made: &[Container],
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_may_write_only_to_storage_of_the_run() {
+    fn servers_may_write_only_to_the_runs_own_storage() {
         let project = "zklockbench-0123456789ab";
         let [new, old] = ["0f", "a1"].map(|digits| digits.repeat(32));
         let [own, device] = ["data", "disk"].map(|name| format!("{project}_{name}"));

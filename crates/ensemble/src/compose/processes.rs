@@ -57,7 +57,7 @@ impl Processes for Compose {
             let from = format!("{}:{}/version-2", member.id(), member.log_dir());
             match docker(&["cp", &from, &directory.to_string_lossy()]).await {
                 Ok(_) => {}
-                // The data were wiped and the server has not started since, or the data are in memory, from
+                // The data was wiped and the server has not started since, or the data is in memory, from
                 // which Docker cannot copy.
                 Err(why) if why.contains("Could not find the file") || why.contains("No such") => {}
                 Err(why) => return Err(io::Error::other(why)),
@@ -312,7 +312,7 @@ impl Links for Compose {
     }
 }
 
-/// Returns whether this contains bash's message for an unreachable address or the exit code of `timeout`.
+/// Returns whether an error contains bash's message for an unreachable address or the exit code of `timeout`.
 fn is_lost(why: &str) -> bool {
     ["Network is unreachable", "No route to host", "exit status: 124"].iter().any(|said| why.contains(said))
 }

@@ -45,7 +45,7 @@ impl Compose {
     /// checked first.
     ///
     /// # Errors
-    /// A usage error if the file is not a Compose file of ZooKeeper servers, or a server can write to data that are
+    /// A usage error if the file is not a Compose file of ZooKeeper servers, or a server can write to data that is
     /// not the run's own; an environment error if Docker or an image is missing, or the daemon does not respond.
     /// Nothing is left behind, except directories that Docker creates for mounts.
     pub async fn create(file: &Path) -> Result<Self, Error> {
@@ -247,7 +247,7 @@ fn readable(file: &Path) -> Result<(), Error> {
     File::open(file).map(drop).map_err(|error| Error::usage(format!("{}: {error}", file.display())))
 }
 
-/// Returns the number of services in a Compose file, each of which must be a server.
+/// Returns the number of services in a Compose file, at most [`MOST`]. Each service must be a server.
 async fn services(program: &[&str], file: &Path) -> Result<usize, Error> {
     let services = run(command(program, &["-f", &file.to_string_lossy(), "config", "--services"])).await;
     let services = services.map_err(|why| Error::usage(format!("{}: {why}", file.display())))?;
@@ -312,8 +312,8 @@ fn remedy(why: &str) -> &'static str {
     REMEDIES.iter().find(|(words, _)| fits(words)).map_or("", |(_, remedy)| remedy)
 }
 
-/// Returns variables for Compose files that let several runs coexist: each server's host ports, and the first
-/// three octets of the network's addresses.
+/// Returns the variables with which Compose files let several runs coexist: each server's host ports, and the
+/// first three octets of the network's addresses.
 fn variables(ports: &ClaimedPorts) -> Vec<(String, String)> {
     let of = |(index, ports): (usize, &crate::ports::ServerPorts)| {
         let number = index + 1;

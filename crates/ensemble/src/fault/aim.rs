@@ -1,5 +1,5 @@
 //! Selects a fault's targets, and verifies that the fault affected them. Targets such as `holder` are resolved
-//! when the fault fires. Every change must be undone, so actions on several targets continue after a failure.
+//! when the fault fires. Every effect must be healed, so an action on several targets continues if it fails on one.
 
 use std::future::Future;
 use std::time::Duration;
@@ -76,7 +76,7 @@ pub async fn servers(
     }
 }
 
-/// Returns the number of the leader. During an election, waits for the result.
+/// Returns the leader's server number. During an election, waits for the result.
 pub async fn leader(reach: &FaultReach<'_>) -> Result<usize, String> {
     let processes = reach.processes()?;
     reach.while_loaded(eventually(PATIENCE, || processes.leader())).await

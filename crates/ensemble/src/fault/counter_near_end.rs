@@ -34,7 +34,7 @@ Ends by itself once the ensemble is healthy. Works only with servers that the su
 A correct lock: it works until the counter is exhausted. After that, it fails every acquire, leaves no node behind
 and never admits two holders. A counter does not wrap: every later node gets the number 2147483647 or a
 negative number, and a restart does not fix this.
-Where it misleads: the ensemble is down for a few seconds, so sessions with a short timeout end.",
+Caveat: the ensemble is down for a few seconds, so sessions with a short timeout end.",
     ends: Ends::ByItself,
     stops_service: true,
     params: &[LEFT],
@@ -47,7 +47,7 @@ pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin
 
 async fn inject(Firing { choice, reach, .. }: Firing<'_>) -> Result<Active<'_>, String> {
     let processes = reach.processes()?;
-    let data = processes.logs_at_hand().ok_or("the servers' data are not on this host")?.directories;
+    let data = processes.logs_at_hand().ok_or("the servers' data is not on this host")?.directories;
     let left = i64::try_from(choice.count(LEFT.name)).unwrap_or(i64::MAX);
     let number = i32::try_from(counter::END - left).map_err(|_| "`left` is too large")?;
     let found = reach.target.directories(&reach.contenders.locks()).await;

@@ -1,4 +1,4 @@
-//! Faults, in three tables with the description and injection function of each kind.
+//! All kinds of faults, in three tables with their descriptions and injection functions.
 
 mod aim;
 mod contenders;
@@ -47,7 +47,7 @@ pub struct Firing<'a> {
     pub draw: ChaCha8Rng,
 }
 
-/// Future that undoes a fault and checks the result, or that checks the fault's effect.
+/// Future that heals a fault and checks the result, or that checks the fault's effect.
 pub type Healing<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + 'a>>;
 
 #[must_use = "the fault lasts until its healing is awaited"]
@@ -57,13 +57,13 @@ pub struct Active<'a> {
     pub proof: Proof,
     /// Time at which the effect was observed, if earlier than the creation of this value.
     pub seen_at: Option<Stamp>,
-    /// Checks that the fault is still in effect, just before the fault is undone.
+    /// Checks that the fault is still in effect, just before the fault is healed.
     pub still: Healing<'a>,
     pub healing: Healing<'a>,
 }
 
 impl<'a> Active<'a> {
-    /// Creates a fault that lasts until `healing` undoes it.
+    /// Creates a fault that lasts until `healing` ends it.
     pub fn until(
         target: String,
         proof: Proof,
@@ -73,7 +73,7 @@ impl<'a> Active<'a> {
         Self { target, proof, seen_at: None, still, healing: Box::pin(healing) }
     }
 
-    /// Adds a check to run just before the fault is undone.
+    /// Adds a check to run just before the fault is healed.
     pub fn still_if(self, look: impl Future<Output = Result<(), String>> + 'a) -> Self {
         Self { still: Box::pin(look), ..self }
     }

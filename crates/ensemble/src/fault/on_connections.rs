@@ -22,13 +22,13 @@ pub const FAULTS: &[FaultEntry] = &[
     details: "\
 Inject: the proxy delays all data in both directions by `latency` plus a random time of up to `extra`. The order is
 preserved, as in a TCP connection.
-Proof: data forwarded after the injection were delayed by at least `latency` on average; checked again before healing.
+Proof: data forwarded after the injection was delayed by at least `latency` on average; checked again before healing.
 The metrics `request_*` include the added round-trip time.
-Heal: the delay is removed, and waiting data are sent immediately.
+Heal: the delay is removed, and waiting data is sent immediately.
 
 A correct lock: it only gets slower. The slowdown shows how many round trips a strategy needs for a handoff.
 Sessions survive if a round trip takes less than a third of the session timeout.
-Where it misleads: the proxy delays whole socket reads, not packets, so it does not show the effect of a slow
+Caveat: the proxy delays whole socket reads, not packets, so it does not show the effect of a slow
 network on a single large reply.",
     default_target: "all",
     params: &[
@@ -57,11 +57,11 @@ network on a single large reply.",
     details: "\
 Inject: the proxy forwards at most `bytes_per_second` in each direction of each connection.
 Proof: traffic after the injection stayed within the limit; checked again before healing.
-Heal: the limit is removed, and waiting data are sent immediately.
+Heal: the limit is removed, and waiting data is sent immediately.
 
 A correct lock: it only gets slower. A strategy that lists a long queue transfers many bytes for each acquisition and
 suffers most; a strategy whose transfers do not grow with the queue hardly suffers.
-Where it misleads: with few contenders, the lists are short and the fault has no visible effect. If heartbeats wait
+Caveat: with few contenders, the lists are short and the fault has no visible effect. If heartbeats wait
 behind a list for longer than the session timeout, the session ends.",
     default_target: "all",
     params: &[Param {
@@ -82,13 +82,13 @@ behind a list for longer than the session timeout, the session ends.",
     details: "\
 Inject: the proxy stops reading and forwarding data in both directions; new connections stall, too.
 Proof: no data passed in either direction for 50 ms.
-Heal: waiting data are forwarded in order.
+Heal: waiting data is forwarded in order.
 
 A correct lock: a stall shorter than two thirds of the session timeout looks like a long wait. If the stall is longer,
 the ensemble ends the session and grants the lock to the next contender. The holder is not notified: it must use its
 own clock to stop believing that it holds the lock before the ensemble grants it to another contender. After that, the
 old holder is a zombie, and only a fencing token prevents damage by its writes.
-Where it misleads: late requests still arrive after healing. A create from an ended session is rejected; a lock that
+Caveat: late requests still arrive after healing. A create from an ended session is rejected; a lock that
 then starts over must not mistake its old node for a new one.",
     ..FaultCard::CONNECTIONS
 },

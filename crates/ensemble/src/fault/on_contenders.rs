@@ -26,7 +26,7 @@ A correct lock: the node disappears with the session. The next contender acquire
 session timeout has passed, and at most one and a half ticks after the full timeout. Until then, no contender may
 acquire the lock, because none of them can know that the holder is dead. A waiter that crashes only loses its
 position.
-Where it misleads: an election during that time restarts the timeout.",
+Caveat: an election during that time restarts the timeout.",
     ..FaultCard::CONTENDERS
 },
  inject: |firing| Box::pin(crash(firing)),
@@ -59,12 +59,12 @@ release a lock that it acquired with the old session.",
     details: "\
 Inject: the proxy delays everything that a server sends to the contender by `lag`. The fault `delay` affects both
 directions.
-Proof: data received after the injection were delayed by at least `lag` on average; checked again before healing.
-Heal: the delay is removed, and waiting data are sent immediately.
+Proof: data received after the injection was delayed by at least `lag` on average; checked again before healing.
+Heal: the delay is removed, and waiting data is sent immediately.
 
 A correct lock: the contender's own handoffs take `lag` longer for each read; other contenders' handoffs take as long
 as before. A release must not wait until the slow contender has handled a notification.
-Where it misleads: only the proxy lags; the contender itself is as fast as before.",
+Caveat: only the proxy lags; the contender itself is as fast as before.",
     params: &[Param {
         name: "lag",
         kind: ParamKind::Duration,
@@ -115,7 +115,7 @@ Heal: all targeted contenders may request locks again at the same moment, from w
 A correct lock: nothing breaks. The queue builds up all at once instead of gradually: if all waiters watch the same
 node, every waiter reads the whole queue. A fair lock serves waiters in the order in which their nodes were created,
 and the last waiter waits longest.
-Where it misleads: targeted contenders request no lock during the fault, so the longest gap during that time reveals
+Caveat: targeted contenders request no lock during the fault, so the longest gap during that time reveals
 nothing about the lock. In a closed loop, the queue is soon as long as before; think time makes the effect visible.",
     default_target: "all",
     ends: Ends::Healed,

@@ -27,7 +27,7 @@ A correct lock: contenders of that server reconnect to another server. While the
 or releases the lock, but the holder keeps it: sessions survive an election, which restarts their timeouts. A request
 in flight when the server died has an unknown outcome: a create may have created its node, and a delete may have
 removed its node.
-Where it misleads: on one host, an election takes a few tenths of a second, less than over a real network. `all`
+Caveat: on one host, an election takes a few tenths of a second, less than over a real network. `all`
 kills every server, as does any target in a single-server ensemble: no server serves until they are back.",
     ..FaultCard::SERVERS
 },
@@ -65,7 +65,7 @@ A correct lock: it is not notified. Contenders of that server reconnect elsewher
 timeout without a reply. A paused leader is replaced after `syncLimit` ticks. When it resumes, it considers itself the
 leader for up to a tick: its clients read stale data, and its writes find no majority. A lock that decides based on a
 read must not admit a contender because of a stale list.
-Where it misleads: a pause shorter than all timeouts shows up only as waiting.",
+Caveat: a pause shorter than all timeouts shows up only as waiting.",
     stops_service: true,
     ..FaultCard::SERVERS
 },
@@ -80,12 +80,12 @@ Where it misleads: a pause shorter than all timeouts shows up only as waiting.",
 Inject: SIGKILL as under `kill`; once all other servers serve and are synchronised, the server's snapshots and
 transaction logs are deleted. The server keeps its ID. A wipe first waits up to 30 s until every other server serves,
 so two wipes never overlap.
-Proof: the process has ended, and the data were deleted.
+Proof: the process has ended, and the data was deleted.
 Heal: the server is restarted without data and fetches everything from the leader; healed when the ensemble is
 healthy.
 
 A correct lock: as under `kill`. A majority always keeps its data, so no acknowledged write is lost.
-Where it misleads: `leader` also causes an election. `all` is rejected: an ensemble that has lost all data has lost
+Caveat: `leader` also causes an election. `all` is rejected: an ensemble that has lost all data has lost
 its locks, too, so no lock could be correct.",
     refuses: &["all"],
     default_target: "follower",
@@ -107,7 +107,7 @@ Heal: the killed servers are restarted; healed when the ensemble serves and all 
 A correct lock: no contender acquires or releases the lock, and no session ends, because all of this needs a majority.
 The same contender therefore still holds the lock afterwards. Contenders that were disconnected for longer than their
 session timeout must stop believing that they hold the lock, although their nodes may still exist.
-Where it misleads: session timeouts restart when a leader is elected. A lock whose holder died during the outage is
+Caveat: session timeouts restart when a leader is elected. A lock whose holder died during the outage is
 therefore freed only a full timeout after the ensemble is back.",
     least_servers: 3,
     stops_service: true,
@@ -133,7 +133,7 @@ every other server and the ensemble is healthy.
 A correct lock: contenders reconnect to another server once they have detected the cut. An isolated leader considers
 itself the leader until it has not heard from its followers for syncLimit ticks, but commits nothing; the other servers
 elect a new leader. A holder connected to the isolated server keeps its session if it reaches another server in time.
-Where it misleads: clients cannot reach the isolated server, so its stale answers cannot let any contender enter;
+Caveat: clients cannot reach the isolated server, so its stale answers cannot let any contender enter;
 `partition` tests stale answers. With `all`, no server reaches another server, and no server serves.",
     needs: Capability::Isolation,
     least_servers: 3,

@@ -1,6 +1,6 @@
-//! Shared code for faults in servers and their links, which last until they are undone and the ensemble is
+//! Shared code for faults in servers and their links, which last until they are healed and the ensemble is
 //! healthy. This module takes servers down and restarts them (`kill`, `restart`, `wipe`, `lose-majority`),
-//! and undoes interrupted faults.
+//! and heals interrupted faults.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use zklockbench_core::catalog::fault::{Capability, Target};
 use zklockbench_core::clock;
 
 const GOES_DOWN: Duration = Duration::from_secs(20);
-/// Timeout for links to be cut or healed.
+/// Timeout for cutting or healing links.
 pub const LINKS_CHANGE: Duration = Duration::from_secs(30);
 /// Timeout for an election and for servers to synchronise. On a loaded host, servers start slowly.
 pub const COMES_BACK: Duration = Duration::from_secs(60);
@@ -33,7 +33,7 @@ pub async fn break_targets(
     Ok(until_lifted(name, seen, effects, reach))
 }
 
-/// Starts effects, and waits until each can be observed.
+/// Starts these effects, and waits until each has been observed.
 pub async fn begin(effects: &[Effect], within: Duration, reach: &FaultReach<'_>) -> Result<String, String> {
     do_and_see(
         effects,
@@ -44,7 +44,7 @@ pub async fn begin(effects: &[Effect], within: Duration, reach: &FaultReach<'_>)
     .await
 }
 
-/// Creates a fault that lasts until its effects are undone. Each effect is checked again just before.
+/// Creates a fault that lasts until its effects are healed. Each effect is checked again just before healing.
 pub fn until_lifted<'a>(
     target: String,
     seen: Result<String, String>,
@@ -117,7 +117,7 @@ async fn see_consequences(
         eventually(COMES_BACK, || processes.whole_but_for(servers)).await?;
         reach.is_loaded()?;
         do_each(servers, |server| processes.wipe(server)).await?;
-        seen += "; its data were deleted";
+        seen += "; its data was deleted";
     }
     let fell = before.filter(|leader| servers.contains(&leader.server));
     if let Some(before) = fell.filter(|_| reach.in_effect.leaves_a_majority_of(&processes.voters())) {
@@ -135,8 +135,8 @@ async fn later_than(processes: &dyn Processes, epoch: u64) -> Result<String, Str
     Err(format!("server {} is still the leader in epoch {}", leader.server, leader.epoch))
 }
 
-/// Undoes effects, and waits until all links work and every server serves and is synchronised. If other
-/// faults still prevent this, does not wait; healing the last of these faults then does.
+/// Ends these effects, and waits until all links work and every server serves and is synchronised. Does not
+/// wait if other faults still prevent this; healing the last of those faults then waits.
 pub async fn lift(reach: &FaultReach<'_>, effects: Vec<Effect>) -> Result<(), String> {
     do_each(&effects, |effect| reach.end(effect)).await?;
     if effects.iter().any(Effect::breaks_a_link) {
@@ -152,7 +152,7 @@ pub async fn lift(reach: &FaultReach<'_>, effects: Vec<Effect>) -> Result<(), St
     eventually(COMES_BACK, whole).await
 }
 
-/// Undoes all effects that faults with these needs may have had on servers, and waits until the ensemble is
+/// Heals all effects that faults with these needs may have had on servers, and waits until the ensemble is
 /// healthy. Needed after an interrupted fault: effects on contenders and connections end when dropped, but
 /// servers must be started, resumed and reconnected.
 pub async fn undo_all(needs: Capability, reach: &FaultReach<'_>) -> Result<(), String> {
@@ -163,7 +163,7 @@ pub async fn undo_all(needs: Capability, reach: &FaultReach<'_>) -> Result<(), S
     reach.in_effect.forget().await;
     let servers: Vec<usize> = (1..=processes.servers()).collect();
     let joined = if needs == Capability::Processes { Ok(()) } else { reach.links()?.heal_all().await };
-    // A server that was being stopped during the interrupt may exist in one check and be gone in the next.
+    // A server that was being stopped during the interrupt may still exist in one check and be gone in the next.
     let whole = eventually(COMES_BACK, || wake_and_start(&servers, processes));
     joined.and(whole.await.map(drop))
 }

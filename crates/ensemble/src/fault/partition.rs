@@ -27,7 +27,7 @@ servers consider themselves the leader, but only one can commit. The other answe
 tick before it steps down and disconnects its contenders. No contender may enter because of stale data: a later holder
 always has a larger fencing token. Under `one-way` and `bridge`, elections may take several rounds; no contender
 acquires the lock during that time, which is slow but not wrong.
-Where it misleads: servers on one host elect a leader within tenths of a second; an election over a network takes
+Caveat: servers on one host elect a leader within tenths of a second; an election over a network takes
 longer.",
     needs: Capability::Links,
     least_servers: 3,
@@ -54,7 +54,7 @@ async fn inject(Firing { choice, reach, .. }: Firing<'_>) -> Result<Active<'_>, 
     Ok(until_lifted(format!("the network, leader {leader}"), seen, cuts, reach))
 }
 
-/// Returns the pairs `(from, to)` of servers between which packets are dropped.
+/// Returns the pairs of servers between which packets are dropped, as `(from, to)`.
 fn ways(shape: &str, leader: usize, servers: usize) -> Vec<(usize, usize)> {
     let others: Vec<usize> = (1..=servers).filter(|server| *server != leader).collect();
     let minority = (servers - 1) / 2;

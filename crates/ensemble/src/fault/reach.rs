@@ -1,7 +1,7 @@
 //! Everything that a fault can act on, and the effects of all current faults on servers and their links.
 //!
 //! A fault adds its effects and removes them when it ends. A server's intended state is derived from all
-//! effects, so the end of one fault does not undo another fault's effect.
+//! effects, so ending one fault does not end another fault's effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -24,7 +24,7 @@ pub struct FaultReach<'a> {
     pub in_effect: InEffect,
 }
 
-/// Reason why a fault was not injected or ended too early.
+/// Reason why a fault was not injected, or why it ended too early.
 pub const LOAD_ENDED: &str = "the load ended";
 
 impl<'a> FaultReach<'a> {
@@ -132,14 +132,14 @@ pub struct InEffect {
     made: Mutex<BTreeMap<usize, Arc<tokio::sync::Mutex<Wanted>>>>,
     /// Broken links; locked while a link is being cut or healed.
     broken: tokio::sync::Mutex<BTreeSet<Effect>>,
-    /// Lock held while a server's data are being deleted.
+    /// Lock held while a server's data is being deleted.
     wiping: tokio::sync::Mutex<()>,
     /// Cancelled at the end of the measured load, after which no fault is injected.
     load_ended: CancellationToken,
 }
 
 impl InEffect {
-    /// Marks the end of the measured load, after which faults are only undone.
+    /// Marks the end of the measured load, after which faults are only healed.
     pub fn load_ends(&self) {
         self.load_ended.cancel();
     }

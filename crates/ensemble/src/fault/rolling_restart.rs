@@ -22,7 +22,7 @@ Ends by itself once the former leader serves again; the duration depends on the 
 
 A correct lock: nothing is lost. The only election is at the end. Before it, contenders reconnect to another server
 only when their own server stops, at most once per restarted server. Sessions survive.
-Where it misleads: restarted followers do not get their contenders back, so the load is uneven afterwards. With a
+Caveat: restarted followers do not get their contenders back, so the load is uneven afterwards. With a
 single server, the service is down during the restart.",
     ends: Ends::ByItself,
     ..FaultCard::FIXED

@@ -3,8 +3,8 @@
 //! time under load.
 //!
 //! No fault is injected after the load has ended. Unfinished injections into contenders or connections are
-//! then dropped, which undoes them. An injection into servers runs to completion within its timeouts; only an
-//! interrupt cancels it, and then all effects on servers are undone.
+//! then dropped, which ends their effects. An injection into servers runs to completion within its timeouts; only an
+//! interrupt cancels it, and all effects on servers are then healed.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -24,12 +24,11 @@ use zklockbench_core::units::{counted, format_duration};
 
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// How much shorter than planned a fault may last and still count as proved: a fraction of the planned time,
-/// up to a limit.
+/// Maximum shortfall in the duration of a proved fault: a fraction of its planned time, up to a limit.
 const TOLERANCE: f64 = 0.05;
 const TOLERANCE_AT_MOST: Duration = Duration::from_millis(100);
 
-/// A trial's faults, and the period in which they may be active.
+/// A trial's faults, and the period during which they may be active.
 pub struct Schedule<'a> {
     pub faults: &'a [FaultChoice],
     /// Whether this worker injects the n-th occurrence of the fault with this index. Exactly one worker does so.
@@ -38,7 +37,7 @@ pub struct Schedule<'a> {
     pub begin: Stamp,
     /// Cancelled at the end of the load: no more faults are injected, and active faults are healed.
     pub stop: CancellationToken,
-    /// Cancelled by an interrupt: injections in progress are aborted and undone.
+    /// Cancelled by an interrupt: injections in progress are aborted and healed.
     pub interrupt: CancellationToken,
     pub tell: &'a dyn Fn(&FaultChoice, News<'_>),
 }
@@ -145,7 +144,7 @@ async fn fire<'a>(
     info!("fault `{}`: injecting", choice.label);
     let inject = (entry.inject)(Firing { choice, reach, draw });
     let inject = async {
-        // Dropping the injection undoes its effects, except on servers, which must be left in a known state.
+        // Dropping the injection ends its effects, except on servers, which must be left in a known state.
         if entry.card.needs.reaches_servers() {
             return inject.await;
         }

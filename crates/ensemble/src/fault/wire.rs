@@ -114,7 +114,7 @@ impl<'a> Since<'a> {
     }
 }
 
-/// Result of a measurement; `None` if no data have passed.
+/// Result of a measurement; `None` if no data has passed.
 pub type Measured = Option<Result<String, String>>;
 
 /// Applies a setting to each target until the fault is healed. The proof is a measurement of later traffic,
@@ -160,7 +160,7 @@ pub fn waited(waits: Waits, least: Duration, what: &str) -> Measured {
     Some(if mean >= least { Ok(told) } else { Err(told) })
 }
 
-/// Returns a check that no data have passed since this call and that no contender bypasses the proxy.
+/// Returns a check that no data has passed since this call and that no contender bypasses the proxy.
 pub fn nothing_passes(hit: Hit<'_>) -> impl Future<Output = Result<(), String>> {
     let Hit { proxy, who, passage, .. } = hit;
     let passed = move || -> Vec<(u64, u64)> { who.iter().map(|who| proxy.passed(*who)).collect() };

@@ -1,4 +1,4 @@
-//! The frames of one connection: the negotiated session, and the requests or replies to drop.
+//! Reads the frames of one connection: finds the negotiated session, and the requests or replies to drop.
 
 use std::sync::Mutex;
 

@@ -55,7 +55,7 @@ impl Listening {
         Ok(Self { addresses, servers, own, runtime: handle, goes_on: Some(goes_on), thread: Some(thread) })
     }
 
-    /// Returns one client's addresses (`host:port`), in server order. The first call opens them.
+    /// Returns one client's addresses (`host:port`), in server order. The first call opens the listeners.
     pub fn addresses_for(&self, client: usize, table: &Arc<ProxyTable>) -> Result<Vec<String>, Error> {
         let mut own = locked(&self.own);
         if let Some(addresses) = own.get(&client) {

@@ -99,8 +99,8 @@ impl Proxy {
         Guard::set(&self.table, who, Setting::Bandwidth(bytes_per_second.max(1)))
     }
 
-    /// Keeps connections open but passes nothing in either direction, not even a close. No data are lost:
-    /// waiting data pass after healing. Only a connection whose client hung up before its connect request
+    /// Keeps connections open but passes nothing in either direction, not even a close. No data is lost:
+    /// waiting data passes after healing. Only a connection whose client hung up before its connect request
     /// passed is dropped, because it would take the session away from a newer connection.
     pub fn stall(&self, who: Who) -> Guard {
         Guard::set(&self.table, who, Setting::Stall)
@@ -148,7 +148,7 @@ impl Proxy {
     }
 
     /// Returns the last time at which data of this session passed on a connection to the client's own addresses, if
-    /// any. Encrypted data count for any session.
+    /// any. Encrypted data counts for any session.
     pub fn last_passed(&self, client: usize, session: i64) -> Option<Stamp> {
         self.table.last_passed(client, session)
     }

@@ -370,7 +370,7 @@ mod tests {
         }
     }
 
-    /// Lengths and heads of all frames in a stream that arrives in pieces.
+    /// Returns the lengths and heads of all frames in a stream that arrives in pieces.
     fn found(pieces: &[&[u8]]) -> Vec<(usize, Vec<u8>)> {
         let (mut frames, mut found) = (Frames::default(), Vec::new());
         for piece in pieces {

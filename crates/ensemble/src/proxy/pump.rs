@@ -1,7 +1,7 @@
-//! Forwards one direction of a connection: reads data, delays them if necessary, and writes them.
+//! Forwards one direction of a connection: reads data, delays it if necessary, and writes it.
 //!
-//! Data that need not wait are written straight from the read buffer, without another wake-up. Data that must wait
-//! are queued with the time at which they are due.
+//! Data that need not wait is written straight from the read buffer, without another wake-up. Data that must wait
+//! is queued with the time at which it is due.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -170,7 +170,7 @@ impl<'a> Pump<'a> {
         }
     }
 
-    /// Writes data that are due. Returns whether the receiver is still there.
+    /// Writes data that is due. Returns whether the receiver is still there.
     fn write(&mut self) -> bool {
         let Some(part) = self.queue.part() else { return true };
         let Some(written) = self.pass(part) else { return false };
@@ -276,7 +276,7 @@ impl Queue {
         Self { direction, pieces, bytes: 0, delays, bandwidth: None, idle_from: now, number }
     }
 
-    /// Applies changed settings. Data already waiting are never delayed further.
+    /// Applies changed settings. Data that is already waiting is never delayed further.
     fn set(&mut self, settings: &Settings, now: Instant) {
         self.bandwidth = settings.bandwidth;
         // Do not make up for time during which no data could be sent.
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn data_are_forwarded_immediately_if_there_are_no_settings() {
+    fn data_is_forwarded_immediately_without_settings() {
         let (mut queue, now) = set(Settings::default());
         assert!(queue.is_direct());
         queue.push(b"abc", now);
@@ -423,14 +423,14 @@ mod tests {
     }
 
     #[test]
-    fn waiting_data_are_due_when_their_delay_is_removed() {
+    fn waiting_data_is_due_when_its_delay_is_removed() {
         let (mut queue, now) = set(delayed(1000 * MS, Duration::ZERO, 1));
         queue.push(b"a", now);
         queue.push(b"b", now);
         assert_eq!(queue.due(), Some(now + 1000 * MS));
         queue.set(&Settings::default(), now + MS);
         assert_eq!(queue.due(), Some(now + MS));
-        assert_eq!(queue.gone(1, now + MS), Some(MS), "time for which the piece was held back");
+        assert_eq!(queue.gone(1, now + MS), Some(MS), "how long the piece was held back");
         assert_eq!(queue.part(), Some(&b"b"[..]));
     }
 

@@ -121,7 +121,7 @@ pub struct Struck {
     pub zxid: i64,
 }
 
-/// A pending loss.
+/// A loss that waits for a matching request.
 #[derive(Debug)]
 pub struct Armed {
     pub who: Who,

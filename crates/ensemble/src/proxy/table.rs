@@ -68,7 +68,7 @@ struct Inner {
     numbers: u64,
 }
 
-/// Settings and losses that faults set and connections read.
+/// Table of the connections, and of the settings and losses that faults set and connections read.
 #[derive(Debug, Default)]
 pub struct ProxyTable {
     inner: Mutex<Inner>,

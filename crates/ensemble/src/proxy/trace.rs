@@ -9,11 +9,11 @@ use zklockbench_core::jute::Reader;
 use zklockbench_core::measure::RequestKind;
 use zklockbench_zk::{EventKind, MessageKind, Messages};
 
-/// Maximum number of tracked requests without a reply.
+/// Maximum number of unanswered requests to track.
 const PENDING: usize = 64;
 const NO_NODE: i32 = -101;
 
-/// Messages of one connection. Requests without a reply when the connection ends are recorded as lost.
+/// Messages of one connection. Requests still unanswered when the connection ends are recorded as lost.
 #[derive(Debug)]
 pub struct Trace {
     messages: Arc<Messages>,

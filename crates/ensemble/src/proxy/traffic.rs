@@ -1,4 +1,4 @@
-//! Traffic: bytes in both directions, and the time that data waited in the proxy.
+//! Traffic: bytes in both directions, and how long data waited in the proxy.
 
 use std::io;
 use std::ops::{AddAssign, Sub};
@@ -53,7 +53,7 @@ impl Sub for Waits {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Passage {
     pub bytes: u64,
-    /// Time that data waited in the proxy, from the read to the last write.
+    /// How long data waited in the proxy, from the read to the last write.
     pub kept: Waits,
 }
 
@@ -93,7 +93,7 @@ impl Traffic {
         *locked(&self.0)
     }
 
-    /// Writes data and counts the bytes under one lock, so that every byte is counted when received.
+    /// Writes data and counts the bytes under one lock, so that a byte is counted by the time it is received.
     pub fn write(
         &self,
         direction: Direction,
@@ -105,7 +105,7 @@ impl Traffic {
         Ok(written)
     }
 
-    /// Counts data that were held back for this long before being sent.
+    /// Counts data that was held back for this long before it was sent.
     pub fn kept(&self, direction: Direction, lasted: Duration) {
         locked(&self.0).way(direction).kept.count(lasted);
     }

@@ -36,7 +36,7 @@ pub struct Wired {
     pub fan_out: Result<FanOut, String>,
 }
 
-/// Notifications caused by releases, by the cycle of the releasing client.
+/// Notifications caused by releases: in clients' first cycles, in later ended cycles, and in total.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FanOut {
     pub by_first: u64,
@@ -367,7 +367,7 @@ impl WireState {
         if let Some(why) = self.unclear {
             return Err(why.to_owned());
         }
-        // Replies to different clients may pass in a different order than their transactions.
+        // Replies to different clients may not pass in the order of their transactions.
         let mut changes = self.changes.clone();
         changes.values_mut().for_each(|changes| changes.sort_by_key(|change| change.zxid));
         let mut fan_out = FanOut::default();
@@ -401,7 +401,7 @@ mod tests {
         [&i32::try_from(text.len()).unwrap().to_be_bytes(), text.as_bytes()].concat()
     }
 
-    /// Clients that send requests and get replies, each on a connection with the client's number.
+    /// Clients that send requests and get replies, each on the connection with its own number.
     struct Clients {
         wire: Wire,
         xid: i32,
