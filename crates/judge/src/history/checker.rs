@@ -290,6 +290,7 @@ impl EventContext<'_> {
             suspended: self.suspended.is_some(),
             traces,
             lost: None,
+            overlooked: 0,
         };
         self.lock.occupancy(self.at.clock).enter(hold, self.at);
         self.stand.hold = Some(number);

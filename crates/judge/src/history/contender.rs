@@ -1,6 +1,6 @@
 //! State of each contender: its session, its progress at each lock, and the valid transitions.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::clocks::Moment;
@@ -83,8 +83,20 @@ impl Contenders {
     /// Keeps the state of a process's session for contenders that have no event yet. A session that has ended is
     /// forgotten.
     pub fn remember(&mut self, process: usize, news: SessionNews) {
+        let shared = self.sharing(process, None).into_iter().filter_map(|which| self.all[which].session);
+        let shared: BTreeSet<u64> = shared.collect();
         let known = self.news.entry(process).or_default();
-        known.retain(|other| news.session.is_some() && other.session != news.session);
+        match (news.session, news.state) {
+            (Some(_), _) => known.retain(|other| other.session != news.session),
+            // Without an ID, the event concerns each session that the process is known to have.
+            (None, SessionState::Suspended) => {
+                let named: BTreeSet<u64> =
+                    known.iter().filter_map(|other| other.session).chain(shared).collect();
+                known.clear();
+                known.extend(named.into_iter().map(|session| SessionNews { session: Some(session), ..news }));
+            }
+            (None, _) => known.clear(),
+        }
         let changes = match news.state {
             SessionState::Connected => !known.is_empty(),
             SessionState::Suspended => true,
@@ -205,6 +217,17 @@ mod tests {
     }
 
     #[test]
+    fn suspension_of_an_unnamed_session_affects_each_known_session_of_the_process() {
+        let mut contenders = Contenders::default();
+        let told = LinePosition::default();
+        for session in [Some(session_number("0x7")), None] {
+            contenders.remember(0, SessionNews { session, state: SessionState::Suspended, told });
+        }
+        let first = contenders.of(0, 1, Some("0x7"));
+        assert_eq!(contenders.all[first].state, SessionState::Suspended);
+    }
+
+    #[test]
     fn only_suspended_sessions_are_remembered_for_new_contenders() {
         let mut contenders = Contenders::default();
         let mut told = |session, state| {
@@ -215,7 +238,7 @@ mod tests {
         assert_eq!(told(Some(1), SessionState::Suspended), 1);
         assert_eq!(told(Some(2), SessionState::Suspended), 2);
         assert_eq!(told(Some(1), SessionState::Expired), 1);
-        assert_eq!(told(None, SessionState::Suspended), 1);
+        assert_eq!(told(None, SessionState::Suspended), 2, "session 2 is suspended like the others");
         assert_eq!(told(Some(2), SessionState::Connected), 2, "session 2 is connected again, others are not");
         assert_eq!(told(None, SessionState::Connected), 0);
     }

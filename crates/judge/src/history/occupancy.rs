@@ -32,6 +32,8 @@ pub struct Hold {
     pub traces: Traces,
     /// Set once the holder has been notified of its session's end.
     pub lost: Option<OverdueHold>,
+    /// Acquisitions during the release that were too many to track, and that overlap if the release fails.
+    pub overlooked: u64,
 }
 
 /// A hold that should have ended with its session.
@@ -91,8 +93,8 @@ impl Occupancy {
         self.inside.kept_out(claim, t_us)
     }
 
-    /// Whether certain holds are in the way of an acquisition. They become doubtful: if the lock works, they have
-    /// ended unnoticed.
+    /// Returns whether an acquisition conflicts with holds that count as evidence, and marks those holds as
+    /// doubtful: if the lock works, they ended unnoticed.
     pub fn meets_evidence(&mut self, claim: LockClaim, t_us: u64) -> bool {
         if !self.inside.certainly_excludes(claim) {
             return false;
@@ -137,7 +139,11 @@ impl Occupancy {
             let insiders = insiders.chain(leaving);
             let overlap = overlap(hold, since, allowed, live > allowed, insiders);
             // The releases beyond the tracking limit are not among the insiders.
-            if !overlap.is_none() {
+            if overlap.is_none() {
+                let is_too_much =
+                    |other: &&mut Hold| live + kind.weight_against(hold.claim, other.claim) > allowed;
+                self.leaving.iter_mut().filter(is_too_much).for_each(|other| other.overlooked += 1);
+            } else {
                 self.keep(overlap);
             }
         }
@@ -197,6 +203,7 @@ impl Occupancy {
     /// Starts a release. `alone` means that no other contender could run during the hold.
     pub fn leave(&mut self, number: u64, at: Moment, alone: bool) {
         let Some(hold) = self.inside.leave(number, at.t_us, alone) else { return };
+        let was_lost = hold.lost.is_some();
         if let Some(OverdueHold { others, first: Some((since_us, entered)), .. }) = hold.lost
             && since_us < at.t_us
         {
@@ -211,12 +218,17 @@ impl Occupancy {
             let traces = Traces { released: Some(at.place), ..hold.traces };
             self.leaving.push(Hold { traces, ..hold });
         }
+        if was_lost {
+            // Its release has no further event for the occupancy.
+            self.waiting.iter_mut().for_each(|overlap| overlap.is_gone(number));
+        }
         self.end(number, at.t_us, Some(at.place));
     }
 
     /// Handles another release call after an unknown result: the holder may have been inside until now.
     pub fn leave_again(&mut self, number: u64, at: Moment) {
-        if self.leaving.iter().any(|hold| hold.number == number) {
+        if let Some(hold) = self.leaving.iter_mut().find(|hold| hold.number == number) {
+            self.uncertain.add(std::mem::take(&mut hold.overlooked), 0);
             self.waiting.iter_mut().for_each(|overlap| overlap.may_have_stayed(number));
             self.end(number, at.t_us, Some(at.place));
         } else {
@@ -235,7 +247,8 @@ impl Occupancy {
 
     /// Handles a failed release: the holder remains inside.
     pub fn stays(&mut self, number: u64, at: Moment) {
-        if let Some(hold) = self.stop_leaving(number) {
+        if let Some(mut hold) = self.stop_leaving(number) {
+            self.uncertain.add(std::mem::take(&mut hold.overlooked), 0);
             self.waiting.iter_mut().for_each(|overlap| overlap.stays(number));
             self.inside.enter(number, hold.claim, at.t_us, Evidence::Certain, hold);
         }
@@ -456,6 +469,7 @@ mod tests {
             suspended: false,
             traces,
             lost: None,
+            overlooked: 0,
         }
     }
 
@@ -578,6 +592,17 @@ mod tests {
         assert!(occupancy.waiting.is_empty(), "{}", occupancy.waiting.len());
         occupancy.close(20_000);
         assert_eq!(counts(&occupancy), [0, 0, 0]);
+    }
+
+    #[test]
+    fn acquisition_beside_many_holders_and_a_release_that_fails_is_uncertain() {
+        let mut occupancy = Occupancy::new(LockKind::Semaphore(65));
+        (0..65).for_each(|number| occupancy.enter(hold(number), moment(number)));
+        occupancy.leave(0, moment(300), false);
+        occupancy.enter(hold(65), moment(301));
+        occupancy.stays(0, moment(302));
+        occupancy.close(400);
+        assert_eq!(counts(&occupancy), [0, 0, 1]);
     }
 
     #[test]
