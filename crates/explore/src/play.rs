@@ -120,7 +120,7 @@ pub async fn play(
     Ok(outcome)
 }
 
-/// Returns whether an acquire failed because another contender held a lock whose acquires do not wait.
+/// Returns whether an acquire timed out on a lock whose acquires do not wait, whether or not the lock was held.
 fn is_failed_try(params: &Params, why: &str) -> bool {
     params.get("blocking") == Some(&ParamValue::Bool(false)) && why == AcquireError::TimedOut.to_string()
 }

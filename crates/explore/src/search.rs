@@ -385,7 +385,7 @@ impl<'a, P: Runs> Search<'a, P> {
         self.usually_left.get(&(schedule.contenders, schedule.readers.clone())).cloned()
     }
 
-    /// Repeats an undisturbed run until two successive runs agree, counts all failures, and returns the last outcome;
+    /// Repeats an undisturbed run until two successive runs agree, counts all violations, and returns the last outcome;
     /// `None` if no run ended in time. The first run may differ, because nothing is known yet about the clients' pauses.
     fn undisturbed(&mut self, contenders: usize, readers: &[usize]) -> Result<Option<Outcome>, Error> {
         let mut runs = self.learn(contenders, readers)?;
@@ -397,7 +397,8 @@ impl<'a, P: Runs> Search<'a, P> {
             self.tally(class).unexplored += 1;
             self.not_explored(why, 1);
         }
-        runs.retain(|run| run.fault.is_some());
+        // Other failures may be accidents of a cold start; if they recur, the last run has them too.
+        runs.retain(|run| run.fault == Some(Fault::Violated));
         runs.push(base.clone());
         self.count(runs.into_iter().map(|run| (class, run)).collect())?;
         Ok(Some(base))
@@ -409,7 +410,14 @@ impl<'a, P: Runs> Search<'a, P> {
         while runs.len() < UNDISTURBED && !agree(&runs) {
             self.add(Schedule::undisturbed(contenders).read_by(readers));
             let Some(run) = self.next()? else { break };
-            runs.push(carried_out(run)?);
+            match carried_out(run) {
+                Ok(run) => runs.push(run),
+                Err(error) if runs.iter().all(|run| run.fault != Some(Fault::Violated)) => return Err(error),
+                Err(error) => {
+                    self.not_explored(&error.to_string(), 1);
+                    break;
+                }
+            }
         }
         if let Some(base) = runs.last() {
             self.usually_left.insert((contenders, readers.to_vec()), base.left.clone());
@@ -629,7 +637,9 @@ impl<'a, P: Runs> Search<'a, P> {
                 self.pool.forget();
                 break;
             };
-            let repeated = failures.iter_mut().find(|(_, failure)| failure.schedule == again.schedule);
+            let repeated = failures.iter_mut().find(|(_, failure)| {
+                failure.schedule == again.schedule && failure.seen.runs <= REPEATED as u64
+            });
             let Some((_, failure)) = repeated else { continue };
             left -= 1;
             failure.seen.runs += 1;

@@ -55,8 +55,8 @@ pub struct Pending {
     refusal: Option<String>,
     kind: StepKind,
     passes: bool,
-    /// Whether the message is a poll or its reply. Polls are not numbered, not recorded, and no position of a fault,
-    /// because their number depends on timing.
+    /// Whether the message is a poll or its reply. Polls are not numbered or recorded, and faults are never
+    /// injected at them, because the number of polls depends on timing.
     pub is_poll: bool,
 }
 
