@@ -160,7 +160,7 @@ impl<R: BufRead> Delimited<R> {
         }
         let (skipped, named) =
             skip_preamble(&mut input, columns.named().any(|name| name.trim().starts_with('#')));
-        let delimiter = named.unwrap_or_else(|| delimiter(&mut input));
+        let delimiter = named.unwrap_or_else(|| delimiter(&mut input, columns));
         let input = LineFeeds { input, after_return: false };
         let mut settings = ReaderBuilder::new();
         settings.delimiter(delimiter).has_headers(header == Header::Present).trim(Trim::All);
@@ -415,9 +415,9 @@ fn skip_preamble(input: &mut impl BufRead, is_header_hashed: bool) -> (u64, Opti
     }
 }
 
-/// Returns the most frequent delimiter in the first line; `|` only without other delimiters, because names may contain
-/// it, and a comma if there is none.
-fn delimiter(input: &mut impl BufRead) -> u8 {
+/// Returns the delimiter that yields most of the named columns in the first line, or else the most frequent one; `|`
+/// only without other delimiters, because names may contain it, and a comma if there is none.
+fn delimiter(input: &mut impl BufRead, columns: &Columns) -> u8 {
     // Ignore errors here, because the first read reports them.
     let start = input.fill_buf().unwrap_or_default();
     let line = start.split(|byte| b"\r\n".contains(byte)).find(|line| !line.is_empty()).unwrap_or_default();
@@ -428,8 +428,26 @@ fn delimiter(input: &mut impl BufRead) -> u8 {
     });
     let plain: Vec<u8> = plain.copied().collect();
     let count = |delimiter: &u8| plain.iter().filter(|byte| *byte == delimiter).count();
-    let usual = [b'\t', b';', b','].into_iter().max_by_key(count).unwrap_or(b',');
-    if count(&usual) == 0 && count(&b'|') > 0 { b'|' } else { usual }
+    let yields = |delimiter: &u8| {
+        let line = String::from_utf8_lossy(line);
+        let cells: Vec<&str> = line
+            .split(char::from(*delimiter))
+            .map(|cell| cell.trim_matches(['"', ' ', '\u{feff}']))
+            .collect();
+        // A decimal comma does not separate cells.
+        let is_whole = |cell: &&str| {
+            !cell.contains(['\t', ';', '|', ',']) || cell.replace(',', ".").parse::<f64>().is_ok()
+        };
+        let is_cell = |name: &&String| match name.parse::<usize>() {
+            Ok(number) => cells.get(number.wrapping_sub(1)).is_some_and(is_whole),
+            Err(_) => cells.iter().any(|cell| cell.eq_ignore_ascii_case(name.trim())),
+        };
+        columns.named().filter(is_cell).count()
+    };
+    let usual = [b'\t', b';', b','].into_iter().max_by_key(|delimiter| (yields(delimiter), count(delimiter)));
+    let usual = usual.unwrap_or(b',');
+    let is_better = if columns.are_named() { yields(&b'|') > yields(&usual) } else { count(&usual) == 0 };
+    if is_better && count(&b'|') > 0 { b'|' } else { usual }
 }
 
 /// Normalises line ends to line feeds. The CSV reader accepts carriage returns but counts only line feeds, so

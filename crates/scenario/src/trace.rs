@@ -358,7 +358,13 @@ mod tests {
             (k6, columns("timestamp", "metric_value", None, ms), 1_000_000),
             (vegeta, columns("1", "3", ns, None), 52_000),
             (&vegeta_with_header, columns("Timestamp", "Latency", ns, None), 52_000),
-            ("time,hold,a|b|c\n0,120ms,\n1,95ms,\n", columns("time", "hold", None, None), 1_000_000),
+            ("time,hold,a|b|c|d\n0,120ms,\n1,95ms,\n", columns("time", "hold", None, None), 1_000_000),
+            (
+                "time|hold|label (a, b, c, d)\n0|120ms|\n1|95ms|\n",
+                columns("time", "hold", None, None),
+                1_000_000,
+            ),
+            ("0|120ms|GET /a,b,c,d\n1|95ms|\n", columns("1", "2", Some(TimeUnit::Seconds), None), 1_000_000),
             ("#time,hold\n0,120ms\n1,95ms\n", columns("#time", "hold", None, None), 1_000_000),
         ] {
             let expected = [arrival(0, None, Some(120)), arrival(gap_us, None, Some(95))];
