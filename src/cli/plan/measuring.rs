@@ -152,7 +152,7 @@ pub fn service_takes(
 /// Returns whether the plan measures the loss of the leader. Tries never wait, so a plan for tries has no outage to
 /// measure.
 fn loses_leader(asked: &AskedLoad) -> bool {
-    asked.load.impossible().is_none() && !asked.question.only_tries
+    (asked.load.impossible().is_none() || asked.load.is_changing()) && !asked.question.only_tries
 }
 
 fn outage_takes(asked: &AskedLoad, strategies: usize, args: &PlanArgs) -> Duration {

@@ -66,7 +66,7 @@ impl OwnLoad {
         let copies = if asked.may_be_copied() { copies(question, used) } else { 1.0 };
         let base = question.copies(copies);
         // A short trial is enough to detect an impossible load.
-        let longest = match asked.load.impossible() {
+        let longest = match asked.load.impossible().filter(|_| !asked.load.is_changing()) {
             Some(_) => wanted.longest.min(IMPOSSIBLE),
             None => wanted.longest,
         };

@@ -424,11 +424,11 @@ const ALL_OF_THE_TIME: f64 = 0.995;
 
 impl Demand {
     /// Computes the demand. The simulated utilisation never exceeds 1, so it is scaled by the ratio of the
-    /// requested to the served rate. Returning clients never request more than they get, and tries do not
-    /// queue.
+    /// requested to the served rate. Returning clients never request more than they get, tries do not queue,
+    /// and a changing load may exceed the capacity for a while.
     fn of(prediction: &Prediction, load: &PlannedLoad) -> Self {
         let Prediction { utilisation, throughput, .. } = prediction;
-        if load.is_closed() || load.only_tries() {
+        if load.is_closed() || load.only_tries() || load.is_changing() {
             return Self { lock: "the lock", low: 0.0, middle: 0.0, high: utilisation.high };
         }
         let uneven = load.unevenness();
