@@ -110,4 +110,4 @@ program_to_measure_with() {
 }
 
 # Fails unless jq is installed, which the script needs to read the results.
-needs_jq() { command -v jq >/dev/null || environment_error "jq is missing: apt-get install jq"; }
+needs_jq() { command -v jq >/dev/null || environment_error "jq is missing: run apt-get install jq"; }

@@ -44,8 +44,8 @@ impl World {
             |local| format!("{connect}, data in {}", local.placement()),
         );
         let servers = parse_connect(&connect)?.addresses;
-        // All sessions of both sides use one server. Otherwise, the loops would differ too much in their number of
-        // sessions on the leader, which are faster.
+        // All sessions of both sides use one server. Sessions on the leader are faster, and the two loops could
+        // otherwise have different numbers of them.
         let target = Target { connect: pinned(&connect, &servers), access: Access::default() };
         let workspace =
             Workspace::create(target.clone(), &format!("overhead-{}", std::process::id())).await?;

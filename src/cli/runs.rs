@@ -210,7 +210,7 @@ pub fn alike(place: &PlaceArgs, opening: &OpeningArgs) -> Vec<OsString> {
     words
 }
 
-/// Returns options for a run with results in this directory.
+/// Returns options that make a run write its results to this directory.
 fn options_of(place: &Path) -> [OsString; 4] {
     let (parent, name) = (place.parent().unwrap_or(place), place.file_name().unwrap_or_default());
     ["--run-id".into(), name.into(), "--out".into(), parent.into()]

@@ -52,7 +52,7 @@ impl Judging {
     }
 }
 
-/// A metric and its margin as a share; `None` for all metrics without their own margin.
+/// A metric and its relative margin; `None` for all metrics without their own margin.
 type Margin = (Option<Figure>, f64);
 
 /// Options that choose the ensemble.

@@ -279,8 +279,8 @@ async fn only_holders_that_listen_leave_when_their_session_ends() {
         (lost.told_max_us().unwrap(), lost.inside_max_us().unwrap())
     });
     let times: Vec<_> = times.collect();
-    // Then a holder that listens leaves when it is notified of the end, even if a busy host delays the notification, and
-    // a holder that does not listen stays for its entire hold
+    // Then a holder that listens leaves when it is notified of the end, which a busy host may delay, and a holder that
+    // does not listen stays for its entire hold
     let [(told, left), (ignored, stayed), (thawed, woke)] = times[..] else { panic!("{times:?}") };
     assert!(told < 1_200_000 && left < told + 200_000, "{times:?}");
     assert!(ignored < 1_200_000 && (400_000..1_600_000).contains(&stayed), "{times:?}");

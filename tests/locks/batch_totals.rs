@@ -11,8 +11,8 @@ use zklockbench_record::{Counted, Trial};
 
 use crate::support::{depth, trials};
 
-/// The lock with its defaults, except that `cohort` gets a longer time limit: on a busy host, the default could pass
-/// before all turns of a node are used.
+/// The lock with its defaults, except that `cohort` gets a longer time limit: on a busy host, the default limit could
+/// expire before all turns of a node are used.
 fn chosen(entry: &Entry) -> String {
     match entry.card.name {
         "cohort" => "{ name = \"cohort\", max_local_time = \"1h\" }".to_owned(),

@@ -76,7 +76,7 @@ fn exists_leaves_a_watch_on_a_missing_predecessor_but_get_data_does_not() {
 }
 
 #[tokio::test]
-async fn results_report_watches_left_as_counted_by_the_servers() {
+async fn results_report_the_servers_count_of_leftover_watches() {
     let local = ensemble::start(1).await;
     // Given holds of zero length, so predecessors may disappear before they are read
     let left = async |watch: &str| {

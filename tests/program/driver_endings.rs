@@ -13,7 +13,7 @@ const LOAD: &str = "contenders = 4\nhold = \"20ms\"\nduration = \"2s\"\nrepetiti
 
 #[test]
 #[ignore = "long: tests the included drivers"]
-fn driver_tries_on_a_held_lock_fail_without_leaving_a_node() {
+fn try_locks_of_drivers_fail_on_a_held_lock_without_leaving_a_node() {
     let Some(kazoo) = foreign::kazoo() else { return };
     let bench = Bench::new();
     let scenario = format!(

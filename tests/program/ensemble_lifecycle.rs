@@ -85,7 +85,7 @@ fn missing_zookeeper_error_lists_the_searched_path_and_ways_to_install() {
 }
 
 #[test]
-fn unpacked_release_in_zookeeper_home_is_started() {
+fn servers_run_the_unpacked_release_in_zookeeper_home() {
     let bench = Bench::new();
     let release = bench.release();
     // When an ensemble is started from the release

@@ -324,7 +324,7 @@ fn resume_rejects_a_second_process_and_changed_options() {
     refused(&["--connect", "127.0.0.1:1"], "the run used");
     refused(&["--compose", "x.yaml", "--connect", &connect], "cannot be used with");
     refused(&["--tls"], "add --connect");
-    // And the error for a used name suggests resuming the run
+    // And the error for a name that is already taken suggests resuming the run
     let taken = bench.output(&[&first[..], &at].concat());
     assert!(stderr(&taken).contains("zklockbench run --resume"), "{}", stderr(&taken));
 

@@ -9,7 +9,7 @@ use crate::support::secured::{self, Secured, handshakes, tool};
 use crate::support::{ensemble, foreign};
 
 const PASSWORD: &str = "hunter2";
-/// Maximum time on a busy host until a failed start is explained.
+/// Time limit for reporting why a start failed, on a busy host.
 const EXPLAINED_WITHIN: Duration = Duration::from_secs(10);
 
 fn with_password(bench: &Bench, words: &[&str], password: Option<&str>) -> Output {

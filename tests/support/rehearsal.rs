@@ -41,7 +41,7 @@ pub enum Script {
     /// One contender acquires three times, then releases three times. A waiter that arrived before the
     /// releases enters only after the last release.
     Nested,
-    /// A lock object that already holds in this mode acquires again.
+    /// A contender that already holds the lock in this mode acquires it again with the same lock object.
     Twice(Mode),
     /// A writer also acquires the read side, then releases the write side, and then the read side. A waiting writer
     /// enters only after both releases.

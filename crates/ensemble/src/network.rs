@@ -222,7 +222,7 @@ impl Subnet {
 /// Returns the first address of a range that overlaps no route of this machine. The range is chosen
 /// at random and not claimed, so two callers rarely get the same range.
 pub fn any_free_subnet() -> Option<Ipv4Addr> {
-    // If the routes cannot be read, a collision makes creating the network fail.
+    // If the routes cannot be read, creating the network fails on a collision.
     let routes = routes().unwrap_or_default();
     let first = rand::random_range(NUMBERS);
     let base = (first..NUMBERS.end).chain(NUMBERS.start..first);

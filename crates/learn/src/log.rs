@@ -20,7 +20,7 @@ use zklockbench_core::txn::{self, FRAME, Found, HEADER, Record};
 const CHUNK: usize = 1 << 20;
 /// Number of bytes searched for the next record after a damaged one.
 const SEARCHED: usize = 4 * CHUNK;
-/// Maximum number of damaged places to list; the rest are only counted.
+/// Maximum number of instances of damage to list; the rest are only counted.
 const KEPT: usize = 100;
 
 const CUT_OFF: &str = "a truncated record, which was skipped";
@@ -40,7 +40,7 @@ pub struct Damage {
     pub what: String,
 }
 
-/// Damaged places in all files.
+/// Damage found in all files.
 #[derive(Debug, Default)]
 pub struct Damages {
     pub kept: Vec<Damage>,

@@ -523,8 +523,8 @@ impl Reconstruction {
     }
 
     /// Ends the nodes that block a node deleted by its own session, if the deletes of all blockers may be missing
-    /// from the logs. Curator's clients send an odd number of requests before a timeout, but not before a
-    /// release.
+    /// from the logs. For Curator's clients, an odd number of requests since the create indicates a timeout, not
+    /// a release, so the blockers are kept.
     fn end_doubtful_blockers(&mut self, path: &NodePath, request: Request) {
         let waits = |node: &&Node| node.grant == Grant::Waits && node.session == request.session;
         let Some(node) = self.nodes.get(path).filter(waits) else { return };

@@ -163,9 +163,9 @@ pub struct LogFacts {
     pub repeated: u64,
     /// Snapshots read.
     pub snapshot: Vec<String>,
-    /// Number of damaged places.
+    /// Number of instances of damage found.
     pub damaged: u64,
-    /// The first damaged places.
+    /// The first instances of damage.
     pub damage: Vec<Damage>,
 }
 

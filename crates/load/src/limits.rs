@@ -108,7 +108,8 @@ const ROUNDS: usize = 6;
 const RISE_AT_LEAST: Duration = Duration::from_millis(10);
 /// Time limit for an answer; slower answers count as this long.
 const WITHIN: Duration = Duration::from_secs(5);
-/// Number of rounds over which the request rate is averaged, and its allowed excess over the limit.
+/// Number of rounds over which the request rate is averaged, and the multiple of the limit that the average may
+/// reach.
 const RATE_ROUNDS: usize = 20;
 const EXCESS: f64 = 1.5;
 

@@ -1,8 +1,8 @@
 //! Checks progress: every contender that wants the lock gets it, and no leftover node blocks the lock.
 //!
 //! Progress is required only while the ensemble can serve, after the last fault has healed. The load then
-//! continues until all waiting contenders have been served. A phase that ends after a number of acquisitions
-//! is abandoned if acquisitions stop.
+//! continues until all waiting contenders have been served. A phase that ends after a fixed number of
+//! acquisitions is abandoned if acquisitions stop.
 //!
 //! In an outage, a lock is free and contenders wait for it, but none gets it. A short outage occurs between
 //! every release and the next acquisition. An outage that is too long to be explained by the lock is a result.

@@ -131,7 +131,8 @@ added_up!(Excused { zombies, uncertain, longest_unsafe_us: most });
 /// Number of acquisitions that could have revealed a faulty lock.
 ///
 /// A faulty lock may let a contender in at any time, but an overlap can be observed only while another contender
-/// holds the lock. Each acquisition therefore counts by the share of its wait during which a holder could be observed.
+/// holds the lock. Each acquisition is therefore weighted by the share of its wait during which a holder could be
+/// observed.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 pub struct KeptOut {
     pub entries: u64,
@@ -189,11 +190,11 @@ pub struct Evidence {
     /// Acquisitions blocked by other holders.
     pub waited: u64,
     /// Effective number of acquisitions for which an entry during another hold would have been observed. Each
-    /// counts by the share of its wait during which a holder was inside and other contenders could run.
+    /// is weighted by the share of its wait during which a holder was inside and other contenders could run.
     pub seen_inside: u64,
     /// Acquisitions whose transactions show that the contender had to wait, and at which zxid it entered.
     pub by_transactions: u64,
-    /// Effective number of acquisitions checked by the servers' clock. Each counts by the share of its wait
+    /// Effective number of acquisitions checked by the servers' clock. Each is weighted by the share of its wait
     /// during which the blocking node certainly existed, i.e. after subtracting the maximum clock difference.
     pub by_clock: u64,
     /// Holders that had requested the deletion of their own node before they left.

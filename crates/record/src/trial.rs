@@ -78,7 +78,7 @@ pub enum Cause {
     Interrupted,
     /// No server answered.
     EnsembleLost,
-    /// For too long, a lock was not acquired in a phase that ends after a number of acquisitions.
+    /// For too long, a lock was not acquired in a phase that ends after a fixed number of acquisitions.
     NoProgress,
     /// Some contenders had no session.
     TooFewSessions,

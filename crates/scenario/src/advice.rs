@@ -92,7 +92,7 @@ fn few_acquisitions(trials: &[TrialSpec]) -> Option<Advice> {
     let help = match load.open() {
         Some(_) => "use a longer `duration` or a higher rate".to_owned(),
         None => format!(
-            "use a longer `duration`, a shorter `hold`, or a shorter `{POLL_INTERVAL_PARAM}` of a strategy that polls"
+            "use a longer `duration`, a shorter `hold`, or a shorter `{POLL_INTERVAL_PARAM}` for a strategy that polls"
         ),
     };
     Some(advice("duration", message, &help))

@@ -305,8 +305,8 @@ pub struct TrialSpec {
     #[serde(rename = "acquire_timeout_us", with = "as_us_if_any")]
     #[schemars(with = "Option<u64>")]
     pub acquire_timeout: Option<Duration>,
-    /// Time without an acquisition after which a measured phase that ends after a number of acquisitions is
-    /// abandoned, in addition to the scenario's own times.
+    /// Time without an acquisition after which a measured phase that ends after a fixed number of acquisitions
+    /// is abandoned, in addition to the scenario's own times.
     #[serde(rename = "give_up_after_us", with = "as_us")]
     #[schemars(with = "u64")]
     pub give_up_after: Duration,

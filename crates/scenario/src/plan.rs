@@ -188,7 +188,7 @@ fn stream(seed: u64, purpose: Purpose, number: u64) -> ChaCha8Rng {
 
 pub const BASIS: &str = "estimate: connecting (0.3 s and 3 ms per contender), ramp-up, warm-up, measured phase \
                          and drain (0.3 s and 1 ms per contender); 0.25 ms per lock to create and remove its \
-                         node; if the phase ends after a number of acquisitions, the mean hold plus 3 ms for \
+                         node; if the phase ends after a fixed number of acquisitions, the mean hold plus 3 ms for \
                          the handoff and, for polling, half an interval, times the acquisitions of the busiest \
                          lock; the backlog of an open load, at most `backlog_at_most`; 8 s to start and warm up \
                          an ensemble. The handoff depends on the ensemble; on a slow disk, it takes longer.";

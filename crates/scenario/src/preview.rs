@@ -63,7 +63,7 @@ pub struct GatePreview {
 
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct PrecisionPreview {
-    /// Requested precision, as a share.
+    /// Requested relative precision.
     pub asked: f64,
     pub repetitions_at_most: u32,
     pub trials_at_most: usize,

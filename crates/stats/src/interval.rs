@@ -92,7 +92,7 @@ impl Interval {
         }
     }
 
-    /// Returns the half-width around the geometric midpoint, as a share: 0.03 for ± 3 %. `None` if infinite.
+    /// Returns the half-width around the geometric midpoint, relative to it: 0.03 for ± 3 %. `None` if infinite.
     pub fn half_width(&self) -> Option<f64> {
         let share = if self.low == self.high { 0.0 } else { (self.high / self.low).sqrt() - 1.0 };
         Some(share).filter(|share| share.is_finite())

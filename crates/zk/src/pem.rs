@@ -218,7 +218,9 @@ fn missing(path: &Path, role: Role, text: &str) -> Option<String> {
             return None;
         }
         Role::Key if has("OPENSSH PRIVATE KEY") => {
-            format!("is an OpenSSH key: convert a copy of it with `ssh-keygen -p -m PKCS8 -f {file}`")
+            format!(
+                "is an OpenSSH key: copy it to {out}, and convert the copy with `ssh-keygen -p -m PKCS8 -f {out}`"
+            )
         }
         Role::Key if has("DSA PRIVATE KEY") => format!("is a DSA key, which cannot be used: {KEYS}"),
         Role::Key if has_any("CERTIFICATE") => role.mixed_up(),

@@ -32,8 +32,8 @@ fn goes_on(of: Way, event: Event) -> bool {
     of.after.outcome(event) == Outcome::GoesOn
 }
 
-/// Minimum number of requests of a kind. The actual number varies with the number of polls and the outcome of
-/// races.
+/// Number of requests of a kind that are certain to be sent; `usize::MAX` if the number does not vary. Polls and
+/// the outcome of races can add more.
 pub fn is_sure_of(of: Way, kind: &str, is_contended: bool) -> usize {
     match (of.name(), kind) {
         ("polling", _) => 2,

@@ -96,7 +96,7 @@ fn contender_grants_again_after_two_releases_that_counted_a_waiter() {
 }
 
 #[test]
-fn contender_without_write_permission_deletes_and_then_grants() {
+fn counting_release_without_write_permission_falls_back_to_a_delete_and_later_releases_grant() {
     on_scene(async |scene| {
         let one = without_waiters(Contender::with("count", &counting(), &scene).await, &scene).await;
         scene.forbid_writing().await;

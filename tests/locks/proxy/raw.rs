@@ -50,7 +50,7 @@ impl Raw {
         assert!(read.is_ok() || read.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset));
     }
 
-    /// Waits for the end of the connection; returns whether the end is a reset.
+    /// Waits for the connection to end; returns whether it was reset.
     pub fn was_reset(&mut self) -> bool {
         self.0.set_read_timeout(Some(LONG)).unwrap();
         match self.0.read(&mut [0]) {

@@ -100,7 +100,7 @@ fn stream(seed: u64, purpose: Purpose, number: u32) -> ChaCha8Rng {
 pub struct Length {
     /// Minimum number of blocks.
     pub blocks: u32,
-    /// Largest permitted half-width of the intervals, as a share; `None` for a fixed number of blocks.
+    /// Largest permitted relative half-width of the intervals; `None` for a fixed number of blocks.
     pub until: Option<f64>,
     /// Maximum number of blocks.
     pub at_most: u32,

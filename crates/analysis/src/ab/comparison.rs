@@ -202,7 +202,7 @@ pub struct Comparison {
     pub b_at_least: bool,
     /// Number of compared pairs.
     pub pairs: usize,
-    /// Smallest relevant difference, as a share; `None` if not measured, and in files of older versions.
+    /// Smallest relative difference that matters; `None` if not measured, and in files of older versions.
     #[serde(default)]
     pub margin: Option<f64>,
     /// Scale of the ratios.

@@ -57,7 +57,7 @@ impl Ending {
 pub struct Asked {
     /// Minimum number of blocks.
     pub blocks: u32,
-    /// Largest permitted half-width of the intervals, as a share; `None` for a fixed number of blocks.
+    /// Largest permitted relative half-width of the intervals; `None` for a fixed number of blocks.
     pub until: Option<f64>,
     /// Maximum number of blocks, not counting replacements of spoiled ones.
     pub blocks_at_most: u32,

@@ -22,8 +22,8 @@ use zklockbench_stats::{Interval, Position, median};
 pub struct Terms {
     /// Largest probability that any metric is wrongly found to be worse by more than its margin.
     pub alpha: f64,
-    /// Margin of every metric that is not in `margins`, as a share: 0.05 for 5 %. Null if each metric
-    /// has its own default.
+    /// Relative margin of every metric that is not in `margins`: 0.05 for 5 %. Null if each metric has its
+    /// own default.
     #[serde(default)]
     pub margin: Option<f64>,
     /// Chosen margins, by metric name.
@@ -57,7 +57,7 @@ impl Terms {
     }
 }
 
-/// Returns the default margin of a metric, as a share: the difference expected between two equal runs.
+/// Returns the default relative margin of a metric: the difference expected between two equal runs.
 fn usual_margin(figure: Figure) -> f64 {
     match figure {
         Figure::Latency(Measure::Handoff | Measure::Uncontended, _) => 0.30,
@@ -78,7 +78,7 @@ const OF_ALL_STRATEGIES: f64 = 0.05;
 /// Limits of the comparison of one metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// The smallest difference that matters, as a share: 0.05 for 5 %. As a ratio, the margin spans
+    /// The smallest relative difference that matters: 0.05 for 5 %. As a ratio, the margin spans
     /// 1 / 1.05 to 1.05, so the order of the sides does not matter.
     pub margin: f64,
     /// Maximum probability that any comparison of the family is wrongly found worse by more than its margin.
@@ -155,7 +155,7 @@ impl Scale {
 
 /// Describes a ratio of losses.
 pub fn more_lost(ratio: f64) -> String {
-    format!("lost {} more of all requests", percent(ratio - 1.0))
+    format!("lost an additional {} of all requests", percent(ratio - 1.0))
 }
 
 /// Unit of a comparison.
@@ -189,7 +189,7 @@ pub struct Compared {
     pub new: Sample,
     /// Scale of the ratios.
     pub scale: Scale,
-    /// Smallest difference that matters, as a share. Null for counts, where any difference matters, and if
+    /// Smallest relative difference that matters. Null for counts, where any difference matters, and if
     /// nothing was measured.
     pub margin: Option<f64>,
     /// New divided by base, with the interval of this comparison alone: if it is entirely within the margin,

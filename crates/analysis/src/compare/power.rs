@@ -21,7 +21,7 @@ const EFFICIENCY: f64 = 3.0 / std::f64::consts::PI;
 /// Repetitions needed to detect a change.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Power {
-    /// The change, as a share: 0.05 for 5 %.
+    /// The relative change: 0.05 for 5 %.
     pub change: f64,
     /// Probability of detecting the change.
     pub seen: f64,
@@ -95,8 +95,8 @@ fn spread(readings: &Sample) -> Option<f64> {
     Some((squares / (count - 1.0)).sqrt()).filter(|spread| spread.is_finite())
 }
 
-/// Returns the number of repetitions that limits both kinds of error for normally distributed values; at least
-/// the family's minimum.
+/// Returns the number of repetitions needed to bound both error rates for normally distributed values: at least
+/// the family's minimum, and `None` if more than [`MOST`].
 fn needed(spread: f64, change: f64, alpha: f64, family: usize) -> Option<usize> {
     let normal = Normal::new(0.0, 1.0).ok()?;
     let demanded = Design::Independent.fewest(alpha / family.max(1) as f64)?;

@@ -46,7 +46,7 @@ pub struct Fit {
     pub each_more: Option<Part>,
     /// Increase for each acquisition per second over all locks; `None` if not significant.
     pub by_rate: Option<Part>,
-    /// Standard deviation of the trials' mean handoffs from the fit, as a share.
+    /// Standard deviation of the residuals, relative to the trials' mean handoffs.
     pub spread: f64,
     /// Deviation of each trial, in trial order.
     pub residuals: Vec<f64>,
@@ -92,8 +92,8 @@ impl Fit {
         }
     }
 
-    /// Returns the standard deviation of a new trial's handoff from the fit at this load, as a share. The
-    /// deviation grows with the distance from the trials, because the fit itself becomes less certain.
+    /// Returns the standard deviation of a new trial's handoff from the fit at this load, relative to the
+    /// handoff. The deviation grows with the distance from the trials, because the fit itself becomes less certain.
     pub fn spread_at(&self, waiting: f64, rate: f64) -> f64 {
         let mut row = vec![1.0];
         row.extend(self.each_more.map(|_| (waiting - 1.0).max(0.0)));

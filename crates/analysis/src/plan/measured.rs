@@ -1,5 +1,5 @@
-//! Judges whether a trial of the planned load itself met the objective, and computes the cost of a lock per
-//! request.
+//! Judges whether a trial of the planned load itself met the objective, and computes the cost of using a
+//! new lock for each request.
 //!
 //! Waits count from the intended start, so a late load generator only lengthens them. Waits that meet the
 //! objective are conclusive; longer waits are inconclusive if the generator's own delay may be the cause.

@@ -25,17 +25,17 @@ pub struct Question {
     #[serde(rename = "hold_us", with = "as_us")]
     #[schemars(with = "u64")]
     pub hold: Duration,
-    /// Distribution of the holds, in the TOML of a scenario; `None` if only their mean is known.
+    /// Distribution of the holds, as scenario TOML; `None` if only their mean is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holds: Option<String>,
     /// Number of equal locks that the clients share.
     pub locks: usize,
-    /// Arrival process, in the TOML of a scenario.
+    /// Arrival process, as scenario TOML.
     pub arrivals: String,
-    /// Popularity of the locks, in the TOML of a scenario; `None` if it is uniform.
+    /// Popularity of the locks, as scenario TOML; `None` if it is uniform.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub popularity: Option<String>,
-    /// Think time of returning clients between a release and the next request, in the TOML of a scenario.
+    /// Think time of returning clients between a release and the next request, as scenario TOML.
     /// `None` if the load consists of arrivals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub think: Option<String>,

@@ -18,7 +18,7 @@ use zklockbench_stats::queueing::SimulationOutcome;
 const SIMULATIONS: usize = 60;
 /// Number of simulations with the verifying trial's own service.
 const AGAIN: u64 = 5;
-/// Largest tolerated deviation of these simulations from the measurement, as a share.
+/// Largest tolerated relative deviation of the [`AGAIN`] simulations from the measurement.
 const WITHIN: f64 = 0.15;
 /// Largest tolerated deviation of waits around a failure from their prediction. The tolerance is large,
 /// because elections sometimes take half as long again.

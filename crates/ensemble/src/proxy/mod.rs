@@ -116,14 +116,15 @@ impl Proxy {
         self.table.in_force(who)
     }
 
-    /// Resets connections, losing data in flight. Returns the number of connections, which are gone once
-    /// [`Proxy::connections`] no longer counts them.
+    /// Resets connections, losing data in flight. Returns the number of connections being reset. This is
+    /// asynchronous: wait until [`Proxy::connections`] no longer counts them.
     pub fn reset(&self, who: Who) -> usize {
         self.table.end(who, ConnectionEnd::Reset)
     }
 
     /// Closes connections on both sides, as when a client crashes, losing data in flight. Returns the number
-    /// of connections, which are gone once [`Proxy::connections`] no longer counts them.
+    /// of connections being closed. Closing is asynchronous: wait until [`Proxy::connections`] no longer counts
+    /// them.
     pub fn cut(&self, who: Who) -> usize {
         self.table.end(who, ConnectionEnd::Cut)
     }

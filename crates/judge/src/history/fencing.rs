@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_with_zxids_are_stale_in_any_order_of_their_lines() {
+    fn stale_writes_with_zxids_are_found_regardless_of_line_order() {
         let writes = [(7, 10), (5, 20), (7, 30)];
         for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
             let report = sorted(order.map(|place| writes[place]));

@@ -90,7 +90,7 @@ impl Strategy for Polling {
 }
 
 impl Polling {
-    /// Acquires without a node: an empty list means that the lock is held, and any other list is a failure.
+    /// Acquires without a node: the contender holds the lock if the list is empty; any other list is a failure.
     async fn without_node(&self, session: &Session, patience: &Patience) -> Acquired {
         let polling = async {
             self.queue.wakes.rest(session, patience).await?;

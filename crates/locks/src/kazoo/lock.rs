@@ -248,7 +248,7 @@ mod tests {
     const CURATOR: &str = "_c_01234567-89ab-cdef-0123-456789abcdef-lock-0000000008";
 
     #[test]
-    fn only_names_with_a_pattern_and_ten_digits_are_queue_nodes() {
+    fn only_names_that_end_with_a_known_pattern_and_ten_digits_are_queue_nodes() {
         assert!(is_contender(KAZOO, &[OWN_PATTERN]));
         assert!(!is_contender(CURATOR, &[OWN_PATTERN]));
         assert!(is_contender(CURATOR, &[OWN_PATTERN, CURATOR_PATTERN]));

@@ -51,8 +51,8 @@ pub fn joining(join: &Param, config: &LockConfig) -> Joining {
     Joining { data: DATA, protection, retry: Retry::USUAL, ..Joining::of(join, config) }
 }
 
-/// A lock that watches the nearest `watched` nodes before it, and is acquired once fewer nodes than leases
-/// are ahead.
+/// A lock whose contenders watch the `watched` nodes just ahead of their own, and enter once fewer nodes than
+/// leases are ahead.
 pub struct Ahead {
     pub queue: Queue,
     pub kind: &'static str,

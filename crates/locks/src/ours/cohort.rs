@@ -84,7 +84,7 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
     let turns = count_of(params, MAX_LOCAL_TURNS.name, TURNS).max(1);
     let time = duration_of(params, MAX_LOCAL_TIME.name, TIME);
     BatchCost {
-        // Each step of a batch takes time, so the time limit may pass before all turns of a node are used.
+        // Each step of a batch takes time, so the time limit may expire before all turns of a node are used.
         open: time < TIME_A_TURN.saturating_mul(u32::try_from(turns.min(size)).unwrap_or(u32::MAX)),
         ..cost::processes_in_turns(n, size, turns)
     }

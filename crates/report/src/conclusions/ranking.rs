@@ -35,7 +35,7 @@ const THROUGHPUT: Aspect = Aspect {
     reading: |trial| figures::THROUGHPUT.of(trial).map(Reading::exact),
 };
 
-/// Time until all contenders have acquired, for a load that ends after a number of acquisitions.
+/// Time until all contenders have acquired, for a load that ends after a fixed number of acquisitions.
 const TOTAL_TIME: Aspect = Aspect {
     evidence: Evidence::TotalTime,
     better: Better::Lower,

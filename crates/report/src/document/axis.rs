@@ -180,7 +180,7 @@ impl Axis {
         self.key_points(BoldPoints(most)).iter().map(|tick| self.format_ext(tick)).collect()
     }
 
-    /// Returns the label of a value: the label of the tick at the value, if there is one.
+    /// Returns the label of a value: the label of its tick, or else the value formatted in the axis's unit.
     pub fn told(&self, value: f64) -> String {
         if let Some((_, label)) = self.ticks.iter().find(|(at, _)| *at == value) {
             return label.clone();

@@ -256,7 +256,7 @@ pub struct RatioRow {
     pub label: String,
     pub verdict: ComparisonVerdict,
     pub interval: Option<Interval>,
-    /// Smallest relevant difference, as a share.
+    /// Smallest relative difference that matters.
     pub margin: Option<f64>,
     /// Values behind the ratio, as dots above and below its interval.
     pub above: Vec<f64>,
