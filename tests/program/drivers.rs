@@ -373,7 +373,8 @@ fn lock_that_serves_no_contender_is_reported_as_stuck_even_if_acquires_time_out(
     let output = bench.run_with(&[&driver], text, &NOT_COUNTED);
     let trial = bench.stored().trials.remove(0);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    assert!(trial.checked() >= 1 && trial.judged.is_only_stuck(), "{:?}", trial.judged);
+    // On a busy host, even the first acquire may time out and leave its node.
+    assert!(trial.judged.is_only_stuck(), "{:?}", trial.judged);
     let first = trial.stuck.first().unwrap();
     let blocker = first.blocked_by.as_deref().unwrap();
     let is_named = blocker.contains("/lock-0/n-") && blocker.contains("(session 0x");
