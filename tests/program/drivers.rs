@@ -368,13 +368,12 @@ fn lock_that_serves_no_contender_is_reported_as_stuck_even_if_acquires_time_out(
     let bench = Bench::new();
     let drivers = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers");
     let text = "name = \"stuck\"\nstrategies = [\"my:Lock\"]\ncontenders = 3\nhold = \"10ms\"\nduration = \"4s\"\n\
-                acquire_timeout = \"300ms\"\nsession_timeout = \"2s\"\nrepetitions = 1\n[ensemble]\nservers = 1\n";
+                acquire_timeout = \"1s\"\nsession_timeout = \"2s\"\nrepetitions = 1\n[ensemble]\nservers = 1\n";
     let driver = mine(&bench, &LEAVES_NODES.replace("DRIVERS", drivers));
     let output = bench.run_with(&[&driver], text, &NOT_COUNTED);
     let trial = bench.stored().trials.remove(0);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    // On a busy host, even the first acquire may time out and leave its node.
-    assert!(trial.judged.is_only_stuck(), "{:?}", trial.judged);
+    assert!(trial.checked() >= 1 && trial.judged.is_only_stuck(), "{:?}", trial.judged);
     let first = trial.stuck.first().unwrap();
     let blocker = first.blocked_by.as_deref().unwrap();
     let is_named = blocker.contains("/lock-0/n-") && blocker.contains("(session 0x");
