@@ -99,8 +99,7 @@ pub fn takes(asked: &AskedLoad, strategies: &[String], args: &PlanArgs, breaks_s
 /// Returns the expected time to measure the planned load itself with one strategy.
 pub fn own_takes(asked: &AskedLoad, strategies: &[String], args: &PlanArgs) -> Duration {
     let Some(first) = strategies.first() else { return Duration::ZERO };
-    let own = own(args, asked, ("own", first), 0, None).and_then(|own| expected("own", &own.text));
-    own.unwrap_or(OWN_LASTS)
+    own(args, asked, ("own", first), 0, None).map_or(OWN_LASTS, |own| own.takes)
 }
 
 /// Returns the planned load for measuring a strategy. `answer` is `None` if nothing has been predicted yet.
@@ -152,7 +151,7 @@ pub fn service_takes(
 /// Returns whether the plan measures the loss of the leader. Tries never wait, so a plan for tries has no outage to
 /// measure.
 fn loses_leader(asked: &AskedLoad) -> bool {
-    (asked.load.impossible().is_none() || asked.load.is_changing()) && !asked.question.only_tries
+    asked.load.impossible().is_none() && !asked.question.only_tries
 }
 
 fn outage_takes(asked: &AskedLoad, strategies: usize, args: &PlanArgs) -> Duration {
@@ -268,10 +267,9 @@ impl Planning<'_> {
     ) -> Result<Option<MeasuredLoad>, Error> {
         let name = format!("own-{number}");
         let own = own(self.args, self.asked, (&name, &answer.strategy), number, Some(answer))?;
-        let takes = expected(&name, &own.text)?;
-        self.countdown.expect(Duration::ZERO, takes);
+        self.countdown.expect(Duration::ZERO, own.takes);
         self.countdown.note(&format!("{}: your load, {}", answer.strategy, own.said));
-        let run = self.run(on, &name, &own.text, takes).await?;
+        let run = self.run(on, &name, &own.text, own.takes).await?;
         let stored = zklockbench_results::read(&run)?;
         let shown = |trial| MeasuredLoad::of(run.clone(), trial, &self.asked.question, own.times, own.whole);
         Ok(stored.trials.first().and_then(shown))

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use toml::{Table, Value};
 
+use super::countdown::expected;
 use super::measuring::{HANDOFF, ROUND_TRIPS};
 use super::question::AskedLoad;
 use zklockbench_analysis::plan::{Question, QuestionLoad, in_toml};
@@ -51,6 +52,8 @@ pub struct Wanted<'a> {
 pub struct OwnLoad {
     pub text: String,
     pub said: String,
+    /// Expected duration of the run.
+    pub takes: Duration,
     /// Factor by which the planned rate of each lock is multiplied.
     pub times: f64,
     /// Length of the planned load if its rate changes and this load covers only a part of it.
@@ -66,7 +69,7 @@ impl OwnLoad {
         let copies = if asked.may_be_copied() { copies(question, used) } else { 1.0 };
         let base = question.copies(copies);
         // A short trial is enough to detect an impossible load.
-        let longest = match asked.load.impossible().filter(|_| !asked.load.is_changing()) {
+        let longest = match asked.load.impossible() {
             Some(_) => wanted.longest.min(IMPOSSIBLE),
             None => wanted.longest,
         };
@@ -103,7 +106,8 @@ impl OwnLoad {
         let whole = Some(asked.load.lasts()).filter(|whole| asked.load.is_changing() && lasts < *whole);
         let of_whole = whole.map_or_else(String::new, |whole| format!(" of {}", format_duration(whole)));
         let (locks, lasts) = (counted(load.locks as u64, "lock", "locks"), format_duration(lasts));
-        Ok(Self { text, said: format!("{said}{more} over {locks} for {lasts}{of_whole}"), times, whole })
+        let said = format!("{said}{more} over {locks} for {lasts}{of_whole}");
+        Ok(Self { takes: expected(wanted.name, &text)?, text, said, times, whole })
     }
 }
 
@@ -171,7 +175,6 @@ fn of_scenario(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::plan::countdown::expected;
     use crate::cli::plan::question::tests::of_scenario;
 
     fn question(clients: usize, rate: f64, hold_ms: u64, locks: usize) -> Question {
@@ -270,7 +273,7 @@ mod tests {
         assert_eq!(own.whole, Some(Duration::from_millis(7_200_001)));
         let (own, lasts) = self::own(scenario, &replay(40));
         assert_eq!((lasts, own.whole), (Duration::from_millis(40_001), None));
-        let takes = expected("own", &own.text).unwrap();
+        let takes = own.takes;
         assert!((lasts..lasts + Duration::from_secs(5)).contains(&takes), "{takes:?}");
     }
 }

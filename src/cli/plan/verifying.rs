@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::countdown::expected;
 use super::evidence::{StoredEvidence, VERIFIES};
 use super::measuring::{PlanEnsemble, Planning, STARTS, needed, sessions, times_at_most};
 use super::own_load::{OwnLoad, Wanted};
@@ -29,8 +28,7 @@ pub fn takes(args: &PlanArgs, asked: &AskedLoad, strategies: &[String]) -> Durat
 /// Returns the expected duration of the verifying run, before anything has been predicted.
 fn run_takes(args: &PlanArgs, asked: &AskedLoad, strategies: &[String]) -> Duration {
     let Some(first) = strategies.first() else { return Duration::ZERO };
-    let run = load(args, asked, ("verify", first), None).and_then(|own| expected("verify", &own.text));
-    run.unwrap_or(args.verify_for)
+    load(args, asked, ("verify", first), None).map_or(args.verify_for, |own| own.takes)
 }
 
 /// Returns the load for verifying a strategy. `answer` is `None` if nothing has been predicted yet.
@@ -162,11 +160,10 @@ impl Planning<'_> {
         let fit = answer.fit.as_ref().ok_or_else(|| nothing("no prediction exists"))?;
         let name = format!("{VERIFIES}1");
         let own = load(self.args, self.asked, (&name, strategy), Some(answer))?;
-        let takes = expected(&name, &own.text)?;
         let planned = run_takes(self.args, self.asked, std::slice::from_ref(strategy));
-        self.countdown.expect(planned, takes);
+        self.countdown.expect(planned, own.takes);
         self.countdown.note(&format!("verifying {strategy}: {}", own.said));
-        let run = self.run(on, &name, &own.text, takes).await?;
+        let run = self.run(on, &name, &own.text, own.takes).await?;
         let stored = zklockbench_results::read(&run)?;
         let trial = stored.trials.first().ok_or_else(|| nothing("the run has no trial"))?;
         let order = card(strategy).as_ref().map_or(Order::Fifo, order);

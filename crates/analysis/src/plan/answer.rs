@@ -471,10 +471,9 @@ impl Demand {
     }
 }
 
-/// Returns violated if holds alone exceed the capacity. A changing load may exceed it for a while.
+/// Returns violated if holds alone exceed the capacity.
 fn possible(load: &PlannedLoad) -> Verdict {
-    let impossible = load.impossible().filter(|_| !load.is_changing());
-    impossible.map_or(Verdict::Held, Verdict::violated)
+    load.impossible().map_or(Verdict::Held, Verdict::violated)
 }
 
 /// Combines the verdicts for constant and for varying holds: the load must meet the objective with both.
