@@ -111,12 +111,7 @@ async fn keep_awake(opened: &OpenEnsemble) -> Result<Option<DropGuard>, Error> {
 fn labels(args: &ExploreArgs, case: Option<&Case>) -> Result<Vec<String>, Error> {
     match case {
         Some(case) => Ok(vec![case.lock.clone()]),
-        None if args.all => {
-            let all = zklockbench_locks::cards();
-            let is_explored =
-                |card: &&LockCard| card.guarantees.exclusive && card.system == LockCard::ZOOKEEPER;
-            Ok(all.iter().filter(is_explored).map(|card| card.name.to_owned()).collect())
-        }
+        None if args.all => Ok(exclusive(false).map(str::to_owned).collect()),
         None if args.strategies.is_empty() => {
             Err(Error::usage("specify a strategy, e.g. `zklockbench explore curator-mutex`, or use --all"))
         }
@@ -124,12 +119,18 @@ fn labels(args: &ExploreArgs, case: Option<&Case>) -> Result<Vec<String>, Error>
     }
 }
 
+/// Returns the names of all exclusive locks of ZooKeeper or, if `is_other`, of other systems.
+fn exclusive(is_other: bool) -> impl Iterator<Item = &'static str> {
+    let is_it = move |card: &LockCard| card.guarantees.exclusive && card.other_system().is_some() == is_other;
+    zklockbench_locks::cards().into_iter().filter(is_it).map(|card| card.name)
+}
+
 /// Parses the label of a lock: a name, followed by any number of `parameter=value`.
 fn lock(label: &str) -> Result<Lock, Error> {
     let mut words = label.split_whitespace();
     let name = words.next().unwrap_or_default();
     let card = listing::strategy(name).map_err(|error| missing_driver(name).unwrap_or(error))?;
-    if card.system != LockCard::ZOOKEEPER {
+    if card.other_system().is_some() {
         return Err(Error::usage(format!(
             "`{name}` is not a ZooKeeper lock; `explore` supports only ZooKeeper's protocol"
         )));
@@ -246,16 +247,9 @@ async fn all(
 ) -> Result<Exit, Error> {
     let ends = Instant::now() + args.budget;
     let (mut explored, mut failure, count) = (Vec::new(), None, locks.len());
-    if args.all {
-        let others: Vec<&str> = zklockbench_locks::cards()
-            .iter()
-            .filter(|card| card.guarantees.exclusive && card.system != LockCard::ZOOKEEPER)
-            .map(|card| card.name)
-            .collect();
-        if !others.is_empty() {
-            progress
-                .note(&format!("not explored, because they are not ZooKeeper locks: {}", others.join(", ")));
-        }
+    let others = if args.all { exclusive(true).collect() } else { Vec::new() };
+    if !others.is_empty() {
+        progress.note(&format!("not explored, because they are not ZooKeeper locks: {}", others.join(", ")));
     }
     for (number, lock) in locks.into_iter().enumerate() {
         progress.note(&format!("exploring {}", lock.label));
@@ -268,11 +262,10 @@ async fn all(
         let (site, is_stopped) = (site(lock, contenders.into()), stop.clone());
         match apart(stop, move || explore(&site, scope, || is_stopped.is_cancelled())).await {
             Ok(one) => explored.push(one),
+            Err(error) if count == 1 => failure = Some(error),
             Err(error) => {
-                let error = if count > 1 { error.about(&label) } else { error };
-                if count > 1 {
-                    progress.note(&error.to_string());
-                }
+                let error = error.about(&label);
+                progress.note(&error.to_string());
                 failure = failure.or(Some(error));
             }
         }
@@ -360,8 +353,7 @@ fn text(headline: &str, all: &[Explored], files: &[PathBuf]) -> String {
         });
         let impossible = one.total().impossible;
         if impossible > 0 {
-            let schedules =
-                counted(usize::try_from(impossible).unwrap_or(usize::MAX), "schedule", "schedules");
+            let schedules = counted(impossible, "schedule", "schedules");
             let _ =
                 writeln!(text, "impossible: {schedules}, e.g. a message delayed until after its own effect");
         }

@@ -60,6 +60,11 @@ pub fn single_faults(events: &[(usize, String)]) -> Vec<Decision> {
     all
 }
 
+/// Returns all single faults except delays.
+pub fn immediate(events: &[(usize, String)]) -> Vec<Decision> {
+    single_faults(events).into_iter().filter(|decision| !decision.act.is_delay()).collect()
+}
+
 /// Returns the faults that break a connection.
 fn broken(events: &[(usize, String)]) -> impl Iterator<Item = Decision> {
     let singles = single_faults(events).into_iter();
@@ -139,10 +144,9 @@ pub fn pairs(first: &Outcome, undisturbed: &[(usize, String)]) -> Vec<Schedule> 
     let usual: HashSet<&str> = undisturbed.iter().map(|(_, event)| event.as_str()).collect();
     let [decision] = first.schedule.decisions.as_slice() else { return Vec::new() };
     let at = first.events.iter().position(|(_, event)| *event == decision.at).map_or(0, |at| at + 1);
-    let seconds = single_faults(&first.events[at.min(first.events.len())..]);
-    let seconds = seconds.into_iter().filter(|second| !second.act.is_delay());
+    let seconds = immediate(&first.events[at.min(first.events.len())..]);
     let (recovering, others): (Vec<_>, Vec<_>) =
-        seconds.partition(|second| !usual.contains(second.at.as_str()));
+        seconds.into_iter().partition(|second| !usual.contains(second.at.as_str()));
     let both = |second| Schedule { decisions: vec![decision.clone(), second], ..first.schedule.clone() };
     recovering.into_iter().chain(others).map(both).collect()
 }

@@ -174,8 +174,7 @@ impl Cast {
     /// # Errors
     /// If the session has already ended, or if the server does not answer.
     pub async fn expire(&self, session: SessionKey) -> Result<(), Failure> {
-        let ended = || Err(Failure::NotConnected("the contenders' thread has ended".into()));
-        self.ask(|done| Command::Expire(session, done)).await.unwrap_or_else(ended)
+        self.ask(|done| Command::Expire(session, done)).await
     }
 
     pub async fn create(&self, path: &str) -> Result<(), Failure> {
@@ -214,16 +213,19 @@ impl Cast {
         Ok(())
     }
 
-    async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Option<T> {
+    async fn ask<T>(
+        &self,
+        command: impl FnOnce(oneshot::Sender<Result<T, Failure>>) -> Command,
+    ) -> Result<T, Failure> {
         let (done, answer) = oneshot::channel();
         self.send(command(done));
-        answer.await.ok()
+        let ended = |_| Err(Failure::NotConnected("the contenders' thread has ended".into()));
+        answer.await.unwrap_or_else(ended)
     }
 
     /// Returns the exploration's own client. The client's tasks run on the contenders' thread.
     async fn outside(&self) -> Result<Client, Failure> {
-        let ended = || Err(Failure::NotConnected("the contenders' thread has ended".into()));
-        self.ask(Command::Outside).await.unwrap_or_else(ended)
+        self.ask(Command::Outside).await
     }
 }
 

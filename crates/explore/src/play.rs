@@ -15,9 +15,9 @@ use super::outcome::{Fault, Nodes, Outcome};
 use super::schedule::{Act, Choice, Decision, Footprint, Schedule};
 use super::stage::{Contender, Direction, Stage, Status, Unexplored};
 use super::world::World;
-use zklockbench_core::catalog::{Mode, ParamValue, Params};
+use zklockbench_core::catalog::{Mode, Params};
 use zklockbench_core::error::Error;
-use zklockbench_locks::AcquireError;
+use zklockbench_locks::{AcquireError, blocks};
 use zklockbench_record::StepKind;
 use zklockbench_zk::session_of;
 
@@ -122,7 +122,7 @@ pub async fn play(
 
 /// Returns whether an acquire timed out on a lock whose acquires do not wait, whether or not the lock was held.
 fn is_failed_try(params: &Params, why: &str) -> bool {
-    params.get("blocking") == Some(&ParamValue::Bool(false)) && why == AcquireError::TimedOut.to_string()
+    !blocks(params) && why == AcquireError::TimedOut.to_string()
 }
 
 /// State after the contenders have finished.
@@ -598,10 +598,7 @@ impl Play<'_, '_> {
         let is_unexpected =
             |end: &DriverEnd| !(end.exited && end.contender.is_some_and(|contender| self.was_hit(contender)));
         let failure = failures.into_iter().find(is_unexpected)?;
-        let causes: Vec<String> = self.taken.iter().map(|(decision, _)| decision.cause()).collect();
-        let after =
-            if causes.is_empty() { String::new() } else { format!("{}; then ", causes.join(", and ")) };
-        Some(format!("{after}{}", failure.why))
+        Some(format!("{}{}", self.after(None), failure.why))
     }
 
     fn was_hit(&self, contender: usize) -> bool {
@@ -641,6 +638,12 @@ impl Play<'_, '_> {
         self.taken.iter().filter(move |(_, at)| *at < until).map(|(decision, _)| decision)
     }
 
+    /// Names the causes of the first violation, or all faults if there was none, as the start of a sentence.
+    fn after(&self, first: Option<(Intrusion, usize)>) -> String {
+        let cause = self.causes(first).map(Decision::cause).collect::<Vec<_>>().join(", and ");
+        if cause.is_empty() { String::new() } else { format!("{cause}; then ") }
+    }
+
     fn sentence(
         &self,
         fault: Fault,
@@ -648,8 +651,7 @@ impl Play<'_, '_> {
         left: &[String],
         refused: &str,
     ) -> String {
-        let cause = self.causes(first).map(Decision::cause).collect::<Vec<_>>().join(", and ");
-        let after = if cause.is_empty() { String::new() } else { format!("{cause}; then ") };
+        let after = self.after(first);
         let nodes = if left.is_empty() { String::new() } else { format!("; remaining: {}", left.join(", ")) };
         let what = match fault {
             Fault::Violated => {
@@ -717,6 +719,7 @@ impl Play<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zklockbench_core::catalog::ParamValue;
 
     #[test]
     fn timeout_is_a_failed_try_only_if_acquires_do_not_wait() {

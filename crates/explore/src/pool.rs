@@ -35,10 +35,8 @@ pub struct Site {
 
 /// Runs schedules.
 pub trait Runs {
-    fn add(&self, schedule: Schedule, usually_left: Option<Nodes>);
-
-    /// Queues the repetition of a schedule with a stuck contender, which gets more time.
-    fn confirm(&self, schedule: Schedule, usually_left: Option<Nodes>);
+    /// Queues a schedule. If it `confirms` that a contender is stuck, the contender gets more time.
+    fn add(&self, schedule: Schedule, usually_left: Option<Nodes>, confirms: bool);
 
     /// Returns the next outcome, or `None` at the deadline.
     ///
@@ -105,21 +103,13 @@ impl Pool {
             .collect();
         Self { jobs, results, threads }
     }
-
-    fn queue(&self, schedule: Schedule, usually_left: Option<Nodes>, confirms: bool) {
-        let since = *self.jobs.forgotten.borrow();
-        locked(&self.jobs.waiting).push_back(Job { schedule, usually_left, confirms, since });
-        self.jobs.came.notify_one();
-    }
 }
 
 impl Runs for Pool {
-    fn add(&self, schedule: Schedule, usually_left: Option<Nodes>) {
-        self.queue(schedule, usually_left, false);
-    }
-
-    fn confirm(&self, schedule: Schedule, usually_left: Option<Nodes>) {
-        self.queue(schedule, usually_left, true);
+    fn add(&self, schedule: Schedule, usually_left: Option<Nodes>, confirms: bool) {
+        let since = *self.jobs.forgotten.borrow();
+        locked(&self.jobs.waiting).push_back(Job { schedule, usually_left, confirms, since });
+        self.jobs.came.notify_one();
     }
 
     fn next(&self, deadline: Instant) -> Result<Option<Outcome>, Error> {

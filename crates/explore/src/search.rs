@@ -11,7 +11,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::candidates::{
-    OpenOrder, abandoned_waits, ends_of_others, moves, outages, pairs, single_faults, stale_moves,
+    OpenOrder, abandoned_waits, ends_of_others, immediate, moves, outages, pairs, single_faults, stale_moves,
 };
 use super::names::contender_name;
 use super::outcome::{Fault, Nodes, Outcome};
@@ -217,11 +217,6 @@ impl<P: Runs> Search<'_, P> {
     }
 }
 
-/// Returns all single faults except delays.
-fn immediate(events: &[(usize, String)]) -> Vec<Decision> {
-    single_faults(events).into_iter().filter(|decision| !decision.act.is_delay()).collect()
-}
-
 /// Returns the number of contenders needed for the holders, a waiter that disappears, and a waiter behind it.
 fn with_a_middle(site: &Site) -> usize {
     let holders = match site.lock.entry.card.guarantees.holders {
@@ -233,10 +228,9 @@ fn with_a_middle(site: &Site) -> usize {
 
 /// Returns the numbers of contenders and the readers among them, for locks with readers.
 fn readers(contenders: usize, most: usize) -> impl Iterator<Item = (usize, &'static [usize])> {
-    const ALL: [(bool, &[usize]); 4] = [(false, &[1]), (false, &[0]), (true, &[1, 2]), (true, &[0, 2])];
-    let count = move |is_most| if is_most { most } else { contenders };
-    let all = ALL.into_iter().map(move |(is_most, readers)| (count(is_most), readers));
-    all.filter(|(count, readers)| readers.iter().all(|reader| reader < count))
+    let all: [(usize, &'static [usize]); 4] =
+        [(contenders, &[1]), (contenders, &[0]), (most, &[1, 2]), (most, &[0, 2])];
+    all.into_iter().filter(|(count, readers)| readers.iter().all(|reader| reader < count))
 }
 
 /// Lists the kinds of schedules that an exploration does not try.
@@ -377,12 +371,13 @@ impl<'a, P: Runs> Search<'a, P> {
 
     /// Queues a schedule for the next free world.
     fn add(&self, schedule: Schedule) {
-        let usually_left = self.usual(&schedule);
-        self.pool.add(schedule, usually_left);
+        self.queue(schedule, false);
     }
 
-    fn usual(&self, schedule: &Schedule) -> Option<Nodes> {
-        self.usually_left.get(&(schedule.contenders, schedule.readers.clone())).cloned()
+    /// Like `add`; a schedule that `confirms` a stuck contender gives it more time.
+    fn queue(&self, schedule: Schedule, confirms: bool) {
+        let usually_left = self.usually_left.get(&(schedule.contenders, schedule.readers.clone())).cloned();
+        self.pool.add(schedule, usually_left, confirms);
     }
 
     /// Repeats an undisturbed run until two successive runs agree, counts all violations, and returns the last outcome;
@@ -623,13 +618,8 @@ impl<'a, P: Runs> Search<'a, P> {
     /// Repeats failures in parallel. The repetitions may slightly exceed the budget.
     fn repeat(&mut self, failures: &mut [(&'static str, Finding)]) -> Result<(), Error> {
         for (_, failure) in &*failures {
-            for _ in 0..REPEATED {
-                let schedule = failure.schedule.clone();
-                match failure.fault {
-                    Fault::Stuck => self.pool.confirm(schedule.clone(), self.usual(&schedule)),
-                    _ => self.add(schedule),
-                }
-            }
+            let confirms = failure.fault == Fault::Stuck;
+            (0..REPEATED).for_each(|_| self.queue(failure.schedule.clone(), confirms));
         }
         let mut left = failures.len() * REPEATED;
         while left > 0 {

@@ -86,6 +86,15 @@ pub struct Conn {
     server_gone: bool,
 }
 
+impl Conn {
+    fn queue(&mut self, direction: Direction) -> &mut VecDeque<Pending> {
+        match direction {
+            Direction::ToServer => &mut self.to_server,
+            Direction::ToClient => &mut self.to_client,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub struct Contender {
     pub status: Status,
@@ -392,11 +401,7 @@ impl<'w> Stage<'w> {
     pub fn deliver(&mut self, contender: usize, direction: Direction, is_doomed: bool) {
         let Some(conn) = self.all[contender].conn.as_mut() else { return };
         let id = conn.id;
-        let next = match direction {
-            Direction::ToServer => conn.to_server.pop_front(),
-            Direction::ToClient => conn.to_client.pop_front(),
-        };
-        let Some(pending) = next else { return };
+        let Some(pending) = conn.queue(direction).pop_front() else { return };
         if !pending.passes {
             self.moves += 1;
         }
@@ -407,8 +412,12 @@ impl<'w> Stage<'w> {
         }
         match direction {
             Direction::ToServer => {
-                self.sent(contender, &pending, is_doomed);
-                self.world.net.to_server(id, pending.frame);
+                let Pending { name, frame, request, is_poll, .. } = pending;
+                if let Some(request) = request {
+                    let since = Instant::now();
+                    self.sent(contender, Awaited { request, name, since, is_doomed, is_poll });
+                }
+                self.world.net.to_server(id, frame);
             }
             Direction::ToClient => {
                 if !pending.passes {
@@ -426,18 +435,16 @@ impl<'w> Stage<'w> {
         }
     }
 
-    fn sent(&mut self, contender: usize, pending: &Pending, is_doomed: bool) {
-        let Some(request) = pending.request.clone() else { return };
-        if request.writes() {
+    fn sent(&mut self, contender: usize, sent: Awaited) {
+        if sent.request.writes() {
             self.note_write();
         }
-        *self.sent.entry(sent_key(contender, &request)).or_default() += 1;
-        let (name, is_poll) = (pending.name.clone(), pending.is_poll);
+        *self.sent.entry(sent_key(contender, &sent.request)).or_default() += 1;
         let Some(conn) = self.all[contender].conn.as_mut() else { return };
-        match request.xid {
+        match sent.request.xid {
             wire::PING => conn.pings.push_back(false),
             wire::AUTH => {}
-            _ => conn.awaited.push_back(Awaited { request, name, since: Instant::now(), is_doomed, is_poll }),
+            _ => conn.awaited.push_back(sent),
         }
     }
 
@@ -466,20 +473,15 @@ impl<'w> Stage<'w> {
         self.all.iter_mut().filter_map(|one| one.conn.as_mut()).for_each(|conn| conn.is_stale = true);
     }
 
-    /// Drops the next request of a contender and breaks its connection.
-    pub fn lose_request(&mut self, contender: usize) {
-        let lost = self.all[contender].conn.as_mut().and_then(|conn| conn.to_server.pop_front());
+    /// Drops the next message in the given direction and breaks the contender's connection.
+    pub fn lose(&mut self, contender: usize, direction: Direction) {
+        let lost = self.all[contender].conn.as_mut().and_then(|conn| conn.queue(direction).pop_front());
         if let Some(pending) = lost {
-            self.note(contender, StepKind::LostRequest, short(&pending.name));
-        }
-        self.disconnect(contender);
-    }
-
-    /// Drops the next notification to a contender and breaks its connection.
-    pub fn lose_notification(&mut self, contender: usize) {
-        let lost = self.all[contender].conn.as_mut().and_then(|conn| conn.to_client.pop_front());
-        if let Some(pending) = lost {
-            self.note(contender, StepKind::LostReply, short(&pending.name));
+            let kind = match direction {
+                Direction::ToServer => StepKind::LostRequest,
+                Direction::ToClient => StepKind::LostReply,
+            };
+            self.note(contender, kind, short(&pending.name));
         }
         self.disconnect(contender);
     }
@@ -528,7 +530,6 @@ impl<'w> Stage<'w> {
         }
         self.lose_right(contender);
         (self.all[contender].session_ended, self.all[contender].is_answered_since) = (true, false);
-        self.note_write();
         Ok(())
     }
 
@@ -556,15 +557,16 @@ impl<'w> Stage<'w> {
                 "its client is closed, but not its session, which now ends",
             );
             self.lose_right(contender);
-            self.note_write();
         }
     }
 
-    /// Records that the contender's session or node is gone, so another contender may acquire the lock.
+    /// Records that the contender's session or node is gone, so another contender may acquire the lock and every
+    /// connection may receive notifications.
     pub fn lose_right(&mut self, contender: usize) {
         self.changed(None);
         self.all[contender].has_lost_right = true;
         self.deeds.add(contender, Deed::LosesRight);
+        self.note_write();
     }
 
     pub fn set(&mut self, contender: usize, status: Status) {

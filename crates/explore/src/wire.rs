@@ -88,8 +88,7 @@ fn frame(header: &[i32; 2]) -> Vec<u8> {
 pub fn opened_session(frame: &[u8]) -> Option<(i64, Vec<u8>)> {
     let mut reader = Reader(frame.get(LENGTH..)?);
     let (_version, _timeout, id) = (reader.int()?, reader.int()?, reader.long()?);
-    let length = usize::try_from(reader.int()?).ok()?;
-    let password = reader.0.get(..length)?.to_vec();
+    let password = reader.buffer()?.to_vec();
     (id != 0).then_some((id, password))
 }
 

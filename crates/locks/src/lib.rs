@@ -36,7 +36,7 @@ pub use explored::{Broken, broken_promises};
 pub use queue::joining::joins_by_count;
 pub use queue::node::QueueNode;
 pub use registry::{DrivenLocks, STRATEGIES, cards, driven, find, member_of, own_label, reference, register};
-pub use wait::{DeadlineClock, Patience, WaitGauge};
+pub use wait::{DeadlineClock, Patience, WaitGauge, blocks};
 
 /// One contender's lock object.
 #[async_trait(?Send)]

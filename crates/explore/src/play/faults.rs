@@ -36,7 +36,7 @@ impl Play<'_, '_> {
         match &decision.act {
             Act::LoseRequest => {
                 self.fault_noted(contender, "the request is lost, and the connection breaks");
-                self.stage.lose_request(contender);
+                self.stage.lose(contender, Direction::ToServer);
             }
             Act::LoseReply if decision.moves == Some(Move::Stale) => {
                 self.events.push((contender, decision.at.clone()));
@@ -45,7 +45,7 @@ impl Play<'_, '_> {
             Act::LoseReply if direction == Direction::ToClient => {
                 self.fault_noted(contender, "the notification is lost, and the connection breaks");
                 self.events.push((contender, decision.at.clone()));
-                self.stage.lose_notification(contender);
+                self.stage.lose(contender, Direction::ToClient);
             }
             Act::LoseReply => {
                 self.fault_noted(contender, "the reply will be lost, and the connection breaks");
@@ -155,6 +155,5 @@ impl Play<'_, '_> {
         }
         self.fault_noted(contender, "its node is deleted by another program");
         self.stage.lose_right(contender);
-        self.stage.note_write();
     }
 }

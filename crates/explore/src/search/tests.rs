@@ -26,12 +26,8 @@ fn step(what: &str) -> TraceStep {
 }
 
 impl Runs for Fake {
-    fn add(&self, schedule: Schedule, _: Option<Nodes>) {
+    fn add(&self, schedule: Schedule, _: Option<Nodes>, _: bool) {
         self.waiting.borrow_mut().push(schedule);
-    }
-
-    fn confirm(&self, schedule: Schedule, usually_left: Option<Nodes>) {
-        self.add(schedule, usually_left);
     }
 
     fn next(&self, _: Instant) -> Result<Option<Outcome>, Error> {
