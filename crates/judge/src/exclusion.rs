@@ -4,7 +4,7 @@ use std::io;
 
 use super::ensemble;
 use super::history::{
-    Breach, Checker, FoundViolation, HistoryEnd, Judgement, LockReport, Overlaps, interfered,
+    Breach, Checker, FoundViolation, HistoryEnd, Judgement, LockReport, Overlaps, unless_interfered,
 };
 use super::lost_holds;
 use super::timeline::Timelines;
@@ -30,10 +30,11 @@ pub fn judge(trial: &mut Trial) {
     if let Some(steady) = trial.steady.as_mut().filter(|_| piles_up) {
         steady.queue = Some(steady.growth());
     }
+    let unless_interfered = |verdict| unless_interfered(trial.interference.first(), verdict);
     trial.judged = Parts {
-        exclusion: unless_interfered(trial, exclusion(trial)),
-        progress: progress(trial).map(|verdict| unless_interfered(trial, verdict)),
-        order: order(trial).map(|verdict| unless_interfered(trial, verdict)),
+        exclusion: unless_interfered(exclusion(trial)),
+        progress: progress(trial).map(unless_interfered),
+        order: order(trial).map(unless_interfered),
         accounting: accounting(trial),
         figures: None,
     }
@@ -106,14 +107,6 @@ fn add_overlaps(trial: &mut Trial, judgement: &Judgement, began: Stamp) {
         seen_inside: kept_out.as_many_as(),
         ..trial.evidence
     };
-}
-
-/// The verdict, or *unknown* if another client interfered.
-fn unless_interfered(trial: &Trial, verdict: Verdict) -> Verdict {
-    match trial.interference.first() {
-        Some(first) => interfered(first),
-        None => verdict,
-    }
 }
 
 /// Verdict on exclusion: whether the contenders observed only permitted overlaps.
@@ -417,7 +410,8 @@ pub fn differences(trial: &Trial, judgement: &Judgement, strict: bool) -> Vec<Di
         if recorded == 0 && found > 0 {
             let what = format!("the history shows {}, but the record shows none", counted(found, one, many));
             let verdict = verdict(vec![format!("{}: {what}", trial.name())]);
-            return Some(Difference { verdict: unless_interfered(trial, verdict), what });
+            let verdict = unless_interfered(trial.interference.first(), verdict);
+            return Some(Difference { verdict, what });
         }
         (recorded > 0 && found == 0 && shows_all).then(|| Difference {
             what: format!("the record shows {}, but the history shows none", counted(recorded, one, many)),

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use super::history::FoundViolation;
-use zklockbench_core::units::{counted, format_micros};
+use zklockbench_core::units::{counted, format_micros, listed};
 use zklockbench_record::history::{Acquire, Event, Release, SessionState, Step, Trace, What, Write};
 use zklockbench_record::{StepKind, Timeline, TimelineStep, Trial};
 
@@ -194,16 +194,13 @@ impl Course {
 
     /// Names of all holders, or of the first few.
     fn holders(&self) -> String {
-        let named = &self.beside[..self.beside.len().min(HOLDERS_NAMED)];
-        let mut all: Vec<String> = self.lanes[..1].iter().chain(named).map(|one| self.name_of(one)).collect();
-        all.extend(match self.beside.len() - named.len() {
-            0 => None,
-            others => Some(counted(others, "other", "others")),
-        });
-        match all.as_slice() {
-            [rest @ .., last] if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
-            one => one.concat(),
+        let named = self.lanes[..1].iter().chain(self.beside.iter().take(HOLDERS_NAMED));
+        let mut all: Vec<String> = named.map(|one| self.name_of(one)).collect();
+        let others = self.beside.len().saturating_sub(HOLDERS_NAMED);
+        if others > 0 {
+            all.push(counted(others, "other", "others"));
         }
+        listed(&all)
     }
 
     fn summary(&self) -> String {

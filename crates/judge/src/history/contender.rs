@@ -1,10 +1,11 @@
 //! State of each contender: its session, its progress at each lock, and the valid transitions.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::clocks::Moment;
 use super::fencing::Newest;
+use zklockbench_core::units::distinct_sorted;
 use zklockbench_core::worded;
 use zklockbench_record::history::{LinePosition, SessionState, StatedClaim, Step};
 
@@ -83,15 +84,14 @@ impl Contenders {
     /// Keeps the state of a process's session for contenders that have no event yet. A session that has ended is
     /// forgotten.
     pub fn remember(&mut self, process: usize, news: SessionNews) {
-        let shared = self.sharing(process, None).into_iter().filter_map(|which| self.all[which].session);
-        let shared: BTreeSet<u64> = shared.collect();
         let known = self.news.entry(process).or_default();
         match (news.session, news.state) {
             (Some(_), _) => known.retain(|other| other.session != news.session),
             // Without an ID, the event concerns each session that the process is known to have.
             (None, SessionState::Suspended) => {
-                let named: BTreeSet<u64> =
-                    known.iter().filter_map(|other| other.session).chain(shared).collect();
+                let sharing = self.all.iter().filter(|contender| contender.process == process);
+                let shared = sharing.filter_map(|contender| contender.session);
+                let named = distinct_sorted(known.iter().filter_map(|other| other.session).chain(shared));
                 known.clear();
                 known.extend(named.into_iter().map(|session| SessionNews { session: Some(session), ..news }));
             }

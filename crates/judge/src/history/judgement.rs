@@ -231,9 +231,9 @@ pub fn verdict(locks: &[LockReport], complete: Option<bool>, ending: HistoryEnd)
     (verdict, notes(locks, complete).into_iter().chain(of_more).collect())
 }
 
-/// The verdict after other clients have changed the nodes of the locks: no lock can prevent that.
-pub fn interfered(first: &str) -> Verdict {
-    Verdict::Unknown(vec![format!("interference: {first}")])
+/// The verdict, or *unknown* if other clients have changed the nodes of the locks: no lock can prevent that.
+pub fn unless_interfered(first: Option<&String>, verdict: Verdict) -> Verdict {
+    first.map_or(verdict, |first| Verdict::unknown(format!("interference: {first}")))
 }
 
 /// Note on why a run's verdict may be *held* although the verdict on its history is *unknown*.

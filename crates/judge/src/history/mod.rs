@@ -17,7 +17,7 @@ mod order;
 mod overlap;
 
 pub use checker::Checker;
-pub(super) use judgement::interfered;
+pub(super) use judgement::unless_interfered;
 pub use judgement::{
     Breach, Finding, FoundViolation, HistoryEnd, Judgement, LockReport, OrderReport, Overlaps, WriteReport,
 };

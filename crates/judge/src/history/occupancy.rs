@@ -203,24 +203,23 @@ impl Occupancy {
     /// Starts a release. `alone` means that no other contender could run during the hold.
     pub fn leave(&mut self, number: u64, at: Moment, alone: bool) {
         let Some(hold) = self.inside.leave(number, at.t_us, alone) else { return };
-        let was_lost = hold.lost.is_some();
+        let traces = Traces { released: Some(at.place), ..hold.traces };
         if let Some(OverdueHold { others, first: Some((since_us, entered)), .. }) = hold.lost
             && since_us < at.t_us
         {
             let length_us = at.t_us.saturating_sub(since_us);
-            let inside = Traces { released: Some(at.place), ..hold.traces };
             self.zombies.add(others, length_us);
             self.ignored_expiry += 1;
-            let (breach, beside) = (Breach::Zombie, Vec::new());
-            self.exemplify(Example { breach, inside, beside, entered, since_us, length_us });
+            if self.wants(Breach::Zombie) {
+                let (breach, inside, beside) = (Breach::Zombie, traces, Vec::new());
+                self.examples.push(Example { breach, inside, beside, entered, since_us, length_us });
+            }
         }
-        if hold.lost.is_none() && !hold.possible {
-            let traces = Traces { released: Some(at.place), ..hold.traces };
-            self.leaving.push(Hold { traces, ..hold });
-        }
-        if was_lost {
+        if hold.lost.is_some() {
             // Its release has no further event for the occupancy.
             self.waiting.iter_mut().for_each(|overlap| overlap.is_gone(number));
+        } else if !hold.possible {
+            self.leaving.push(Hold { traces, ..hold });
         }
         self.end(number, at.t_us, Some(at.place));
     }
@@ -350,13 +349,7 @@ impl Occupancy {
             let alike = |party: &&Party| party.hold != inside.hold && party.soundness == inside.soundness;
             let beside = overlap.insiders.iter().filter(alike).map(|party| party.traces.who).collect();
             let (inside, entered, since_us) = (inside.traces, overlap.entering.traces, overlap.since.t_us);
-            self.exemplify(Example { breach, inside, beside, entered, since_us, length_us });
-        }
-    }
-
-    fn exemplify(&mut self, example: Example) {
-        if self.wants(example.breach) {
-            self.examples.push(example);
+            self.examples.push(Example { breach, inside, beside, entered, since_us, length_us });
         }
     }
 

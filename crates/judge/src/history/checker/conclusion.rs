@@ -3,7 +3,7 @@
 use super::super::contender::{At, Stand};
 use super::super::judgement::{
     Breach, Finding, FoundViolation, HistoryEnd, Judgement, LockReport, Overlaps, describe_evidence,
-    interfered, verdict,
+    unless_interfered, verdict,
 };
 use super::super::occupancy::{Example, Occupancy};
 use super::super::overlap::Traces;
@@ -53,12 +53,9 @@ impl Checker {
         let mut locks: Vec<LockReport> =
             self.locks.iter().filter(|lock| lock.was_used()).map(report).collect();
         locks.sort_by(|one, other| one.name.cmp(&other.name));
-        let (mut verdict, notes) = verdict(&locks, self.complete, ending);
-        if let Some(first) = &self.interference {
-            verdict = interfered(first);
-        }
+        let (verdict, notes) = verdict(&locks, self.complete, ending);
         Judgement {
-            verdict,
+            verdict: unless_interfered(self.interference.as_ref(), verdict),
             evidence: describe_evidence(&locks),
             locks,
             kept_out,
