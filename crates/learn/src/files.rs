@@ -159,6 +159,15 @@ fn zxid_of(name: &str, kind: &str) -> Option<i64> {
     u64::from_str_radix(zxid, 16).ok().map(u64::cast_signed)
 }
 
+/// Opens a log or snapshot, which may be gzipped.
+pub fn opened(path: &Path) -> io::Result<Box<dyn Read>> {
+    let file = File::open(path)?;
+    Ok(match path.extension().is_some_and(|extension| extension == "gz") {
+        true => Box::new(GzDecoder::new(BufReader::new(file))),
+        false => Box::new(file),
+    })
+}
+
 pub fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }

@@ -74,11 +74,11 @@ pub fn read_logs(
                 reconstruction.take(&record)
             }
             Step::Gap { snapshot, next } => {
-                let nodes = snapshot.and_then(|snapshot| Some((snapshot, snapshots.at(snapshot)?)));
-                let is_settled =
-                    nodes.as_ref().is_some_and(|(snapshot, _)| missing_between(*snapshot, next) == 0);
+                let nodes = snapshot.and_then(|snapshot| snapshots.at(snapshot));
+                let ends_gap = |snapshot| missing_between(snapshot, next) == 0;
+                let is_settled = nodes.is_some() && snapshot.is_some_and(ends_gap);
                 reconstruction.lost_before(if is_settled { 0 } else { next });
-                nodes.map_or(Ok(()), |(_, nodes)| reconstruction.goes_on_with(nodes))
+                nodes.map_or(Ok(()), |nodes| reconstruction.goes_on_with(nodes))
             }
         }
         .map_err(failed)

@@ -174,17 +174,13 @@ impl Live<'_> {
                     return Ok(None);
                 }
             };
-            let why = match opened {
+            let (why, states_the_cause) = match opened {
                 Ok(Ok(client)) => return Ok(Some(client)),
-                Ok(Err(failure @ Failure::NotAuthenticated(_))) if is_first => failure.to_string(),
-                Ok(Err(failure)) if is_first => reach::with_reasons(&failure.to_string(), target).await,
-                Err(_) if is_first => {
-                    reach::with_reasons(&format!("no session within {within:?}"), target).await
-                }
-                Ok(Err(failure)) => failure.to_string(),
-                Err(_) => format!("no session within {within:?}"),
+                Ok(Err(failure)) => (failure.to_string(), matches!(failure, Failure::NotAuthenticated(_))),
+                Err(_) => (format!("no session within {within:?}"), false),
             };
             if is_first {
+                let why = if states_the_cause { why } else { reach::with_reasons(&why, target).await };
                 return Err(Error::environment(format!(
                     "cannot open a session to {}: {why}",
                     target.connect

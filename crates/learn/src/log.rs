@@ -1,18 +1,14 @@
 //! The logs of one server, file after file, as a stream of records in bounded memory.
 
 use std::cell::OnceCell;
-use std::collections::VecDeque;
-use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, Read};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
-
-use flate2::read::GzDecoder;
+use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::files::name_of;
+use crate::files::{name_of, opened};
 use zklockbench_core::error::Error;
 use zklockbench_core::txn::{self, FRAME, Found, HEADER, Record};
 
@@ -67,8 +63,9 @@ impl Damages {
 /// Records of a server, in ascending order of zxid.
 #[derive(Default)]
 pub struct LogStream {
-    files: VecDeque<(i64, PathBuf)>,
-    all: Vec<(i64, PathBuf)>,
+    files: Vec<(i64, PathBuf)>,
+    /// Number of files that were opened, or no longer existed.
+    passed: usize,
     /// Zxid of the last record, which is read when it is needed.
     last: OnceCell<Option<i64>>,
     open: Option<OpenLog>,
@@ -96,7 +93,7 @@ struct OpenLog {
 
 impl LogStream {
     pub fn of(logs: &[(i64, PathBuf)]) -> Self {
-        Self { files: logs.iter().cloned().collect(), all: logs.to_vec(), ..Self::default() }
+        Self { files: logs.to_vec(), ..Self::default() }
     }
 
     /// Returns the zxid of the server's last record.
@@ -107,7 +104,7 @@ impl LogStream {
             stream.before
         };
         // The last file may not have a record yet.
-        *self.last.get_or_init(|| self.all.iter().rev().find_map(last))
+        *self.last.get_or_init(|| self.files.iter().rev().find_map(last))
     }
 
     pub fn record(&self) -> Option<Record<'_>> {
@@ -147,7 +144,8 @@ impl LogStream {
     }
 
     fn open_next(&mut self, damages: &mut Damages) -> Result<bool, Error> {
-        let Some((_, path)) = self.files.pop_front() else { return Ok(false) };
+        let Some((_, path)) = self.files.get(self.passed).cloned() else { return Ok(false) };
+        self.passed += 1;
         // A server may purge a log at any time.
         let file = match opened(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return self.open_next(damages),
@@ -227,15 +225,6 @@ impl LogStream {
         let Some(open) = &self.open else { return Ok(()) };
         damages.note(open.name.clone(), open.from + self.at as u64, what)
     }
-}
-
-/// Opens a log, which may be compressed by an archiver.
-fn opened(path: &Path) -> io::Result<Box<dyn Read>> {
-    let file = File::open(path)?;
-    Ok(match path.extension().is_some_and(|extension| extension == "gz") {
-        true => Box::new(GzDecoder::new(BufReader::new(file))),
-        false => Box::new(file),
-    })
 }
 
 fn is_damaged_gzip(error: &io::Error) -> bool {

@@ -284,13 +284,11 @@ impl Reconstruction {
             request.place += 1;
         });
         if record.ends_session() {
-            let open = self.sessions.get_mut(&record.session).map(|open| std::mem::take(&mut open.nodes));
-            ended.extend(open.into_iter().flatten());
+            let open = self.sessions.remove(&record.session);
+            ended.extend(open.into_iter().flat_map(|open| open.nodes));
         }
         self.end_all(ended, ending, Some(request));
-        if record.ends_session() {
-            self.sessions.remove(&record.session);
-        } else if let Some((happened, was_lock)) = last {
+        if let Some((happened, was_lock)) = last {
             self.note_write(request, happened, was_lock);
         }
         self.failure.take().map_or(Ok(()), Err)
@@ -545,28 +543,31 @@ impl Reconstruction {
     /// 5.5.0, Curator did not give such a reader the number of its writer. The reader sends two requests: it
     /// lists the nodes, and deletes its own.
     fn is_within_own_write(&self, path: &NodePath, request: Request) -> bool {
-        let Some(node) = self.nodes.get(path) else { return false };
+        let may_be = |node: &&Node| {
+            (node.recipe, node.role, node.grant) == (Recipe::CuratorReadWrite, Role::Read, Grant::Waits)
+                && request.session == node.session
+                && request.cxid.wrapping_sub(node.cxid) == 2
+        };
+        let Some(node) = self.nodes.get(path).filter(may_be) else { return false };
         let Some(queue) = self.queues.get(&node.directory) else { return false };
         let is_own = |path: &NodePath| {
             let other = self.nodes.get(path);
             other.is_some_and(|other| other.session == node.session && other.grant != Grant::Waits)
         };
-        (node.recipe, node.role, node.grant) == (Recipe::CuratorReadWrite, Role::Read, Grant::Waits)
-            && request.session == node.session
-            && request.cxid.wrapping_sub(node.cxid) == 2
-            && queue.blockers(node, &self.nodes).any(is_own)
+        queue.blockers(node, &self.nodes).any(is_own)
     }
 
     fn end(&mut self, path: &NodePath, ending: Ending, request: Option<Request>) {
-        if let (Ending::Released, Some(request)) = (ending, request)
-            && self.is_within_own_write(path, request)
-            && let Some(node) = self.nodes.get_mut(path)
-        {
-            node.grant = Grant::At(node.arrived);
-            node.is_contended = false;
-        }
-        if let (Ending::Released, Some(request), 1..) = (ending, request, self.doubtful_before) {
-            self.end_doubtful_blockers(path, request);
+        if let (Ending::Released, Some(request)) = (ending, request) {
+            if self.is_within_own_write(path, request)
+                && let Some(node) = self.nodes.get_mut(path)
+            {
+                node.grant = Grant::At(node.arrived);
+                node.is_contended = false;
+            }
+            if self.doubtful_before > 0 {
+                self.end_doubtful_blockers(path, request);
+            }
         }
         let Some(node) = self.nodes.remove(path) else { return };
         let now = self.now;

@@ -4,14 +4,12 @@
 //! nodes, each with path, data, ACL and statistics. The path `/` marks the end; a checksum of all preceding bytes
 //! follows. Since 3.6, the file may be compressed.
 
-use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use adler2::Adler32;
-use flate2::read::GzDecoder;
 
-use crate::files::name_of;
+use crate::files::{name_of, opened};
 use zklockbench_zk::session_of;
 
 const MAGIC: [u8; 4] = *b"ZKSN";
@@ -30,16 +28,11 @@ pub struct StoredNode {
 
 /// Passes every node of a snapshot to `pass`.
 pub fn read(path: &Path, pass: &mut dyn FnMut(StoredNode)) -> io::Result<()> {
-    let name = name_of(path);
-    let file = BufReader::with_capacity(1 << 20, File::open(path)?);
-    if name.ends_with(".snappy") {
+    let mut file = BufReader::with_capacity(1 << 20, opened(path)?);
+    if name_of(path).ends_with(".snappy") {
         return Err(io::Error::other("compressed with Snappy, which is not supported"));
     }
-    let read = match name.ends_with(".gz") {
-        true => nodes(&mut BufReader::with_capacity(1 << 20, GzDecoder::new(file)), pass),
-        false => nodes(&mut { file }, pass),
-    };
-    read.map_err(|error| match error.kind() {
+    nodes(&mut file, pass).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => io::Error::new(error.kind(), "incomplete or damaged"),
         _ => error,
     })

@@ -228,23 +228,16 @@ impl Sums {
     /// Removes and counts the cycles that timed out just as the lock became free; `None` if inconclusive.
     fn take_given_up_at_grant(&mut self) -> Option<u64> {
         let is_timeout = self.is_timeout();
-        let contended = std::mem::take(&mut self.contended);
-        let given_up = is_timeout.as_ref().map(|is_timeout| {
-            let timeouts = contended.iter().filter(|(requests, _)| is_timeout(**requests));
-            timeouts.map(|(_, (waits, _))| waits.count).sum::<u64>()
-        });
-        // More timeouts at the grant than before it must have another cause, unless they are rare.
-        let all: u64 = contended.values().map(|(waits, _)| waits.count).sum();
-        let most = self.gave_up.values().sum::<u64>().max(((1.0 - USUAL) * all as f64) as u64);
-        let given_up = given_up.filter(|given_up| *given_up <= most);
-        let is_timeout = is_timeout.filter(|_| given_up.is_some());
-        for (requests, (waits, holds)) in contended {
-            if !is_timeout.as_ref().is_some_and(|is_timeout| is_timeout(requests)) {
+        let mut given_up = 0;
+        for (requests, (waits, holds)) in std::mem::take(&mut self.contended) {
+            if is_timeout.as_ref().is_some_and(|is_timeout| is_timeout(requests)) {
+                given_up += waits.count;
+            } else {
                 self.waits.take(&waits);
                 self.holds.take(&holds);
             }
         }
-        given_up
+        is_timeout.map(|_| given_up)
     }
 
     /// Returns a rule that recognises a timeout by the number of requests; `None` if inconclusive.
@@ -261,14 +254,23 @@ impl Sums {
         let is_known = plain >= CYCLES_LEAST && is_usual(plain_usual, plain)
             || all >= CYCLES_LEAST && is_usual(even, all)
             || gave_up >= CYCLES_LEAST && 2 * even > all;
-        if is_known && is_usual(gave_up_odd, gave_up) && (all < CYCLES_LEAST || 2 * even > all) {
-            return Some(Box::new(is_odd));
-        }
-        // Some clients send more requests before an acquisition than before a timeout.
-        let (usual, count) = contended().max_by_key(|(_, count)| *count)?;
-        let most = self.gave_up.keys().next_back()?;
-        (all >= CYCLES_LEAST && is_usual(count, all) && *most < usual)
-            .then(|| Box::new(move |requests| requests < usual) as Box<dyn Fn(u32) -> bool>)
+        let is_by_parity =
+            is_known && is_usual(gave_up_odd, gave_up) && (all < CYCLES_LEAST || 2 * even > all);
+        let rule: Box<dyn Fn(u32) -> bool> = if is_by_parity {
+            Box::new(is_odd)
+        } else {
+            // Some clients send more requests before an acquisition than before a timeout.
+            let (usual, count) = contended().max_by_key(|(_, count)| *count)?;
+            let most = self.gave_up.keys().next_back()?;
+            if all < CYCLES_LEAST || !is_usual(count, all) || *most >= usual {
+                return None;
+            }
+            Box::new(move |requests| requests < usual)
+        };
+        // More timeouts at the grant than before it must have another cause, unless they are rare.
+        let at_grant: u64 = contended().filter(|(requests, _)| rule(*requests)).map(|(_, count)| count).sum();
+        let most = gave_up.max(((1.0 - USUAL) * all as f64) as u64);
+        (at_grant <= most).then_some(rule)
     }
 }
 
