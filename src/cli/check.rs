@@ -67,8 +67,7 @@ fn judge_history(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, E
     let spooled = match args.path.as_path() {
         path if path == Path::new(STDIN) => Some(spool(std::io::stdin().lock(), "standard input")?),
         path if is_pipe(path) => {
-            let cannot = |error| Error::environment(format!("cannot read {}: {error}", path.display()));
-            let pipe = File::open(path).map_err(cannot)?;
+            let pipe = File::open(path).map_err(Error::cannot("read", path))?;
             Some(spool(pipe, &path.display().to_string())?)
         }
         _ => None,

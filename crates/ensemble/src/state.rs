@@ -168,27 +168,26 @@ fn never_whole(roles: &[Role]) -> Option<String> {
     if let Some(refused) = roles.iter().find(|role| role.is_refused) {
         return Some(format!("{}: {}", refused.address, refused.describe()));
     }
-    are_alone(roles)
+    are_alone(roles, roles.len())
 }
 
 /// Returns the reason why the servers that answer are not one ensemble; `None` if they may be.
 pub fn not_one_ensemble(roles: &[Role]) -> Option<String> {
-    let answering: Vec<Role> = roles.iter().filter(|role| role.state.is_ok()).cloned().collect();
-    let leaders = answering.iter().filter(|role| role.is("leader")).count();
-    let of = answering.len();
-    let several =
-        || format!("the servers are not one ensemble, because {leaders} of {of} report being the leader");
-    are_alone(&answering).or_else(|| (leaders > 1).then(several))
+    let answering = roles.iter().filter(|role| role.state.is_ok()).count();
+    let leaders = roles.iter().filter(|role| role.is("leader")).count();
+    let several = || {
+        format!("the servers are not one ensemble, because {leaders} of {answering} report being the leader")
+    };
+    are_alone(roles, answering).or_else(|| (leaders > 1).then(several))
 }
 
-fn are_alone(roles: &[Role]) -> Option<String> {
+/// Returns the reason why servers, `of` in number, are not an ensemble: some run alone.
+fn are_alone(roles: &[Role], of: usize) -> Option<String> {
     let alone = roles.iter().filter(|role| role.is("standalone")).count();
-    (alone > 0 && roles.len() > 1).then(|| {
+    (alone > 0 && of > 1).then(|| {
         format!(
-            "the servers are not an ensemble, because {alone} of {} run alone: list all of them in each \
-             server's configuration \
-             (server.N; in containers, ZOO_SERVERS)",
-            roles.len()
+            "the servers are not an ensemble, because {alone} of {of} run alone: list all of them in each \
+             server's configuration (server.N; in containers, ZOO_SERVERS)"
         )
     })
 }

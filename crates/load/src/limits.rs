@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use zookeeper_client::{Acls, Client, CreateMode, Stat};
+use zookeeper_client::{Client, CreateMode, Stat};
 
 use super::workspace::{self, WORKERS_TOP, refused};
 use zklockbench_core::clock;
@@ -135,10 +135,9 @@ struct Probe {
 impl Probe {
     async fn open(&self) -> Result<Client, Error> {
         let client = workspace::open(&self.target).await?;
-        let has_identity = self.target.access.has_identity();
-        let acls = if has_identity { Acls::creator_all() } else { Acls::anyone_all() };
         workspace::ensure(&client, &self.target, WORKERS_TOP, &[]).await?;
-        let made = client.create(&self.path, &[], &CreateMode::Ephemeral.with_acls(acls)).await;
+        let ephemeral = CreateMode::Ephemeral.with_acls(workspace::own_acls(&self.target));
+        let made = client.create(&self.path, &[], &ephemeral).await;
         made.map_err(|error| refused(&self.target, "create", &self.path, error))?;
         Ok(client)
     }

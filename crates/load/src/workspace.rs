@@ -77,13 +77,7 @@ impl Workspace {
     pub async fn create(target: Target, run_id: &str) -> Result<Self, Error> {
         let workspace = Self::made_by_another(target, run_id);
         let client = open(&workspace.target).await?;
-        match workspace.make(&client, TOP, &[]).await {
-            Ok(()) | Err(ClientError::NodeExists) => {}
-            Err(ClientError::NoNode) => {
-                return Err(missing_chroot(&workspace.target, CREATE_CHROOT));
-            }
-            Err(error) => return Err(refused(&workspace.target, "create", TOP, error)),
-        }
+        ensure(&client, &workspace.target, TOP, &[]).await?;
         match workspace.make(&client, &workspace.root, MADE).await {
             Ok(()) => Ok(workspace),
             Err(ClientError::NodeExists) => Err(Error::environment(format!(
@@ -124,7 +118,7 @@ impl Workspace {
     /// Opens a session with an ephemeral node below the run's root.
     async fn alive(&self) -> Result<Client, Error> {
         let (client, path) = (open_for(&self.target, LIFE_SESSION).await?, format!("{}/{ALIVE}", self.root));
-        let made = client.create(&path, &[], &CreateMode::Ephemeral.with_acls(self.acls(&path))).await;
+        let made = client.create(&path, &[], &CreateMode::Ephemeral.with_acls(own_acls(&self.target))).await;
         made.map_err(|error| refused(&self.target, "create", &path, error))?;
         Ok(client)
     }
@@ -214,8 +208,7 @@ impl Workspace {
     async fn try_counting(&self) -> Result<Option<String>, Error> {
         let place = self.place(COUNTING).await?;
         let client = open(&self.target).await?;
-        let acls = self.acls(&place);
-        let tried = why_not_counting(&client, &place, acls).await;
+        let tried = why_not_counting(&client, &place, own_acls(&self.target)).await;
         self.clear(&place).await?;
         tried.map_err(|error| refused(&self.target, "join by count", &place, error))
     }
@@ -238,13 +231,13 @@ impl Workspace {
     }
 
     async fn make(&self, client: &Client, path: &str, data: &[u8]) -> Result<(), ClientError> {
-        client.create(path, data, &CreateMode::Persistent.with_acls(self.acls(path))).await.map(drop)
+        client.create(path, data, &CreateMode::Persistent.with_acls(own_acls(&self.target))).await.map(drop)
     }
+}
 
-    fn acls(&self, path: &str) -> Acls<'static> {
-        let owned = self.target.access.has_identity() && path != TOP;
-        if owned { Acls::creator_all() } else { Acls::anyone_all() }
-    }
+/// Returns the ACL of nodes that only the run itself uses: with an identity, only that identity has access.
+pub(super) fn own_acls(target: &Target) -> Acls<'static> {
+    if target.access.has_identity() { Acls::creator_all() } else { Acls::anyone_all() }
 }
 
 const CREATE_CHROOT: &str = "create it (`run --create-chroot` does)";

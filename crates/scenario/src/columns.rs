@@ -114,12 +114,6 @@ impl Numbers {
         unit.map_or(otherwise, Self::In)
     }
 
-    /// Returns the unit of a time, if it is inferred and finer than seconds.
-    pub(super) fn inferred_for(self, time: &str) -> Option<TimeUnit> {
-        let number = time.replace(',', ".").parse().ok().filter(|_| self == Self::BySize)?;
-        TimeUnit::by_size(number).filter(|unit| *unit != TimeUnit::Seconds)
-    }
-
     fn unit_of(self, number: f64) -> Option<TimeUnit> {
         match self {
             Self::In(unit) => Some(unit),
@@ -215,6 +209,19 @@ impl<R: BufRead> Delimited<R> {
         self.row.get(column).filter(|text| !text.is_empty())
     }
 
+    fn number(&self, text: &str) -> Option<f64> {
+        match self.has_decimal_commas {
+            true => text.replace(',', ".").parse().ok(),
+            false => text.parse().ok(),
+        }
+    }
+
+    /// Returns the unit of a time, if it is inferred and finer than seconds.
+    pub(super) fn inferred_unit(&self, time: &str, numbers: Numbers) -> Option<TimeUnit> {
+        let number = self.number(time).filter(|_| numbers == Numbers::BySize)?;
+        TimeUnit::by_size(number).filter(|unit| *unit != TimeUnit::Seconds)
+    }
+
     /// Parses a number, a duration with a unit, or a date with a time.
     pub(super) fn time(&self, text: &str, numbers: Numbers) -> Result<Duration, String> {
         let text_shown = shown(text, 60);
@@ -225,11 +232,7 @@ impl<R: BufRead> Delimited<R> {
             )
         };
         let negative = || format!("`{text_shown}` is negative; use a value such as 1.25 or 1250ms");
-        let number = match self.has_decimal_commas {
-            true => text.replace(',', ".").parse::<f64>(),
-            false => text.parse::<f64>(),
-        };
-        let Ok(number) = number else {
+        let Some(number) = self.number(text) else {
             if text.strip_prefix('-').is_some_and(|rest| parse_duration(rest).is_ok()) {
                 return Err(negative());
             }

@@ -21,9 +21,11 @@ pub fn holds_from_text(input: impl BufRead, columns: &Columns) -> Result<Vec<Dur
             return Err(format!("line {line}: several durations; {ONE_HOLD}"));
         }
         let hold = table.time(table.row().get(column).unwrap_or_default(), numbers);
-        let hint = help_for_program(&header).filter(|_| place.is_none());
-        let hint = hint.map_or_else(String::new, |options| format!("; {options}"));
-        holds.push(hold.map_err(|why| format!("line {line}: {why}{hint}"))?);
+        holds.push(hold.map_err(|why| {
+            let hint = help_for_program(&header).filter(|_| place.is_none());
+            let hint = hint.map_or_else(String::new, |options| format!("; {options}"));
+            format!("line {line}: {why}{hint}")
+        })?);
     }
     match holds.iter().all(Duration::is_zero) {
         true => Err("no hold longer than 0; write one duration per line, such as 20ms".into()),

@@ -164,7 +164,7 @@ pub fn trace_from_csv(input: impl BufRead, columns: &Columns) -> Result<Trace, S
         let due = table.cell(column);
         let due = due.ok_or_else(|| at("missing time; use seconds from an arbitrary start".to_owned()))?;
         if trace.arrivals.is_empty() {
-            inferred = numbers.inferred_for(due);
+            inferred = table.inferred_unit(due, numbers);
         }
         let due = table.time(due, numbers).map_err(|problem| at(format!("time {problem}")))?;
         let number = trace.arrives(line, micros(due), places.lock.and_then(|column| table.cell(column)))?;

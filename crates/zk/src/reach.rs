@@ -246,13 +246,12 @@ fn alerted(alert: AlertDescription, cert: Option<String>) -> String {
     use AlertDescription as Alert;
     const NOTHING_SHARED: &str = "in zoo.cfg, ssl.enabledProtocols must include TLSv1.2 or later, and ssl.ciphersuites, \
                                   if set, suites with ECDHE and GCM";
-    let by_certificate = match &cert {
-        Some(cert) => format!("rejects the client certificate {cert}"),
-        None => "requires a client certificate".to_owned(),
-    };
-    let remedy = match cert {
-        Some(_) => "add the authority of this certificate to the server's trust store",
-        None => "set --tls-cert and --tls-key",
+    let (by_certificate, remedy) = match cert {
+        Some(cert) => (
+            format!("rejects the client certificate {cert}"),
+            "add the authority of this certificate to the server's trust store",
+        ),
+        None => ("requires a client certificate".to_owned(), "set --tls-cert and --tls-key"),
     };
     match alert {
         Alert::ProtocolVersion | Alert::InsufficientSecurity => {

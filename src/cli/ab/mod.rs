@@ -116,10 +116,14 @@ fn counting(args: &AbArgs) -> CountingWhen {
     if is_hidden { CountingWhen::Never } else { args.generator.counting }
 }
 
-/// Returns whether each run counts requests, because counts are compared.
-fn counts_each_run(args: &AbArgs, a: &Side, b: &Side, questions: &[FigureQuestion]) -> bool {
-    let is_compared = questions.iter().any(|one| zklockbench_record::is_counted_on_the_wire(one.figure));
-    is_compared && [a, b].iter().any(|side| counting(args).counts(side.scenario(), side.locks()))
+/// Returns whether counts of requests are compared, so that each run must count them.
+fn compares_counts(questions: &[FigureQuestion]) -> bool {
+    questions.iter().any(|one| zklockbench_record::is_counted_on_the_wire(one.figure))
+}
+
+/// Returns whether the requests of either side are counted.
+fn counts(when: CountingWhen, sides: [&Side; 2]) -> bool {
+    sides.iter().any(|side| when.counts(side.scenario(), side.locks()))
 }
 
 fn planned(questions: &[FigureQuestion]) -> usize {
@@ -196,7 +200,7 @@ impl Estimate {
             EnsembleChoice::Local { .. } | EnsembleChoice::Compose(_) if args.opening.cold => START,
             EnsembleChoice::Local { .. } | EnsembleChoice::Compose(_) => START + WARM_UP + FLOOR,
         };
-        let counts = counts_each_run(args, a, b, questions);
+        let counts = compares_counts(questions) && counts(counting(args), [a, b]);
         let run = |side: &Side| {
             let trials = if counts { TrialPlan::of(side.scenario()).trials.len() } else { 0 };
             expected(side.scenario()) + COUNTING_LASTS * u32::try_from(trials).unwrap_or(u32::MAX)
@@ -445,11 +449,8 @@ impl ComparisonInProgress {
     /// Returns when this run counts requests on the wire: only in the first block, unless counts are compared.
     fn counting(&self, block: &Block, turn: Turn) -> CountingWhen {
         let asked = self.args.generator.counting;
-        let sides = [Turn::A, Turn::B].map(|turn| self.sides.of(turn));
-        let counts = sides.iter().any(|side| asked.counts(side.scenario(), side.locks()));
-        let is_compared =
-            self.questions.iter().any(|one| zklockbench_record::is_counted_on_the_wire(one.figure));
-        match counts {
+        let is_compared = compares_counts(&self.questions);
+        match counts(asked, [&self.sides.a, &self.sides.b]) {
             // Keep the default, because an older binary may not support the option.
             false if asked == CountingWhen::Drivers => asked,
             true if is_compared || (block.number == 1 && turn != Turn::Again) => CountingWhen::Always,

@@ -340,16 +340,19 @@ impl Servers {
     }
 }
 
-/// Connects to the servers of a connect string. With TLS, keeps the host names, because certificates contain them.
-async fn external(connect: &str, access: &Access) -> Result<Connect, Error> {
+/// Parses a connect string, with one address per server. With TLS, keeps the host names, because certificates contain
+/// them.
+async fn one_per_server(connect: &str, wants_tls: bool) -> Result<Connect, Error> {
     let named = parse_connect(connect)?;
-    let found = match &access.tls {
-        Some(tls) => {
-            admin::speak_tls(tls);
-            named
-        }
-        None => expand(named).await,
-    };
+    Ok(if wants_tls { named } else { expand(named).await })
+}
+
+/// Connects to the servers of a connect string.
+async fn external(connect: &str, access: &Access) -> Result<Connect, Error> {
+    let found = one_per_server(connect, access.tls.is_some()).await?;
+    if let Some(tls) = &access.tls {
+        admin::speak_tls(tls);
+    }
     reach_servers(&found).await?;
     let target = Target { connect: found.text(), access: access.clone() };
     match servers_of_one_ensemble(&target, &found.addresses).await {
@@ -441,8 +444,7 @@ impl Needs {
         links.err().map(|why| format!("servers cannot be partitioned here: {why}"))
     }
 
-    /// Checks the `--hosts` file, which contains commands for faults on external servers. With TLS, each name is one
-    /// server.
+    /// Checks the `--hosts` file, which contains commands for faults on external servers.
     pub async fn check_host_commands(
         &self,
         scenario: &Scenario,
@@ -451,11 +453,7 @@ impl Needs {
     ) -> Result<(), Error> {
         let EnsembleChoice::Connect(connect) = &scenario.ensemble else { return Ok(()) };
         match file {
-            Some(file) => {
-                let named = parse_connect(connect)?;
-                let found = if wants_tls { named } else { expand(named).await };
-                Hosts::read(file, &found.addresses).map(drop)
-            }
+            Some(file) => Hosts::read(file, &one_per_server(connect, wants_tls).await?.addresses).map(drop),
             None if self.own_servers() => Err(Error::usage(
                 "the scenario breaks servers that this run does not start: provide commands with --hosts FILE",
             )),

@@ -11,7 +11,7 @@ use tracing::info;
 use zklockbench_core::error::Error;
 
 /// Client port of a server in a container, unless the container's settings name another port.
-const CLIENT_PORT: &str = "2181/tcp";
+const CLIENT_PORT: u16 = 2181;
 /// Variables with the client port in the official image before version 3.5, and in Bitnami's and Confluent's images.
 const PORT_VARIABLES: [&str; 3] = ["ZOO_PORT", "ZOO_PORT_NUMBER", "ZOOKEEPER_CLIENT_PORT"];
 /// Variables with a server's ID in the official, Bitnami's and Confluent's images.
@@ -19,7 +19,7 @@ const ID_VARIABLES: [&str; 3] = ["ZOO_MY_ID", "ZOO_SERVER_ID", "ZOOKEEPER_SERVER
 /// Variable with the configuration directory, set by the official image.
 const OFFICIAL: &str = "ZOO_CONF_DIR";
 /// Ports for connections between servers, the admin server and Prometheus.
-const OTHER_PORTS: [&str; 4] = ["2888/tcp", "3888/tcp", "8080/tcp", "7000/tcp"];
+const OTHER_PORTS: [u16; 4] = [2888, 3888, 8080, 7000];
 const SERVICE: &str = "com.docker.compose.service";
 
 #[derive(Debug, Clone, Deserialize)]
@@ -182,37 +182,43 @@ impl Container {
         is_in_file || extra.is_some_and(|extra| extra.to_lowercase().contains("clientport"))
     }
 
-    /// Returns the client port in the container, e.g. `2181/tcp`.
-    pub fn client_port(&self) -> String {
+    /// Returns the client port in the container.
+    pub fn client_port(&self) -> u16 {
         let named = PORT_VARIABLES.iter().filter_map(|name| self.variable(name));
         let entry = self.own_entry().and_then(|entry| entry.split_once(';'));
         let entry = entry.and_then(|(_, client)| client.rsplit(':').next());
         // Since version 3.5, the official image ignores `ZOO_PORT`.
-        let number = entry.into_iter().chain(named).find_map(|port| port.parse::<u16>().ok());
-        let named = number.map(|number| format!("{number}/tcp"));
-        named.or_else(|| self.only_published_port()).unwrap_or_else(|| CLIENT_PORT.to_owned())
+        let named = entry.into_iter().chain(named).find_map(|port| port.parse().ok());
+        named.or_else(|| self.only_published_port()).unwrap_or(CLIENT_PORT)
     }
 
     /// Returns the only port that can be the client port of the official image, if there is only one. `None` if the
     /// image uses its default port.
-    fn only_published_port(&self) -> Option<String> {
+    fn only_published_port(&self) -> Option<u16> {
         let directory = self.variable(OFFICIAL)?;
         if self.own_entry().is_none() && !self.has_own_port(directory) {
             return None;
         }
-        let published = self.host_config.port_bindings.iter().flatten().map(|(port, _)| port.as_str());
-        let mut possible = published.filter(|port| port.ends_with("/tcp") && !OTHER_PORTS.contains(port));
+        let published = self.host_config.port_bindings.iter().flatten();
+        let mut possible = published
+            .filter_map(|(port, _)| port.strip_suffix("/tcp")?.parse().ok())
+            .filter(|port| !OTHER_PORTS.contains(port));
         let first = possible.next()?;
-        possible.next().is_none().then(|| first.to_owned())
+        possible.next().is_none().then_some(first)
+    }
+
+    /// Returns Docker's name of the client port, e.g. `2181/tcp`.
+    fn port_key(&self) -> String {
+        format!("{}/tcp", self.client_port())
     }
 
     pub fn asked_binding(&self) -> Option<&Binding> {
-        self.host_config.port_bindings.as_ref()?.get(&self.client_port())?.as_ref()?.first()
+        self.host_config.port_bindings.as_ref()?.get(&self.port_key())?.as_ref()?.first()
     }
 
     /// Returns the host port while the container runs; the IPv4 port if both IP families have one.
     pub fn binding(&self) -> Option<&Binding> {
-        let bindings = self.network_settings.ports.as_ref()?.get(&self.client_port())?.as_ref()?;
+        let bindings = self.network_settings.ports.as_ref()?.get(&self.port_key())?.as_ref()?;
         bindings.iter().find(|one| !one.host_ip.contains(':')).or(bindings.first())
     }
 }
@@ -421,24 +427,24 @@ pub mod tests {
             "ZOO_SERVERS=server.1=zoo1:2888:3888;2181 server.2=zoo2:2888:3888:observer;0.0.0.0:2182";
         let official = "ZOO_CONF_DIR=/conf";
         let extra = "ZOO_CFG_EXTRA=clientPort=2183";
-        let cases: [(&[&str], &[&str], &str); 8] = [
-            (&["ZOO_PORT_NUMBER=2185"], &["2181/tcp", "2185/tcp"], "2185/tcp"),
-            (&["ZOO_MY_ID=1", servers], &["2182/tcp"], "2181/tcp"),
-            (&["ZOO_MY_ID=2", servers], &["2182/tcp"], "2182/tcp"),
-            (&["ZOO_MY_ID=2", "ZOO_PORT=2181", servers], &["2182/tcp"], "2182/tcp"),
-            (&[official, extra], &["2183/tcp", "2183/udp", "7000/tcp", "8080/tcp"], "2183/tcp"),
-            (&[official, extra], &["2183/tcp", "2184/tcp"], "2181/tcp"),
+        let cases: [(&[&str], &[&str], u16); 8] = [
+            (&["ZOO_PORT_NUMBER=2185"], &["2181/tcp", "2185/tcp"], 2185),
+            (&["ZOO_MY_ID=1", servers], &["2182/tcp"], 2181),
+            (&["ZOO_MY_ID=2", servers], &["2182/tcp"], 2182),
+            (&["ZOO_MY_ID=2", "ZOO_PORT=2181", servers], &["2182/tcp"], 2182),
+            (&[official, extra], &["2183/tcp", "2183/udp", "7000/tcp", "8080/tcp"], 2183),
+            (&[official, extra], &["2183/tcp", "2184/tcp"], 2181),
             // Only a port for JMX
-            (&[official], &["9010/tcp"], "2181/tcp"),
+            (&[official], &["9010/tcp"], 2181),
             // A service that is not a ZooKeeper server
-            (&[], &["9092/tcp"], "2181/tcp"),
+            (&[], &["9092/tcp"], 2181),
         ];
         for (variables, ports, found) in cases {
             assert_eq!(container(variables, ports).client_port(), found, "{variables:?} {ports:?}");
         }
         let mut configured = container(&[official], &["2185/tcp"]);
         configured.mounts[0].destination = "/conf/zoo.cfg".into();
-        assert_eq!(configured.client_port(), "2185/tcp");
+        assert_eq!(configured.client_port(), 2185);
     }
 
     #[test]

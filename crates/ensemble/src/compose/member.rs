@@ -171,8 +171,7 @@ impl Member {
         if self.made.asked_binding().is_some_and(super::docker::Binding::stays) {
             return Ok(());
         }
-        let port = self.made.client_port();
-        let number = port.trim_end_matches("/tcp");
+        let number = self.made.client_port();
         Err(format!(
             "Docker publishes port {number} of the service `{}` under a different number at each start: \
              write `ports: [\"127.0.0.1:PORT:{number}\"]` with a single number",
@@ -237,8 +236,7 @@ impl Member {
 
 /// Checks that clients on this host can reach the server, as far as its settings show.
 fn can_be_reached(made: &Container) -> Result<(), String> {
-    let (service, port) = (made.service(), made.client_port());
-    let number = port.trim_end_matches("/tcp");
+    let (service, number) = (made.service(), made.client_port());
     if made.host_config.network_mode == "host" {
         return Err(format!("the service `{service}` {HOST_NETWORK}"));
     }
@@ -250,7 +248,7 @@ fn can_be_reached(made: &Container) -> Result<(), String> {
     }
     if made.asked_binding().is_none() {
         return Err(format!(
-            "the service `{service}` does not publish port {port}: it is not a ZooKeeper server, or \
+            "the service `{service}` does not publish port {number}/tcp: it is not a ZooKeeper server, or \
              clients cannot reach it. A Compose file for the suite may contain only servers, each with `ports: \
              [\"{number}\"]` or `ports: [\"127.0.0.1:PORT:{number}\"]`; move other services into a profile \
              (`profiles: [\"other\"]`)"
