@@ -9,6 +9,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::locked::locked;
 use zklockbench_locks::{Held, QueueNode};
 use zklockbench_record::FencingCounts;
@@ -27,35 +28,50 @@ pub struct Fence {
     sound_rejected: AtomicU64,
 }
 
+/// The newest values among all writes so far.
 #[derive(Debug)]
 struct Newest {
     token: FenceToken,
     number: FenceToken,
+    /// Entry time of the writer that entered last.
+    entered: Stamp,
+    written: Stamp,
 }
 
 impl Default for Newest {
     fn default() -> Self {
-        Self { token: (i64::MIN, 0), number: (i64::MIN, 0) }
+        Self { token: (i64::MIN, 0), number: (i64::MIN, 0), entered: 0, written: 0 }
     }
 }
 
-/// Returns whether `own` is older than the newest token; if not, `own` becomes the newest.
-fn is_older(newest: &mut FenceToken, own: FenceToken) -> bool {
+/// A write that the resource answered. The times of two writes are never equal, and have the order of the answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FencedWrite {
+    pub at: Stamp,
+    pub accepted: bool,
+}
+
+/// Returns whether `own` is older than the newest value; if not, `own` becomes the newest.
+fn is_older<T: Ord + Copy>(newest: &mut T, own: T) -> bool {
     let is_older = *newest > own;
     *newest = own.max(*newest);
     is_older
 }
 
 impl Fence {
-    /// Records a holder's write. Returns whether the write is accepted; `None` if the holder has no token. `is_stale`
-    /// means that another contender entered later, so the write would overwrite that contender's data.
-    pub fn write(&self, held: &Held, is_stale: bool) -> Option<bool> {
+    /// Records a write of a holder that entered at `entered`. The write is stale if a holder that entered later
+    /// has already written. Returns `None` if the holder has no token.
+    pub fn write(&self, held: &Held, entered: Stamp) -> Option<FencedWrite> {
         let node = held.node.as_ref()?;
         self.writes.fetch_add(1, Ordering::Relaxed);
-        let (rejected, rejected_by_number) = {
+        // One lock for all decisions and the time: otherwise, another holder's write could come between them.
+        let (rejected, rejected_by_number, is_stale, at) = {
             let mut newest = locked(&self.newest);
             let rejected = is_older(&mut newest.token, (token(node), held.turn));
-            (rejected, is_older(&mut newest.number, (node.sequence, held.turn)))
+            let rejected_by_number = is_older(&mut newest.number, (node.sequence, held.turn));
+            let is_stale = is_older(&mut newest.entered, entered);
+            newest.written = clock::now().max(newest.written + 1);
+            (rejected, rejected_by_number, is_stale, newest.written)
         };
         if is_stale {
             self.stale.fetch_add(1, Ordering::Relaxed);
@@ -64,7 +80,7 @@ impl Fence {
         } else {
             self.sound_rejected.fetch_add(u64::from(rejected), Ordering::Relaxed);
         }
-        Some(!rejected)
+        Some(FencedWrite { at, accepted: !rejected })
     }
 
     pub fn counts(&self) -> FencingCounts {
@@ -92,35 +108,38 @@ mod tests {
         Held::by(QueueNode { path: format!("/l/n-{sequence:010}"), sequence, czxid: 100 + sequence })
     }
 
+    fn is_accepted(fence: &Fence, held: &Held, entered: Stamp) -> bool {
+        fence.write(held, entered).expect("the holder has a token").accepted
+    }
+
     #[test]
     fn fence_accepts_the_newest_holder_and_rejects_older_holders() {
         let fence = Fence::default();
-        fence.write(&held(1), false);
-        fence.write(&held(1), false);
-        fence.write(&held(2), false);
-        fence.write(&held(1), true);
+        let writes = [(1, 10), (1, 10), (2, 20), (1, 10)];
+        let accepted = writes.map(|(sequence, entered)| is_accepted(&fence, &held(sequence), entered));
+        assert_eq!(accepted, [true, true, true, false]);
         let counts = fence.counts();
         assert_eq!((counts.writes, counts.stale, counts.stale_rejected, counts.sound_rejected), (4, 1, 1, 0));
         assert_eq!(counts.stale_rejected_by_number, 1);
     }
 
     #[test]
-    fn old_holder_may_write_until_the_new_holder_writes() {
+    fn old_token_of_a_later_holder_is_a_sound_write_that_is_rejected() {
         let fence = Fence::default();
-        fence.write(&held(1), false);
-        fence.write(&held(1), true);
-        assert_eq!(fence.counts().stale_rejected, 0);
+        assert!(is_accepted(&fence, &held(2), 10));
+        assert!(!is_accepted(&fence, &held(1), 20));
+        assert!(is_accepted(&fence, &held(2), 10), "no token prevents this stale write");
+        let counts = fence.counts();
+        assert_eq!((counts.stale, counts.stale_rejected, counts.sound_rejected), (1, 0, 1));
     }
 
     #[test]
     fn later_hold_with_the_same_node_has_a_newer_token() {
         let fence = Fence::default();
         let turn = |turn| Held { turn, ..held(1) };
-        assert_eq!(fence.write(&turn(0), false), Some(true));
-        assert_eq!(fence.write(&turn(1), false), Some(true));
-        assert_eq!(fence.write(&turn(0), true), Some(false));
-        assert_eq!(fence.write(&held(2), false), Some(true));
-        assert_eq!(fence.write(&turn(9), true), Some(false));
+        let writes = [(turn(0), 10), (turn(1), 20), (turn(0), 10), (held(2), 30), (turn(9), 25)];
+        let accepted = writes.map(|(held, entered)| is_accepted(&fence, &held, entered));
+        assert_eq!(accepted, [true, true, false, true, false]);
         let counts = fence.counts();
         assert_eq!(
             (counts.stale_rejected, counts.stale_rejected_by_number, counts.sound_rejected),
@@ -129,9 +148,34 @@ mod tests {
     }
 
     #[test]
+    fn concurrent_writes_are_classified_and_timed_in_the_order_of_their_answers() {
+        // Given holders that all write at the same time, each later one with a newer token
+        let fence = Fence::default();
+        let mut writes: Vec<(FencedWrite, i64)> = std::thread::scope(|scope| {
+            let writers: Vec<_> = (1..=8)
+                .map(|number: i64| {
+                    let fence = &fence;
+                    scope.spawn(move || {
+                        let write =
+                            |_| (fence.write(&held(number), number as Stamp).expect("a token"), number);
+                        (0..500).map(write).collect::<Vec<_>>()
+                    })
+                })
+                .collect();
+            writers.into_iter().flat_map(|writer| writer.join().expect("no writer panics")).collect()
+        });
+        // Then exactly the stale writes are rejected, and no accepted write follows one with a newer token
+        let counts = fence.counts();
+        assert_eq!((counts.writes, counts.stale_rejected, counts.sound_rejected), (4_000, counts.stale, 0));
+        writes.sort_unstable_by_key(|(write, _)| write.at);
+        let accepted = writes.iter().filter(|(write, _)| write.accepted);
+        assert!(accepted.is_sorted_by_key(|(_, number)| *number));
+    }
+
+    #[test]
     fn holder_without_a_node_has_no_token() {
         let fence = Fence::default();
-        fence.write(&Held::of(None), false);
+        assert_eq!(fence.write(&Held::of(None), 10), None);
         assert_eq!(fence.counts(), FencingCounts::default());
     }
 }

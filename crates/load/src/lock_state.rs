@@ -238,12 +238,6 @@ impl LockState {
         self.was_crowded.load(Ordering::Relaxed)
     }
 
-    /// Writes to the guarded resource for a holder that entered at `entered`. Returns whether the write was
-    /// accepted; `None` if the holder has no token.
-    pub fn write(&self, held: &Held, entered: Stamp) -> Option<bool> {
-        self.fence.write(held, self.entered.load(Ordering::Acquire) > entered)
-    }
-
     /// Records the number of holders, without a write to shared memory in the usual case of a single holder.
     fn note_crowd(&self, inside: usize) {
         if inside > self.most_inside.load(Ordering::Relaxed) {
@@ -394,19 +388,6 @@ mod tests {
             }
             assert_eq!((lock_state.most_inside(), lock_state.all_inside().len()), (stays.len(), stays.len()));
         }
-    }
-
-    #[test]
-    fn write_is_stale_after_a_later_acquisition() {
-        let lock_state = LockState::new("/l".into(), 2, LockKind::Mutex, 1);
-        let _ = lock_state.follows(LockClaim::WRITE, 10);
-        assert_eq!(lock_state.write(&held(1), 10), Some(true));
-        let _ = lock_state.follows(LockClaim::WRITE, 20);
-        assert_eq!(
-            (lock_state.write(&held(2), 20), lock_state.write(&held(1), 10)),
-            (Some(true), Some(false))
-        );
-        assert_eq!((lock_state.fence.counts().stale, lock_state.fence.counts().sound_rejected), (1, 0));
     }
 
     #[test]

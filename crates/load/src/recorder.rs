@@ -569,9 +569,9 @@ impl Recorder {
         if !self.shared.keeps_evidence() || self.shared.entry.card.guarantees.holders != Holders::One {
             return;
         }
-        let accepted = self.lock_state().write(held, entered);
-        if let (Some(accepted), Some(token)) = (accepted, self.token) {
-            self.note(clock::now(), Some(session.id()), Deed::Writes(token, accepted));
+        let write = self.lock_state().fence.write(held, entered);
+        if let (Some(write), Some(token)) = (write, self.token) {
+            self.note(write.at, Some(session.id()), Deed::Writes(token, write.accepted));
         }
     }
 

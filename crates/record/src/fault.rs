@@ -150,14 +150,14 @@ pub struct Stuck {
 pub struct FencingCounts {
     /// Number of writes: each holder writes when it enters and before it leaves.
     pub writes: u64,
-    /// Writes of a holder after another holder had entered. Without fencing, each would have overwritten
-    /// newer data.
+    /// Writes of a holder after a holder that entered later had written. Without fencing, each would have
+    /// overwritten newer data.
     pub stale: u64,
     /// Stale writes that were rejected because the token, the czxid of the holder's node, was not the newest.
     pub stale_rejected: u64,
     /// Stale writes that would have been rejected if the token had been the node's sequence number.
     pub stale_rejected_by_number: u64,
-    /// Writes rejected although no other holder had entered, because tokens did not grow from holder to
+    /// Writes rejected although no later holder had written, because tokens did not grow from holder to
     /// holder.
     pub sound_rejected: u64,
 }

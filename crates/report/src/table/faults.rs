@@ -70,7 +70,7 @@ pub(super) fn table(view: &View<'_>) -> Table {
         .numbers("waits lost", 12, move |row| count(row, Trial::waits_lost))
         .explained("waits that ended with their session or connection")
         .numbers("stale writes", 8, move |row| count(row, |it| it.fencing.stale))
-        .explained("writes sent after another contender had entered")
+        .explained("writes sent after a later holder had written")
         .numbers("rejected", 9, move |row| count(row, |it| it.fencing.stale_rejected))
         .explained("stale writes that the fencing token rejected")
         .table("Each strategy under each fault", 2, view.under_faults())
