@@ -163,3 +163,21 @@ fn workers_without_a_common_lock_give_no_evidence() {
         matches!(&seen.judged.verdict, Verdict::Unknown(why) if why[0].contains("too little evidence across workers"))
     );
 }
+
+#[test]
+fn holds_after_the_end_of_an_incomplete_history_are_not_judged() {
+    let dir = tempfile::tempdir().unwrap();
+    let alternating = |first: i64| (0..20).map(move |turn| 20 * turn + first).map(|z| (z + 1, z + 2, z + 11));
+    let [one, other] = [0, 10].map(|first| alternating(first).collect::<Vec<_>>());
+    let parts = [history(&dir, 0, &one), history(&dir, 1, &other)];
+    // Given that the first worker's events are missing after its sixth acquisition
+    let text = std::fs::read_to_string(&parts[0].1).unwrap();
+    let known: Vec<_> = text.lines().take(1 + 5 * 4 + 2).collect();
+    let incomplete = known.join("\n").replacen("\"complete\":true", "\"complete\":false", 1) + "\n";
+    std::fs::write(&parts[0].1, incomplete).unwrap();
+    // Then the other worker's acquisitions until then are judged, and no later ones
+    let judgement = judged(&parts, &dir);
+    let lock = story::lock(&judgement);
+    assert!((9..=11).contains(&lock.acquired), "{lock:?}");
+    assert_eq!((lock.violations.count, judgement.verdict.word()), (0, "unknown"), "{judgement:?}");
+}

@@ -1,9 +1,10 @@
 //! Stores the contenders' notes and the servers' logs on disk for the trial's judge, so that memory does not
 //! grow with the trial.
 //!
-//! A separate thread writes to the disk. Generator threads hand over their notes in batches and never wait:
-//! notes that arrive faster than the disk can store them are counted as lost and reported. Logs in files on
-//! this host are followed during the trial, so that the servers may purge them.
+//! A separate thread writes to the disk. Generator threads hand over their notes in batches and do not wait while
+//! they generate load. If notes arrive faster than the disk can store them, a thread's first lost batch ends its
+//! notes: a judge that missed a release would take later acquisitions for violations. Logs in files on this host
+//! are followed during the trial, so that the servers may purge them.
 
 use std::cell::RefCell;
 use std::io;
@@ -47,6 +48,8 @@ pub enum Note {
 
 enum Message {
     Notes(usize, Vec<Note>),
+    /// All notes of a thread have been handed over.
+    Finished(usize),
     /// End of the trial, with the final logs unless they were followed.
     End(Option<Logs>),
 }
@@ -72,9 +75,13 @@ impl Notes {
         }
     }
 
-    pub fn hand_over(&mut self) {
-        let Some(to) = self.to.as_ref().filter(|_| !self.fresh.is_empty()) else { return };
+    fn hand_over(&mut self) {
+        let Some(to) = &self.to else { return };
         let fresh = std::mem::replace(&mut self.fresh, Vec::with_capacity(AT_ONCE));
+        if self.lost > 0 {
+            self.lost += fresh.len() as u64;
+            return;
+        }
         let refused = to.try_send(Message::Notes(self.thread, fresh));
         if let Err(TrySendError::Full(message) | TrySendError::Disconnected(message)) = refused
             && let Message::Notes(_, fresh) = message
@@ -82,11 +89,34 @@ impl Notes {
             self.lost += fresh.len() as u64;
         }
     }
+
+    /// Hands over the last notes, and waits for the disk if necessary. Returns the number of notes that could not
+    /// be stored.
+    pub fn finish(mut self) -> u64 {
+        if self.lost > 0 {
+            return self.lost + self.fresh.len() as u64;
+        }
+        let Some(to) = self.to.take() else { return 0 };
+        // The keeper is gone if the run was abandoned.
+        let _ = to.send(Message::Notes(self.thread, self.fresh));
+        let _ = to.send(Message::Finished(self.thread));
+        0
+    }
+}
+
+/// What is known about a thread's notes.
+#[derive(Debug, Clone, Copy, Default)]
+struct ThreadProgress {
+    /// Time of the last stored moment.
+    until: Stamp,
+    is_finished: bool,
 }
 
 #[derive(Debug)]
 pub struct Kept {
     pub noted: Sorted<Noted, (Stamp, usize)>,
+    /// Time from which moments may be missing; `None` if every thread handed over all its notes.
+    pub complete_until: Option<Stamp>,
     pub created: Sorted<EnteredAsOf, (Stamp, usize)>,
     pub entered_as_of: Sorted<EnteredAsOf, (Stamp, usize)>,
     pub lives: Lives,
@@ -96,8 +126,6 @@ pub struct Kept {
     pub missing: u64,
     /// First cases in which other programs' sessions interfered with the trial's nodes, one sentence each.
     pub interference: Vec<String>,
-    /// Number of notes that could not be stored.
-    pub lost: u64,
 }
 
 pub struct Following {
@@ -114,10 +142,10 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    pub fn start(scratch: &Path, following: Option<Following>) -> io::Result<Self> {
+    pub fn start(scratch: &Path, following: Option<Following>, threads: usize) -> io::Result<Self> {
         let (to, from) = sync_channel(WAITING);
         let (sender, kept) = oneshot::channel();
-        let keeping = Keeping::new(scratch, following);
+        let keeping = Keeping::new(scratch, following, threads);
         std::thread::Builder::new().name("keeper".into()).spawn(move || {
             let _ = rustix::process::setpriority_process(None, NICE);
             // The receiver is gone if the run was abandoned.
@@ -144,10 +172,10 @@ impl Keeper {
 struct Keeping {
     scratch: PathBuf,
     noted: Sorter<Noted, (Stamp, usize)>,
+    threads: Vec<ThreadProgress>,
     questions: Sorter<PathQuestion, (u64, i64)>,
     entered_as_of: Sorter<EnteredAsOf, (Stamp, usize)>,
     log: Option<ServerLogs>,
-    lost: u64,
     full: Option<io::Error>,
 }
 
@@ -165,7 +193,7 @@ struct LogContents {
 }
 
 impl Keeping {
-    fn new(scratch: &Path, following: Option<Following>) -> Self {
+    fn new(scratch: &Path, following: Option<Following>, threads: usize) -> Self {
         let log = |Following { logs, below, since }| ServerLogs {
             at_hand: logs,
             follower: LogFollower::new(&below, since),
@@ -179,10 +207,10 @@ impl Keeping {
         Self {
             scratch: scratch.to_owned(),
             noted: Sorter::by(Facts::by_time, scratch),
+            threads: vec![ThreadProgress::default(); threads],
             questions: Sorter::by(PathQuestion::order, scratch),
             entered_as_of: Sorter::by(Facts::by_entry, scratch),
             log: following.map(log),
-            lost: 0,
             full: None,
         }
     }
@@ -194,6 +222,7 @@ impl Keeping {
             let left = Duration::from_micros(read_at.saturating_sub(clock::now()));
             match from.recv_timeout(left) {
                 Ok(Message::Notes(thread, notes)) => self.keep(thread, notes),
+                Ok(Message::Finished(thread)) => self.threads[thread].is_finished = true,
                 Ok(Message::End(logs)) => return self.end(logs, unread),
                 Err(RecvTimeoutError::Disconnected) => return self.end(None, unread),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -208,12 +237,14 @@ impl Keeping {
 
     fn keep(&mut self, thread: usize, notes: Vec<Note>) {
         if self.full.is_some() {
-            self.lost += notes.len() as u64;
             return;
         }
         for note in notes {
             let kept = match note {
-                Note::Did(moment) => self.noted.push((thread, moment)),
+                Note::Did(moment) => {
+                    self.threads[thread].until = moment.at;
+                    self.noted.push((thread, moment))
+                }
                 Note::Lacks(question) => self.questions.push(question),
                 Note::EnteredAsOf(known) => self.entered_as_of.push(known),
             };
@@ -224,7 +255,7 @@ impl Keeping {
     }
 
     fn end(self, logs: Option<Logs>, unread: Option<io::Error>) -> io::Result<Kept> {
-        let Self { scratch, noted, questions, mut entered_as_of, log, lost, full } = self;
+        let Self { scratch, noted, threads, questions, mut entered_as_of, log, full } = self;
         if let Some(error) = full {
             return Err(error);
         }
@@ -237,7 +268,9 @@ impl Keeping {
         let mut created = Sorter::by(Facts::by_entry, &scratch);
         answer(&questions.finish(), &changes, &mut created, &mut entered_as_of)?;
         let (noted, created, entered_as_of) = (noted.finish(), created.finish(), entered_as_of.finish());
-        Ok(Kept { noted, created, entered_as_of, lives, unread, missing, interference, lost })
+        let unfinished = threads.iter().filter(|thread| !thread.is_finished);
+        let complete_until = unfinished.map(|thread| thread.until).min();
+        Ok(Kept { noted, complete_until, created, entered_as_of, lives, unread, missing, interference })
     }
 }
 
@@ -355,7 +388,7 @@ mod tests {
 
     #[tokio::test]
     async fn notes_of_all_threads_are_stored_in_order() {
-        let keeper = Keeper::start(&std::env::temp_dir(), None).unwrap();
+        let keeper = Keeper::start(&std::env::temp_dir(), None, 2).unwrap();
         // Given two threads that hand over their notes one after the other
         let mut notes = [0, 1].map(|thread| keeper.notes_of(thread));
         for at in 0..2_000 {
@@ -363,35 +396,58 @@ mod tests {
             notes[0].note(asks(at, 0));
             notes[0].note(Note::EnteredAsOf((at, 0, 7)));
         }
-        notes.iter_mut().rev().for_each(Notes::hand_over);
+        assert_eq!(notes.into_iter().rev().map(Notes::finish).sum::<u64>(), 0);
         let kept = keeper.end(None).await.unwrap();
         // Then moments are sorted by time, and simultaneous moments by thread
         let order: Vec<_> = kept.noted.iter().unwrap().map(|one| one.unwrap()).collect();
         let order: Vec<_> = order.iter().map(|(_, moment)| (moment.at, moment.contender)).collect();
         assert!(order.is_sorted() && order.len() == 4_000);
-        assert_eq!((kept.entered_as_of.iter().unwrap().count(), kept.lost, kept.unread), (2_000, 0, None));
+        assert_eq!((kept.entered_as_of.iter().unwrap().count(), kept.unread), (2_000, None));
+        assert_eq!(kept.complete_until, None);
     }
 
     #[test]
-    fn full_keeper_counts_further_notes_as_lost_without_blocking() {
+    fn full_keeper_ends_the_notes_of_a_thread_without_blocking() {
         // Given a keeper that stores nothing
-        let (to, _from) = sync_channel(2);
+        let (to, from) = sync_channel(2);
         let mut notes = Notes { to: Some(to), ..Notes::default() };
         // When more notes arrive than fit
-        (0..AT_ONCE as u64 * 3 + 5).for_each(|at| notes.note(asks(at, 0)));
-        notes.hand_over();
-        // Then the rest is counted as lost
-        assert_eq!(notes.lost, AT_ONCE as u64 + 5);
+        let at_once = AT_ONCE as u64;
+        (0..at_once * 3).for_each(|at| notes.note(asks(at, 0)));
+        // Then no later notes are stored, even if there is room for them again
+        let stored = from.try_iter().count();
+        (0..at_once + 5).for_each(|at| notes.note(asks(at, 0)));
+        assert_eq!((stored, notes.finish(), from.try_iter().count()), (2, 2 * at_once + 5, 0));
+    }
+
+    #[tokio::test]
+    async fn notes_are_complete_until_the_last_note_of_a_thread_that_did_not_finish() {
+        let until = async |finished: [bool; 2]| {
+            let keeper = Keeper::start(&std::env::temp_dir(), None, 2).unwrap();
+            for (thread, is_finished) in finished.into_iter().enumerate() {
+                let mut notes = keeper.notes_of(thread);
+                // One batch and three further notes
+                let from = 100 * thread as u64;
+                (from..from + AT_ONCE as u64 + 3).for_each(|at| notes.note(asks(at, thread)));
+                if is_finished {
+                    notes.finish();
+                }
+            }
+            keeper.end(None).await.unwrap().complete_until
+        };
+        let batch = AT_ONCE as u64;
+        assert_eq!(until([true, true]).await, None);
+        assert_eq!(until([true, false]).await, Some(100 + batch - 1));
+        assert_eq!(until([false, false]).await, Some(batch - 1));
     }
 
     #[tokio::test]
     async fn disk_failure_is_an_error() {
-        let keeper = Keeper::start(Path::new("/nowhere"), None).unwrap();
+        let keeper = Keeper::start(Path::new("/nowhere"), None, 1).unwrap();
         let mut notes = keeper.notes_of(0);
         // More notes than can be sorted in memory
         (0..2 * RUN as u64).for_each(|at| notes.note(asks(at, 0)));
-        notes.hand_over();
-        assert_eq!(notes.lost, 0);
+        assert_eq!(notes.finish(), 0);
         assert!(keeper.end(None).await.is_err());
     }
 }

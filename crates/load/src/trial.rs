@@ -131,7 +131,6 @@ struct Conductor<'a> {
     sink: Sink<'a>,
     threads: Vec<oneshot::Receiver<ThreadRecord>>,
     /// Number of generator threads that returned no record.
-    missing_threads: usize,
     /// Keeper of the contenders' notes, until its data is taken.
     keeper: Option<Keeper>,
     started_at: SystemTime,
@@ -185,7 +184,7 @@ impl<'a> Conductor<'a> {
         let seconds = expected_seconds(&shared.spec);
         let threads = environment.threads.clamp(1, shared.count_own().max(1));
         let started_at = SystemTime::now();
-        let keeper = keeper(environment, &shared, started_at)?;
+        let keeper = keeper(environment, &shared, started_at, threads)?;
         let spawned: std::io::Result<Vec<_>> = (0..threads)
             .map(|thread| {
                 let contenders = shared.own().skip(thread).step_by(threads).collect();
@@ -205,7 +204,6 @@ impl<'a> Conductor<'a> {
             interrupt,
             sink,
             threads,
-            missing_threads: 0,
             keeper: Some(keeper),
             started_at,
             began,
@@ -523,9 +521,8 @@ impl<'a> Conductor<'a> {
         let started = self.threads.len();
         let (abort, at_most) = (self.shared.signals.abort.clone(), self.drain_at_most());
         let threads = collect(&mut self.threads, &abort, at_most, ABORT_AT_MOST).await;
-        self.missing_threads = started - threads.len();
-        if self.missing_threads > 0 {
-            let missing = self.missing_threads;
+        let missing = started - threads.len();
+        if missing > 0 {
             self.cut_short(
                 Cause::DidNotEnd,
                 format!("{missing} of {started} generator threads returned no record"),
@@ -657,13 +654,18 @@ fn expected_seconds(spec: &TrialSpec) -> usize {
     usize::try_from(guess.as_secs() + 2).unwrap_or(usize::MAX)
 }
 
-fn keeper(environment: &Environment, shared: &Shared, since: SystemTime) -> Result<Keeper, Error> {
+fn keeper(
+    environment: &Environment,
+    shared: &Shared,
+    since: SystemTime,
+    threads: usize,
+) -> Result<Keeper, Error> {
     let following = environment.local.as_ref().filter(|_| shared.reads_logs).map(|local| Following {
         logs: local.logs_at_hand(),
         below: shared.lock_states.root().to_owned(),
         since,
     });
-    let started = Keeper::start(&environment.scratch, following);
+    let started = Keeper::start(&environment.scratch, following, threads);
     started.map_err(|error| Error::environment(format!("cannot start a thread: {error}")))
 }
 

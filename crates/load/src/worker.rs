@@ -74,11 +74,10 @@ async fn work(shared: Arc<Shared>, share: Share, seconds: usize) -> ThreadRecord
     drop((window, probe));
     observation.recorder.borrow_mut().settle();
     let recorder = observation.recorder.borrow().clone();
-    let mut log = observation.log.take();
-    log.notes.hand_over();
+    let log = observation.log.take();
     let timer_lag = timer_lag.borrow().clone();
     let part = Part { recorder, occurrences: log.occurrences, timer_lag };
-    ThreadRecord { part, lost: log.notes.lost, unread }
+    ThreadRecord { part, lost: log.notes.finish(), unread }
 }
 
 async fn follow_window(shared: Arc<Shared>, observation: Observation) {

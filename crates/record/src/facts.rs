@@ -68,8 +68,9 @@ pub struct Facts {
     pub entered_as_of: Sorted<EnteredAsOf, (Stamp, usize)>,
     /// Holds that ended after another contender had closed their session, each identified by its end.
     pub closed: HashSet<Hold>,
-    /// Number of moments lost because the disk was too slow, plus the number of threads that never finished.
-    pub gaps: u64,
+    /// Time from which moments may be missing, because the disk was too slow or a thread never finished. Later
+    /// moments are left out: after a missing release, acquisitions would look like violations.
+    pub complete_until: Option<Stamp>,
     /// Lives of the trial's nodes from the servers' logs; empty if the logs cannot be read.
     pub lives: Lives,
     /// Whether all nodes of contenders are gone.
@@ -100,7 +101,7 @@ impl Facts {
             created: Sorted::of(Self::by_entry, Vec::new()),
             entered_as_of: Sorted::of(Self::by_entry, Vec::new()),
             closed: HashSet::new(),
-            gaps: 0,
+            complete_until: None,
             lives: Lives::default(),
             all_gone: true,
             wall: WallClock::default(),
@@ -129,7 +130,7 @@ impl Facts {
     }
 
     pub fn header(&self, trial: &Trial) -> Header {
-        let is_complete = trial.cut_short.is_none() && self.gaps == 0;
+        let is_complete = trial.cut_short.is_none() && self.complete_until.is_none();
         let locks = lock_names(trial).into_iter().map(|name| (name, self.kind));
         let interference = trial.interference.clone();
         Header { complete: Some(is_complete), locks: locks.collect(), interference }
@@ -146,6 +147,9 @@ impl Facts {
         let [mut created, mut as_of] = [AsOf::new(&self.created)?, AsOf::new(&self.entered_as_of)?];
         Ok(std::iter::from_fn(move || {
             let mut moment = match noted.next()? {
+                Ok((_, moment)) if self.complete_until.is_some_and(|until| moment.at >= until) => {
+                    return None;
+                }
                 Ok((_, moment)) => moment,
                 Err(error) => return Some(Err(error)),
             };
@@ -377,6 +381,19 @@ mod tests {
 
     fn moment(contender: usize, at: Stamp, deed: Deed) -> Moment {
         Moment { at, contender, lock: 0, session: None, deed }
+    }
+
+    #[test]
+    fn moments_end_where_others_may_be_missing() {
+        // Given a hold whose release is missing, and the next hold
+        let enters = Deed::Enters { claim: LockClaim::WRITE, token: None, zxid: None };
+        let moments = vec![moment(1, 5, enters), moment(1, 20, Deed::Fails), moment(2, 20, enters)];
+        let facts = Facts {
+            complete_until: Some(20),
+            ..Facts::without_moments(LockKind::Mutex).with_moments(moments)
+        };
+        let times: Vec<_> = facts.moments().unwrap().map(|moment| moment.unwrap().at).collect();
+        assert_eq!(times, [5]);
     }
 
     #[test]

@@ -32,8 +32,8 @@ const WALL_MAY_MOVE: Duration = Duration::from_millis(20);
 const UNREAD_AT_MOST: Duration = Duration::from_secs(1);
 
 /// Adds the keeper's data to the facts. Returns the interference by other clients.
-fn take_kept(facts: &mut Facts, kept: Kept, is_dated: bool, missing_threads: u64) -> Vec<String> {
-    facts.gaps = kept.lost + missing_threads;
+fn take_kept(facts: &mut Facts, kept: Kept, is_dated: bool) -> Vec<String> {
+    facts.complete_until = kept.complete_until;
     (facts.noted, facts.created, facts.entered_as_of) = (kept.noted, kept.created, kept.entered_as_of);
     // Undated logs cannot be compared.
     facts.lives = if is_dated { kept.lives } else { Lives::default() };
@@ -81,8 +81,7 @@ impl Conductor<'_> {
             clocks_differ_ms: CLOCKS_DIFFER_MS + whole_ms(wall.set_since(self.wall)),
             ..Facts::without_moments(self.shared.kind)
         };
-        let interference = kept
-            .map_or_else(Vec::new, |kept| take_kept(&mut facts, kept, is_dated, self.missing_threads as u64));
+        let interference = kept.map_or_else(Vec::new, |kept| take_kept(&mut facts, kept, is_dated));
         let evidence = Evidence { given_up_early: seen.given_up_early, ..Evidence::default() };
         let counters = accounting::pair(before, after, &unread);
         self.warn_of_unread(&counters);
@@ -267,9 +266,8 @@ impl Conductor<'_> {
                 "the servers' logs cannot be read, {missing}: {why}"
             )));
         }
-        kept.lost += lost;
-        let lost = (kept.lost > 0).then(|| {
-            let events = counted(kept.lost, "event of the contenders is", "events of the contenders are");
+        let lost = (lost > 0).then(|| {
+            let events = counted(lost, "event of the contenders is", "events of the contenders are");
             format!("{events} missing: {SLOW_DISK}")
         });
         let missing = (kept.missing > 0).then(|| {

@@ -154,7 +154,8 @@ impl WorkerHistory {
 }
 
 /// Merges the histories of numbered workers into a new file. Events are ordered by the ensemble's
-/// transactions, because workers share no clock.
+/// transactions, because workers share no clock. The merged history ends with the first incomplete one: after a
+/// missing release, other workers' acquisitions would look like violations.
 pub fn merge_histories(parts: &[(usize, PathBuf)], to: &Path) -> Result<(), Error> {
     let open = |(worker, path): &(usize, PathBuf)| {
         Ok(WorkerHistory {
@@ -177,12 +178,19 @@ pub fn merge_histories(parts: &[(usize, PathBuf)], to: &Path) -> Result<(), Erro
         serde_json::to_string(&HeaderLine::from(&header)).map_err(io::Error::other).map_err(failed)?;
     writeln!(out, "{header}").map_err(failed)?;
     let mut waiting = BinaryHeap::new();
-    for (place, part) in parts.iter_mut().enumerate() {
-        waiting.extend(part.next()?.map(|(zxid, line)| Reverse((zxid, place, line))));
-    }
-    while let Some(Reverse((_, place, line))) = waiting.pop() {
+    let mut unread: Vec<usize> = (0..parts.len()).collect();
+    'all: loop {
+        for place in unread.drain(..) {
+            let part = &mut parts[place];
+            match part.next()? {
+                Some((zxid, line)) => waiting.push(Reverse((zxid, place, line))),
+                None if part.reader.header().complete != Some(true) => break 'all,
+                None => {}
+            }
+        }
+        let Some(Reverse((_, place, line))) = waiting.pop() else { break };
         writeln!(out, "{line}").map_err(failed)?;
-        waiting.extend(parts[place].next()?.map(|(zxid, line)| Reverse((zxid, place, line))));
+        unread.push(place);
     }
     out.flush().map_err(failed)
 }
