@@ -65,6 +65,25 @@ pub fn immediate(events: &[(usize, String)]) -> Vec<Decision> {
     single_faults(events).into_iter().filter(|decision| !decision.act.is_delay()).collect()
 }
 
+/// Returns delays of each event past each later acquisition by another contender. What the delayed contender read
+/// before may no longer be true.
+pub fn delays_past_acquisitions(events: &[(usize, String)]) -> Vec<Decision> {
+    let is_release = |event: &str| kind(event) == EventKind::Release;
+    // A contender's last event before its release belongs to its acquisition.
+    let of_acquisition = |(at, (holder, _)): (usize, &(usize, String))| {
+        events[..at].iter().rposition(|(who, event)| who == holder && !is_release(event))
+    };
+    let releases = events.iter().enumerate().filter(|(_, (_, event))| is_release(event));
+    let acquisitions: Vec<usize> = releases.filter_map(of_acquisition).collect();
+    let mut all = Vec::new();
+    for (number, (contender, event)) in events.iter().enumerate().filter(|(_, (_, event))| !is_release(event))
+    {
+        let later = acquisitions.iter().filter(|at| **at > number && events[**at].0 != *contender);
+        all.extend(later.map(|at| Decision::new(Act::Delay { past: events[*at].1.clone() }, event)));
+    }
+    all
+}
+
 /// Returns the faults that break a connection.
 fn broken(events: &[(usize, String)]) -> impl Iterator<Item = Decision> {
     let singles = single_faults(events).into_iter();
@@ -224,6 +243,23 @@ mod tests {
             at("c2: notification, c1.node1 deleted"),
             [&["lost reply", "cut connection"], &ends[..]].concat()
         );
+    }
+
+    #[test]
+    fn events_are_delayed_past_later_acquisitions_of_other_contenders() {
+        let run = events(&[
+            (0, "c1: create own node, reply"),
+            (1, "c2: exists c1.node1"),
+            (0, "c1: releases"),
+            (0, "c1: delete c1.node1"),
+            (2, "c3: create own node, reply"),
+            (1, "c2: delete c1.node1"),
+            (2, "c3: releases"),
+        ]);
+        let delayed =
+            |event| Decision::new(Act::Delay { past: "c3: create own node, reply".to_owned() }, event);
+        let before = ["c1: create own node, reply", "c2: exists c1.node1", "c1: delete c1.node1"];
+        assert_eq!(delays_past_acquisitions(&run), before.map(delayed));
     }
 
     #[test]

@@ -11,7 +11,8 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::candidates::{
-    OpenOrder, abandoned_waits, ends_of_others, immediate, moves, outages, pairs, single_faults, stale_moves,
+    OpenOrder, abandoned_waits, delays_past_acquisitions, ends_of_others, immediate, moves, outages, pairs,
+    single_faults, stale_moves,
 };
 use super::names::contender_name;
 use super::outcome::{Fault, Nodes, Outcome};
@@ -202,19 +203,26 @@ impl<P: Runs> Search<'_, P> {
             Some(undisturbed.clone())
         };
         if let Some(run) = &with_a_middle {
-            let mut faults = ends_of_others(&run.events, most);
-            faults.extend(abandoned_waits(&run.events, most - 2, &[most - 1], &ways));
-            self.single_faults(run, faults)?;
+            self.single_faults(run, ends_of_the_middle(run, &ways))?;
         }
         self.orders(&[])?;
         self.readers(&with_readers)?;
         if let Some(run) = with_a_middle.filter(|run| run.schedule.contenders > self.site.contenders) {
             self.single_faults(&run, immediate(&run.events))?;
+            self.single_faults(&run, delays_past_acquisitions(&run.events))?;
         }
         singles.extend(self.single_faults(undisturbed, outages(&undisturbed.events))?);
         singles.extend(self.single_faults(undisturbed, delays)?);
         if scope.pairs { self.pairs(&singles, undisturbed) } else { Ok(()) }
     }
+}
+
+/// Returns the faults after which a waiter behind another waiter is alone: the end of its process or of its wait.
+fn ends_of_the_middle(run: &Outcome, ways: &[Act]) -> Vec<Decision> {
+    let contenders = run.schedule.contenders;
+    let mut faults = ends_of_others(&run.events, contenders);
+    faults.extend(abandoned_waits(&run.events, contenders - 2, &[contenders - 1], ways));
+    faults
 }
 
 /// Returns the number of contenders needed for the holders, a waiter that disappears, and a waiter behind it.
@@ -228,8 +236,8 @@ fn with_a_middle(site: &Site) -> usize {
 
 /// Returns the numbers of contenders and the readers among them, for locks with readers.
 fn readers(contenders: usize, most: usize) -> impl Iterator<Item = (usize, &'static [usize])> {
-    let all: [(usize, &'static [usize]); 4] =
-        [(contenders, &[1]), (contenders, &[0]), (most, &[1, 2]), (most, &[0, 2])];
+    let all: [(usize, &'static [usize]); 5] =
+        [(contenders, &[1]), (contenders, &[0]), (most, &[2]), (most, &[1, 2]), (most, &[0, 2])];
     all.into_iter().filter(|(count, readers)| readers.iter().all(|reader| reader < count))
 }
 
@@ -457,7 +465,7 @@ impl<'a, P: Runs> Search<'a, P> {
         Ok(None)
     }
 
-    /// Runs undisturbed schedules with one reader of two contenders, and with two readers of three contenders.
+    /// Runs undisturbed schedules with one reader of two contenders, and with one or two readers of three contenders.
     fn with_readers(&mut self, most: usize) -> Result<Vec<Outcome>, Error> {
         let mut runs = Vec::new();
         for (contenders, readers) in readers(self.site.contenders, most) {
@@ -471,10 +479,16 @@ impl<'a, P: Runs> Search<'a, P> {
 
     /// Tries faults and request orders in runs with readers.
     fn readers(&mut self, runs: &[Outcome]) -> Result<(), Error> {
+        let (contenders, ways) = (self.site.contenders, self.site.lock.gives_up());
         for run in runs {
-            self.single_faults(run, immediate(&run.events))?;
+            let mut faults = immediate(&run.events);
+            if run.schedule.contenders > 2 {
+                faults.extend(ends_of_the_middle(run, &ways));
+            }
+            self.single_faults(run, faults)?;
         }
-        let has_orders = |run: &&Outcome| run.schedule.readers.len() == 1;
+        let has_orders =
+            |run: &&Outcome| run.schedule.readers.len() == 1 && run.schedule.contenders == contenders;
         runs.iter().filter(has_orders).try_for_each(|run| self.orders(&run.schedule.readers))
     }
 
