@@ -1,9 +1,9 @@
 //! The cost of recording: nanoseconds and allocations per sample in a recorder.
 //!
 //! Measures one sample, one count, one sample with a read of the clock, and all samples that a session and a
-//! contender record for one contended acquisition of `predecessor-watch`. Each round repeats its work often enough
-//! for the clock's resolution. The limit applies to the median over the rounds, because other load on the machine
-//! disturbs single rounds.
+//! contender record for one contended acquisition of `predecessor-watch`. Each round repeats its work so often
+//! that the clock's resolution does not matter. The limit applies to the median over the rounds, because other load
+//! on the machine disturbs single rounds.
 //!
 //! The exit code is 1 if a sample exceeds the limit or allocates.
 
@@ -141,9 +141,9 @@ fn count(recorder: &mut ThreadRecorder, now: Stamp) {
     recorder.count(now, |counts| counts.outcomes.add(Outcome::Acquired, 1));
 }
 
-/// Number of samples recorded by [`acquisition`]: for each of 5 requests, the send, two latencies and the reply;
-/// for each of 2 lists, the names; for the notification, the count, second, lag and latency; for the acquire, the
-/// wait, handoff, outcome and second; for the hold and the release, the overshoot, count and latency.
+/// Number of samples recorded by [`acquisition`]: for each of 5 requests, the send, second, latency, lag and reply;
+/// for each of 2 lists, the names; for the notification, the lag, count, second and latency; for the acquire, two
+/// latencies, the outcome and the second; for the hold and the release, the overshoot, count and latency.
 const ACQUISITION_SAMPLES: u64 = 5 * 5 + 2 + 4 + 4 + 3;
 
 fn acquisition(recorder: &mut ThreadRecorder, now: Stamp) {

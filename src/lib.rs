@@ -1,8 +1,8 @@
 //! zklockbench: load testing and benchmarking of ZooKeeper lock strategies on a real ensemble.
 //!
 //! A *scenario* is expanded into *trials*. In each trial, *contenders* use a *strategy* over *metered
-//! sessions* on an *ensemble*. A *recorder* collects the events, a *checker* judges mutual exclusion, and
-//! *reports* are generated from the *results* on disk.
+//! sessions* on an *ensemble*. A *recorder* collects the events, a *judge* decides whether contenders
+//! excluded each other, and *reports* are generated from the *results* on disk.
 //!
 //! The libraries are crates in `crates/`; this crate contains the command line and the loop over trials.
 

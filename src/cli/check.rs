@@ -290,7 +290,7 @@ impl ShownFinding<'_> {
 const ROWS: usize = 40;
 /// Maximum number of locks in the table without `--all`.
 const FEW_ROWS: usize = 10;
-/// Maximum number of timelines, and of findings of each kind that are shown with their lines.
+/// Maximum number of timelines to show, and of findings of each kind to show with their lines.
 const SHOWN: usize = 3;
 /// Maximum width of the table without `--all`.
 const WIDTH: u16 = 80;

@@ -113,7 +113,7 @@ fn next(ready: &Ready, locks: &[String], program: &str) -> String {
     }
 }
 
-/// Returns a headline, e.g. `curator 1.0: InterProcessMutex follows the protocol: 27 of 27 checks`.
+/// Returns a headline, e.g. `curator 1.0: InterProcessMutex follows the protocol: 8 of 8 checks`.
 fn headline(ready: &Ready, locks: &[String], all: &[Finding]) -> String {
     let count = |outcome| all.iter().filter(|finding| finding.outcome == outcome).count();
     let (failed, left_out, unknown) =

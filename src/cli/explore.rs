@@ -99,7 +99,7 @@ fn can_be_stale(place: &PlaceArgs) -> Result<(), String> {
     links_capability()
 }
 
-/// Keeps servers awake if their version may leave a request unprocessed.
+/// Starts reads that keep the servers awake if their version may leave a request unprocessed.
 async fn keep_awake(opened: &OpenEnsemble) -> Result<Option<DropGuard>, Error> {
     if opened.addresses.len() == 1 {
         return Ok(None);

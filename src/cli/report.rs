@@ -103,8 +103,8 @@ pub fn drawn<T: Default>(charts: Result<T, Error>) -> T {
     })
 }
 
-/// Writes the page of a results directory into that directory. After an error, removes an outdated page, which would be
-/// misleading; results are valid without a page.
+/// Writes the page of a results directory into that directory. After an error, removes an outdated page, which would
+/// be misleading; results are valid without a page.
 pub fn write_into(directory: &Path, document: Document) {
     let page = directory.join(layout::REPORT);
     if let Err(error) = write(&[document], None, &page, None) {

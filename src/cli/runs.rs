@@ -231,7 +231,7 @@ fn without_extras(mut command: Command) -> Command {
 pub const NEEDS_CONNECT: &str =
     "workers need an ensemble that all of them can reach: add --connect HOST:PORT,…";
 
-/// Runs `work`, which starts runs. If they belong to a job, announces the job to its workers for that time.
+/// Runs `work`, which starts runs. If the runs belong to a job, announces the job to its workers until `work` ends.
 pub async fn leading<T>(
     args: &JobArgs,
     target: Result<Target, Error>,

@@ -1,8 +1,8 @@
 //! `completions`, `man`, `schema`: print texts generated from the definition of the command line and from types.
 //!
-//! `schema answer` prints one JSON Schema for the `--json` output of all commands. The types of files describe
-//! all fields that are also written to files. Other fields are listed here with their types; a test compares
-//! the list with real output.
+//! `schema answer` prints one JSON Schema for the `--json` output of all commands. Fields that are also written to
+//! files take their schema from the types of those files. Other fields are listed here with their types; a test
+//! compares the list with real output.
 
 use std::path::{Path, PathBuf};
 
@@ -177,7 +177,7 @@ pub fn schema(of: SchemaOf) -> Result<Exit, Error> {
     Ok(Exit::Held)
 }
 
-/// Returns a JSON Schema with the fields of all commands' output, and the own fields of each successful command.
+/// Returns a JSON Schema with the fields common to all commands, and the other fields of each successful command.
 fn answer_schema() -> Value {
     let mut types = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let rule = |(command, found): (&str, Value)| {

@@ -152,7 +152,7 @@ fn of_a_run(args: WorkerArgs, slice: Slice) -> RunArgs {
     RunArgs {
         scenario: args.scenario,
         resume: None,
-        // Whether workers excluded each other can be judged only from the order of the ensemble's transactions.
+        // Record a history: only the order of the ensemble's transactions shows whether workers excluded each other.
         history: slice.is_part(),
         generator: args.generator,
         out: args.out.join(args.run_id.unwrap_or_default()),

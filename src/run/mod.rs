@@ -273,7 +273,8 @@ impl UnderWay<'_> {
     }
 
     /// Counts the requests of a trial's lock; `None` for a built-in lock if an earlier valid repetition already has
-    /// counts. A driver's requests are counted for each repetition, to show comparisons how much the counts vary.
+    /// counts. A driver's requests are counted for each repetition, because comparisons need to
+    /// know how much the counts vary.
     async fn counting(&self, spec: &TrialSpec, entry: &Entry) -> Result<Option<Counting>, RunOutcome> {
         let RunContext { environment, stop, tell, counts, .. } = *self.context;
         let cell = CellKey::of(spec);
@@ -309,7 +310,8 @@ impl UnderWay<'_> {
         Ok(Some(counting))
     }
 
-    /// Returns the outcome of an aborted run. If a server ended, reports that first, because it explains the rest.
+    /// Returns the outcome of an aborted run. If a server ended, the reason mentions the server first, because its
+    /// end is the likely cause.
     fn aborted(&self, what: &str) -> RunOutcome {
         let ended = (self.context.server_ended)().filter(|server| !what.contains(server.as_str()));
         RunOutcome::aborted(ended.map_or_else(|| what.to_owned(), |server| format!("{server}; {what}")))

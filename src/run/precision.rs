@@ -110,7 +110,7 @@ mod tests {
         reached: f64,
         /// Share of runs whose interval misses the true centre.
         missed: f64,
-        /// Share of runs that reached the precision, but whose estimate is farther than that from the true centre.
+        /// Share of runs that reached the precision, but whose estimate is off by more than the precision.
         outside: f64,
         rounds: f64,
     }

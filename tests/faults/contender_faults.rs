@@ -279,8 +279,8 @@ async fn only_holders_that_listen_leave_when_their_session_ends() {
         (lost.told_max_us().unwrap(), lost.inside_max_us().unwrap())
     });
     let times: Vec<_> = times.collect();
-    // Then a holder that listens leaves when it is notified of the end, which a busy host may delay, and a holder that
-    // does not listen stays for its entire hold
+    // Then a holder that listens leaves when it is notified of the end, which a busy host may delay, and a holder
+    // that does not listen stays for its entire hold
     let [(told, left), (ignored, stayed), (thawed, woke)] = times[..] else { panic!("{times:?}") };
     assert!(told < 1_200_000 && left < told + 200_000, "{times:?}");
     assert!(ignored < 1_200_000 && (400_000..1_600_000).contains(&stayed), "{times:?}");
@@ -290,7 +290,8 @@ async fn only_holders_that_listen_leave_when_their_session_ends() {
 
 #[tokio::test]
 async fn holds_end_at_their_limit_unless_the_holder_is_frozen() {
-    // Given holds of 300 ms with a limit of 100 ms, and a holder that is frozen for 2 s, less than its session timeout
+    // Given holds of 300 ms with a limit of 100 ms, and a holder that is frozen for 2 s, which is less than its
+    // session timeout
     let lines = "strategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"300ms\"\nhold_limit = \"100ms\"\n\
                  duration = \"5s\"\nsession_timeout = \"10s\"\n";
     let freeze = FaultChoice { duration: Some(2 * SECOND), ..fault("freeze", "holder") };

@@ -13,7 +13,7 @@ use zklockbench_ensemble::fault;
 use zklockbench_record::Trial;
 use zklockbench_scenario::TrialSpec;
 
-/// Parameters of each kind, and the length of the measured phase in seconds.
+/// Each kind of fault, its parameters, and the length of the measured phase in seconds.
 const ASKED: &[(&str, &str, u32)] = &[
     ("kill", "target = \"leader\"\nduration = \"2s\"", 4),
     ("restart", "target = \"leader\"\nduration = \"2s\"", 4),

@@ -68,7 +68,7 @@ impl Protected {
         let usual = scene.nodes().await;
         one.release(held).await.unwrap();
         let before = proxy.requests().len();
-        // When its next creates meet these fates
+        // When the next creates, or the replies to them, are lost as `fates` specifies
         fates.iter().for_each(|fate| proxy.strike(*fate, self.create, 1));
         one.acquire(Write).await.unwrap();
         // Then a sync follows each create, and no node exists that the lock has not found

@@ -175,8 +175,8 @@ impl Contender {
         }
     }
 
-    /// Usually a long timeout. Occasionally, the acquire times out or is cancelled. Locks that leave their node on a
-    /// timeout are only cancelled, because the node would block every other contender.
+    /// Usually returns a long timeout. Occasionally, the acquire times out or is cancelled. Locks that leave their
+    /// node on a timeout are only cancelled, because the node would block every other contender.
     fn patience(&mut self) -> Patience {
         let long = Duration::from_secs(20);
         if !self.rng.random_ratio(1, CUT_SHORT) {

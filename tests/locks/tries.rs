@@ -85,6 +85,6 @@ async fn tries_do_not_pile_up_when_an_open_load_exceeds_saturation() {
     assert!(!trial.is_unstable(), "{:?}", trial.steady);
     assert_eq!(trial.unserved(), 0);
     let share = figures::WON_SHARE.of(&trial).unwrap();
-    // By Erlang's formula, one in 1 + 60/s × 50 ms tries acquires the lock
+    // By Erlang's formula, a quarter of the tries acquire the lock: 1 / (1 + 60/s × 50 ms)
     assert!((0.1..=0.4).contains(&share), "{share}");
 }

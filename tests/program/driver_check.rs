@@ -51,7 +51,7 @@ impl Checked {
 fn check(bench: &Bench, driver: &str, lock: &str, only: &[&str]) -> Checked {
     let connect = ensemble::place_on_shared();
     let mut words = vec!["driver", "check", driver, "--lock", lock, "--connect", &connect, "--json"];
-    words.push("--allow-saturation"); // other tests are connected
+    words.push("--allow-saturation"); // clients of other tests are connected
     words.extend(only.iter().flat_map(|name| ["--only", name]));
     Checked::of(&bench.output(&words))
 }

@@ -167,7 +167,7 @@ fn completed(bench: &Bench, parent: &Path, there: &[Trial], more: &[&str]) {
     );
 }
 
-/// Cuts a run short in this way at random points, sometimes again after resuming it, and then completes the run.
+/// Cuts a run short with `cut_short` at random points, sometimes again after resuming it, and then completes the run.
 fn cut(cut_short: impl Fn(u32, &mut ChaCha8Rng) + Sync) {
     let trials = undisturbed().len();
     at_each_point(|random| {
@@ -292,7 +292,7 @@ async fn tables_of_a_complete_run_can_be_written_without_its_ensemble() {
         // Then its tables exist
         went_through(&output);
         assert!(stderr(&output).contains("all trials exist"), "{}", stderr(&output));
-        // Invalid trials have rows besides those of their reruns
+        // Both invalid trials and their reruns have rows
         let rows = fs::read_to_string(name.join("summary.csv")).unwrap().lines().count() - 1;
         assert!(rows == recorded(&parent).len() && rows >= 6, "{rows}");
     };

@@ -40,7 +40,7 @@ async fn contenders_with_expired_sessions_rejoin_and_acquire_again() {
 
 #[test]
 fn session_end_deletes_nodes_even_if_the_log_omits_the_deletions() {
-    // Servers before 3.6 do not log the deletions; later servers behave like this with the property below.
+    // Servers before 3.6 do not log the deletions; with the property below, later servers omit them, too.
     let scenario = "name = \"crash\"\nstrategies = [\"curator-mutex\"]\ncontenders = 4\nhold = \"20ms\"\n\
                     warm_up = \"0s\"\nduration = \"6s\"\nrepetitions = 1\nsession_timeout = \"2s\"\n\
                     ensemble = { servers = 1 }\n[[fault]]\nkind = \"crash\"\ntarget = \"holder\"\nat = \"1500ms\"\n";

@@ -1,4 +1,4 @@
-//! Outcomes of gates on handcrafted records. Each kind of gate is tested with each outcome: passed, failed and unknown.
+//! Outcomes of gates on handcrafted records. Each kind of gate is tested with each outcome: passed, failed, unknown.
 
 use zklockbench_analysis::compare::{Ask, Comparison, Loaded, Side, compare};
 use zklockbench_analysis::gate::{Evaluation, GateWatch, Outcome, Sides, overall};
@@ -95,7 +95,7 @@ type Case = (&'static str, &'static str, fn(&mut World));
 
 fn nothing(_: &mut World) {}
 
-/// The outcome of each gate after its change, with the sentence about its worst cell.
+/// The outcome of each gate after the change, with the sentence about the worst cell.
 fn outcomes(world: &World, cases: &[Case]) -> String {
     let outcome = |(gate, name, change): &Case| {
         let mut world = world.clone();
@@ -427,7 +427,7 @@ fn complete_comparison_with_a_baseline_is_judged_as_a_gate() {
             compare(world.baseline.as_ref().unwrap(), &new, &Ask::default());
         Outcome::of_comparison(&found)
     };
-    // Three cells with several metrics each need eight repetitions.
+    // Three cells, each with several metrics, need eight repetitions.
     assert_eq!(came_to(None, 8).word(), "passed");
     let failed = came_to(Some("mutex"), 8);
     assert_eq!((failed.word(), failed.checks[0].strategy.as_str()), ("FAILED", "mutex"));

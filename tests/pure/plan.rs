@@ -188,7 +188,8 @@ fn stricter_objective_is_never_met_where_a_looser_one_is_missed() {
         let answer = Answer::of("predecessor-watch", &evidence, &load, &question.objective, LITTLE);
         (question, answer)
     };
-    // Given limits below, inside and above the interval for constant holds, but all below the one for exponential holds
+    // Given limits below, inside and above the interval for constant holds, but all below the interval for
+    // exponential holds
     let p99 = asked("wait.p99 < 10s").1.prediction.unwrap().wait_p99;
     for limit_us in [0.9 * p99.low, p99.middle, 1.01 * p99.high] {
         let (question, mut answer) = asked(&format!("wait.p99 < {}us", limit_us as u64));
@@ -594,7 +595,7 @@ fn load_close_to_the_limit_is_decided_by_the_predicted_median() {
     // And if a lock meets the objective, the median decides no other lock
     let mut recommended = [plans::answer("b", 400_000.0, Verdict::Held), open("a", 500_000.0)];
     assert_eq!(settled(&mut recommended, "510ms", 5.0, &sound()), ["held", "unknown"]);
-    // And if the interval is not close to the limit, the answer names the median instead
+    // And if the load is not close to the limit, the answer reports that the median decided
     let far = of("700ms", 5.0, &sound()).1[0].missing.join("\n");
     assert!(far.contains("a reliable verdict: decided by the predicted median (wait.p99 is"), "{far}");
 }

@@ -40,7 +40,7 @@ fn the_page_of_an_older_plan_explains_the_missing_chart() {
     std::fs::write(dir.path().join("plan.json"), older.to_string()).unwrap();
     // When the plan's page is rendered
     let page = page(&read(dir.path()).unwrap());
-    // Then the page explains the missing chart, and the rest is complete
+    // Then the page explains the missing chart, and is otherwise complete
     assert!(
         page.contains("no chart, because the version that created this plan stored no predictions"),
         "{page}"

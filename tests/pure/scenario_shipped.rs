@@ -82,7 +82,7 @@ fn each_shipped_scenario_references_the_schema_for_editors() {
 
 #[test]
 fn the_article_scenarios_cover_every_fault_within_ten_minutes() {
-    // After a used-up counter, locks can no longer be compared.
+    // Once a counter is used up, locks can no longer be compared.
     let passes = |name: &&str| *name != fault::COUNTER_NEAR_END;
     let every_kind: BTreeSet<&str> =
         zklockbench_load::catalog().faults.iter().map(|fault| fault.name).filter(passes).collect();

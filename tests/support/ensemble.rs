@@ -83,7 +83,7 @@ fn start_to_share(servers: usize) -> Arc<Local> {
     Arc::new(runtime.block_on(start(servers)))
 }
 
-/// Exclusive use of an ensemble. Its counters then count only one test.
+/// Exclusive use of an ensemble, so that its counters cover only one test.
 pub struct Alone {
     local: Arc<Local>,
     _permit: OwnedSemaphorePermit,

@@ -1,5 +1,5 @@
-//! Requests with which holders detect violations while they hold the lock. Contenders in other languages send the same
-//! requests.
+//! Requests with which holders detect violations while they hold the lock. Contenders in other languages send the
+//! same requests.
 //!
 //! Every holder uses the owner node. A writer reads the node, then overwrites it twice: on entry and before its
 //! release. A reader reads the node on entry and checks its version before its release. The leader orders and

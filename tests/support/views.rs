@@ -88,7 +88,7 @@ pub fn repetition(label: &str, strategy: usize, contenders: usize, number: u32) 
     (counts.notifications.by_release_useful, counts.notifications.node_deleted) =
         (fan_out * ACQUIRED, fan_out * ACQUIRED);
     counts.overtaken = if polls { ACQUIRED * 23 / 100 } else { 0 };
-    // Half of the contenders acquire more often than the rest: the fairness index is 0.81 or 0.997.
+    // Half of the contenders acquire more often than the other half: the fairness index is 0.81 or 0.997.
     let unequal = if polls { 0.4844 } else { 0.0549 };
     let turns = |at: usize| 10_000.0 * if at.is_multiple_of(2) { 1.0 + unequal } else { 1.0 - unequal };
     trial.tallies =

@@ -97,8 +97,8 @@ impl LockCard {
         }
     }
 
-    /// Explains why `param` has no effect with the settings in `set`; `None` if `param` has an effect.
-    /// Returns the deciding parameter, its current word, and the words that enable `param`.
+    /// Returns why `param` has no effect with the settings in `set`: the deciding parameter, its current word, and
+    /// the words that enable `param`. `None` if `param` has an effect.
     pub fn idle<'s, K: Borrow<str> + Ord>(
         &self,
         param: &str,
@@ -344,7 +344,7 @@ pub type Params = BTreeMap<String, ParamValue>;
 pub struct BatchCost {
     /// Requests by kind; a missing kind means 0.
     pub requests: Vec<(RequestKind, u64)>,
-    /// Part of `requests` that the server rejects, e.g. a create of an existing node.
+    /// Requests that the server rejects, e.g. a create of an existing node; also counted in `requests`.
     pub refused: Vec<(RequestKind, u64)>,
     /// Writes inside successful multis; the servers count each write.
     pub written_by_multis: u64,
@@ -400,8 +400,8 @@ pub fn own_label(label: &str, locks: &[LockCard]) -> String {
 impl LockCard {
     /// Builds the card of a mixed strategy, in which contenders use different locks on the same path. The
     /// strategy tests whether the locks exclude each other. The card has the guarantees common to all
-    /// members. Parameters are prefixed with their lock, e.g. `curator-mutex.retry_times`. The card is
-    /// leaked.
+    /// members, except protection. Parameters are prefixed with their lock, e.g.
+    /// `curator-mutex.retry_times`. The card's memory is never freed.
     pub fn mixed(members: &[&Self]) -> Result<&'static Self, String> {
         let (Some(first), Some(_)) = (members.first(), members.get(1)) else {
             return Err(format!("name at least two locks, separated by `{MIXED_WITH}`"));

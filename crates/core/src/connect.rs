@@ -21,7 +21,7 @@ pub struct Connect {
 }
 
 impl Connect {
-    /// Parses a connect string. As in the Java client, spaces around servers and empty entries are ignored.
+    /// Parses a connect string. As in the Java client, empty entries and spaces around servers are ignored.
     ///
     /// # Errors
     /// The error quotes the invalid part, shortened to fit on a line and with unprintable characters escaped.

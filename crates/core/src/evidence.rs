@@ -25,7 +25,7 @@ const SHOWN: f64 = 0.95;
 const PERCENT: std::ops::RangeInclusive<f64> = 1e-4..=100.0;
 
 impl Sensitivity {
-    /// Default requirement for *held*: a lock that always errs escapes in one of 100 trials.
+    /// Default requirement for *held*: a lock that always errs escapes in at most one of 100 trials.
     pub const DEFAULT: Self = Self { probability: 0.99, percent: 100.0 };
 
     /// Returns the number of acquisitions that must be checked; at least 1.

@@ -53,13 +53,13 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// Reads the opcode of the next part of a multi; `Some(None)` at the end of the multi.
+    /// Reads the opcode of the next operation in a multi; `Some(None)` at the end of the multi.
     pub fn part(&mut self) -> Option<Option<i32>> {
         let (opcode, ends, _error) = (self.int()?, self.bool()?, self.int()?);
         Some((!ends).then_some(opcode))
     }
 
-    /// Skips the fields after the path in a part of a multi.
+    /// Skips the fields that follow the path in an operation of a multi.
     pub fn skip_part(&mut self, opcode: i32) -> Option<()> {
         match opcode {
             1 | 15 | 19 | 21 => {

@@ -1,4 +1,4 @@
-//! Locks a mutex even if it is poisoned. This is safe, because its data is consistent after every change.
+//! Locks a mutex even if it is poisoned. This is safe, because every change leaves the mutex's data consistent.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

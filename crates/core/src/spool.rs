@@ -2,8 +2,8 @@
 //! unnamed files.
 //!
 //! Records arrive one by one. Every [`RUN`] records are sorted and written as a *run*, and the runs are
-//! merged while reading. A file disappears with its owner, even if the process is killed. The sort is stable:
-//! records with the same key keep their order of arrival.
+//! merged while reading. The files have no names, so they disappear even if the process is killed. The sort is
+//! stable: records with the same key keep their order of arrival.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -24,7 +24,7 @@ use crate::locked::locked;
 pub const RUN: usize = if cfg!(test) { 8 } else { 16_384 };
 /// Number of runs merged into a longer run.
 const RUNS: usize = 64;
-/// Approximate number of bytes read at once.
+/// Approximate size of a block in bytes. Blocks are read as a whole.
 const BLOCK: usize = 32 * 1024;
 
 pub trait Record: Serialize + DeserializeOwned + Clone {}
@@ -35,8 +35,8 @@ pub struct Sorter<T, K> {
     directory: PathBuf,
     key: fn(&T) -> K,
     fresh: Vec<T>,
-    /// Runs on disk. The runs of each level were merged from runs of the level before, so they are longer and
-    /// older.
+    /// Runs on disk. Every level after the first contains runs merged from the level before, so its runs are
+    /// longer and older.
     levels: Vec<Level<T>>,
 }
 

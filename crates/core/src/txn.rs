@@ -1,10 +1,10 @@
 //! Parser for ZooKeeper's transaction logs, shared by all readers in the workspace.
 //!
-//! Format: `FileTxnLog`, with magic `ZKLG` and version 2. A record consists of a checksum, a length, a
-//! header, a body and an end mark; zeros fill the file. Types are in `ZooDefs.OpCode`, bodies in
-//! `zookeeper.jute`, package `org.apache.zookeeper.txn`. A failed multi is logged, too, with its first
-//! operations intact. Since 3.6.0, the record that closes a session lists the session's nodes, unless
-//! `zookeeper.closeSessionTxn.enabled=false`.
+//! The format is that of `FileTxnLog`, with magic `ZKLG` and version 2. A record consists of a checksum, a
+//! length, a header, a body and an end mark; zeros fill the rest of the file. ZooKeeper defines the record types
+//! in `ZooDefs.OpCode`, and the bodies in `zookeeper.jute`, package `org.apache.zookeeper.txn`. A failed multi
+//! is also logged, and its operations before the failed one look as if they had succeeded. Since 3.6.0, the
+//! record that closes a session lists the session's nodes, unless `zookeeper.closeSessionTxn.enabled=false`.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,9 +31,9 @@ pub const ERROR: i32 = -1;
 pub const FRAME: usize = 12;
 /// Length of a transaction's header.
 const TRANSACTION: usize = 32;
-/// Maximum length of a record. By default, servers accept requests of 1 MiB (`jute.maxbuffer`).
+/// Maximum length of a record. By default, servers accept requests of up to 1 MiB (`jute.maxbuffer`).
 const LARGEST: usize = 64 << 20;
-/// Bytes of the digest that follows most bodies since 3.6.0.
+/// Length in bytes of the digest that follows most bodies since 3.6.0.
 const DIGEST: usize = 12;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -65,8 +65,8 @@ pub struct Change<'a> {
     pub with_its_session: bool,
     /// Whether the transaction created an ephemeral node.
     pub ephemeral: bool,
-    /// The number that a create appended if the node is sequential; `None` if the record does not contain it,
-    /// as before 3.4.
+    /// Number that the create appended, if the node is sequential; `None` if the record does not contain it, as
+    /// in logs of versions before 3.4.
     pub sequence: Option<i32>,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A logged create contains its directory's counter (`CreateTxn.parentCVersion`), and a server restores the
 //! counter when it replays its log. `raise` adds a log with one create and one delete per directory to the
-//! server with the newest transaction. That server must be started first: it is then elected, and the other
-//! servers fetch the added transactions.
+//! data of the server with the newest transaction. That server must be started first: it is then elected, and
+//! the other servers fetch the added transactions.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};

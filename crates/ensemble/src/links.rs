@@ -14,7 +14,7 @@ use super::local::Local;
 use super::network::{Network, inside};
 use super::state::{Done, Fact};
 
-/// Network links between servers in their own network namespaces. Servers are numbered from 1.
+/// Network links between servers, each in its own network namespace or container. Servers are numbered from 1.
 ///
 /// Every method returns an error if the servers share one network. Each check takes at most a few seconds.
 /// Only `Ok` is a proof: `Err` may also mean that the check itself failed.
@@ -40,11 +40,11 @@ pub trait Links: Send + Sync {
 
     async fn is_cut(&self, from: usize, to: usize) -> Fact;
 
-    /// Checks that no datagram passes between a server and the other servers or the suite.
+    /// Checks that nothing passes between a server and the other servers or the suite.
     async fn is_isolated(&self, server: usize) -> Fact;
 
-    /// Checks that every other server and the suite can reach each server. The direction from servers to the
-    /// suite is not checked, because this machine's firewall may block it.
+    /// Checks that each server can be reached from every other server and from the suite. The direction from
+    /// servers to the suite is not checked, because this machine's firewall may block it.
     async fn all_reach(&self) -> Fact;
 }
 

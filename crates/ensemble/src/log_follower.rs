@@ -37,8 +37,8 @@ pub struct LogFollower {
 #[derive(Debug)]
 struct Server {
     directory: PathBuf,
-    /// Start of the period in ms since 1970; `None` once reached. Older transactions are skipped, because the
-    /// servers' logs start at different times.
+    /// Start of the followed period, in ms since 1970; `None` once reached. Older transactions are skipped,
+    /// because the servers' logs start at different times.
     begins_at_ms: Option<i64>,
     /// Logs by their first zxid, as in the file name.
     logs: BTreeMap<i64, OpenLog>,
@@ -121,7 +121,7 @@ impl LogFollower {
         };
         while let Some(first) = self.waiting.first_entry().filter(|first| *first.key() <= settled) {
             let (transaction, of) = first.remove();
-            // An earlier leader's transaction that none of these servers has logged was never accepted.
+            // An earlier leader's transaction that no server of the majority has logged was never accepted.
             if of & servers != 0 || epoch(transaction.zxid) == epoch(settled) {
                 self.pass(&transaction, pass)?;
             }
@@ -225,7 +225,7 @@ impl OpenLog {
                 taken += length;
             }
             self.at += taken as u64;
-            // If a full chunk contains no complete transaction, read a larger one, unless zeros mark the end.
+            // If a full chunk has no complete transaction, read a larger chunk, unless zeros mark the end.
             let is_cut = taken == 0 && read == bytes.len() && chunk.iter().take(12).any(|byte| *byte != 0);
             if !is_cut || bytes.len() >= LARGEST {
                 return Ok(taken);

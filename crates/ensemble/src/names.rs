@@ -1,5 +1,5 @@
-//! The servers of a connect string: names that stand for several servers, such as the names of headless services,
-//! and several addresses of one server.
+//! Finds the distinct servers of a connect string. A name may stand for several servers, such as the name of a
+//! headless service, and a server may have several addresses.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -52,8 +52,8 @@ fn of_one_family(found: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
     places.into_iter().collect()
 }
 
-/// Returns one address of each server. Fails if the servers are not one ensemble; but if no session can be opened on a
-/// running server, the run itself will report the cause.
+/// Returns one address of each server. Fails if the servers are not one ensemble. Does not fail if no session can be
+/// opened on a running server; the run itself then reports the cause.
 pub async fn servers_of_one_ensemble(target: &Target, addresses: &[String]) -> Result<Vec<String>, String> {
     if addresses.len() < 2 {
         return Ok(addresses.to_vec());
@@ -83,9 +83,9 @@ async fn distinct_servers(target: &Target, roles: Vec<Role>) -> (Vec<Role>, bool
     (roles.map(|(role, _)| role).collect(), are_known)
 }
 
-/// Returns, for each session, whether no earlier session belongs to its server; `true` for unknown sessions. A server
-/// numbers its sessions consecutively. The first ID depends on the server's number, and on the millisecond in which
-/// the server started or its leader was elected.
+/// Returns, for each session, whether it is the first session of its server in the list; `true` for unknown sessions.
+/// A server numbers its sessions consecutively. The first ID depends on the server's number, and on the millisecond
+/// in which the server started or its leader was elected.
 fn are_new(sessions: &[Option<i64>]) -> Vec<bool> {
     let is_same =
         |one: i64, other: &Option<i64>| other.is_some_and(|other| one.abs_diff(other) < NEAR as u64);
@@ -95,8 +95,9 @@ fn are_new(sessions: &[Option<i64>]) -> Vec<bool> {
     sessions.iter().enumerate().map(is_new).collect()
 }
 
-/// Opens a session, closes it and returns its ID. Returns `None` if the server cannot open sessions, or if the ID
-/// contains no server number, because other implementations number all sessions of an ensemble consecutively.
+/// Opens a session, closes it and returns its ID. Returns `None` if no session can be opened, or if the ID contains
+/// no server number. Such IDs come from other server implementations, which number all sessions of an ensemble
+/// consecutively.
 async fn session_at(target: &Target, role: &Role) -> Option<i64> {
     if role.is_down() {
         return None;

@@ -175,7 +175,7 @@ fn accept_from_unroutable(namespace: &Path) -> io::Result<()> {
     let switch_off = || -> io::Result<()> {
         for interface in ["all", "eth0"] {
             let path = format!("/proc/sys/net/ipv4/conf/{interface}/rp_filter");
-            // The file may be read-only if the filter is already off.
+            // The file may be read-only, so write it only if the filter is on.
             if std::fs::read_to_string(&path)?.trim() != "0" {
                 std::fs::write(&path, "0")?;
             }
@@ -222,7 +222,7 @@ impl Subnet {
 /// Returns the first address of a range that overlaps no route of this machine. The range is chosen
 /// at random and not claimed, so two callers rarely get the same range.
 pub fn any_free_subnet() -> Option<Ipv4Addr> {
-    // If the routes cannot be read, creating the network fails on a collision.
+    // If the routes cannot be read, any range may be returned; creating a network in a used range fails.
     let routes = routes().unwrap_or_default();
     let first = rand::random_range(NUMBERS);
     let base = (first..NUMBERS.end).chain(NUMBERS.start..first);
@@ -292,10 +292,10 @@ impl Namespace {
     }
 }
 
-/// Runs a closure in a network namespace (`None`: the current one). Sockets opened by the closure stay there.
+/// Runs a closure in a network namespace (`None`: the current one). The sockets that it opens stay in that namespace.
 pub fn inside<T: Send>(namespace: Option<&Path>, what: impl FnOnce() -> T + Send) -> io::Result<T> {
     let Some(namespace) = namespace else { return Ok(what()) };
-    // Use a short-lived thread, because the calling thread stays in the namespace that it enters.
+    // Use a short-lived thread, because a thread stays in the namespace that it enters.
     std::thread::scope(|scope| {
         let visit = scope.spawn(|| entry(namespace)?().map(|()| what()));
         visit.join().unwrap_or_else(|_| Err(io::Error::other("the thread in the namespace panicked")))

@@ -24,7 +24,7 @@ pub struct ServerPorts {
     pub election: u16,
 }
 
-/// Ports for each server of an ensemble; the claim ends when dropped.
+/// Claimed ports for each server of an ensemble, released when dropped.
 #[derive(Debug)]
 pub struct ClaimedPorts {
     pub servers: Vec<ServerPorts>,

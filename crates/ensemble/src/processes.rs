@@ -26,7 +26,7 @@ pub trait Processes: Send + Sync {
     /// Returns the number of servers, up or down.
     fn servers(&self) -> usize;
 
-    /// Returns the numbers of the voting servers. Observers serve clients but do not count for a majority.
+    /// Returns the numbers of the voting servers. Observers serve clients but do not count towards a majority.
     fn voters(&self) -> Vec<usize> {
         (1..=self.servers()).collect()
     }
@@ -271,7 +271,7 @@ impl Processes for Local {
         }
     }
 
-    /// Checks the process and the port, too, because a missing answer alone may mean a busy machine.
+    /// Also checks that the process is stopped, because a missing answer alone may mean that the machine is busy.
     async fn is_silent(&self, server: usize) -> Fact {
         let stopped = is_stopped(self, server)?;
         Ok(format!("{stopped}; {}", answers_nothing(server, &self.address(server)?).await?))
@@ -280,7 +280,7 @@ impl Processes for Local {
 
 /// Time after which a server that ignores SIGTERM is killed.
 const STOPPED_WITHIN: Duration = Duration::from_secs(10);
-/// Timeout for the kernel to reap a killed process.
+/// Timeout for a killed process to end.
 const KILLED_WITHIN: Duration = Duration::from_secs(30);
 
 async fn end(local: &Local, number: usize, signal: Signal) -> Done {
@@ -341,7 +341,7 @@ async fn start(local: &Local, number: usize) -> Done {
         // A server that does not listen in time is useless and would get in the way of the next attempt.
         let _ = end(local, number, Signal::KILL).await;
         let tail = tail(&local.server(number)?.log, after);
-        // The port was taken between the check and the bind.
+        // Retry only if another process took a port between the check and the bind.
         if !tail.contains(TAKEN) || Instant::now() >= deadline {
             return Err(format!("server {number} did not restart: {why}\n{tail}"));
         }

@@ -96,7 +96,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Starts the process. Until it calls [`Server::is_up`], the caller must handle an exit of the server.
+    /// Starts the process. The caller must handle an exit of the server until it calls [`Server::is_up`].
     pub fn launch(&mut self) -> io::Result<()> {
         if self.meant == Meant::BeGone {
             return Err(io::Error::other("the ensemble has been closed"));
@@ -339,7 +339,8 @@ fn write_config(directory: &Path, number: usize, ports: &[ServerPorts]) -> io::R
 }
 
 /// Returns the arguments of the server's JVM. Without a logging configuration, servers would log everything
-/// through logback or log4j, which is slow. Class data archives require a class path without directories.
+/// through logback or log4j, which is slow. The configurations are passed as properties, because class data
+/// archives require a class path without directories.
 fn java_arguments(installation: &Installation, directory: &Path) -> Vec<String> {
     let cfg = directory.join("zoo.cfg").display().to_string();
     vec![

@@ -181,7 +181,7 @@ pub fn not_one_ensemble(roles: &[Role]) -> Option<String> {
     are_alone(roles, answering).or_else(|| (leaders > 1).then(several))
 }
 
-/// Returns the reason why servers, `of` in number, are not an ensemble: some run alone.
+/// Explains why these servers are not an ensemble, if some of them run alone. `of` is the total number of servers.
 fn are_alone(roles: &[Role], of: usize) -> Option<String> {
     let alone = roles.iter().filter(|role| role.is("standalone")).count();
     (alone > 0 && of > 1).then(|| {
@@ -213,14 +213,14 @@ pub async fn become_whole(
     }
 }
 
-/// Timeout for a server that may not answer.
+/// Timeout for an answer from a server that may be down or paused.
 pub const PATIENCE: Duration = Duration::from_secs(1);
 /// Time without an answer after which a server counts as silent. A running server answers in 1 or 2 ms.
 const SILENCE: Duration = Duration::from_millis(300);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Numbered {
-    /// Number from 1.
+    /// Server number, from 1.
     pub number: usize,
     /// `host:port` for clients.
     pub address: String,
@@ -246,8 +246,8 @@ pub struct Leader {
 }
 
 impl Leader {
-    /// Queries whether a server leads, with a timeout of `patience` per answer. Returns `None` for a leader
-    /// of `epoch` or earlier without sending `mntr`, which costs the leader a millisecond of processor time.
+    /// Determines whether a server leads, with a timeout of `patience` per answer. Returns `None` for a leader
+    /// of `epoch` or earlier without sending `mntr`, which would cost the leader a millisecond of processor time.
     /// If the leader does not allow `mntr`, counts the followers among `all` servers.
     pub async fn elected_after(
         epoch: Option<u64>,

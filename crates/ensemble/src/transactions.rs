@@ -23,7 +23,8 @@ pub struct Transaction {
     /// Time of the proposal, in ms since 1970 by the leader's wall clock.
     pub at_ms: i64,
     pub changes: Vec<NodeChange>,
-    /// Whether the transaction ended its session and thus deleted the session's ephemeral nodes, listed or not.
+    /// Whether the transaction ended its session and thus deleted the session's ephemeral nodes, even those that
+    /// `changes` omits.
     pub ends_session: bool,
 }
 
@@ -67,7 +68,7 @@ pub struct Living {
 }
 
 impl Living {
-    /// Adds the ephemeral nodes of an ended session to its transaction, because the log may not list them.
+    /// If the transaction ended a session, adds the deletions of its ephemeral nodes, which the log may omit.
     pub fn complete<'a>(&self, transaction: &'a Transaction) -> Cow<'a, Transaction> {
         let owned = self.ephemerals.get(&transaction.session).filter(|_| transaction.ends_session);
         let Some(owned) = owned else { return Cow::Borrowed(transaction) };

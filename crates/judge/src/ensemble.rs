@@ -71,7 +71,7 @@ impl LockView {
         Self { by_clock, by_zxid, ..Self::default() }
     }
 
-    /// Several contenders may hold the lock through one node in succession; only the last of them deletes it.
+    /// Several contenders may hold the lock through one node in succession; only the last of them deletes the node.
     fn enters(&mut self, contender: usize, node: i64, deleted: i64) {
         self.released.retain(|(_, other, _)| *other != node);
         self.inside.insert(contender, (node, deleted));
@@ -142,7 +142,7 @@ impl EnsembleView<'_> {
             until: life.deleted_at_ms.map_or(u64::MAX, |at| on_axis(at - differ_ms)),
         };
         // The lock was granted in time, but the contender entered after its session had ended. The history's
-        // checker decides whether it had been notified.
+        // checker decides whether the contender had been notified.
         if life.with_its_session && hold.until <= hold.from {
             return;
         }

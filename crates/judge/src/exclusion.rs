@@ -187,7 +187,7 @@ fn order(trial: &Trial) -> Option<Verdict> {
     Some(Verdict::unknown_if(forgotten.into_iter().chain(unchecked).collect()))
 }
 
-/// Whether client, cost model and servers agree on the counts. The verdict is *unknown* if they differ.
+/// Verdict on accounting: *unknown* if the counts of client, cost model and servers differ.
 fn accounting(trial: &Trial) -> Option<Verdict> {
     if trial.accounting.iter().all(|line| line.agrees().is_none()) {
         return None;

@@ -7,7 +7,7 @@ use zklockbench_core::catalog::Mode;
 use zklockbench_record::KeptOut;
 use zklockbench_record::history::{LockClaim, LockKind};
 
-/// A position on the axis. Neither zxids nor Unix times are negative.
+/// Converts a value to a position on the axis. Neither zxids nor Unix times are negative.
 pub(super) fn on_axis(value: i64) -> u64 {
     u64::try_from(value).unwrap_or(0)
 }
@@ -173,7 +173,7 @@ impl<T> Inside<T> {
         self.shut_to(claim).map_or(0, |shut| shut.until(at))
     }
 
-    /// Whether the claim was blocked anywhere between `asked` and `at`, the current end of the axis.
+    /// Whether the claim was blocked at any position between `asked` and `at`, the current end of the axis.
     pub fn was_kept_out(&self, claim: LockClaim, asked: u64, at: u64) -> bool {
         let was = |shut: &ShutSpan| shut.ended > asked || shut.since.is_some_and(|since| since < at);
         asked < at && self.shut_to(claim).is_some_and(was)

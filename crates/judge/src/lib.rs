@@ -1,4 +1,4 @@
-//! Pure functions that derive verdicts from records.
+//! Derives verdicts on trials, runs and histories from their records.
 
 mod ensemble;
 mod exclusion;

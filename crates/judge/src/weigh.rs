@@ -8,7 +8,7 @@ use zklockbench_core::clock::Stamp;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Soundness {
     Sound,
-    /// Suspended or ended when the other contender acquired the lock.
+    /// Suspended or ended before the acquisition.
     Lost,
     /// The state will never be known.
     Unknown,
@@ -46,8 +46,8 @@ pub(super) type GrantedLease = (u64, Soundness, Granted);
 /// Returns the class of an acquisition that leaves `allowed` leases for others, or `None` while the class depends on
 /// open states.
 ///
-/// A lost session excuses the entering contender only if its grant came first: it then lost the lock without
-/// noticing, and the other contenders acquired it correctly.
+/// A lost session excuses the entering contender only if that contender's grant came first: the contender then lost
+/// the lock without noticing, and the others acquired the lock correctly.
 pub(super) fn class(
     allowed: u64,
     entering: Soundness,

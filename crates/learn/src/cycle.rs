@@ -47,14 +47,14 @@ pub struct Cycle {
     pub ending: Ending,
     /// Requests of the node's session after the create, up to and including the delete; 0 if unknown.
     pub requests: u32,
-    /// Time since the session's last release; `None` for its first arrival.
+    /// Time from the session's last release to the arrival; `None` if the release is unknown.
     pub since_ms: Option<u32>,
     /// Handoff of a semaphore: time from the grant in the inner queue to the create of the lease.
     pub handoff_ms: Option<u32>,
 }
 
 impl Cycle {
-    /// Returns the end of the cycle, as far as known.
+    /// Returns the end of the cycle, or the latest time known if its end is unknown.
     pub fn until_ms(&self) -> i64 {
         let times = [self.waited_ms, self.held_ms, self.gave_up_ms];
         self.arrived_ms + times.iter().flatten().map(|ms| i64::from(*ms)).sum::<i64>()
@@ -66,7 +66,7 @@ impl Cycle {
     }
 }
 
-/// Largest number of periods that overlap.
+/// Finds the largest number of periods that overlap at any one time.
 #[derive(Debug, Default)]
 pub struct Overlap {
     ends: BinaryHeap<Reverse<i64>>,

@@ -13,7 +13,7 @@ const NUMBERED: usize = 5;
 const LEAST_HEX: usize = 8;
 const GUID: usize = 36;
 
-/// End of the name of the inner queue of kazoo's semaphore.
+/// Suffix that kazoo's semaphore appends to its own path for its inner queue.
 pub const KAZOO_INNER: &[u8] = b"-__lock__";
 
 /// Returns the path of the lock whose nodes are in this directory.

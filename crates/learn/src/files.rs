@@ -132,10 +132,10 @@ fn unpack(tarball: &Path, into: &Path) -> io::Result<()> {
 }
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// Prefix of the pax headers of a file whose content starts with a map of its holes.
+/// Prefix of the pax headers of a sparse file, whose content may start with a map of its holes.
 const SPARSE: &[u8] = b"GNU.sparse.";
 
-/// Copies a file, with holes instead of the zeros that pad a log.
+/// Copies a file, and leaves holes in place of the zeros that pad a log.
 fn copy_sparsely(from: &mut impl Read, to: &Path) -> io::Result<()> {
     let (mut to, mut bytes, mut length) = (File::create(to)?, vec![0; 64 << 10], 0);
     loop {

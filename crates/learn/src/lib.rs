@@ -45,8 +45,8 @@ pub struct Read {
     pub logs: LogFacts,
 }
 
-/// Reads the logs of an ensemble's servers. `stopped` is polled; data that does not fit in memory goes to
-/// `scratch`.
+/// Reads the logs of an ensemble's servers. Polls `stopped`, and fails once it returns true. Data that does not fit
+/// in memory is spooled to `scratch`.
 pub fn read_logs(
     directories: &[PathBuf],
     scope: Scope,

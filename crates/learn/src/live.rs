@@ -24,7 +24,7 @@ use zklockbench_zk::{Failure, Target, reach, session_of};
 
 const SESSION: Duration = Duration::from_secs(20);
 const CONNECTS_WITHIN: Duration = Duration::from_secs(20);
-/// Time limit of the first session.
+/// Time limit for opening the first session.
 const FIRST_CONTACT: Duration = Duration::from_secs(6);
 const BETWEEN_TRIES: Duration = Duration::from_millis(500);
 const STOPPED: &str = "the watch was stopped";
@@ -103,7 +103,7 @@ struct Live<'a> {
     facts: WatchFacts,
     /// Times in ms of the notifications in the last second.
     latest: VecDeque<i64>,
-    /// Whether new nodes are ephemeral, by directory and by whether names have a sequence number.
+    /// Whether new nodes are ephemeral, by directory and by whether their names end with a sequence number.
     are_ephemeral: HashMap<(Vec<u8>, bool), bool>,
     wall: WallClock,
 }

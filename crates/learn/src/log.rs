@@ -22,7 +22,7 @@ const KEPT: usize = 100;
 const CUT_OFF: &str = "a truncated record, which was skipped";
 const DAMAGED_GZIP: &str = "incomplete or damaged gzip data; the rest of the file was skipped";
 const DAMAGED: &str = "a damaged record; the rest of the file was skipped";
-/// The server had preallocated the file and was killed during a write.
+/// Damage left by a server that was killed while it wrote to a preallocated file.
 const PARTIAL: &str = "a partially written record, which was skipped";
 
 /// Place in a file that could not be read.
@@ -64,9 +64,9 @@ impl Damages {
 #[derive(Default)]
 pub struct LogStream {
     files: Vec<(i64, PathBuf)>,
-    /// Number of files that were opened, or no longer existed.
+    /// Index in `files` of the next file to open.
     passed: usize,
-    /// Zxid of the last record, which is read when it is needed.
+    /// Zxid of the server's last record, found on first use.
     last: OnceCell<Option<i64>>,
     open: Option<OpenLog>,
     bytes: Vec<u8>,

@@ -2,9 +2,9 @@
 //!
 //! The log of a deposed leader may contain transactions that the other servers never accepted. They remain even
 //! if the leader rejoins, because it may catch up from a snapshot. A server that caught up from a snapshot has
-//! no records of the earlier transactions. A transaction therefore counts as committed, unless a majority
-//! continued without it in a later epoch, or some servers did, only a minority logged it, and none of these
-//! continued.
+//! no records of the earlier transactions. A transaction that no majority logged therefore counts as uncommitted
+//! in two cases: a majority continued without it in a later epoch, or some servers did, and no server that logged
+//! it continued.
 
 use crate::files::ServerFiles;
 use crate::log::{Damages, LogStream};
@@ -71,7 +71,7 @@ impl Merge {
         while let Some(zxid) = self.servers.iter().filter_map(|server| server.zxid).min() {
             let has_majority = self.has_majority(zxid);
             if has_majority || self.may_be_committed(zxid) {
-                // The logs may start after the snapshot that precedes them.
+                // There may be a gap between the newest earlier snapshot and the first record.
                 let before = || self.snapshots.iter().rfind(|snapshot| **snapshot < zxid).copied();
                 self.last = self.last.or_else(before);
                 if self.notice_gap(zxid) {
@@ -97,7 +97,7 @@ impl Merge {
         self.servers.iter().map(|server| server.repeated).sum()
     }
 
-    /// Returns whether a transaction that only a minority logged may be committed.
+    /// Returns whether a transaction that no majority logged may be committed.
     fn may_be_committed(&self, zxid: i64) -> bool {
         let without = self.servers.iter().filter(|server| self.went_on_without(server, zxid)).count();
         let went_on_with = |server: &LogStream| {

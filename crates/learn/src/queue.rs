@@ -8,7 +8,7 @@ use crate::recipe::{Recipe, Role};
 
 pub type NodePath = Arc<[u8]>;
 
-/// A time by the leader's clock. Times before and after a change of the clock cannot be compared.
+/// A time by the leader's clock. Times from before and after the clock was set back cannot be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
     pub ms: i64,

@@ -122,7 +122,7 @@ pub const DIGITS: usize = 10;
 pub fn before_number(name: &[u8]) -> Option<&[u8]> {
     let (before, digits) = name.split_at_checked(name.len().checked_sub(DIGITS)?)?;
     let is_number = digits.iter().all(u8::is_ascii_digit) && !before.last().is_some_and(u8::is_ascii_digit);
-    // The counter has overflowed, so the sequence number is negative.
+    // After an overflow of the counter, the sequence number has a minus sign.
     let before = if before.ends_with(b"--") || before.ends_with(b"__-") {
         &before[..before.len() - 1]
     } else {

@@ -20,7 +20,7 @@ use zklockbench_core::txn::{self, Change, Happened, Record};
 const LOCKS_MOST: usize = 500_000;
 /// Error code of a create that fails because the node exists.
 const NODE_EXISTS: i32 = -110;
-/// Longest time from the end of a single node until a waiting client creates it again.
+/// Longest time from the deletion of a single node until a waiting client creates it again.
 const RECREATED_WITHIN_MS: i64 = 1_000;
 
 /// Part of the logs to reconstruct.
@@ -238,7 +238,7 @@ impl Reconstruction {
         self.create(&stored.path, request, None, arrived, true);
     }
 
-    /// Records that transactions before this one are not in the logs; 0 if a snapshot settled all doubts.
+    /// Records that transactions before this one are missing from the logs; 0 if a snapshot contains their effects.
     pub fn lost_before(&mut self, zxid: i64) {
         self.doubtful_before = zxid;
     }
@@ -592,7 +592,7 @@ impl Reconstruction {
             }
         }
         if node.has_lease {
-            // The lease now determines the hold.
+            // The cycle continues with the lease's node.
             let leases: NodePath = [split(&node.directory).0, b"/leases"].concat().into();
             if let Some(queue) = self.queues.get_mut(&leases) {
                 queue.pending = None;
@@ -600,7 +600,7 @@ impl Reconstruction {
             }
             return;
         }
-        // Clients of a semaphore send other requests in between, so do not count their requests.
+        // Before a client deletes its lease, it also uses the inner queue, so do not count its requests.
         let counts = node.cxid > 0 && node.role != Role::Lease;
         let is_own = request.is_some_and(|request| counts && request.session == node.session);
         let requests = request.filter(|_| is_own).map_or(0, |request| request.cxid.wrapping_sub(node.cxid));

@@ -92,7 +92,7 @@ impl Learnt<'_> {
         if lasts_ms < REPLAYED_MS {
             return Ok(Window { from_ms, to_ms: from_ms + lasts_ms + 1 });
         }
-        // Numbers of arrivals by second, for the seconds of the window that ends with the current arrival.
+        // Number of arrivals in each second of the window that ends with the current arrival.
         let mut seconds: VecDeque<(i64, u64)> = VecDeque::new();
         let (mut within, mut most, mut busiest_ms) = (0, 0, from_ms);
         for cycle in self.observed.cycles.iter()? {

@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn incomplete_or_damaged_snapshot_is_an_error() {
         let whole = snapshot();
-        // The mark after the checksum is not read.
+        // The reader stops at the checksum, before the final `/`.
         let length = whole.len() - 5;
         for length in 0..length {
             assert!(paths("snapshot.7", &whole[..length]).is_err(), "{length} bytes");

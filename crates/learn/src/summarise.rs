@@ -456,7 +456,7 @@ impl Context<'_> {
         let is_short = 2 * short.count > all.count;
         // If most times include a long pause, consider only the short times.
         let times = if is_short { &all } else { &short };
-        // Even long pauses produce some short times, but those are spread evenly up to the limit.
+        // If the short times are only the shortest of many long pauses, they are spread evenly up to the limit.
         let are_early = is_short || exact(&short, 0.5) < us(SHORT_MS) / 2;
         if times.count < CYCLES_LEAST || !are_early || !are_without_pause(times) {
             return of(0, (most_us / 2).min(ASSUMED_US), most_us, HandoffBasis::Bounded);

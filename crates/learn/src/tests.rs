@@ -7,7 +7,7 @@ use super::*;
 use crate::written::log;
 use zklockbench_core::txn;
 
-/// Builder for a log. Each request advances its session's request number.
+/// Builder for a log. Each request increments its session's request number.
 #[derive(Default)]
 struct Story {
     records: Vec<Vec<u8>>,
@@ -171,7 +171,7 @@ fn lost_delete_or_session_close_affects_only_the_cycles_that_it_ended() {
         // The next holder's wait and hold are unknown, but its successor's are not.
         assert_eq!(hold.map(|hold| (hold.count, hold.p50.logged_us)), Some((2, 20_000)));
     }
-    // A request behind a holder whose end cannot be missing was given up.
+    // If the holder's end cannot be missing, a request behind it that deletes its node has given up.
     let mut story = Story::default();
     story.at(0).create(1, "/other").lost().create(1, &mutex(1)).create(2, &mutex(2)).delete(2, &mutex(2));
     assert_eq!(story.family().endings.gave_up, 1);
@@ -179,7 +179,7 @@ fn lost_delete_or_session_close_affects_only_the_cycles_that_it_ended() {
 
 #[test]
 fn lost_record_does_not_turn_later_timeouts_into_acquisitions() {
-    // Ten requests time out while session 1 holds the lock, after a record that did not matter was lost.
+    // An unrelated record is lost. Then ten requests time out while session 1 holds the lock.
     let gave_up = |reads: i32, has_snapshot: bool| {
         let directory = tempfile::tempdir().unwrap();
         let mut story = Story::default();
@@ -274,7 +274,7 @@ fn reader_downgrades_a_write_hold_only_if_it_has_the_writers_number() {
         let mut story = Story::default();
         let reader = name(3, "READ", number);
         story.at(0).create(1, &name(1, "WRIT", 1)).at(10).create(2, &name(2, "WRIT", 2));
-        // The number of a downgrading reader is not the number of its create.
+        // The name of a downgrading reader ends with the writer's number, not with a number from its own create.
         story.at(50).create_as(1, &reader, true, number == 1).at(60).delete(1, &name(1, "WRIT", 1));
         story.at(160);
         if number == 1 {
@@ -575,7 +575,7 @@ fn polling_client_waits_for_a_single_node_even_if_others_hold_it_in_between() {
     };
     assert_eq!(longest_us(&[20, 520], 1_020), Some(1_000_000));
     assert_eq!(longest_us(&[20, 1_520], 2_990), Some(2_970_000));
-    // A single failure long before has another cause.
+    // A single failure long before the create has another cause.
     assert_eq!(longest_us(&[20], 2_990), Some(0));
 }
 

@@ -1,4 +1,4 @@
-//! Arrivals of an open load: the next free contender takes the next arrival.
+//! Arrivals of an open load.
 //!
 //! The contenders are a pool of sessions. A free contender takes the next arrival and sleeps until the arrival
 //! is due; if no contender is free, arrivals queue in the client. No arrival waits while a contender is free,
@@ -41,7 +41,7 @@ pub struct Arrivals {
     upcoming: Mutex<Upcoming>,
     /// End of the measured phase, relative to `begin`.
     end: AtomicU64,
-    /// Cached end, with the number of arrivals due before it.
+    /// Cached pair of an end and the number of arrivals due before it.
     due: Mutex<Option<(u64, usize)>>,
     /// Outcome of each arrival: [`OPEN`], its wait in microseconds plus one, or a reason why the arrival has no wait.
     outcomes: Box<[AtomicU32]>,

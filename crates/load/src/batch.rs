@@ -1,8 +1,8 @@
 //! The batch: contenders arrive one after another, then each holds the lock once. Each step waits until the previous
 //! step has settled. Among simultaneous holders (such as readers), the earliest arrival releases first.
 //!
-//! A step has settled when every contender that has arrived but does not hold the lock is waiting, and all
-//! watches have been restored. Only settled steps have exact totals, which the accounting check verifies.
+//! A step has settled when every contender that has arrived holds the lock, waits for it or has ended, and all
+//! watches have been set again. Only settled steps have exact totals, which the accounting check verifies.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use zklockbench_core::clock;
 /// Number of steps that must pass on time and without traffic to count as silence.
 const QUIET_STEPS: usize = 8;
 const STEP: Duration = Duration::from_millis(5);
-/// Maximum number of steps, for a host that is never on time.
+/// Maximum number of steps on a host that is never on time.
 const STEPS_AT_MOST: usize = 80;
 /// Maximum time to settle. After that, the batch continues with inexact totals.
 const SETTLE_AT_MOST: Duration = Duration::from_secs(30);
@@ -54,7 +54,7 @@ async fn first_inside(shared: &Shared) -> Option<usize> {
     None
 }
 
-/// Waits until a contender holds the lock, all other arrived contenders wait, and no request is in flight.
+/// Waits until the step has settled. Silence shows that all watches have been set again.
 async fn settle(shared: &Shared, arrived: usize) {
     let watches = shared.entry.card.guarantees.watches;
     let settled = async {

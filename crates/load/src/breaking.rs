@@ -28,7 +28,7 @@ use zklockbench_zk::gate::Gate;
 const OFTEN: Duration = Duration::from_millis(40);
 const SELDOM: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Maximum time from a driver's last data on the wire to the grant that the data caused.
+/// Maximum time from a driver's last data on the wire to the resulting grant.
 const GRANTED_WITHIN: Duration = Duration::from_secs(1);
 
 struct ContenderStates<'a> {
@@ -142,8 +142,8 @@ pub async fn break_things(
     numbered.map(|(place, fired)| record(shared, begin, place + 1, fired, elections)).collect()
 }
 
-/// Returns whether a firing belongs to this worker. Faults on servers belong to the first worker, faults on a
-/// numbered contender to its worker, and faults on all contenders to every worker. All other firings are
+/// Returns whether a firing of a fault belongs to this worker. Faults on servers belong to the first worker, faults
+/// on a numbered contender to its worker, and faults on all contenders to every worker. All other firings are
 /// distributed over the workers by ordinal.
 fn is_of(slice: Slice, choice: &FaultChoice, ordinal: usize) -> bool {
     if reaches_servers(&choice.kind) {
@@ -262,7 +262,7 @@ struct Sight {
 ///
 /// Each server is polled independently, so that a stalled server does not delay the others. Polls are
 /// frequent if a fault may cause elections, to measure the time to a new leader; otherwise, they run once per
-/// second. No election is missed between two polls, because every election increases the epoch.
+/// second. A change of leader between two polls is still noticed, because every election increases the epoch.
 #[derive(Debug, Default)]
 pub struct Elections {
     servers: Vec<String>,

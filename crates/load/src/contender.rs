@@ -58,7 +58,7 @@ impl Contender {
         Self { id, shared, observation, recorder, strategy, others, session, control, pace, fresh }
     }
 
-    /// Joins, contends until the load ends, waits for the close signal, and closes.
+    /// Joins, contends until the load ends, waits for the close signal, and closes the session.
     pub async fn run(mut self) {
         self.join().await;
         if self.await_start().await.is_some() {
@@ -98,7 +98,7 @@ impl Contender {
         self.session = Some(session);
     }
 
-    /// Opens a session. The future is boxed because it is larger than the rest of a contender.
+    /// Opens a session. The future is boxed because it is larger than all other state of a contender.
     fn open(&self) -> Pin<Box<dyn Future<Output = Result<Session, Failure>> + '_>> {
         Box::pin(async {
             let shared = &self.shared;
@@ -109,7 +109,7 @@ impl Contender {
             let (target, timeout, within) =
                 (shared.target_of(self.id), shared.spec.session_timeout, shared.open_deadline());
             let own = || {
-                // A driver's lock exchanges its messages on its own connections.
+                // A driver's lock exchanges its messages on the driver's own connections.
                 let is_own = shared.driver_of(self.id).is_none();
                 let messages = is_own.then(|| Arc::clone(&shared.overlaps.messages[self.id]));
                 let observed = Observed { messages, ..self.observation.observed.clone() };
@@ -226,7 +226,7 @@ impl Contender {
         if throttle.try_admit(CYCLE_REQUESTS).is_err() {
             drain.run_until_cancelled(throttle.admit(CYCLE_REQUESTS)).await?;
         }
-        // A driver's requests are not observed here.
+        // A driver's requests bypass the session, so count an estimate.
         if self.shared.driver_of(self.id).is_some() {
             throttle.spend(DRIVER_REQUESTS);
         }
@@ -279,7 +279,7 @@ impl Contender {
         }
     }
 
-    /// Crashes the contender in the middle of its work, like a killed process; it returns as a new process.
+    /// Crashes the contender in the middle of its work, like a killed process. It then returns as a new process.
     fn die(&mut self, session: Session, doing: &'static str) {
         self.recorder.died(session.id(), doing);
         self.new_strategies();
@@ -502,7 +502,7 @@ impl Contender {
         };
         let mut ended = HoldEnd::Whole;
         let end = async {
-            // After a pause, a contender completes its next step before it receives the event.
+            // After a pause, a contender completes its next step before it notices its session's end.
             ended = tokio::select! {
                 biased;
                 () = asked_to_die(shared, control, Doing::Holding) => HoldEnd::Crashed,

@@ -1,5 +1,5 @@
-//! Directories whose sequence counter is near its end. Locks that order their queue by number fail once it is used
-//! up.
+//! Directories whose sequence counter is near its end. Locks that order their queue by number fail once the counter
+//! is used up.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ impl NearEnd {
         self.left == 0
     }
 
-    /// Describes all directories in one sentence, worst first; `None` if there are no directories.
+    /// Names the worst directory and counts the others, in one sentence; `None` if there are no directories.
     pub fn told(mut all: Vec<Self>) -> Option<String> {
         all.sort_by_key(|one| one.left);
         let (worst, others) = all.split_first()?;

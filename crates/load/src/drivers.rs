@@ -21,8 +21,8 @@ use zklockbench_zk::{Access, Target};
 
 /// Faults that affect a whole process, so few contenders should share a process.
 const OF_PROCESSES: [&str; 2] = ["crash", "freeze"];
-/// Default maximum number of processes if a fault affects whole processes. Many virtual machines would distort
-/// the measurement.
+/// Default number of processes if a fault affects whole processes. More virtual machines would distort the
+/// measurement.
 const FOR_FAULTS: usize = 8;
 
 /// Drivers of a trial's locks, by member of a mixed strategy. The suite's own locks have empty slots.

@@ -44,7 +44,7 @@ impl Default for Newest {
     }
 }
 
-/// A write that the resource answered. The times of two writes are never equal, and have the order of the answers.
+/// A write that the resource answered. No two writes have the same time, and their times follow the order of answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FencedWrite {
     pub at: Stamp,

@@ -58,7 +58,7 @@ fn needs_directory(shared: &Shared) -> bool {
     after.is_some_and(|after| matches!(after.outcome(Event::NoDirectory), Outcome::Fails(_)))
 }
 
-/// Counts the nodes below the trial's locks; `None` if the ensemble does not answer.
+/// Counts the persistent nodes below the trial's locks; `None` if the ensemble does not answer.
 pub async fn nodes_left(shared: &Shared, client: &Client) -> Option<u64> {
     let now = CaughtUp::with(client).await.ok()?;
     let locks = (0..shared.spec.locks).map(|lock| shared.lock_states.path(lock)).collect();

@@ -9,9 +9,9 @@ use zklockbench_core::locked::locked;
 const SHORTEST_GAP_US: u64 = 5_000;
 const GAPS_KEPT: usize = 10_000;
 
-/// Gaps of each lock, recorded only with faults. Gaps are kept per lock, because a served lock must not hide a
-/// blocked lock. A gap lasts from an acquisition, or from the arrival of an idle lock's first waiter, to the next
-/// acquisition.
+/// Gaps of each lock, recorded only in trials with faults. Each lock has its own gaps, so that a served lock does not
+/// hide a blocked lock. A gap lasts from an acquisition, or from the arrival of an idle lock's first waiter, to the
+/// next acquisition.
 #[derive(Debug, Default)]
 pub struct Gaps {
     locks: Vec<Mutex<OfLock>>,

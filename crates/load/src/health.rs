@@ -2,7 +2,7 @@
 //!
 //! A trial is invalid if dispatch lag was more than [`LAG_SHARE_AT_MOST`] of the handoff time (or wait time,
 //! for locks without handoffs). Dispatch lag is the time from reading a reply or notification until the
-//! awaiting contender runs again, measured on every sample.
+//! awaiting contender runs again.
 //!
 //! The processor time of an ensemble on the same host is reported but does not invalidate a trial, because the
 //! ensemble's behaviour is a result.
@@ -54,7 +54,7 @@ fn process() -> Option<(u64, u64)> {
     system.process(pid).map(|process| (process.accumulated_cpu_time() * 1_000, process.memory()))
 }
 
-/// Returns the microseconds for which this process's threads have waited for a processor (Linux only).
+/// Returns how long this process's threads have waited for a processor, in microseconds (Linux only).
 fn queued_us() -> Option<u64> {
     let threads = std::fs::read_dir("/proc/self/task").ok()?;
     let of_thread = |entry: std::io::Result<std::fs::DirEntry>| -> Option<u64> {
@@ -156,8 +156,8 @@ fn invalid_by_holds(share: f64, overshoot_us: f64) -> Option<String> {
 
 /// Maximum lateness (99th percentile), as a share of the time from acquire to release.
 const LATENESS_SHARE_AT_MOST: f64 = 0.05;
-/// Maximum share of late arrivals, and the significance level of the test. If 1 % of arrivals are late on
-/// average, two or more of 140 are late in four of ten trials.
+/// Maximum share of late arrivals, and the significance level of the test. Without the test, chance would invalidate
+/// trials: if 1 % of arrivals are late on average, two or more of 140 are late in four of ten trials.
 const LATE_AT_MOST: f64 = 0.01;
 const BY_CHANCE: f64 = 0.05;
 
@@ -176,10 +176,10 @@ fn invalid_by_lateness(lateness: &Histogram, turn_us: f64) -> Option<String> {
     })
 }
 
-/// Maximum busy share of generator threads. Above it, they may have limited the throughput.
+/// Maximum busy share of the generator threads. Above it, the threads may have limited the throughput.
 const OCCUPIED_AT_MOST: f64 = 0.95;
 
-/// Blames the generator if its threads had no time left: they were running or waiting for a processor.
+/// Blames the generator for missed arrivals if its threads were nearly always running or waiting for a processor.
 fn invalid_by_processor(arrived: &Arrived, acquired: u64, running: f64, queued: f64) -> Option<String> {
     let missed = (acquired as f64) < Arrived::ACHIEVED * arrived.offered as f64;
     (missed && running + queued > OCCUPIED_AT_MOST).then(|| {

@@ -2,9 +2,9 @@
 //! grow with the trial.
 //!
 //! A separate thread writes to the disk. Generator threads hand over their notes in batches and do not wait while
-//! they generate load. If notes arrive faster than the disk can store them, a thread's first lost batch ends its
-//! notes: a judge that missed a release would take later acquisitions for violations. Logs in files on this host
-//! are followed during the trial, so that the servers may purge them.
+//! they generate load. If notes arrive faster than the disk can store them, a thread stores nothing after its first
+//! lost batch: a judge that missed a release would take later acquisitions for violations. Logs in files on this
+//! host are followed during the trial, so that the servers may purge them.
 
 use std::cell::RefCell;
 use std::io;
@@ -104,7 +104,7 @@ impl Notes {
     }
 }
 
-/// What is known about a thread's notes.
+/// Progress of storing a thread's notes.
 #[derive(Debug, Clone, Copy, Default)]
 struct ThreadProgress {
     /// Time of the last stored moment.

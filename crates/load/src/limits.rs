@@ -182,7 +182,7 @@ impl Probes {
         if probes.iter().all(|probe| probe.client.is_none())
             && let Some(first) = probes.first_mut()
         {
-            // This attempt is slower, but its error states the cause. The first attempt may have created its node.
+            // This attempt is slower, but its error states the cause. The first attempt may have left its node.
             first.path += "-again";
             first.client = Some(first.open().await?);
         }
@@ -301,7 +301,7 @@ pub async fn sessions_of_workers(target: &Target, run_id: &str) -> usize {
         let note = |_: &str, stat: &Stat, _| {
             owners.extend(Some(stat.ephemeral_owner).filter(|owner| *owner != 0));
         };
-        // Sessions that cannot be read count as other clients' sessions, which only limits the load.
+        // Sessions that cannot be read count as other clients' sessions, so the load may be limited unnecessarily.
         let _ = workspace::walk(now, vec![format!("{top}/{run_id}")], None, note).await;
     }
     owners.len()

@@ -17,7 +17,7 @@ use zklockbench_record::LockClaim;
 use zklockbench_record::history::LockKind;
 use zklockbench_zk::changes::ChangeLog;
 
-/// Number of releases kept by node number. No notification arrives later than this many releases.
+/// Number of releases kept by node number. Notifications are never delayed by this many releases.
 const REMEMBERED: usize = 1 << 14;
 /// Number of recent releases kept for notifications that do not identify their release. A contender that
 /// loses many races processes its notifications only after it enters.

@@ -1,5 +1,5 @@
-//! Facts about acquisitions that only the servers' logs contain: the transaction of a create whose reply did
-//! not contain it, and the transaction of an event that arrived without it.
+//! Facts about acquisitions that only the servers' logs contain: the zxid of a create whose reply did not include it,
+//! and the zxid of a change whose notification did not include it.
 
 use std::io;
 
@@ -28,14 +28,15 @@ impl LoggedChange {
     }
 }
 
-/// A question about one path. Questions are sorted by path and by the last transaction before any answer.
+/// A question about one path. Questions are sorted by path and `after`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PathQuestion {
     /// Number of the path, from [`number_of`].
     path: u64,
+    /// Transaction after which the change is to be found; `i64::MAX` to find the path's only create.
     after: i64,
-    /// Kind of change to find (the first one after `after`), and the lowest zxid to answer with, because the
-    /// session had already seen that zxid. `None` to find the path's only create.
+    /// Kind of change to find (the first one after `after`), and the zxid that the session had already seen, which is
+    /// the lowest possible answer. `None` to find the path's only create.
     first: Option<(Happened, i64)>,
     entered: Stamp,
     contender: usize,
@@ -74,8 +75,8 @@ impl PathQuestion {
     }
 }
 
-/// Answers questions from the changes in the servers' logs. Answers that the logs do not contain remain
-/// unknown. Adds the transactions of creates to `nodes`, and the transactions of events to `events`.
+/// Answers questions from the changes in the servers' logs, as far as the logs contain the answers. Adds the
+/// transactions of creates to `nodes`, and the transactions of events to `events`.
 pub fn answer(
     questions: &Sorted<PathQuestion, (u64, i64)>,
     changes: &Changes,

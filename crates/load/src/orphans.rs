@@ -15,8 +15,7 @@ use zklockbench_zk::{CaughtUp, sequence_of, session_of};
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum number of locks searched after a trial without faults.
 const LOCKS: usize = 1_000;
-/// Maximum number of locks for which their parent directory is listed. A longer list would exceed the servers'
-/// packet limit.
+/// Maximum number of locks whose parent directory is listed. A longer list would exceed the servers' packet limit.
 const LOCKS_LISTED: usize = 20_000;
 
 /// Nodes left after all contenders have released.
@@ -27,7 +26,7 @@ pub struct Orphans {
     pub in_queues: u64,
     /// Number of ephemeral nodes found, which may still disappear with their sessions.
     ephemeral: u64,
-    /// Paths and sessions of the first nodes.
+    /// Paths and sessions of the first few nodes.
     pub named: Vec<String>,
 }
 
@@ -117,7 +116,7 @@ async fn beside_trial(now: CaughtUp<'_>, run: &str, before: &Before) -> Result<O
     named(now, run, &names).await
 }
 
-/// Counts these children of a directory, and describes the first of them.
+/// Counts the named children of a directory, and describes the first few.
 async fn named(now: CaughtUp<'_>, directory: &str, names: &[String]) -> Result<Orphans, ClientError> {
     let mut left = Orphans { count: names.len() as u64, ..Orphans::default() };
     for name in names.iter().take(Trial::ORPHANS_KEPT) {

@@ -13,12 +13,12 @@ use zklockbench_zk::{EventKind, Message, MessageKind, Messages};
 
 /// Maximum number of contenders whose messages are kept for one overlap.
 const INSIDE: usize = 8;
-/// Maximum number of overlaps with copied messages, including those with zombies, which are not violations.
+/// Maximum number of overlaps whose messages are copied. Includes overlaps with zombies, which are not violations.
 const KEPT: usize = 4 * Trial::VIOLATIONS_KEPT;
 
 #[derive(Debug)]
 pub struct Overlaps {
-    /// Last messages of each contender.
+    /// Latest messages of each contender.
     pub messages: Box<[Arc<Messages>]>,
     noted: AtomicUsize,
     /// Copied messages, by contender and message number.

@@ -5,9 +5,9 @@
 //! acquisitions is abandoned if acquisitions stop.
 //!
 //! In an outage, a lock is free and contenders wait for it, but none gets it. A short outage occurs between
-//! every release and the next acquisition. An outage that is too long to be explained by the lock is a result.
-//! The suite then searches for possible causes: unavailable servers, a foreign node in the queue, or versions
-//! that can leave a request unprocessed.
+//! every release and the next acquisition. If an outage is too long for a handoff, the suite reports it and searches
+//! for possible causes: unavailable servers, a foreign node in the queue, or server versions that can leave a request
+//! unprocessed.
 //!
 //! Source: TigerBeetle's vortex, which checks liveness only while its faults are within the tolerated limits.
 
@@ -121,8 +121,8 @@ fn first_waits(shared: &Shared) -> BTreeMap<usize, Stamp> {
     first
 }
 
-/// Waits until no lock has been acquired for so long that none ever will be, and returns the reason.
-/// Contenders may be waiting for each other, or a foreign node may block the queue.
+/// Waits until no lock has been acquired for longer than the trial allows, and returns the reason for abandoning the
+/// trial. Contenders may be waiting for each other, or a foreign node may block the queue.
 pub async fn give_up(shared: &Shared) -> String {
     let limit = patience(&shared.spec) + shared.sessions_outlast();
     let progress = || (shared.board.acquired.load(Ordering::Acquire), *shared.signals.arrivals.borrow());
@@ -240,7 +240,7 @@ struct Node {
 }
 
 impl Node {
-    /// Returns the directory of the node; a lock with several parts has a directory for each.
+    /// Returns the directory of the node. A lock with several parts has one directory per part.
     fn directory(&self) -> &str {
         self.name.rsplit_once('/').map_or("", |(directory, _)| directory)
     }
@@ -297,8 +297,8 @@ async fn foreign_first_node(shared: &Shared, target: &Target) -> Option<String> 
     None
 }
 
-/// Returns the nodes below a lock's directory that may block a queue; with `only_first`, only each directory's
-/// first node, to save reads. Adds the successful reads, which servers count, to `reads`.
+/// Returns the nodes below a lock's directory that may block a queue. With `only_first`, reads only the first node
+/// of each directory. Adds the successful reads, which servers count, to `reads`.
 async fn nodes(client: &Client, path: &str, only_first: bool, reads: &AtomicU64) -> Vec<Node> {
     let mut nodes = Vec::new();
     let Ok(now) = CaughtUp::with(client).await else { return nodes };
@@ -354,7 +354,7 @@ pub async fn watch_standstills(shared: &Shared, target: &Target, servers: &[Stri
     let (may_be_free, needs_explanation) = (clock::micros(may_be_free(shared)), needs_explanation(shared));
     let mut since: Option<(Stamp, u64)> = None;
     let mut searched_at = None;
-    // The ensemble may answer late or not at all.
+    // Searches run in the background, because the ensemble may answer late or not at all.
     let mut searches = FuturesUnordered::new();
     loop {
         tokio::select! {
@@ -467,7 +467,7 @@ fn forgetful(servers: &[ServerCounters], lasted_us: u64) -> Option<String> {
     })
 }
 
-/// ZOOKEEPER-4537 was fixed in 3.6.4, 3.7.2 and 3.8.1.
+/// Returns whether this version has ZOOKEEPER-4537, which was fixed in 3.6.4, 3.7.2 and 3.8.1.
 fn can_forget(version: &str) -> bool {
     let numbers: Vec<u32> = version.split('.').map_while(|part| part.parse().ok()).collect();
     match numbers[..] {
@@ -553,7 +553,7 @@ mod tests {
         // With a lock in several parts, the latest part counts
         let parts = [node("part-0/n-0000000009", 7, 20), node("part-1/n-0000000004", 7, 21)];
         assert_eq!((waiting_node(&parts, Some(7)), parts[1].directory()), (Some(1), "part-1"));
-        // And the single node of a race is not a queue position
+        // And the single node that all contenders try to create is not a queue position
         assert_eq!(waiting_node(&[node("lock", 7, 10)], Some(7)), None);
     }
 

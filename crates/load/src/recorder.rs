@@ -24,7 +24,7 @@ use zklockbench_record::{Deed, LockClaim, Moment, Occurrences, Tally};
 use zklockbench_scenario::{Load, TrialSpec};
 use zklockbench_zk::{Failure, Session};
 
-/// Number of acquisitions between the starts of two series of reads, for a lock that bypasses its session.
+/// Number of acquisitions between the starts of two series of reads, for a lock whose requests bypass the session.
 const READ_ONE_IN: usize = 128;
 /// Number of consecutive acquisitions with a read in each series.
 const READS_IN_A_ROW: usize = 8;
@@ -62,7 +62,7 @@ pub struct AcquiredLock {
     released_before: Stamp,
     /// Time of the previous holder's acquisition.
     entered_before: Option<Stamp>,
-    /// Time for which the previous holder blocked this acquire beyond the scenario's limit.
+    /// Time for which the previous holder blocked this acquire beyond the scenario's hold limit.
     blocked_us: u64,
     overtaken: bool,
     /// Overhead of the driver's pipe.
@@ -134,7 +134,6 @@ impl Recorder {
         self.observation.recorder.borrow_mut()
     }
 
-    /// Returns the measure for reads or for writes; `None` if no acquires are reads.
     fn part(&self, mode: Mode) -> Option<Measure> {
         part_of_waits(&self.shared.spec, mode)
     }
@@ -206,7 +205,7 @@ impl Recorder {
         }
         let node = held.node.as_ref();
         let czxid = node.map(|node| node.czxid).filter(|czxid| *czxid > 0);
-        // With several workers, only the czxid can order holds. Without it, a write orders the hold.
+        // With several workers, only the czxid can order holds. A hold without a czxid is ordered by a write.
         self.token = if self.shared.orders_holds() { czxid } else { node.map(token) };
         self.note_of_hold(acquired, session, Deed::Enters { claim, token: czxid, zxid });
         self.is_logged = self.shared.reads_logs && node.is_some();
@@ -239,7 +238,7 @@ impl Recorder {
         self.leave(held, mode, at)
     }
 
-    /// Records that a contender leaves; a dying contender leaves without a release.
+    /// Records that the contender leaves. A crashing contender leaves without a release.
     pub fn leave(&self, held: &Held, mode: Mode, at: Stamp) -> Stamp {
         self.lock_state().exit(self.id, held, self.claim(mode), at);
         at
@@ -248,8 +247,8 @@ impl Recorder {
     /// Reads the lock just before its release if the lock's requests bypassed the session, as a driver's do. The
     /// zxid in the reply is an upper bound on the zxid of the hold's start.
     ///
-    /// Only some acquisitions get a read, because each read costs the servers work. These acquisitions are
-    /// consecutive, because they are compared with each other.
+    /// Only some acquisitions get a read, to limit the load on the servers. These acquisitions are consecutive,
+    /// because they are compared with each other.
     pub fn look_beside<'a>(
         &self,
         session: &'a Session,
@@ -422,7 +421,7 @@ impl Recorder {
         }
     }
 
-    /// Marks later notifications of this node's release as the releaser's own.
+    /// Remembers the released node, so that later notifications of this release count as the releaser's own.
     pub fn releases(&mut self, number: Option<i64>) {
         let lock = self.shared.lock_of(self.id);
         self.attribution.receiver.released = number.map(|number| (lock, number));
@@ -446,7 +445,7 @@ impl Recorder {
         let there = self.there.take();
         let deed = match failure {
             _ if state == HolderSession::Closing => Deed::MayHaveLeft,
-            // Without a node, there was no lock left to release.
+            // If the node is gone, there was no lock left to release.
             None | Some(Failure::NoNode | Failure::OwnNodeMissing) => Deed::HasLeft { deleted: None, there },
             Some(failure) if failure.is_definite() => Deed::CouldNotLeave,
             Some(_) => Deed::MayHaveLeft,
@@ -586,7 +585,7 @@ impl Recorder {
         }
     }
 
-    /// Records an action of a holder, or holds it back until its transactions are known.
+    /// Records an action of a holder. If transactions order holds, keeps the action back until they are known.
     fn note_of_hold(&mut self, at: Stamp, session: &Session, deed: Deed) {
         if self.shared.orders_holds() {
             let (contender, lock, session) = (self.id, self.shared.lock_of(self.id), Some(session.id()));
@@ -624,7 +623,7 @@ fn note(
     observation.log.borrow_mut().notes.note(Note::Did(moment));
 }
 
-/// Returns the measure for reads or for writes; `None` if no acquires are reads.
+/// Returns the wait measure of a mode; `None` if the load has no readers.
 pub fn part_of_waits(spec: &TrialSpec, mode: Mode) -> Option<Measure> {
     let part = match mode {
         Mode::Read => Measure::ReadWait,

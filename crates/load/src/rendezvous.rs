@@ -481,7 +481,7 @@ impl Rendezvous {
 
     /// Waits for worker 0's release. Worker 0 leaves without a release only if it is lost.
     async fn wait_for(&self, name: &str, mut released: OneshotWatcher, mut lost: OneshotWatcher) -> Released {
-        // A release that precedes this worker's announcement means failure.
+        // Read before waiting for events: if worker 0 has already released the meeting, the watch does not fire.
         let mut is_alive = true;
         loop {
             if let Some(released) = self.read(name).await? {

@@ -20,7 +20,7 @@ const ACQUISITIONS_PER_BATCH: u64 = 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Steadiness {
     Steady,
-    /// Not steady, or not for long enough yet.
+    /// Not steady, or not steady for long enough.
     NotYet,
     TooFew,
 }
@@ -78,7 +78,7 @@ impl SlotSeries {
         self.slots[..slots].iter().map(|slot| slot.acquired.load(Ordering::Relaxed)).collect()
     }
 
-    /// Returns the total of the waits that ended in each of the first `slots`, in microseconds.
+    /// Returns the total of the waits that ended in each of the first `slots` slots, in microseconds.
     pub fn waits_us(&self, slots: usize) -> Vec<u64> {
         self.slots[..slots].iter().map(|slot| slot.wait_us.load(Ordering::Relaxed)).collect()
     }
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use zklockbench_core::measure::{Growth, growth};
 
-    /// Recorded course of a trial on real servers.
+    /// Timeline recorded from a trial on real servers.
     #[derive(Deserialize)]
     struct Timeline {
         slot_us: u64,

@@ -212,8 +212,8 @@ impl Shared {
         }
     }
 
-    /// Determines whether the servers' logs are read: only those of the suite's own servers and, if they are on
-    /// other hosts, only if evidence is kept.
+    /// Determines whether the servers' logs are read: only those of the suite's own servers and, if the logs must be
+    /// copied first, only if evidence is kept.
     pub fn with_logs(self, own: Option<&dyn zklockbench_ensemble::Processes>) -> Self {
         // The servers' logs contain nothing about another system's locks.
         let own = own.filter(|_| self.entry.card.other_system().is_none());

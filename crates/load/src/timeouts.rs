@@ -6,9 +6,9 @@ use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::measure::{Measure, ThreadRecorder};
 use zklockbench_scenario::TrialSpec;
 
-/// Minimum tolerance: a lock needs some requests to leave its queue.
+/// Minimum tolerance, because leaving a queue takes a few requests.
 const AT_LEAST: Duration = Duration::from_millis(100);
-/// Tolerance for a try, which consists only of requests.
+/// Tolerance for a try, which waits only for replies, not for the lock.
 const OF_TRIES: Duration = Duration::from_secs(1);
 
 fn tolerance(timeout: Duration) -> Duration {

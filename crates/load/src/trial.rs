@@ -1,5 +1,5 @@
-//! One trial, from its first session to its last: sessions, measurements around the load, and the workers'
-//! meetings. `phases` contains the load, and `outcome` contains the trial's record.
+//! One trial, from opening its sessions to closing them: measurements around the load, and the workers' meetings.
+//! `phases` contains the load, and `outcome` contains the trial's record.
 
 #![expect(clippy::disallowed_methods, reason = "the start time of a trial is only a label")]
 
@@ -130,7 +130,6 @@ struct Conductor<'a> {
     interrupt: &'a CancellationToken,
     sink: Sink<'a>,
     threads: Vec<oneshot::Receiver<ThreadRecord>>,
-    /// Number of generator threads that returned no record.
     /// Keeper of the contenders' notes, until its data is taken.
     keeper: Option<Keeper>,
     started_at: SystemTime,
@@ -147,7 +146,7 @@ struct Conductor<'a> {
     stuck: Vec<Stuck>,
     /// Number of sessions that were not resumed before this trial.
     not_resumed_before: u64,
-    /// Whether a session for checks could not be opened.
+    /// Whether opening a session for checks has failed.
     lacked_session: bool,
 }
 
@@ -497,9 +496,8 @@ impl<'a> Conductor<'a> {
         self.phase_ended("drain", begin);
     }
 
-    /// Returns the time limit of a drain. A server that has expired a session elsewhere may leave the connection open
-    /// without answering. The client then waits for its session timeout, which a driver may choose (`cli_mt`:
-    /// 30 s).
+    /// Returns the time limit of a drain. After a session has expired, the server may leave the connection open
+    /// without answering. The client then waits for its session timeout, which a driver may choose (`cli_mt`: 30 s).
     fn drain_at_most(&self) -> Duration {
         DRAIN_AT_LEAST.max(self.shared.negotiated() + SESSION_ENDS)
     }

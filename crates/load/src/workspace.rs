@@ -40,7 +40,7 @@ const MADE: &[u8] = b"made by zklockbench";
 const ALIVE: &str = "alive";
 /// Directory for measuring the ensemble's floor.
 pub const FLOOR: &str = "floor";
-/// Directory for the check that locks may join by count.
+/// Directory for checking whether locks can join by count.
 const COUNTING: &str = "counting";
 /// Session timeout, during which a run still counts as alive after its process has ended.
 const LIFE_SESSION: Duration = Duration::from_secs(10);
@@ -281,7 +281,7 @@ pub(super) async fn is_there(client: &Client, path: &str) -> Result<bool, Client
 
 pub(super) fn refused(target: &Target, what: &str, path: &str, error: ClientError) -> Error {
     let access = &target.access;
-    // Only the chroot is above such a path.
+    // Only the chroot can be missing above a top-level path.
     if error == ClientError::NoNode
         && what == "create"
         && path.rfind('/') == Some(0)

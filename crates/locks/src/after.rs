@@ -1,4 +1,5 @@
-//! Default outcomes after each event, grouped by the reaction to a lost connection. Cards list exceptions.
+//! Default outcomes after each event that can affect a lock, grouped by the reaction to a lost connection. Cards
+//! override individual outcomes.
 
 pub use zklockbench_core::catalog::after::Event::{
     CreateReplyLost, CreateRequestLost, CreatesExhausted, DeleteReplyLost, DeleteRequestLost,
@@ -66,6 +67,7 @@ pub const RACES: After = ENDS
     ])
     .trying_creates(None);
 
-/// Like [`ENDS`], for queues joined by count: the second contender waits for the first without a list.
+/// Like [`ENDS`], for queues joined by count, where the second contender waits for the first without listing
+/// the queue.
 pub const ENDS_BY_COUNT: After =
     ENDS.but([(OwnNodeDeleted, WithoutNode), (NoDirectory, GoesOn), (DirectoryDeleted, WithoutNode)]);

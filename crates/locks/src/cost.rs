@@ -53,9 +53,9 @@ pub fn two_back_queue(n: u64) -> BatchCost {
     }
 }
 
-/// Computes the cost if the contenders of each process, `size` in number, share one node at a time in a queue
-/// like [`predecessor_queue`]. Up to `turns` contenders hold the lock with one node. Processes alternate,
-/// because each creates its next node after releasing the last one.
+/// Computes the cost of a queue like [`predecessor_queue`] in which the `size` contenders of each process share
+/// one node at a time. Up to `turns` contenders hold the lock with one node. Processes alternate, because each
+/// creates its next node after releasing the last one.
 pub fn processes_in_turns(n: u64, size: u64, turns: u64) -> BatchCost {
     let Queued { nodes, contended } = queued(n, size, turns);
     queue(GetDataWatch, nodes, contended)

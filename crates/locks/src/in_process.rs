@@ -1,4 +1,4 @@
-//! State shared by the contenders of one process and lock, and dropped with its last owner.
+//! State that the contenders of one process share for one lock. The state is dropped with its last owner.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, Weak};

@@ -79,8 +79,8 @@ pub enum HoldOver {
 pub struct Held {
     /// Node that holds the lock; `None` for a lock without a node.
     pub node: Option<QueueNode>,
-    /// Number of this hold with the node, from 0: the second part of the fencing token. Above 0 only if
-    /// several contenders of a process share one node.
+    /// Number of this hold among the holds with the same node, from 0: the second part of the fencing token.
+    /// Above 0 only if several contenders of a process share one node.
     pub turn: u32,
     pub told: Told,
 }

@@ -86,7 +86,7 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// Waits for `awaited` until the deadline or a cancellation. Requests in flight are never cut short.
+    /// Waits for `awaited` until the deadline or a cancellation. A try polls `awaited` only once.
     pub async fn wait<T>(&self, awaited: impl Future<Output = T>) -> Acquired<T> {
         if self.tries_once {
             let is_cancelled = self.cancel.is_cancelled();
@@ -165,7 +165,8 @@ pub fn blocks(params: &Params) -> bool {
     !matches!(params.get(BLOCKING.name), Some(ParamValue::Bool(false)))
 }
 
-/// Returns the cost of a batch of acquires that do not wait. It is open, because timing decides how many succeed.
+/// Returns the cost of a batch of acquires that do not wait. The cost is open, because timing decides how many
+/// acquires succeed.
 pub fn cost_of_tries() -> BatchCost {
     BatchCost { open: true, ..BatchCost::default() }
 }

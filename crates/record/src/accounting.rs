@@ -130,7 +130,7 @@ impl ServersCount<'_> {
 }
 
 const READS: [RequestKind; 6] = [GetChildren, GetChildrenWatch, GetData, GetDataWatch, Exists, ExistsWatch];
-/// Multis are not listed, because the servers and the client count each write inside a multi.
+/// Multis are not listed, because the servers and the client count each write inside a multi separately.
 const WRITES: [RequestKind; 3] = [Create, Delete, SetData];
 
 /// Compares the counts of a whole trial. Servers count only successful requests, so their counts are compared with
@@ -222,7 +222,7 @@ fn delta(server: &ServerCounters, key: &str) -> Option<u64> {
     if server.has_restarted() || !server.after.contains_key(ALWAYS_THERE) {
         return None;
     }
-    // A namespace's counter appears on first use.
+    // A server reports a namespace's counter only after its first use, so a missing key means zero.
     let before = server.before.get(key).copied().unwrap_or(0);
     let after = server.after.get(key).copied().unwrap_or(0);
     u64::try_from(after - before).ok()

@@ -27,7 +27,7 @@ pub struct Arrived {
 }
 
 impl Arrived {
-    /// Minimum share of the offered load that must be achieved; a smaller shortfall may be chance.
+    /// Smallest ratio of achieved to offered load that counts as keeping up; a smaller shortfall may be chance.
     pub const ACHIEVED: f64 = 0.98;
 }
 

@@ -385,7 +385,7 @@ mod tests {
 
     #[test]
     fn moments_end_where_others_may_be_missing() {
-        // Given a hold whose release is missing, and the next hold
+        // The release of the first hold is missing, and another contender acquires the lock.
         let enters = Deed::Enters { claim: LockClaim::WRITE, token: None, zxid: None };
         let moments = vec![moment(1, 5, enters), moment(1, 20, Deed::Fails), moment(2, 20, enters)];
         let facts = Facts {

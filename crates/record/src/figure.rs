@@ -33,8 +33,8 @@ impl Reading {
     }
 }
 
-/// Median number of samples per repetition. A slow repetition has fewer samples but must still count: without it, its
-/// side of the comparison would look faster.
+/// Median number of samples per repetition, which decides whether the samples suffice for a statistic. Slow
+/// repetitions have fewer samples; excluding them would make their side of a comparison look faster.
 pub fn usual_samples(readings: &[Reading]) -> Option<u64> {
     let mut samples: Vec<u64> = readings.iter().filter_map(|reading| reading.samples).collect();
     samples.sort_unstable();

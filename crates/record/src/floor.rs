@@ -73,7 +73,7 @@ impl Floor {
         one.p50_us.max(other.p50_us) > Self::FAR_APART * one.p50_us.min(other.p50_us)
     }
 
-    /// Returns the floors before and after the trials. If a third floor is close to only one of them, it
+    /// Returns the floors before and after the trials. If a third floor is close to only one of them, the third
     /// replaces the other.
     pub fn without_outlier(before: Self, after: Self, third: Self) -> [Self; 2] {
         match (third.is_far_from(&before), third.is_far_from(&after)) {

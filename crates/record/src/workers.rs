@@ -1,6 +1,6 @@
-//! Workers' parts of a run, and the trial that results from adding them up. A part is the data of one generator
-//! thread or of one load generator. Parts can be added in any order; derived values and verdicts are computed
-//! once, from the sum.
+//! Parts of a run, and the trial that results from adding them up. A part is the data of one generator thread
+//! ([`Part`]) or of one worker (a [`Trial`]). Threads' parts can be added in any order; workers' trials are added in
+//! the order of the workers' numbers. Derived values and verdicts are computed once, from the sum.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Add;
@@ -87,7 +87,7 @@ added_up!(Trial {
     measured_us: most,
     full_crew: clear,
     arrived: both(|own: &mut Arrived, other| {
-        // The backlogs were served at the same time.
+        // The workers served their backlogs at the same time, so the longest time counts.
         let backlog_us = own.backlog_us.max(other.backlog_us);
         *own += other;
         own.backlog_us = backlog_us;

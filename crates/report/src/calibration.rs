@@ -45,7 +45,7 @@ pub fn headline(calibration: &Calibration) -> String {
     }
 }
 
-/// Describes the pause before each measurement; empty if it is the default.
+/// Describes the pause before each measurement; empty if the pause has its default length.
 fn rest(calibration: &Calibration) -> String {
     let told = |us| format!(", each after {} of rest", format_micros(us));
     calibration.rest_us.map_or_else(String::new, told)

@@ -196,7 +196,7 @@ pub(super) fn on_scale(scale: Scale, ratio: f64) -> String {
     }
 }
 
-/// Formats a ratio; infinite if the base is 0.
+/// Formats a ratio, which is infinite if the base is 0.
 fn times(ratio: f64) -> String {
     if ratio.is_infinite() { "∞".to_owned() } else { number(ratio) }
 }

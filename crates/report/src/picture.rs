@@ -169,8 +169,8 @@ struct Drawing {
 }
 
 impl Drawing {
-    /// Returns the lane of a contender: the first contender is left of the server, the others are right of
-    /// the server.
+    /// Returns the x coordinate of a contender's lane: the first lane is left of the server, and the others are
+    /// right of the server.
     fn lane(&self, contender: usize) -> usize {
         self.left + if contender == 0 { 0 } else { LANE * (contender + 1) - LANE / 4 }
     }

@@ -83,7 +83,7 @@ fn rate(Predicted { low, middle, high }: Predicted) -> Value {
     Value::Rate(middle).between(Value::Amount(low), Value::Amount(high))
 }
 
-/// Returns the maximum rate that meets the objective.
+/// Returns the maximum rate or number of clients that meets the objective.
 fn room(room: Headroom) -> Value {
     if let Some(clients) = room.clients {
         return Value::Text(format!("{clients} clients")).at_least(room.at_least);

@@ -151,7 +151,7 @@ fn in_figures(view: &View<'_>) -> String {
 
 pub const SUMMARY: &str = "summary.json";
 
-/// Gates and baseline of a run, which only its summary contains.
+/// Gates and baseline of a run, which are stored only in its summary.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct Gated {
     #[serde(default)]

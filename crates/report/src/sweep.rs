@@ -49,7 +49,7 @@ fn tables(file: &SweepFile) -> [Table; 2] {
     }
 }
 
-/// Returns whether the sweep shows the cost of failures with each session timeout.
+/// Returns whether the sweep varies the session timeout, to show its effect on the cost of failures.
 fn is_about_sessions(file: &SweepFile) -> bool {
     file.over.iter().any(|over| over.variable == Variable::SessionTimeout)
 }
@@ -58,8 +58,8 @@ fn variable(file: &SweepFile) -> Variable {
     file.over.first().map_or(Variable::Contenders, |over| over.variable)
 }
 
-/// Returns the largest value that meets the objective for each strategy or, without an objective, the value
-/// at which it collapses. The verdict comes first unless it is held.
+/// Returns the headline: for each strategy, the largest value that meets the objective or, without an objective,
+/// the value at which the lock collapses. The verdict comes first unless it is held.
 pub fn headline(file: &SweepFile) -> String {
     let judged = file.judged();
     let alarm = match &judged {

@@ -112,9 +112,9 @@ fn copy(from: &Path, run: &RunFile, to: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// All runs of a store, oldest first. Files are not verified before a run is read.
+/// All runs of a store, oldest first. A run's files are verified only when the run is read.
 pub fn list(store: &Path) -> Result<Vec<Baseline>, Error> {
-    // The store may contain other files such as a README. Copies in progress are hidden.
+    // The store may contain other files, such as a README, and hidden directories of copies in progress.
     let directories = disk::directories(store).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Error::usage(format!(
             "there is no baseline store at {}; `zklockbench baseline add RUN` creates one",

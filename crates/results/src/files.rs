@@ -109,7 +109,7 @@ pub struct VersionedFile {
     pub remedy: &'static str,
 }
 
-/// Size limit in bytes; no file of this kind needs more.
+/// Maximum size of a versioned file, in bytes.
 const AT_MOST: u64 = 16 * MIB;
 
 #[derive(Deserialize)]
@@ -153,7 +153,6 @@ impl VersionedFile {
     }
 
     fn parsed<T: DeserializeOwned>(&self, path: &Path, bytes: &[u8]) -> Result<T, Error> {
-        // Errors state their own line and column.
         let bytes = disk::tame(bytes);
         let mut json = serde_json::Deserializer::from_slice(&bytes);
         let read =
@@ -166,7 +165,7 @@ impl VersionedFile {
         Ok(read)
     }
 
-    /// Returns the error for a file with contents that this program would not have written.
+    /// Returns the error for a file whose contents this program cannot have written.
     pub fn broken(&self, path: &Path, what: &str) -> Error {
         Error::usage(format!("{}: {what}; {}", path.display(), self.remedy))
     }

@@ -81,11 +81,11 @@ fn decode(interval: &IntervalLogHistogram<'_>) -> Result<(Measure, Histogram), S
     Ok((measure, histogram))
 }
 
-/// Checks that the header announces a histogram that this program could have written. The decoder allocates
-/// the announced size, up to 4 GiB, before it checks the data.
+/// Checks that the header describes a histogram that this program could have written. The decoder trusts the
+/// size in the header and would allocate up to 4 GiB before it checks the data.
 fn is_of_a_measure(bytes: &[u8]) -> Result<(), String> {
-    // Cookie and length of the compressed part; inside it: cookie, length of the counts, offset, digits,
-    // lowest and highest value.
+    // Outer header: a cookie and the compressed length. The compressed data starts with the inner header: a
+    // cookie, the length of the counts, an offset, the digits, and the lowest and highest values.
     const OUTER: usize = 8;
     const MOST_BYTES_OF_A_COUNT: usize = 9;
     let mut header = [0; 32];

@@ -8,7 +8,7 @@ use zklockbench_core::disk::{self, MIB};
 use zklockbench_core::error::Error;
 use zklockbench_core::units::{one_line, shown};
 
-/// Page of a run, which `report` may have rewritten.
+/// HTML page of a run. The `report` command may rewrite it.
 pub const REPORT: &str = "report.html";
 /// Facts about the run as a whole, rewritten after each trial. A directory without this file is incomplete.
 pub const RUN: &str = "run.json";
@@ -81,7 +81,7 @@ pub fn trial_history(run: &Path, index: usize) -> PathBuf {
     run.join(TRIALS).join(format!("{index:03}.history.jsonl"))
 }
 
-/// Size limit in bytes for a file of a run; no run needs more.
+/// Returns the maximum size in bytes of a file of a run, which depends on its kind.
 pub(super) fn most(name: &str) -> u64 {
     match name.strip_prefix(TRIALS).and_then(|rest| rest.strip_prefix('/')) {
         Some(trial) if trial.ends_with(".json") => 64 * MIB,

@@ -20,7 +20,7 @@ use zklockbench_core::measure::{Latency, Measure};
 use zklockbench_core::units::counted;
 use zklockbench_record::{Run, RunEnding, Trial};
 
-/// `run.json`, and the files of trials.
+/// Version and remedy of `run.json`, which also apply to the trials' files.
 const RUN_FILE: VersionedFile = VersionedFile {
     of: "run",
     name: layout::RUN,
@@ -28,7 +28,7 @@ const RUN_FILE: VersionedFile = VersionedFile {
     remedy: "the directory was modified or damaged after the run; restore it from a copy, or run the scenario again",
 };
 
-/// Size limit in bytes for a packed run; no run needs more.
+/// Maximum size of a packed run, in bytes.
 const PACKED_AT_MOST: u64 = 64 * MIB;
 const UNPACKED_AT_MOST: u64 = 1024 * MIB;
 
@@ -157,7 +157,7 @@ fn numbers_in(dir: &Path) -> Result<Vec<usize>, Error> {
     Ok(numbers)
 }
 
-/// Returns one of the trial's files that has no digest in the run, if any.
+/// Returns the trial's first file without a digest in the run, if there is one.
 fn undigested(dir: &Path, run: &RunFile, number: usize) -> Option<PathBuf> {
     let files = [layout::trial_json(dir, number), layout::trial_hlog(dir, number)];
     files.into_iter().find(|path| {

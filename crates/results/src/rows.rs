@@ -167,7 +167,7 @@ fn by_name() -> Vec<Column> {
     outcomes.chain(requests).collect()
 }
 
-/// Part of a column's name, and the function that returns the column's value.
+/// Name of a statistic, which becomes part of a column's name, and the function that reads it.
 type OfLatency = (&'static str, fn(&Latency) -> u64);
 
 fn latencies() -> Vec<Column> {

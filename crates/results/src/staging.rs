@@ -68,7 +68,7 @@ impl Staging {
         self.parent.join(&self.name)
     }
 
-    /// Prevents the removal of the directory.
+    /// Keeps the directory when the guard is dropped.
     pub fn keep(&mut self) {
         self.keeps = true;
     }
@@ -102,7 +102,8 @@ pub fn left_at(dir: &Path) -> PathBuf {
     if !dir.is_dir() && other.is_dir() { other } else { dir.to_owned() }
 }
 
-/// A run's directory, published or not, to which no other process can write. Dropping it changes nothing.
+/// A run's directory, published or not, locked against writers in other processes. Dropping the claim only releases
+/// the lock.
 #[derive(Debug)]
 pub struct ClaimedDirectory {
     parent: PathBuf,

@@ -93,7 +93,7 @@ impl RunWriter {
         let claim = ClaimedDirectory::of(dir)?;
         if claim.is_published() {
             let stored = read(claim.dir())?;
-            // A complete run that has no tables was not finished, for example because the disk was full.
+            // Without tables, the run was not finished although all trials ran, e.g. because the disk was full.
             let has_tables = stored.run.files.contains_key(layout::SUMMARY);
             if stored.run.outcome.ending == RunEnding::Complete && has_tables {
                 return Ok(Resumed::Whole(claim.dir().to_owned(), stored));
@@ -231,7 +231,7 @@ impl RunWriter {
     }
 
     fn file(&self, mut run: Run, judged: Judged) -> RunFile {
-        // A run that lacked only its final record gets no new segment.
+        // If a resumed run lacked only its final record, no trial was written, and the segments stay unchanged.
         if let [earlier @ .., last] = run.segments.as_mut_slice()
             && !self.written.is_empty()
         {
@@ -339,7 +339,7 @@ fn write_run(dir: &Path, run: &RunFile) -> Result<(), Error> {
         .map_err(|error| cannot("write", &path, &io::Error::other(error)))?;
     text.push('\n');
     let own = digest_of(text.as_bytes());
-    // The last match is the digest: a scenario's text may contain as many zeros.
+    // The digest is the last match: the scenario's text, which comes earlier, may also contain 64 zeros.
     let text = text.rsplit_once(BLANK).map_or_else(String::new, |(head, tail)| [head, &own, tail].concat());
     replace(&path, text.as_bytes())
 }
@@ -372,7 +372,7 @@ pub(super) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Erro
 /// Replaces a file atomically, so that it always has either the old or the new content.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let new = fresh(path);
-    // The reserved space is filled before more space is requested.
+    // Overwriting before truncating keeps the reserved space available on a full disk.
     let written = open_fresh(&new).and_then(|mut file| {
         file.write_all(bytes)?;
         file.set_len(bytes.len() as u64)
@@ -388,8 +388,8 @@ fn fresh(path: &Path) -> PathBuf {
     path.with_file_name(format!(".{}.new", path.file_name().unwrap_or_default().to_string_lossy()))
 }
 
-/// Opens the temporary file with its reserved space. Any other file at this path is replaced, because the
-/// directory may come from elsewhere.
+/// Opens the temporary file without truncating its reserved space. A symbolic or hard link at this path is
+/// replaced, because the directory may come from an untrusted source.
 fn open_fresh(path: &Path) -> io::Result<File> {
     let is_own = path.symlink_metadata().is_ok_and(|found| found.is_file() && found.nlink() == 1);
     if !is_own {
@@ -404,7 +404,7 @@ fn reserve(dir: &Path) {
     const A_TRIAL_MORE: u64 = 8 << 10;
     let path = dir.join(layout::RUN);
     let room = path.metadata().map_or(0, |found| found.len()) + A_TRIAL_MORE;
-    // Without a reserve, a full disk hides the last trial until the run is resumed.
+    // If reserving fails, a full disk may keep the next trial out of `run.json` until the run is resumed.
     let _ =
         open_fresh(&fresh(&path)).and_then(|mut file| io::copy(&mut io::repeat(b' ').take(room), &mut file));
 }

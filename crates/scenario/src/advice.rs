@@ -192,7 +192,7 @@ fn rate_key(scenario: &Scenario) -> &'static str {
     }
 }
 
-/// Returns whether a lock serves one request of this trial at a time.
+/// Returns whether at most one contender of this trial can hold a lock at a time.
 fn is_alone(trial: &TrialSpec, card: &LockCard) -> bool {
     let one = match card.guarantees.holders {
         Holders::One => true,

@@ -357,7 +357,7 @@ pub(super) fn help_for_program(header: &StringRecord) -> Option<String> {
 const START: usize = 4096;
 
 /// Returns what is wrong with a file in another format, and the remedy. The text continues a sentence that
-/// starts with the file.
+/// starts with the file's name.
 pub fn foreign(start: &[u8]) -> Option<&'static str> {
     const VEGETA: &str = "is in another vegeta format; convert it: vegeta encode --to csv FILE > trace.csv, and use \
                           --time-column 1 --hold-column 3 --time-unit ns";
@@ -418,8 +418,9 @@ fn skip_preamble(input: &mut impl BufRead, is_header_hashed: bool) -> (u64, Opti
     }
 }
 
-/// Returns the delimiter that yields most of the named columns in the first line, or else the most frequent one; `|`
-/// only without other delimiters, because names may contain it, and a comma if there is none.
+/// Returns the tab, semicolon or comma that yields the most named columns in the first line; the most frequent
+/// delimiter wins a tie. Because names may contain `|`, it is chosen only if it yields more named columns or,
+/// without named columns, if the line has no other delimiter.
 fn delimiter(input: &mut impl BufRead, columns: &Columns) -> u8 {
     // Ignore errors here, because the first read reports them.
     let start = input.fill_buf().unwrap_or_default();

@@ -5,7 +5,7 @@
 //! subject   = figure [ "of" strategy ] [ "at" number ( "contenders" | "contender" ) ]
 //! relation  = "<" | "<=" | ">" | ">=" | "=="
 //! limit     = number unit | [ number "*" ] ( "floor" | subject )
-//! unit      = "us" | "ms" | "s" | "/s" | "%" | "B" | "kB" | "MB" | nothing
+//! unit      = "us" | "ms" | "s" | "m" | "h" | "/s" | "%" | "B" | "kB" | "MB" | nothing
 //! percent   = number "%"
 //! number    = digits [ "." digits ]
 //! strategy  = word | '"' label '"' | "'" label "'"
@@ -164,7 +164,7 @@ impl Written {
         Self::of("us", &[Unit::Micros], 1.0),
         Self::of("ms", &[Unit::Micros], 1e3),
         Self::of("s", &[Unit::Micros], 1e6),
-        // Units of durations in scenarios.
+        // Scenarios also write durations in these units.
         Self::of("m", &[Unit::Micros], 6e7),
         Self::of("h", &[Unit::Micros], 3.6e9),
         Self::of("/s", &[Unit::PerSecond], 1.0),

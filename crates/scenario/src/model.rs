@@ -420,7 +420,7 @@ impl TrialSpec {
         self.together(|kind| &kind.hold)
     }
 
-    /// Returns the think times of all kinds as one distribution, approximated in the same way.
+    /// Like [`Self::all_holds`], for the think times.
     pub fn all_thinks(&self) -> Distribution {
         self.together(|kind| &kind.think)
     }

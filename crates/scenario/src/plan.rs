@@ -467,8 +467,8 @@ impl Offered {
         self.peak_rate * self.hottest * self.hold.as_secs_f64()
     }
 
-    /// Returns a lower bound on the mean number of busy sessions, each busy for a hold and `longer` (Little's
-    /// law).
+    /// Returns a lower bound on the mean number of busy sessions (Little's law). Each session is busy for its
+    /// hold plus `longer`.
     pub(super) fn busy_sessions(&self, longer: Duration) -> f64 {
         self.rate * (self.hold + longer).as_secs_f64()
     }

@@ -201,7 +201,7 @@ const OWN_WORDS: [(&str, &str); 7] = [
     ("wanted exactly 1", "expected a table with exactly one key"),
     ("wanted string or table", "expected a name in quotes, or a table with exactly one key"),
     ("was too large", TOO_LARGE),
-    // Numbers beyond 64 bits, and beyond 128 bits.
+    // The messages for integers beyond 64 bits and beyond 128 bits.
     ("as i128", TOO_LARGE),
     ("integer number overflowed", TOO_LARGE),
 ];
@@ -265,8 +265,8 @@ fn report_missing(section: Section, table: &DeTable<'_>, sink: &Sink<'_>) {
     }
 }
 
-/// Reports every unknown key; `owner` may return where it belongs. The value of a misspelt key is kept under
-/// the intended name, so that mistakes in the value are also reported.
+/// Reports every unknown key, with help from `owner` if it knows where the key belongs. The value of a misspelt
+/// key is kept under the intended name, so that mistakes in the value are also reported.
 pub(super) fn known_keys<'a>(
     section: Section,
     table: &DeTable<'a>,

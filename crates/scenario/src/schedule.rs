@@ -186,16 +186,8 @@ struct Stretch {
 #[derive(Debug, Clone, Copy)]
 enum Rate {
     Flat,
-    /// The mean, the amplitude and the period.
-    Sine {
-        mean: f64,
-        amplitude: f64,
-        period: f64,
-    },
-    Line {
-        from: f64,
-        to: f64,
-    },
+    Sine { mean: f64, amplitude: f64, period: f64 },
+    Line { from: f64, to: f64 },
 }
 
 impl Stretch {

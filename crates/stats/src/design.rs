@@ -1,15 +1,15 @@
-//! Designs: ways to pair samples, each with a rank-based interval.
+//! Designs: ways to combine the values of one or two samples, each with a rank-based interval.
 //!
 //! Sources: H. B. Mann and D. R. Whitney, On a Test of Whether One of Two Random Variables is Stochastically
 //! Larger than the Other, 1947; F. Wilcoxon, Individual Comparisons by Ranking Methods, 1945; J. L. Hodges
-//! and E. L. Lehmann, Estimates of Location Based on Rank Tests, 1963. No published crate has these
+//! and E. L. Lehmann, Estimates of Location Based on Rank Tests, 1963. No published crate implements these
 //! intervals.
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
 use super::interval::{Interval, sorted};
 
-/// Way to pair the values of one or two samples.
+/// How the values of one or two samples are combined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Design {
     /// Two independent samples: the median of all pairwise ratios (Hodges–Lehmann).
@@ -20,15 +20,15 @@ pub enum Design {
     One,
 }
 
-/// Largest number of values whose outcomes are counted exactly; larger samples use an approximation.
+/// Largest number of values for the exact rank distribution; larger samples use a normal approximation.
 const COUNTED_UP_TO: usize = 120;
 /// Largest number of repetitions worth recommending.
 const MOST: usize = 512;
 
 impl Design {
-    /// Returns the ratio of `new` to `base`, or the centre of `new` for [`Design::One`]. The true value is outside
-    /// the interval with a probability of at most `outside`. `None` if a sample is empty or has a negative value or
-    /// NaN.
+    /// Returns the ratio of `new` to `base` (for [`Design::One`], the centre of `new`) with its interval. The true
+    /// value is outside the interval with a probability of at most `outside`. `None` if a sample is empty, or
+    /// contains a negative value or NaN.
     pub fn interval(self, base: &[f64], new: &[f64], outside: f64) -> Option<Interval> {
         let shifts: Vec<f64> = match self {
             Self::Independent => {
@@ -50,7 +50,7 @@ impl Design {
     /// Returns the smallest possible miss probability of an interval from samples of these sizes.
     pub fn least_outside(self, base: usize, new: usize) -> f64 {
         match self {
-            // One outcome on either side, out of all ways to choose the base from the pooled values.
+            // The extreme outcome on either side, out of all ways to choose the base from the pooled values.
             Self::Independent => {
                 (1..=base).fold(2.0, |p, chosen| p * chosen as f64 / (new + chosen) as f64).min(1.0)
             }

@@ -126,7 +126,7 @@ pub fn median_interval(values: &[f64], outside: f64) -> Option<Interval> {
     Some(Interval::between(middle(&sorted)?, &sorted, end))
 }
 
-/// Largest sample that is counted exactly; larger samples use a normal approximation.
+/// Largest sample size for the exact binomial distribution; larger samples use a normal approximation.
 const COUNTED_UP_TO: usize = 1_000;
 
 /// Returns the median with the smallest and largest value as its interval, or `None` if `values` is empty.

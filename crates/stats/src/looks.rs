@@ -13,9 +13,9 @@ pub struct Looks {
 
 impl Looks {
     /// Plans a few looks at sample sizes that grow by half each time, up to `most`. Each look gets the
-    /// smallest error probability possible at its size. The rest is divided in proportion to size, because
-    /// small samples look precise by chance. The smallest looks are dropped if together they would exceed the
-    /// error budget.
+    /// smallest error probability possible at its size. The rest of the error budget `outside` is divided in
+    /// proportion to size, because small samples look precise by chance. The earliest looks are dropped until
+    /// the remaining ones fit the budget.
     pub fn growing(design: Design, least: u32, most: u32, outside: f64) -> Self {
         let smaller =
             |size: &u32| Some(*size).filter(|size| *size > least).map(|size| (size * 2 / 3).max(least));

@@ -44,7 +44,6 @@ impl Secret {
     }
 }
 
-/// Credentials for connecting to an ensemble.
 #[derive(Debug, Clone, Default)]
 pub struct Access {
     /// `user:password` for digest authentication.

@@ -13,12 +13,12 @@ use zklockbench_core::units::harmless_lines;
 
 /// Timeout for a server's reply.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Part of a server's reply to most commands while it has no quorum.
+/// Text in a server's reply to most commands while the server has no quorum.
 pub(super) const NOT_SERVING: &str = "not currently serving";
-/// Part of a server's reply to a command that its configuration does not allow.
+/// Text in a server's reply to a command that its configuration does not allow.
 pub(super) const NOT_ALLOWED: &str = "not in the whitelist";
-/// Maximum length of a reply in bytes. A busy server's `mntr` reply is about 100 kB, and `wchc` prints a line
-/// per watch.
+/// Returns the maximum length of a reply in bytes. A busy server's `mntr` reply is about 100 kB, and `wchc` prints
+/// a line per watch.
 fn longest(command: &str) -> usize {
     match command {
         "wchc" => 16 << 20,
@@ -170,7 +170,7 @@ pub async fn ruok(address: &str, patience: Duration) -> io::Result<()> {
     }
 }
 
-/// TLS settings for commands to TLS ports. Each process uses only one ensemble.
+/// TLS settings for commands to TLS ports. One set is enough, because each process uses only one ensemble.
 static TLS: OnceLock<Tls> = OnceLock::new();
 
 /// Makes this process send all later commands over TLS.

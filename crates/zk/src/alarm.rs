@@ -20,7 +20,7 @@ thread_local! {
     static HERE: RefCell<Option<Rc<Alarm>>> = const { RefCell::new(None) };
 }
 
-/// Pending sleeps of one thread, ordered by end.
+/// Pending sleeps of one thread, ordered by end time.
 pub struct Alarm {
     timer: AsyncFd<OwnedFd>,
     sleepers: RefCell<BTreeMap<(Stamp, u64), Waker>>,
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
     use crate::runtime;
 
-    /// Returns the smallest lateness of 20 sleeps in microseconds, to tolerate a busy host.
+    /// Returns the smallest lateness of 20 sleeps, in microseconds. The minimum tolerates a busy host.
     fn least_lateness(length: Duration) -> u64 {
         let lateness = |()| async move {
             let due = clock::now() + clock::micros(length);

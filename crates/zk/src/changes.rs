@@ -27,7 +27,7 @@ pub enum ChildChange {
     NobodyLooked,
 }
 
-/// Number of later changes to search for a recorded list.
+/// Maximum number of changes between a watch's list and the later list that classifies the watched change.
 const SEARCH_AHEAD: i64 = 64;
 
 /// The change logs of several locks.
@@ -96,11 +96,11 @@ impl ChangeLog {
     }
 }
 
-/// The latest values, indexed by number.
+/// The latest entries, indexed by change number or sequence number.
 #[derive(Debug)]
 struct Latest(Ring<Noted>);
 
-/// A number and the two values recorded for it.
+/// An entry: its number and two values.
 #[derive(Debug)]
 struct Noted([AtomicU64; 3]);
 

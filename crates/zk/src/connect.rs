@@ -1,4 +1,4 @@
-//! Opens sessions: connect string, chroot, credentials, and choice of the server.
+//! Opens sessions: connect string, chroot, credentials, and choice of server.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ impl Target {
         Self { connect: format!("{servers}{}", self.parts().1), access: self.access.clone() }
     }
 
-    /// Returns a target with the same chroot through proxies, where proxy i forwards to server i.
+    /// Returns a target with the same chroot that connects through proxies, where proxy i forwards to server i.
     pub fn through(&self, proxies: &str, servers: &[String]) -> Self {
         let proxied: Vec<&str> = proxies.split(',').collect();
         let tls = self.access.tls.as_ref().map(|tls| tls.behind(&proxied, servers));

@@ -28,7 +28,7 @@ pub async fn directories(now: CaughtUp<'_>, root: &str) -> Result<Vec<(String, i
 }
 
 impl Target {
-    /// Like [`directories`], for several roots and with a separate session.
+    /// Like [`directories`], but for several roots and in a separate session.
     pub async fn directories(&self, roots: &[String]) -> Result<Vec<(String, i64)>, Failure> {
         let opened = tokio::time::timeout(OPEN_WITHIN, self.client(SESSION)).await;
         let client = opened.map_err(|_| Failure::NoReply)??;

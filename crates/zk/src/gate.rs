@@ -16,7 +16,6 @@ use super::runtime::Task;
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::locked::locked;
 
-/// A gate in front of one contender's work.
 #[derive(Debug, Default)]
 pub struct Gate {
     shut: AtomicUsize,
@@ -139,14 +138,14 @@ impl Drop for Shut {
     }
 }
 
-/// All work behind one gate, on the gate's thread.
+/// All work behind one gate. The work runs on a single thread.
 #[derive(Clone, Default)]
 pub struct TaskScope(Rc<ScopeState>);
 
 #[derive(Default)]
 struct ScopeState {
     gate: Arc<Gate>,
-    /// Tasks of sessions. These tasks outlive the contender until their sessions are closed.
+    /// Tasks of sessions. They may outlive the contender until their sessions are closed.
     tasks: Tasks,
     /// Background tasks of the contender's lock, which end with the contender.
     detached: Tasks,
@@ -189,7 +188,7 @@ impl TaskScope {
         drop(take(&self.0.tasks));
     }
 
-    /// Ends the background tasks of an abandoned lock. Its session can then close.
+    /// Ends the background tasks of an abandoned lock, which would otherwise keep the session from closing.
     pub fn end_detached(&self) {
         drop(take(&self.0.detached));
     }
@@ -206,7 +205,7 @@ fn add(tasks: &Tasks, task: Task<()>) {
     tasks.push(task);
 }
 
-/// Takes the tasks out, so that they are dropped outside the borrow. A task that ends may start another task.
+/// Takes the tasks out of the list, so that they are dropped outside the borrow. A task that ends may start another.
 fn take(tasks: &Tasks) -> Vec<Task<()>> {
     std::mem::take(&mut *tasks.borrow_mut())
 }

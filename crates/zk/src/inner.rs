@@ -81,9 +81,9 @@ pub(super) struct Inner {
     pub(super) notifications: RefCell<Vec<Notification>>,
     pub(super) wakers: RefCell<Vec<Arc<StampWaker>>>,
     pub(super) lag_us: Cell<u64>,
-    /// Time spent in requests since the last `take`, including dispatch lag and overslept time.
+    /// Time spent in requests since the last `take_busy_us`, including dispatch lag and overslept time.
     pub(super) busy_us: Cell<u64>,
-    /// Requests sent since the last `take`.
+    /// Number of requests sent since the last `take_requests`.
     pub(super) requests: Cell<u64>,
     pub(super) news: News,
     /// Path of the last node whose deletion was requested; empty if none.
@@ -139,7 +139,7 @@ impl Inner {
         });
     }
 
-    /// Records an observation dated by the reply just received.
+    /// Records an observation as of the transaction in the last reply's header.
     pub(super) fn learn_of_reply(&self) {
         self.news.learn(self.client.last_reply_zxid());
     }
@@ -214,8 +214,8 @@ impl Inner {
         }
     }
 
-    /// Drops the watches that this watch replaces. The server keeps one watch per session, path and kind, and
-    /// its single notification must be counted only once.
+    /// Drops the watches that `fresh` replaces. The server keeps one watch per session, path and kind, and its
+    /// single notification must be counted only once.
     pub(super) fn supersede(&self, fresh: &Armed) {
         self.reap();
         self.parked.borrow_mut().retain(|old| old.path != fresh.path || old.child != fresh.child);
@@ -243,7 +243,7 @@ enum Last {
     Told,
     /// An event without its transaction, from a server before 3.9.
     Event(Rc<str>, EventKind, i64),
-    /// An observation of unknown date, e.g. the end of the session.
+    /// An observation whose transaction is unknown, e.g. the end of the session.
     Undated,
 }
 
@@ -278,12 +278,12 @@ impl News {
         }
     }
 
-    /// Raises the latest observed transaction without dating the last observation.
+    /// Raises the latest observed transaction, but does not record an observation.
     pub(super) fn raise(&self, zxid: i64) {
         self.zxid.set(self.zxid.get().max(zxid));
     }
 
-    /// Records an observation of unknown date.
+    /// Records an observation whose transaction is unknown.
     pub(super) fn learn_undated(&self) {
         self.last.replace(Last::Undated);
     }
@@ -298,7 +298,7 @@ impl News {
         self.zxid.get()
     }
 
-    /// Returns the transaction that dates the last observation; `None` if unknown.
+    /// Returns the latest zxid as of the last observation; `None` if unknown.
     pub(super) fn zxid(&self) -> Option<i64> {
         Some(self.seen()).filter(|zxid| matches!(*self.last.borrow(), Last::Told) && *zxid > 0)
     }
@@ -409,7 +409,7 @@ mod tests {
         news.hear(&notification(-1), 5);
         let undated = Undated { kind: EventKind::DataChanged, path: "/l/n-1".into(), after: 5, seen: 9 };
         assert_eq!((news.zxid(), news.undated()), (None, Some(undated)));
-        // A later observation or a dated event takes precedence
+        // A later observation takes precedence, whether or not its transaction is known
         news.hear(&notification(12), 9);
         assert_eq!((news.zxid(), news.undated()), (Some(12), None));
         news.learn_undated();

@@ -87,7 +87,7 @@ pub enum Failure {
     /// The contender's queue node is not in the list although the session is alive.
     #[error("own node missing")]
     OwnNodeMissing,
-    /// Numbers of new nodes in this directory are no longer unique; see [`counter`].
+    /// The sequence numbers of new nodes in this directory are no longer unique; see [`counter`].
     #[error("the sequence counter of {0} is used up: use a fresh lock directory")]
     CounterUsedUp(String),
     /// The driver that owned the session failed or was killed.

@@ -18,7 +18,7 @@ pub enum MessageKind {
     Reply(RequestKind),
     /// A reply with an error from the server.
     Refusal(RequestKind, &'static str),
-    /// The end of a request without a reply.
+    /// A request that ended without a reply.
     NoReply(RequestKind, &'static str),
     Notification(EventKind),
 }

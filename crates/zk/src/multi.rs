@@ -1,4 +1,4 @@
-//! Multiple writes in one transaction, and a check of the counts in the replies. Some locks rely on these counts.
+//! Multiple writes in one transaction, and a check of the child counts in the replies, on which some locks rely.
 
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, MultiWriteResult, Stat};
 
@@ -16,7 +16,7 @@ pub enum Op<'a> {
 
 impl Op<'_> {
     fn bytes(&self, owned: bool) -> u64 {
-        // Excludes the frame and header (12 bytes), which only the multi has.
+        // Exclude the frame length and request header (12 bytes), which a multi contains only once.
         match self {
             Self::Join { path, data } => wire::create(path, data, owned) - 12,
             Self::Delete(path) => wire::delete(path) - 12,
@@ -46,7 +46,7 @@ impl Session {
         let transacted = self.transact(operations);
         async move {
             let created = transacted.await?.into_iter().filter_map(created);
-            // On every server version, the reply's zxid is the multi's.
+            // On every server version, the zxid in the reply's header is the multi's own.
             let czxid = self.0.client.last_reply_zxid();
             self.0.news.raise(czxid);
             Ok(created.map(|node| Created { czxid, ..node }).collect())
@@ -67,7 +67,7 @@ impl Session {
         async move {
             let mut results = transacted.await?;
             let Some(MultiWriteResult::SetData { stat }) = results.pop() else {
-                // The client library should have detected this mismatch. A node may exist.
+                // The client library should have detected this mismatch. The nodes may have been created.
                 return Err(Failure::ConnectionLoss);
             };
             self.0.news.learn(stat.mzxid);

@@ -93,7 +93,7 @@ pub async fn why_no_session(target: &Target) -> Option<String> {
     (!wrong.is_empty()).then(|| wrong.join("; "))
 }
 
-/// Appends the possible reasons why no session could be opened to an observation.
+/// Appends to an observation the possible reasons why no session could be opened.
 pub async fn with_reasons(observed: &str, target: &Target) -> String {
     let reasons = why_no_session(target).await;
     let reasons = reasons.as_deref().unwrap_or("Is the ensemble running, and do its servers form a quorum?");
@@ -175,8 +175,8 @@ async fn closes_at_once(address: &str) -> bool {
 
 const STEP: Duration = Duration::from_secs(2);
 
-/// Returns the problem with TLS at an address, found by a separate handshake with a session's certificates;
-/// `None` if no problem was found. The text continues a sentence that starts with the address. Blocks for at
+/// Tests TLS at an address with a separate handshake that uses the sessions' certificates. Returns the problem
+/// as text that continues a sentence starting with the address; `None` if no problem was found. Blocks for at
 /// most a few seconds.
 fn complaint(address: &str, tls: &Tls) -> Option<String> {
     let Some(name) = tls.name_of(address) else {
@@ -241,7 +241,7 @@ fn in_words(error: &io::Error, tls: &Tls, host: &str) -> Option<String> {
     })
 }
 
-/// Describes why a server rejected a handshake, with the client certificate `cert` or without one.
+/// Describes why a server rejected a handshake. `cert` is the client certificate that was used, if any.
 fn alerted(alert: AlertDescription, cert: Option<String>) -> String {
     use AlertDescription as Alert;
     const NOTHING_SHARED: &str = "in zoo.cfg, ssl.enabledProtocols must include TLSv1.2 or later, and ssl.ciphersuites, \
@@ -363,7 +363,7 @@ mod tests {
             let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             closed.local_addr().unwrap().to_string()
         };
-        // A name that fails without a resolver
+        // An invalid name, which fails without a DNS query
         let unknown = "no..where:2181".to_owned();
         assert_eq!(listens(&[closed.clone(), open.clone()]).await, Ok(()));
         assert_eq!(listens(&[unknown.clone(), open]).await, Ok(()));

@@ -50,7 +50,7 @@ async fn sweep() {
     }
 }
 
-/// A task of this thread. Dropping the handle cancels the task; detaching it lets the task continue.
+/// A task on this thread. Dropping the handle cancels the task; detaching the handle lets the task continue.
 #[derive(Debug)]
 pub struct Task<T>(AbortOnDropHandle<T>);
 

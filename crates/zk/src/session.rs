@@ -1,6 +1,6 @@
 //! A metered session: the only way for strategies to reach ZooKeeper.
 //!
-//! Each request type has one method, which sends the request when *called*, not when awaited. Two calls
+//! Each request type has one method, which sends the request when *called*, not when awaited. Requests made
 //! before the first `await` go out in one flush. Every request, reply and notification is counted and timed.
 
 use std::cell::{Cell, RefCell};
@@ -68,7 +68,7 @@ impl Session {
     /// Wraps a connected client. If `owned`, only the session's identity may access the nodes that the
     /// session creates.
     pub(super) fn new(client: Client, observed: Observed, owned: bool) -> Self {
-        // Until the session expires, the reply can still arrive after a reconnect.
+        // Until the session expires, a reply can still arrive, even after a reconnect.
         let request_timeout = client.session_timeout();
         Self(Rc::new(Inner {
             client,
@@ -247,7 +247,8 @@ impl Session {
         }
     }
 
-    /// Waits until the session's server has applied everything that the leader has committed.
+    /// Waits until the session's server has caught up with the leader. If that server is the leader itself, it may
+    /// reply before it has applied its own latest commits.
     pub fn sync(&self, path: &str) -> impl Future<Output = Result<(), Failure>> {
         let sent = self.sending(RequestKind::Sync, path, wire::read(path) - 1);
         self.metered(sent, self.0.client.sync(path), |()| wire::EMPTY_REPLY + 4)
@@ -264,9 +265,9 @@ impl Session {
         *self.0.deleted.borrow() == path
     }
 
-    /// Returns the transaction that dates the last observation since [`Session::begins_anew`]; `None` if
-    /// unknown. The session has observed all earlier transactions, but possibly no later ones. Servers before
-    /// 3.9 do not date their events.
+    /// Returns the latest zxid as of the last observation since [`Session::begins_anew`]; `None` if unknown. The
+    /// session has observed all earlier transactions, but possibly no later ones. Servers before 3.9 send events
+    /// without a zxid.
     pub fn known_zxid(&self) -> Option<i64> {
         self.0.news.zxid()
     }
@@ -292,8 +293,8 @@ impl Session {
         async move { looking?.await.ok().flatten().map(|stat| latest(&stat)) }
     }
 
-    /// Waits until this session's server has answered all earlier requests and applied everything committed so
-    /// far. The request is neither counted nor timed. Returns whether the server answered.
+    /// Like [`Session::sync`], but neither counted nor timed. The reply follows the replies to all earlier requests.
+    /// Returns whether the server answered.
     pub async fn catch_up_beside(&self) -> bool {
         self.0.client.sync("/").await.is_ok()
     }
@@ -469,7 +470,7 @@ impl Session {
             Err(failure) if failure.is_definite() => {
                 (MessageKind::Refusal(sent.kind, failure.kind()), wire::EMPTY_REPLY)
             }
-            // The client library creates this failure after a lost connection, without a reply.
+            // No usable reply arrived, e.g. because the connection was lost or the deadline passed.
             Err(failure) => (MessageKind::NoReply(sent.kind, failure.kind()), 0),
         };
         self.0.ended(sent, waker.arrived(), message, bytes);

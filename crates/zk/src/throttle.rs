@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use super::runtime;
 use zklockbench_core::clock::{self, Stamp};
 
-/// Minimum credit limit in requests, for low rates.
+/// Lower bound of the credit limit, in requests. Applies at low rates.
 const LEAST_CREDIT: i64 = 100;
 
 #[derive(Debug)]

@@ -13,7 +13,6 @@ use zookeeper_client::TlsOptions;
 use super::pem::{self, Pem, Role};
 use zklockbench_core::error::Error;
 
-/// PEM files for TLS.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TlsFiles {
     /// Certificate authority that signed the servers' certificates; `None` to use the system's authorities.

@@ -67,7 +67,8 @@ pub fn is_own_session(session: i64) -> bool {
 
 /// A session of another program, to the extent that the suite can observe and control it.
 pub trait ForeignSession {
-    /// Returns the session ID; `None` if the locks are not ZooKeeper's. Called often, so it is cheaper than `key`.
+    /// Returns the session ID; `None` if the locks are not ZooKeeper's. Called often, so it must be cheaper than
+    /// `key`.
     fn id(&self) -> Option<i64>;
 
     fn key(&self) -> Option<SessionKey>;
@@ -84,7 +85,7 @@ pub trait ForeignSession {
     fn crash(&self);
 }
 
-/// The states of a session, in order.
+/// A stream of a session's states.
 pub enum SessionStates {
     /// States observed by the client library.
     Seen(StateWatcher),

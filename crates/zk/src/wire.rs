@@ -68,7 +68,7 @@ pub fn data(data: &[u8]) -> u64 {
     24 + data.len() as u64 + STAT
 }
 
-/// Size of the reply to an exists on an existing node.
+/// Size of a reply that contains only a stat: to a setData, or to an exists on an existing node.
 pub const STAT_REPLY: u64 = 20 + STAT;
 
 pub fn event(path: &str) -> u64 {

@@ -155,7 +155,7 @@ impl Side {
 
     /// Returns options for the side's binary that override the scenario.
     pub fn changes(&self, seed: u64) -> Vec<OsString> {
-        // Naming each field turns a new option into a compile error here. `place` is omitted because the ensemble
+        // List every field, so that a new option causes a compile error here. `place` is unused because the ensemble
         // is already open, and `hosts` because `ab` rejects faults that need its commands.
         let Overrides {
             place: _,

@@ -187,8 +187,8 @@ fn service(
     (1..).zip(points).map(step).collect()
 }
 
-/// Returns the rate of the load. Returning clients cannot request locks faster than their locks and the ensemble
-/// serve them.
+/// Returns the rate of the load. For returning clients, which have no planned rate, returns the rate that their
+/// locks can serve, within a share of the ensemble's write capacity.
 fn usual_rate(asked: &AskedLoad, writes_per_s: Option<f64>) -> f64 {
     if !asked.load.is_closed() {
         return asked.question.rate;

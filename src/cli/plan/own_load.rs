@@ -77,7 +77,7 @@ impl OwnLoad {
             true => SPARE * wanted.needed / (base.rate * longest.as_secs_f64()),
             false => 1.0,
         };
-        // Copies share their sessions, and requests must not wait for a session more often than in the question.
+        // Copies share their sessions, and must not make requests wait for a session more often than planned.
         let by_sessions = if copies > 1.0 { base.clients as f64 / (used * copies) } else { f64::INFINITY };
         let most = wanted.times_at_most.min(BUSY / base.rate).min(by_sessions);
         let times = times.clamp(1.0, most.max(1.0));

@@ -266,8 +266,8 @@ impl AskedLoad {
         Ok(Self { question, load, scenario: scenario.clone(), strategies })
     }
 
-    /// Returns the ensemble to measure on: that of the scenario after the options. Rejects an identity for an
-    /// address that only the scenario contains.
+    /// Returns the ensemble to measure on: the scenario's ensemble, unless the options specify another. Rejects an
+    /// identity for an address that only the scenario contains.
     pub fn place(&self, args: &PlanArgs) -> Result<PlaceArgs, Error> {
         let place = args.place.clone();
         if args.from_scenario.is_none() || !(args.from.is_empty() || args.verify) {

@@ -140,8 +140,8 @@ impl RunResult {
         let (stored, view) = (self.stored(), self.view());
         let report = RunReport::of(&view, &self.gated);
         let mut document = CiReport::of_run(stored, &report);
-        // If gates judge regressions, only gates may fail test cases, because a build that passes its gates must
-        // have no failed case. The rest of the comparison appears only in the table.
+        // If gates judge regressions, the CI reports omit the comparison itself: a build that passes its gates must
+        // have no failed test case.
         let is_gated = scenario.gates.iter().any(|gate| gate.condition.needs_baseline());
         if let Some(comparison) = comparison.as_ref().filter(|_| !is_gated) {
             document = document.with_comparison(comparison);

@@ -373,8 +373,8 @@ struct AddedFailures {
 }
 
 impl AddedFailures {
-    /// Returns the failures to add to this scenario; `None` if it has its own faults, or if the session timeout is not
-    /// swept.
+    /// Returns the failures to add to this scenario; `None` if it has its own faults, or if the session timeout is
+    /// not swept.
     fn to(scenario: &Scenario, over: &[Over]) -> Option<Self> {
         let is_swept = over.iter().any(|over| over.variable == Variable::SessionTimeout);
         let of_leader = match scenario.ensemble {

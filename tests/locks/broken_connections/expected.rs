@@ -32,8 +32,8 @@ fn goes_on(of: Way, event: Event) -> bool {
     of.after.outcome(event) == Outcome::GoesOn
 }
 
-/// Number of requests of a kind that are certain to be sent; `usize::MAX` if the number does not vary. Polls and
-/// the outcome of races can add more.
+/// Number of requests of a kind that are sent in every repetition of a scenario; polls and races may add more.
+/// `usize::MAX` for locks that always send the same requests.
 pub fn is_sure_of(of: Way, kind: &str, is_contended: bool) -> usize {
     match (of.name(), kind) {
         ("polling", _) => 2,

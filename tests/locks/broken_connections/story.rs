@@ -19,7 +19,7 @@ use crate::support::ways::Way;
 const BOUND: Duration = Duration::from_secs(120);
 /// Time limit until an ended session's nodes are gone from every server.
 const NODES_GO_WITHIN: Duration = Duration::from_secs(60);
-/// Pause that is long enough for all contenders to settle.
+/// Poll interval, long enough for all contenders to settle between two polls.
 const POLL: Duration = Duration::from_millis(400);
 const STAY: Duration = Duration::from_millis(40);
 /// Acquire timeout of an attempt that must fail.

@@ -25,7 +25,7 @@ fn nonblocking_attempt_ends_after_its_join_and_leaves_no_node() {
         let mut holder = Contender::with("count", &Params::new(), &scene).await;
         let mut one = Contender::with("count", &try_lock, &scene).await;
         let held = holder.acquire(Mode::Write).await.unwrap();
-        // Given enough failed attempts to make a blocking acquire stop counting
+        // Given so many failed attempts that a blocking acquire would no longer join by count
         for time in 1..=5 {
             one.trace.borrow_mut().clear();
             assert_eq!(one.acquire(Mode::Write).await.unwrap_err(), AcquireError::TimedOut);

@@ -173,7 +173,7 @@ pub struct Terms {
     pub comes: bool,
     /// Time longer than any pause of the lock between two requests. Polling intervals are longer still.
     pub calm: Duration,
-    /// Silence that ends the course, longer than any pause of the lock, even between two polls.
+    /// Silence after which the event counts as over, longer than any pause of the lock, even between two polls.
     pub last_calm: Duration,
     /// Silence after which a contender that has no connection or no pending acquire sends no more requests.
     pub gone: Duration,
@@ -182,7 +182,7 @@ pub struct Terms {
     pub sets_limits_beforehand: bool,
 }
 
-/// Course of an event with one contender.
+/// Record of an event that was played for one contender.
 pub struct Course {
     pub scene: Scene,
     requests: Vec<Request>,

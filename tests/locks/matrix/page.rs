@@ -9,7 +9,7 @@ use super::{Column, Played};
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference/conformance.md");
 
-/// The page's last part, generated from a stored exploration.
+/// Heading of the page's last section, which is generated from a stored exploration.
 const EXPLORED: &str = "## Explored message by message\n";
 
 const ABOUT: &str = "\

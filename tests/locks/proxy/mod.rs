@@ -1,5 +1,5 @@
-//! The proxy in front of a real ensemble: how each knob affects a session until the knob is reverted, and what the
-//! proxy counts.
+//! The proxy in front of a real ensemble: how each setting affects a session until the setting is reverted, and what
+//! the proxy counts.
 
 mod raw;
 mod world;

@@ -1,4 +1,4 @@
-//! Pairs the combinations of two sides and judges each pair by its blocks.
+//! Pairs the combinations of strategy and contenders on two sides, and judges each pair by its blocks.
 
 use std::fmt::{self, Display};
 

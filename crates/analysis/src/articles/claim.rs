@@ -38,7 +38,7 @@ pub struct Claim {
     pub reckoned: Option<String>,
     /// Cases in order; the first case whose condition is true decides.
     pub cases: Vec<Case>,
-    /// Reason for an inconclusive claim, if no case applies.
+    /// Reason why the claim is inconclusive, if no case applies.
     #[serde(default = "undecided")]
     pub otherwise: String,
 }

@@ -1,5 +1,5 @@
-//! Metrics that decide claims, and conditions on these metrics, in the grammar of gates, but with ids for
-//! metrics:
+//! Metrics that decide claims, and conditions on these metrics. Conditions have a grammar like that of gates,
+//! but refer to a metric by its id:
 //!
 //! ```text
 //! condition = check { "and" check }

@@ -20,7 +20,7 @@ pub use claim::{Answer, Article, CALIBRATIONS, CURATOR, Claim, Decision, TESTS, 
 pub use figure::{Bounds, Figure, Of};
 pub use page::{DECISIONS_VERSION, Decisions, evidence_page, text};
 
-/// Recorded behaviour of Java's Curator, in its own directory.
+/// Name of the file with the recorded behaviour of Java's Curator.
 pub const CURATOR_FACTS: &str = "curator-facts.json";
 
 pub fn decide(evidence: &Evidence) -> Vec<Decision> {

@@ -24,7 +24,7 @@ impl Decisions {
         Self { schema_version: DECISIONS_VERSION, measured_on: evidence.measured_on(), note, claims }
     }
 
-    /// Keeps the earlier decision on each claim that lacks runs.
+    /// For each claim that lacks runs, takes the decision from `kept`, which was stored earlier.
     pub fn or_kept(mut self, kept: Self) -> Self {
         let mut has_kept = false;
         for claim in self.claims.iter_mut().filter(|claim| claim.lacks_runs()) {

@@ -8,9 +8,9 @@
 //! document = "curator" { "." key }
 //! ```
 //!
-//! A name is a metric of trials below, a metric of faults with its kind (`gap.kill`), or a metric of gates.
-//! Without an aggregate, counts are summed, and other metrics use the median over the repetitions. `/`
-//! divides repetition by repetition.
+//! A name is a trial metric defined below, a fault metric with the kind of fault (`gap.kill`), or a metric that
+//! gates support. Without an aggregate, counts are summed, and other metrics use the median over the
+//! repetitions. `/` divides the two values of each repetition.
 
 use std::collections::BTreeMap;
 
@@ -213,7 +213,7 @@ fn whole(amount: u64) -> Option<f64> {
     Some(amount as f64)
 }
 
-/// Returns the metrics of trials that gates do not support.
+/// Returns the trial metrics that gates do not support.
 fn of_trials() -> Vec<Entry> {
     use Needs::{ItsEnd, ItsTimes, Nothing};
     vec![
@@ -317,7 +317,7 @@ fn gave_up(trial: &Trial) -> u64 {
         .sum()
 }
 
-/// Returns the share of all acquires that failed or were stuck.
+/// Returns the share of acquires that failed or were stuck, ignoring timeouts and cancellations.
 fn lost_share(trial: &Trial) -> Option<f64> {
     let lost = gave_up(trial) + trial.stuck.len() as u64;
     per_acquisition(lost, trial.whole.acquired() + lost)

@@ -112,8 +112,9 @@ impl CostAt {
     }
 }
 
-/// Smallest factor that counts as "≫", and smallest share that counts as "most".
+/// Smallest factor that counts as "≫".
 const FAR_MORE: f64 = 2.0;
+/// A larger share counts as "most".
 const MOST: f64 = 0.5;
 
 /// Counts the cells in which each relation holds, and finds the shortest hold or the fewest contenders among
@@ -210,7 +211,7 @@ fn complexities(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
     Some(())
 }
 
-/// Returns the number of kinds of requests and events.
+/// Returns the number of kinds of requests and events that occurred in the trials.
 fn kinds(trials: &Trials<'_>) -> Option<usize> {
     let any = |count: &dyn Fn(&Trial) -> u64| trials.0.iter().any(|trial| count(trial) > 0);
     let requests =

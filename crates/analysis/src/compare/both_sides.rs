@@ -130,7 +130,7 @@ fn violations(base: &[&Trial], new: &[&Trial], terms: &Terms) -> Compared {
             Some(why) => Compared::not_measured(Sample::of(&was), Sample::of(&is), why),
             None => exactly(&before, &after, Better::Lower),
         },
-        // A lock that does not exclude fails at random, so its failure rates need a statistical test.
+        // A lock that breaks exclusion does so at random, so comparing its failure rates needs a statistical test.
         (true, true) => {
             let found = Test::unpaired(&was, &is, Better::Lower, terms.of(VIOLATIONS)).judge(1);
             let broken = Some("the lock does not exclude on either side".to_owned());
@@ -149,7 +149,7 @@ pub(super) struct Caveats {
     lost: Option<String>,
 }
 
-/// A raised floor, and the share of a cycle that depends on it.
+/// A risen floor, and the share of a cycle that depends on the floor.
 #[derive(Debug, Clone, Copy)]
 struct FloorCaveat {
     rise: FloorRise,
@@ -194,8 +194,8 @@ fn is_of_turns(figure: Figure) -> bool {
     matches!(figure, Figure::Latency(Measure::Turn, _)) || figure == THROUGHPUT.figure()
 }
 
-/// Largest part of a handoff that counts as request time, as a multiple of the floor. The rest is a polling
-/// interval.
+/// Largest part of a handoff that counts as request time, as a multiple of the floor. Any time beyond that is
+/// part of a polling interval.
 const FLOORS_MOST: f64 = 4.0;
 
 /// Returns the share of a cycle that requests take in the valid trials; 1 if unknown.

@@ -198,7 +198,7 @@ pub fn between_parts(earlier: &Run, later: &Run) -> Vec<Difference> {
 
 const ZOOKEEPER: &str = "ZooKeeper";
 
-/// Returns whether the sides' versions differ only because a server did not report its version.
+/// Returns whether the versions may differ only because a server did not report its version.
 fn could_be_same(one: &EnsembleInfo, other: &EnsembleInfo) -> bool {
     let known = |ensemble: &EnsembleInfo| -> (BTreeSet<String>, bool) {
         let (known, unknown): (Vec<_>, Vec<_>) = ensemble

@@ -41,7 +41,7 @@ impl Faster {
 }
 
 /// Returns, for each number of contenders in a closed load, the speed-up of the fastest strategy over each
-/// other strategy, if the repetitions prove it. Locks that did not exclude are omitted.
+/// other strategy, if the repetitions prove it. Cells with violations are omitted.
 ///
 /// The fastest strategy is known only afterwards, so every pair of a group counts as a comparison.
 pub(super) fn faster(side: &Side, alpha: f64) -> Vec<Faster> {

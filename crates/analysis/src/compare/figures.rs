@@ -1,5 +1,5 @@
-//! Selects the metrics to compare and the metrics that decide, and reads their values from a cell. The
-//! selection depends only on the load, not on any value.
+//! Selects the metrics to compare and the metrics that decide, and reads their values from a cell. Only losses
+//! are selected by their values: they are compared if there are any.
 //!
 //! Unserved acquisitions are included, because otherwise a slow lock that sheds load would have short waits.
 
@@ -54,7 +54,7 @@ pub(super) fn leading(key: &CellUnderLoad, base: &[&Trial], new: &[&Trial]) -> F
 
 const TURN: Figure = Figure::Latency(Measure::Turn, Statistic::percent(50));
 
-/// Removes duplicate metrics.
+/// Returns the metrics without duplicates, in the given order.
 pub fn without_twins(asked: &[Figure]) -> Vec<Figure> {
     let first = |at: &usize| !asked[..*at].contains(&asked[*at]);
     (0..asked.len()).filter(first).map(|at| asked[at]).collect()

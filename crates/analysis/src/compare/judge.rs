@@ -81,7 +81,7 @@ pub struct Limits {
     /// The smallest relative difference that matters: 0.05 for 5 %. As a ratio, the margin spans
     /// 1 / 1.05 to 1.05, so the order of the sides does not matter.
     pub margin: f64,
-    /// Maximum probability that any comparison of the family is wrongly found worse by more than its margin.
+    /// Maximum probability that any metric of the family is wrongly found to be worse by more than its margin.
     pub alpha: f64,
 }
 

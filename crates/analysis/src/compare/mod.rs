@@ -1,6 +1,8 @@
 //! Compares two sides of runs cell by cell and metric by metric, with a verdict on each.
 //!
-//! The unit is the repetition, because samples within one repetition do not show how much repetitions vary.
+//! The unit is the repetition, because samples within one repetition do not show how much repetitions vary. If
+//! there are enough runs, the unit is the run.
+//!
 //! `stats` computes intervals, `test` applies them to samples, `judge` decides from the intervals, `figures`
 //! selects the metrics, and `comparison` treats them as a family. `docs/comparing-runs.md` explains the method.
 

@@ -22,7 +22,7 @@ pub struct Sides<'a> {
     pub new: &'a Side,
 }
 
-/// All comparisons of gates with a baseline, which share one error probability.
+/// All comparisons with the baseline that gates require. They share one error probability.
 pub struct GateFamily<'a> {
     sides: Sides<'a>,
     size: usize,

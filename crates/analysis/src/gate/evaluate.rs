@@ -17,7 +17,7 @@ use zklockbench_scenario::gate::{
 };
 use zklockbench_stats::{Design, Interval, Position};
 
-/// The gates of a run and its results.
+/// A run's gates, and the results that decide them.
 pub struct Evaluation<'a> {
     pub gates: &'a [Gate],
     /// Every cell of the scenario, including those that never ran.
@@ -354,7 +354,7 @@ fn decide(relation: Relation, observed: &Observed, limit: &Limit) -> Option<bool
     let (least, most) = (observed.value, if observed.at_least { f64::INFINITY } else { observed.value });
     let highest = if limit.at_least { f64::INFINITY } else { limit.value };
     if relation == Relation::Equal {
-        // If a lower bound is below the limit, the true value may equal the limit.
+        // If a lower bound does not exceed the limit, the true value may equal the limit.
         let open = observed.at_least && least <= limit.value;
         return (!open).then(|| relation.holds(least, limit.value));
     }
@@ -382,7 +382,8 @@ fn floor_of(floor: &Floor, figure: Figure) -> Option<u64> {
     Some(timing?.p50_us)
 }
 
-/// Returns the combined exclusion check of a cell's trials; `None` for a single contender, or if no trial ran.
+/// Returns the combined exclusion check of a cell's trials; `None` for a single contender without a violation,
+/// or if no trial ran.
 fn exclusion(cell: &CellKey, trials: &[Trial]) -> Option<Check> {
     let own: Vec<&Trial> = trials.iter().filter(|trial| cell.is_of(trial)).collect();
     let unsound = Verdict::unknown_if(own.iter().filter_map(|trial| trial.unsound()).collect());
@@ -412,7 +413,7 @@ pub struct GateWatch {
     gates: Vec<Gate>,
     /// Number of repetitions of each cell; `None` if repetitions may be added, which may change the median.
     repetitions: Option<usize>,
-    /// The floor before the trials; `None` if it was not measured.
+    /// Floor measured before the trials; `None` if it was not measured on all servers.
     floor: Option<Floor>,
     /// Number of repetitions on the wrong side, by gate and cell.
     wrong: BTreeMap<(usize, CellKey), usize>,
@@ -424,7 +425,7 @@ impl GateWatch {
         Self { gates, repetitions, floor: None, wrong: BTreeMap::new(), lost: None }
     }
 
-    /// Sets the floor before the trials. If the floor moves later, gates become unknown, not passed.
+    /// Sets the floor measured before the trials. If the floor moves later, gates become unknown, not passed.
     pub fn with_floor(self, floor: Option<Floor>) -> Self {
         Self { floor: floor.filter(|floor| floor.missing.is_none()), ..self }
     }

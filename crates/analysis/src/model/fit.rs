@@ -7,8 +7,8 @@ use super::Observation;
 
 /// Minimum number of trials needed to judge the quality of a fit.
 const TRIALS_FEW: usize = 3;
-/// Number of standard errors from zero at which a part counts as significant. The threshold is strict,
-/// because a slow host lengthens both handoffs and queues, which makes one seem to cause the other.
+/// Number of standard errors from zero at which a [`Part`] of the handoff counts as significant. The threshold
+/// is strict, because a slow host lengthens both handoffs and queues, which makes one seem to cause the other.
 const TOLD_APART: f64 = 4.0;
 /// Minimum fan-out of a herd, in which handoffs grow with the number of waiters.
 const HERD: f64 = 2.0;

@@ -29,7 +29,7 @@ pub struct Observation {
     pub rate: f64,
     /// Time from a release to the next acquisition, with at least one waiter.
     pub handoff: Empirical,
-    /// Relative speed of handoffs, second by second.
+    /// Relative duration of handoffs, second by second.
     pub pace: Pace,
     /// Time to acquire a free lock; `None` if none was acquired.
     pub uncontended: Option<Empirical>,

@@ -191,7 +191,7 @@ fn possible(fit: &Fit, trials: &[Observation], case: &LoadCase<'_>, rng: &mut Ch
     locks.uncontended = locks.uncontended.scaled(slower);
     locks.release = locks.release.scaled(slower);
     locks.overshoot = locks.overshoot.scaled(slower);
-    // Slow moments start at a random time.
+    // Start the sequence of slow and fast seconds at a random position.
     let steps = locks.pace.steps().max(1);
     locks.pace = locks.pace.beginning(STEP_US * rng.random_range(0..steps) as f64);
     locks
@@ -203,7 +203,8 @@ fn shape(trial: &Observation) -> Handoff {
     Handoff::of(&trial.handoff.narrowed(((all - seconds) / (1.0 + seconds)).max(0.0)))
 }
 
-/// Draws a ratio of a new trial's handoff to the fit, from Student's t, because the spread is an estimate.
+/// Draws the ratio of a new trial's handoff to the fit. The ratio follows Student's t on a logarithmic scale,
+/// because the spread is only an estimate.
 fn error(fit: &Fit, rate: f64, rng: &mut ChaCha8Rng) -> f64 {
     // The number of waiters is unknown before the simulation, so assume the measured maximum.
     let spread = fit.spread_at(fit.range.waiting_to, rate);

@@ -124,7 +124,7 @@ pub struct Answer {
     pub missing: Vec<String>,
 }
 
-/// Deviation from the fit above which the host counts as noisy.
+/// Spread of the trials around the fit above which the host counts as noisy.
 const NOISY: f64 = 0.35;
 
 /// Writes per acquisition: the lock's node is created and deleted.
@@ -219,8 +219,8 @@ impl Answer {
         ends.is_some_and(|ends| objective.holds(ends.low) != objective.holds(ends.high))
     }
 
-    /// Adds a measurement of the load itself. It decides if the prediction is inconclusive. A miss in either
-    /// counts, because a load at the limit is not reliable.
+    /// Adds a measurement of the load itself. The measurement decides if the prediction is inconclusive. The
+    /// verdict is violated if either of them misses the objective, because a load at the limit is not reliable.
     pub fn add_measured(&mut self, measured: MeasuredLoad, objective: &Objective) {
         let said = measured.in_words(objective.figure);
         let decided = match (&self.verdict, &measured.verdict) {
@@ -266,7 +266,7 @@ impl Answer {
             let close = format!("the load is close to the limit ({why})");
             self.missing.push(format!("a reliable verdict: {}", if is_close { close } else { by_median }));
         } else if evidence.usable().1 {
-            // A miss in invalid trials may be the generator's fault, so it stays inconclusive.
+            // A miss in invalid trials may be the generator's fault, so the verdict stays inconclusive.
             let better =
                 if missed { "; a lock with a better prediction missed it when measured" } else { "" };
             let close = format!("too close to the limit to rely on: {why}");
@@ -424,8 +424,9 @@ const ALL_OF_THE_TIME: f64 = 0.995;
 
 impl Demand {
     /// Computes the demand. The simulated utilisation never exceeds 1, so it is scaled by the ratio of the
-    /// requested to the served rate. Returning clients never request more than they get, tries do not queue,
-    /// and a changing load may exceed the capacity for a while.
+    /// requested to the served rate. The demand counts as zero for loads whose queues do not grow without end:
+    /// returning clients never request more than they get, tries do not queue, and a changing load may exceed
+    /// the capacity only for a while.
     fn of(prediction: &Prediction, load: &PlannedLoad) -> Self {
         let Prediction { utilisation, throughput, .. } = prediction;
         if load.is_closed() || load.only_tries() || load.is_changing() {

@@ -83,7 +83,8 @@ impl PlannedLoad {
     }
 
     /// Returns the same load, lasting until this many requests have arrived. A load with a changing rate keeps its
-    /// length, because another length would have other rates; of a much longer one, only the busiest part is used.
+    /// length, because another length would have other rates. If such a load has many more arrivals, only its
+    /// busiest part is used.
     pub fn with_arrivals(mut self, count: f64) -> Self {
         if self.is_changing() {
             return self.busiest((CHANGING * count) as usize).unwrap_or(self);
@@ -167,7 +168,7 @@ impl PlannedLoad {
                 one.depth,
             )
         };
-        // A part of a load with a changing rate has other rates.
+        // Part of a load with a changing rate has other rates than the whole load.
         let is_whole = !self.is_changing() || self.spec.stop == spec.stop;
         alike(&self.spec) == alike(spec) && spec.faults.is_empty() && is_whole
     }

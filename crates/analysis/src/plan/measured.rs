@@ -22,8 +22,8 @@ use zklockbench_stats::queueing::Order;
 
 /// Significance level for deciding whether a percentile meets its limit.
 const BY_CHANCE: f64 = 0.05;
-/// Standard errors within which a mean may meet its limit by chance. Waits in a queue resemble their
-/// neighbours, so their mean varies more than that of independent waits.
+/// Number of standard errors within which a mean may meet its limit by chance. Waits in a queue resemble
+/// their neighbours, so their mean varies more than that of independent waits.
 const ERRORS: f64 = 3.0;
 
 /// The objective's metric, measured under the planned load.

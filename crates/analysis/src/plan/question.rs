@@ -1,4 +1,4 @@
-//! The load that a plan is made for, with its scenario, and an objective that a plan can predict.
+//! The question that a plan answers: a load, its scenario, and an objective that a plan can predict.
 
 use std::time::Duration;
 
@@ -206,7 +206,7 @@ impl Question {
     }
 }
 
-/// Time for which the backlog of an excessive load is served after the load ends, in seconds.
+/// Maximum time for serving waiting arrivals after the load ends, in seconds.
 const BACKLOG_S: u64 = 10;
 
 /// Formats a strategy as a scenario lists it: its name, or a table with its parameters.
@@ -243,7 +243,8 @@ pub fn rate(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Parses an objective that a plan can predict: a wait below a limit, or throughput above a limit.
+/// Parses an objective that a plan can predict: an upper limit for a wait, or a lower limit for throughput or
+/// `won_share`.
 pub fn objective(text: &str) -> Result<Objective, String> {
     const EXAMPLE: &str = "write, for example, 'wait.p99 < 200ms'";
     let objective: Objective = text.parse()?;

@@ -74,9 +74,9 @@ pub fn recommend(answers: &[Answer]) -> Option<Recommendation> {
     Some(Recommendation { strategy, because: Some(because) })
 }
 
-/// Returns the index of the answer to measure next: the recommended strategy's answer or, without a
-/// recommendation, the most promising inconclusive answer or, if none is inconclusive, the most promising
-/// answer. `None` if a measurement has already decided.
+/// Returns the index of the answer to measure next: the recommended strategy's answer, if there is a
+/// recommendation. Otherwise, the most promising inconclusive answer is next, or else the most promising of all
+/// answers. `None` if a measurement has already decided.
 pub fn to_measure(answers: &[Answer], objective: &Objective) -> Option<usize> {
     if let Some(Recommendation { strategy, .. }) = recommend(answers) {
         let at = answers.iter().position(|answer| answer.strategy == strategy)?;
@@ -108,8 +108,9 @@ fn distance(answer: &Answer, objective: &Objective) -> f64 {
     value.map_or(f64::INFINITY, |value| if is_wait { value.middle } else { -value.middle })
 }
 
-/// Decides the answers that neither prediction nor measurement has decided, unless one is already recommended:
-/// a guess must not replace it. `known` returns the load and the evidence for a strategy.
+/// Decides the answers that neither prediction nor measurement has decided. Does nothing if a strategy is
+/// already recommended, because a guess must not replace the recommendation. `known` returns the load and the
+/// evidence for a strategy.
 pub fn settle(
     answers: &mut [Answer],
     objective: &Objective,
@@ -223,7 +224,7 @@ pub fn map<'a>(
     };
     let candidates: &[Candidate<'_>] = &answers.filter_map(candidate).collect::<Vec<_>>();
     let Some(first) = candidates.first().filter(|first| !first.load.is_closed()) else { return Vec::new() };
-    // Fewer arrivals of a changing load would be a busier part of it.
+    // With fewer arrivals, only a busier part of a changing load would be simulated.
     let most = if first.load.is_changing() { effort.arrivals } else { ARRIVALS };
     let effort = Effort { arrivals: most.min(effort.arrivals), ..effort };
     let asked = first.load.sessions();

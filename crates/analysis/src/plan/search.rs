@@ -232,7 +232,7 @@ impl Search<'_> {
     fn last_that_holds(&self, from: f64, by: By) -> Last {
         let keeps_at = |factor: f64| self.keeps_at(self.load.clone().times(factor), by);
         let (mut holds, mut breaks) = (from, 2.0 * from);
-        // Whether the objective is known to be missed at this factor.
+        // Whether the objective is known to be missed at the factor `breaks`.
         let mut is_known = loop {
             if self.load.is_closed() && breaks > CLIENTS_MOST {
                 return Last { factor: holds, is_open: true };

@@ -54,7 +54,8 @@ pub struct Step {
     pub why: Why,
 }
 
-/// Largest ratio between a value that meets the objective and a neighbour that misses it that needs no refinement.
+/// Largest ratio of two neighbouring values that needs no refinement, where one value meets the objective and the
+/// other misses it.
 const NEAR_EDGE: f64 = 1.1;
 /// The same ratio around the collapse, or next to an inconclusive value.
 const NEAR: f64 = 1.35;
@@ -173,7 +174,7 @@ fn edge(series: &Series, placed: Placed<'_>) -> Option<f64> {
     None
 }
 
-/// Returns the next value between the last valid point and the first breakdown.
+/// Returns the next value between the first breakdown and the point before it.
 fn collapse(series: &Series, placed: Placed<'_>) -> Option<f64> {
     let dead = series.points.iter().position(Point::is_dead)?;
     let alive = series.points.get(dead.checked_sub(1)?)?;

@@ -1,4 +1,4 @@
-//! Variable of a sweep and its values.
+//! The variable of a sweep, and its values.
 
 use std::fmt;
 use std::str::FromStr;

@@ -77,7 +77,7 @@ pub struct Sample {
     pub failures: Vec<FailureSample>,
 }
 
-/// Maximum length of a text taken from a file.
+/// Maximum length of a reason, because files may contain arbitrary text.
 const WHY: usize = 300;
 /// Share of lost sessions above which a repetition counts as failed.
 const SESSIONS_LOST: f64 = 0.1;
@@ -130,7 +130,7 @@ fn state(trial: &Trial) -> (State, Option<String>) {
 
 pub(super) const AT_LEAST: usize = 2;
 pub(super) const AT_MOST: usize = 5;
-/// Minimum coverage of a deciding interval: it is on the wrong side of the limit in at most 5 % of cases.
+/// Minimum coverage of a deciding interval, so that it is on the wrong side of the limit in at most 5 % of cases.
 const DECIDES: f64 = 0.9;
 
 worded! {
@@ -190,7 +190,7 @@ pub struct Point {
 }
 
 impl Point {
-    /// Returns whether the lock broke down in every repetition and there are at least two repetitions.
+    /// Returns whether the point's state is a breakdown, and none of at least two repetitions is valid.
     pub fn is_dead(&self) -> bool {
         self.state.is_broken() && self.repetitions >= AT_LEAST && self.sound == 0
     }
@@ -272,7 +272,8 @@ fn point(group: &[&Sample], objective: Option<&Objective>) -> Point {
     };
     let counting = sound(group).count();
     let first_unsound = group.iter().find(|sample| sample.state != State::Sound);
-    // A single violation decides the state; otherwise, the majority does.
+    // A single violation decides the state. Otherwise, the first invalid repetition does, unless most
+    // repetitions are valid.
     let violated = group.iter().find(|sample| sample.state == State::Violated);
     let state = match (violated, first_unsound) {
         (Some(violated), _) => violated.state,

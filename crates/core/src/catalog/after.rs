@@ -1,5 +1,5 @@
-//! How a lock reacts to events that can hit a contender: the table under each card. A test compares the table
-//! with observed behaviour.
+//! How a lock reacts to events that can hit a contender: the table that `strategies NAME` and the documentation
+//! show below each lock's card. A test compares the table with observed behaviour.
 
 use crate::worded;
 
@@ -138,7 +138,7 @@ impl std::fmt::Display for Set {
     }
 }
 
-/// A row of the table under a card.
+/// A row of the table below a lock's card.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Comes {
     /// Names of the events, separated by commas.

@@ -29,7 +29,7 @@ pub struct FaultCard {
     /// Word of the default target; empty for [`Targets::Fixed`].
     pub default_target: &'static str,
     pub ends: Ends,
-    /// Capability of the ensemble or the suite that the fault requires.
+    /// Capability that the fault requires of the ensemble or the suite.
     pub needs: Capability,
     /// Whether the proxy must parse the requests; if so, the fault cannot be combined with TLS.
     pub reads_requests: bool,

@@ -1,9 +1,9 @@
-//! Rules of [`added_up!`](super::added_up) for fields that are not added.
+//! Rules of [`added_up!`](super::added_up) for fields that `+=` cannot combine.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-/// Applies a rule. A closure that is passed as an argument needs no type annotations.
+/// Applies a rule. Passing a closure as an argument lets the compiler infer its parameter types.
 pub fn apply<T>(rule: impl FnOnce(&mut T, T), own: &mut T, other: T) {
     rule(own, other);
 }

@@ -1,5 +1,5 @@
 //! Metrics: the numbers of a trial that can be compared, gated and drawn. `record::figures` lists the metrics
-//! without samples, and defines how to read each of them from a trial.
+//! that are not statistics of samples, and defines how to read each of them from a trial.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,7 +19,7 @@ pub enum Figure {
     Plain(&'static FigureCard),
 }
 
-/// Static facts about a metric without samples.
+/// Static facts about a metric that is not a statistic of samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FigureCard {
     /// Name in gates, options and files.
@@ -141,7 +141,7 @@ impl FromStr for Statistic {
 }
 
 impl Figure {
-    /// Looks up a metric by name; `plain` lists the metrics without samples.
+    /// Looks up a metric by name; `plain` lists the metrics that are not statistics of samples.
     pub fn named(text: &str, plain: &[&'static FigureCard]) -> Result<Self, String> {
         if let Some((measure, statistic)) = text.split_once('.') {
             let measure = Measure::from_name(measure).ok_or_else(|| unknown(measure, plain))?;

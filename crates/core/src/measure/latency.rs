@@ -67,7 +67,7 @@ pub struct Survival {
     count: u64,
     /// Whether unserved waits are missing. If so, everything but the count is a lower bound.
     lacks_unserved: bool,
-    /// Mean length, up to the longest known length; a lower bound if [`Survival::known`] is below 1.
+    /// Mean length, cut off at the longest sample; a lower bound if [`Survival::known`] is below 1.
     pub mean_us: f64,
 }
 
@@ -96,7 +96,7 @@ impl Survival {
         add(not_ended, |at| &mut at.open);
         add(begun_before, |at| &mut at.entered);
         let count: u64 = lengths.values().map(|at| at.ended + at.open).sum();
-        // Number of samples that are at least this long, and how many of them enter later.
+        // Number of samples at least as long as the current length, and how many of them enter later.
         let (mut lasting, mut entering) = (count, lengths.values().map(|at| at.entered).sum::<u64>());
         let (mut surviving, mut mean_us, mut before) = (1.0, 0.0, 0);
         let mut steps = Vec::new();

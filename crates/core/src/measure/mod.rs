@@ -237,7 +237,7 @@ measures! {
     ServiceUnserved: "service_unserved";
 }
 
-/// Measures that record waits without an observed end. Percentiles of a wait need all of these measures.
+/// Measures of the waits that were observed only in part. Percentiles of a wait need all of these measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenParts {
     /// Measure of waits that ended without the lock or had not ended.
@@ -249,7 +249,7 @@ pub struct OpenParts {
 }
 
 impl Measure {
-    /// Returns the measures that record this measure's unfinished waits; `None` if it never has any.
+    /// Returns the measures for this measure's partly observed waits; `None` if it has no such waits.
     pub fn open_parts(self) -> Option<OpenParts> {
         const BY_MODE: &[Measure] = &[Measure::ReadUnserved, Measure::WriteUnserved];
         const BY_STAGE: &[Measure] = &[Measure::ClientUnserved, Measure::ServiceUnserved];

@@ -30,9 +30,9 @@ const VALUES_FEW: usize = 5_000;
 /// Finds the end of the warm-up by MSER-5: the position from which the mean of the rest has the smallest
 /// standard error.
 ///
-/// Values are ordered by arrival, not by the end of the wait. Values beyond the last complete batch of five
-/// are ignored, and the first of several equally good positions is taken. NaN or infinite values result in
-/// [`Truncation::TooShort`].
+/// Values must be ordered by arrival, not by the end of the wait. Values beyond the last complete batch of
+/// five are ignored, and the first of several equally good positions is taken. NaN or infinite values result
+/// in [`Truncation::TooShort`].
 ///
 /// K. P. White, Jr., *An effective truncation heuristic for bias reduction in simulation output*, Simulation
 /// 69 (1997).
@@ -43,8 +43,8 @@ pub fn truncation(values: &[f64]) -> Truncation {
         return Truncation::TooShort;
     }
     let left_out = least_error(&batches);
-    // On a rising series, the rule leaves out as many batches as it may. For the shortest series, this is
-    // exactly half, so half already counts as not reached.
+    // On a rising series, the rule leaves out as many batches as `least_error` permits. For the shortest
+    // series, that is exactly half, so half already counts as not reached.
     if 2 * left_out < batches.len() {
         Truncation::At(left_out * BATCH)
     } else if values.len() < VALUES_FEW {
@@ -112,11 +112,11 @@ const T_95: f64 = 1.734_064;
 /// Minimum number of samples: two for each mean.
 const SAMPLES_FEW: usize = 2 * MEANS;
 
-/// Decides whether a queue, sampled at even intervals, kept growing. It did if a line through 20 means rises
-/// significantly, and by more than the queue's mean length over the series.
+/// Decides whether a queue, sampled at even intervals, kept growing. A queue counts as growing if a line
+/// through 20 means rises significantly, and by more than the queue's mean length over the series.
 ///
-/// Samples start at the end of the warm-up. If they do not divide evenly into 20 parts, the first samples are
-/// dropped.
+/// Samples must start at the end of the warm-up. If they do not divide evenly into 20 means, the first samples
+/// are dropped.
 pub fn growth(backlog: &[f64], every: Duration) -> Growth {
     let size = backlog.len() / MEANS;
     let apart = size as f64 * every.as_secs_f64();

@@ -214,8 +214,8 @@ impl ThreadRecorder {
         }
     }
 
-    /// Records an arrival's wait and the two stages of the wait. All its samples count if the arrival was due
-    /// within the window, and none otherwise.
+    /// Records an arrival's wait and the two stages of the wait. The samples count if the arrival was due within
+    /// the window, even if the wait ended later.
     pub fn record_arrival(&mut self, part: Option<Measure>, wait: ArrivalWait) {
         let ArrivalWait { due, called, ended, .. } = wait;
         let waited = ended.saturating_sub(due);

@@ -141,7 +141,7 @@ impl Container {
             .map(|(_, value)| value)
     }
 
-    /// Returns whether a path is in memory, so its contents are lost when the container ends.
+    /// Returns whether a path is in memory, so that its contents are lost when the container ends.
     pub fn is_in_memory(&self, path: &str) -> bool {
         let short = self.host_config.tmpfs.iter().flatten().any(|(mounted, _)| contains(mounted, path));
         short || self.mount_of(path).is_some_and(|mount| mount.kind == "tmpfs")
@@ -163,7 +163,7 @@ impl Container {
     }
 
     /// Returns the server's own entry in `ZOO_SERVERS` if the entry lacks a client port and nothing else sets the
-    /// port. Since version 3.5, such a server of the official image listens on no client port.
+    /// port. In the official image since version 3.5, such a server has no client port.
     pub fn entry_without_port(&self) -> Option<&str> {
         let directory = self.variable(OFFICIAL)?;
         let is_set_by_variable = PORT_VARIABLES.iter().any(|name| self.variable(name).is_some());
@@ -192,8 +192,8 @@ impl Container {
         named.or_else(|| self.only_published_port()).unwrap_or(CLIENT_PORT)
     }
 
-    /// Returns the only port that can be the client port of the official image, if there is only one. `None` if the
-    /// image uses its default port.
+    /// Returns the official image's client port if the image does not use its default port and only one published
+    /// port qualifies.
     fn only_published_port(&self) -> Option<u16> {
         let directory = self.variable(OFFICIAL)?;
         if self.own_entry().is_none() && !self.has_own_port(directory) {
@@ -207,7 +207,7 @@ impl Container {
         possible.next().is_none().then_some(first)
     }
 
-    /// Returns Docker's name of the client port, e.g. `2181/tcp`.
+    /// Returns Docker's name for the client port, e.g. `2181/tcp`.
     fn port_key(&self) -> String {
         format!("{}/tcp", self.client_port())
     }
@@ -337,7 +337,8 @@ fn said(command: &Command, output: std::io::Result<Output>) -> Result<String, St
 /// Text between the command and its exit status in the error of [`run`].
 const FAILED: &str = "` failed (";
 
-/// Returns the command's stderr from the error of [`run`]. The rest of the error contains names chosen by the user.
+/// Extracts the command's stderr from an error of [`run`]. The rest of the error contains file names, which could be
+/// mistaken for messages.
 pub fn stderr_in(why: &str) -> &str {
     let status = why.split_once(FAILED).and_then(|(_, rest)| rest.split_once("): "));
     status.map_or("", |(_, stderr)| stderr)

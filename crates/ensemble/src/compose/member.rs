@@ -272,7 +272,7 @@ mod tests {
         let variables = ["ZOO_CONF_DIR=/conf", "ZOO_MY_ID=1", entry];
         let why = refused(container(&variables, &["2182/tcp"]));
         assert!(why.ends_with("Write `server.1=zoo1:2888:3888;2182`"), "{why}");
-        // Other variables and a configuration file also set the port
+        // Other variables or a configuration file can set the port, too
         for other in ["ZOO_PORT=2181", "ZOO_CFG_EXTRA=tickTime=500 clientPort=2181"] {
             let variables = [&variables[..], &[other]].concat();
             assert!(Member::all_of(vec![container(&variables, &["2181/tcp"])]).is_ok(), "{other}");

@@ -23,7 +23,6 @@ impl Volume {
     }
 }
 
-/// Returns the names of all volumes.
 pub async fn volume_names() -> Result<BTreeSet<String>, String> {
     let told = docker(&["volume", "ls", "--quiet"]).await?;
     Ok(told.lines().map(str::to_owned).collect())

@@ -1,7 +1,7 @@
 //! Breaks containerised servers and their network, and checks the effects from inside the containers.
 //!
-//! To check whether one container can reach another, it connects to a closed port of the other container. A
-//! refusal proves that packets pass in both directions, and no server is disturbed.
+//! To check whether one container can reach another, a process in the first container connects to a closed
+//! port of the second. A refusal proves that packets pass in both directions, and no server is disturbed.
 
 use std::io;
 use std::time::Duration;
@@ -57,8 +57,8 @@ impl Processes for Compose {
             let from = format!("{}:{}/version-2", member.id(), member.log_dir());
             match docker(&["cp", &from, &directory.to_string_lossy()]).await {
                 Ok(_) => {}
-                // The data was wiped and the server has not started since, or the data is in memory, from
-                // which Docker cannot copy.
+                // The data was wiped and the server has not started since, or the data is in memory, where
+                // Docker cannot read it.
                 Err(why) if why.contains("Could not find the file") || why.contains("No such") => {}
                 Err(why) => return Err(io::Error::other(why)),
             }
@@ -192,7 +192,7 @@ impl Compose {
         seen.await?
     }
 
-    /// Removes snapshots and transaction logs with another container that mounts the same volumes.
+    /// Removes snapshots and transaction logs by running `rm` in another container that mounts the same volumes.
     async fn wipe_volumes(&self, member: &Member) -> Done {
         let directories = [member.data_dir(), member.log_dir()];
         if let Some(path) = directories.iter().find(|path| member.made.mount_of(path).is_none()) {

@@ -70,7 +70,7 @@ impl Compose {
         }
         let volumes = mounts::volumes_of(&made).await.map_err(Error::environment)?;
         let wrong = |why: String| Error::usage(format!("{}: {why}", file.display()));
-        // A service that is not a server needs other advice than one with unsafe mounts.
+        // Before checking mounts, reject services that are not servers, because they need different advice.
         let members = Member::all_of(made.clone()).map_err(wrong)?;
         mounts::check(&made, &volumes, project.name(), &before).map_err(wrong)?;
         Ok(Self { members, project, file: file.to_path_buf(), voters: OnceLock::new(), _ports: ports })
@@ -113,7 +113,7 @@ impl Compose {
         Err(Error::environment(format!("{} did not start: {why}\n{tail}", self.file.display())))
     }
 
-    /// Waits until the host ports are known. A container that waits for its restart has no ports.
+    /// Waits until the host ports are known. A container that Docker is about to restart has no ports.
     async fn learn_ports(&self) -> Result<(), String> {
         let learnt = state::eventually(READY_WITHIN, || async {
             for (member, now) in self.members.iter().zip(self.look().await?) {
@@ -247,7 +247,7 @@ fn readable(file: &Path) -> Result<(), Error> {
     File::open(file).map(drop).map_err(|error| Error::usage(format!("{}: {error}", file.display())))
 }
 
-/// Returns the number of services in a Compose file, at most [`MOST`]. Each service must be a server.
+/// Returns the number of services in a Compose file, at most [`MOST`].
 async fn services(program: &[&str], file: &Path) -> Result<usize, Error> {
     let services = run(command(program, &["-f", &file.to_string_lossy(), "config", "--services"])).await;
     let services = services.map_err(|why| Error::usage(format!("{}: {why}", file.display())))?;
@@ -312,8 +312,8 @@ fn remedy(why: &str) -> &'static str {
     REMEDIES.iter().find(|(words, _)| fits(words)).map_or("", |(_, remedy)| remedy)
 }
 
-/// Returns the variables with which Compose files let several runs coexist: each server's host ports, and the
-/// first three octets of the network's addresses.
+/// Returns the variables that a Compose file can use so that several runs coexist: each server's host ports, and
+/// the first three octets of the network's addresses.
 fn variables(ports: &ClaimedPorts) -> Vec<(String, String)> {
     let of = |(index, ports): (usize, &crate::ports::ServerPorts)| {
         let number = index + 1;

@@ -56,7 +56,8 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Enters once admitted. Returns the start of the contender's wait: `intended`, or the opening time if later.
+    /// Waits for admission, then enters. Returns the start of the contender's wait: `intended`, or the opening time
+    /// if later.
     pub async fn come_in(&self, intended: Stamp) -> Stamp {
         // Set the flag before reading `closed`. In the opposite order, the contender could enter after
         // `are_out` returned true.
@@ -172,7 +173,7 @@ impl CrashOrders {
         true
     }
 
-    /// Returns whether an order requires the contender to crash in its next hold.
+    /// Returns whether an order requires the contender to crash during its next hold.
     pub fn waits_for_a_hold(&self) -> bool {
         locked(&self.given).iter().any(|order| order.doing == Doing::Holding)
     }

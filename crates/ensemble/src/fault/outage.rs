@@ -152,9 +152,9 @@ pub async fn lift(reach: &FaultReach<'_>, effects: Vec<Effect>) -> Result<(), St
     eventually(COMES_BACK, whole).await
 }
 
-/// Heals all effects that faults with these needs may have had on servers, and waits until the ensemble is
-/// healthy. Needed after an interrupted fault: effects on contenders and connections end when dropped, but
-/// servers must be started, resumed and reconnected.
+/// Restores all servers and links that a fault with this required capability may have changed, and waits until
+/// the ensemble is healthy. Needed after an interrupted fault: effects on contenders and connections end when
+/// dropped, but servers must be started, resumed and reconnected.
 pub async fn undo_all(needs: Capability, reach: &FaultReach<'_>) -> Result<(), String> {
     if !needs.reaches_servers() {
         return Ok(());

@@ -231,7 +231,7 @@ impl InEffect {
     async fn link(&self, effect: Effect, links: &dyn Links) -> Done {
         let mut broken = self.broken.lock().await;
         let is_wanted = self.has(effect);
-        // As above, record the change even if it fails.
+        // Record the change even if it fails, as in `make_of`.
         let was = if is_wanted { !broken.insert(effect) } else { broken.remove(&effect) };
         match (effect, was, is_wanted) {
             (Effect::Off(server), false, true) => links.isolate(server).await,

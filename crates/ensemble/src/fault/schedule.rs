@@ -278,7 +278,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// A single contender, which acquires its lock at a given time and keeps it.
+    /// A single contender, which acquires its lock at a given time and never releases it.
     struct Alone {
         gate: Arc<Gate>,
         admission: Arc<Admission>,

@@ -100,8 +100,8 @@ impl Proxy {
     }
 
     /// Keeps connections open but passes nothing in either direction, not even a close. No data is lost:
-    /// waiting data passes after healing. Only a connection whose client hung up before its connect request
-    /// passed is dropped, because it would take the session away from a newer connection.
+    /// waiting data passes after healing. The exception is a connection whose client hung up before the connect
+    /// request passed: it is dropped, because it would take the session away from a newer connection.
     pub fn stall(&self, who: Who) -> Guard {
         Guard::set(&self.table, who, Setting::Stall)
     }
@@ -116,7 +116,7 @@ impl Proxy {
         self.table.in_force(who)
     }
 
-    /// Resets connections, losing data in flight. Returns the number of connections being reset. This is
+    /// Resets connections, losing data in flight. Returns the number of connections being reset. Resetting is
     /// asynchronous: wait until [`Proxy::connections`] no longer counts them.
     pub fn reset(&self, who: Who) -> usize {
         self.table.end(who, ConnectionEnd::Reset)
@@ -158,7 +158,8 @@ impl Proxy {
         self.table.passed(who)
     }
 
-    /// Returns the number of open connections. A connection that ended in a stall counts until the stall is healed.
+    /// Returns the number of open connections. A connection that ended during a stall counts until the stall is
+    /// healed.
     pub fn connections(&self, who: Who) -> usize {
         self.table.connections(who)
     }

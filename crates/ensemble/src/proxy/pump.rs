@@ -243,7 +243,7 @@ fn is_for_later(error: &std::io::Error) -> bool {
 const ROOM: usize = 4 << 20;
 /// Parts per second under a bandwidth limit; each part holds at most 10 ms' worth of bytes.
 const PARTS_A_SECOND: u64 = 100;
-/// Maximum lateness that is made up for under a bandwidth limit; timers are about a millisecond late.
+/// Maximum lateness for which a queue with a bandwidth limit compensates. Timers are about a millisecond late.
 const CREDIT: Duration = Duration::from_millis(20);
 
 /// Data from a single read.
@@ -279,7 +279,7 @@ impl Queue {
     /// Applies changed settings. Data that is already waiting is never delayed further.
     fn set(&mut self, settings: &Settings, now: Instant) {
         self.bandwidth = settings.bandwidth;
-        // Do not make up for time during which no data could be sent.
+        // Do not compensate for time during which no data could be sent.
         self.idle_from = self.idle_from.max(now);
         let is_ours = |delay: &&Delay| delay.only.is_none_or(|only| only == self.direction);
         let delays: Vec<Delay> = settings.delays.iter().filter(is_ours).copied().collect();
@@ -327,7 +327,7 @@ impl Queue {
         Some(self.carried(part.len()).unwrap_or(self.pieces.front()?.due))
     }
 
-    /// Returns the rest of the first piece, or the part of it that may be sent at once.
+    /// Returns the unsent bytes of the first piece; under a bandwidth limit, only as many as may be sent at once.
     fn part(&self) -> Option<&[u8]> {
         let piece = self.pieces.front()?;
         let rest = &piece.bytes[piece.sent..];
@@ -467,7 +467,7 @@ mod tests {
         while let Some(part) = queue.part() {
             let (bytes, due) = (part.len(), queue.due().unwrap());
             assert!(bytes <= 10);
-            // Timers are late, but the queue makes up for that.
+            // The timers are late, but the queue compensates for that.
             queue.gone(bytes, due + MS);
             assert!(queue.due().is_none_or(|next| next <= due + 10 * MS));
             assert!(queue.idle_from >= now);

@@ -68,11 +68,11 @@ struct Inner {
     numbers: u64,
 }
 
-/// Table of the connections, and of the settings and losses that faults set and connections read.
+/// Shared table of connections. Faults add settings and losses, and connections read them.
 #[derive(Debug, Default)]
 pub struct ProxyTable {
     inner: Mutex<Inner>,
-    /// Frame counter of clients with their own listeners, if frames are counted.
+    /// Frame counter for clients with their own listeners, if frames are counted.
     wire: Option<Arc<Wire>>,
 }
 
@@ -212,7 +212,8 @@ pub struct Registration {
     heard: watch::Receiver<Orders>,
 }
 
-/// A loss with a matching request. If this value is dropped without a strike, the loss waits for the next request.
+/// A loss with a matching request. If this value is dropped before `strike` is called, the loss waits for the next
+/// matching request.
 #[derive(Debug)]
 pub struct FoundLoss {
     table: Arc<ProxyTable>,

@@ -1,4 +1,4 @@
-//! Messages of a driver's contender, read from its connections because it does not use the suite's client.
+//! Messages of a driver's contender, read from its connections because a driver does not use the suite's client.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

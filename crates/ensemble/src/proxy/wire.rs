@@ -2,7 +2,8 @@
 //! releases caused.
 //!
 //! A client's frames count for the cycle during which they pass. Zxids identify the cause of a notification: a
-//! watch fires at the first change after the read that set the watch, and the replies to both contain zxids.
+//! watch fires at the first change after the read that set the watch, and the replies to both requests contain
+//! zxids.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Mutex;
@@ -266,7 +267,7 @@ fn removed(body: &[u8]) -> Vec<(String, Watched)> {
     watched.iter().map(|watched| (path.clone(), *watched)).collect()
 }
 
-/// Returns ZooKeeper's name of a request, or its opcode.
+/// Returns ZooKeeper's name for a request, or its opcode.
 fn opcode_name(opcode: i32) -> String {
     protocol::name(opcode).map_or_else(|| format!("opcode {opcode}"), str::to_owned)
 }
@@ -367,7 +368,7 @@ impl WireState {
         if let Some(why) = self.unclear {
             return Err(why.to_owned());
         }
-        // Replies to different clients may not pass in the order of their transactions.
+        // Replies to different clients may pass in a different order than their transactions.
         let mut changes = self.changes.clone();
         changes.values_mut().for_each(|changes| changes.sort_by_key(|change| change.zxid));
         let mut fan_out = FanOut::default();
@@ -401,7 +402,7 @@ mod tests {
         [&i32::try_from(text.len()).unwrap().to_be_bytes(), text.as_bytes()].concat()
     }
 
-    /// Clients that send requests and get replies, each on the connection with its own number.
+    /// Clients that send requests and get replies. Each client's connection has the client's number.
     struct Clients {
         wire: Wire,
         xid: i32,

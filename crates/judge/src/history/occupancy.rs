@@ -32,7 +32,7 @@ pub struct Hold {
     pub traces: Traces,
     /// Set once the holder has been notified of its session's end.
     pub lost: Option<OverdueHold>,
-    /// Acquisitions during the release that were too many to track, and that overlap if the release fails.
+    /// Number of untracked acquisitions during the release, which overlap this hold if the release fails.
     pub overlooked: u64,
 }
 
@@ -49,7 +49,7 @@ pub struct OverdueHold {
 pub struct Example {
     pub breach: Breach,
     pub inside: Traces,
-    /// Contenders of the other insiders with the same soundness as `inside`.
+    /// Other contenders inside whose sessions have the same soundness as that of `inside`.
     pub beside: Vec<usize>,
     pub entered: Traces,
     pub since_us: u64,
@@ -138,7 +138,7 @@ impl Occupancy {
                 leaving.map(|(leases, other)| Party { is_leaving: true, ..insider(hold, other, leases) });
             let insiders = insiders.chain(leaving);
             let overlap = overlap(hold, since, allowed, live > allowed, insiders);
-            // The releases beyond the tracking limit are not among the insiders.
+            // If the tracked holders leave enough leases, only releases beyond the tracking limit conflict.
             if overlap.is_none() {
                 let is_too_much =
                     |other: &&mut Hold| live + kind.weight_against(hold.claim, other.claim) > allowed;
@@ -216,7 +216,7 @@ impl Occupancy {
             }
         }
         if hold.lost.is_some() {
-            // Its release has no further event for the occupancy.
+            // The checker does not report the result of this release.
             self.waiting.iter_mut().for_each(|overlap| overlap.is_gone(number));
         } else if !hold.possible {
             self.leaving.push(Hold { traces, ..hold });
@@ -363,8 +363,8 @@ fn lost((_, hold): (u64, &mut Hold)) -> Option<&mut OverdueHold> {
     hold.lost.as_mut()
 }
 
-/// Tracks the latest insiders individually, because their overlaps are likely to last longest. `exceeds` means that
-/// the insiders exceed the limit even if all pending releases succeed.
+/// Creates an overlap. Tracks the latest insiders individually, because their overlaps are likely to last longest.
+/// `exceeds` means that the insiders exceed the limit even if all pending releases succeed.
 fn overlap(
     hold: &Hold,
     since: Moment,

@@ -18,7 +18,7 @@ pub struct Grant {
     pub claim: LockClaim,
     /// Token: the node's czxid.
     pub token: i64,
-    /// zxid from which the acquire call counts; at most the token.
+    /// zxid from which the acquire counts as waiting; at most the token.
     pub asked: i64,
     /// zxid of the state in which the contender found that it held the lock.
     pub zxid: Option<i64>,
@@ -33,7 +33,7 @@ pub struct Grant {
 enum Kept {
     /// Not compared yet; found at this zxid.
     Recent(i64),
-    /// Compared; inside with this key.
+    /// Compared, and inside under this key.
     Inside(u64),
 }
 
@@ -97,7 +97,7 @@ impl LockHolds {
         }
     }
 
-    /// Records a contender's new token. No later event has the previous token.
+    /// Records a contender's new token. No later event of this contender has the previous token.
     fn supersede(&mut self, who: usize, token: i64) {
         let Some(before) = self.latest.insert(who, token).filter(|before| *before != token) else { return };
         if let Some((Kept::Inside(key), holder)) = self.kept.get(&before)
@@ -167,7 +167,7 @@ impl LockHolds {
         let may_be_early = self.inside.excludes(next.claim);
         let mut evicted = BTreeSet::new();
         if may_be_early {
-            // A node whose deletion was never recorded costs only one comparison.
+            // A node whose deletion was never recorded prevents only one comparison.
             evicted = std::mem::take(&mut self.merged);
             for grant in self.inside.evict(&std::mem::take(&mut self.undeleted), found) {
                 self.kept.remove(&grant.token);

@@ -10,8 +10,8 @@ use super::judgement::{Breach, Overlaps};
 use crate::weigh::{self, Granted, Soundness};
 use zklockbench_record::history::LinePosition;
 
-/// Maximum number of insiders tracked individually. If the live ones exceed the limit, as many more as are allowed
-/// alongside the entering contender are tracked. The soundness of the others stays unknown.
+/// Maximum number of insiders tracked individually. If the live holders alone exceed the lock's limit, the maximum is
+/// higher by the leases allowed alongside the entering contender. The soundness of the others stays unknown.
 pub const LOOKED_AT: usize = 64;
 
 /// A hold, with its relevant lines.

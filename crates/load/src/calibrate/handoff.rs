@@ -36,7 +36,7 @@ const HANDOFF_REQUESTS: usize = 4;
 /// Requests of an uncontended acquire and its release.
 const ACQUIRE_REQUESTS: usize = 3;
 
-/// One handoff, in microseconds since the delete call.
+/// Times of one handoff, in microseconds since the delete call.
 struct Handoff {
     event_us: u64,
     reply_us: u64,

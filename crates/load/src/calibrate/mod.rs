@@ -1,5 +1,5 @@
 //! Calibration: measures the raw ensemble, request by request and without a lock. The floor is the cheapest
-//! handoff and the cheapest uncontended acquire that requests allow.
+//! handoff and the cheapest uncontended acquire that raw requests allow.
 //!
 //! [`calibrate`] measures everything on each server, for `zklockbench calibrate`. [`floor`] measures only the
 //! floor, in about a second, for a run. Both use one thread, so all times come from one clock.
@@ -61,7 +61,7 @@ pub struct CalibrationPlan {
     pub saturation: Duration,
 }
 
-/// Shares of the time for handoffs, single requests and saturation. The rest is for setup and cleanup.
+/// Shares of the time for handoffs, single requests and saturation. The remaining tenth is for setup and cleanup.
 const SHARES: [f64; 3] = [0.3, 0.3, 0.3];
 const REHEARSAL: u32 = 8;
 /// Number of measurements per server: ten kinds of single requests, watches, sessions and `ruok`.

@@ -15,7 +15,7 @@ use zklockbench_zk::{EventKind, Failure, NodeKind, Op, Session};
 
 pub const SESSIONS: usize = 4;
 pub const IN_FLIGHT: usize = 16;
-/// Maximum number of nodes at once, because the end of their session deletes all of them in one transaction.
+/// Maximum number of nodes at a time, because the end of a session deletes all its nodes in one transaction.
 const NODES_AT_MOST: usize = 20_000;
 
 const WITHIN: Duration = Duration::from_secs(10);

@@ -70,7 +70,7 @@ pub(super) struct ServerSessions {
 }
 
 impl ServerSessions {
-    /// Opens this many sessions on each server. Servers that grant no session are left out.
+    /// Opens this many sessions on each server. Leaves out servers that do not grant all of them.
     pub(super) async fn open(site: CalibrationSite, each: usize, within: Duration) -> Result<Self, String> {
         let (used, spare) = site.servers.split_at(site.servers.len().min(SERVERS_AT_MOST));
         let opened = join_all(used.iter().map(|address| on_server(&site, address, each, within))).await;

@@ -35,7 +35,7 @@ const UNREAD_AT_MOST: Duration = Duration::from_secs(1);
 fn take_kept(facts: &mut Facts, kept: Kept, is_dated: bool) -> Vec<String> {
     facts.complete_until = kept.complete_until;
     (facts.noted, facts.created, facts.entered_as_of) = (kept.noted, kept.created, kept.entered_as_of);
-    // Undated logs cannot be compared.
+    // Logs with unreliable times cannot be compared with the contenders' events.
     facts.lives = if is_dated { kept.lives } else { Lives::default() };
     kept.interference
 }
@@ -69,7 +69,7 @@ impl Conductor<'_> {
         health.invalid = health.invalid.or(wall_was_set);
         let wrong_holds = self.wrong_holds(seen.short_holds, window);
         health.invalid = health.invalid.or(wrong_holds.first().cloned());
-        // Without faults, the logs contain the end of every node.
+        // Without faults and stuck contenders, the logs contain the end of every node.
         let may_lack_ends = self.shared.has_faults() || !self.stuck.is_empty();
         let all_gone = may_lack_ends && orphans.as_ref().is_some_and(|orphans| orphans.in_queues == 0);
         let mut facts = Facts {
@@ -245,7 +245,7 @@ impl Conductor<'_> {
         })
     }
 
-    /// Returns the data stored for the judge, and descriptions of missing parts.
+    /// Returns the data stored for the judge, and descriptions of missing data.
     async fn kept(&mut self, lost: u64) -> (Option<Kept>, Vec<String>) {
         let Some(keeper) = self.keeper.take() else { return (None, Vec::new()) };
         let logs = match self.environment.local.as_ref().filter(|_| self.shared.reads_logs) {

@@ -103,7 +103,7 @@ impl Conductor<'_> {
         (window, ended)
     }
 
-    /// Returns the course of the load, with the backlog of an open load.
+    /// Returns the acquisitions and waits of the load over time, and the backlog of an open load.
     fn course(&self, window: Window, warm_up_ended: WarmUpEnd, warm_up_us: u64) -> Steady {
         let (series, shared) = (&self.shared.series, &self.shared);
         let slots = series.ended(window.end);

@@ -1,4 +1,5 @@
-//! Differences between the three-strategy comparison's classes and the recipes: their flag and their flaws.
+//! How the Java classes of the three-strategy article differ from ZooKeeper's recipes: they poll a flag, and
+//! have flaws.
 
 use std::future::pending;
 
@@ -12,7 +13,7 @@ use zklockbench_zk::SessionState;
 
 pub const ARTICLE: &str = "article";
 
-/// Name of every node in the article's classes, without the number.
+/// Prefix of all node names in the article's classes.
 const PREFIX: &str = "temp";
 
 pub const WATCHING_CLASS: Param = Param {
@@ -111,8 +112,8 @@ pub fn seen(node: &QueueNode, names: &Names) -> Result<Seen, Failure> {
     }
 }
 
-/// Returns the function that finds the node to wait for. If its own node is missing from a list of other
-/// nodes, the class waits for its own node.
+/// Returns the function that finds the node to wait for. If the contender's own node is missing from a list
+/// that shows other nodes, the class waits for that missing node.
 pub fn in_the_way(is_class: bool) -> fn(&QueueNode, &Names) -> Result<Option<String>, Failure> {
     fn by_class(node: &QueueNode, names: &Names) -> Result<Option<String>, Failure> {
         Ok(match seen(node, names)? {

@@ -24,12 +24,12 @@ pub const ENTRY: Entry = Entry {
 
 fn batch_cost(_: &Params, n: u64) -> BatchCost {
     let mut cost = cost::race(GetChildrenWatch, n);
-    // The first create fails, because the directory is missing; its contender retries.
+    // The first create fails because the directory is missing. The contender creates the directory and retries.
     cost.requests.push((Create, 2));
     cost.refused.push((Create, 1));
     let woken = cost.to_waiters_by_release;
     let events = Events { children_changed: woken, ..Events::default() };
-    // Each list shows the one child.
+    // Each list returns only the name of the holder's node.
     BatchCost { events, names_returned: Some(woken), ..cost }
 }
 

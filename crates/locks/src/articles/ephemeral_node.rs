@@ -127,7 +127,7 @@ pub struct Race {
     /// Whether the reply to a create was lost. If so, an existing node may be the contender's own. Stays set
     /// in later acquires, because a paused server may apply the create late (see `LateCreates`).
     reply_lost: bool,
-    /// Value of the contender's nodes: an id of this contender, or empty.
+    /// Data of the nodes that this contender creates: an id of the contender, or empty.
     id: String,
 }
 

@@ -11,8 +11,8 @@ pub mod predecessor_watch_wait_limited;
 pub mod shared_parent_watch;
 pub mod shared_predecessor_watch;
 
-/// Source text of the comparison's three classes, for the claim about their size. The files are links to
-/// drivers/articles, so that this crate can be packaged.
+/// Source text of the three-strategy article's classes, for checking the article's claim about their size. The
+/// files are symbolic links to `drivers/articles`, so that they are packaged with this crate.
 pub const COMPARED_SOURCES: [&str; 3] = [
     concat!(include_str!("printed/TaskLock.java"), include_str!("printed/ZKLock.java")),
     concat!(

@@ -51,7 +51,8 @@ pub const ENTRY: Entry = Entry {
     },
 };
 
-/// The first list comes after a pause, so a short acquire timeout expires before the list.
+/// Polling sets no watches. Its first list comes after a pause, so a short acquire timeout expires before any
+/// list's reply can be lost.
 const AFTER: After = ENDS.but([(WatchReplyLost, Never), (TimedOutInBackOff, Never)]);
 
 fn batch_cost(params: &Params, n: u64) -> BatchCost {

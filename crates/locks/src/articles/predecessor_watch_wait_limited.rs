@@ -57,7 +57,7 @@ impl Strategy for WaitLimited {
             node.predecessor(&names.iter().filter(|name| name.starts_with(PREFIX)).collect())
         };
         match self.0.wait(session, &mut joined, patience, in_the_way).await {
-            // The flaw: the node stays.
+            // The class's flaw: an acquire that times out leaves its node behind.
             Err(AcquireError::TimedOut) => Err(AcquireError::TimedOut),
             waited => joined.node.held_after(session, waited.map(drop)).await,
         }

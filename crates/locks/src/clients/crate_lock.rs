@@ -79,7 +79,7 @@ impl Strategy for CrateLock {
 }
 
 impl CrateLock {
-    /// Tries once, with the same kind of node. The library itself can only wait.
+    /// Tries once, with a node like the library's, because the library's own lock can only wait.
     async fn try_once(&self, session: &Session, prefix: &str) -> Acquired {
         let node = QueueNode::join(session, &self.lock, prefix, &[]).await?;
         let is_first = async {

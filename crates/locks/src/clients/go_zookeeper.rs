@@ -8,7 +8,7 @@ use crate::prelude::*;
 use crate::queue::directories::make_from_top;
 use crate::queue::protection::{MarkedName, find_marked};
 
-/// Maximum number of creates with lost replies, and of joins while parents are missing.
+/// Maximum number of attempts, both of a create whose replies are lost and of a join whose directory is missing.
 const TRIES: u32 = 3;
 
 pub const ENTRY: Entry = Entry {

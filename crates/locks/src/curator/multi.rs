@@ -66,7 +66,7 @@ impl Strategy for CuratorMulti {
             let deadline = limit.map(|limit| clock::now() + limit);
             match member.acquire(session, mode, &Patience { deadline, ..patience.clone() }).await {
                 Ok(held) => taken.push((position, held)),
-                // A failure is kept for the end; later members are still tried.
+                // Remember the failure, but still try the later members.
                 Err(failed @ AcquireError::Failed(_)) => why = Some(failed),
                 Err(ended) => {
                     why = why.or(Some(ended));

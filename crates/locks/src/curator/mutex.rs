@@ -33,7 +33,7 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
         cost = cost::counted_queue(GetDataWatch, 1, n);
     }
     if matches!(params.get(SHARED_OBJECT.name), Some(ParamValue::Bool(true))) {
-        // At each release, every waiter's watch is checked, and all waiters behind the next one list and watch again.
+        // Each release checks every waiter's watch, and all waiters behind the next holder list and watch again.
         let waiting = n * n.saturating_sub(1) / 2;
         let woken = waiting - n.saturating_sub(1);
         cost.requests.extend([(CheckWatches, waiting), (GetChildren, woken), (GetDataWatch, woken)]);

@@ -192,9 +192,9 @@ impl Processes {
         locked(&self.failed).iter().cloned().chain(by_itself).collect()
     }
 
-    /// Removes failed processes and returns their failures, except kills by faults. If a process has not been
-    /// replaced yet, its failure comes with the process's number: the contender, if each contender has its own
-    /// process.
+    /// Removes failed processes and returns their failures, except kills by faults. The failure of a process that
+    /// has not been replaced yet comes with the process's number, which is the contender's number if each
+    /// contender has its own process.
     pub fn take_failed(&self) -> Vec<(Option<usize>, DriverError)> {
         let mut failed: Vec<_> = locked(&self.failed).drain(..).map(|error| (None, error)).collect();
         for (number, slot) in self.slots.iter().enumerate() {

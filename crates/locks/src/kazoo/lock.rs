@@ -60,7 +60,7 @@ pub fn batch_cost(params: &Params, n: u64) -> BatchCost {
 pub struct Kazoo {
     queue: Queue<AnyEvent>,
     blocking: bool,
-    /// Prefix that all nodes of this object have, and no other nodes.
+    /// Prefix of this object's nodes, which no other object uses.
     pub prefix: String,
     /// Patterns before the number in the names of nodes that the object waits for.
     patterns: &'static [&'static str],

@@ -99,7 +99,7 @@ impl AtomicMulti {
         let (created, _) = created?;
         let nodes = created.into_iter().map(QueueNode::unchecked).collect::<Result<Vec<_>, _>>()?;
         match nodes.iter().try_for_each(QueueNode::has_unique_number).and(lists) {
-            // No later cleanup would search for these nodes.
+            // Delete the nodes here, because no later cleanup searches for them.
             Err(failure) if failure.is_definite() => leave(session, &nodes).await.and(Err(failure)),
             lists => Ok((nodes, lists?)),
         }

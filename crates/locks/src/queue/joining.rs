@@ -55,8 +55,8 @@ pub struct Joining {
     /// How a contender finds its node by the unique mark after an unanswered create, before it creates
     /// another node.
     ///
-    /// `Unsynced`, Curator's way, searches without a sync, unless the queue is joined by count, and deletes
-    /// the node of an abandoned create in the background. `Complete` sends a sync before each search.
+    /// `Unsynced` follows Curator: it searches without a sync, unless the queue is joined by count, and
+    /// deletes the node of an abandoned create in the background. `Complete` sends a sync before each search.
     pub protection: Protection,
     /// Retry policy for creates and searches.
     pub retry: Retry,
@@ -70,7 +70,7 @@ pub struct Joining {
 
 #[derive(Debug, Clone, Default)]
 pub struct Counting {
-    /// Whether counting is configured; not every join then counts.
+    /// Whether counting is configured. Even then, a join may skip the count (see [`Joining::counts`]).
     is_asked_for: bool,
     /// Whether the ACL of the directory denied a write.
     is_forbidden: Cell<bool>,
@@ -122,8 +122,8 @@ impl Joining {
         Self { count, ..Self::by_create() }
     }
 
-    /// Returns whether the next join counts. Under contention the count saves nothing and makes each
-    /// transaction longer.
+    /// Returns whether the next join counts the nodes ahead. Under contention, the count saves nothing and
+    /// makes each transaction longer.
     pub fn counts(&self) -> bool {
         self.count.is_asked_for && !self.count.is_forbidden.get() && self.count.was_of_use.times() > 0
     }

@@ -1,4 +1,4 @@
-//! The queue node shared by all fair locks: joining, finding the position, and leaving.
+//! A contender's queue node, as used by all fair locks: joining, finding the position, and leaving.
 //!
 //! All proofs in this folder rely on the *monotone lower set*. Nodes with a lower number were created before
 //! the contender's own, and the server that answered its create has applied them. Therefore, every later list

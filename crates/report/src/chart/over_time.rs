@@ -44,7 +44,7 @@ fn said(series: &Curve) -> String {
     format!("{}: from {} to {}", series.label, number(low), number(high))
 }
 
-/// Returns a point in the middle of each step, with markers on about a dozen of them.
+/// Returns a line with a point in the middle of each step, and markers on about a dozen points.
 fn series(view: &View<'_>, cell: &Cell<'_>) -> Curve {
     let line: Vec<PlotPoint> = cell.over_time().map_or_else(Vec::new, |course| {
         let long = course.bin_us as f64 / 1e6;

@@ -93,7 +93,7 @@ pub(crate) fn series(look: usize, label: &str, samples: &Survival, mark: Mark) -
     Curve { line: curve(samples), markers: markers(samples, mark), ..Curve::new(look, label) }
 }
 
-/// Returns a step for each duration. The width of a step is the share of samples with that duration.
+/// Returns a step for each duration, which spans the percentiles of the samples with that duration.
 fn curve(samples: &Survival) -> Vec<PlotPoint> {
     let end = samples.rarest_shown();
     let rarity = |share: f64| if share < 1.0 { 1.0 / (1.0 - share) } else { f64::INFINITY };
@@ -145,7 +145,7 @@ const HOW_TO_READ: &str = "One release may wake many waiters, one after the othe
     the release call to the first, second, … notification. The line is the median, the dots are the 99th percentile \
     (medians over the repetitions). A lock that wakes one waiter at a time has a single point, at 1.";
 
-/// Returns one column for each class of ranks, starting at 1: medians as a line, 99th percentiles as dots.
+/// Returns a curve with one point for each class of ranks: medians as a line, 99th percentiles as dots.
 fn herd_series(view: &View<'_>, cell: &Cell<'_>) -> Curve {
     let herd = cell.herd();
     let point = |woken: &Woken, us: u64| ((woken.class() + 1) as f64, us.max(1) as f64);

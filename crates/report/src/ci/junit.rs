@@ -21,8 +21,8 @@ pub fn render(document: &CiReport) -> Result<String, String> {
         }
     }
     let text = report.to_string().map_err(|error| error.to_string())?;
-    // The crate adds a count of skipped tests to the root, which the schema forbids. Quotes in the preceding
-    // name are escaped, so the first match is this attribute.
+    // `quick_junit` adds a count of skipped tests to the root, which the schema forbids. Quotes in the name before
+    // it are escaped, so the first match is this attribute.
     Ok(text.replacen(&format!(" skipped=\"{}\"", report.skipped), "", 1))
 }
 

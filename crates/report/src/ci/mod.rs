@@ -103,7 +103,7 @@ pub struct TrackedValue {
     pub over: Aggregate,
 }
 
-/// Returns the metrics reported to CI, which are few enough to review.
+/// Returns the metrics reported to CI: a subset small enough to review.
 pub fn tracked() -> impl Iterator<Item = Figure> {
     const TIMES: [(Measure, u32); 5] = [
         (Measure::Wait, 50),

@@ -105,7 +105,7 @@ fn aggregate(families: &mut Families, value: &TrackedValue, labels: &Labels) {
     }
 }
 
-/// Adds a metric in base units; metrics of samples have the statistic as a label.
+/// Adds a metric in base units. Latency metrics have their statistic as a label.
 fn figure(families: &mut Families, figure: Figure, value: f64, aggregate: &str, mut labels: Labels) {
     let mut name = figure.to_string();
     if let Figure::Latency(measure, statistic) = figure {
@@ -117,7 +117,7 @@ fn figure(families: &mut Families, figure: Figure, value: f64, aggregate: &str, 
         Unit::Micros => ("seconds", value / 1e6),
         Unit::PerSecond => ("per_second", value),
         Unit::Share => ("ratio", value),
-        // The names of such metrics already contain `bytes`.
+        // The names of metrics in bytes already contain `bytes`.
         Unit::Amount | Unit::Bytes => ("", value),
     };
     families.gauge(

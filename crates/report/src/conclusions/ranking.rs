@@ -19,7 +19,7 @@ pub(super) struct Aspect {
     /// The superlative for a single best strategy, and the adjective for several equal ones.
     pub words: (&'static str, &'static str),
     pub shown: fn(f64) -> String,
-    /// Formats a beaten strategy from its name, its multiple of the best value, and its own value.
+    /// Formats a beaten strategy, given its name, the factor by which it is worse, and its own value.
     pub beaten: fn(&str, &str, f64) -> String,
     reading: fn(&Trial) -> Option<Reading>,
 }
@@ -188,7 +188,7 @@ pub(super) struct Entry {
     pub label: String,
     /// Readings, each with the number of its repetition.
     readings: Vec<(u32, Reading)>,
-    /// Whether the load determines the value, so that no test is needed.
+    /// Whether the cost model determines the value, so that no test is needed.
     is_determined: bool,
     /// Comparison of the best strategy with this strategy; `None` for the best strategy itself.
     pub against: Option<Compared>,
@@ -219,8 +219,8 @@ pub(super) struct Standing {
     pub aspect: &'static Aspect,
     pub contenders: usize,
     pub entries: Vec<Entry>,
-    /// Strategies that were not counted in every repetition, each with its load in a separate trial, if it
-    /// had one.
+    /// Strategies whose requests were not counted in every repetition, each with its load from a separate
+    /// counting trial, if there was one.
     pub apart: Vec<(String, Option<f64>)>,
     /// Smallest number of repetitions of any strategy.
     pub repetitions: usize,
@@ -239,7 +239,7 @@ impl Standing {
         for other in others {
             let is_exact = best.is_determined && other.is_determined;
             all_exact &= is_exact;
-            // Strategies ran side by side within a repetition.
+            // Each repetition ran all strategies, so the values of one repetition form a block.
             let blocks = || Block::of_repetitions(other.readings.clone(), best.readings.clone());
             let compared = match is_exact {
                 true => exactly(&other.readings(), &best.readings(), better),

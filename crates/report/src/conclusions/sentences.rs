@@ -11,8 +11,8 @@ use zklockbench_core::verdict::Verdict;
 use zklockbench_record::Better;
 use zklockbench_record::figures::{NOTIFICATIONS_PER_ACQUISITION, REQUESTS_PER_ACQUISITION};
 
-/// Returns the recommendation, the rankings at the contender count in focus, and the rankings at other counts
-/// that differ from these.
+/// Returns the recommendation, the rankings at the main contender count, and those rankings at other counts that
+/// differ from them.
 pub(super) fn ranked(field: &Field<'_>) -> Vec<Conclusion> {
     let limits = Limits::default();
     let (standings, focus) = (field.standings(limits), field.focus());
@@ -24,7 +24,7 @@ pub(super) fn ranked(field: &Field<'_>) -> Vec<Conclusion> {
         let is_sure = matches!(one.certainty, Certainty::Shown | Certainty::Same);
         is_sure && !at_focus.iter().any(|said| said.topic == one.topic && said.strategies == one.strategies)
     });
-    // Too few repetitions are reported only once.
+    // An inconclusive recommendation states the reason, so inconclusive rankings are omitted.
     let said = at_focus.into_iter().chain(others);
     choice.into_iter().chain(said.filter(|one| !is_open || one.certainty != Certainty::Unknown)).collect()
 }
@@ -77,8 +77,8 @@ fn too_few(of: &Standing) -> String {
     format!("{} {are} too few for an interval", counted(of.repetitions, "repetition", "repetitions"))
 }
 
-/// Returns the text that follows the best strategy's value: how a beaten strategy compares with the best
-/// (ratio and interval).
+/// Returns the text after the best strategy's value: the ratio of the best to a beaten strategy, with its
+/// interval.
 fn multiple(of: &Standing, entry: &Entry) -> Option<String> {
     let ratio = entry.against.as_ref()?.ratio?;
     let is_inverted = of.aspect.better == Better::Lower;

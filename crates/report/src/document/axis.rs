@@ -19,7 +19,7 @@ enum Scale {
 enum Unit {
     Micros,
     Number,
-    /// Rarity 1/(1-p): one in this many samples is larger.
+    /// Rarity of a percentile p, 1/(1-p): one in this many samples is larger.
     Rarity,
 }
 
@@ -138,7 +138,7 @@ impl Axis {
         kept.into_iter().map(|tick| tick.0).collect()
     }
 
-    /// Returns the axis with the same values on its other scale.
+    /// Returns the axis on the other scale: logarithmic if it is linear, linear otherwise.
     pub fn other_scale(&self) -> Self {
         let scale = if self.is_linear() { Scale::LogFromZero } else { Scale::Linear };
         Self { scale, low: 0.0, ..self.clone() }
@@ -175,7 +175,7 @@ impl Axis {
         self.scale == Scale::Linear
     }
 
-    /// Returns labels of at most about `most` ticks.
+    /// Returns the labels of the ticks, of which there are at most about `most`.
     pub fn labels(&self, most: usize) -> Vec<String> {
         self.key_points(BoldPoints(most)).iter().map(|tick| self.format_ext(tick)).collect()
     }

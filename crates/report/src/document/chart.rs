@@ -1,4 +1,4 @@
-//! Charts as data: axes, and series in the units of their metrics. Pictures and pages draw the same charts.
+//! Charts as data: axes, and series in the units of their metrics. Image files and pages show the same charts.
 
 use super::Axis;
 use zklockbench_analysis::compare::ComparisonVerdict;
@@ -79,7 +79,7 @@ pub struct Curve {
     pub whiskers: Vec<Ends>,
     /// Intervals along the whole line.
     pub shaded: Vec<Ends>,
-    /// Measurements of the predicted values on the line.
+    /// Measured points that verify a predicted line.
     pub measured: Vec<PlotPoint>,
 }
 

@@ -16,7 +16,7 @@ pub use value::{Tone, Value, violated_word};
 
 use super::picture::Picture;
 
-/// Complete contents of the report on a run or a plan.
+/// Complete contents of a report, e.g. on a run or a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document {
     pub title: String,

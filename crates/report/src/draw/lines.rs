@@ -12,7 +12,7 @@ use super::style::{
 use super::{Area, Medium, PAGE_MARGIN, PAGE_WIDTH, Plot};
 use crate::document::{Axis, Curve, Guide, GuideCourse, LABEL, Lines, Mark, Panels, Weight};
 
-/// Height above a plot, for the title of the y axis and the labels of guides; and height below a plot, for
+/// Heights of the areas above a plot, for the title of the y axis and the labels of guides, and below a plot, for
 /// the labels and the title of the x axis.
 const ABOVE: u32 = 44;
 const BELOW: u32 = 46;
@@ -220,7 +220,7 @@ pub(super) fn draw_guides<DB: DrawingBackend>(
     write_above(chart, above)
 }
 
-/// Returns whether the lines are farther from `height` at their left ends than at their right ends.
+/// Returns whether the lines are at least as far from `height` at their left ends as at their right ends.
 fn has_room_left<DB: DrawingBackend>(chart: &Plot<'_, DB>, series: &[Curve], height: f64) -> bool {
     let away = |at: Option<&(f64, f64)>| {
         at.map_or(0, |at| (chart.backend_coord(at).1 - chart.backend_coord(&(at.0, height)).1).abs())

@@ -61,7 +61,7 @@ pub fn svg(chart: &Chart, place: &str) -> Result<String, Error> {
     let medium = Medium { place: Some(place), has_gaps: false, is_other_scale: false };
     let (width, height) = size(chart, medium);
     let text = drawn(chart, medium, (width, height))?;
-    // The size of the picture is in pixels; the view box keeps the finer coordinates.
+    // The width and height of the picture are in pixels; the view box stays in units, which are finer.
     let fine = format!(r#"width="{width}" height="{height}""#);
     Ok(text.replacen(&fine, &format!(r#"width="{}" height="{}""#, width / DENSITY, height / DENSITY), 1))
 }
@@ -100,8 +100,8 @@ fn drawn(chart: &Chart, medium: Medium<'_>, size: (u32, u32)) -> Result<String, 
     Ok(with_dashes(text))
 }
 
-/// Adds the SVG attribute to dashed lines. Lines of strategies are recognised by colour and width, guides by
-/// width.
+/// Adds `stroke-dasharray` to the lines that should be dashed: lines of strategies are recognised by colour and
+/// width, and guides by width.
 fn with_dashes(mut text: String) -> String {
     let line = |look: usize| format!(r#"stroke="{}" stroke-width="{LINE_WIDTH}""#, hex(colour(look)));
     let looks = (0..64).map(|look| (line(look), dash(look)));

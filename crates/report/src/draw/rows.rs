@@ -96,7 +96,7 @@ pub(super) fn ratios_height(ratios: &Ratios) -> u32 {
     RATIO * ratios.rows.len() as u32 + AXIS
 }
 
-/// Largest ratio on the scale; larger ratios are drawn at its edge.
+/// Largest ratio on the scale. Larger ratios, and ratios below its reciprocal, are drawn at the ends of the scale.
 const FARTHEST: f64 = 10.0;
 
 pub(super) fn draw_ratios<DB: DrawingBackend>(ratios: &Ratios, area: &Area<DB>) -> DrawResult<(), DB> {

@@ -40,7 +40,7 @@ const PARTS: [u32; 12] = [
     0x78641E, 0xE8DCA0,
 ];
 
-/// Lengths of dashes and gaps in pixels; the first line is solid.
+/// Lengths of dashes and gaps in pixels. The first pattern is a solid line.
 const DASHES: [(u32, u32); 5] = [(SOLID, 0), (10, 4), (3, 3), (18, 5), (6, 3)];
 const SOLID: u32 = 1_000_000;
 pub const GUIDE_DASH: (u32, u32) = (6, 4);
@@ -49,7 +49,8 @@ pub const GUIDE_DASH: (u32, u32) = (6, 4);
 pub const LINE_WIDTH: u32 = 5;
 pub const GUIDE_WIDTH: u32 = 3;
 
-/// Corners around a point: a hexagon, a square, triangles, a diamond, an hourglass and a bow tie.
+/// Corners of the markers, relative to their points: a hexagon, a square, triangles, a diamond, an hourglass and
+/// a bow tie.
 const MARKERS: [&[(i32, i32)]; 7] = [
     &[(12, 0), (6, 11), (-6, 11), (-12, 0), (-6, -11), (6, -11)],
     &[(-10, -10), (10, -10), (10, 10), (-10, 10)],

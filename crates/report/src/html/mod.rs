@@ -14,7 +14,7 @@ use zklockbench_core::units::one_line;
 pub const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// Returns the page for these documents. If there are several, `between` precedes the first.
+/// Returns the page for these documents. If there are several, the section `between` precedes them.
 pub fn page(documents: &[Document], between: Option<&Section>) -> String {
     let titles: Vec<&str> = documents.iter().map(|document| document.title.as_str()).collect();
     let most = documents.iter().map(|document| document.strategies.len()).max().unwrap_or(0);

@@ -10,7 +10,7 @@ use super::text;
 use crate::document::{Chart, ChartKind, Curve, Lines, PlotPoint};
 use crate::draw::{self, DENSITY, THEMED, colour, hex, page_colour, page_svg, plot_area};
 
-/// Maximum number of pointer positions.
+/// Maximum number of positions at which a chart shows the values under the pointer.
 const POSITIONS: usize = 160;
 
 /// Returns the style that maps drawn colours to the page's colours, for this many strategies.

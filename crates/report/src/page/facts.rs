@@ -131,7 +131,7 @@ const fn name(outcome: Outcome) -> &'static str {
 }
 
 /// Returns the increase in a counter over the valid trials (all trials if none is valid), summed over the
-/// servers that did not restart; `None` if a server has no such counter.
+/// servers that did not restart; `None` if all restarted, or if one has no such counter.
 fn growth(cell: &Cell<'_>, key: &str) -> Option<f64> {
     let servers = cell.counting().flat_map(|trial| &trial.servers).filter(|server| !server.has_restarted());
     let all = servers.map(|server| Some(server.after.get(key)? - server.before.get(key)?));

@@ -70,8 +70,7 @@ pub fn document(source: &Source<'_>, report: &RunReport<'_>) -> Document {
     }
 }
 
-/// Returns whether a section consists only of reasons for missing charts. The notes repeat the relevant
-/// reasons.
+/// Returns whether a section consists only of reasons for missing charts, in which case it is omitted.
 fn has_only_reasons(section: &Section) -> bool {
     section.blocks.iter().all(|block| matches!(block, Block::NoChart { .. }))
 }

@@ -69,7 +69,7 @@ pub(crate) fn by_kind(rows: &[CountedRow<'_>]) -> Table {
         ))
 }
 
-/// Returns a sentence on the cycles that were counted.
+/// Describes which cycles were counted.
 fn turns(rows: &[CountedRow<'_>]) -> String {
     let turns: BTreeSet<&str> = rows.iter().map(|row| row.counting.turns.told()).collect();
     let all = rows.iter().filter(|row| row.counting.turns == CountedTurns::All).count();

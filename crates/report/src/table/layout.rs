@@ -60,7 +60,7 @@ pub(super) fn drawn(grid: &Table, style: Style) -> Vec<String> {
 }
 
 /// Returns the table without columns that do not fit, and their headings. If the required columns do not fit,
-/// labels are wrapped or placed above their rows, and finally each row becomes a line of text.
+/// labels are wrapped or placed above their rows; as a last resort, each row becomes a line of text.
 pub(super) fn fitted(grid: &Table, style: Style) -> (String, Vec<&'static str>) {
     let Some(width) = style.width.map(usize::from) else { return (draw(grid, style, None), Vec::new()) };
     let (narrow, left_out) = without_spare_columns(grid.clone(), width);

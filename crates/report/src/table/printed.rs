@@ -15,8 +15,8 @@ pub(crate) struct Printed {
     pub tables: Vec<Table>,
     /// Pictures below the first table; only the first is printed without `--all`.
     pub pictures: Vec<String>,
-    /// Remarks, most important first. A prefix `!` marks a remark that starts with its kind; only the first
-    /// of each kind is printed.
+    /// Remarks, most important first. A prefix `!` marks a remark that starts with its kind. Without `--all`,
+    /// only the first remark of each kind is printed.
     pub remarks: Vec<String>,
     /// Lines that are always printed: the basis of the outcome.
     pub basis: Vec<String>,

@@ -174,8 +174,8 @@ impl Cell<'_> {
         kinds.filter(|(_, amount)| *amount > 0.0).collect()
     }
 
-    /// Returns the throughput over time, in steps that each contain some acquisitions; `None` if there are
-    /// fewer than two steps.
+    /// Returns the throughput over time, in steps long enough to contain several acquisitions on average; `None`
+    /// if there are fewer than two steps.
     pub fn over_time(&self) -> Option<RateOverTime> {
         RateOverTime::of(&self.counting().map(Bins::of).collect::<Vec<_>>())
     }

@@ -26,7 +26,7 @@ pub struct View<'a> {
     pub place: Vec<String>,
     /// Labels of the strategies in the scenario's order. The position determines the colour.
     pub strategies: Vec<String>,
-    /// One cell for each strategy and contender count that ran, in that order.
+    /// One cell for each strategy and contender count that ran, sorted by strategy, then by count.
     pub cells: Vec<Cell<'a>>,
     /// Floor for handoffs and uncontended acquires; `None` if it was not measured.
     pub floor: Option<Floor>,

@@ -28,8 +28,8 @@ impl View<'_> {
         notes
     }
 
-    /// Returns lines on each violated cell, and on each trial that is invalid or partial, had an outage, or
-    /// left contenders unserved.
+    /// Returns remarks on violated cells, on trials with doubtful results, and on problems of whole cells such as
+    /// unserved waits.
     fn marks(&self) -> Vec<String> {
         let violated = self.cells.iter().flat_map(|cell| self.violated(cell));
         let doubts = self.cells.iter().flat_map(Cell::all).flat_map(doubts_of);
@@ -81,7 +81,7 @@ impl View<'_> {
         .collect()
     }
 
-    /// Describes the requests without counts on the wire, or with counts that differ from the client's.
+    /// Returns remarks on missing wire counts, and on wire counts that differ from the client's.
     fn notes_on_the_wire(&self, cell: &Cell<'_>) -> Vec<String> {
         let name = self.name(cell);
         let Some(counting) = cell.on_the_wire() else {

@@ -130,7 +130,7 @@ fn of_workers(stored: &StoredRun) -> Option<String> {
     ))
 }
 
-/// Describes the missing parts of the floor; `None` for runs made before floors were measured.
+/// Returns the reason why the floor, or part of it, was not measured; `None` if nothing is missing.
 fn no_floor(floor: &Floor) -> Option<String> {
     let why = floor.missing.as_ref()?;
     let what =

@@ -1,6 +1,6 @@
 //! History files: JSON lines that start with a header. `docs/results-format.md` describes them for users.
 //!
-//! [`HistoryWriter`] writes the history of a run; [`HistoryReader`] returns events one by one and keeps none.
+//! [`HistoryWriter`] writes the history of a run; [`HistoryReader`] returns its events one at a time.
 
 mod read;
 mod wire;

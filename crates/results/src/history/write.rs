@@ -25,7 +25,7 @@ const KEPT_BACK_US: u64 = 1_000_000;
 pub struct HistoryWriter {
     path: PathBuf,
     out: BufWriter<File>,
-    /// Offset of `false` in the header.
+    /// File offset of the header's `complete` value, which is `false` until the history is finished.
     complete_at: u64,
     waiting: BinaryHeap<Reverse<(u64, u64, String)>>,
     given: u64,

@@ -10,7 +10,7 @@ const GUIDES: usize = 1_024;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Empirical {
     values: Vec<f64>,
-    /// Cumulative share of each value.
+    /// For each value, the share of samples up to and including the value.
     below: Vec<f64>,
     /// Index at which the search for a quantile starts, for each cell of equal probability.
     guide: Vec<u32>,

@@ -107,7 +107,7 @@ pub struct SimulationOutcome {
     pub waits: Vec<f64>,
     pub entries: usize,
     pub lasted: f64,
-    /// Time within the window during which a lock was held or handed over, summed over all locks.
+    /// Total duration of the holds and handoffs that began within the window, over all locks.
     pub busy: f64,
     /// Largest number of sessions in use at the same time.
     pub sessions: usize,
