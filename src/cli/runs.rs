@@ -97,7 +97,7 @@ impl ReadyEnsemble {
     pub fn command(&self, program: &Path, words: Vec<OsString>) -> Command {
         let mut command = Command::new(program);
         let (target, access) = (&self.opened.target, &self.access);
-        command.args(words).args(["--connect", &target.connect, "--quiet"]);
+        command.args(words).args(["--connect", &target.connect_from(0), "--quiet"]);
         command.args(with_paths(&[
             ("--tls-ca", &access.tls_ca),
             ("--tls-cert", &access.tls_cert),

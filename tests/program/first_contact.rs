@@ -84,19 +84,11 @@ fn host_name_with_three_addresses_counts_as_three_servers() {
     let addresses: Vec<String> = (1..=3).map(|id| format!("127.0.0.{id}:{}", ports[0])).collect();
     serve_at(&addresses);
     let bench = Bench::with(SCENARIO);
-    std::fs::write(
-        bench.path("hosts"),
-        "127.0.0.1 localhost zk.test\n127.0.0.2 zk.test\n127.0.0.3 zk.test\n",
-    )
-    .unwrap();
     // When the name is the connect string
-    let mount = "mount --bind \"$PWD/hosts\" /etc/hosts && exec \"$@\"";
+    let hosts = "127.0.0.1 localhost zk.test\n127.0.0.2 zk.test\n127.0.0.3 zk.test\n";
     let connect = format!(" zk.test:{}, ", ports[0]);
-    let connect = connect.as_str();
-    let program = env!("CARGO_BIN_EXE_zklockbench");
-    let words =
-        ["-m", "sh", "-c", mount, "sh", program, "run", "scenario.toml", "--no-floor", "--connect", connect];
-    let output = bench.command_of("unshare", &words).output().unwrap();
+    let words = ["run", "scenario.toml", "--no-floor", "--connect", &connect];
+    let output = bench.command_with_hosts(hosts, &words).output().unwrap();
     // Then all three servers are used, and the run reports that their counters are missing
     went_through(&output);
     let said = stderr(&output);

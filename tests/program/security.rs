@@ -4,8 +4,9 @@ use std::path::Path;
 use std::process::Output;
 use std::time::{Duration, Instant};
 
-use crate::support::program::{Bench, stderr, walk, went_through};
+use crate::support::program::{Bench, eventually, stderr, walk, went_through};
 use crate::support::secured::{self, Secured, handshakes, tool};
+use crate::support::skip::skipped;
 use crate::support::{ensemble, foreign};
 
 const PASSWORD: &str = "hunter2";
@@ -195,6 +196,62 @@ fn java_key_stores_are_rejected_with_commands_to_convert_them() {
     );
     let faults = faults(&bench);
     assert!(faults.len() == 4 && faults.iter().all(|(_, proved, _)| *proved), "{faults:?}");
+}
+
+#[test]
+fn host_name_with_three_addresses_counts_as_three_servers_with_tls() {
+    if !rustix::process::geteuid().is_root() {
+        skipped("cannot mount another /etc/hosts without root");
+        return;
+    }
+    // Given three servers behind one name, with a certificate for only this name
+    let bench = Bench::new();
+    let here = bench.dir.path();
+    let new = "openssl req -x509 -newkey rsa:2048 -nodes -addext basicConstraints=critical,CA:FALSE";
+    let named = format!("{new} -subj /CN=zk.test -addext subjectAltName=DNS:zk.test");
+    tool(here, &format!("{named} -keyout zk.key -out zk.pem"), "");
+    tool(here, &format!("{new} -subj /CN=me -keyout me.key -out me.pem"), "");
+    tool(here, "openssl pkcs12 -export -in zk.pem -inkey zk.key -passout pass:changeit -out zk.p12", "");
+    let servers = secured::three_with_tls(&bench.path("servers"), &here.join("zk.p12"), &here.join("me.pem"));
+    let addresses: Vec<&str> = servers.iter().map(|server| server.address.as_str()).collect();
+    let files = ["--tls-ca", "zk.pem", "--tls-cert", "me.pem", "--tls-key", "me.key"];
+    for address in &addresses {
+        let clean = [&["clean", "--connect", address, "--tls-server-name", "zk.test"][..], &files].concat();
+        eventually("the server serves", Duration::from_secs(20), || bench.output(&clean).status.success());
+    }
+    let mut scenario = "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nhold = \"5ms\"\n\
+                        duration = \"3s\"\nwarm_up = \"0s\"\nrepetitions = 1\nsession_timeout = \"4s\"\n"
+        .to_owned();
+    for (kind, target, at) in [("expire", "any", "1s"), ("reset", "all", "2s")] {
+        scenario += &format!("[[fault]]\nkind = \"{kind}\"\ntarget = \"{target}\"\nat = \"{at}\"\n");
+    }
+    bench.scenario(&scenario);
+    let (_, port) = addresses[0].split_once(':').unwrap();
+    let hosts: String = (1..=3).map(|id| format!("127.0.0.{id} zk.test other.test\n")).collect();
+    let run = |name: &str| {
+        let connect = format!("{name}:{port}");
+        let words = ["run", "scenario.toml", "--connect", &connect, "--allow-faults", "--no-floor"];
+        bench.command_with_hosts(&hosts, &[&words[..], &files].concat()).output().unwrap()
+    };
+    // When the name is the connect string
+    went_through(&run("zk.test"));
+    // Then the run uses all three servers, even through proxies and to expire a session
+    let stored = bench.stored();
+    assert_eq!(stored.run.ensemble.connect, addresses.join(","));
+    let listed = &stored.run.ensemble.servers;
+    let roles: Vec<&str> = listed.iter().map(|server| server.role.as_str()).collect();
+    assert_eq!(listed.iter().map(|server| server.address.as_str()).collect::<Vec<_>>(), addresses);
+    assert_eq!(roles.iter().filter(|role| **role == "follower").count(), 2, "{roles:?}");
+    let faults = faults(&bench);
+    assert!(faults.len() == 2 && faults.iter().all(|(_, proved, _)| *proved), "{faults:?}");
+    // And a name that is not in the certificate is reported with a remedy
+    let begun = Instant::now();
+    let output = run("other.test");
+    let said = stderr(&output);
+    let expected = format!("{} has a certificate for zk.test, not for `other.test`", addresses[2]);
+    assert!(output.status.code() == Some(3) && said.contains(&expected), "{said}");
+    assert!(said.contains("--tls-server-name zk.test"), "{said}");
+    assert!(begun.elapsed() < EXPLAINED_WITHIN, "{:?}: {said}", begun.elapsed());
 }
 
 #[test]

@@ -80,6 +80,14 @@ impl Bench {
         command
     }
 
+    /// Command in a mount namespace with these lines as /etc/hosts. Requires root.
+    pub fn command_with_hosts(&self, hosts: &str, arguments: &[&str]) -> Command {
+        std::fs::write(self.path("hosts"), hosts).unwrap();
+        let mount = "mount --bind \"$PWD/hosts\" /etc/hosts && exec \"$@\"";
+        let program = env!("CARGO_BIN_EXE_zklockbench");
+        self.command_of("unshare", &[&["-m", "sh", "-c", mount, "sh", program][..], arguments].concat())
+    }
+
     pub fn output(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().unwrap()
     }

@@ -24,8 +24,8 @@ pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// Starts a single server with its files in `directory`, and waits until it listens on `port`.
-pub fn start(directory: &Path, port: u16, config: &str, properties: &[&str]) -> Secured {
+/// Starts a server with its files in `directory`, and waits until it listens on `address`.
+fn start(directory: &Path, address: String, config: &str, properties: &[&str]) -> Secured {
     super::calm::wait();
     std::fs::create_dir_all(directory.join("data")).unwrap();
     let text = format!(
@@ -47,12 +47,12 @@ pub fn start(directory: &Path, port: u16, config: &str, properties: &[&str]) -> 
     command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
     let process = Bounded(spawn_mortal(command).unwrap());
     let begun = Instant::now();
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+    while TcpStream::connect(&address).is_err() {
         let log = || std::fs::read_to_string(directory.join("server.log")).unwrap_or_default();
         assert!(begun.elapsed() < STARTS_WITHIN, "the server is not listening: {}", log());
         std::thread::sleep(Duration::from_millis(50));
     }
-    Secured { address: format!("127.0.0.1:{port}"), _process: process }
+    Secured { address, _process: process }
 }
 
 /// The class path with Netty. TLS needs Netty, but Debian's package does not include it.
@@ -78,21 +78,43 @@ pub fn with_sasl(directory: &Path) -> Secured {
         "clientPort={port}\nclientPortAddress=127.0.0.1\nsessionRequireClientSASLAuth=true\n\
          authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n"
     );
-    start(directory, port, &config, &[&format!("-Djava.security.auth.login.config={}", jaas.display())])
+    let property = format!("-Djava.security.auth.login.config={}", jaas.display());
+    start(directory, format!("127.0.0.1:{port}"), &config, &[&property])
 }
 
 /// Starts a server that requires TLS with client certificates. The key store is PKCS#12 with the password
 /// `changeit`; the trust store is PEM.
 pub fn with_tls(directory: &Path, key_store: &Path, trust_store: &Path) -> Secured {
     let port = free_port();
-    let config = format!(
-        "secureClientPort={port}\nsecureClientPortAddress=127.0.0.1\n\
+    let config = tls_config("127.0.0.1", port, key_store, trust_store);
+    start(directory, format!("127.0.0.1:{port}"), &config, &[])
+}
+
+/// Like [`with_tls`], but starts three servers, which use the same port at 127.0.0.1, 127.0.0.2 and 127.0.0.3.
+pub fn three_with_tls(directory: &Path, key_store: &Path, trust_store: &Path) -> Vec<Secured> {
+    let listeners = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let [port, quorum, election] = listeners.each_ref().map(|listener| listener.local_addr().unwrap().port());
+    drop(listeners);
+    let members = [1, 2, 3].map(|id| format!("server.{id}=127.0.0.{id}:{quorum}:{election}\n")).concat();
+    let start_one = |id| {
+        let (directory, host) = (directory.join(format!("{id}")), format!("127.0.0.{id}"));
+        std::fs::create_dir_all(directory.join("data")).unwrap();
+        std::fs::write(directory.join("data/myid"), format!("{id}")).unwrap();
+        let config = tls_config(&host, port, key_store, trust_store);
+        let config = format!("initLimit=20\nsyncLimit=10\n{members}{config}");
+        start(&directory, format!("{host}:{port}"), &config, &[])
+    };
+    [1, 2, 3].map(start_one).into()
+}
+
+fn tls_config(host: &str, port: u16, key_store: &Path, trust_store: &Path) -> String {
+    format!(
+        "secureClientPort={port}\nsecureClientPortAddress={host}\n\
          serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n\
          ssl.keyStore.location={}\nssl.keyStore.password=changeit\nssl.trustStore.location={}\nssl.clientAuth=need\n",
         key_store.display(),
         trust_store.display()
-    );
-    start(directory, port, &config, &[])
+    )
 }
 
 /// Runs a keytool or openssl command line in a directory, with `answers` on stdin.

@@ -24,15 +24,21 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const NEAR: i64 = 1 << 12;
 
 /// Replaces each name that has several addresses with its addresses, in a fixed order, and removes duplicate
-/// servers. Other names remain and are resolved again at each reconnect.
-pub async fn expand(connect: Connect) -> Connect {
+/// servers. Other names remain and are resolved again at each reconnect. Also returns the original of each address.
+pub async fn expand(connect: Connect) -> (Connect, Vec<String>) {
     let all = join_all(connect.addresses.iter().map(|address| places_of(address))).await;
     let mut seen = BTreeSet::new();
     let mut is_new = |place: Option<SocketAddr>| {
         place.is_none_or(|place| seen.insert((place.ip().to_canonical(), place.port())))
     };
-    let places = all.into_iter().flatten().filter(|(_, place)| is_new(*place));
-    Connect { addresses: places.map(|(address, _)| address).collect(), ..connect }
+    let (mut addresses, mut originals) = (Vec::new(), Vec::new());
+    for (original, places) in connect.addresses.iter().zip(all) {
+        for (address, _) in places.into_iter().filter(|(_, place)| is_new(*place)) {
+            addresses.push(address);
+            originals.push(original.clone());
+        }
+    }
+    (Connect { addresses, ..connect }, originals)
 }
 
 /// Returns the servers behind an address: the address to connect to, and the resolved address if known.
@@ -138,7 +144,9 @@ mod tests {
     async fn ipv4_address_in_ipv6_notation_is_a_duplicate() {
         let addresses = ["[::ffff:127.0.0.1]:1", "127.0.0.1:1", "[::ffff:127.0.0.1]:2", "[::1]:1"];
         let connect = Connect { addresses: addresses.map(str::to_owned).to_vec(), chroot: String::new() };
-        assert_eq!(expand(connect).await.text(), "[::ffff:127.0.0.1]:1,[::ffff:127.0.0.1]:2,[::1]:1");
+        let (expanded, originals) = expand(connect).await;
+        assert_eq!(expanded.text(), "[::ffff:127.0.0.1]:1,[::ffff:127.0.0.1]:2,[::1]:1");
+        assert_eq!(originals, expanded.addresses);
     }
 
     #[test]
@@ -160,7 +168,9 @@ mod tests {
         // The first name is invalid, so no resolver is needed
         let addresses = ["no..where:2181", "localhost:1", "127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:2"];
         let connect = Connect { addresses: addresses.map(str::to_owned).to_vec(), chroot: "/app".into() };
-        assert_eq!(expand(connect).await.text(), "no..where:2181,localhost:1,127.0.0.1:2/app");
+        let (expanded, originals) = expand(connect).await;
+        assert_eq!(expanded.text(), "no..where:2181,localhost:1,127.0.0.1:2/app");
+        assert_eq!(originals, expanded.addresses);
     }
 
     /// Starts a standalone server that grants only this session. Counts sessions that were closed.

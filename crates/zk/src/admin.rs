@@ -1,7 +1,7 @@
 //! Four-letter commands, which query the state of one server.
 
 use std::io;
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -9,6 +9,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::tls::Tls;
+use zklockbench_core::locked::locked;
 use zklockbench_core::units::harmless_lines;
 
 /// Timeout for a server's reply.
@@ -170,12 +171,14 @@ pub async fn ruok(address: &str, patience: Duration) -> io::Result<()> {
     }
 }
 
-/// TLS settings for commands to TLS ports. One set is enough, because each process uses only one ensemble.
-static TLS: OnceLock<Tls> = OnceLock::new();
+/// TLS settings for commands to TLS ports. All ensembles of a process share the same files.
+static TLS: Mutex<Option<Arc<Tls>>> = Mutex::new(None);
 
 /// Makes this process send all later commands over TLS.
 pub fn speak_tls(tls: &Tls) {
-    let _ = TLS.set(tls.clone());
+    let mut spoken = locked(&TLS);
+    let all = spoken.as_ref().map_or_else(|| tls.clone(), |earlier| earlier.with_names_of(tls));
+    *spoken = Some(Arc::new(all));
 }
 
 /// Returns a server's complete reply to a command, even if the reply is a refusal.
@@ -189,7 +192,8 @@ pub(super) async fn hear(address: &str, word: &str, patience: Duration) -> (Stri
     let mut answer = Vec::new();
     let conversation = async {
         let stream = TcpStream::connect(address).await?;
-        let Some(tls) = TLS.get() else { return converse(stream, address, word, &mut answer).await };
+        let tls = locked(&TLS).clone();
+        let Some(tls) = tls else { return converse(stream, address, word, &mut answer).await };
         let name = tls.name_of(address).ok_or(io::ErrorKind::InvalidInput)?;
         let stream = TlsConnector::from(tls.config.clone()).connect(name, stream).await?;
         converse(stream, address, word, &mut answer).await

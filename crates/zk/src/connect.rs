@@ -56,11 +56,17 @@ impl Target {
         self.within(deadline, self.connected(connector, session_timeout), observed).await
     }
 
-    /// Returns the connect string, rotated to start with the server at this position, for clients that try
-    /// servers in order.
+    /// Returns the connect string for another program, rotated to start with the server at this position,
+    /// because some clients try servers in order. With TLS, a name replaces the addresses that it was resolved
+    /// to, because the program compares certificates with the hosts in the string.
     pub fn connect_from(&self, position: usize) -> String {
         let (servers, chroot) = self.parts();
-        let mut servers: Vec<_> = servers.split(',').collect();
+        let named = |server: &str| {
+            let tls = self.access.tls.as_ref();
+            tls.and_then(|tls| tls.resolved_from(server)).unwrap_or_else(|| server.to_owned())
+        };
+        let mut servers: Vec<String> = servers.split(',').map(named).collect();
+        servers.dedup();
         let first = position % servers.len();
         servers.rotate_left(first);
         servers.join(",") + chroot
@@ -188,6 +194,46 @@ mod tests {
         ] {
             assert_eq!(target(connect).connect_from(position), expected, "{connect} from {position}");
         }
+    }
+
+    #[test]
+    fn certificates_at_the_addresses_of_a_name_must_have_the_name() {
+        let ca = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/support/tls/ca.pem");
+        let files = TlsFiles { ca: Some(ca.into()), ..TlsFiles::default() };
+        let addresses = ["10.0.0.1:2281", "[fd00::1]:2281", "zk4:2281", "10.0.0.5:2281"].map(str::to_owned);
+        let given = ["zk.test:2281", "zk.test:2281", "zk4:2281", "10.0.0.5:2281"].map(str::to_owned);
+        let target = |server_name| {
+            let tls = Some(Tls::read(&files, server_name).unwrap().at(&addresses, &given));
+            let access = Access { tls, ..Access::default() };
+            Target { connect: format!("{}/app", addresses.join(",")), access }
+        };
+        let name_at = |target: &Target, address: &str| {
+            let name = target.access.tls.as_ref().and_then(|tls| tls.name_of(address));
+            name.map(|name| name.to_str().into_owned())
+        };
+        // Own sessions use the addresses, and other programs the name
+        let expanded = target(None);
+        for (address, name) in [
+            ("10.0.0.1:2281", "zk.test"),
+            ("[fd00::1]:2281", "zk.test"),
+            ("10.0.0.1:2282", "10.0.0.1"),
+            ("zk4:2281", "zk4"),
+            ("10.0.0.5:2281", "10.0.0.5"),
+        ] {
+            assert_eq!(name_at(&expanded, address).as_deref(), Some(name), "{address}");
+        }
+        assert_eq!(expanded.connect_from(0), "zk.test:2281,zk4:2281,10.0.0.5:2281/app");
+        assert_eq!(expanded.connect_from(1), "zk4:2281,10.0.0.5:2281,zk.test:2281/app");
+        // Proxies present the certificates of their servers
+        let proxies = "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3,127.0.0.1:4";
+        let proxied = expanded.through(proxies, &addresses);
+        let names = proxies.split(',').map(|proxy| name_at(&proxied, proxy).unwrap());
+        assert_eq!(names.collect::<Vec<_>>(), ["zk.test", "zk.test", "zk4", "10.0.0.5"]);
+        assert_eq!(proxied.connect_from(0), format!("{proxies}/app"));
+        // And a name from the command line replaces all others
+        let named = target(Some("other.test"));
+        assert_eq!(name_at(&named, "10.0.0.1:2281").as_deref(), Some("other.test"));
+        assert_eq!(named.connect_from(0), named.connect);
     }
 
     #[tokio::test]

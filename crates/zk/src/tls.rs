@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -32,7 +33,9 @@ pub struct Tls {
     pub files: TlsFiles,
     /// Name that the servers' certificates must have, instead of the host in the connect string.
     pub(super) server_name: Option<ServerName<'static>>,
-    /// Whether the hosts in the connect string differ from the names in the servers' certificates.
+    /// Names that the servers' certificates must have instead of their addresses.
+    names: Arc<HashMap<SocketAddr, ServerName<'static>>>,
+    /// Whether drivers connect to hosts other than the names in the servers' certificates.
     pub has_other_names: bool,
 }
 
@@ -51,26 +54,59 @@ impl Tls {
         };
         let has_other_names = server_name.is_some();
         let files = TlsFiles { ca: Some(ca), ..files.clone() };
-        Ok(Self { options, config: Arc::new(config), files, server_name, has_other_names })
+        let names = Arc::default();
+        Ok(Self { options, config: Arc::new(config), files, server_name, names, has_other_names })
     }
 
     /// Returns the name that the certificate of the server at this address must have; `None` if the host is
     /// invalid.
     pub(super) fn name_of(&self, address: &str) -> Option<ServerName<'static>> {
         let host = address.rsplit_once(':')?.0.trim_matches(['[', ']']);
-        self.server_name.clone().or_else(|| ServerName::try_from(host.to_owned()).ok())
+        let listed = || self.names.get(&address.parse::<SocketAddr>().ok()?).cloned();
+        self.server_name.clone().or_else(listed).or_else(|| ServerName::try_from(host.to_owned()).ok())
+    }
+
+    /// Returns the name, with the port, that was resolved to this address; `None` if there is none.
+    pub(super) fn resolved_from(&self, address: &str) -> Option<String> {
+        let place: SocketAddr = address.parse().ok()?;
+        match self.names.get(&place)? {
+            name @ ServerName::DnsName(_) if !self.has_other_names => {
+                Some(format!("{}:{}", name.to_str(), place.port()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the same settings for other addresses of the servers, where address i leads to server i. The
+    /// certificate at an address must have the server's name.
+    pub fn at(&self, addresses: &[impl AsRef<str>], servers: &[String]) -> Self {
+        let pairs = addresses.iter().zip(servers);
+        self.with_names(pairs.filter_map(|(address, server)| {
+            Some((address.as_ref().parse::<SocketAddr>().ok()?, self.name_of(server)?))
+        }))
     }
 
     /// Returns the same settings for connections through proxies, where proxy i forwards to server i.
     pub(super) fn behind(&self, proxies: &[&str], servers: &[String]) -> Self {
+        Self { has_other_names: true, ..self.at(proxies, servers) }
+    }
+
+    /// Returns these settings with the names in other settings added.
+    pub(super) fn with_names_of(&self, other: &Self) -> Self {
+        self.with_names(other.names.iter().map(|(address, name)| (*address, name.clone())))
+    }
+
+    fn with_names(&self, more: impl IntoIterator<Item = (SocketAddr, ServerName<'static>)>) -> Self {
         if self.server_name.is_some() {
             return self.clone();
         }
-        let pairs = proxies.iter().zip(servers);
-        let names: HashMap<String, ServerName<'static>> =
-            pairs.filter_map(|(proxy, server)| Some(((*proxy).to_owned(), self.name_of(server)?))).collect();
-        let find = move |host: &str, port: u16| names.get(&format!("{host}:{port}")).cloned();
-        Self { options: self.options.clone().with_server_names(find), has_other_names: true, ..self.clone() }
+        let mut names = (*self.names).clone();
+        names.extend(more);
+        let names = Arc::new(names);
+        let listed = Arc::clone(&names);
+        let find =
+            move |host: &str, port: u16| listed.get(&SocketAddr::new(host.parse().ok()?, port)).cloned();
+        Self { options: self.options.clone().with_server_names(find), names, ..self.clone() }
     }
 }
 

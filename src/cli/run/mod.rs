@@ -102,8 +102,7 @@ pub(super) async fn measure(
     {
         return Err(Error::Environment(why));
     }
-    let wants_tls = args.opening.access.wants_tls();
-    needs.check_host_commands(&file.parsed.scenario, args.overrides.hosts.as_deref(), wants_tls).await?;
+    needs.check_host_commands(&file.parsed.scenario, args.overrides.hosts.as_deref()).await?;
     // Check the baseline before anything is started. Gates of workers are judged on the merged run.
     let concluding = match worker {
         None => Concluding::of(&args.concluding, args.opening.quiet, &file.parsed.scenario)?,
@@ -443,7 +442,7 @@ impl RunInProgress {
                 "the ensemble does not respond, so {} remains on it; remove the node later with: zklockbench \
                  clean --connect {} --run-id {}",
                 environment.workspace.root(),
-                self.opened.target.connect,
+                self.opened.target.connect_from(0),
                 self.run_id
             ));
         } else if let Err(error) = environment.workspace.close().await {

@@ -106,13 +106,13 @@ impl OpenEnsemble {
         scenario: &Scenario,
         needs: &Needs,
         args: &OpeningArgs,
-        access: Access,
+        mut access: Access,
         logs: PathBuf,
         progress: &Progress,
         stop: &CancellationToken,
     ) -> Result<Self, Error> {
         let opening = async {
-            let servers = Servers::open(scenario, needs, args, &access, &logs, progress).await?;
+            let servers = Servers::open(scenario, needs, args, &mut access, &logs, progress).await?;
             let started = servers.started();
             let digest = access.digest.or_else(|| started.is_some().then(Secret::drawn));
             let (connect, addresses) = match &servers {
@@ -197,7 +197,7 @@ impl OpenEnsemble {
             let name = workspace.root().rsplit('/').next().unwrap_or_default();
             output::warn(format!(
                 "{error}; remove the remaining nodes later with: zklockbench clean --connect {} --run-id {name}",
-                self.target.connect
+                self.target.connect_from(0)
             ));
         }
     }
@@ -275,7 +275,7 @@ impl Servers {
         scenario: &Scenario,
         needs: &Needs,
         args: &OpeningArgs,
-        access: &Access,
+        access: &mut Access,
         logs: &Path,
         progress: &Progress,
     ) -> Result<Self, Error> {
@@ -340,17 +340,12 @@ impl Servers {
     }
 }
 
-/// Parses a connect string, with one address per server. With TLS, keeps the host names, because certificates contain
-/// them.
-async fn one_per_server(connect: &str, wants_tls: bool) -> Result<Connect, Error> {
-    let named = parse_connect(connect)?;
-    Ok(if wants_tls { named } else { expand(named).await })
-}
-
-/// Connects to the servers of a connect string.
-async fn external(connect: &str, access: &Access) -> Result<Connect, Error> {
-    let found = one_per_server(connect, access.tls.is_some()).await?;
-    if let Some(tls) = &access.tls {
+/// Connects to the servers of a connect string. At the addresses of a name, TLS then expects certificates with the
+/// name.
+async fn external(connect: &str, access: &mut Access) -> Result<Connect, Error> {
+    let (found, originals) = expand(parse_connect(connect)?).await;
+    if let Some(tls) = &mut access.tls {
+        *tls = tls.at(&found.addresses, &originals);
         admin::speak_tls(tls);
     }
     reach_servers(&found).await?;
@@ -445,15 +440,13 @@ impl Needs {
     }
 
     /// Checks the `--hosts` file, which contains commands for faults on external servers.
-    pub async fn check_host_commands(
-        &self,
-        scenario: &Scenario,
-        file: Option<&Path>,
-        wants_tls: bool,
-    ) -> Result<(), Error> {
+    pub async fn check_host_commands(&self, scenario: &Scenario, file: Option<&Path>) -> Result<(), Error> {
         let EnsembleChoice::Connect(connect) = &scenario.ensemble else { return Ok(()) };
         match file {
-            Some(file) => Hosts::read(file, &one_per_server(connect, wants_tls).await?.addresses).map(drop),
+            Some(file) => {
+                let (found, _) = expand(parse_connect(connect)?).await;
+                Hosts::read(file, &found.addresses).map(drop)
+            }
             None if self.own_servers() => Err(Error::usage(
                 "the scenario breaks servers that this run does not start: provide commands with --hosts FILE",
             )),
@@ -622,19 +615,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn host_commands_refer_to_names_with_tls_and_to_addresses_without() {
+    async fn host_commands_refer_to_addresses() {
         let parsed = parse(WARM_UP, &warm_up_scenario(WARM_UP, ROUND), &zklockbench_load::catalog());
         let mut scenario = parsed.unwrap_or_else(|mistakes| panic!("{mistakes}")).scenario;
-        // Without TLS, the second name is a duplicate
+        // The second host is a duplicate
         scenario.ensemble = EnsembleChoice::Connect("localhost:1,127.0.0.1:1".into());
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "[hosts.server-2]\nstart = \"true\"\n").unwrap();
-        let check = |wants_tls| {
-            let needs = Needs::of(&scenario);
-            let (scenario, file) = (&scenario, file.path());
-            async move { needs.check_host_commands(scenario, Some(file), wants_tls).await }
-        };
-        check(true).await.unwrap();
-        assert!(check(false).await.unwrap_err().to_string().contains("lists 1 server"));
+        let checked = Needs::of(&scenario).check_host_commands(&scenario, Some(file.path())).await;
+        assert!(checked.unwrap_err().to_string().contains("lists 1 server"));
     }
 }
