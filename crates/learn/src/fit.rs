@@ -112,9 +112,12 @@ impl WindowCounts {
 
     /// Returns the dispersion over the whole period; `None` if there are too few windows or no arrivals.
     pub fn finish(mut self, lasts_ms: i64) -> Option<Dispersion> {
-        self.close();
-        let windows =
-            u64::try_from(lasts_ms / self.length_ms).ok().filter(|count| *count >= WINDOWS_LEAST)?;
+        let whole = lasts_ms / self.length_ms;
+        // A window that the period covers only in part would distort the sums.
+        if self.window < whole {
+            self.close();
+        }
+        let windows = u64::try_from(whole).ok().filter(|count| *count >= WINDOWS_LEAST)?;
         let mean = self.sum / windows as f64;
         let variance = (self.squares - windows as f64 * mean * mean) / (windows - 1) as f64;
         let index = (mean > 0.0).then(|| variance / mean)?;
@@ -158,5 +161,13 @@ mod tests {
         let random = dispersion(random, 100_000).unwrap();
         assert!(random.is_like_poisson, "{random:?}");
         assert_eq!(dispersion([0, 5], 1_000), None);
+    }
+
+    #[test]
+    fn arrivals_after_the_last_whole_window_do_not_affect_the_dispersion() {
+        let arrivals = (0..3_000_i64).map(|at| at - at % 7);
+        let whole = dispersion(arrivals.clone(), 3_000);
+        assert!(whole.is_some_and(|whole| whole.windows == 30), "{whole:?}");
+        assert_eq!(dispersion(arrivals.chain(3_000..3_050), 3_050), whole);
     }
 }
