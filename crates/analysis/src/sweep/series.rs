@@ -156,9 +156,9 @@ pub struct Point {
     pub repetitions: usize,
     /// Number of valid repetitions.
     pub sound: usize,
-    /// Most frequent state.
+    /// State of the point: violated if any repetition was; otherwise sound if most repetitions are valid.
     pub state: State,
-    /// Reason why the first invalid repetition is invalid.
+    /// Reason why an invalid repetition is invalid; that of the state, unless the point is sound.
     pub why: Option<String>,
     /// Acquisitions per second.
     pub throughput: Option<Interval>,
@@ -190,7 +190,8 @@ pub struct Point {
 }
 
 impl Point {
-    /// Returns whether the point's state is a breakdown, and none of at least two repetitions is valid.
+    /// Returns whether none of at least two repetitions is valid, and the lock broke down in all of them or was
+    /// violated in one.
     pub fn is_dead(&self) -> bool {
         self.state.is_broken() && self.repetitions >= AT_LEAST && self.sound == 0
     }
@@ -271,21 +272,17 @@ fn point(group: &[&Sample], objective: Option<&Objective>) -> Point {
         sound(group).any(|one| figure(one).is_some_and(|reading| reading.at_least))
     };
     let counting = sound(group).count();
-    let first_unsound = group.iter().find(|sample| sample.state != State::Sound);
-    // A single violation decides the state. Otherwise, the first invalid repetition does, unless most
-    // repetitions are valid.
-    let violated = group.iter().find(|sample| sample.state == State::Violated);
-    let state = match (violated, first_unsound) {
-        (Some(violated), _) => violated.state,
-        (None, Some(unsound)) if 2 * counting <= group.len() => unsound.state,
-        _ => State::Sound,
-    };
+    // A violation comes first. The lock broke down only if it did in every invalid repetition.
+    let unsound = group.iter().filter(|sample| sample.state != State::Sound);
+    let worst = unsound.min_by_key(|sample| (sample.state != State::Violated, sample.state.is_broken()));
+    let decides = worst.filter(|worst| worst.state == State::Violated || 2 * counting <= group.len());
+    let state = decides.map_or(State::Sound, |sample| sample.state);
     Point {
         at: group.first().map_or(At { x: 0.0, beside: None }, |sample| sample.at),
         repetitions: group.len(),
         sound: counting,
         state,
-        why: first_unsound.and_then(|sample| sample.why.clone()),
+        why: worst.and_then(|sample| sample.why.clone()),
         throughput: range(|sample| sample.throughput),
         wait_p50: range(|sample| Some(sample.wait_p50?.value)),
         wait_p99: range(|sample| Some(sample.wait_p99?.value)),
@@ -391,5 +388,50 @@ fn failure_point(fault: &str, same: &[&FailureSample]) -> FailurePoint {
         gap: MeasuredRange::of_times(gaps()),
         sessions_lost_least: lost().min(),
         sessions_lost_most: lost().max(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point_of(states: &[State]) -> Point {
+        let sample = |state: &State| Sample {
+            run: 1,
+            strategy: "count".into(),
+            at: At { x: 10.0, beside: None },
+            state: *state,
+            why: Some(state.word().to_owned()),
+            throughput: None,
+            wait_p50: None,
+            wait_p99: None,
+            objective: None,
+            granted_us: 0,
+            failures: Vec::new(),
+        };
+        let samples: Vec<Sample> = states.iter().map(sample).collect();
+        Series::of("count", None, &samples, None).points.remove(0)
+    }
+
+    #[test]
+    fn lock_broke_down_only_if_it_did_in_every_repetition_or_was_violated() {
+        use State::{Failed, Saturated, Sound, Violated};
+        for (states, state, is_dead) in [
+            (&[Failed, Failed][..], Failed, true),
+            (&[Failed, Saturated], Saturated, false),
+            (&[Saturated, Failed], Saturated, false),
+            (&[Saturated, Violated], Violated, true),
+            (&[Sound, Failed], Failed, false),
+            (&[Sound, Sound, Failed], Sound, false),
+            (&[Sound, Sound, Violated], Violated, false),
+        ] {
+            let point = point_of(states);
+            assert_eq!((point.state, point.is_dead()), (state, is_dead), "{states:?}");
+            assert!(
+                state == Sound || point.why.as_deref() == Some(state.word()),
+                "{states:?}: {:?}",
+                point.why
+            );
+        }
     }
 }
