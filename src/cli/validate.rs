@@ -33,7 +33,7 @@ pub async fn execute(args: &ValidateArgs) -> Result<Exit, Error> {
     };
     let scenario = &file.parsed.scenario;
     if let Some(hosts) = &args.overrides.hosts {
-        Needs::of(scenario).check_host_commands(scenario, Some(hosts), false).await?;
+        Needs::of(scenario).check_host_commands(scenario, Some(hosts)).await?;
     }
     let not_here = check_compose_file(scenario).await?;
     let preview = Preview::of(&file.parsed);

@@ -45,6 +45,8 @@ pub struct TraceBuilder {
     sorts: bool,
     first_us: u64,
     arrivals: Vec<TraceArrival>,
+    /// Line of each arrival, if arrivals may be added in any order.
+    lines: Vec<u64>,
     /// Each lock's number in order of appearance, and its first line.
     locks: HashMap<String, (usize, u64)>,
 }
@@ -61,6 +63,9 @@ impl TraceBuilder {
             return Err(format!("line {line}: more than {ROWS_MAX} arrivals; use only part of the file"));
         }
         let at_us = if self.sorts { at_us } else { self.since_first(line, at_us)? };
+        if self.sorts {
+            self.lines.push(line);
+        }
         let lock = lock.map(|name| self.number_of(name, line)).transpose()?;
         self.arrivals.push(TraceArrival { at_us, lock, hold: None, mode: None });
         Ok(number)
@@ -78,11 +83,11 @@ impl TraceBuilder {
 
     /// Sorts the arrivals by time and makes their times relative to the first.
     fn sort(&mut self) -> Result<(), String> {
-        self.arrivals.sort_by_key(|arrival| arrival.at_us);
-        let first_us = self.arrivals.first().map_or(0, |arrival| arrival.at_us);
-        for arrival in &mut self.arrivals {
-            arrival.at_us = within_a_week(1, arrival.at_us - first_us)?;
+        let first_us = self.arrivals.iter().map(|arrival| arrival.at_us).min().unwrap_or(0);
+        for (arrival, line) in self.arrivals.iter_mut().zip(&self.lines) {
+            arrival.at_us = within_a_week(*line, arrival.at_us - first_us)?;
         }
+        self.arrivals.sort_by_key(|arrival| arrival.at_us);
         Ok(())
     }
 

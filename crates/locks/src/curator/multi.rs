@@ -60,10 +60,10 @@ struct CuratorMulti {
 #[async_trait(?Send)]
 impl Strategy for CuratorMulti {
     async fn acquire(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Acquired {
-        let limit = patience.deadline.map(|deadline| deadline.saturating_sub(clock::now()));
+        let limit = patience.deadline.map(|deadline| deadline.saturating_sub(patience.clock.now()));
         let (mut taken, mut why) = (Vec::new(), None);
         for (position, member) in self.members.iter_mut().enumerate() {
-            let deadline = limit.map(|limit| clock::now() + limit);
+            let deadline = limit.map(|limit| patience.clock.now() + limit);
             match member.acquire(session, mode, &Patience { deadline, ..patience.clone() }).await {
                 Ok(held) => taken.push((position, held)),
                 // Remember the failure, but still try the later members.

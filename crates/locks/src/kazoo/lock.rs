@@ -230,7 +230,7 @@ fn is_worth_another(why: &AcquireError) -> bool {
 /// Source: kazoo, `KazooRetry`.
 async fn back_off(pause: &mut Duration, patience: &Patience) -> Acquired<()> {
     let now = next_pause(pause);
-    if patience.deadline.is_some_and(|deadline| clock::now() + clock::micros(now) >= deadline) {
+    if patience.deadline.is_some_and(|deadline| patience.clock.now() + clock::micros(now) >= deadline) {
         return Err(AcquireError::TimedOut);
     }
     patience.sleep(now).await
