@@ -10,6 +10,7 @@ use socket2::{Domain, SockRef, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, sleep};
 
 use super::conversation::Conversation;
 use super::pump::{Pump, has_hung_up};
@@ -25,6 +26,8 @@ const BACKLOG: i32 = 4096;
 const BACKLOG_OF_ONE: i32 = 16;
 /// Pause after a failure to accept a connection, e.g. for lack of file descriptors.
 const BREATH: Duration = Duration::from_millis(20);
+/// Interval between checks whether the client of a connection that waits for its server has hung up.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Listeners and their thread. Dropping this value closes all listeners and connections.
 #[derive(Debug)]
@@ -132,7 +135,7 @@ async fn accept(listener: TcpListener, server: Arc<str>, of: Option<usize>, tabl
     loop {
         match listener.accept().await {
             Ok((client, _)) => drop(tokio::spawn(serve(client, server.clone(), table.join(of)))),
-            Err(_) => tokio::time::sleep(BREATH).await,
+            Err(_) => sleep(BREATH).await,
         }
     }
 }
@@ -149,7 +152,7 @@ async fn serve(client: TcpStream, server: Arc<str>, registration: Registration) 
 async fn between(client: &TcpStream, server: &str, registration: &Registration) -> Result<(), ConnectionEnd> {
     let mut orders = registration.orders();
     while_stalled(client, registration.joined_stalled, &mut orders).await?;
-    let server = connect(server, &mut orders).await?;
+    let server = connect(client, server, &mut orders).await?;
     // Requests are small and must not wait for the previous request's acknowledgement.
     for socket in [client, &server] {
         let _ = socket.set_nodelay(true);
@@ -190,19 +193,62 @@ async fn while_stalled(
     if has_hung_up(client) { Err(ConnectionEnd::Cut) } else { Ok(()) }
 }
 
-/// Connects to the server. If the server is down, resets the client's connection.
-async fn connect(server: &str, orders: &mut watch::Receiver<Orders>) -> Result<TcpStream, ConnectionEnd> {
+/// Connects to the server. If the server is down, resets the client's connection. Gives up if the client hangs up
+/// first: the abandoned connect request would take the session away from a newer connection.
+async fn connect(
+    client: &TcpStream,
+    server: &str,
+    orders: &mut watch::Receiver<Orders>,
+) -> Result<TcpStream, ConnectionEnd> {
     let told = async {
         let told = orders.wait_for(|orders| orders.ending().is_some()).await;
         told.ok().and_then(|orders| orders.ending()).unwrap_or(ConnectionEnd::Cut)
     };
-    tokio::select! {
+    let abandoned = async {
+        loop {
+            sleep(LOOK_EVERY).await;
+            if has_hung_up(client) {
+                break;
+            }
+        }
+    };
+    let begun = Instant::now();
+    let connected = tokio::select! {
         ending = told => Err(ending),
+        () = abandoned => Err(ConnectionEnd::Cut),
         connected = TcpStream::connect(server) => connected.map_err(|_| ConnectionEnd::Reset),
-    }
+    };
+    // A client may close its sending side right after a four-letter command, so a fast connection is not checked.
+    let is_late = connected.is_ok() && begun.elapsed() >= LOOK_EVERY;
+    if is_late && has_hung_up(client) { Err(ConnectionEnd::Cut) } else { connected }
 }
 
 fn reset_at_close(socket: &TcpStream) {
     // Ignore errors: a socket that is already gone cannot be reset.
     let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn abandoned_connection_does_not_wait_for_its_server() {
+        // Given a server whose queue of new connections is full
+        let full = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        full.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
+        full.listen(0).unwrap();
+        let server = full.local_addr().unwrap().as_socket().unwrap();
+        let _queued = TcpStream::connect(server).await.unwrap();
+        // And a client that has hung up
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let hung_up = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (client, _) = listener.accept().await.unwrap();
+        drop(hung_up);
+        let (_sender, mut orders) = watch::channel(Orders::default());
+        let address = server.to_string();
+        let connecting = connect(&client, &address, &mut orders);
+        let connected = tokio::time::timeout(Duration::from_secs(5), connecting).await.unwrap();
+        assert_eq!(connected.err(), Some(ConnectionEnd::Cut));
+    }
 }
