@@ -114,7 +114,8 @@ impl<'a> Conversation<'a> {
             };
             let answered = state.doomed.take_if(|(request, _)| request.xid == reply.xid);
             // If the server refused the request, the loss waits for the next request.
-            if let Some((request, loss)) = answered.filter(|_| reply.error == 0) {
+            let is_lost = |loss: &FoundLoss| reply.error == 0 && !loss.is_cancelled();
+            if let Some((request, loss)) = answered.filter(|(_, loss)| is_lost(loss)) {
                 let struck = Struck { request, zxid: reply.zxid };
                 lost = Some(LostRequest { loss, struck, start: frame.start });
                 return Err(NotFrames);
@@ -208,6 +209,19 @@ mod tests {
         assert!(conversation.replied(&refusal).is_none());
         conversation.requested(&create(2));
         assert!(conversation.replied(&reply(2, 12)).is_some());
+    }
+
+    #[test]
+    fn reply_passes_if_its_loss_is_cancelled_before_it_arrives() {
+        let table = Arc::new(ProxyTable::default());
+        let registration = table.join(None);
+        let conversation = Conversation::new(&registration);
+        conversation.requested(&asks_for(0));
+        conversation.replied(&grants(7));
+        let told = table.arm(Who::All, LostPart::Reply, &[RequestKind::Create]);
+        conversation.requested(&create(1));
+        drop(told);
+        assert!(conversation.replied(&reply(1, 11)).is_none());
     }
 
     #[test]

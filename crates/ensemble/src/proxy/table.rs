@@ -225,6 +225,11 @@ impl FoundLoss {
         self.armed.as_ref().is_some_and(|armed| armed.part == LostPart::Request)
     }
 
+    /// Returns whether the loss was cancelled after it had found its request.
+    pub fn is_cancelled(&self) -> bool {
+        self.armed.as_ref().is_none_or(|armed| armed.told.is_closed())
+    }
+
     /// Reports that the request or reply was dropped.
     pub fn strike(mut self, struck: Struck) {
         if let Some(armed) = self.armed.take() {
