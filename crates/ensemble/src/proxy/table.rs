@@ -59,7 +59,7 @@ struct Inner {
     connections: HashMap<u64, Connection>,
     /// Traffic by client (`None` for the shared listeners), including closed connections.
     traffic: HashMap<Option<usize>, Arc<Traffic>>,
-    /// Last closed connection of each client and session.
+    /// Closed connection of each client and session that was the last to pass data.
     closed: HashMap<(usize, i64), Arc<Course>>,
     /// Pending losses, including cancelled ones.
     losses: Vec<Armed>,
@@ -275,7 +275,11 @@ impl Drop for Registration {
         inner.connections.remove(&self.number);
         let session = self.course.session.load(Ordering::Acquire);
         if let Some(client) = self.client.filter(|_| session != 0) {
-            inner.closed.insert((client, session), Arc::clone(&self.course));
+            let last = inner.closed.entry((client, session)).or_default();
+            // An abandoned connection may close later than its successor.
+            if last.passed_at.load(Ordering::Acquire) <= self.course.passed_at.load(Ordering::Acquire) {
+                *last = Arc::clone(&self.course);
+            }
         }
     }
 }
@@ -338,6 +342,19 @@ mod tests {
         assert!(table.last_passed(2, 7).is_some());
         drop(unreadable);
         assert!(table.last_passed(2, 8).is_some());
+    }
+
+    #[test]
+    fn abandoned_connection_that_closes_last_does_not_hide_later_data() {
+        let table = Arc::new(ProxyTable::default());
+        let [abandoned, newer] = [(); 2].map(|()| table.join(Some(1)));
+        for (registration, at) in [(&abandoned, 5), (&newer, 9)] {
+            registration.course.carries(7);
+            registration.course.passed_at.store(at, Ordering::Release);
+        }
+        drop(newer);
+        drop(abandoned);
+        assert_eq!(table.last_passed(1, 7), Some(9));
     }
 
     #[test]
