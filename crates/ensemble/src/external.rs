@@ -225,6 +225,8 @@ impl Processes for Hosts {
 
     async fn start(&self, server: usize) -> Done {
         self.run(Action::Start, server).await?;
+        // The server may have been paused when it was killed.
+        self.holds_still(server, false);
         let listens = || async { self.connects(server).await.map_err(|error| error.to_string()) };
         eventually(SEEN_WITHIN, listens).await
     }
@@ -356,6 +358,19 @@ mod tests {
     async fn server_that_was_not_paused_is_not_resumed() {
         let hosts = read_hosts("[hosts.server-1]\nkill = \"true\"\nstart = \"true\"\n").unwrap();
         assert_eq!(hosts.resume(1).await, Ok(()));
+    }
+
+    #[tokio::test]
+    async fn restarted_server_no_longer_counts_as_paused() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let hosts = Hosts {
+            addresses: vec![listener.local_addr().unwrap().to_string()],
+            ..read_hosts("[hosts.server-1]\nstart = \"true\"\n").unwrap()
+        };
+        hosts.holds_still(1, true);
+        assert!(hosts.awake().await.unwrap().is_empty());
+        hosts.start(1).await.unwrap();
+        assert_eq!(hosts.awake().await.unwrap().len(), 1);
     }
 
     #[tokio::test]
