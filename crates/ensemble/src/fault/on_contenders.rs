@@ -169,11 +169,16 @@ async fn slow_consumer(Firing { choice, reach, mut draw }: Firing<'_>) -> Result
 async fn clock_jump(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let hit = aim::contenders(&choice.target, reach, &mut draw).await?;
     let by = choice.time("by");
-    hit.iter().for_each(|contender| reach.contenders.clock_jumps(*contender, by));
     let begin = clock::now();
     let waits =
         || hit.iter().any(|one| reach.contenders.waits_since(*one).is_some_and(|since| since <= begin));
-    let noticed = until(NOTICES, || !waits(), "the contender was still waiting").await;
+    let was_waiting = waits();
+    hit.iter().for_each(|contender| reach.contenders.clock_jumps(*contender, by));
+    let noticed = if was_waiting {
+        until(NOTICES, || !waits(), "the contender was still waiting").await
+    } else {
+        Err("the contender was not waiting".to_owned())
+    };
     let proof = proof(noticed.map(|()| "its acquire ended".to_owned()));
     Ok(Active::over(aim::name(&hit, &choice.target), proof))
 }

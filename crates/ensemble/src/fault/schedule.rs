@@ -278,7 +278,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// A single contender, which acquires its lock at a given time and never releases it.
+    /// A single contender, which waits for its lock, acquires it at a given time and never releases it.
     struct Alone {
         gate: Arc<Gate>,
         admission: Arc<Admission>,
@@ -300,7 +300,7 @@ mod tests {
             Vec::new()
         }
         fn waits_since(&self, _: usize) -> Option<Stamp> {
-            Some(1)
+            (clock::now() < self.holds_from).then_some(1)
         }
         fn gate(&self, _: usize) -> Arc<Gate> {
             Arc::clone(&self.gate)
@@ -394,7 +394,7 @@ mod tests {
             // The load ends while the fault is being injected
             of("freeze", "any", 3_000, 0, 60),
             of("crash", "any", 0, 0, 300),
-            of("clock-jump", "any", 0, 0, 300),
+            of("clock-jump", "any", 0, 60_000, 300),
             of("expire", "any", 0, 0, 300),
             // The load ends before a target exists
             of("freeze", "holder", 3_000, 60_000, 300),
@@ -426,6 +426,15 @@ mod tests {
             let (fired, _) = fired(&case, false).await;
             assert!(matches!(fired.proof, Proof::Proved(_)), "{fired:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn clock_jump_of_a_contender_that_is_not_waiting_is_not_proved() {
+        let (kind, target, load_lasts) = ("clock-jump", Aim::Word("any"), 3_000 * MS);
+        let case = Case { kind, target, lasts: None, holds_after: Duration::ZERO, load_lasts };
+        let (fired, _) = fired(&case, false).await;
+        let Proof::NotProved(why) = fired.proof else { panic!("{fired:?}") };
+        assert_eq!(why, "the contender was not waiting");
     }
 
     #[tokio::test]
