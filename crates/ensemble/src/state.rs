@@ -146,8 +146,9 @@ pub fn is_gone(error: &std::io::Error) -> bool {
 
 pub fn is_whole(roles: &[Role]) -> bool {
     if let [alone] = roles {
-        // With `standaloneEnabled=false`, a single server leads itself.
-        return alone.is("standalone") || (alone.is("leader") && alone.synced_followers == Some(0));
+        // With `standaloneEnabled=false`, a single server leads itself. Without `mntr`, its followers are unknown.
+        let follows_none = alone.synced_followers == Some(0) || alone.hides_counters();
+        return alone.is("standalone") || (alone.is("leader") && follows_none);
     }
     let [followers, observers] =
         ["follower", "observer"].map(|state| roles.iter().filter(|role| role.is(state)).count());
@@ -450,6 +451,8 @@ mod tests {
     fn single_server_is_healthy_when_standalone_or_its_own_leader() {
         assert!(is_whole(&[role("standalone", None)]));
         assert!(is_whole(&[role("leader", Some(0))]));
+        let without_mntr = |state| Role { epoch: Some(1), ..role(state, None) };
+        assert!(is_whole(&[without_mntr("leader")]) && !is_whole(&[without_mntr("follower")]));
         assert!(!is_whole(&[role("leader", Some(2))]), "the followers are missing from the list");
         assert!(!is_whole(&[role("follower", None)]));
     }
