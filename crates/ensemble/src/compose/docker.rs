@@ -143,12 +143,17 @@ impl Container {
 
     /// Returns whether a path is in memory, so that its contents are lost when the container ends.
     pub fn is_in_memory(&self, path: &str) -> bool {
-        let short = self.host_config.tmpfs.iter().flatten().any(|(mounted, _)| contains(mounted, path));
-        short || self.mount_of(path).is_some_and(|mount| mount.kind == "tmpfs")
+        let mount = self.mount_of(path);
+        let depth = mount.map_or(0, |mount| mount.destination.len());
+        let mut short = self.host_config.tmpfs.iter().flatten();
+        short.any(|(mounted, _)| mounted.len() > depth && contains(mounted, path))
+            || mount.is_some_and(|mount| mount.kind == "tmpfs")
     }
 
+    /// Returns the innermost mount that contains a path. Docker lists mounts in any order.
     pub fn mount_of(&self, path: &str) -> Option<&Mount> {
-        self.mounts.iter().find(|mount| contains(&mount.destination, path))
+        let mounts = self.mounts.iter().filter(|mount| contains(&mount.destination, path));
+        mounts.max_by_key(|mount| mount.destination.len())
     }
 
     pub fn server_id(&self) -> Option<u32> {
@@ -383,6 +388,22 @@ pub mod tests {
         let mount = container.mount_of("/data").unwrap();
         assert_eq!(mount.shared_directory(), Path::new("/docker/volumes"));
         assert!(container.mount_of("/datalog").is_none());
+    }
+
+    #[test]
+    fn innermost_mount_determines_whether_a_path_is_in_memory() {
+        let mut made = parse(TOLD).unwrap().remove(0);
+        let mount = |kind: &str, destination: &str, outer: &Mount| Mount {
+            kind: kind.into(),
+            destination: destination.into(),
+            ..outer.clone()
+        };
+        let inner =
+            [mount("tmpfs", "/data/zk", &made.mounts[0]), mount("volume", "/datalog/zk", &made.mounts[0])];
+        made.mounts.extend(inner);
+        let in_memory =
+            ["/data", "/data/zk/log", "/datalog", "/datalog/zk"].map(|path| made.is_in_memory(path));
+        assert_eq!(in_memory, [false, true, true, false]);
     }
 
     #[test]
