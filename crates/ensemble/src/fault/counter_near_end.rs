@@ -52,7 +52,7 @@ async fn inject(Firing { choice, reach, .. }: Firing<'_>) -> Result<Active<'_>, 
     let number = i32::try_from(counter::END - left).map_err(|_| "`left` is too large")?;
     let found = reach.target.directories(&reach.contenders.locks()).await;
     let found = found.map_err(|failure| format!("cannot read the locks' directories: {failure}"))?;
-    let directories: Vec<String> = found.into_iter().map(|(path, _)| path).collect();
+    let directories = paths(found)?;
     let effects: Vec<Effect> = (1..=processes.servers()).map(Effect::Down).collect();
     let raised = async {
         for server in 1..=processes.servers() {
@@ -78,6 +78,14 @@ async fn inject(Firing { choice, reach, .. }: Firing<'_>) -> Result<Active<'_>, 
     Ok(Active::over("all servers".into(), proof(seen)))
 }
 
+/// Returns the directories' paths. Fails if no directory exists, because no counter could be raised.
+fn paths(found: Vec<(String, i64)>) -> Result<Vec<String>, String> {
+    if found.is_empty() {
+        return Err("no lock that was used has a directory yet".into());
+    }
+    Ok(found.into_iter().map(|(path, _)| path).collect())
+}
+
 async fn is_raised(reach: &FaultReach<'_>, directories: &[String], number: i32) -> Result<String, String> {
     let found = reach.target.directories(directories).await.map_err(|failure| failure.to_string())?;
     let next = |directory| found.iter().find(|(path, _)| path == directory).map(|(_, next)| *next);
@@ -88,4 +96,15 @@ async fn is_raised(reach: &FaultReach<'_>, directories: &[String], number: i32) 
     }
     let count = directories.len();
     Ok(format!("the counters of {} are at {number} or higher", counted(count, "directory", "directories")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::paths;
+
+    #[test]
+    fn locks_without_directories_are_rejected() {
+        assert!(paths(Vec::new()).is_err());
+        assert_eq!(paths(vec![("/l".into(), 7)]), Ok(vec!["/l".to_owned()]));
+    }
 }
