@@ -113,10 +113,15 @@ fn alike(parts: &[StoredPart]) -> Result<(), Error> {
 /// Returns the merged run's metadata, taken from worker 0 or combined from all parts.
 fn merged_run(parts: &[StoredPart]) -> Run {
     let first = &parts[0].stored.run.run;
-    let broke_off = parts.iter().find(|part| part.stored.run.outcome.ending != RunEnding::Complete);
+    // A worker that lost another worker is not the cause.
+    let broke_off = parts
+        .iter()
+        .filter(|part| part.stored.run.outcome.ending != RunEnding::Complete)
+        .min_by_key(|part| part.stored.trials.iter().any(Trial::lost_a_worker));
     let outcome = broke_off.map_or(RunOutcome::COMPLETE, |part| {
-        let outcome = part.stored.run.outcome.clone();
-        RunOutcome { why: outcome.why.map(|why| format!("worker {}: {why}", part.index)), ..outcome }
+        let RunOutcome { ending, why } = part.stored.run.outcome.clone();
+        let why = why.map_or_else(|| " was interrupted".to_owned(), |why| format!(": {why}"));
+        RunOutcome { ending, why: Some(format!("worker {}{why}", part.index)) }
     });
     let workers = Workers {
         parts: parts.iter().flat_map(|part| part.workers.parts.clone()).collect(),
@@ -168,4 +173,36 @@ fn merged_trial(parts: &[StoredPart], index: usize, dir: &Path) -> Result<Trial,
     }
     zklockbench_judge::judge(&mut trial);
     Ok(trial)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zklockbench_record::{Cause, CutShort, WorkerPart};
+
+    /// Returns the parts of two workers, with the first trials of the example run.
+    fn two_parts() -> Vec<StoredPart> {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("results/example");
+        let mut stored = zklockbench_results::read(&dir).unwrap();
+        stored.trials.truncate(2);
+        let part = |index| {
+            let parts = vec![WorkerPart { index, host: "bench".into(), generator_threads: 1 }];
+            let workers = Workers { run_id: "job".into(), of: 2, configuration: "x".into(), parts };
+            StoredPart { dir: dir.clone(), index, workers, stored: stored.clone() }
+        };
+        vec![part(0), part(1)]
+    }
+
+    #[test]
+    fn merged_run_names_the_worker_that_ended_first() {
+        let mut parts = two_parts();
+        // Given that worker 1 was interrupted, and worker 0 then lost worker 1
+        let cut = CutShort { cause: Cause::WorkerLost, why: "lost worker 1".into() };
+        parts[0].stored.trials[1].cut_short = Some(cut);
+        parts[0].stored.run.run.outcome = RunOutcome::aborted("lost worker 1");
+        parts[1].stored.run.run.outcome = RunOutcome::INTERRUPTED;
+        let outcome = merged_run(&parts).outcome;
+        assert_eq!(outcome.ending, RunEnding::Interrupted);
+        assert_eq!(outcome.why.as_deref(), Some("worker 1 was interrupted"));
+    }
 }

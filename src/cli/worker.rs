@@ -22,7 +22,7 @@ use zklockbench_core::units::counted;
 use zklockbench_core::verdict::Verdict;
 use zklockbench_ensemble::{namespace_of, parse_connect};
 use zklockbench_load::{Credentials, Job, MeetingPlace, PublishedRun, Rendezvous, TOP, Wait};
-use zklockbench_record::{Cause, RunEnding, Trial, WorkerPart, Workers};
+use zklockbench_record::{RunEnding, Trial, WorkerPart, Workers};
 use zklockbench_results::{digest_of, digest_of_file};
 use zklockbench_scenario::{Load, Scenario, Slice};
 use zklockbench_zk::Target;
@@ -263,12 +263,10 @@ fn conclude(measured: MeasuredRun, slice: Slice) -> Result<Exit, Error> {
     let unfinished = sealed.finish().err();
     let path = sealed.publish()?;
     let why = || ran.outcome.why.clone().unwrap_or_default();
-    let lost_a_worker =
-        |trial: &Trial| trial.cut_short.as_ref().is_some_and(|cut| cut.cause == Cause::WorkerLost);
     let cut_short = match ran.outcome.ending {
         RunEnding::Complete => None,
         RunEnding::Interrupted => Some(Error::Interrupted),
-        RunEnding::Aborted if ran.trials.iter().any(lost_a_worker) => Some(Error::Unknown(why())),
+        RunEnding::Aborted if ran.trials.iter().any(Trial::lost_a_worker) => Some(Error::Unknown(why())),
         RunEnding::Aborted | RunEnding::GateFailed => Some(Error::Environment(why())),
     };
     let error = cut_short.or(unfinished);
