@@ -1,5 +1,6 @@
 //! `merge`: merges the parts of several workers into one run, and judges and reports it like any other run.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::args::MergeArgs;
@@ -9,7 +10,7 @@ use crate::run::Ran;
 use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::units::counted;
 use zklockbench_judge::history::HistoryEnd;
-use zklockbench_record::{Run, RunEnding, RunOutcome, Trial, Workers, of_different_trials};
+use zklockbench_record::{Cause, CutShort, Run, RunEnding, RunOutcome, Trial, Workers, of_different_trials};
 use zklockbench_results::history::{HistoryReader, merge_histories};
 use zklockbench_results::{RunWriter, StoredRun, layout};
 
@@ -138,25 +139,36 @@ fn merged_run(parts: &[StoredPart]) -> Run {
     }
 }
 
+fn trial_of(part: &StoredPart, index: usize) -> Option<&Trial> {
+    part.stored.trials.iter().find(|trial| trial.spec.index == index)
+}
+
+/// Returns the numbers of the trials that all workers recorded, or in which any worker found a violation.
 fn numbers(parts: &[StoredPart]) -> Vec<usize> {
-    let made = |part: &StoredPart, index| part.stored.trials.iter().any(|trial| trial.spec.index == index);
-    let all = parts[0].stored.trials.iter().map(|trial| trial.spec.index);
-    all.filter(|index| parts.iter().all(|part| made(part, *index))).collect()
+    let all = parts.iter().flat_map(|part| &part.stored.trials).map(|trial| trial.spec.index);
+    let all: BTreeSet<usize> = all.collect();
+    let of = |index: usize| parts.iter().map(move |part| trial_of(part, index));
+    let is_merged = |index: &usize| {
+        of(*index).all(|trial| trial.is_some()) || of(*index).flatten().any(Trial::is_violated)
+    };
+    all.into_iter().filter(is_merged).collect()
 }
 
 /// Merges the parts of a trial, writes the merged history into `dir`, and judges the trial.
 fn merged_trial(parts: &[StoredPart], index: usize, dir: &Path) -> Result<Trial, Error> {
-    let of = |part: &StoredPart| part.stored.trials.iter().find(|trial| trial.spec.index == index).cloned();
-    let seen: Vec<Trial> = parts.iter().filter_map(of).collect();
+    let seen: Vec<Trial> = parts.iter().filter_map(|part| trial_of(part, index)).cloned().collect();
     if let Some(why) = of_different_trials(&seen) {
         return Err(Error::usage(format!("cannot merge the parts: {why}")));
     }
-    let is_one = seen.len() == 1;
     let Some(mut trial) = Trial::of_workers(seen) else {
         return Err(Error::usage("there is no part to merge"));
     };
-    if is_one {
+    if parts.len() == 1 {
         return Ok(trial);
+    }
+    if let Some(part) = parts.iter().find(|part| trial_of(part, index).is_none()) {
+        let why = format!("worker {} did not record this trial", part.index);
+        trial.cut_short.get_or_insert_with(|| CutShort { cause: Cause::WorkerLost, why });
     }
     let histories: Vec<(usize, PathBuf)> =
         parts.iter().map(|part| (part.index, layout::trial_history(&part.dir, index))).collect();
@@ -178,7 +190,7 @@ fn merged_trial(parts: &[StoredPart], index: usize, dir: &Path) -> Result<Trial,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zklockbench_record::{Cause, CutShort, WorkerPart};
+    use zklockbench_record::WorkerPart;
 
     /// Returns the parts of two workers, with the first trials of the example run.
     fn two_parts() -> Vec<StoredPart> {
@@ -204,5 +216,19 @@ mod tests {
         let outcome = merged_run(&parts).outcome;
         assert_eq!(outcome.ending, RunEnding::Interrupted);
         assert_eq!(outcome.why.as_deref(), Some("worker 1 was interrupted"));
+    }
+
+    #[test]
+    fn violation_is_merged_even_if_another_worker_did_not_record_the_trial() {
+        let mut parts = two_parts();
+        let lost = parts[1].stored.trials.pop().unwrap().spec.index;
+        assert!(!numbers(&parts).contains(&lost));
+        let violated = &mut parts[0].stored.trials[1];
+        (violated.violation_count, violated.most_inside) = (3, 2);
+        zklockbench_judge::judge(violated);
+        assert!(numbers(&parts).contains(&lost));
+        let place = tempfile::tempdir().unwrap();
+        let merged = merged_trial(&parts, lost, place.path()).unwrap();
+        assert!(merged.is_violated() && !merged.is_sound(), "{:?}", merged.judged);
     }
 }
