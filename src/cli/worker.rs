@@ -169,11 +169,12 @@ fn of_a_run(args: WorkerArgs, slice: Slice) -> RunArgs {
     }
 }
 
-/// Variables with the index of a process and the number of processes, for each launcher.
+/// Variables with the index of a process and the number of processes, for each launcher. MPI precedes Slurm, because
+/// a batch script of Slurm has the variables of a task, too, and passes them on to `mpirun`.
 const ENGINES: [(&str, &str); 4] = [
-    ("SLURM_PROCID", "SLURM_NTASKS"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("PMI_RANK", "PMI_SIZE"),
+    ("SLURM_PROCID", "SLURM_NTASKS"),
     // Kubernetes does not provide the number of processes.
     ("JOB_COMPLETION_INDEX", "ZKLOCKBENCH_WORKERS"),
 ];
@@ -362,6 +363,9 @@ mod tests {
         assert_eq!(placed(&[("PMI_RANK", "2"), ("PMI_SIZE", "4")]), third);
         assert_eq!(placed(&[("JOB_COMPLETION_INDEX", "2"), ("ZKLOCKBENCH_WORKERS", "4")]), third);
         assert_eq!(place(Some(1), Some(2), |_| None).ok(), Some(Slice { index: 1, of: 2 }));
+        let mpi = [("OMPI_COMM_WORLD_RANK", "2"), ("OMPI_COMM_WORLD_SIZE", "4")];
+        let batch_script = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "8")];
+        assert_eq!(placed(&[batch_script, mpi].concat()), third);
     }
 
     #[test]
