@@ -165,8 +165,7 @@ pub(super) async fn measure(
         return Err(error);
     }
     sharing.note().iter().for_each(|note| progress.note(note));
-    let there = stored.as_ref().map_or(0, |stored| stored.trials.len());
-    let live = Live::new(scenario, started_at, plan.trials.len().saturating_sub(there));
+    let live = Live::new(scenario, started_at, plan.trials.len());
     let metrics = port.map(|port| port.serve(live)).transpose()?;
     if let Some(metrics) = &metrics {
         progress.note(&format!("metrics at {}", metrics.url()));
