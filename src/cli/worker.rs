@@ -53,16 +53,23 @@ async fn follow(args: WorkerArgs, slice: Slice, name: &str, stop: &CancellationT
             ..args.clone()
         };
         match make_part(of_run, slice, stop).await {
-            Ok(Exit::Held) => {}
-            Ok(exit) => worst = exit,
+            Ok(exit) => worst = worse(worst, exit),
             Err(Error::Interrupted) => return Err(Error::Interrupted),
             // Continue, because the job's leading process decides whether to end the job.
             Err(error) => {
                 output::complain(&error);
-                worst = error.exit();
+                worst = worse(worst, error.exit());
             }
         }
         last = Some(node);
+    }
+}
+
+/// Combines the exit codes of two runs. A failure of a later run does not hide a violation.
+fn worse(worst: Exit, exit: Exit) -> Exit {
+    match (worst, exit) {
+        (Exit::Violated, _) | (_, Exit::Held) => worst,
+        _ => exit,
     }
 }
 
@@ -366,6 +373,14 @@ mod tests {
         let mpi = [("OMPI_COMM_WORLD_RANK", "2"), ("OMPI_COMM_WORLD_SIZE", "4")];
         let batch_script = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "8")];
         assert_eq!(placed(&[batch_script, mpi].concat()), third);
+    }
+
+    #[test]
+    fn violation_outweighs_later_failures_of_a_followed_job() {
+        let of = |runs: &[Exit]| runs.iter().fold(Exit::Held, |worst, exit| worse(worst, *exit));
+        assert_eq!(of(&[Exit::Violated, Exit::Unknown, Exit::Held]), Exit::Violated);
+        assert_eq!(of(&[Exit::Environment, Exit::Violated]), Exit::Violated);
+        assert_eq!(of(&[Exit::Held, Exit::Unknown, Exit::Held]), Exit::Unknown);
     }
 
     #[test]
