@@ -171,7 +171,8 @@ fn judge_run(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, Error
         }
         judged = zklockbench_judge::of_run(&trials, run.planned_trials);
     }
-    let (differing, of_histories) = differing(args, &trials, stopped)?;
+    let is_merged = run.workers.as_ref().is_some_and(|workers| workers.parts.len() > 1);
+    let (differing, of_histories) = differing(args, &trials, is_merged, stopped)?;
     let mut verdict = judged.verdict.clone().and(of_histories);
     if args.strict {
         verdict = verdict.and(zklockbench_judge::zombies(&trials));
@@ -206,10 +207,11 @@ fn judge_run(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, Error
 }
 
 /// Describes how histories contradict the records of their trials. Also returns the verdict on findings that only
-/// histories show.
+/// histories show. For a merged run, `--evidence` also applies to the evidence across workers.
 fn differing(
     args: &CheckArgs,
     trials: &[Trial],
+    is_merged: bool,
     stopped: impl Fn() -> bool,
 ) -> Result<(Vec<String>, Verdict), Error> {
     let (mut differing, mut of_histories) = (Vec::new(), Verdict::Held);
@@ -222,6 +224,12 @@ fn differing(
         for Difference { what, verdict } in zklockbench_judge::differences(trial, &judgement, args.strict) {
             differing.push(format!("{}: {what}", trial.name()));
             of_histories = of_histories.and(verdict);
+        }
+        if is_merged && args.evidence.is_some() {
+            let missing = zklockbench_judge::too_little_across_workers(trial, &judgement);
+            let missing = missing.filter(|why| !trial.unchecked.contains(why));
+            let missing = missing.map(|why| format!("{}: {why}", trial.name()));
+            of_histories = of_histories.and(Verdict::unknown_if(missing.into_iter().collect()));
         }
     }
     Ok((differing, of_histories))
@@ -525,4 +533,29 @@ fn finding(shown: &ShownFinding<'_>) -> Value {
     let lines = finding.lines.iter().zip(&shown.lines);
     let lines: Vec<Value> = lines.map(|(place, text)| json!({ "line": place.line, "text": text })).collect();
     json!({ "breach": finding.breach.name(), "lock": finding.lock, "what": finding.what, "lines": lines })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zklockbench_core::evidence::Sensitivity;
+
+    #[test]
+    fn required_evidence_of_a_merged_run_applies_across_its_workers() {
+        let dir = tempfile::tempdir().unwrap();
+        let history = layout::trial_history(dir.path(), 0);
+        std::fs::create_dir(dir.path().join(layout::TRIALS)).unwrap();
+        let header = r#"{"format":"zklockbench-history","version":1,"complete":true,"locks":{"lock-0":{"kind":"mutex"}}}"#;
+        std::fs::write(history, format!("{header}\n")).unwrap();
+        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("results/example");
+        let mut trials = zklockbench_results::read(&example).unwrap().trials;
+        trials.truncate(1);
+        let verdict = |is_merged, evidence| {
+            let args = CheckArgs { path: dir.path().to_owned(), strict: false, evidence, html: None };
+            differing(&args, &trials, is_merged, || false).unwrap().1
+        };
+        let asked = Some(Sensitivity::DEFAULT);
+        assert!(matches!(verdict(true, asked), Verdict::Unknown(why) if why[0].contains("across workers")));
+        assert_eq!((verdict(true, None), verdict(false, asked)), (Verdict::Held, Verdict::Held));
+    }
 }

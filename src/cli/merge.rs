@@ -1,5 +1,6 @@
 //! `merge`: merges the parts of several workers into one run, and judges and reports it like any other run.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::args::MergeArgs;
@@ -9,7 +10,7 @@ use crate::run::Ran;
 use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::units::counted;
 use zklockbench_judge::history::HistoryEnd;
-use zklockbench_record::{Run, RunEnding, RunOutcome, Trial, Workers, of_different_trials};
+use zklockbench_record::{Cause, CutShort, Run, RunEnding, RunOutcome, Trial, Workers, of_different_trials};
 use zklockbench_results::history::{HistoryReader, merge_histories};
 use zklockbench_results::{RunWriter, StoredRun, layout};
 
@@ -113,10 +114,15 @@ fn alike(parts: &[StoredPart]) -> Result<(), Error> {
 /// Returns the merged run's metadata, taken from worker 0 or combined from all parts.
 fn merged_run(parts: &[StoredPart]) -> Run {
     let first = &parts[0].stored.run.run;
-    let broke_off = parts.iter().find(|part| part.stored.run.outcome.ending != RunEnding::Complete);
+    // A worker that lost another worker is not the cause.
+    let broke_off = parts
+        .iter()
+        .filter(|part| part.stored.run.outcome.ending != RunEnding::Complete)
+        .min_by_key(|part| part.stored.trials.iter().any(Trial::lost_a_worker));
     let outcome = broke_off.map_or(RunOutcome::COMPLETE, |part| {
-        let outcome = part.stored.run.outcome.clone();
-        RunOutcome { why: outcome.why.map(|why| format!("worker {}: {why}", part.index)), ..outcome }
+        let RunOutcome { ending, why } = part.stored.run.outcome.clone();
+        let why = why.map_or_else(|| " was interrupted".to_owned(), |why| format!(": {why}"));
+        RunOutcome { ending, why: Some(format!("worker {}{why}", part.index)) }
     });
     let workers = Workers {
         parts: parts.iter().flat_map(|part| part.workers.parts.clone()).collect(),
@@ -133,25 +139,36 @@ fn merged_run(parts: &[StoredPart]) -> Run {
     }
 }
 
+fn trial_of(part: &StoredPart, index: usize) -> Option<&Trial> {
+    part.stored.trials.iter().find(|trial| trial.spec.index == index)
+}
+
+/// Returns the numbers of the trials that all workers recorded, or in which any worker found a violation.
 fn numbers(parts: &[StoredPart]) -> Vec<usize> {
-    let made = |part: &StoredPart, index| part.stored.trials.iter().any(|trial| trial.spec.index == index);
-    let all = parts[0].stored.trials.iter().map(|trial| trial.spec.index);
-    all.filter(|index| parts.iter().all(|part| made(part, *index))).collect()
+    let all = parts.iter().flat_map(|part| &part.stored.trials).map(|trial| trial.spec.index);
+    let all: BTreeSet<usize> = all.collect();
+    let of = |index: usize| parts.iter().map(move |part| trial_of(part, index));
+    let is_merged = |index: &usize| {
+        of(*index).all(|trial| trial.is_some()) || of(*index).flatten().any(Trial::is_violated)
+    };
+    all.into_iter().filter(is_merged).collect()
 }
 
 /// Merges the parts of a trial, writes the merged history into `dir`, and judges the trial.
 fn merged_trial(parts: &[StoredPart], index: usize, dir: &Path) -> Result<Trial, Error> {
-    let of = |part: &StoredPart| part.stored.trials.iter().find(|trial| trial.spec.index == index).cloned();
-    let seen: Vec<Trial> = parts.iter().filter_map(of).collect();
+    let seen: Vec<Trial> = parts.iter().filter_map(|part| trial_of(part, index)).cloned().collect();
     if let Some(why) = of_different_trials(&seen) {
         return Err(Error::usage(format!("cannot merge the parts: {why}")));
     }
-    let is_one = seen.len() == 1;
     let Some(mut trial) = Trial::of_workers(seen) else {
         return Err(Error::usage("there is no part to merge"));
     };
-    if is_one {
+    if parts.len() == 1 {
         return Ok(trial);
+    }
+    if let Some(part) = parts.iter().find(|part| trial_of(part, index).is_none()) {
+        let why = format!("worker {} did not record this trial", part.index);
+        trial.cut_short.get_or_insert_with(|| CutShort { cause: Cause::WorkerLost, why });
     }
     let histories: Vec<(usize, PathBuf)> =
         parts.iter().map(|part| (part.index, layout::trial_history(&part.dir, index))).collect();
@@ -168,4 +185,50 @@ fn merged_trial(parts: &[StoredPart], index: usize, dir: &Path) -> Result<Trial,
     }
     zklockbench_judge::judge(&mut trial);
     Ok(trial)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zklockbench_record::WorkerPart;
+
+    /// Returns the parts of two workers, with the first trials of the example run.
+    fn two_parts() -> Vec<StoredPart> {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("results/example");
+        let mut stored = zklockbench_results::read(&dir).unwrap();
+        stored.trials.truncate(2);
+        let part = |index| {
+            let parts = vec![WorkerPart { index, host: "bench".into(), generator_threads: 1 }];
+            let workers = Workers { run_id: "job".into(), of: 2, configuration: "x".into(), parts };
+            StoredPart { dir: dir.clone(), index, workers, stored: stored.clone() }
+        };
+        vec![part(0), part(1)]
+    }
+
+    #[test]
+    fn merged_run_names_the_worker_that_ended_first() {
+        let mut parts = two_parts();
+        // Given that worker 1 was interrupted, and worker 0 then lost worker 1
+        let cut = CutShort { cause: Cause::WorkerLost, why: "lost worker 1".into() };
+        parts[0].stored.trials[1].cut_short = Some(cut);
+        parts[0].stored.run.run.outcome = RunOutcome::aborted("lost worker 1");
+        parts[1].stored.run.run.outcome = RunOutcome::INTERRUPTED;
+        let outcome = merged_run(&parts).outcome;
+        assert_eq!(outcome.ending, RunEnding::Interrupted);
+        assert_eq!(outcome.why.as_deref(), Some("worker 1 was interrupted"));
+    }
+
+    #[test]
+    fn violation_is_merged_even_if_another_worker_did_not_record_the_trial() {
+        let mut parts = two_parts();
+        let lost = parts[1].stored.trials.pop().unwrap().spec.index;
+        assert!(!numbers(&parts).contains(&lost));
+        let violated = &mut parts[0].stored.trials[1];
+        (violated.violation_count, violated.most_inside) = (3, 2);
+        zklockbench_judge::judge(violated);
+        assert!(numbers(&parts).contains(&lost));
+        let place = tempfile::tempdir().unwrap();
+        let merged = merged_trial(&parts, lost, place.path()).unwrap();
+        assert!(merged.is_violated() && !merged.is_sound(), "{:?}", merged.judged);
+    }
 }

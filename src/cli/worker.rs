@@ -22,7 +22,7 @@ use zklockbench_core::units::counted;
 use zklockbench_core::verdict::Verdict;
 use zklockbench_ensemble::{namespace_of, parse_connect};
 use zklockbench_load::{Credentials, Job, MeetingPlace, PublishedRun, Rendezvous, TOP, Wait};
-use zklockbench_record::{Cause, RunEnding, Trial, WorkerPart, Workers};
+use zklockbench_record::{RunEnding, Trial, WorkerPart, Workers};
 use zklockbench_results::{digest_of, digest_of_file};
 use zklockbench_scenario::{Load, Scenario, Slice};
 use zklockbench_zk::Target;
@@ -53,16 +53,23 @@ async fn follow(args: WorkerArgs, slice: Slice, name: &str, stop: &CancellationT
             ..args.clone()
         };
         match make_part(of_run, slice, stop).await {
-            Ok(Exit::Held) => {}
-            Ok(exit) => worst = exit,
+            Ok(exit) => worst = worse(worst, exit),
             Err(Error::Interrupted) => return Err(Error::Interrupted),
             // Continue, because the job's leading process decides whether to end the job.
             Err(error) => {
                 output::complain(&error);
-                worst = error.exit();
+                worst = worse(worst, error.exit());
             }
         }
         last = Some(node);
+    }
+}
+
+/// Combines the exit codes of two runs. A failure of a later run does not hide a violation.
+fn worse(worst: Exit, exit: Exit) -> Exit {
+    match (worst, exit) {
+        (Exit::Violated, _) | (_, Exit::Held) => worst,
+        _ => exit,
     }
 }
 
@@ -169,11 +176,12 @@ fn of_a_run(args: WorkerArgs, slice: Slice) -> RunArgs {
     }
 }
 
-/// Variables with the index of a process and the number of processes, for each launcher.
+/// Variables with the index of a process and the number of processes, for each launcher. MPI precedes Slurm, because
+/// a batch script of Slurm has the variables of a task, too, and passes them on to `mpirun`.
 const ENGINES: [(&str, &str); 4] = [
-    ("SLURM_PROCID", "SLURM_NTASKS"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("PMI_RANK", "PMI_SIZE"),
+    ("SLURM_PROCID", "SLURM_NTASKS"),
     // Kubernetes does not provide the number of processes.
     ("JOB_COMPLETION_INDEX", "ZKLOCKBENCH_WORKERS"),
 ];
@@ -263,12 +271,10 @@ fn conclude(measured: MeasuredRun, slice: Slice) -> Result<Exit, Error> {
     let unfinished = sealed.finish().err();
     let path = sealed.publish()?;
     let why = || ran.outcome.why.clone().unwrap_or_default();
-    let lost_a_worker =
-        |trial: &Trial| trial.cut_short.as_ref().is_some_and(|cut| cut.cause == Cause::WorkerLost);
     let cut_short = match ran.outcome.ending {
         RunEnding::Complete => None,
         RunEnding::Interrupted => Some(Error::Interrupted),
-        RunEnding::Aborted if ran.trials.iter().any(lost_a_worker) => Some(Error::Unknown(why())),
+        RunEnding::Aborted if ran.trials.iter().any(Trial::lost_a_worker) => Some(Error::Unknown(why())),
         RunEnding::Aborted | RunEnding::GateFailed => Some(Error::Environment(why())),
     };
     let error = cut_short.or(unfinished);
@@ -364,6 +370,17 @@ mod tests {
         assert_eq!(placed(&[("PMI_RANK", "2"), ("PMI_SIZE", "4")]), third);
         assert_eq!(placed(&[("JOB_COMPLETION_INDEX", "2"), ("ZKLOCKBENCH_WORKERS", "4")]), third);
         assert_eq!(place(Some(1), Some(2), |_| None).ok(), Some(Slice { index: 1, of: 2 }));
+        let mpi = [("OMPI_COMM_WORLD_RANK", "2"), ("OMPI_COMM_WORLD_SIZE", "4")];
+        let batch_script = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "8")];
+        assert_eq!(placed(&[batch_script, mpi].concat()), third);
+    }
+
+    #[test]
+    fn violation_outweighs_later_failures_of_a_followed_job() {
+        let of = |runs: &[Exit]| runs.iter().fold(Exit::Held, |worst, exit| worse(worst, *exit));
+        assert_eq!(of(&[Exit::Violated, Exit::Unknown, Exit::Held]), Exit::Violated);
+        assert_eq!(of(&[Exit::Environment, Exit::Violated]), Exit::Violated);
+        assert_eq!(of(&[Exit::Held, Exit::Unknown, Exit::Held]), Exit::Unknown);
     }
 
     #[test]

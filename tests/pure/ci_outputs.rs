@@ -68,6 +68,17 @@ fn hostile() -> CiReport {
     shown::ci_report(&stored, &Gated { gates, baseline: None }).with_fact("results", HOSTILE)
 }
 
+#[test]
+fn trial_and_its_replacement_count_as_one_planned_trial() {
+    let mut invalid = records::trial(0);
+    invalid.health.invalid = Some("the host was busy".into());
+    let mut replacement = records::trial(1);
+    replacement.spec.makes_up_for = Some(0);
+    let stored = records::stored(&records::run(1), &[invalid, replacement]);
+    let report = shown::ci_report(&stored, &Gated { gates: Vec::new(), baseline: None });
+    assert_eq!(report.checks[0].seen, ["1 of 1 trial ran"]);
+}
+
 fn failing(checks: usize) -> CiReport {
     let check = |number| Check {
         kind: CheckKind::Gate,

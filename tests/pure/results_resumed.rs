@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::support::{records, run_dirs};
 use zklockbench::run::{is_unfinished, whole};
 use zklockbench_core::verdict::Verdict;
-use zklockbench_record::{Cause, CutShort, RunEnding, RunOutcome, Trial};
+use zklockbench_record::{Cause, CutShort, Run, RunEnding, RunOutcome, Trial, WorkerPart, Workers};
 use zklockbench_results::{Resumed, RunWriter, StoredRun};
 use zklockbench_scenario::{Catalog, TrialPlan, parse};
 
@@ -181,6 +181,26 @@ fn resume_rejects_complete_and_empty_runs_and_suggests_a_remedy() {
     assert!(told.contains("is an incomplete run") && told.contains("run the scenario again"), "{told}");
     let told = RunWriter::resume(&parent.path().join("absent")).unwrap_err().to_string();
     assert!(told.contains("absent") && told.contains("specify the directory of a run"), "{told}");
+}
+
+#[test]
+fn part_of_a_worker_is_not_resumed_as_a_whole_run() {
+    let parent = tempfile::tempdir().unwrap();
+    // Given the part of one of two workers, in a run that was cut short
+    let parts = vec![WorkerPart { index: 0, host: "bench".into(), generator_threads: 1 }];
+    let workers = Workers { run_id: "job-17".into(), of: 2, configuration: "x".into(), parts };
+    let part = Run { workers: Some(workers), outcome: RunOutcome::INTERRUPTED, ..records::run(PLANNED) };
+    let mut writer = RunWriter::create(parent.path(), "worker-0").unwrap();
+    writer.begins(part.clone(), &[], records::held()).unwrap();
+    // Then neither an error for a taken name nor `resume` offers to run the other trials with the whole load
+    let taken = || RunWriter::create(parent.path(), "worker-0").unwrap_err().to_string();
+    assert!(taken().contains("delete the directory") && !taken().contains("--resume"), "{}", taken());
+    writer.trial(&records::trial(0)).unwrap();
+    let dir = writer.seal(part, records::held()).unwrap().publish().unwrap();
+    assert!(taken().contains("already exists") && !taken().contains("--resume"), "{}", taken());
+    let told = RunWriter::resume(&dir).unwrap_err().to_string();
+    assert!(told.contains("cannot be resumed"), "{told}");
+    assert!(zklockbench_results::read(&dir).is_ok());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use zklockbench_core::measure::Measure;
 use zklockbench_core::verdict::Verdict;
 use zklockbench_judge::history::Judgement;
-use zklockbench_record::{Beside, Trial, of_different_trials};
+use zklockbench_record::{Beside, DriverRecord, Trial, of_different_trials};
 use zklockbench_results::history::merge_histories;
 use zklockbench_scenario::Slice;
 use zklockbench_scenario::schedule::draw;
@@ -49,6 +49,24 @@ fn merged_records_sum_counts_and_keep_the_worse_health() {
     assert_eq!((both.health.lag_share, both.health.invalid.as_deref()), (Some(0.3), Some("late")));
     // And values that need a common clock are missing
     assert!(both.utilisation.is_none() && both.herd.is_none() && both.dispersion.is_empty());
+}
+
+#[test]
+fn counts_of_a_drivers_lock_are_not_compared_with_the_servers() {
+    let compared = |driver: Option<DriverRecord>| {
+        let part = || Trial { driver: driver.clone(), ..trial(0) };
+        !Trial::of_workers(vec![part(), part()]).unwrap().accounting.is_empty()
+    };
+    let driver = DriverRecord {
+        program: "driver".into(),
+        processes: 1,
+        contenders_each: 3,
+        clock_fits: None,
+        echo: None,
+        contender_echo: None,
+        echo_under_load: None,
+    };
+    assert!(compared(None) && !compared(Some(driver)));
 }
 
 #[test]

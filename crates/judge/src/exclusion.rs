@@ -440,14 +440,20 @@ pub fn add_order(trial: &mut Trial, judgement: &Judgement) {
     trial.evidence.by_transactions = waited;
     let differences = differences(trial, judgement, false);
     trial.unchecked.extend(differences.into_iter().map(|difference| difference.what));
-    let across = sum(|order| order.waited_across_clocks);
+    let too_little = too_little_across_workers(trial, judgement);
+    trial.unchecked.extend(too_little);
+}
+
+/// Reason why the workers' combined history has too little evidence for the trial's requirement; `None` if it suffices.
+pub fn too_little_across_workers(trial: &Trial, judgement: &Judgement) -> Option<String> {
+    let across: u64 = judgement.locks.iter().map(|lock| lock.order.waited_across_clocks).sum();
     let asked = trial.spec.evidence;
-    if !asked.is_met_by(across) {
+    (!asked.is_met_by(across)).then(|| {
         let all = counted(trial.evidence.entries, "acquisition", "acquisitions");
-        trial.unchecked.push(format!(
+        format!(
             "too little evidence across workers: {across} of {all} checked, {asked} needs {}; use a longer trial, or a \
              lock with a queue node, whose transactions show the order",
             asked.acquisitions()
-        ));
-    }
+        )
+    })
 }

@@ -9,6 +9,7 @@ mod timeline;
 mod weigh;
 
 pub use exclusion::{
-    Difference, add_order, differences, judge, least_evidence, of_run, standing_still, zombies,
+    Difference, add_order, differences, judge, least_evidence, of_run, standing_still,
+    too_little_across_workers, zombies,
 };
 pub use timeline::Timelines;

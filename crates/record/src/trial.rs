@@ -400,6 +400,11 @@ impl Trial {
         self.is_one_shot().then_some(self.measured_us)
     }
 
+    /// Whether the trial was cut short because another worker was lost.
+    pub fn lost_a_worker(&self) -> bool {
+        self.cut_short.as_ref().is_some_and(|cut| cut.cause == Cause::WorkerLost)
+    }
+
     pub fn is_violated(&self) -> bool {
         matches!(self.judged.verdict, Verdict::Violated(_))
     }

@@ -100,6 +100,12 @@ impl RunWriter {
             }
         }
         let stored = read_to_resume(claim.dir())?;
+        if stored.run.workers.is_some() {
+            let dir = claim.dir().display();
+            return Err(Error::usage(format!(
+                "{dir} is a run by workers, which cannot be resumed; restart all workers with another --run-id"
+            )));
+        }
         let mut folders = [layout::TRIALS, layout::CHARTS, layout::SERVER_LOGS]
             .map(|name| claim.dir().join(name))
             .into_iter();
@@ -347,17 +353,20 @@ fn write_run(dir: &Path, run: &RunFile) -> Result<(), Error> {
 fn taken(parent: &Path, name: &str) -> Error {
     let (end, partial) = (parent.join(name), layout::partial(parent, name));
     if partial.is_dir() {
+        let is_of_workers = read_run(&partial).is_ok_and(|run| run.workers.is_some());
+        let remedy = match is_of_workers {
+            true => "delete the directory".to_owned(),
+            false => format!("resume it with `zklockbench run --resume {}`", end.display()),
+        };
         return Error::usage(format!(
-            "a run named `{name}` is in progress or was killed ({}); if it was killed, resume it with \
-             `zklockbench run \
-             --resume {}`, or choose another name",
-            partial.display(),
-            end.display()
+            "a run named `{name}` is in progress or was killed ({}); if it was killed, {remedy}, or choose another \
+             name",
+            partial.display()
         ));
     }
-    let is_cut_short = read_run(&end).is_ok_and(|run| run.outcome.ending != RunEnding::Complete);
-    let resume =
-        is_cut_short.then(|| format!("resume it with `zklockbench run --resume {}`, ", end.display()));
+    let can_resume =
+        read_run(&end).is_ok_and(|run| run.outcome.ending != RunEnding::Complete && run.workers.is_none());
+    let resume = can_resume.then(|| format!("resume it with `zklockbench run --resume {}`, ", end.display()));
     let resume = resume.unwrap_or_default();
     Error::usage(format!("{} already exists; {resume}choose another name, or move it away", end.display()))
 }

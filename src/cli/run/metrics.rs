@@ -118,6 +118,7 @@ impl Endpoint {
             }
             RunEvent::Within(EnvironmentEvent::Phase { name, .. }) => live.phase(name),
             RunEvent::Within(EnvironmentEvent::Tick { acquired, .. }) => live.acquired(*acquired),
+            RunEvent::AlreadyThere(spec) if spec.makes_up_for.is_none() => live.already_there(),
             RunEvent::Within(EnvironmentEvent::Note(_) | EnvironmentEvent::Warning(_))
             | RunEvent::AlreadyThere(_)
             | RunEvent::Counts(_) => {}
@@ -231,6 +232,7 @@ mod tests {
     use std::net::TcpStream;
 
     use super::*;
+    use zklockbench_scenario::{TrialPlan, parse};
 
     fn endpoint() -> Endpoint {
         let port = Port::take(address("0").unwrap()).unwrap();
@@ -283,6 +285,20 @@ mod tests {
             let answer = ask(&endpoint, request);
             assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {answer}");
         }
+    }
+
+    #[test]
+    fn trials_of_a_resumed_run_that_will_not_run_are_not_planned() {
+        let text = "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 2\nduration = \"5s\"\n";
+        let parsed = parse("x.toml", text, &zklockbench_load::catalog()).unwrap();
+        let mut spec = TrialPlan::of(&parsed.scenario).trials[0].clone();
+        let endpoint = endpoint();
+        endpoint.event(&RunEvent::AlreadyThere(&spec));
+        // A replacement is not among the planned trials.
+        spec.makes_up_for = Some(0);
+        endpoint.event(&RunEvent::AlreadyThere(&spec));
+        let found = ask(&endpoint, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert!(found.ends_with("\nzklockbench_trials_planned{} 3.0\n"), "{found}");
     }
 
     #[test]

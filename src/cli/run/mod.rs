@@ -10,7 +10,7 @@ mod resume;
 pub mod sharing;
 
 use std::cell::RefCell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -133,11 +133,7 @@ pub(super) async fn measure(
         (None, Some(name)) => (RunWriter::create(&args.out, name)?, None),
         (None, None) => (RunWriter::create_dated(&args.out, scenario, started_at)?, None),
     };
-    writer.tell_if_kept(|path| {
-        let path = path.display();
-        output::note(&format!("the measurements are kept as a partial run: {path}"));
-        output::note(&format!("resume with: {RESUME}{path}{}", drivers::options()));
-    });
+    writer.tell_if_kept(if worker.is_some() { tell_kept } else { tell_resumable });
     let of_workers = worker.as_ref().map(|worker| worker.run_id.clone()).or(args.run_id.clone());
     let run_id = of_workers.unwrap_or_else(|| unique(&layout::run_name(scenario, started_at)));
     let trials = counted(plan.trials.len(), "trial", "trials");
@@ -169,8 +165,7 @@ pub(super) async fn measure(
         return Err(error);
     }
     sharing.note().iter().for_each(|note| progress.note(note));
-    let there = stored.as_ref().map_or(0, |stored| stored.trials.len());
-    let live = Live::new(scenario, started_at, plan.trials.len().saturating_sub(there));
+    let live = Live::new(scenario, started_at, plan.trials.len());
     let metrics = port.map(|port| port.serve(live)).transpose()?;
     if let Some(metrics) = &metrics {
         progress.note(&format!("metrics at {}", metrics.url()));
@@ -199,6 +194,15 @@ const COUNTS: &str = "before the first trial of each strategy, and each trial of
     the wire for about 2 s (skip counting with --counting never)";
 
 const RESUME: &str = "zklockbench run --resume ";
+
+fn tell_kept(path: &Path) {
+    output::note(&format!("the measurements are kept as a partial run: {}", path.display()));
+}
+
+fn tell_resumable(path: &Path) {
+    tell_kept(path);
+    output::note(&format!("resume with: {RESUME}{}{}", path.display(), drivers::options()));
+}
 
 fn segments(stored: &StoredRun) -> Vec<Segment> {
     let trials: Vec<usize> = stored.trials.iter().map(|trial| trial.spec.index).collect();

@@ -246,9 +246,11 @@ const EVERY_TRIAL: &str = "every planned trial ran";
 /// Checks that all planned trials ran. No other check reports cells without trials.
 fn of_whole(stored: &StoredRun) -> Check {
     let run = &stored.run;
-    let ran = format!("{} of {} ran", run.trials, counted(run.planned_trials, "trial", "trials"));
+    // A trial and its replacement count once.
+    let trials = stored.trials.len();
+    let ran = format!("{trials} of {} ran", counted(run.planned_trials, "trial", "trials"));
     let why = match run.outcome.ending {
-        RunEnding::Complete if run.trials >= run.planned_trials => None,
+        RunEnding::Complete if trials >= run.planned_trials => None,
         RunEnding::Complete => Some(ran.clone()),
         RunEnding::Interrupted => Some(format!("the run was interrupted: {ran}")),
         RunEnding::Aborted | RunEnding::GateFailed => {

@@ -271,6 +271,11 @@ impl Live {
         self.planned += trials;
     }
 
+    /// Removes a planned trial that a resumed run already has.
+    pub fn already_there(&mut self) {
+        self.planned = self.planned.saturating_sub(1);
+    }
+
     pub fn trial_begins(&mut self, strategy: &str, contenders: usize, repetition: u32) {
         let (strategy, phase) = (clean(strategy), "connect".to_owned());
         self.under_way = Some(UnderWay { strategy, contenders, repetition, phase, acquired: 0 });
