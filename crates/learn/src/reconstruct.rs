@@ -503,6 +503,7 @@ impl Reconstruction {
             && let Some(lock) = self.locks.get_mut(number as usize)
         {
             lock.path = outer.into();
+            lock.longest = 0;
             self.numbers.insert(outer.into(), number);
         }
     }
@@ -616,7 +617,8 @@ impl Reconstruction {
         if !self.scope.has_time(node.arrived.ms) && !node.is_carried_over {
             return;
         }
-        let lock = self.lock(&node.directory, node.recipe, longest);
+        // The length of a semaphore is its number of leases, not of requests in its inner queue.
+        let lock = self.lock(&node.directory, node.recipe, if is_inner { 0 } else { longest });
         if node.recipe.is_single()
             && let Some(lock) = self.locks.get_mut(lock as usize)
         {

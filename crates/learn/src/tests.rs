@@ -336,6 +336,23 @@ fn semaphore_requests_arrive_in_the_inner_queue_and_are_granted_by_leases() {
 }
 
 #[test]
+fn abandoned_requests_in_the_inner_queue_of_a_semaphore_do_not_count_as_leases() {
+    let inner = |of: u32| format!("/pool/locks/_c_{GUID}{of:02x}-lock-{of:010}");
+    let lease = |of: u32| format!("/pool/leases/_c_{GUID}{of:02x}-lease-{of:010}");
+    let mut story = Story::default();
+    (1..=6).for_each(|of| {
+        story.at(0).create(i64::from(of), &inner(of));
+    });
+    // There is one lease. Sessions 5 and 6 give up, the latter before the first lease.
+    story.at(1).delete(6, &inner(6)).at(2).create(1, &lease(1)).at(3).delete(1, &inner(1));
+    story.at(4).create(2, &lease(2)).at(5).delete(5, &inner(5));
+    story.at(6).delete(1, &lease(1)).at(7).delete(2, &inner(2)).at(8).delete(2, &lease(2));
+    let family = story.family();
+    assert_eq!((family.recipe, family.acquisitions), (Recipe::CuratorSemaphore, 2));
+    assert_eq!((family.endings.gave_up, family.longest_queue), (2, 1));
+}
+
+#[test]
 fn timeout_at_the_grant_is_recognised_by_an_odd_number_of_requests() {
     let mut story = Story::default();
     for of in 0..40_u32 {
