@@ -277,7 +277,9 @@ impl Reconstruction {
                     self.count_write(true);
                 }
                 None => {
-                    self.end_all(std::mem::take(&mut ended), ending, Some(request));
+                    if change.happened == Happened::Created {
+                        self.end_all(std::mem::take(&mut ended), ending, Some(request));
+                    }
                     self.apply(&change, request);
                 }
             }

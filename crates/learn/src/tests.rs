@@ -246,6 +246,19 @@ fn nodes_that_disappear_together_do_not_grant_the_lock_to_each_other() {
 }
 
 #[test]
+fn unknown_node_of_a_closed_session_does_not_separate_the_sessions_other_nodes() {
+    // The session registered itself before the logs began.
+    let paths = [mutex(1), "/services/host-1".to_owned(), mutex(2)];
+    let listed = paths.map(|path| txn::buffer(path.as_bytes()));
+    let list = [&3_i32.to_be_bytes()[..], &listed.concat()].concat();
+    let mut story = Story::default();
+    story.at(0).create(1, &mutex(1)).create(1, &mutex(2)).at(500).record(1, txn::CLOSE_SESSION, &list);
+    let family = story.family();
+    let Endings { session_ended_holding, session_ended_waiting, .. } = family.endings;
+    assert_eq!((family.acquisitions, session_ended_holding, session_ended_waiting), (1, 1, 1));
+}
+
+#[test]
 fn readers_share_the_lock_and_writers_hold_it_exclusively() {
     let name = |of: u32, side: &str| format!("/rw/_c_{GUID}{of:02x}-__{side}__{of:010}");
     let mut story = Story::default();
