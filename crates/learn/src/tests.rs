@@ -214,6 +214,22 @@ fn node_from_a_snapshot_that_the_logs_do_not_continue_blocks_no_requests() {
 }
 
 #[test]
+fn node_that_the_snapshot_after_a_gap_contains_too_early_blocks_no_requests() {
+    let directory = tempfile::tempdir().unwrap();
+    // The server created the second node while it wrote the snapshot.
+    let fuzzy = snapshot::written::snapshot(&[("", 0, 0), (&mutex(2), 5, 2)]);
+    fs::write(directory.path().join("snapshot.2"), fuzzy).unwrap();
+    let mut story = Story::default();
+    story.cycle(3, &mutex(0), 0, 5).lost();
+    story.cycle(1, &mutex(1), 10, 20).cycle(2, &mutex(2), 40, 10);
+    let read = story.read_in(directory.path(), "log.1", Scope::default());
+    let family = summarise(&read.observed, Asked::default()).unwrap().families.remove(0);
+    let Endings { released, gave_up, unobserved, .. } = family.endings;
+    // The gap hides the end of the first cycle.
+    assert_eq!((read.logs.missing, released, gave_up, unobserved), (1, 2, 0, 1));
+}
+
+#[test]
 fn nodes_that_disappear_together_do_not_grant_the_lock_to_each_other() {
     let names: Vec<String> = (1..=9).map(mutex).collect();
     let crowd = |end: &dyn Fn(&mut Story)| {
