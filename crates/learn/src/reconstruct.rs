@@ -638,7 +638,7 @@ impl Reconstruction {
             is_contended: node.is_contended || waited_ms.is_some_and(|ms| ms > 0),
             is_carried_over: node.is_carried_over,
             waited_ms: waited_ms.filter(|_| !node.is_carried_over),
-            gave_up_ms: (ending == Ending::GaveUp).then(|| now.since(node.arrived)).flatten(),
+            unserved_ms: (is_over && !is_granted).then(|| now.since(node.arrived)).flatten(),
             held_ms: held_ms.filter(|_| is_over),
             ending,
             requests: u32::try_from(requests).unwrap_or(0),

@@ -149,7 +149,8 @@ impl Learnt<'_> {
             };
             writeln!(file, "{at_s:.3},{lock},{}{mode}", self.hold(&cycle))?;
             replayed.arrivals += 1;
-            overlap.add(cycle.arrived_ms, cycle.until_ms());
+            let is_open = cycle.ending == Ending::Open;
+            overlap.add(cycle.arrived_ms, if is_open { self.observed.last_ms } else { cycle.until_ms() });
         }
         replayed.at_once = overlap.most;
         replayed.locks = numbers.len().clamp(1, LOCKS_MOST);

@@ -103,6 +103,8 @@ struct Sums {
     windows: [WindowCounts; 3],
     longest: BTreeMap<(u32, i64, i64), (u32, bool)>,
     waited_ms: f64,
+    /// Latest end of a wait.
+    waited_until_ms: i64,
     /// First and last arrival.
     active_ms: Option<(i64, i64)>,
 }
@@ -162,7 +164,7 @@ impl Sums {
         if cycle.ending == Ending::GaveUp && cycle.requests > 0 {
             *self.gave_up.entry(limited(cycle.requests)).or_default() += 1;
         }
-        if let Some(ms) = cycle.gave_up_ms {
+        if let Some(ms) = cycle.unserved_ms.filter(|_| cycle.ending == Ending::GaveUp) {
             self.timeouts.add(ms);
         }
         let is_clear = cycle.ending != Ending::Released || !cycle.is_contended || cycle.requests == 0;
@@ -179,7 +181,7 @@ impl Sums {
         if let Some(ms) = cycle.held_ms.filter(|_| cycle.ending == Ending::Released) {
             holds.add(ms);
         }
-        let waited_ms = cycle.waited_ms.or_else(|| {
+        let waited_ms = cycle.waited_ms.or(cycle.unserved_ms).or_else(|| {
             let until_the_end = u32::try_from(span.last_ms - cycle.arrived_ms).ok();
             until_the_end.filter(|_| cycle.ending == Ending::Open && !cycle.is_granted)
         });
@@ -191,6 +193,7 @@ impl Sums {
     fn add_wait(&mut self, cycle: &Cycle, ms: u32, span: &Span) {
         self.waited_ms += f64::from(ms);
         let (from, to) = (cycle.arrived_ms, cycle.arrived_ms + i64::from(ms));
+        self.waited_until_ms = self.waited_until_ms.max(to);
         for bin in span.bin(from)..=span.bin(to) {
             let begins = span.first_ms + bin as i64 * span.bin_ms;
             let overlap = to.min(begins + span.bin_ms) - from.max(begins);
@@ -411,7 +414,7 @@ impl Context<'_> {
             timeout_us,
             handoff,
             longest_queue: locks.iter().map(|lock| u64::from(lock.longest)).max().unwrap_or(0),
-            waiting_mean: sums.waited_ms / lasts_ms as f64,
+            waiting_mean: sums.waited_ms / lasts_ms.max(sums.waited_until_ms - first_ms) as f64,
             keys,
             zipf: zipf(&counts),
             load: load(sums),

@@ -246,7 +246,7 @@ pub struct Family {
     pub handoff: Handoff,
     /// Largest number of requests in one queue, including holders; for a semaphore, largest number of holders.
     pub longest_queue: u64,
-    /// Average number of waiting requests.
+    /// Average number of waiting requests, from the first arrival to the last arrival or end of a wait.
     pub waiting_mean: f64,
     /// The most popular locks.
     pub keys: Vec<Key>,

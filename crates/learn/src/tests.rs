@@ -120,6 +120,24 @@ fn waits_end_and_holds_start_when_the_previous_holder_releases() {
 }
 
 #[test]
+fn requests_that_never_get_the_lock_wait_until_they_end() {
+    let mut story = Story::default();
+    (1..=20).for_each(|of| {
+        story.at(0).create(i64::from(of), &mutex(of));
+    });
+    // One request gives up, and another ends with its session; the others wait until the end.
+    story.at(2_000).delete(2, &mutex(2)).at(5_000).record(3, txn::CLOSE_SESSION, &[]);
+    story.at(10_000).record(99, txn::CREATE_SESSION, &[]);
+    let family = story.family();
+    let waits: Vec<u64> = family.longest_waits.iter().map(|wait| wait.waited_us / 1_000_000).collect();
+    assert_eq!(waits, [&[10_u64; 17][..], &[5, 2]].concat());
+    // 17 requests wait for 10 s, one for 5 s and one for 2 s, all within 10 s.
+    assert!((family.waiting_mean - 17.7).abs() < 1e-9, "{}", family.waiting_mean);
+    let (scenario, _) = scenario(&story);
+    assert!(scenario.contains("contenders = 32\n"), "{scenario}");
+}
+
+#[test]
 fn requests_are_counted_by_outcome() {
     let mut story = Story::default();
     (1..=6).for_each(|of| {
