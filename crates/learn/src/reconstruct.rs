@@ -304,7 +304,7 @@ impl Reconstruction {
         self.now.ms = ms;
         self.covers_ms = (self.covers_ms.0.min(ms), self.covers_ms.1.max(ms));
         if self.scope.has_time(ms) {
-            self.first_ms.get_or_insert(ms);
+            self.first_ms = Some(self.first_ms.map_or(ms, |first| first.min(ms)));
             self.last_ms = self.last_ms.max(ms);
         }
     }

@@ -114,7 +114,7 @@ const UNKNOWABLE_BY_WATCH: &[&str] = &[
 pub struct Source {
     /// Kind of source.
     pub kind: SourceKind,
-    /// Time of the first transaction.
+    /// Time of the first transaction, or an earlier time if the clock was set back.
     #[serde(with = "as_utc")]
     #[schemars(with = "String")]
     pub from: SystemTime,

@@ -446,6 +446,18 @@ fn times_across_a_clock_change_are_omitted() {
 }
 
 #[test]
+fn arrivals_after_the_clock_is_set_back_before_the_first_transaction_are_replayed() {
+    let mut story = Story::default();
+    story.cycle(1, &mutex(0), 60_000, 10);
+    (1..=9).for_each(|of| {
+        story.cycle(1, &mutex(of), i64::from(of) * 1_000, 10);
+    });
+    let (_, arrivals) = scenario(&story);
+    assert_eq!(arrivals.lines().count(), 11, "{arrivals}");
+    assert!(arrivals.starts_with("time,lock,hold\n0.000,0,"), "{arrivals}");
+}
+
+#[test]
 fn registries_and_work_queues_are_not_locks() {
     let mut story = Story::default();
     for of in 1..=10_i64 {
