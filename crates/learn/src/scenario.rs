@@ -24,6 +24,8 @@ const REPLAYED_MS: i64 = 600_000;
 const ARRIVALS_MOST: usize = 4_000_000;
 const LOCKS_MOST: usize = 100_000;
 const SESSIONS_MOST: usize = 1_000;
+/// Longest hold or pause in a scenario: a day.
+const TIME_MOST_US: u64 = 86_400_000_000;
 
 /// Writes scenarios for the busiest families. `servers` is the size of the ensemble, if known.
 pub fn write_scenarios(
@@ -168,9 +170,9 @@ impl Learnt<'_> {
         }
     }
 
-    /// Returns a logged time minus its handoff, because a new run adds its own handoffs.
+    /// Returns a logged time minus its handoff, because a new run adds its own handoffs; at most a day.
     fn without_handoff(&self, ms: u32) -> u64 {
-        (u64::from(ms) * 1_000).saturating_sub(self.family.handoff.estimate_us)
+        (u64::from(ms) * 1_000).saturating_sub(self.family.handoff.estimate_us).min(TIME_MOST_US)
     }
 
     fn distribution(&self, values: &Values) -> Distribution {
@@ -199,6 +201,8 @@ impl Learnt<'_> {
                 .then(|| "the busiest ten minutes are representative of the whole period".to_owned()),
             (self.family.endings.gave_up > 0 && self.family.timeout_us.is_none())
                 .then(|| "abandoned requests wait until they are served, with a hold of zero".to_owned()),
+            (u64::from(self.values.holds.most()) * 1_000 > TIME_MOST_US)
+                .then(|| "holds longer than a day last a day".to_owned()),
         ];
         let mut load = format!("contenders = {contenders}\nlocks = {}\nload = \"open\"\n", replayed.locks);
         let _ = writeln!(load, "arrivals = {{ replay = \"{arrivals}\" }}");

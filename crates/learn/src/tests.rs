@@ -791,6 +791,16 @@ fn scenario_replays_the_arrivals_without_the_handoff() {
 }
 
 #[test]
+fn holds_of_more_than_a_day_do_not_make_the_scenario_invalid() {
+    const HOUR_MS: i64 = 3_600_000;
+    let mut story = Story::default();
+    story.cycle(1, &mutex(1), 0, 25 * HOUR_MS);
+    let (scenario, arrivals) = scenario(&story);
+    assert_eq!(arrivals, "time,lock,hold\n0.000,0,86400000000us\n");
+    assert!(scenario.contains("hold = { measured = [\"86400000000us\"] }\n"), "{scenario}");
+}
+
+#[test]
 fn handoff_is_estimated_only_if_requests_follow_releases_without_a_pause() {
     let handoff = |pause_ms: &dyn Fn(i64) -> i64| {
         let (mut story, mut at) = (Story::default(), 0);
