@@ -245,9 +245,14 @@ impl Reconstruction {
 
     /// Continues after a gap: ends the cycles of nodes that the snapshot does not contain, and adds the new nodes.
     pub fn goes_on_with(&mut self, stored: Vec<StoredNode>) -> io::Result<()> {
-        let kept: BTreeSet<&[u8]> = stored.iter().map(|node| node.path.as_slice()).collect();
-        let lost: Vec<NodePath> =
-            self.nodes.keys().filter(|path| !kept.contains(&***path)).cloned().collect();
+        let kept: BTreeMap<&[u8], Option<i64>> =
+            stored.iter().map(|node| (node.path.as_slice(), node.owner)).collect();
+        // Another session may have created a single node again. A watch does not report the owners.
+        let is_kept = |path: &NodePath, node: &Node| {
+            kept.get(&**path).is_some_and(|owner| self.is_watch || *owner == Some(node.session))
+        };
+        let lost = self.nodes.iter().filter(|(path, node)| !is_kept(path, node));
+        let lost: Vec<NodePath> = lost.map(|(path, _)| Arc::clone(path)).collect();
         self.end_all(lost, Ending::Unobserved, None);
         let fresh = |stored: &StoredNode| !self.nodes.contains_key(stored.path.as_slice());
         let fresh: Vec<StoredNode> = stored.iter().filter(|node| fresh(node)).cloned().collect();

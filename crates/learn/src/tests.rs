@@ -248,6 +248,20 @@ fn node_that_the_snapshot_after_a_gap_contains_too_early_blocks_no_requests() {
 }
 
 #[test]
+fn single_node_that_another_session_created_during_a_gap_is_another_cycle() {
+    let directory = tempfile::tempdir().unwrap();
+    let recreated = snapshot::written::snapshot(&[("", 0, 0), ("/jobs/nightly", 3, 2)]);
+    fs::write(directory.path().join("snapshot.3"), recreated).unwrap();
+    let mut story = Story::default();
+    story.cycle(1, "/jobs/nightly", 0, 5).lost().at(6).create(2, "/jobs/nightly").lost();
+    story.at(60_000).delete(2, "/jobs/nightly");
+    let read = story.read_in(directory.path(), "log.1", Scope::default());
+    let family = summarise(&read.observed, Asked::default()).unwrap().families.remove(0);
+    let Endings { released, broken, unobserved, .. } = family.endings;
+    assert_eq!((released, broken, unobserved, family.hold), (1, 0, 1, None));
+}
+
+#[test]
 fn nodes_that_disappear_together_do_not_grant_the_lock_to_each_other() {
     let names: Vec<String> = (1..=9).map(mutex).collect();
     let crowd = |end: &dyn Fn(&mut Story)| {
