@@ -217,7 +217,15 @@ impl Reconstruction {
         let ephemeral = happened == Happened::Created;
         let change = Change { path, happened, with_its_session: false, ephemeral, sequence: None };
         self.apply(&change, request);
+        self.forget_session(owner);
         self.failure.take().map_or(Ok(()), Err)
+    }
+
+    /// Forgets a session without nodes, because a watch assigns a new session to each new node.
+    fn forget_session(&mut self, session: i64) {
+        if self.sessions.get(&session).is_some_and(|open| open.nodes.is_empty()) {
+            self.sessions.remove(&session);
+        }
     }
 
     /// Forgets the parent of a new node: a node with children is not ephemeral.
@@ -227,6 +235,7 @@ impl Reconstruction {
         if let Some(open) = self.sessions.get_mut(&node.session) {
             open.nodes.remove(&parent);
         }
+        self.forget_session(node.session);
     }
 
     /// Adds a node that existed before the first record.
@@ -754,4 +763,32 @@ fn plausible(ms: i64) -> i64 {
 pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
     let slash = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
     (&path[..slash], path.get(slash + 1..).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GUID: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
+
+    /// Watches a hundred uncontended cycles.
+    fn watched() -> Reconstruction {
+        let mut watched = Reconstruction::new(Scope::default(), &std::env::temp_dir());
+        watched.watches_at(0);
+        for of in 0..100_i64 {
+            let path = format!("/l/_c_{GUID}-lock-{of:010}");
+            watched.sees(path.as_bytes(), Happened::Created, of * 10).unwrap();
+            watched.sees(path.as_bytes(), Happened::Deleted, of * 10 + 5).unwrap();
+        }
+        watched
+    }
+
+    #[test]
+    fn watch_forgets_deleted_nodes() {
+        let mut watched = watched();
+        watched.sees(b"/a", Happened::Created, 2_000).unwrap();
+        watched.sees(b"/a/b", Happened::Created, 2_001).unwrap();
+        watched.sees(b"/a/b", Happened::Deleted, 2_002).unwrap();
+        assert_eq!((watched.nodes.len(), watched.queues.len(), watched.sessions.len()), (0, 0, 0));
+    }
 }
