@@ -6,6 +6,9 @@ use std::collections::BinaryHeap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Session of a cycle that a watch observed, which reports no sessions.
+pub const UNKNOWN_SESSION: i64 = i64::MIN;
+
 /// How a cycle ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::cycle::{Cycle, Ending};
+use crate::cycle::{Cycle, Ending, UNKNOWN_SESSION};
 use crate::family::{KAZOO_INNER, folded, lock_below, semaphore_of};
 use crate::queue::{Grant, Moment, Node, NodePath, Queue};
 use crate::recipe::{DIGITS, Recipe, Recipes, Role, is_bare_hex, is_sequential, is_taken_entry, recognise};
@@ -219,6 +219,11 @@ impl Reconstruction {
         self.apply(&change, request);
         self.forget_session(owner);
         self.failure.take().map_or(Ok(()), Err)
+    }
+
+    /// Returns a node's session, unless a watch assigned it to the node. Assigned sessions are negative.
+    fn known(&self, session: i64) -> i64 {
+        if self.is_watch && session < 0 { UNKNOWN_SESSION } else { session }
     }
 
     /// Forgets a session without nodes, because a watch assigns a new session to each new node.
@@ -646,7 +651,7 @@ impl Reconstruction {
         let cycle = Cycle {
             arrived_ms: node.arrived.ms,
             lock,
-            session: node.session,
+            session: self.known(node.session),
             is_read: node.role == Role::Read,
             is_granted,
             is_contended: node.is_contended || waited_ms.is_some_and(|ms| ms > 0),
@@ -727,7 +732,7 @@ impl Reconstruction {
         let mut staying = Vec::new();
         for path in &open {
             let Some(node) = self.nodes.get(path).filter(|node| !node.has_lease) else { continue };
-            let (session, arrived_ms) = (node.session, node.arrived.ms);
+            let (session, arrived_ms) = (self.known(node.session), node.arrived.ms);
             let is_holder = node.grant != Grant::Waits;
             let (directory, recipe) = (Arc::clone(&node.directory), node.recipe);
             let lock = self.lock(&directory, recipe, 0);
@@ -768,6 +773,7 @@ pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::summarise::{Asked, summarise};
 
     const GUID: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
 
@@ -790,5 +796,11 @@ mod tests {
         watched.sees(b"/a/b", Happened::Created, 2_001).unwrap();
         watched.sees(b"/a/b", Happened::Deleted, 2_002).unwrap();
         assert_eq!((watched.nodes.len(), watched.queues.len(), watched.sessions.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn watch_counts_no_sessions() {
+        let found = summarise(&watched().finish().unwrap(), Asked::default()).unwrap();
+        assert_eq!((found.families[0].arrivals, found.families[0].sessions), (100, 0));
     }
 }

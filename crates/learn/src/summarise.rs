@@ -5,7 +5,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::time::Duration;
 
-use crate::cycle::{Cycle, Ending, Overlap};
+use crate::cycle::{Cycle, Ending, Overlap, UNKNOWN_SESSION};
 use crate::family::families;
 use crate::fit::{WindowCounts, zipf};
 use crate::recipe::Recipe;
@@ -123,10 +123,12 @@ impl Sums {
         self.reads += u64::from(cycle.is_read);
         self.granted += u64::from(cycle.is_granted);
         self.contended_grants += u64::from(cycle.is_granted && cycle.is_contended);
-        let unseen = Presence { cycles: 0, first_ms: cycle.arrived_ms, last_ms: cycle.arrived_ms };
-        let session = self.sessions.entry(cycle.session).or_insert(unseen);
-        session.cycles += 1;
-        session.last_ms = session.last_ms.max(cycle.until_ms());
+        if cycle.session != UNKNOWN_SESSION {
+            let unseen = Presence { cycles: 0, first_ms: cycle.arrived_ms, last_ms: cycle.arrived_ms };
+            let session = self.sessions.entry(cycle.session).or_insert(unseen);
+            session.cycles += 1;
+            session.last_ms = session.last_ms.max(cycle.until_ms());
+        }
         *self.keys.entry(cycle.lock).or_default() += 1;
         self.active_ms.get_or_insert((cycle.arrived_ms, 0)).1 = cycle.arrived_ms;
         let after_ms = cycle.arrived_ms - span.first_ms;
@@ -513,7 +515,7 @@ impl Context<'_> {
                 lock: self.name_of(*lock),
                 at_us: (-minus_at - self.span.first_ms).unsigned_abs() * 1_000,
                 waited_us: u64::from(*ms) * 1_000,
-                session: format!("{session:#x}"),
+                session: session_name(*session),
                 is_granted: *is_granted,
             };
         sums.longest.iter().rev().map(wait).collect()
@@ -532,12 +534,16 @@ impl Context<'_> {
         let old = nodes.iter().filter(|node| age(node.arrived_ms) > usual.max(HOUR_MS));
         let node = |node: &&Staying| StayingNode {
             lock: self.name_of(node.lock),
-            session: format!("{:#x}", node.session),
+            session: session_name(node.session),
             age_us: age(node.arrived_ms).unsigned_abs() * 1_000,
             is_holder: node.is_holder,
         };
         old.take(STAYING_SHOWN).map(node).collect()
     }
+}
+
+fn session_name(session: i64) -> String {
+    if session == UNKNOWN_SESSION { "unknown".to_owned() } else { format!("{session:#x}") }
 }
 
 /// Caps a number of requests, keeping its parity. Threads that share a session may send any number of

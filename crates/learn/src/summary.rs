@@ -216,9 +216,9 @@ pub struct Family {
     pub locks: u64,
     /// Number of empty directories that remain because nothing deletes them.
     pub empty_directories: u64,
-    /// Number of sessions that requested a lock.
+    /// Number of sessions that requested a lock; 0 if unknown, as in a watch.
     pub sessions: u64,
-    /// Largest number of cycles of one session.
+    /// Largest number of cycles of one session; 0 if unknown.
     pub most_by_one_session: u64,
     /// Requests for a lock.
     pub arrivals: u64,
@@ -341,7 +341,7 @@ pub struct LongWait {
     pub at_us: u64,
     /// Duration of the wait.
     pub waited_us: u64,
-    /// The session, in hexadecimal.
+    /// The session, in hexadecimal, or `unknown`.
     pub session: String,
     /// Whether the request acquired the lock.
     pub is_granted: bool,
@@ -352,7 +352,7 @@ pub struct LongWait {
 pub struct StayingNode {
     /// Path of the lock.
     pub lock: String,
-    /// The session, in hexadecimal.
+    /// The session, in hexadecimal, or `unknown`.
     pub session: String,
     /// Age at the end.
     pub age_us: u64,
