@@ -635,7 +635,9 @@ impl Reconstruction {
             _ => (None, None),
         };
         let is_over = !matches!(ending, Ending::Open | Ending::Unobserved);
-        if !self.scope.has_time(node.arrived.ms) && !node.is_carried_over {
+        // A request from before the logs counts if it ends within the scope.
+        let is_early = node.is_carried_over && self.scope.since_ms.is_none_or(|since| now.ms >= since);
+        if !self.scope.has_time(node.arrived.ms) && !is_early {
             return;
         }
         // The length of a semaphore is its number of leases, not of requests in its inner queue.

@@ -746,6 +746,21 @@ fn only_requests_within_the_scope_are_counted() {
 }
 
 #[test]
+fn requests_from_before_the_logs_that_end_before_the_scope_are_not_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let held = snapshot::written::snapshot(&[("", 0, 0), (&mutex(1), 1, 77)]);
+    fs::write(directory.path().join("snapshot.1"), held).unwrap();
+    let mut story = Story { records: vec![Vec::new()], ..Story::default() };
+    story.at(0).record(77, txn::CLOSE_SESSION, &[]).cycle(2, &mutex(2), 5_000, 10);
+    let lost = |since_ms: Option<i64>| {
+        let read = story.read_in(directory.path(), "log.2", Scope { since_ms, ..Scope::default() });
+        let family = summarise(&read.observed, Asked::default()).unwrap().families.remove(0);
+        (family.endings.session_ended_holding, family.endings.released)
+    };
+    assert_eq!([lost(None), lost(Some(1_004_000))], [(1, 1), (0, 1)]);
+}
+
+#[test]
 fn path_of_a_kazoo_semaphore_includes_its_inner_queue() {
     let mut story = Story::default();
     for of in 0..10_u32 {
