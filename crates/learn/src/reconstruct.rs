@@ -305,8 +305,11 @@ impl Reconstruction {
             request.place += 1;
         });
         if record.ends_session() {
-            let open = self.sessions.remove(&record.session);
-            ended.extend(open.into_iter().flat_map(|open| open.nodes));
+            let nodes = self.sessions.remove(&record.session).map(|open| open.nodes).unwrap_or_default();
+            // Without a list of the nodes, their deletes have not been counted.
+            let unlisted = if ended.is_empty() { nodes.len() } else { 0 };
+            (0..unlisted).for_each(|_| self.count_write(true));
+            ended.extend(nodes);
         }
         self.end_all(ended, ending, Some(request));
         if let Some((happened, was_lock)) = last {

@@ -791,6 +791,35 @@ fn directories_that_differ_only_in_a_number_are_one_family() {
 }
 
 #[test]
+fn registrations_do_not_count_as_writes_of_locks() {
+    let mut story = Story::default();
+    (1..=8_i64).for_each(|of| {
+        story.at(of).create(of, &format!("/services/host-{of}:8080"));
+    });
+    story.cycle(9, &mutex(1), 100, 10);
+    // Servers before version 3.6 do not list the nodes of a closed session.
+    (1..=8).for_each(|of| {
+        story.at(200 + of).record(of, txn::CLOSE_SESSION, &[]);
+    });
+    let read = story.read_as("log.1", Scope::default());
+    let families = summarise(&read.observed, Asked::default()).unwrap().families;
+    let source = Source {
+        kind: SourceKind::Logs,
+        from: std::time::UNIX_EPOCH,
+        to: std::time::UNIX_EPOCH,
+        lasts_us: 0,
+        clock_steps: 0,
+        has_folded_locks: false,
+        is_anonymous: false,
+        logs: None,
+        watch: None,
+    };
+    let Writes { all, by_locks, lock_share, .. } =
+        Learned::of(source, writes(&read.observed), families).writes;
+    assert_eq!((all, by_locks, lock_share), (18, 2, 2.0 / 18.0));
+}
+
+#[test]
 fn names_are_hashed_with_a_different_key_in_each_run() {
     let mut story = Story::default();
     story.cycle(1, &mutex(1), 0, 10);
