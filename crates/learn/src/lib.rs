@@ -95,6 +95,7 @@ pub fn read_logs(
     let files = servers.iter().map(|server| server.logs.len() as u64).sum();
     let logs = LogFacts {
         directories: directories.iter().map(|path| path.display().to_string()).collect(),
+        servers: servers.iter().filter(|server| !server.logs.is_empty()).count() as u64,
         files,
         missing: merge.missing,
         uncommitted: merge.uncommitted,

@@ -82,6 +82,8 @@ impl Learnt<'_> {
         };
         let timeout = self.family.timeout_us.map(|us| format!("a timeout of {}", format_micros(us)));
         let learned = [learned, timeout.into_iter().collect()].concat();
+        let servers = counted(self.servers() as u64, "server", "servers");
+        let assumed = [assumed, vec![format!("an ensemble of {servers}")]].concat();
         let text = self.text(&suffix, &learned, &assumed, &load);
         std::fs::write(directory.join(&file), text)?;
         Ok(ScenarioFile { file, family: self.family.name.clone(), learned, assumed })
@@ -245,9 +247,13 @@ impl Learnt<'_> {
         if family.reads > 0 {
             let _ = writeln!(text, "read_ratio = {:.6}", family.reads as f64 / family.arrivals.max(1) as f64);
         }
-        let servers = self.servers.filter(|servers| [1, 3, 5].contains(servers)).unwrap_or(3);
-        let _ = writeln!(text, "repetitions = 1\n\n[ensemble]\nservers = {servers}");
+        let _ = writeln!(text, "repetitions = 1\n\n[ensemble]\nservers = {}", self.servers());
         text
+    }
+
+    /// Returns the number of servers to run: as many as have logs, if an ensemble may have that many.
+    fn servers(&self) -> usize {
+        self.servers.filter(|servers| [1, 3, 5].contains(servers)).unwrap_or(3)
     }
 
     fn strategy(&self) -> String {

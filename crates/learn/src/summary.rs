@@ -154,6 +154,9 @@ pub enum SourceKind {
 pub struct LogFacts {
     /// Directories read.
     pub directories: Vec<String>,
+    /// Number of directories with logs, i.e. of servers. Snapshots may be in other directories.
+    #[serde(default)]
+    pub servers: u64,
     /// Number of logs.
     pub files: u64,
     /// Transactions missing from all logs, although later ones of the same leader exist.

@@ -220,6 +220,19 @@ fn lost_record_does_not_turn_later_timeouts_into_acquisitions() {
 }
 
 #[test]
+fn directory_with_only_snapshots_is_not_another_server() {
+    let directory = tempfile::tempdir().unwrap();
+    let directories = ["datalog", "data"].map(|name| directory.path().join(name));
+    directories.iter().for_each(|directory| fs::create_dir(directory).unwrap());
+    let mut story = Story::default();
+    story.cycle(1, &mutex(1), 0, 10);
+    fs::write(directories[0].join("log.1"), log(&story.records)).unwrap();
+    fs::write(directories[1].join("snapshot.0"), snapshot::written::snapshot(&[("", 0, 0)])).unwrap();
+    let read = read_logs(&directories, Scope::default(), true, directory.path(), &|| false).unwrap();
+    assert_eq!(read.logs.servers, 1);
+}
+
+#[test]
 fn node_from_a_snapshot_that_the_logs_do_not_continue_blocks_no_requests() {
     let directory = tempfile::tempdir().unwrap();
     let stale = snapshot::written::snapshot(&[("", 0, 0), (&mutex(1), 4, 77)]);

@@ -222,7 +222,7 @@ fn extent(learned: &Learned) -> String {
         (Some(logs), _) => format!(
             "{} of {} in {} from {from}; locks account for {} of all writes.",
             counted(writes.transactions, "transaction", "transactions"),
-            counted(logs.directories.len() as u64, "server", "servers"),
+            counted(logs.servers, "server", "servers"),
             lasts,
             percent(writes.lock_share)
         ),
