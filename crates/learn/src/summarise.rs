@@ -396,6 +396,7 @@ impl Context<'_> {
         endings.gave_up_at_grant = at_grant;
         let mut counts: Vec<u64> = sums.keys.values().copied().collect();
         counts.sort_unstable_by(|one, other| other.cmp(one));
+        let staying = self.staying(sums, &nodes.staying);
         let windows = sums.windows.iter().filter_map(|window| window.clone().finish(self.span.lasts_ms()));
         Family {
             name: self.names.of_path(name),
@@ -423,7 +424,8 @@ impl Context<'_> {
             dispersion: windows.collect(),
             over_time: self.over_time(sums),
             longest_waits: self.longest_waits(sums),
-            staying: self.staying(sums, &nodes.staying),
+            staying_nodes: staying.len() as u64,
+            staying: staying.into_iter().take(STAYING_SHOWN).collect(),
             endings,
         }
     }
@@ -538,7 +540,7 @@ impl Context<'_> {
             age_us: age(node.arrived_ms).unsigned_abs() * 1_000,
             is_holder: node.is_holder,
         };
-        old.take(STAYING_SHOWN).map(node).collect()
+        old.map(node).collect()
     }
 }
 

@@ -267,8 +267,11 @@ pub struct Family {
     pub over_time: OverTime,
     /// The longest waits.
     pub longest_waits: Vec<LongWait>,
-    /// Nodes that exist much longer than others.
+    /// The oldest nodes that exist much longer than others.
     pub staying: Vec<StayingNode>,
+    /// Number of all nodes that exist much longer than others.
+    #[serde(default)]
+    pub staying_nodes: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]

@@ -833,6 +833,17 @@ fn registrations_do_not_count_as_writes_of_locks() {
 }
 
 #[test]
+fn all_stuck_nodes_are_counted_but_only_some_are_listed() {
+    let mut story = Story::default();
+    (1..=50).for_each(|of| {
+        story.at(0).create(i64::from(of), &mutex(of));
+    });
+    story.at(2 * 3_600_000).record(99, txn::CREATE_SESSION, &[]);
+    let family = story.family();
+    assert_eq!((family.staying.len(), family.staying_nodes), (20, 50));
+}
+
+#[test]
 fn names_are_hashed_with_a_different_key_in_each_run() {
     let mut story = Story::default();
     story.cycle(1, &mutex(1), 0, 10);

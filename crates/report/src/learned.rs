@@ -132,8 +132,8 @@ fn remarks(learned: &Learned) -> Vec<String> {
 fn family_remarks(family: &Family) -> Vec<String> {
     let name = one_line(&family.name);
     let staying = family.staying.first().map(|node| {
-        let more = match family.staying.len() {
-            1 => String::new(),
+        let more = match family.staying_nodes {
+            0 | 1 => String::new(),
             all => format!(" ({} more)", all - 1),
         };
         let what = if node.is_holder { "has held" } else { "has waited in" };
