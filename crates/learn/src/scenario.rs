@@ -263,6 +263,7 @@ impl Learnt<'_> {
                 let leases = self.family.longest_queue.clamp(1, 1_000);
                 format!("{{ name = \"{name}\", leases = {leases} }}")
             }
+            Recipe::Mixed if self.family.reads > 0 => "\"shared-predecessor-watch\"".to_owned(),
             _ => format!("\"{name}\""),
         }
     }
