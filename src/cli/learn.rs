@@ -107,7 +107,7 @@ fn conclude(
     let asked = Asked { handoff: args.handoff, is_anonymous: args.anonymous };
     let mut found = summarise(observed, asked).map_err(failed)?;
     let results = results(args)?;
-    let servers = source.logs.as_ref().map(|logs| logs.directories.len());
+    let servers = source.logs.as_ref().and_then(|logs| usize::try_from(logs.servers).ok());
     let scenarios = write_scenarios(observed, &found, servers, &results);
     let families = std::mem::take(&mut found.families);
     let mut learned = Learned::of(source, writes(observed), families);

@@ -130,7 +130,7 @@ type Named = (&'static str, fn(i64) -> String);
 
 #[test]
 fn learned_scenarios_of_every_recipe_are_valid() {
-    let names: [Named; 8] = [
+    let names: [Named; 9] = [
         ("curator-mutex", |of| format!("/l/_c_{GUID}-lock-{of:010}")),
         ("curator-read-write", |of| {
             format!("/l/_c_{GUID}-__{}__{of:010}", if of % 3 == 0 { "WRIT" } else { "READ" })
@@ -141,6 +141,11 @@ fn learned_scenarios_of_every_recipe_are_valid() {
         ("apache-write-lock", |of| format!("/l/x-72057594037927936-{of:010}")),
         ("shared-predecessor-watch", |of| {
             format!("/l/{}-{of:010}", if of % 3 == 0 { "write" } else { "read" })
+        }),
+        // Programs in Java and Python share the lock.
+        ("shared-predecessor-watch", |of| match of % 3 {
+            0 => format!("/l/{HEX}__lock__{of:010}"),
+            _ => format!("/l/_c_{GUID}-__READ__{of:010}"),
         }),
         ("predecessor-watch", |of| format!("/l/mine-{of:010}")),
     ];

@@ -6,6 +6,9 @@ use std::collections::BinaryHeap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Session of a cycle that a watch observed, which reports no sessions.
+pub const UNKNOWN_SESSION: i64 = i64::MIN;
+
 /// How a cycle ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -39,8 +42,8 @@ pub struct Cycle {
     pub is_carried_over: bool,
     /// Time from the arrival to the grant; `None` without a grant, or if the clock was set back in between.
     pub waited_ms: Option<u32>,
-    /// Time from the arrival to the end, if the client gave up.
-    pub gave_up_ms: Option<u32>,
+    /// Time from the arrival to the end, if the client never got the lock.
+    pub unserved_ms: Option<u32>,
     /// Time from the grant to the end; `None` without a grant, if the clock was set back in between, or if the
     /// end was not observed.
     pub held_ms: Option<u32>,
@@ -56,7 +59,7 @@ pub struct Cycle {
 impl Cycle {
     /// Returns the end of the cycle, or the latest time known if its end is unknown.
     pub fn until_ms(&self) -> i64 {
-        let times = [self.waited_ms, self.held_ms, self.gave_up_ms];
+        let times = [self.waited_ms, self.held_ms, self.unserved_ms];
         self.arrived_ms + times.iter().flatten().map(|ms| i64::from(*ms)).sum::<i64>()
     }
 

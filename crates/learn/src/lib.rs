@@ -74,7 +74,7 @@ pub fn read_logs(
                 reconstruction.take(&record)
             }
             Step::Gap { snapshot, next } => {
-                let nodes = snapshot.and_then(|snapshot| snapshots.at(snapshot));
+                let nodes = snapshot.and_then(|snapshot| snapshots.at(snapshot, next));
                 let ends_gap = |snapshot| missing_between(snapshot, next) == 0;
                 let is_settled = nodes.is_some() && snapshot.is_some_and(ends_gap);
                 reconstruction.lost_before(if is_settled { 0 } else { next });
@@ -95,6 +95,7 @@ pub fn read_logs(
     let files = servers.iter().map(|server| server.logs.len() as u64).sum();
     let logs = LogFacts {
         directories: directories.iter().map(|path| path.display().to_string()).collect(),
+        servers: servers.iter().filter(|server| !server.logs.is_empty()).count() as u64,
         files,
         missing: merge.missing,
         uncommitted: merge.uncommitted,
@@ -133,10 +134,13 @@ impl Snapshots {
         nodes.into_iter().filter(|node| node.created < zxid).collect()
     }
 
-    /// Returns the ephemeral nodes of the snapshot with this zxid.
-    fn at(&mut self, zxid: i64) -> Option<Vec<StoredNode>> {
+    /// Returns the ephemeral nodes of the snapshot with this zxid. A snapshot may also contain nodes of later
+    /// transactions; those at or after `next` are omitted, because the logs create them.
+    fn at(&mut self, zxid: i64, next: i64) -> Option<Vec<StoredNode>> {
         let path = self.files.iter().find(|(of, _)| *of == zxid)?.1.clone();
-        self.nodes(&path)
+        let mut nodes = self.nodes(&path)?;
+        nodes.retain(|node| node.created < next);
+        Some(nodes)
     }
 
     fn nodes(&mut self, path: &Path) -> Option<Vec<StoredNode>> {

@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::cycle::{Cycle, Ending};
+use crate::cycle::{Cycle, Ending, UNKNOWN_SESSION};
 use crate::family::{KAZOO_INNER, folded, lock_below, semaphore_of};
 use crate::queue::{Grant, Moment, Node, NodePath, Queue};
 use crate::recipe::{DIGITS, Recipe, Recipes, Role, is_bare_hex, is_sequential, is_taken_entry, recognise};
@@ -217,7 +217,20 @@ impl Reconstruction {
         let ephemeral = happened == Happened::Created;
         let change = Change { path, happened, with_its_session: false, ephemeral, sequence: None };
         self.apply(&change, request);
+        self.forget_session(owner);
         self.failure.take().map_or(Ok(()), Err)
+    }
+
+    /// Returns a node's session, unless a watch assigned it to the node. Assigned sessions are negative.
+    fn known(&self, session: i64) -> i64 {
+        if self.is_watch && session < 0 { UNKNOWN_SESSION } else { session }
+    }
+
+    /// Forgets a session without nodes, because a watch assigns a new session to each new node.
+    fn forget_session(&mut self, session: i64) {
+        if self.sessions.get(&session).is_some_and(|open| open.nodes.is_empty()) {
+            self.sessions.remove(&session);
+        }
     }
 
     /// Forgets the parent of a new node: a node with children is not ephemeral.
@@ -227,6 +240,7 @@ impl Reconstruction {
         if let Some(open) = self.sessions.get_mut(&node.session) {
             open.nodes.remove(&parent);
         }
+        self.forget_session(node.session);
     }
 
     /// Adds a node that existed before the first record.
@@ -245,9 +259,14 @@ impl Reconstruction {
 
     /// Continues after a gap: ends the cycles of nodes that the snapshot does not contain, and adds the new nodes.
     pub fn goes_on_with(&mut self, stored: Vec<StoredNode>) -> io::Result<()> {
-        let kept: BTreeSet<&[u8]> = stored.iter().map(|node| node.path.as_slice()).collect();
-        let lost: Vec<NodePath> =
-            self.nodes.keys().filter(|path| !kept.contains(&***path)).cloned().collect();
+        let kept: BTreeMap<&[u8], Option<i64>> =
+            stored.iter().map(|node| (node.path.as_slice(), node.owner)).collect();
+        // Another session may have created a single node again. A watch does not report the owners.
+        let is_kept = |path: &NodePath, node: &Node| {
+            kept.get(&**path).is_some_and(|owner| self.is_watch || *owner == Some(node.session))
+        };
+        let lost = self.nodes.iter().filter(|(path, node)| !is_kept(path, node));
+        let lost: Vec<NodePath> = lost.map(|(path, _)| Arc::clone(path)).collect();
         self.end_all(lost, Ending::Unobserved, None);
         let fresh = |stored: &StoredNode| !self.nodes.contains_key(stored.path.as_slice());
         let fresh: Vec<StoredNode> = stored.iter().filter(|node| fresh(node)).cloned().collect();
@@ -277,15 +296,20 @@ impl Reconstruction {
                     self.count_write(true);
                 }
                 None => {
-                    self.end_all(std::mem::take(&mut ended), ending, Some(request));
+                    if change.happened == Happened::Created {
+                        self.end_all(std::mem::take(&mut ended), ending, Some(request));
+                    }
                     self.apply(&change, request);
                 }
             }
             request.place += 1;
         });
         if record.ends_session() {
-            let open = self.sessions.remove(&record.session);
-            ended.extend(open.into_iter().flat_map(|open| open.nodes));
+            let nodes = self.sessions.remove(&record.session).map(|open| open.nodes).unwrap_or_default();
+            // Without a list of the nodes, their deletes have not been counted.
+            let unlisted = if ended.is_empty() { nodes.len() } else { 0 };
+            (0..unlisted).for_each(|_| self.count_write(true));
+            ended.extend(nodes);
         }
         self.end_all(ended, ending, Some(request));
         if let Some((happened, was_lock)) = last {
@@ -302,7 +326,7 @@ impl Reconstruction {
         self.now.ms = ms;
         self.covers_ms = (self.covers_ms.0.min(ms), self.covers_ms.1.max(ms));
         if self.scope.has_time(ms) {
-            self.first_ms.get_or_insert(ms);
+            self.first_ms = Some(self.first_ms.map_or(ms, |first| first.min(ms)));
             self.last_ms = self.last_ms.max(ms);
         }
     }
@@ -503,6 +527,7 @@ impl Reconstruction {
             && let Some(lock) = self.locks.get_mut(number as usize)
         {
             lock.path = outer.into();
+            lock.longest = 0;
             self.numbers.insert(outer.into(), number);
         }
     }
@@ -613,10 +638,13 @@ impl Reconstruction {
             _ => (None, None),
         };
         let is_over = !matches!(ending, Ending::Open | Ending::Unobserved);
-        if !self.scope.has_time(node.arrived.ms) && !node.is_carried_over {
+        // A request from before the logs counts if it ends within the scope.
+        let is_early = node.is_carried_over && self.scope.since_ms.is_none_or(|since| now.ms >= since);
+        if !self.scope.has_time(node.arrived.ms) && !is_early {
             return;
         }
-        let lock = self.lock(&node.directory, node.recipe, longest);
+        // The length of a semaphore is its number of leases, not of requests in its inner queue.
+        let lock = self.lock(&node.directory, node.recipe, if is_inner { 0 } else { longest });
         if node.recipe.is_single()
             && let Some(lock) = self.locks.get_mut(lock as usize)
         {
@@ -628,13 +656,13 @@ impl Reconstruction {
         let cycle = Cycle {
             arrived_ms: node.arrived.ms,
             lock,
-            session: node.session,
+            session: self.known(node.session),
             is_read: node.role == Role::Read,
             is_granted,
             is_contended: node.is_contended || waited_ms.is_some_and(|ms| ms > 0),
             is_carried_over: node.is_carried_over,
             waited_ms: waited_ms.filter(|_| !node.is_carried_over),
-            gave_up_ms: (ending == Ending::GaveUp).then(|| now.since(node.arrived)).flatten(),
+            unserved_ms: (is_over && !is_granted).then(|| now.since(node.arrived)).flatten(),
             held_ms: held_ms.filter(|_| is_over),
             ending,
             requests: u32::try_from(requests).unwrap_or(0),
@@ -709,7 +737,7 @@ impl Reconstruction {
         let mut staying = Vec::new();
         for path in &open {
             let Some(node) = self.nodes.get(path).filter(|node| !node.has_lease) else { continue };
-            let (session, arrived_ms) = (node.session, node.arrived.ms);
+            let (session, arrived_ms) = (self.known(node.session), node.arrived.ms);
             let is_holder = node.grant != Grant::Waits;
             let (directory, recipe) = (Arc::clone(&node.directory), node.recipe);
             let lock = self.lock(&directory, recipe, 0);
@@ -745,4 +773,39 @@ fn plausible(ms: i64) -> i64 {
 pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
     let slash = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
     (&path[..slash], path.get(slash + 1..).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summarise::{Asked, summarise};
+
+    const GUID: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
+
+    /// Watches a hundred uncontended cycles.
+    fn watched() -> Reconstruction {
+        let mut watched = Reconstruction::new(Scope::default(), &std::env::temp_dir());
+        watched.watches_at(0);
+        for of in 0..100_i64 {
+            let path = format!("/l/_c_{GUID}-lock-{of:010}");
+            watched.sees(path.as_bytes(), Happened::Created, of * 10).unwrap();
+            watched.sees(path.as_bytes(), Happened::Deleted, of * 10 + 5).unwrap();
+        }
+        watched
+    }
+
+    #[test]
+    fn watch_forgets_deleted_nodes() {
+        let mut watched = watched();
+        watched.sees(b"/a", Happened::Created, 2_000).unwrap();
+        watched.sees(b"/a/b", Happened::Created, 2_001).unwrap();
+        watched.sees(b"/a/b", Happened::Deleted, 2_002).unwrap();
+        assert_eq!((watched.nodes.len(), watched.queues.len(), watched.sessions.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn watch_counts_no_sessions() {
+        let found = summarise(&watched().finish().unwrap(), Asked::default()).unwrap();
+        assert_eq!((found.families[0].arrivals, found.families[0].sessions), (100, 0));
+    }
 }

@@ -24,6 +24,8 @@ const REPLAYED_MS: i64 = 600_000;
 const ARRIVALS_MOST: usize = 4_000_000;
 const LOCKS_MOST: usize = 100_000;
 const SESSIONS_MOST: usize = 1_000;
+/// Longest hold or pause in a scenario: a day.
+const TIME_MOST_US: u64 = 86_400_000_000;
 
 /// Writes scenarios for the busiest families. `servers` is the size of the ensemble, if known.
 pub fn write_scenarios(
@@ -80,6 +82,8 @@ impl Learnt<'_> {
         };
         let timeout = self.family.timeout_us.map(|us| format!("a timeout of {}", format_micros(us)));
         let learned = [learned, timeout.into_iter().collect()].concat();
+        let servers = counted(self.servers() as u64, "server", "servers");
+        let assumed = [assumed, vec![format!("an ensemble of {servers}")]].concat();
         let text = self.text(&suffix, &learned, &assumed, &load);
         std::fs::write(directory.join(&file), text)?;
         Ok(ScenarioFile { file, family: self.family.name.clone(), learned, assumed })
@@ -149,7 +153,8 @@ impl Learnt<'_> {
             };
             writeln!(file, "{at_s:.3},{lock},{}{mode}", self.hold(&cycle))?;
             replayed.arrivals += 1;
-            overlap.add(cycle.arrived_ms, cycle.until_ms());
+            let is_open = cycle.ending == Ending::Open;
+            overlap.add(cycle.arrived_ms, if is_open { self.observed.last_ms } else { cycle.until_ms() });
         }
         replayed.at_once = overlap.most;
         replayed.locks = numbers.len().clamp(1, LOCKS_MOST);
@@ -167,9 +172,9 @@ impl Learnt<'_> {
         }
     }
 
-    /// Returns a logged time minus its handoff, because a new run adds its own handoffs.
+    /// Returns a logged time minus its handoff, because a new run adds its own handoffs; at most a day.
     fn without_handoff(&self, ms: u32) -> u64 {
-        (u64::from(ms) * 1_000).saturating_sub(self.family.handoff.estimate_us)
+        (u64::from(ms) * 1_000).saturating_sub(self.family.handoff.estimate_us).min(TIME_MOST_US)
     }
 
     fn distribution(&self, values: &Values) -> Distribution {
@@ -198,6 +203,8 @@ impl Learnt<'_> {
                 .then(|| "the busiest ten minutes are representative of the whole period".to_owned()),
             (self.family.endings.gave_up > 0 && self.family.timeout_us.is_none())
                 .then(|| "abandoned requests wait until they are served, with a hold of zero".to_owned()),
+            (u64::from(self.values.holds.most()) * 1_000 > TIME_MOST_US)
+                .then(|| "holds longer than a day last a day".to_owned()),
         ];
         let mut load = format!("contenders = {contenders}\nlocks = {}\nload = \"open\"\n", replayed.locks);
         let _ = writeln!(load, "arrivals = {{ replay = \"{arrivals}\" }}");
@@ -240,9 +247,13 @@ impl Learnt<'_> {
         if family.reads > 0 {
             let _ = writeln!(text, "read_ratio = {:.6}", family.reads as f64 / family.arrivals.max(1) as f64);
         }
-        let servers = self.servers.filter(|servers| [1, 3, 5].contains(servers)).unwrap_or(3);
-        let _ = writeln!(text, "repetitions = 1\n\n[ensemble]\nservers = {servers}");
+        let _ = writeln!(text, "repetitions = 1\n\n[ensemble]\nservers = {}", self.servers());
         text
+    }
+
+    /// Returns the number of servers to run: as many as have logs, if an ensemble may have that many.
+    fn servers(&self) -> usize {
+        self.servers.filter(|servers| [1, 3, 5].contains(servers)).unwrap_or(3)
     }
 
     fn strategy(&self) -> String {
@@ -252,6 +263,7 @@ impl Learnt<'_> {
                 let leases = self.family.longest_queue.clamp(1, 1_000);
                 format!("{{ name = \"{name}\", leases = {leases} }}")
             }
+            Recipe::Mixed if self.family.reads > 0 => "\"shared-predecessor-watch\"".to_owned(),
             _ => format!("\"{name}\""),
         }
     }

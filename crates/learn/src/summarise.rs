@@ -5,7 +5,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::time::Duration;
 
-use crate::cycle::{Cycle, Ending, Overlap};
+use crate::cycle::{Cycle, Ending, Overlap, UNKNOWN_SESSION};
 use crate::family::families;
 use crate::fit::{WindowCounts, zipf};
 use crate::recipe::Recipe;
@@ -103,6 +103,8 @@ struct Sums {
     windows: [WindowCounts; 3],
     longest: BTreeMap<(u32, i64, i64), (u32, bool)>,
     waited_ms: f64,
+    /// Latest end of a wait.
+    waited_until_ms: i64,
     /// First and last arrival.
     active_ms: Option<(i64, i64)>,
 }
@@ -121,10 +123,12 @@ impl Sums {
         self.reads += u64::from(cycle.is_read);
         self.granted += u64::from(cycle.is_granted);
         self.contended_grants += u64::from(cycle.is_granted && cycle.is_contended);
-        let unseen = Presence { cycles: 0, first_ms: cycle.arrived_ms, last_ms: cycle.arrived_ms };
-        let session = self.sessions.entry(cycle.session).or_insert(unseen);
-        session.cycles += 1;
-        session.last_ms = session.last_ms.max(cycle.until_ms());
+        if cycle.session != UNKNOWN_SESSION {
+            let unseen = Presence { cycles: 0, first_ms: cycle.arrived_ms, last_ms: cycle.arrived_ms };
+            let session = self.sessions.entry(cycle.session).or_insert(unseen);
+            session.cycles += 1;
+            session.last_ms = session.last_ms.max(cycle.until_ms());
+        }
         *self.keys.entry(cycle.lock).or_default() += 1;
         self.active_ms.get_or_insert((cycle.arrived_ms, 0)).1 = cycle.arrived_ms;
         let after_ms = cycle.arrived_ms - span.first_ms;
@@ -162,7 +166,7 @@ impl Sums {
         if cycle.ending == Ending::GaveUp && cycle.requests > 0 {
             *self.gave_up.entry(limited(cycle.requests)).or_default() += 1;
         }
-        if let Some(ms) = cycle.gave_up_ms {
+        if let Some(ms) = cycle.unserved_ms.filter(|_| cycle.ending == Ending::GaveUp) {
             self.timeouts.add(ms);
         }
         let is_clear = cycle.ending != Ending::Released || !cycle.is_contended || cycle.requests == 0;
@@ -179,7 +183,7 @@ impl Sums {
         if let Some(ms) = cycle.held_ms.filter(|_| cycle.ending == Ending::Released) {
             holds.add(ms);
         }
-        let waited_ms = cycle.waited_ms.or_else(|| {
+        let waited_ms = cycle.waited_ms.or(cycle.unserved_ms).or_else(|| {
             let until_the_end = u32::try_from(span.last_ms - cycle.arrived_ms).ok();
             until_the_end.filter(|_| cycle.ending == Ending::Open && !cycle.is_granted)
         });
@@ -191,6 +195,7 @@ impl Sums {
     fn add_wait(&mut self, cycle: &Cycle, ms: u32, span: &Span) {
         self.waited_ms += f64::from(ms);
         let (from, to) = (cycle.arrived_ms, cycle.arrived_ms + i64::from(ms));
+        self.waited_until_ms = self.waited_until_ms.max(to);
         for bin in span.bin(from)..=span.bin(to) {
             let begins = span.first_ms + bin as i64 * span.bin_ms;
             let overlap = to.min(begins + span.bin_ms) - from.max(begins);
@@ -391,6 +396,7 @@ impl Context<'_> {
         endings.gave_up_at_grant = at_grant;
         let mut counts: Vec<u64> = sums.keys.values().copied().collect();
         counts.sort_unstable_by(|one, other| other.cmp(one));
+        let staying = self.staying(sums, &nodes.staying);
         let windows = sums.windows.iter().filter_map(|window| window.clone().finish(self.span.lasts_ms()));
         Family {
             name: self.names.of_path(name),
@@ -411,14 +417,15 @@ impl Context<'_> {
             timeout_us,
             handoff,
             longest_queue: locks.iter().map(|lock| u64::from(lock.longest)).max().unwrap_or(0),
-            waiting_mean: sums.waited_ms / lasts_ms as f64,
+            waiting_mean: sums.waited_ms / lasts_ms.max(sums.waited_until_ms - first_ms) as f64,
             keys,
             zipf: zipf(&counts),
             load: load(sums),
             dispersion: windows.collect(),
             over_time: self.over_time(sums),
             longest_waits: self.longest_waits(sums),
-            staying: self.staying(sums, &nodes.staying),
+            staying_nodes: staying.len() as u64,
+            staying: staying.into_iter().take(STAYING_SHOWN).collect(),
             endings,
         }
     }
@@ -510,7 +517,7 @@ impl Context<'_> {
                 lock: self.name_of(*lock),
                 at_us: (-minus_at - self.span.first_ms).unsigned_abs() * 1_000,
                 waited_us: u64::from(*ms) * 1_000,
-                session: format!("{session:#x}"),
+                session: session_name(*session),
                 is_granted: *is_granted,
             };
         sums.longest.iter().rev().map(wait).collect()
@@ -529,12 +536,16 @@ impl Context<'_> {
         let old = nodes.iter().filter(|node| age(node.arrived_ms) > usual.max(HOUR_MS));
         let node = |node: &&Staying| StayingNode {
             lock: self.name_of(node.lock),
-            session: format!("{:#x}", node.session),
+            session: session_name(node.session),
             age_us: age(node.arrived_ms).unsigned_abs() * 1_000,
             is_holder: node.is_holder,
         };
-        old.take(STAYING_SHOWN).map(node).collect()
+        old.map(node).collect()
     }
+}
+
+fn session_name(session: i64) -> String {
+    if session == UNKNOWN_SESSION { "unknown".to_owned() } else { format!("{session:#x}") }
 }
 
 /// Caps a number of requests, keeping its parity. Threads that share a session may send any number of

@@ -53,10 +53,14 @@ pub struct Learned {
 }
 
 impl Learned {
-    /// Separates locks from other families and drops families beyond the limit.
-    pub fn of(source: Source, writes: Writes, families: Vec<Family>) -> Self {
+    /// Separates locks from other families and drops families beyond the limit. Initially, `writes` attributes
+    /// the nodes of all families to locks.
+    pub fn of(source: Source, mut writes: Writes, families: Vec<Family>) -> Self {
         let (mut families, mut others): (Vec<Family>, Vec<Family>) =
             families.into_iter().partition(|family| family.kind == FamilyKind::Lock);
+        let by_others: u64 = others.iter().map(|family| family.arrivals + family.endings.deletes()).sum();
+        writes.by_locks = writes.by_locks.saturating_sub(by_others);
+        writes.lock_share = writes.by_locks as f64 / writes.all.max(1) as f64;
         let left_out = families.len().saturating_sub(FAMILIES_KEPT) as u64;
         families.truncate(FAMILIES_KEPT);
         others.truncate(FAMILIES_KEPT);
@@ -114,7 +118,7 @@ const UNKNOWABLE_BY_WATCH: &[&str] = &[
 pub struct Source {
     /// Kind of source.
     pub kind: SourceKind,
-    /// Time of the first transaction.
+    /// Time of the first transaction, or an earlier time if the clock was set back.
     #[serde(with = "as_utc")]
     #[schemars(with = "String")]
     pub from: SystemTime,
@@ -150,6 +154,9 @@ pub enum SourceKind {
 pub struct LogFacts {
     /// Directories read.
     pub directories: Vec<String>,
+    /// Number of directories with logs, i.e. of servers. Snapshots may be in other directories.
+    #[serde(default)]
+    pub servers: u64,
     /// Number of logs.
     pub files: u64,
     /// Transactions missing from all logs, although later ones of the same leader exist.
@@ -216,9 +223,9 @@ pub struct Family {
     pub locks: u64,
     /// Number of empty directories that remain because nothing deletes them.
     pub empty_directories: u64,
-    /// Number of sessions that requested a lock.
+    /// Number of sessions that requested a lock; 0 if unknown, as in a watch.
     pub sessions: u64,
-    /// Largest number of cycles of one session.
+    /// Largest number of cycles of one session; 0 if unknown.
     pub most_by_one_session: u64,
     /// Requests for a lock.
     pub arrivals: u64,
@@ -246,7 +253,7 @@ pub struct Family {
     pub handoff: Handoff,
     /// Largest number of requests in one queue, including holders; for a semaphore, largest number of holders.
     pub longest_queue: u64,
-    /// Average number of waiting requests.
+    /// Average number of waiting requests, from the first arrival to the last arrival or end of a wait.
     pub waiting_mean: f64,
     /// The most popular locks.
     pub keys: Vec<Key>,
@@ -260,8 +267,11 @@ pub struct Family {
     pub over_time: OverTime,
     /// The longest waits.
     pub longest_waits: Vec<LongWait>,
-    /// Nodes that exist much longer than others.
+    /// The oldest nodes that exist much longer than others.
     pub staying: Vec<StayingNode>,
+    /// Number of all nodes that exist much longer than others.
+    #[serde(default)]
+    pub staying_nodes: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -295,6 +305,14 @@ pub struct Endings {
     pub open: u64,
     /// Ended at an unknown time.
     pub unobserved: u64,
+}
+
+impl Endings {
+    /// Returns the number of logged deletes.
+    fn deletes(&self) -> u64 {
+        let by_own_session = self.released + self.gave_up + self.gave_up_at_grant.unwrap_or(0);
+        by_own_session + self.session_ended_holding + self.session_ended_waiting + self.broken
+    }
 }
 
 /// A lock and its share of the load.
@@ -341,7 +359,7 @@ pub struct LongWait {
     pub at_us: u64,
     /// Duration of the wait.
     pub waited_us: u64,
-    /// The session, in hexadecimal.
+    /// The session, in hexadecimal, or `unknown`.
     pub session: String,
     /// Whether the request acquired the lock.
     pub is_granted: bool,
@@ -352,7 +370,7 @@ pub struct LongWait {
 pub struct StayingNode {
     /// Path of the lock.
     pub lock: String,
-    /// The session, in hexadecimal.
+    /// The session, in hexadecimal, or `unknown`.
     pub session: String,
     /// Age at the end.
     pub age_us: u64,

@@ -120,6 +120,24 @@ fn waits_end_and_holds_start_when_the_previous_holder_releases() {
 }
 
 #[test]
+fn requests_that_never_get_the_lock_wait_until_they_end() {
+    let mut story = Story::default();
+    (1..=20).for_each(|of| {
+        story.at(0).create(i64::from(of), &mutex(of));
+    });
+    // One request gives up, and another ends with its session; the others wait until the end.
+    story.at(2_000).delete(2, &mutex(2)).at(5_000).record(3, txn::CLOSE_SESSION, &[]);
+    story.at(10_000).record(99, txn::CREATE_SESSION, &[]);
+    let family = story.family();
+    let waits: Vec<u64> = family.longest_waits.iter().map(|wait| wait.waited_us / 1_000_000).collect();
+    assert_eq!(waits, [&[10_u64; 17][..], &[5, 2]].concat());
+    // 17 requests wait for 10 s, one for 5 s and one for 2 s, all within 10 s.
+    assert!((family.waiting_mean - 17.7).abs() < 1e-9, "{}", family.waiting_mean);
+    let (scenario, _) = scenario(&story);
+    assert!(scenario.contains("contenders = 32\n"), "{scenario}");
+}
+
+#[test]
 fn requests_are_counted_by_outcome() {
     let mut story = Story::default();
     (1..=6).for_each(|of| {
@@ -202,6 +220,19 @@ fn lost_record_does_not_turn_later_timeouts_into_acquisitions() {
 }
 
 #[test]
+fn directory_with_only_snapshots_is_not_another_server() {
+    let directory = tempfile::tempdir().unwrap();
+    let directories = ["datalog", "data"].map(|name| directory.path().join(name));
+    directories.iter().for_each(|directory| fs::create_dir(directory).unwrap());
+    let mut story = Story::default();
+    story.cycle(1, &mutex(1), 0, 10);
+    fs::write(directories[0].join("log.1"), log(&story.records)).unwrap();
+    fs::write(directories[1].join("snapshot.0"), snapshot::written::snapshot(&[("", 0, 0)])).unwrap();
+    let read = read_logs(&directories, Scope::default(), true, directory.path(), &|| false).unwrap();
+    assert_eq!(read.logs.servers, 1);
+}
+
+#[test]
 fn node_from_a_snapshot_that_the_logs_do_not_continue_blocks_no_requests() {
     let directory = tempfile::tempdir().unwrap();
     let stale = snapshot::written::snapshot(&[("", 0, 0), (&mutex(1), 4, 77)]);
@@ -211,6 +242,36 @@ fn node_from_a_snapshot_that_the_logs_do_not_continue_blocks_no_requests() {
     let read = story.read_in(directory.path(), "log.a", Scope::default());
     let family = summarise(&read.observed, Asked::default()).unwrap().families.remove(0);
     assert_eq!((read.logs.missing, family.acquisitions, family.endings.gave_up), (4, 2, 0));
+}
+
+#[test]
+fn node_that_the_snapshot_after_a_gap_contains_too_early_blocks_no_requests() {
+    let directory = tempfile::tempdir().unwrap();
+    // The server created the second node while it wrote the snapshot.
+    let fuzzy = snapshot::written::snapshot(&[("", 0, 0), (&mutex(2), 5, 2)]);
+    fs::write(directory.path().join("snapshot.2"), fuzzy).unwrap();
+    let mut story = Story::default();
+    story.cycle(3, &mutex(0), 0, 5).lost();
+    story.cycle(1, &mutex(1), 10, 20).cycle(2, &mutex(2), 40, 10);
+    let read = story.read_in(directory.path(), "log.1", Scope::default());
+    let family = summarise(&read.observed, Asked::default()).unwrap().families.remove(0);
+    let Endings { released, gave_up, unobserved, .. } = family.endings;
+    // The gap hides the end of the first cycle.
+    assert_eq!((read.logs.missing, released, gave_up, unobserved), (1, 2, 0, 1));
+}
+
+#[test]
+fn single_node_that_another_session_created_during_a_gap_is_another_cycle() {
+    let directory = tempfile::tempdir().unwrap();
+    let recreated = snapshot::written::snapshot(&[("", 0, 0), ("/jobs/nightly", 3, 2)]);
+    fs::write(directory.path().join("snapshot.3"), recreated).unwrap();
+    let mut story = Story::default();
+    story.cycle(1, "/jobs/nightly", 0, 5).lost().at(6).create(2, "/jobs/nightly").lost();
+    story.at(60_000).delete(2, "/jobs/nightly");
+    let read = story.read_in(directory.path(), "log.1", Scope::default());
+    let family = summarise(&read.observed, Asked::default()).unwrap().families.remove(0);
+    let Endings { released, broken, unobserved, .. } = family.endings;
+    assert_eq!((released, broken, unobserved, family.hold), (1, 0, 1, None));
 }
 
 #[test]
@@ -243,6 +304,19 @@ fn nodes_that_disappear_together_do_not_grant_the_lock_to_each_other() {
         story.record(1, txn::MULTI, &multi);
     });
     assert_eq!((family.acquisitions, family.endings.released, family.endings.gave_up), (2, 2, 8));
+}
+
+#[test]
+fn unknown_node_of_a_closed_session_does_not_separate_the_sessions_other_nodes() {
+    // The session registered itself before the logs began.
+    let paths = [mutex(1), "/services/host-1".to_owned(), mutex(2)];
+    let listed = paths.map(|path| txn::buffer(path.as_bytes()));
+    let list = [&3_i32.to_be_bytes()[..], &listed.concat()].concat();
+    let mut story = Story::default();
+    story.at(0).create(1, &mutex(1)).create(1, &mutex(2)).at(500).record(1, txn::CLOSE_SESSION, &list);
+    let family = story.family();
+    let Endings { session_ended_holding, session_ended_waiting, .. } = family.endings;
+    assert_eq!((family.acquisitions, session_ended_holding, session_ended_waiting), (1, 1, 1));
 }
 
 #[test]
@@ -336,6 +410,23 @@ fn semaphore_requests_arrive_in_the_inner_queue_and_are_granted_by_leases() {
 }
 
 #[test]
+fn abandoned_requests_in_the_inner_queue_of_a_semaphore_do_not_count_as_leases() {
+    let inner = |of: u32| format!("/pool/locks/_c_{GUID}{of:02x}-lock-{of:010}");
+    let lease = |of: u32| format!("/pool/leases/_c_{GUID}{of:02x}-lease-{of:010}");
+    let mut story = Story::default();
+    (1..=6).for_each(|of| {
+        story.at(0).create(i64::from(of), &inner(of));
+    });
+    // There is one lease. Sessions 5 and 6 give up, the latter before the first lease.
+    story.at(1).delete(6, &inner(6)).at(2).create(1, &lease(1)).at(3).delete(1, &inner(1));
+    story.at(4).create(2, &lease(2)).at(5).delete(5, &inner(5));
+    story.at(6).delete(1, &lease(1)).at(7).delete(2, &inner(2)).at(8).delete(2, &lease(2));
+    let family = story.family();
+    assert_eq!((family.recipe, family.acquisitions), (Recipe::CuratorSemaphore, 2));
+    assert_eq!((family.endings.gave_up, family.longest_queue), (2, 1));
+}
+
+#[test]
 fn timeout_at_the_grant_is_recognised_by_an_odd_number_of_requests() {
     let mut story = Story::default();
     for of in 0..40_u32 {
@@ -379,6 +470,18 @@ fn times_across_a_clock_change_are_omitted() {
     assert_eq!(read.observed.clock_steps, 1);
     let family = story.family();
     assert_eq!((family.acquisitions, logged(family.hold.as_ref())), (3, Some((2, 10_000, 10_000))));
+}
+
+#[test]
+fn arrivals_after_the_clock_is_set_back_before_the_first_transaction_are_replayed() {
+    let mut story = Story::default();
+    story.cycle(1, &mutex(0), 60_000, 10);
+    (1..=9).for_each(|of| {
+        story.cycle(1, &mutex(of), i64::from(of) * 1_000, 10);
+    });
+    let (_, arrivals) = scenario(&story);
+    assert_eq!(arrivals.lines().count(), 11, "{arrivals}");
+    assert!(arrivals.starts_with("time,lock,hold\n0.000,0,"), "{arrivals}");
 }
 
 #[test]
@@ -656,6 +759,21 @@ fn only_requests_within_the_scope_are_counted() {
 }
 
 #[test]
+fn requests_from_before_the_logs_that_end_before_the_scope_are_not_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let held = snapshot::written::snapshot(&[("", 0, 0), (&mutex(1), 1, 77)]);
+    fs::write(directory.path().join("snapshot.1"), held).unwrap();
+    let mut story = Story { records: vec![Vec::new()], ..Story::default() };
+    story.at(0).record(77, txn::CLOSE_SESSION, &[]).cycle(2, &mutex(2), 5_000, 10);
+    let lost = |since_ms: Option<i64>| {
+        let read = story.read_in(directory.path(), "log.2", Scope { since_ms, ..Scope::default() });
+        let family = summarise(&read.observed, Asked::default()).unwrap().families.remove(0);
+        (family.endings.session_ended_holding, family.endings.released)
+    };
+    assert_eq!([lost(None), lost(Some(1_004_000))], [(1, 1), (0, 1)]);
+}
+
+#[test]
 fn path_of_a_kazoo_semaphore_includes_its_inner_queue() {
     let mut story = Story::default();
     for of in 0..10_u32 {
@@ -686,6 +804,46 @@ fn directories_that_differ_only_in_a_number_are_one_family() {
 }
 
 #[test]
+fn registrations_do_not_count_as_writes_of_locks() {
+    let mut story = Story::default();
+    (1..=8_i64).for_each(|of| {
+        story.at(of).create(of, &format!("/services/host-{of}:8080"));
+    });
+    story.cycle(9, &mutex(1), 100, 10);
+    // Servers before version 3.6 do not list the nodes of a closed session.
+    (1..=8).for_each(|of| {
+        story.at(200 + of).record(of, txn::CLOSE_SESSION, &[]);
+    });
+    let read = story.read_as("log.1", Scope::default());
+    let families = summarise(&read.observed, Asked::default()).unwrap().families;
+    let source = Source {
+        kind: SourceKind::Logs,
+        from: std::time::UNIX_EPOCH,
+        to: std::time::UNIX_EPOCH,
+        lasts_us: 0,
+        clock_steps: 0,
+        has_folded_locks: false,
+        is_anonymous: false,
+        logs: None,
+        watch: None,
+    };
+    let Writes { all, by_locks, lock_share, .. } =
+        Learned::of(source, writes(&read.observed), families).writes;
+    assert_eq!((all, by_locks, lock_share), (18, 2, 2.0 / 18.0));
+}
+
+#[test]
+fn all_stuck_nodes_are_counted_but_only_some_are_listed() {
+    let mut story = Story::default();
+    (1..=50).for_each(|of| {
+        story.at(0).create(i64::from(of), &mutex(of));
+    });
+    story.at(2 * 3_600_000).record(99, txn::CREATE_SESSION, &[]);
+    let family = story.family();
+    assert_eq!((family.staying.len(), family.staying_nodes), (20, 50));
+}
+
+#[test]
 fn names_are_hashed_with_a_different_key_in_each_run() {
     let mut story = Story::default();
     story.cycle(1, &mutex(1), 0, 10);
@@ -712,6 +870,16 @@ fn scenario_replays_the_arrivals_without_the_handoff() {
     assert!(arrivals.starts_with("time,lock,hold\n0.000,0,10000us\n0.100,0,10000us\n"), "{arrivals}");
     let scenario = fs::read_to_string(directory.path().join("scenario.toml")).unwrap();
     assert!(scenario.contains("strategies = [\"curator-mutex\"]\ncontenders = 3\nlocks = 1\n"), "{scenario}");
+}
+
+#[test]
+fn holds_of_more_than_a_day_do_not_make_the_scenario_invalid() {
+    const HOUR_MS: i64 = 3_600_000;
+    let mut story = Story::default();
+    story.cycle(1, &mutex(1), 0, 25 * HOUR_MS);
+    let (scenario, arrivals) = scenario(&story);
+    assert_eq!(arrivals, "time,lock,hold\n0.000,0,86400000000us\n");
+    assert!(scenario.contains("hold = { measured = [\"86400000000us\"] }\n"), "{scenario}");
 }
 
 #[test]

@@ -76,10 +76,15 @@ fn families(learned: &Learned) -> Table {
         .numbers("hold p50", 0, |family| bounded(family.hold.as_ref(), |times| times.p50))
         .explained("from the end of the wait to the end of the node; a client's hold is shorter by a handoff")
         .numbers("hold p99", 1, |family| bounded(family.hold.as_ref(), |times| times.p99))
-        .numbers("sessions", 4, |family| family.sessions)
+        .numbers("sessions", 4, |family| known_sessions(family))
         .numbers("queue", 5, |family| family.longest_queue)
         .explained("largest number of nodes in one queue; for a semaphore, of leases")
         .table("Lock families, as logged", 1, &learned.families)
+}
+
+/// Returns the number of sessions; `None` if it is unknown.
+fn known_sessions(family: &Family) -> Option<u64> {
+    Some(family.sessions).filter(|count| *count > 0)
 }
 
 fn endings(learned: &Learned) -> Table {
@@ -127,8 +132,8 @@ fn remarks(learned: &Learned) -> Vec<String> {
 fn family_remarks(family: &Family) -> Vec<String> {
     let name = one_line(&family.name);
     let staying = family.staying.first().map(|node| {
-        let more = match family.staying.len() {
-            1 => String::new(),
+        let more = match family.staying_nodes {
+            0 | 1 => String::new(),
             all => format!(" ({} more)", all - 1),
         };
         let what = if node.is_holder { "has held" } else { "has waited in" };
@@ -217,7 +222,7 @@ fn extent(learned: &Learned) -> String {
         (Some(logs), _) => format!(
             "{} of {} in {} from {from}; locks account for {} of all writes.",
             counted(writes.transactions, "transaction", "transactions"),
-            counted(logs.directories.len() as u64, "server", "servers"),
+            counted(logs.servers, "server", "servers"),
             lasts,
             percent(writes.lock_share)
         ),
@@ -233,7 +238,7 @@ fn extent(learned: &Learned) -> String {
 /// Returns the load of a family, in a sentence.
 fn sentence(family: &Family) -> String {
     let locks = counted(family.locks, "lock", "locks");
-    let sessions = counted(family.sessions, "session", "sessions");
+    let sessions = known_sessions(family).map(|count| counted(count, "session", "sessions"));
     let zipf =
         family.zipf.map(|exponent| format!("popularity like Zipf's law with s = {}", number(exponent)));
     let bursty = family.dispersion.iter().find(|one| !one.is_like_poisson).map(|one| {
@@ -244,7 +249,7 @@ fn sentence(family: &Family) -> String {
             number(one.index)
         )
     });
-    let parts: Vec<String> = [Some(locks), Some(sessions), zipf, bursty].into_iter().flatten().collect();
+    let parts: Vec<String> = [Some(locks), sessions, zipf, bursty].into_iter().flatten().collect();
     format!("{}, {}: {}.", family.name, family.recipe.words(), listed(&parts))
 }
 
