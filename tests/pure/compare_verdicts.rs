@@ -449,3 +449,13 @@ fn required_repetitions_cannot_be_estimated_from_a_single_repetition() {
     let said = zklockbench_report::power(&found, Style::EVERYTHING);
     assert!(said.starts_with("The spread of the repetitions is unknown with a single repetition"), "{said}");
 }
+
+#[test]
+fn strategies_with_too_few_samples_for_a_percentile_are_not_compared_together() {
+    // Each trial has 100 handoffs.
+    let rows = |name: &str| {
+        let found = compare(&beside("base", 1.0), &beside("new", 2.0), &figure(name)).unwrap();
+        found.rows.into_iter().filter(|row| !row.strategies.is_empty()).count()
+    };
+    assert_eq!((rows("handoff.p50"), rows("handoff.p99")), (1, 0));
+}

@@ -5,7 +5,9 @@
 //! or network affects every lock a little, and the mean shows it with less noise than a single strategy.
 
 use super::differences::{FloorRise, ShareApart, shares, takes_time, unless_generator};
-use super::figures::{Chosen, Role, VIOLATIONS, better_of, is_determined, leading, reading, readings};
+use super::figures::{
+    Chosen, NoReadings, Role, VIOLATIONS, better_of, is_determined, leading, reading, readings,
+};
 use super::judge::{Compared, ComparisonVerdict, Method, Regression, Sample, Scale, Terms, exactly};
 use super::side::{CellUnderLoad, LINE, Repetitions, doubt, sound};
 use super::test::{Runs, Test};
@@ -227,7 +229,7 @@ pub(super) struct PlannedRow {
 
 /// Returns one row for each number of contenders and locks with at least two strategies on both sides. The
 /// row compares the leading metric or, if metrics were selected, the first of them. The row is dropped if that
-/// metric does not measure time, or if a strategy lacks it.
+/// metric does not measure time, or if a strategy lacks it or has too few samples for it.
 pub(super) fn together(
     pairs: &[(CellUnderLoad, BothSides<'_>)],
     asked: &[Figure],
@@ -252,6 +254,10 @@ pub(super) fn together(
             [first, ..] if takes_time(*first) => *first,
             _ => return None,
         };
+        let too_few = |trials: &Vec<&Trial>| matches!(readings(trials, figure), Err(NoReadings::TooFew(_)));
+        if were.iter().chain(&are).any(too_few) {
+            return None;
+        }
         let (base, new): (Vec<_>, Vec<_>) = members.iter().map(|(_, pair)| (&pair.base, &pair.new)).unzip();
         let runs = Runs { base: means(&base, figure)?, new: means(&new, figure)? };
         let caveats = Caveats::of_any(members.iter().map(|(_, pair)| &pair.caveats))?;
