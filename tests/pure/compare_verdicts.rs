@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zklockbench_analysis::compare::{Ask, Comparison, Loaded, Row, Side, Terms, compare, power};
+use zklockbench_analysis::compare::{Ask, Comparison, Loaded, Method, Row, Side, Terms, compare, power};
 use zklockbench_record::{Accounting, Counted, Trial, figures};
 use zklockbench_report::Style;
 
@@ -15,6 +15,7 @@ use zklockbench_core::measure::{Counts, Measure, Outcome, RequestKind};
 use zklockbench_scenario::{Distribution, Late, Load};
 
 use crate::compare::{NOISE, base, each, new, open, repetition, taking, with};
+use crate::support::ranked::counted_apart;
 use crate::support::records;
 use crate::support::records::side;
 
@@ -458,4 +459,12 @@ fn strategies_with_too_few_samples_for_a_percentile_are_not_compared_together() 
         found.rows.into_iter().filter(|row| !row.strategies.is_empty()).count()
     };
     assert_eq!((rows("handoff.p50"), rows("handoff.p99")), (1, 0));
+}
+
+#[test]
+fn counts_of_a_single_repetition_belong_to_their_own_run() {
+    let counted = |name: &str| each(runs(name, &[1.0; 5]), |_, trial| counted_apart::<4>(trial));
+    let found = compare(&counted("base"), &counted("new"), &figure("requests_per_acquisition")).unwrap();
+    let row = found.rows.iter().find(|row| row.figure == "requests_per_acquisition").unwrap();
+    assert_eq!((row.compared.base.values.len(), row.compared.method), (5, Some(Method::Runs)));
 }

@@ -81,7 +81,7 @@ impl<'a> BothSides<'a> {
                 if determined && is_constant(was) && is_constant(is) {
                     return Planned::done(exactly(was, is, figure.better()));
                 }
-                let runs = Runs { base: self.base.by_run(was), new: self.new.by_run(is) };
+                let runs = Runs { base: self.base.by_run(figure, was), new: self.new.by_run(figure, is) };
                 return Planned::Tested(Test::of_runs(
                     &runs,
                     better_of(figure),
