@@ -137,7 +137,7 @@ impl Length {
     }
 
     /// Returns whether the comparison ends after `done` blocks, `spoiled` of which lack a valid pair.
-    /// `half_widths` has an entry for each comparison, which is `None` if the comparison has no interval yet.
+    /// `half_widths` has an entry for each comparison, which is `None` while the blocks are too few for a verdict.
     pub fn is_over(&self, done: u32, spoiled: u32, half_widths: &[Option<f64>]) -> bool {
         let planned = self.planned(spoiled);
         let made_up = planned - self.blocks;
