@@ -5,13 +5,16 @@ use std::time::Duration;
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zklockbench_analysis::compare::{Ask, Comparison, Loaded, Method, Row, Side, Terms, compare, power};
+use zklockbench_analysis::compare::{
+    Ask, Comparison, ComparisonVerdict, Loaded, Method, Row, Side, Terms, compare, power,
+};
 use zklockbench_record::{Accounting, Counted, Trial, figures};
 use zklockbench_report::Style;
 
 use zklockbench_core::catalog::fault::{FaultChoice, Start, Target};
 use zklockbench_core::catalog::{ParamValue, Params};
 use zklockbench_core::measure::{Counts, Measure, Outcome, RequestKind};
+use zklockbench_core::verdict::Verdict;
 use zklockbench_scenario::{Distribution, Late, Load};
 
 use crate::compare::{NOISE, base, each, new, open, repetition, taking, with};
@@ -467,4 +470,24 @@ fn counts_of_a_single_repetition_belong_to_their_own_run() {
     let found = compare(&counted("base"), &counted("new"), &figure("requests_per_acquisition")).unwrap();
     let row = found.rows.iter().find(|row| row.figure == "requests_per_acquisition").unwrap();
     assert_eq!((row.compared.base.values.len(), row.compared.method), (5, Some(Method::Runs)));
+}
+
+#[test]
+fn unknown_exclusion_does_not_improve_on_violations() {
+    let unchecked = |_: usize, trial: &mut Trial| {
+        trial.violation_count = 0;
+        trial.judged = records::judged(Verdict::Unknown(vec!["nothing was checked".into()]));
+    };
+    let base = each(violated("base", 3, 4), |at, trial| {
+        if at == 1 {
+            unchecked(at, trial);
+        }
+    });
+    let unknown = each(taking("new", 1.0, 4), unchecked);
+    let verdict = |new: &Side| {
+        let found = compare(&base, new, &figure("violations")).unwrap();
+        found.rows.iter().find(|row| row.figure == "violations").unwrap().compared.verdict
+    };
+    assert_eq!(verdict(&taking("new", 1.0, 4)), ComparisonVerdict::Improved);
+    assert_eq!(verdict(&unknown), ComparisonVerdict::NotMeasured);
 }

@@ -128,7 +128,7 @@ fn violations(base: &[&Trial], new: &[&Trial], terms: &Terms) -> Compared {
             Compared::not_measured(Sample::of(&was), Sample::of(&is), why.into())
         }
         (false, true) => exactly(&before, &after, Better::Lower),
-        (true, false) | (false, false) => match judged(new).filter(|_| judged(base).is_none()) {
+        (was_broken, false) => match judged(new).filter(|_| was_broken || judged(base).is_none()) {
             Some(why) => Compared::not_measured(Sample::of(&was), Sample::of(&is), why),
             None => exactly(&before, &after, Better::Lower),
         },
