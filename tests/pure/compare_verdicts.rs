@@ -491,3 +491,10 @@ fn unknown_exclusion_does_not_improve_on_violations() {
     assert_eq!(verdict(&taking("new", 1.0, 4)), ComparisonVerdict::Improved);
     assert_eq!(verdict(&unknown), ComparisonVerdict::NotMeasured);
 }
+
+#[test]
+fn fewer_losses_are_not_reported_as_negative_additional_losses() {
+    let found = compare(&shedding("base", 200), &shedding("new", 10), &figure("dropped")).unwrap();
+    let said = &found.conclusion.sentence;
+    assert!(said.contains("something improved") && said.contains(" no longer lost "), "{said}");
+}
