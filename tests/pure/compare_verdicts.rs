@@ -5,16 +5,20 @@ use std::time::Duration;
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zklockbench_analysis::compare::{Ask, Comparison, Loaded, Row, Side, Terms, compare, power};
+use zklockbench_analysis::compare::{
+    Ask, Comparison, ComparisonVerdict, Loaded, Method, Row, Side, Terms, compare, power,
+};
 use zklockbench_record::{Accounting, Counted, Trial, figures};
 use zklockbench_report::Style;
 
 use zklockbench_core::catalog::fault::{FaultChoice, Start, Target};
 use zklockbench_core::catalog::{ParamValue, Params};
 use zklockbench_core::measure::{Counts, Measure, Outcome, RequestKind};
+use zklockbench_core::verdict::Verdict;
 use zklockbench_scenario::{Distribution, Late, Load};
 
 use crate::compare::{NOISE, base, each, new, open, repetition, taking, with};
+use crate::support::ranked::counted_apart;
 use crate::support::records;
 use crate::support::records::side;
 
@@ -448,4 +452,49 @@ fn required_repetitions_cannot_be_estimated_from_a_single_repetition() {
     assert!(found.rows.iter().all(|row| row.repetitions.is_none()), "{found:?}");
     let said = zklockbench_report::power(&found, Style::EVERYTHING);
     assert!(said.starts_with("The spread of the repetitions is unknown with a single repetition"), "{said}");
+}
+
+#[test]
+fn strategies_with_too_few_samples_for_a_percentile_are_not_compared_together() {
+    // Each trial has 100 handoffs.
+    let rows = |name: &str| {
+        let found = compare(&beside("base", 1.0), &beside("new", 2.0), &figure(name)).unwrap();
+        found.rows.into_iter().filter(|row| !row.strategies.is_empty()).count()
+    };
+    assert_eq!((rows("handoff.p50"), rows("handoff.p99")), (1, 0));
+}
+
+#[test]
+fn counts_of_a_single_repetition_belong_to_their_own_run() {
+    let counted = |name: &str| each(runs(name, &[1.0; 5]), |_, trial| counted_apart::<4>(trial));
+    let found = compare(&counted("base"), &counted("new"), &figure("requests_per_acquisition")).unwrap();
+    let row = found.rows.iter().find(|row| row.figure == "requests_per_acquisition").unwrap();
+    assert_eq!((row.compared.base.values.len(), row.compared.method), (5, Some(Method::Runs)));
+}
+
+#[test]
+fn unknown_exclusion_does_not_improve_on_violations() {
+    let unchecked = |_: usize, trial: &mut Trial| {
+        trial.violation_count = 0;
+        trial.judged = records::judged(Verdict::Unknown(vec!["nothing was checked".into()]));
+    };
+    let base = each(violated("base", 3, 4), |at, trial| {
+        if at == 1 {
+            unchecked(at, trial);
+        }
+    });
+    let unknown = each(taking("new", 1.0, 4), unchecked);
+    let verdict = |new: &Side| {
+        let found = compare(&base, new, &figure("violations")).unwrap();
+        found.rows.iter().find(|row| row.figure == "violations").unwrap().compared.verdict
+    };
+    assert_eq!(verdict(&taking("new", 1.0, 4)), ComparisonVerdict::Improved);
+    assert_eq!(verdict(&unknown), ComparisonVerdict::NotMeasured);
+}
+
+#[test]
+fn fewer_losses_are_not_reported_as_negative_additional_losses() {
+    let found = compare(&shedding("base", 200), &shedding("new", 10), &figure("dropped")).unwrap();
+    let said = &found.conclusion.sentence;
+    assert!(said.contains("something improved") && said.contains(" no longer lost "), "{said}");
 }

@@ -330,6 +330,18 @@ fn gates_against_a_baseline_are_corrected_for_multiple_comparisons() {
 }
 
 #[test]
+fn exact_count_is_unknown_if_the_baseline_lost_most_repetitions() {
+    let gate = "notifications of baton at 20 contenders not regressed by 5% against baseline";
+    let word = |lost: usize| {
+        let mut world = compared(3);
+        batches(&mut world, 100, 100);
+        base(&mut world).trials[..lost].iter_mut().for_each(|t| t.cut_short = records::interrupted());
+        world.outcome(gate).word()
+    };
+    assert_eq!((word(0), word(2)), ("passed", "unknown"));
+}
+
+#[test]
 fn overall_verdict_is_unknown_when_a_gate_has_no_matching_cell() {
     let world = World::new();
     let outcomes = world.outcomes(&["throughput of nobody > 1/s", "violations == 0"]);

@@ -19,8 +19,8 @@ use super::run::{host, places as where_results_are, tool_commit};
 use super::runs::{ReadyEnsemble, SeriesEnd, expected, how_to_resume, tell_resumed, to_resume};
 use super::shared_args::{CountingWhen, GeneratorArgs, InstallArgs, Judging, OpeningArgs};
 use zklockbench_analysis::ab::{
-    AbFile, Answers, Asked, Block, BlockRecord, Conclusion, CountedCell, Ending, FILE, FigureQuestion,
-    Length, RUNS, RunRecord, SideRecord, Sides, Silence, Turn, compare,
+    AbFile, Answers, Asked, Block, BlockRecord, Comparison, Conclusion, CountedCell, Ending, FILE,
+    FigureQuestion, Length, RUNS, RunRecord, SideRecord, Sides, Silence, Turn, compare,
 };
 use zklockbench_analysis::compare::{Terms, losses};
 use zklockbench_record::{CellKey, EnsembleInfo, Floor, Trial};
@@ -364,7 +364,7 @@ impl ComparisonInProgress {
             self.block(Block::of(self.seed, number), stop).await?;
             let file = self.file(&SeriesEnd::of(Ending::GoingOn));
             file.write(self.series.path())?;
-            if self.length.is_over(self.done(), self.spoiled(), &half_widths(&file)) {
+            if self.length.is_over(self.done(), self.spoiled(), &half_widths(&file.comparisons)) {
                 return Ok(());
             }
             number += 1;
@@ -531,7 +531,7 @@ impl ComparisonInProgress {
             blocks: self.blocks.clone(),
             resumed_after: self.series.resumed_after().iter().map(|runs| runs / Turn::ALL.len()).collect(),
         };
-        file.asked.reached = self.length.is_reached(&half_widths(&file));
+        file.asked.reached = self.length.is_reached(&half_widths(&file.comparisons));
         file
     }
 
@@ -583,9 +583,14 @@ impl ComparisonInProgress {
     }
 }
 
-fn half_widths(file: &AbFile) -> Vec<Option<f64>> {
-    let with_pairs = file.comparisons.iter().filter(|one| one.pairs > 0);
-    with_pairs.map(|one| one.ratio.as_ref().and_then(Interval::half_width)).collect()
+/// Returns the half-width of each interval; `None` while the pairs are too few for a verdict.
+fn half_widths(comparisons: &[Comparison]) -> Vec<Option<f64>> {
+    let with_pairs = comparisons.iter().filter(|one| one.pairs > 0);
+    let half_width = |one: &Comparison| {
+        let ratio = one.in_family.filter(Interval::is_bounded).and(one.ratio)?;
+        ratio.half_width()
+    };
+    with_pairs.map(half_width).collect()
 }
 
 #[cfg(test)]
@@ -594,6 +599,10 @@ mod tests {
 
     use super::*;
     use crate::cli::args::{Cli, Command};
+    use zklockbench_analysis::ab::CellPair;
+    use zklockbench_analysis::compare::ComparisonVerdict;
+    use zklockbench_record::Reading;
+    use zklockbench_record::figures::THROUGHPUT;
 
     fn parsed(scenario: &str, more: &[&str]) -> AbArgs {
         let words = [&["zklockbench", "ab", scenario], more].concat();
@@ -629,5 +638,25 @@ mod tests {
         }
         // Three runs of two trials
         assert_eq!(blocks[1] - blocks[0], 6 * COUNTING_LASTS);
+    }
+
+    #[test]
+    fn narrow_intervals_end_a_comparison_only_if_its_blocks_suffice_for_a_verdict() {
+        let cell = CellKey { strategy: "baton".into(), contenders: 5 };
+        let cells = CellPair { a: cell.clone(), b: cell };
+        let questions = vec![FigureQuestion { cells, figure: THROUGHPUT.figure(), only_if_lost: false }; 2];
+        let block = |number: u32| {
+            let of = |value| Ok(Reading::exact(value));
+            let b = 80.0 + f64::from(number) / 100.0;
+            (number, vec![Answers { a: of(100.0), b: of(b), again: of(100.0) }; 2])
+        };
+        let length = Length { blocks: 8, until: Some(0.03), at_most: 40, outside: 0.05 };
+        let ends = |done: u32| {
+            let terms = Terms { alpha: length.share(done, 0), ..Terms::of_one_margin(MARGIN) };
+            let found = compare(&questions, &(1..=done).map(block).collect::<Vec<_>>(), 8, &terms);
+            (length.is_over(done, 0, &half_widths(&found)), found[0].verdict)
+        };
+        assert_eq!(ends(8), (false, ComparisonVerdict::Inconclusive));
+        assert_eq!(ends(11), (true, ComparisonVerdict::Regressed));
     }
 }

@@ -130,20 +130,23 @@ impl Length {
         if self.until.is_some() { self.looks().share(done.saturating_sub(made_up)) } else { self.outside }
     }
 
-    /// Returns whether every interval is narrow enough; `None` if the number of blocks is fixed.
+    /// Returns whether every interval is narrow enough; `None` if the number of blocks is fixed. Without a
+    /// comparison that has pairs, there is no such interval.
     pub fn is_reached(&self, half_widths: &[Option<f64>]) -> Option<bool> {
         let until = self.until?;
-        Some(half_widths.iter().all(|half| half.is_some_and(|half| half <= until)))
+        let are_narrow = half_widths.iter().all(|half| half.is_some_and(|half| half <= until));
+        Some(are_narrow && !half_widths.is_empty())
     }
 
     /// Returns whether the comparison ends after `done` blocks, `spoiled` of which lack a valid pair.
-    /// `half_widths` has an entry for each comparison, which is `None` if the comparison has no interval yet.
+    /// `half_widths` has an entry for each comparison, which is `None` while the blocks are too few for a verdict.
     pub fn is_over(&self, done: u32, spoiled: u32, half_widths: &[Option<f64>]) -> bool {
         let planned = self.planned(spoiled);
         let made_up = planned - self.blocks;
         done >= planned
             && self.is_reached(half_widths).is_none_or(|reached| {
-                reached && self.looks().is_at(done.saturating_sub(made_up))
+                // If no comparison has pairs, more blocks would not help.
+                (reached || half_widths.is_empty()) && self.looks().is_at(done.saturating_sub(made_up))
                     || done >= self.at_most.saturating_add(made_up)
             })
     }
@@ -216,6 +219,12 @@ mod tests {
         assert!(!UNTIL.is_over(8, 0, &[NARROW, None]), "a missing interval is not narrow");
         assert!(!UNTIL.is_over(8, 0, &[Some(f64::INFINITY)]));
         assert!(!UNTIL.is_over(8, 0, &[Some(f64::NAN)]));
+    }
+
+    #[test]
+    fn blocks_without_any_pair_end_the_comparison_but_reach_no_width() {
+        assert_eq!((UNTIL.is_over(8, 0, &[]), UNTIL.is_reached(&[])), (true, Some(false)));
+        assert_eq!(UNTIL.is_reached(&[NARROW]), Some(true));
     }
 
     #[test]

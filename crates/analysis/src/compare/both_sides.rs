@@ -5,7 +5,9 @@
 //! or network affects every lock a little, and the mean shows it with less noise than a single strategy.
 
 use super::differences::{FloorRise, ShareApart, shares, takes_time, unless_generator};
-use super::figures::{Chosen, Role, VIOLATIONS, better_of, is_determined, leading, reading, readings};
+use super::figures::{
+    Chosen, NoReadings, Role, VIOLATIONS, better_of, is_determined, leading, reading, readings,
+};
 use super::judge::{Compared, ComparisonVerdict, Method, Regression, Sample, Scale, Terms, exactly};
 use super::side::{CellUnderLoad, LINE, Repetitions, doubt, sound};
 use super::test::{Runs, Test};
@@ -79,7 +81,7 @@ impl<'a> BothSides<'a> {
                 if determined && is_constant(was) && is_constant(is) {
                     return Planned::done(exactly(was, is, figure.better()));
                 }
-                let runs = Runs { base: self.base.by_run(was), new: self.new.by_run(is) };
+                let runs = Runs { base: self.base.by_run(figure, was), new: self.new.by_run(figure, is) };
                 return Planned::Tested(Test::of_runs(
                     &runs,
                     better_of(figure),
@@ -126,7 +128,7 @@ fn violations(base: &[&Trial], new: &[&Trial], terms: &Terms) -> Compared {
             Compared::not_measured(Sample::of(&was), Sample::of(&is), why.into())
         }
         (false, true) => exactly(&before, &after, Better::Lower),
-        (true, false) | (false, false) => match judged(new).filter(|_| judged(base).is_none()) {
+        (was_broken, false) => match judged(new).filter(|_| was_broken || judged(base).is_none()) {
             Some(why) => Compared::not_measured(Sample::of(&was), Sample::of(&is), why),
             None => exactly(&before, &after, Better::Lower),
         },
@@ -227,7 +229,7 @@ pub(super) struct PlannedRow {
 
 /// Returns one row for each number of contenders and locks with at least two strategies on both sides. The
 /// row compares the leading metric or, if metrics were selected, the first of them. The row is dropped if that
-/// metric does not measure time, or if a strategy lacks it.
+/// metric does not measure time, or if a strategy lacks it or has too few samples for it.
 pub(super) fn together(
     pairs: &[(CellUnderLoad, BothSides<'_>)],
     asked: &[Figure],
@@ -252,6 +254,10 @@ pub(super) fn together(
             [first, ..] if takes_time(*first) => *first,
             _ => return None,
         };
+        let too_few = |trials: &Vec<&Trial>| matches!(readings(trials, figure), Err(NoReadings::TooFew(_)));
+        if were.iter().chain(&are).any(too_few) {
+            return None;
+        }
         let (base, new): (Vec<_>, Vec<_>) = members.iter().map(|(_, pair)| (&pair.base, &pair.new)).unzip();
         let runs = Runs { base: means(&base, figure)?, new: means(&new, figure)? };
         let caveats = Caveats::of_any(members.iter().map(|(_, pair)| &pair.caveats))?;

@@ -155,6 +155,9 @@ impl Scale {
 
 /// Describes a ratio of losses.
 pub fn more_lost(ratio: f64) -> String {
+    if ratio < 1.0 {
+        return format!("no longer lost {} of all requests", percent(1.0 - ratio));
+    }
     format!("lost an additional {} of all requests", percent(ratio - 1.0))
 }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 use zklockbench_core::error::Error;
 use zklockbench_core::measure::{Measure, Survival};
 use zklockbench_core::units::{contenders, counted, grouped, shown};
-use zklockbench_record::Trial;
+use zklockbench_record::{Figure, Reading, Trial, measured_in};
 use zklockbench_results::{StoredRun, layout};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -147,12 +147,15 @@ impl<'a> Repetitions<'a> {
         self.runs.get(run).into_iter().flatten().copied().filter(|trial| trial.is_sound())
     }
 
-    /// Groups items, one for each valid repetition, by run. Runs without valid repetitions are dropped.
-    pub(super) fn by_run<T: Clone>(&self, of_each: &[T]) -> Vec<Vec<T>> {
-        let mut left = of_each;
+    /// Groups the readings of a metric by run. Runs without readings are dropped.
+    pub(super) fn by_run(&self, figure: Figure, readings: &[Reading]) -> Vec<Vec<Reading>> {
+        // Runs of earlier builds measured some metrics in only one repetition.
+        let counting = measured_in(figure, &sound(&self.trials()));
+        let mut left = readings;
         let of_run = |trials: &Vec<&Trial>| {
-            let sound = trials.iter().filter(|trial| trial.is_sound()).count();
-            let (taken, rest) = left.split_at(sound.min(left.len()));
+            let counts = |trial: &&&Trial| counting.iter().any(|one| std::ptr::eq(*one, **trial));
+            let measured = trials.iter().filter(counts).count();
+            let (taken, rest) = left.split_at(measured.min(left.len()));
             left = rest;
             taken.to_vec()
         };

@@ -76,7 +76,10 @@ fn found(figure: Figure, compared: &Compared, margin: f64) -> ComparedFigure {
     let times = times_as_bad(figure, compared);
     // An exact metric has no noise, but the gate still tolerates differences within its margin.
     let is_small = compared.method == Some(Method::Exact) && times <= 1.0 + margin;
-    let regression = if is_small { Regression::No } else { compared.regression };
+    let regression = match compared.regression {
+        Regression::Yes if is_small => Regression::No,
+        other => other,
+    };
     let base = compared.base.median.filter(|median| median.is_finite());
     let was = base.map(|median| match compared.scale {
         Scale::Values => format!("{} in the baseline", figure.unit().show(median)),
