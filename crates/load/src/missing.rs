@@ -33,7 +33,7 @@ impl LoggedChange {
 pub struct PathQuestion {
     /// Number of the path, from [`number_of`].
     path: u64,
-    /// Transaction after which the change is to be found; `i64::MAX` to find the path's only create.
+    /// Transaction after which the change must be found; `i64::MAX` to find the path's only create.
     after: i64,
     /// Kind of change to find (the first one after `after`), and the zxid that the session had already seen, which is
     /// the lowest possible answer. `None` to find the path's only create.
