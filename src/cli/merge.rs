@@ -168,7 +168,7 @@ fn merged_trial(parts: &[StoredPart], index: usize, dir: &Path) -> Result<Trial,
     }
     if let Some(part) = parts.iter().find(|part| trial_of(part, index).is_none()) {
         let why = format!("worker {} did not record this trial", part.index);
-        trial.cut_short.get_or_insert_with(|| CutShort { cause: Cause::WorkerLost, why });
+        trial.cut_short.get_or_insert(CutShort { cause: Cause::WorkerLost, why });
     }
     let histories: Vec<(usize, PathBuf)> =
         parts.iter().map(|part| (part.index, layout::trial_history(&part.dir, index))).collect();
