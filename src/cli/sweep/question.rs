@@ -258,6 +258,10 @@ fn check(scenario: &Scenario, over: &[Over]) -> Result<(), Error> {
             scenario.contenders.len()
         ));
     }
+    if scenario.time_scale != 1.0 && [Variable::Rate, Variable::Hold, Variable::Delay].into_iter().any(swept)
+    {
+        return refused("`time_scale` would change the swept values: remove it from the scenario".into());
+    }
     if swept(Variable::Servers) && !scenario.ensemble.is_local() {
         return refused(
             "servers cannot be swept on an existing ensemble: remove --connect and --compose".into(),
@@ -416,5 +420,25 @@ impl AddedFailures {
         table.insert("fault".to_owned(), Value::Array(faults));
         table.remove("acquisitions");
         table.insert("duration".to_owned(), Value::from(format!("{}ms", at.as_millis())));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_time_scale_would_change_cannot_be_swept() {
+        let scaled =
+            "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 3\nduration = \"10s\"\ntime_scale = 0.1\n";
+        let scenario = parsed(scaled).unwrap();
+        let mistake = |over: &str| {
+            let over: Over = over.parse().unwrap();
+            check(&scenario, &[over]).err().map(|error| error.to_string())
+        };
+        for over in ["hold=1ms..1s", "delay=1ms,5ms"] {
+            assert!(mistake(over).is_some_and(|why| why.contains("`time_scale` would change")), "{over}");
+        }
+        assert_eq!(mistake("contenders=1..10"), None);
     }
 }
