@@ -170,7 +170,7 @@ impl SweepInProgress {
             if stop.is_cancelled() {
                 return Err(Error::Interrupted);
             }
-            let number = self.file.runs.last().map_or(1, |run| run.number + 1);
+            let number = next_number(self.file.runs.last().map_or(0, |run| run.number), self.series.keys());
             if let Some(point) = self.series.note(&key(number))? {
                 self.point(number, point, stop).await?;
                 continue;
@@ -385,4 +385,27 @@ impl SweepInProgress {
 
 fn key(number: u32) -> String {
     format!("{number:03}")
+}
+
+/// Returns the number of the run after `last`: of the next listed run, if any. Listed numbers may have gaps, because
+/// runs without results are not listed.
+fn next_number<'a>(last: u32, listed: impl Iterator<Item = &'a str>) -> u32 {
+    let listed = listed.filter_map(|key| key.parse::<u32>().ok()).filter(|number| *number > last);
+    listed.min().unwrap_or(last.saturating_add(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resumed_sweep_reads_all_listed_runs_although_some_left_no_results() {
+        // Run 2 left no results.
+        let listed = ["001", "003", "1000", "999"];
+        let mut numbers = vec![next_number(0, listed.into_iter())];
+        for _ in 0..4 {
+            numbers.push(next_number(numbers[numbers.len() - 1], listed.into_iter()));
+        }
+        assert_eq!(numbers, [1, 3, 999, 1000, 1001]);
+    }
 }
