@@ -368,11 +368,7 @@ impl SweepInProgress {
             .then(|| Error::environment(self.file.why.clone().unwrap_or_default()));
         let found = || json!({ "results": directory, "charts": charts, "notes": notes, "resume": hint, "sweep": self.file });
         let whole = || {
-            let more = if self.file.ending == Ending::OutOfTime {
-                " --budget TIME (longer than before)"
-            } else {
-                ""
-            };
+            let more = more_time(self.file.ending);
             let (text, resume) =
                 (zklockbench_report::sweep(&self.file, &notes, output::style()), to_resume(hint.as_deref()));
             format!("{text}\n{}{resume}{more}", where_results_are(directory))
@@ -385,6 +381,14 @@ impl SweepInProgress {
 
 fn key(number: u32) -> String {
     format!("{number:03}")
+}
+
+/// Returns the option without which a sweep that ran out of time would measure nothing more.
+fn more_time(ending: Ending) -> &'static str {
+    match ending {
+        Ending::OutOfTime | Ending::NotCovered => " --budget TIME (longer than before)",
+        Ending::GoingOn | Ending::Complete | Ending::Interrupted | Ending::Aborted => "",
+    }
 }
 
 /// Returns the number of the run after `last`: of the next listed run, if any. Listed numbers may have gaps, because
@@ -407,5 +411,13 @@ mod tests {
             numbers.push(next_number(numbers[numbers.len() - 1], listed.into_iter()));
         }
         assert_eq!(numbers, [1, 3, 999, 1000, 1001]);
+    }
+
+    #[test]
+    fn sweep_that_ran_out_of_time_is_resumed_with_more_time() {
+        for ending in [Ending::OutOfTime, Ending::NotCovered] {
+            assert_eq!(more_time(ending), " --budget TIME (longer than before)");
+        }
+        assert_eq!(more_time(Ending::Interrupted), "");
     }
 }
