@@ -227,6 +227,11 @@ impl Series {
         self.file.runs.contains_key(key)
     }
 
+    /// Returns the keys of the listed runs.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.file.runs.keys().map(String::as_str)
+    }
+
     /// Returns the note of a listed run.
     pub fn note<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>, Error> {
         let note = self.file.runs.get(key).map(|run| T::deserialize(&run.note)).transpose();

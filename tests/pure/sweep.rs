@@ -198,22 +198,68 @@ fn decisions_from_five_repetitions_are_rarely_wrong() {
 
 /// Decision on an objective at one point, given the value of each repetition.
 fn decision(objective: &str, readings: &[Reading]) -> Option<Decision> {
-    let sample = |(run, reading): (u32, &Reading)| Sample {
-        run,
+    let samples: Vec<Sample> = readings.iter().map(|reading| sample(5.0, *reading)).collect();
+    let objective: Objective = objective.parse().unwrap();
+    Series::of(STRATEGY, None, &samples, Some(&objective)).points[0].decision
+}
+
+fn sample(x: f64, objective: Reading) -> Sample {
+    Sample {
+        run: 1,
         strategy: STRATEGY.into(),
-        at: At { x: 5.0, beside: None },
+        at: At { x, beside: None },
         state: State::Sound,
         why: None,
         throughput: Some(50.0),
         wait_p50: None,
         wait_p99: None,
-        objective: Some(*reading),
+        objective: Some(objective),
         granted_us: 0,
         failures: Vec::new(),
+    }
+}
+
+/// Finding on `wait.p99 < 100ms`, given the milliseconds of each repetition at each value.
+fn edge_of(over: &str, points: &[(f64, &[f64])]) -> Edge {
+    let mut samples = Vec::new();
+    for (x, waits) in points {
+        for ms in *waits {
+            let reading = Reading { value: 1e3 * ms, at_least: false, samples: Some(2_000) };
+            samples.push(sample(*x, reading));
+        }
+    }
+    found(&ask(over, Some("wait.p99 < 100ms")), &samples).objective.unwrap()
+}
+
+#[test]
+fn all_or_no_values_meet_the_objective_only_if_the_inconclusive_values_agree() {
+    let (met, missed, mixed) = ([50.0; 5], [300.0; 5], [80.0, 90.0, 110.0, 120.0, 90.0]);
+    assert_eq!(
+        edge_of("locks=1,10,100", &[(1.0, &missed), (10.0, &missed[..2]), (100.0, &missed[..2])]),
+        Edge::NoneKept { from: 1.0 }
+    );
+    assert_eq!(
+        edge_of("locks=1,10,100", &[(1.0, &met[..2]), (10.0, &met[..2]), (100.0, &met)]),
+        Edge::AllKept { up_to: 100.0 }
+    );
+    for points in [
+        &[(1.0, &missed[..]), (10.0, &missed[..2]), (100.0, &mixed[..])][..],
+        &[(1.0, &missed[..]), (10.0, &met[..2])][..],
+        &[(1.0, &mixed[..]), (10.0, &met[..2]), (100.0, &met[..])][..],
+    ] {
+        let found = edge_of("locks=1,10,100", points);
+        assert!(matches!(found, Edge::Unknown { kept: None, missed: None, .. }), "{points:?}: {found:?}");
+    }
+}
+
+#[test]
+fn objective_that_is_met_only_between_missed_values_has_no_limit() {
+    let (met, missed) = ([50.0; 5], [300.0; 5]);
+    let points: [(f64, &[f64]); 4] = [(1.0, &missed), (3.0, &met), (10.0, &met), (32.0, &missed)];
+    let Edge::Unknown { kept: None, missed: None, why } = edge_of("contenders=1..32", &points) else {
+        panic!("the objective has a limit");
     };
-    let samples: Vec<Sample> = (1..).zip(readings).map(sample).collect();
-    let objective: Objective = objective.parse().unwrap();
-    Series::of(STRATEGY, None, &samples, Some(&objective)).points[0].decision
+    assert_eq!(why, "met from 3 to 10, but missed below and above");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 
 use zklockbench_analysis::sweep::{
-    Ask, At, Ending, FILE, Over, RunRecord, Sample, State, SweepFile, find, read,
+    Ask, At, Edge, Ending, FILE, Over, RunRecord, Sample, State, SweepFile, find, read,
 };
 use zklockbench_record::Reading;
 use zklockbench_report::{Style, chart, html, page};
@@ -180,4 +180,14 @@ fn sweep_is_printed_and_its_page_has_both_charts() {
     assert_eq!(names, ["sweep-throughput.svg", "sweep-throughput.png", "sweep-wait.svg", "sweep-wait.png"]);
     let wait = fs::read_to_string(&files[2]).unwrap();
     assert!(wait.contains("wait.p99 &lt; 100ms"), "the objective is missing from the chart");
+}
+
+#[test]
+fn headline_gives_the_lowest_value_if_higher_values_meet_the_objective() {
+    let mut file = file();
+    for finding in &mut file.findings {
+        finding.objective = Some(Edge::Between { kept: 32.0, missed: 10.0, undecided: Vec::new() });
+    }
+    let headline = zklockbench_report::sweep_headline(&file);
+    assert!(headline.ends_with(": baton from 32 on, parent-watch from 32 on."), "{headline}");
 }

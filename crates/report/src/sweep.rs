@@ -58,8 +58,9 @@ fn variable(file: &SweepFile) -> Variable {
     file.over.first().map_or(Variable::Contenders, |over| over.variable)
 }
 
-/// Returns the headline: for each strategy, the largest value that meets the objective or, without an objective,
-/// the value at which the lock collapses. The verdict comes first unless it is held.
+/// Returns the headline: for each strategy, the largest value that meets the objective (the smallest if higher
+/// values meet it) or, without an objective, the value at which the lock collapses. The verdict comes first unless it
+/// is held.
 pub fn headline(file: &SweepFile) -> String {
     let judged = file.judged();
     let alarm = match &judged {
@@ -73,6 +74,7 @@ pub fn headline(file: &SweepFile) -> String {
     let edge = |finding: &Finding| {
         let of = title(file, finding);
         Some(match finding.objective.as_ref()? {
+            Edge::Between { kept, missed, .. } if kept > missed => format!("{of} from {} on", show(*kept)),
             Edge::Between { kept, .. } => format!("{of} up to {}", show(*kept)),
             Edge::AllKept { up_to } => format!("{of} up to at least {}", show(*up_to)),
             Edge::NoneKept { .. } => format!("{of} none"),

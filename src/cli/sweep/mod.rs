@@ -170,7 +170,7 @@ impl SweepInProgress {
             if stop.is_cancelled() {
                 return Err(Error::Interrupted);
             }
-            let number = self.file.runs.last().map_or(1, |run| run.number + 1);
+            let number = next_number(self.file.runs.last().map_or(0, |run| run.number), self.series.keys());
             if let Some(point) = self.series.note(&key(number))? {
                 self.point(number, point, stop).await?;
                 continue;
@@ -368,11 +368,7 @@ impl SweepInProgress {
             .then(|| Error::environment(self.file.why.clone().unwrap_or_default()));
         let found = || json!({ "results": directory, "charts": charts, "notes": notes, "resume": hint, "sweep": self.file });
         let whole = || {
-            let more = if self.file.ending == Ending::OutOfTime {
-                " --budget TIME (longer than before)"
-            } else {
-                ""
-            };
+            let more = more_time(self.file.ending);
             let (text, resume) =
                 (zklockbench_report::sweep(&self.file, &notes, output::style()), to_resume(hint.as_deref()));
             format!("{text}\n{}{resume}{more}", where_results_are(directory))
@@ -385,4 +381,43 @@ impl SweepInProgress {
 
 fn key(number: u32) -> String {
     format!("{number:03}")
+}
+
+/// Returns the option without which a sweep that ran out of time would measure nothing more.
+fn more_time(ending: Ending) -> &'static str {
+    match ending {
+        Ending::OutOfTime | Ending::NotCovered => " --budget TIME (longer than before)",
+        Ending::GoingOn | Ending::Complete | Ending::Interrupted | Ending::Aborted => "",
+    }
+}
+
+/// Returns the number of the run after `last`: of the next listed run, if any. Listed numbers may have gaps, because
+/// runs without results are not listed.
+fn next_number<'a>(last: u32, listed: impl Iterator<Item = &'a str>) -> u32 {
+    let listed = listed.filter_map(|key| key.parse::<u32>().ok()).filter(|number| *number > last);
+    listed.min().unwrap_or(last.saturating_add(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resumed_sweep_reads_all_listed_runs_although_some_left_no_results() {
+        // Run 2 left no results.
+        let listed = ["001", "003", "1000", "999"];
+        let mut numbers = vec![next_number(0, listed.into_iter())];
+        for _ in 0..4 {
+            numbers.push(next_number(numbers[numbers.len() - 1], listed.into_iter()));
+        }
+        assert_eq!(numbers, [1, 3, 999, 1000, 1001]);
+    }
+
+    #[test]
+    fn sweep_that_ran_out_of_time_is_resumed_with_more_time() {
+        for ending in [Ending::OutOfTime, Ending::NotCovered] {
+            assert_eq!(more_time(ending), " --budget TIME (longer than before)");
+        }
+        assert_eq!(more_time(Ending::Interrupted), "");
+    }
 }

@@ -97,14 +97,13 @@ impl SweepQuestion {
             ));
         }
         let text = toml::to_string(&base).map_err(Error::usage)?;
-        let ends = |pick: fn(&Over) -> f64| At { x: pick(&over[0]), beside: over.get(1).map(pick) };
-        let least = ends(|over| over.grid().first().copied().unwrap_or(1.0));
         let failures = AddedFailures::to(&file.parsed.scenario, &over);
         let table = |at| table_at(&base, &over, failures.as_ref(), at);
         let at = |at| parsed(&toml::to_string(&table(at)?).map_err(Error::usage)?);
-        let scenario = at(least)?;
-        // Also parse the other end of the range, to report mistakes before anything starts.
-        at(ends(Over::most))?;
+        let corners = corners(&over);
+        let scenario = at(corners[0])?;
+        // Also parse the other ends of the ranges, to report mistakes before anything starts.
+        corners[1..].iter().try_for_each(|corner| at(*corner).map(drop))?;
         let adds_faults = failures.is_some() || over.iter().any(|over| over.variable == Variable::Delay);
         if adds_faults && scenario.ensemble.is_external() && !args.generator.allow_faults {
             return Err(Error::usage(
@@ -168,6 +167,13 @@ impl SweepQuestion {
         notes.extend(self.failures.as_ref().map(AddedFailures::note));
         notes
     }
+}
+
+/// Returns the points at the ends of the ranges, the smallest values first.
+fn corners(over: &[Over]) -> Vec<At> {
+    let ends = |over: &Over| [over.grid().first().copied().unwrap_or(1.0), over.most()];
+    let besides = over.get(1).map_or_else(|| vec![None], |over| ends(over).map(Some).to_vec());
+    besides.into_iter().flat_map(|beside| ends(&over[0]).map(|x| At { x, beside })).collect()
 }
 
 /// Replaces the strategies, and removes the poll interval if no new strategy polls.
@@ -257,6 +263,10 @@ fn check(scenario: &Scenario, over: &[Over]) -> Result<(), Error> {
             "the scenario has {} contender counts: choose one with --contenders, or use --over contenders=…",
             scenario.contenders.len()
         ));
+    }
+    if scenario.time_scale != 1.0 && [Variable::Rate, Variable::Hold, Variable::Delay].into_iter().any(swept)
+    {
+        return refused("`time_scale` would change the swept values: remove it from the scenario".into());
     }
     if swept(Variable::Servers) && !scenario.ensemble.is_local() {
         return refused(
@@ -416,5 +426,35 @@ impl AddedFailures {
         table.insert("fault".to_owned(), Value::Array(faults));
         table.remove("acquisitions");
         table.insert("duration".to_owned(), Value::from(format!("{}ms", at.as_millis())));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_time_scale_would_change_cannot_be_swept() {
+        let scaled =
+            "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 3\nduration = \"10s\"\ntime_scale = 0.1\n";
+        let scenario = parsed(scaled).unwrap();
+        let mistake = |over: &str| {
+            let over: Over = over.parse().unwrap();
+            check(&scenario, &[over]).err().map(|error| error.to_string())
+        };
+        for over in ["hold=1ms..1s", "delay=1ms,5ms"] {
+            assert!(mistake(over).is_some_and(|why| why.contains("`time_scale` would change")), "{over}");
+        }
+        assert_eq!(mistake("contenders=1..10"), None);
+    }
+
+    #[test]
+    fn each_end_of_a_range_is_checked_with_both_ends_of_the_other_range() {
+        let overs = ["contenders=1..100", "locks=1,5,10"].map(|text| text.parse::<Over>().unwrap());
+        let all: Vec<_> = corners(&overs).iter().map(|at| (at.x, at.beside)).collect();
+        // The third point has more locks than contenders, which a closed load does not permit.
+        assert_eq!(all, [(1.0, Some(1.0)), (100.0, Some(1.0)), (1.0, Some(10.0)), (100.0, Some(10.0))]);
+        let alone: Vec<_> = corners(&overs[..1]).iter().map(|at| (at.x, at.beside)).collect();
+        assert_eq!(alone, [(1.0, None), (100.0, None)]);
     }
 }

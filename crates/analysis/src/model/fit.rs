@@ -88,6 +88,11 @@ impl Fit {
             first: part(self.first),
             each_more: self.each_more.map(part),
             by_rate: self.by_rate.map(part),
+            open: self
+                .open
+                .iter()
+                .map(|line| line.iter().map(|cell| cell * factor * factor).collect())
+                .collect(),
             ..self.clone()
         }
     }
@@ -294,6 +299,8 @@ mod tests {
         let (near, far) = (fit.spread_at(3.5, 100.0), fit.spread_at(12.0, 100.0));
         assert!(fit.spread < near && near < far, "{} {near} {far}", fit.spread);
         assert!(!fit.guesses_queue(7.0) && fit.guesses_queue(8.0));
+        // Scaled handoffs have the same relative uncertainty.
+        assert!((fit.times(2.0).spread_at(12.0, 100.0) / far - 1.0).abs() < 1e-9);
         // If only the mean was fitted, only the mean is uncertain.
         let plain: Vec<_> = (1..=6).map(|n| trial(1.0, 100.0, noisy(n % 2 + 1))).collect();
         let plain = super::fit(&plain).unwrap();

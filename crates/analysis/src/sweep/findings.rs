@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::next::Ask;
 use super::over::Variable;
 use super::series::{Decision, Point, Sample, Series, State};
+use crate::objective::Objective;
+use zklockbench_stats::Position;
 
 /// Boundary between the values that meet the objective and those that miss it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -78,14 +80,14 @@ pub struct Finding {
 
 pub fn find(ask: &Ask, samples: &[Sample]) -> Vec<Finding> {
     let found = |series: Series| Finding {
-        objective: ask.objective.as_ref().map(|_| edge(&series)),
+        objective: ask.objective.as_ref().map(|objective| edge(ask.over.variable, objective, &series)),
         collapse: collapse(ask.over.variable, &series),
         series,
     };
     ask.series(samples).into_iter().map(found).collect()
 }
 
-fn edge(series: &Series) -> Edge {
+fn edge(variable: Variable, objective: &Objective, series: &Series) -> Edge {
     let all: Vec<(f64, Decision)> =
         series.points.iter().filter_map(|point| Some((point.at.x, point.decision?))).collect();
     let (Some(first), Some(last)) = (all.first(), all.last()) else {
@@ -105,10 +107,23 @@ fn edge(series: &Series) -> Edge {
     let (kept, missed, open): (Vec<f64>, Vec<f64>, Vec<f64>) =
         (of(Decision::Kept).collect(), of(Decision::Missed).collect(), of(Decision::Undecided).collect());
     let unknown = |kept, missed| Edge::Unknown { kept, missed, why: why.into() };
+    // Whether all values of the inconclusive points are on this side of the limit.
+    let all_lie = |is_side: fn(Position) -> bool| {
+        let open = series.points.iter().filter(|point| point.decision == Some(Decision::Undecided));
+        open.filter_map(|point| point.objective).all(|found| is_side(found.against(&objective.range())))
+    };
     match (kept.as_slice(), missed.as_slice()) {
         ([], []) => unknown(None, None),
-        ([.., most], []) if open.iter().all(|x| x < most) => Edge::AllKept { up_to: last.0 },
-        ([], [least, ..]) if open.iter().all(|x| x > least) => Edge::NoneKept { from: first.0 },
+        ([.., most], []) if open.iter().all(|x| x < most) => match all_lie(|side| side == Position::Within) {
+            true => Edge::AllKept { up_to: last.0 },
+            false => unknown(None, None),
+        },
+        ([], [least, ..]) if open.iter().all(|x| x > least) => {
+            match all_lie(|side| matches!(side, Position::Below | Position::Above)) {
+                true => Edge::NoneKept { from: first.0 },
+                false => unknown(None, None),
+            }
+        }
         ([.., most], []) => unknown(Some(*most), None),
         ([], [least, ..]) => unknown(None, Some(*least)),
         ([least_kept, .., most_kept], _) | ([least_kept @ most_kept], _) => {
@@ -126,7 +141,9 @@ fn edge(series: &Series) -> Edge {
                 let above = kept.iter().copied().filter(|x| *x > most_missed).fold(*most_kept, f64::min);
                 between(above, most_missed)
             } else {
-                unknown(Some(*most_kept), Some(least_missed))
+                let [from, to] = [*least_kept, *most_kept].map(|value| variable.show(value));
+                let why = format!("met from {from} to {to}, but missed below and above");
+                Edge::Unknown { kept: None, missed: None, why }
             }
         }
     }

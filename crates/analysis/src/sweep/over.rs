@@ -162,7 +162,8 @@ impl Over {
         let at = |step: usize| match step {
             0 => from,
             step if step == last => to,
-            step => self.variable.round(from * (to / from).powf(step as f64 / last as f64)),
+            // A rounded value may lie outside a very narrow range.
+            step => self.variable.round(from * (to / from).powf(step as f64 / last as f64)).clamp(from, to),
         };
         let mut values: Vec<f64> = (0..=last).map(at).collect();
         values.dedup();
@@ -229,11 +230,35 @@ impl FromStr for Over {
 
 impl fmt::Display for Over {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let show = |value: &f64| self.variable.show(*value).replace(' ', "").replace('µ', "u");
+        let show = |value: &f64| {
+            let text = self.variable.show(*value).replace(' ', "").replace('µ', "u");
+            match self.variable.value(&text) {
+                Ok(read) if read.total_cmp(value).is_eq() => text,
+                // The text is rounded, but must mean the same value on the command line.
+                _ if self.variable.is_time() => format!("{value}us"),
+                _ => value.to_string(),
+            }
+        };
         write!(f, "{}=", self.variable.name())?;
         match &self.values {
             Values::Range { from, to } => write!(f, "{}..{}", show(from), show(to)),
             Values::List(values) => f.write_str(&values.iter().map(show).collect::<Vec<_>>().join(",")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_with_more_than_three_digits_are_written_in_full() {
+        for text in ["hold=12345us..20ms", "hold=10010us..10040us", "rate=1000.2..1000.4", "delay=1234us,5ms"]
+        {
+            let over: Over = text.parse().unwrap();
+            assert_eq!(over.to_string().parse::<Over>(), Ok(over.clone()), "{over}");
+            let grid = over.grid();
+            assert!(grid.is_sorted_by(|one, other| one < other), "{grid:?}");
         }
     }
 }

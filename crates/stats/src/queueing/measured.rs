@@ -168,9 +168,15 @@ impl Pace {
             seconds.iter().map(|(one, count)| (one / mean - 1.0).powi(2) * *count as f64).sum::<f64>()
                 / samples;
         let by_chance = relative_variance * known as f64 / samples;
-        let kept = ((spread - by_chance) / spread.max(1e-12)).clamp(0.0, 1.0).sqrt();
-        let factor =
-            |(one, count): &(f64, u64)| if *count == 0 { 1.0 } else { 1.0 + kept * (one / mean - 1.0) };
+        let own = (spread - by_chance).max(0.0);
+        // The fewer samples a second has, the more of its deviation is due to chance.
+        let factor = |(one, count): &(f64, u64)| match *count {
+            0 => 1.0,
+            count => {
+                let kept = (own / (own + relative_variance / count as f64).max(1e-12)).sqrt();
+                1.0 + kept * (one / mean - 1.0)
+            }
+        };
         Self { factors: seconds.iter().map(factor).collect(), from: 0.0 }
     }
 
@@ -247,5 +253,15 @@ mod tests {
         assert!(pace.at(4.5e6) > 3.5 && pace.at(24.5e6) > 3.5, "{pace:?}");
         assert!(pace.at(0.5e6) < 1.1 && pace.at(1.5e6) < 1.1);
         assert_eq!((Pace::of(&[], 1.0).at(7.0), Pace::default().steps()), (1.0, 0));
+    }
+
+    #[test]
+    fn single_sample_of_a_partial_last_second_hardly_changes_the_pace() {
+        let mut seconds: Vec<(f64, u64)> =
+            (0..10).map(|n| (if n % 2 == 0 { 900.0 } else { 1_100.0 }, 1_000)).collect();
+        seconds.push((5_000.0, 1));
+        let pace = Pace::of(&seconds, 1.0);
+        assert!((pace.at(0.5e6) - 0.9).abs() < 0.01 && (pace.at(1.5e6) - 1.1).abs() < 0.01, "{pace:?}");
+        assert!(pace.at(10.5e6) < 1.5, "{pace:?}");
     }
 }
