@@ -105,12 +105,12 @@ fn conclude(
     let failed =
         |error: std::io::Error| Error::environment(format!("cannot read the recorded cycles: {error}"));
     let asked = Asked { handoff: args.handoff, is_anonymous: args.anonymous };
-    let mut found = summarise(observed, asked).map_err(failed)?;
+    let found = summarise(observed, asked).map_err(failed)?;
     let results = results(args)?;
     let servers = source.logs.as_ref().and_then(|logs| usize::try_from(logs.servers).ok());
     let scenarios = write_scenarios(observed, &found, servers, &results);
-    let families = std::mem::take(&mut found.families);
-    let mut learned = Learned::of(source, writes(observed), families);
+    let written = writes(observed, &found);
+    let mut learned = Learned::of(source, written, found.families);
     learned.scenarios = scenarios.map_err(Error::cannot("write scenarios to", &results))?;
     learned.tool_commit = tool_commit();
     // Omit the command line, because it contains node names.

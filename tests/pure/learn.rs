@@ -59,7 +59,8 @@ fn learned(directory: &Path, log: &[u8]) -> Learned {
         logs: Some(logs),
         watch: None,
     };
-    Learned { scenarios, ..Learned::of(source, writes(&observed), found.families) }
+    let written = writes(&observed, &found);
+    Learned { scenarios, ..Learned::of(source, written, found.families) }
 }
 
 fn orders(of: i64) -> String {

@@ -137,6 +137,15 @@ impl Hosts {
     /// Checks that the ensemble is healthy, and records its voters.
     pub async fn check(&self) -> Result<(), Error> {
         self.is_healthy(HEALTHY_WITHIN).await?;
+        if let [only] = self.addresses.as_slice() {
+            let role = state::Role::ask(only).await;
+            // The followers of this leader, if any, are not in the connect string.
+            if role.hides_counters() && role.state.as_deref() == Ok("leader") {
+                return Err(Error::environment(format!(
+                    "{only} is a leader and does not report its followers: list all servers, or allow `mntr`"
+                )));
+            }
+        }
         let _ = self.voters.set(state::voters(&self.addresses).await);
         Ok(())
     }

@@ -48,6 +48,8 @@ pub struct Cycle {
     /// end was not observed.
     pub held_ms: Option<u32>,
     pub ending: Ending,
+    /// Number of the node's creates and deletes within the scope.
+    pub writes: u32,
     /// Requests of the node's session after the create, up to and including the delete; 0 if unknown.
     pub requests: u32,
     /// Time from the session's last release to the arrival; `None` if the release is unknown.

@@ -221,9 +221,9 @@ impl Reconstruction {
         self.failure.take().map_or(Ok(()), Err)
     }
 
-    /// Returns a node's session, unless a watch assigned it to the node. Assigned sessions are negative.
+    /// Returns a node's session, unless a watch assigned it to the node: the negative number of a change.
     fn known(&self, session: i64) -> i64 {
-        if self.is_watch && session < 0 { UNKNOWN_SESSION } else { session }
+        if self.is_watch && (-self.last..0).contains(&session) { UNKNOWN_SESSION } else { session }
     }
 
     /// Forgets a session without nodes, because a watch assigns a new session to each new node.
@@ -286,7 +286,7 @@ impl Reconstruction {
         }
         let ending = if record.ends_session() { Ending::SessionEnded } else { Ending::Released };
         let is_batch = record.ends_session() || record.kind == txn::MULTI;
-        let (mut last, mut ended) = (None, Vec::new());
+        let (mut last, mut ended, mut removed) = (None, Vec::new(), Vec::new());
         record.changes(&mut |change| {
             let node = self.nodes.get_key_value(change.path).map(|(path, _)| path);
             last = Some((change.happened, node.is_some()));
@@ -298,8 +298,12 @@ impl Reconstruction {
                 None => {
                     if change.happened == Happened::Created {
                         self.end_all(std::mem::take(&mut ended), ending, Some(request));
+                        self.set_removed(std::mem::take(&mut removed));
                     }
                     self.apply(&change, request);
+                    if is_batch && change.happened == Happened::Deleted {
+                        removed.push(NodePath::from(change.path));
+                    }
                 }
             }
             request.place += 1;
@@ -312,6 +316,7 @@ impl Reconstruction {
             ended.extend(nodes);
         }
         self.end_all(ended, ending, Some(request));
+        self.set_removed(removed);
         if let Some((happened, was_lock)) = last {
             self.note_write(request, happened, was_lock);
         }
@@ -326,7 +331,7 @@ impl Reconstruction {
         self.now.ms = ms;
         self.covers_ms = (self.covers_ms.0.min(ms), self.covers_ms.1.max(ms));
         if self.scope.has_time(ms) {
-            self.first_ms = Some(self.first_ms.map_or(ms, |first| first.min(ms)));
+            self.first_ms.get_or_insert(ms);
             self.last_ms = self.last_ms.max(ms);
         }
     }
@@ -365,6 +370,14 @@ impl Reconstruction {
     }
 
     /// Records whether a lock's directory exists. Returns `false`, because a directory is not a lock node.
+    /// Notes the deletion of directories whose locks may have become known only when the directories' last nodes
+    /// ended, in the same transaction.
+    fn set_removed(&mut self, directories: Vec<NodePath>) {
+        for directory in directories {
+            self.set_remains(&directory, false);
+        }
+    }
+
     fn set_remains(&mut self, path: &[u8], remains: bool) -> bool {
         if let Some(number) = self.numbers.get(path)
             && let Some(lock) = self.locks.get_mut(*number as usize)
@@ -639,8 +652,8 @@ impl Reconstruction {
         };
         let is_over = !matches!(ending, Ending::Open | Ending::Unobserved);
         // A request from before the logs counts if it ends within the scope.
-        let is_early = node.is_carried_over && self.scope.since_ms.is_none_or(|since| now.ms >= since);
-        if !self.scope.has_time(node.arrived.ms) && !is_early {
+        let counts_at = if node.is_carried_over { now } else { node.arrived };
+        if !self.scope.has_time(counts_at.ms) {
             return;
         }
         // The length of a semaphore is its number of leases, not of requests in its inner queue.
@@ -652,6 +665,10 @@ impl Reconstruction {
             let before = lock.occupied.filter(|before| created_ms <= before.ended_ms + RECREATED_WITHIN_MS);
             let since_ms = before.map_or(created_ms, |before| before.since_ms);
             lock.occupied = Some(Occupied { since_ms, created_ms, ended_ms: now.ms });
+        }
+        // After the clock was set back, requests may arrive before the first transaction's time.
+        if !node.is_carried_over {
+            self.first_ms = self.first_ms.map(|first| first.min(node.arrived.ms));
         }
         let cycle = Cycle {
             arrived_ms: node.arrived.ms,
@@ -665,6 +682,7 @@ impl Reconstruction {
             unserved_ms: (is_over && !is_granted).then(|| now.since(node.arrived)).flatten(),
             held_ms: held_ms.filter(|_| is_over),
             ending,
+            writes: u32::from(!node.is_carried_over) + u32::from(is_over && self.scope.has_time(now.ms)),
             requests: u32::try_from(requests).unwrap_or(0),
             since_ms: node.since_ms,
             handoff_ms: node.handoff_ms,

@@ -83,7 +83,10 @@ impl Learnt<'_> {
         let timeout = self.family.timeout_us.map(|us| format!("a timeout of {}", format_micros(us)));
         let learned = [learned, timeout.into_iter().collect()].concat();
         let servers = counted(self.servers() as u64, "server", "servers");
-        let assumed = [assumed, vec![format!("an ensemble of {servers}")]].concat();
+        let is_cut = u64::from(self.values.holds.most()) * 1_000 > TIME_MOST_US;
+        let cut = is_cut.then(|| "holds longer than a day last a day".to_owned());
+        let assumed =
+            [assumed, cut.into_iter().collect(), vec![format!("an ensemble of {servers}")]].concat();
         let text = self.text(&suffix, &learned, &assumed, &load);
         std::fs::write(directory.join(&file), text)?;
         Ok(ScenarioFile { file, family: self.family.name.clone(), learned, assumed })
@@ -203,8 +206,6 @@ impl Learnt<'_> {
                 .then(|| "the busiest ten minutes are representative of the whole period".to_owned()),
             (self.family.endings.gave_up > 0 && self.family.timeout_us.is_none())
                 .then(|| "abandoned requests wait until they are served, with a hold of zero".to_owned()),
-            (u64::from(self.values.holds.most()) * 1_000 > TIME_MOST_US)
-                .then(|| "holds longer than a day last a day".to_owned()),
         ];
         let mut load = format!("contenders = {contenders}\nlocks = {}\nload = \"open\"\n", replayed.locks);
         let _ = writeln!(load, "arrivals = {{ replay = \"{arrivals}\" }}");

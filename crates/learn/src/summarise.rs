@@ -67,6 +67,8 @@ pub struct FamilyValues {
     pub since: Values,
     /// Largest number of sessions at the same time.
     pub contenders: usize,
+    /// Creates and deletes of nodes within the scope.
+    pub writes: u64,
 }
 
 /// Cycles of a session.
@@ -101,7 +103,8 @@ struct Sums {
     keys: HashMap<u32, u64>,
     bins: Vec<(f64, f64)>,
     windows: [WindowCounts; 3],
-    longest: BTreeMap<(u32, i64, i64), (u32, bool)>,
+    longest: BTreeMap<(u32, i64, i64, u64), (u32, bool)>,
+    writes: u64,
     waited_ms: f64,
     /// Latest end of a wait.
     waited_until_ms: i64,
@@ -116,6 +119,7 @@ impl Sums {
 
     fn add(&mut self, cycle: &Cycle, span: &Span) {
         self.add_ending(cycle);
+        self.writes += u64::from(cycle.writes);
         if cycle.is_carried_over {
             return;
         }
@@ -203,7 +207,8 @@ impl Sums {
                 *waiting += overlap.max(0) as f64;
             }
         }
-        self.longest.insert((ms, -from, cycle.session), (cycle.lock, cycle.is_granted));
+        // The number of the arrival distinguishes requests whose sessions are unknown.
+        self.longest.insert((ms, -from, cycle.session, self.arrivals), (cycle.lock, cycle.is_granted));
         if self.longest.len() > WAITS_SHOWN {
             self.longest.pop_first();
         }
@@ -306,13 +311,18 @@ impl Span {
     }
 }
 
-pub fn writes(observed: &Observed) -> Writes {
+/// Returns the writes of the whole source. Only those of locks' families count as writes by locks.
+pub fn writes(observed: &Observed, found: &Summarised) -> Writes {
     let counts = &observed.counts;
+    let families = found.families.iter().zip(&found.values);
+    let by_others =
+        families.filter(|(family, _)| family.kind != FamilyKind::Lock).map(|(_, values)| values.writes);
+    let by_locks = counts.lock_writes.saturating_sub(by_others.sum());
     Writes {
         transactions: counts.records,
         all: counts.writes,
-        by_locks: counts.lock_writes,
-        lock_share: counts.lock_writes as f64 / counts.writes.max(1) as f64,
+        by_locks,
+        lock_share: by_locks as f64 / counts.writes.max(1) as f64,
         sessions: counts.sessions,
         failed: counts.failed.clone(),
     }
@@ -353,7 +363,8 @@ pub fn summarise(observed: &Observed, asked: Asked) -> io::Result<Summarised> {
         let mut sums = std::mem::take(&mut sums[number]);
         let family = context.family(&name, recipe, &nodes[number], &mut sums);
         let contenders = sums.contenders();
-        keyed.push((number, family, FamilyValues { holds: sums.holds, since: sums.since, contenders }));
+        let values = FamilyValues { holds: sums.holds, since: sums.since, contenders, writes: sums.writes };
+        keyed.push((number, family, values));
     }
     keyed.sort_by(|(_, one, _), (_, other, _)| {
         other.acquisitions.cmp(&one.acquisitions).then_with(|| one.name.cmp(&other.name))
@@ -513,12 +524,14 @@ impl Context<'_> {
 
     fn longest_waits(&self, sums: &Sums) -> Vec<LongWait> {
         let wait =
-            |((ms, minus_at, session), (lock, is_granted)): (&(u32, i64, i64), &(u32, bool))| LongWait {
-                lock: self.name_of(*lock),
-                at_us: (-minus_at - self.span.first_ms).unsigned_abs() * 1_000,
-                waited_us: u64::from(*ms) * 1_000,
-                session: session_name(*session),
-                is_granted: *is_granted,
+            |((ms, minus_at, session, _), (lock, is_granted)): (&(u32, i64, i64, u64), &(u32, bool))| {
+                LongWait {
+                    lock: self.name_of(*lock),
+                    at_us: (-minus_at - self.span.first_ms).unsigned_abs() * 1_000,
+                    waited_us: u64::from(*ms) * 1_000,
+                    session: session_name(*session),
+                    is_granted: *is_granted,
+                }
             };
         sums.longest.iter().rev().map(wait).collect()
     }

@@ -53,14 +53,10 @@ pub struct Learned {
 }
 
 impl Learned {
-    /// Separates locks from other families and drops families beyond the limit. Initially, `writes` attributes
-    /// the nodes of all families to locks.
-    pub fn of(source: Source, mut writes: Writes, families: Vec<Family>) -> Self {
+    /// Separates locks from other families and drops families beyond the limit.
+    pub fn of(source: Source, writes: Writes, families: Vec<Family>) -> Self {
         let (mut families, mut others): (Vec<Family>, Vec<Family>) =
             families.into_iter().partition(|family| family.kind == FamilyKind::Lock);
-        let by_others: u64 = others.iter().map(|family| family.arrivals + family.endings.deletes()).sum();
-        writes.by_locks = writes.by_locks.saturating_sub(by_others);
-        writes.lock_share = writes.by_locks as f64 / writes.all.max(1) as f64;
         let left_out = families.len().saturating_sub(FAMILIES_KEPT) as u64;
         families.truncate(FAMILIES_KEPT);
         others.truncate(FAMILIES_KEPT);
@@ -305,14 +301,6 @@ pub struct Endings {
     pub open: u64,
     /// Ended at an unknown time.
     pub unobserved: u64,
-}
-
-impl Endings {
-    /// Returns the number of logged deletes.
-    fn deletes(&self) -> u64 {
-        let by_own_session = self.released + self.gave_up + self.gave_up_at_grant.unwrap_or(0);
-        by_own_session + self.session_ended_holding + self.session_ended_waiting + self.broken
-    }
 }
 
 /// A lock and its share of the load.

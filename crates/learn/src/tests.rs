@@ -759,18 +759,33 @@ fn only_requests_within_the_scope_are_counted() {
 }
 
 #[test]
-fn requests_from_before_the_logs_that_end_before_the_scope_are_not_counted() {
+fn directory_deleted_with_its_last_node_is_not_an_empty_directory() {
+    let mut story = Story::default();
+    let node = format!("/orders/1/_c_{GUID}00-lock-0000000000");
+    let part = |path: &str| [&txn::DELETE.to_be_bytes()[..], &txn::buffer(path.as_bytes())].concat();
+    let multi = [&2_i32.to_be_bytes()[..], &part(&node), &part("/orders/1")].concat();
+    story.at(0).create_as(1, "/orders/1", false, false).create(1, &node);
+    let family = story.at(10).record(1, txn::MULTI, &multi).family();
+    assert_eq!((family.acquisitions, family.empty_directories), (1, 0));
+}
+
+#[test]
+fn requests_from_before_the_logs_that_end_outside_the_scope_are_not_counted() {
     let directory = tempfile::tempdir().unwrap();
     let held = snapshot::written::snapshot(&[("", 0, 0), (&mutex(1), 1, 77)]);
     fs::write(directory.path().join("snapshot.1"), held).unwrap();
-    let mut story = Story { records: vec![Vec::new()], ..Story::default() };
-    story.at(0).record(77, txn::CLOSE_SESSION, &[]).cycle(2, &mutex(2), 5_000, 10);
-    let lost = |since_ms: Option<i64>| {
-        let read = story.read_in(directory.path(), "log.2", Scope { since_ms, ..Scope::default() });
+    let story = || Story { records: vec![Vec::new()], ..Story::default() };
+    let (mut early, mut late) = (story(), story());
+    early.at(0).record(77, txn::CLOSE_SESSION, &[]).cycle(2, &mutex(2), 5_000, 10);
+    late.cycle(2, &mutex(2), 0, 10).at(60_000).record(77, txn::CLOSE_SESSION, &[]);
+    let lost = |story: &Story, since_ms: Option<i64>, until_ms: Option<i64>| {
+        let scope = Scope { since_ms, until_ms, ..Scope::default() };
+        let read = story.read_in(directory.path(), "log.2", scope);
         let family = summarise(&read.observed, Asked::default()).unwrap().families.remove(0);
         (family.endings.session_ended_holding, family.endings.released)
     };
-    assert_eq!([lost(None), lost(Some(1_004_000))], [(1, 1), (0, 1)]);
+    assert_eq!([lost(&early, None, None), lost(&early, Some(1_004_000), None)], [(1, 1), (0, 1)]);
+    assert_eq!([lost(&late, None, None).0, lost(&late, None, Some(1_030_000)).0], [1, 0]);
 }
 
 #[test]
@@ -815,7 +830,7 @@ fn registrations_do_not_count_as_writes_of_locks() {
         story.at(200 + of).record(of, txn::CLOSE_SESSION, &[]);
     });
     let read = story.read_as("log.1", Scope::default());
-    let families = summarise(&read.observed, Asked::default()).unwrap().families;
+    let found = summarise(&read.observed, Asked::default()).unwrap();
     let source = Source {
         kind: SourceKind::Logs,
         from: std::time::UNIX_EPOCH,
@@ -827,8 +842,8 @@ fn registrations_do_not_count_as_writes_of_locks() {
         logs: None,
         watch: None,
     };
-    let Writes { all, by_locks, lock_share, .. } =
-        Learned::of(source, writes(&read.observed), families).writes;
+    let written = writes(&read.observed, &found);
+    let Writes { all, by_locks, lock_share, .. } = Learned::of(source, written, found.families).writes;
     assert_eq!((all, by_locks, lock_share), (18, 2, 2.0 / 18.0));
 }
 

@@ -249,7 +249,7 @@ fn notes(file: &AbFile) -> Vec<String> {
         notes.push(if reached {
             format!("every interval is within ± {until}; only the intervals' width determined when to stop")
         } else {
-            format!("± {until} was requested but not reached")
+            format!("not every interval is within ± {until} and allows a verdict")
         });
     }
     notes

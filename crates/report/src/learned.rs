@@ -9,7 +9,8 @@ use super::page::{fact, filled, noted, program, section};
 use super::table::{Printed, Style};
 use zklockbench_core::units::{capitalised, counted, format_micros, listed, number, one_line, percent};
 use zklockbench_learn::{
-    Bounded, Family, FamilyKind, HandoffBasis, Key, Learned, LongWait, ScenarioFile, SourceKind, Times,
+    Bounded, Family, FamilyKind, HandoffBasis, Key, Learned, LogFacts, LongWait, ScenarioFile, SourceKind,
+    Times,
 };
 
 /// Renders the outcome, a table of the families, and remarks.
@@ -132,7 +133,7 @@ fn remarks(learned: &Learned) -> Vec<String> {
 fn family_remarks(family: &Family) -> Vec<String> {
     let name = one_line(&family.name);
     let staying = family.staying.first().map(|node| {
-        let more = match family.staying_nodes {
+        let more = match family.staying_nodes.max(family.staying.len() as u64) {
             0 | 1 => String::new(),
             all => format!(" ({} more)", all - 1),
         };
@@ -213,6 +214,11 @@ fn doubts(learned: &Learned) -> Vec<String> {
     doubts
 }
 
+/// Returns the number of servers. Files of older versions contain only the directories.
+fn servers(logs: &LogFacts) -> u64 {
+    if logs.servers == 0 { logs.directories.len() as u64 } else { logs.servers }
+}
+
 /// Describes the extent of the logs or of the watch.
 fn extent(learned: &Learned) -> String {
     let (source, writes) = (&learned.source, &learned.writes);
@@ -222,7 +228,7 @@ fn extent(learned: &Learned) -> String {
         (Some(logs), _) => format!(
             "{} of {} in {} from {from}; locks account for {} of all writes.",
             counted(writes.transactions, "transaction", "transactions"),
-            counted(logs.servers, "server", "servers"),
+            counted(servers(logs), "server", "servers"),
             lasts,
             percent(writes.lock_share)
         ),

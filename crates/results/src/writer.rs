@@ -100,10 +100,16 @@ impl RunWriter {
             }
         }
         let stored = read_to_resume(claim.dir())?;
-        if stored.run.workers.is_some() {
+        // A single worker has the whole load.
+        if let Some(workers) = stored.run.workers.as_ref().filter(|workers| workers.of > 1) {
             let dir = claim.dir().display();
+            let remedy = if workers.is_part() {
+                "restart all workers with another --run-id"
+            } else {
+                "merge the workers' parts again"
+            };
             return Err(Error::usage(format!(
-                "{dir} is a run by workers, which cannot be resumed; restart all workers with another --run-id"
+                "{dir} is a run by workers, which cannot be resumed; {remedy}"
             )));
         }
         let mut folders = [layout::TRIALS, layout::CHARTS, layout::SERVER_LOGS]

@@ -31,7 +31,7 @@ use zklockbench_load::{Environment, LoadLimits, NearEnd, Probing, SignOfLife, Wo
 use zklockbench_locks::DrivenLocks;
 use zklockbench_record::{EnsembleInfo, Floor, Run, RunEnding, RunOutcome, Segment};
 use zklockbench_report::ci::Live;
-use zklockbench_results::{Resumed, RunWriter, StoredRun, layout, tidy};
+use zklockbench_results::{Resumed, RunWriter, StoredRun, layout, recorded_run, tidy};
 use zklockbench_scenario::{Scenario, Slice, TrialPlan, advice};
 
 use conclude::RunResult;
@@ -120,7 +120,14 @@ pub(super) async fn measure(
     // Workers may share a directory across hosts, where the file locks of other workers are invisible.
     let abandoned = if worker.is_some() { Vec::new() } else { tidy(own) };
     for left in abandoned {
+        let is_of_workers = recorded_run(&left).is_ok_and(|run| run.workers.is_some());
         let left = left.display();
+        if is_of_workers {
+            output::note(&format!(
+                "note: {left} was left behind by a worker or merge that was killed; delete the directory"
+            ));
+            continue;
+        }
         output::note(&format!(
             "note: {left} contains the trials of a killed run; resume the run with `zklockbench run \
              --resume {left}`, or delete the directory"

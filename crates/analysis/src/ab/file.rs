@@ -64,7 +64,7 @@ pub struct Asked {
     /// Maximum number of blocks that replace blocks with invalid or partial runs.
     #[serde(default)]
     pub made_up_at_most: u32,
-    /// Whether every interval is as narrow as planned; `None` if no width was planned.
+    /// Whether every interval is as narrow as planned and allows a verdict; `None` if no width was planned.
     pub reached: Option<bool>,
 }
 

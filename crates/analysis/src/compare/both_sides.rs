@@ -210,6 +210,13 @@ fn requests_in_a_turn(trials: &[&Trial], floor_us: f64) -> f64 {
     median(&sound(trials).iter().filter_map(share).collect::<Vec<_>>()).unwrap_or(1.0)
 }
 
+impl BothSides<'_> {
+    /// Tolerates a regression, unless repetitions were lost: then there may be more.
+    pub fn tolerated(&self, found: Compared) -> Compared {
+        unless(self.caveats.lost.as_deref(), Compared { regression: Regression::No, ..found })
+    }
+}
+
 /// Makes a doubtful result inconclusive. A regression remains a regression, even if repetitions are lost.
 fn unless(doubt: Option<&str>, found: Compared) -> Compared {
     let is_settled = found.regression == Regression::Yes || found.verdict == ComparisonVerdict::NotMeasured;

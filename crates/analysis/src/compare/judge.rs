@@ -156,7 +156,8 @@ impl Scale {
 /// Describes a ratio of losses.
 pub fn more_lost(ratio: f64) -> String {
     if ratio < 1.0 {
-        return format!("no longer lost {} of all requests", percent(1.0 - ratio));
+        // Mirrors additional losses: exact if the new side loses nothing.
+        return format!("no longer lost {} of all requests", percent(1.0 / ratio - 1.0));
     }
     format!("lost an additional {} of all requests", percent(ratio - 1.0))
 }

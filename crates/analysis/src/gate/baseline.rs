@@ -67,19 +67,20 @@ impl<'a> GateFamily<'a> {
             let asked: Vec<String> = asked.iter().map(CellUnderLoad::name).collect();
             return cannot(&asked.join(" against "));
         }
-        let compared = BothSides::of(base, new, self.floor).compare(figure, &terms, self.size);
-        found(figure, &compared, percents / 100.0)
+        let both = BothSides::of(base, new, self.floor);
+        let mut compared = both.compare(figure, &terms, self.size);
+        // An exact metric has no noise, but the gate still tolerates differences within its margin.
+        let is_small = compared.method == Some(Method::Exact)
+            && times_as_bad(figure, &compared) <= 1.0 + percents / 100.0;
+        if is_small && compared.regression == Regression::Yes {
+            compared = both.tolerated(compared);
+        }
+        found(figure, &compared)
     }
 }
 
-fn found(figure: Figure, compared: &Compared, margin: f64) -> ComparedFigure {
+fn found(figure: Figure, compared: &Compared) -> ComparedFigure {
     let times = times_as_bad(figure, compared);
-    // An exact metric has no noise, but the gate still tolerates differences within its margin.
-    let is_small = compared.method == Some(Method::Exact) && times <= 1.0 + margin;
-    let regression = match compared.regression {
-        Regression::Yes if is_small => Regression::No,
-        other => other,
-    };
     let base = compared.base.median.filter(|median| median.is_finite());
     let was = base.map(|median| match compared.scale {
         Scale::Values => format!("{} in the baseline", figure.unit().show(median)),
@@ -87,7 +88,7 @@ fn found(figure: Figure, compared: &Compared, margin: f64) -> ComparedFigure {
     });
     let said = [was, ratio(compared), compared.why.clone()];
     let sentence = said.into_iter().flatten().collect::<Vec<_>>().join("; ");
-    ComparedFigure { regression: regression.verdict(&sentence), ratio: times, sentence }
+    ComparedFigure { regression: compared.regression.verdict(&sentence), ratio: times, sentence }
 }
 
 /// Returns the factor by which the metric has become worse; below 1 if it has become better.
@@ -101,10 +102,13 @@ fn times_as_bad(figure: Figure, compared: &Compared) -> f64 {
 
 fn ratio(compared: &Compared) -> Option<String> {
     let Interval { value, low, high, coverage } = compared.ratio.filter(|ratio| ratio.value.is_finite())?;
+    let are_fewer_lost = compared.scale == Scale::SharesLost && value < 1.0;
     let end = |ratio: f64| match compared.scale {
         Scale::Values => number(ratio),
+        Scale::SharesLost if are_fewer_lost => percent(1.0 / ratio - 1.0),
         Scale::SharesLost => percent(ratio - 1.0),
     };
+    let (low, high) = if are_fewer_lost { (high, low) } else { (low, high) };
     let interval = if high.is_finite() && compared.method != Some(Method::Exact) {
         format!(" (between {} and {} with {} confidence)", end(low), end(high), percent(coverage))
     } else {

@@ -146,7 +146,8 @@ impl Container {
         let mount = self.mount_of(path);
         let depth = mount.map_or(0, |mount| mount.destination.len());
         let mut short = self.host_config.tmpfs.iter().flatten();
-        short.any(|(mounted, _)| mounted.len() > depth && contains(mounted, path))
+        // At the same path, Docker mounts the tmpfs instead of the volume.
+        short.any(|(mounted, _)| mounted.len() >= depth && contains(mounted, path))
             || mount.is_some_and(|mount| mount.kind == "tmpfs")
     }
 
@@ -401,9 +402,12 @@ pub mod tests {
         let inner =
             [mount("tmpfs", "/data/zk", &made.mounts[0]), mount("volume", "/datalog/zk", &made.mounts[0])];
         made.mounts.extend(inner);
+        let short = made.host_config.tmpfs.get_or_insert_default();
+        short.insert("/both".into(), String::new());
+        made.mounts.push(mount("volume", "/both", &made.mounts[0]));
         let in_memory =
-            ["/data", "/data/zk/log", "/datalog", "/datalog/zk"].map(|path| made.is_in_memory(path));
-        assert_eq!(in_memory, [false, true, true, false]);
+            ["/data", "/data/zk/log", "/datalog", "/datalog/zk", "/both"].map(|path| made.is_in_memory(path));
+        assert_eq!(in_memory, [false, true, true, false, true]);
     }
 
     #[test]

@@ -237,9 +237,9 @@ mod tests {
         // Given a server whose queue of new connections is full
         let full = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         full.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
-        full.listen(0).unwrap();
+        full.listen(1).unwrap();
         let server = full.local_addr().unwrap().as_socket().unwrap();
-        let _queued = TcpStream::connect(server).await.unwrap();
+        let _queued = [TcpStream::connect(server).await.unwrap(), TcpStream::connect(server).await.unwrap()];
         // And a client that has hung up
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let hung_up = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();

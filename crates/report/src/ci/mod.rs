@@ -252,7 +252,10 @@ fn of_whole(stored: &StoredRun) -> Check {
     let why = match run.outcome.ending {
         RunEnding::Complete if trials >= run.planned_trials => None,
         RunEnding::Complete => Some(ran.clone()),
-        RunEnding::Interrupted => Some(format!("the run was interrupted: {ran}")),
+        RunEnding::Interrupted => {
+            let why = run.outcome.why.as_deref().map_or_else(String::new, |why| format!("; {}", clean(why)));
+            Some(format!("the run was interrupted: {ran}{why}"))
+        }
         RunEnding::Aborted | RunEnding::GateFailed => {
             let why = run.outcome.why.as_deref().unwrap_or("the environment failed");
             Some(format!("the run was cut short: {}; {ran}", clean(why)))

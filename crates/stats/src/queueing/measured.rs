@@ -177,7 +177,11 @@ impl Pace {
                 1.0 + kept * (one / mean - 1.0)
             }
         };
-        Self { factors: seconds.iter().map(factor).collect(), from: 0.0 }
+        let factors: Vec<f64> = seconds.iter().map(factor).collect();
+        // Seconds with few samples move further towards 1, so restore the mean.
+        let weighted = factors.iter().zip(seconds).map(|(factor, (_, count))| factor * *count as f64);
+        let mean = weighted.sum::<f64>() / samples;
+        Self { factors: factors.iter().map(|factor| factor / mean).collect(), from: 0.0 }
     }
 
     pub fn beginning(mut self, from: f64) -> Self {
