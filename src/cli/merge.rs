@@ -68,7 +68,7 @@ fn read_part(dir: PathBuf) -> Result<StoredPart, Error> {
 
 /// Rejects parts that do not form exactly one run.
 fn alike(parts: &[StoredPart]) -> Result<(), Error> {
-    let Some(first) = parts.first() else { return Err(Error::usage("there is no part to merge")) };
+    let Some(first) = parts.first() else { return Err(Error::usage("there are no parts to merge")) };
     for part in parts {
         let differs = |what: &str| {
             Err(Error::usage(format!(
@@ -161,7 +161,7 @@ fn merged_trial(parts: &[StoredPart], index: usize, dir: &Path) -> Result<Trial,
         return Err(Error::usage(format!("cannot merge the parts: {why}")));
     }
     let Some(mut trial) = Trial::of_workers(seen) else {
-        return Err(Error::usage("there is no part to merge"));
+        return Err(Error::usage("there are no parts to merge"));
     };
     if parts.len() == 1 {
         return Ok(trial);

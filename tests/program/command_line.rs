@@ -69,7 +69,7 @@ fn man_writes_one_page_or_all_pages() {
 }
 
 #[test]
-fn color_option_controls_colours_and_version_includes_the_commit() {
+fn color_option_controls_colours_and_version_option_prints_the_package_version() {
     let bench = Bench::new();
     let coloured =
         |when: &str| bench.refuses(&format!("--color {when} run no-such-scenario")).contains('\u{1b}');

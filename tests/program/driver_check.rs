@@ -189,7 +189,7 @@ fn failed_exclusion_check_shows_a_timeline_of_the_overlap() {
 
 #[test]
 #[ignore = "long: every other defect, through every check"]
-fn drivers_with_other_defects_fail_the_matching_check() {
+fn every_remaining_driver_defect_fails_the_expected_check() {
     are_found(&[
         ("ignores-timeouts", "acquire timeout", "was not answered within"),
         ("stays", "end of input", "still running 5s after its input ended"),

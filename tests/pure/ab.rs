@@ -238,7 +238,7 @@ fn shedding(dropped: f64) -> Vec<Comparison> {
 }
 
 #[test]
-fn an_ab_conclusion_is_its_worst_verdict_and_unknown_metrics_prevent_a_pass() {
+fn any_regression_decides_the_conclusion_and_unknown_metrics_prevent_a_pass() {
     let one = |(verdict, regression)| Comparison { verdict, regression, ..judged("wait.p50", Vec::new()) };
     let of =
         |each: &[(Found, Regression)]| Conclusion::of(&each.iter().copied().map(one).collect::<Vec<_>>());

@@ -196,7 +196,7 @@ fn replay_uses_the_values_of_its_file_and_draws_missing_values() {
 }
 
 #[test]
-fn equal_seeds_draw_equal_values_and_draws_are_independent() {
+fn same_seed_gives_the_same_arrivals_and_parameters_affect_only_their_own_draws() {
     let lines = "rate = 100\nduration = \"10s\"\nhold = { exponential = { mean = \"5ms\" } }\n";
     let drawn = |more: &str| draw(&spec(&format!("{lines}{more}")), seconds(10));
     let base = drawn("locks = 20\nread_ratio = 0.5");

@@ -427,21 +427,27 @@ fn prediction_intervals_widen_with_the_scatter_of_trials() {
     assert!(is_noted(&noisy) && !is_noted(&calm), "{:?}", noisy.missing);
 }
 
+fn answered_from(trials: Vec<Observation>) -> Answer {
+    answer(&question("wait.p99 < 500ms", 20.0, 1), &Evidence { trials, ..Evidence::default() })
+}
+
 #[test]
-fn prediction_is_limited_when_trials_are_few_invalid_or_from_another_load() {
-    let of =
-        |trials| answer(&question("wait.p99 < 500ms", 20.0, 1), &Evidence { trials, ..Evidence::default() });
-    let few = of(trials(1, 2, 0.0));
+fn too_few_trials_give_no_prediction() {
+    let few = answered_from(trials(1, 2, 0.0));
     assert!(
         few.prediction.is_none() && in_words(&few).contains("2 trials have enough handoffs"),
         "{}",
         in_words(&few)
     );
+}
+
+#[test]
+fn invalid_trials_can_show_that_the_objective_is_met_but_not_that_it_is_missed() {
     let unsound: Vec<_> = trials(1, 6, 0.02)
         .into_iter()
         .map(|one| Observation { unsound: Some("invalid: late".into()), ..one })
         .collect();
-    let unsure = of(unsound.clone());
+    let unsure = answered_from(unsound.clone());
     // A late generator only makes waits longer, so waits that meet the objective are still conclusive
     assert_eq!(unsure.verdict, Verdict::Held, "{}", in_words(&unsure));
     assert!(
@@ -453,6 +459,10 @@ fn prediction_is_limited_when_trials_are_few_invalid_or_from_another_load() {
     let evidence = Evidence { trials: unsound, ..Evidence::default() };
     let missed = answer(&question("wait.p99 < 100ms", 38.0, 1), &evidence);
     assert!(matches!(missed.verdict, Verdict::Unknown(_)), "{}", in_words(&missed));
+}
+
+#[test]
+fn load_far_from_the_measured_range_has_no_prediction() {
     let far = answer(&question("wait.p99 < 5s", 900.0, 100), &sound());
     assert!(far.prediction.is_none() && in_words(&far).contains("cannot be predicted"), "{}", in_words(&far));
 }

@@ -9,13 +9,17 @@ use std::thread;
 
 use super::proxy::next_packet;
 
-/// Opcode of a multi, and result types of its create and its setData.
+/// Opcode of a multi.
 const MULTI: i32 = 14;
+/// Types of a create's result, without and with a stat.
 const CREATED: [i32; 2] = [1, 15];
+/// Type of a setData's result.
 const DATA_SET: i32 = 5;
-/// Sizes in bytes: of a reply's length, xid, zxid and error; of a result's kind, end and error; and of a stat.
+/// Size in bytes of a reply's length, xid, zxid and error.
 const REPLY_HEADER: usize = 20;
+/// Size in bytes of a result's kind, end and error.
 const RESULT_HEADER: usize = 9;
+/// Size of a stat in bytes.
 const STAT: usize = 68;
 /// Offset of the number of children in a stat, after four longs, three ints, a long and an int.
 const CHILDREN: usize = 4 * 8 + 3 * 4 + 8 + 4;

@@ -35,7 +35,7 @@ pub struct Site {
 
 /// Runs schedules.
 pub trait Runs {
-    /// Queues a schedule. If it `confirms` that a contender is stuck, the contender gets more time.
+    /// Queues a schedule. `confirms` means that it is rerun to confirm that a contender is stuck, with more time.
     fn add(&self, schedule: Schedule, usually_left: Option<Nodes>, confirms: bool);
 
     /// Returns the next outcome, or `None` at the deadline.

@@ -382,7 +382,7 @@ impl<'a, P: Runs> Search<'a, P> {
         self.queue(schedule, false);
     }
 
-    /// Like `add`; a schedule that `confirms` a stuck contender gives it more time.
+    /// Like `add`. `confirms` means that the schedule is rerun to confirm that a contender is stuck, with more time.
     fn queue(&self, schedule: Schedule, confirms: bool) {
         let usually_left = self.usually_left.get(&(schedule.contenders, schedule.readers.clone())).cloned();
         self.pool.add(schedule, usually_left, confirms);

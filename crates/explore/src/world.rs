@@ -11,7 +11,7 @@ use zklockbench_core::catalog::ParamValue;
 use zklockbench_core::error::Error;
 use zklockbench_zk::Target;
 
-/// Time limit for a contender without messages, as a multiple of the longest time among the lock's parameters.
+/// Minimum of [`Pace::stuck_after`], as a multiple of the longest duration among the lock's parameters.
 const PAUSES: u32 = 3;
 /// Factor by which the time limit is longer to confirm that a contender is stuck, because a lock may pause.
 pub const CONFIRMS: u32 = 3;

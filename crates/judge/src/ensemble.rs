@@ -87,11 +87,11 @@ impl LockView {
         }
     }
 
-    /// Position of a contender's acquire call on the transaction axis: at the latest, the creation of its
-    /// node.
+    /// Returns the zxid that stands for a contender's acquire call: the last deletion among the nodes released
+    /// before the call, but no later than the creation of the contender's node.
     ///
-    /// Contenders that share a position in the queue wait within the process before they have a node. Their
-    /// calls count from the last deletion among the nodes released before the call.
+    /// The call can precede the node, because contenders that share a position in the queue first wait within the
+    /// process.
     fn asked(&self, contender: usize, node: i64) -> i64 {
         let Some(called) = self.called.get(&contender) else { return node };
         let before = self.released.iter().filter(|(left, ..)| left <= called);

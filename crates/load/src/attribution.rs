@@ -15,7 +15,7 @@ enum Cause {
         number: i64,
         called: Stamp,
     },
-    /// Release at an unknown time, by a contender of another worker or possibly of this one.
+    /// Release that may be another worker's, so its time is unknown.
     ReleaseElsewhere,
     Arrival,
     Departure,

@@ -84,7 +84,7 @@ pub struct Environment {
     pub scratch: PathBuf,
     /// Proxy between contenders and servers, if there is one.
     pub proxy: Option<Arc<Proxy>>,
-    /// Meetings with the other workers of the run, if there are any.
+    /// Coordination with the run's other workers; `None` if there are none.
     pub rendezvous: Option<Rendezvous>,
     /// Whether a closed load continues for the planned time after the last fault, even if the faults were late.
     pub outlasts_faults: bool,

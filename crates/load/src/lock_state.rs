@@ -26,7 +26,7 @@ const LATEST: usize = 1 << 12;
 const NEARBY: usize = 16;
 /// Tolerance for rounding in the total hold time.
 const ROUNDED_US: u64 = 1_000;
-/// Number of a holder without a queue node.
+/// Stands for the node number of a holder without a queue node.
 const NO_NUMBER: i64 = i64::MIN;
 
 /// Lock number of a contender that is not inside any lock.

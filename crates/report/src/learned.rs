@@ -79,7 +79,7 @@ fn families(learned: &Learned) -> Table {
         .numbers("hold p99", 1, |family| bounded(family.hold.as_ref(), |times| times.p99))
         .numbers("sessions", 4, |family| known_sessions(family))
         .numbers("queue", 5, |family| family.longest_queue)
-        .explained("largest number of nodes in one queue; for a semaphore, of leases")
+        .explained("largest number of nodes in one queue, including holders; for a semaphore, largest number of holders")
         .table("Lock families, as logged", 1, &learned.families)
 }
 

@@ -108,8 +108,8 @@ fn waits(plan: &PlanFile) -> Table {
         })
         .metric(&WAIT_P50, |answer| of_prediction(answer, |one| time(one.wait_p50)))
         .explained(
-            "from the request to the acquisition, with the 90 % interval for a trial of 20,000 arrivals, which \
-             covers chance and uncertainty about the service time",
+            "from the request to the acquisition; the 90 % interval is for a trial of 20,000 arrivals and includes \
+             the uncertainty of the service time",
         )
         .metric(&WAIT_P99, |answer| of_prediction(answer, |one| time(one.wait_p99)))
         .numbers("measured", 1, move |answer| {
@@ -409,8 +409,12 @@ fn checked_failures(one: &Verification) -> Table {
         .words("failure", |failure| failure.fault.as_str())
         .numbers("times", 0, |failure| failure.times)
         .numbers("p99 predicted", 0, |failure| measured(failure.predicted))
-        .explained("of the waits of requests that arrived around a failure, on restarted servers")
+        .explained(
+            "99th percentile of the waits of requests that arrived before the queue was as short as before the \
+             failure, as measured for the plan",
+        )
         .numbers("p99 measured", 0, |failure| measured(failure.measured))
+        .explained("the same percentile, on restarted servers")
         .words("within 30 %", |failure| {
             let unknown = || Value::verdict("not known", Tone::Doubtful);
             failure.reproduced.map_or_else(unknown, |is_so| told(is_so, "yes", "NO"))

@@ -27,7 +27,7 @@ const NEAR_SATURATION: f64 = 0.8;
 /// Number of simultaneous arrivals above which to warn, because each arrival lists the whole queue.
 const BURST: usize = 2_000;
 
-/// Maximum number of arrivals in a replayed file that may have been written by hand, in whole seconds.
+/// A replayed file with at most this many arrivals may be handwritten, so times in whole seconds cause no warning.
 const SMALL_TRACE: usize = 20;
 
 pub fn of(scenario: &Scenario, locks: &[LockCard], faults: &[FaultCard]) -> Vec<Advice> {

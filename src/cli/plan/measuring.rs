@@ -465,7 +465,7 @@ mod tests {
         let (_, asked) = of_scenario(&[], closed, "").unwrap();
         // Given 20 clients whose cycle takes 6 ms with a handoff
         assert_eq!(usual_rate(&asked, None).round(), 3_333.0);
-        // And an ensemble whose 4,000 writes suffice for 2,000 acquisitions
+        // And an ensemble that completes 4,000 writes a second, enough for 2,000 acquisitions
         assert_eq!(usual_rate(&asked, Some(4_000.0)), 1_000.0);
         let open = "load = \"open\"\nrate = 300\nhold = \"1ms\"\nlocks = 20\nduration = \"20s\"\n";
         let (_, asked) = of_scenario(&[], open, "").unwrap();

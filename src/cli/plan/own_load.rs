@@ -120,7 +120,7 @@ impl AskedLoad {
     }
 }
 
-/// Returns the number of copies that makes handoffs frequent, within this host's limits on sessions and locks.
+/// Returns how many copies of the planned load make handoffs frequent, within the limits on sessions and locks.
 /// `used` is the highest number of sessions that the planned load uses.
 pub fn copies(question: &Question, used: f64) -> f64 {
     if question.popularity.is_some() {

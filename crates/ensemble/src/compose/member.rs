@@ -136,7 +136,7 @@ impl Member {
         }
         match self.made.mount_of(directory) {
             Some(mount) => format!("Docker volumes; {}", describe_placement(mount.shared_directory())),
-            None => "the containers' own layers".into(),
+            None => "the containers' writable layers".into(),
         }
     }
 

@@ -39,7 +39,7 @@ pub struct Checker {
 
 #[derive(Debug, Default)]
 struct Lock {
-    /// Counts made while reading. The remaining fields are filled at the end.
+    /// Counts so far. The report's other fields are filled in at the end.
     report: LockReport,
     /// Contenders inside, by clock: holds on different clocks are not compared.
     occupancies: Vec<(usize, Occupancy)>,

@@ -201,7 +201,7 @@ const UNKNOWN: &[Reason] = &[
     (|lock| lock.writes.across_clocks, "writes on different clocks without zxids to order them"),
     (|lock| lock.writes.without_token, "writes accepted without a token"),
     (uncompared, "holders on different clocks that could not be compared"),
-    (possible, "acquires with an unknown result on one of several clocks"),
+    (possible, "acquires with an unknown result, on a lock used by contenders on different clocks"),
 ];
 
 /// Pairs of holders that are ordered neither by a common clock nor by the ensemble.
@@ -394,7 +394,8 @@ mod tests {
                 lock.unknown = 2;
             })
         };
-        let expected = "l: acquires with an unknown result on one of several clocks: 2";
+        let expected =
+            "l: acquires with an unknown result, on a lock used by contenders on different clocks: 2";
         assert_eq!(unknown_results(true), unknown(expected));
         assert_eq!(unknown_results(false), Verdict::Held, "on one clock, overlaps are uncertain");
     }

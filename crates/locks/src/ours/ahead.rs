@@ -51,8 +51,8 @@ pub fn joining(join: &Param, config: &LockConfig) -> Joining {
     Joining { data: DATA, protection, retry: Retry::USUAL, ..Joining::of(join, config) }
 }
 
-/// A lock whose contenders watch the `watched` nodes just ahead of their own, and enter once fewer nodes than
-/// leases are ahead.
+/// A lock whose contenders watch the `watched` nodes just ahead of their own, and enter once the number of nodes
+/// ahead is below the number of leases.
 pub struct Ahead {
     pub queue: Queue,
     pub kind: &'static str,

@@ -81,8 +81,8 @@ fn how_to_read(sets: &[FaultSet]) -> Vec<String> {
     ];
     if sets.len() > 1 && sets.iter().any(|set| set.single().is_none()) {
         said.push(
-            "A column with several faults shows the trials that had all of them, so it describes the trial, \
-             not one fault; times are shown per fault."
+            "A column with several faults shows the violations and stuck contenders of trials with exactly these \
+             faults. Times are in the columns of single faults."
                 .to_owned(),
         );
     }

@@ -16,7 +16,7 @@ pub(super) enum Key {
     Part(usize),
 }
 
-/// Returns the names of the lines, highest end first, or the names of the bar segments.
+/// Returns the entries of the legend. A line chart's entries are ordered by the lines' last values, highest first.
 pub(super) fn keys(kind: &ChartKind) -> Vec<(Key, &str)> {
     match kind {
         ChartKind::Lines(lines) => {

@@ -23,7 +23,7 @@ pub struct Style {
 }
 
 impl Style {
-    /// All output, without colours or line breaks.
+    /// All output, without colours or wrapping.
     pub const EVERYTHING: Self = Self { colour: false, width: None, all: true, explain: true };
 
     /// Returns the line width of text.
