@@ -166,8 +166,14 @@ fn note(compared: &Comparison) -> String {
         let together = if row.strategies.is_empty() { "" } else { " together" };
         Some((format!("{}{together}", row.figure), row.compared.margin?))
     });
-    let comparisons = counted(compared.family, "comparison", "comparisons");
-    format!("{unit} Verdicts are corrected for {comparisons}. {}", margins(of_figures))
+    let any_losses = compared.rows.iter().any(|row| row.compared.scale == Scale::SharesLost);
+    format!("{unit} {} {}", corrected(compared.family, any_losses), margins(of_figures))
+}
+
+/// Describes the correction of the verdicts. Losses form a family of their own.
+pub(super) fn corrected(family: usize, any_losses: bool) -> String {
+    let losses = if any_losses { ", and those on losses separately" } else { "" };
+    format!("Verdicts are corrected for {}{losses}.", counted(family, "comparison", "comparisons"))
 }
 
 fn interval(row: &Row) -> Option<String> {

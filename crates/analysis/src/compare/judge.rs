@@ -20,7 +20,7 @@ use zklockbench_stats::{Interval, Position, median};
 /// Rules for a comparison of many metrics.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Terms {
-    /// Largest probability that any metric is wrongly found to be worse by more than its margin.
+    /// Largest probability that any metric of a family is wrongly found to be worse by more than its margin.
     pub alpha: f64,
     /// Relative margin of every metric that is not in `margins`: 0.05 for 5 %. Null if each metric has its
     /// own default.
