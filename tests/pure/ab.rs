@@ -220,7 +220,7 @@ fn verdicts_of_ab_blocks_match_the_snapshot() {
             compare(&vec![question("wait.p50"); count], &blocks, 8, &terms()),
         );
     }
-    for dropped in [0.0, 0.001, 0.1] {
+    for dropped in [0.0, 0.001, 0.2] {
         add(&format!("B drops {dropped} of all and serves the others sooner"), shedding(dropped));
     }
     insta::assert_snapshot!("verdicts", said);

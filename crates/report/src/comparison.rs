@@ -14,7 +14,7 @@ use super::page::{drawn, filled, noted, section};
 use super::table::{Printed, Style, bullets, escaped, folded, margins, markdown_table};
 use zklockbench_analysis::compare::{
     About, CellUnderLoad, Comparison, ComparisonVerdict, LeftOut, Method, Power, PowerRow, Role, Row, Sample,
-    Scale, Side, SideInfo,
+    Scale, Side, SideInfo, more_lost,
 };
 use zklockbench_core::error::Error;
 use zklockbench_core::measure::Measure;
@@ -360,8 +360,10 @@ pub fn of_comparison(base: &Side, new: &Side, compared: &Comparison) -> Document
 }
 
 fn of_row(row: &Row) -> Option<Finding> {
-    let ratio = row.compared.ratio;
-    let ratio = ratio.map_or_else(String::new, |one| format!(": {} times the base's", times(one.value)));
+    let ratio = row.compared.ratio.map_or_else(String::new, |one| match row.compared.scale {
+        Scale::Values => format!(": {} times the base's", times(one.value)),
+        Scale::SharesLost => format!(": {}", more_lost(one.value)),
+    });
     let sentence = format!("{} of {}{ratio}.", row.figure, row.cell.name());
     finding(row.compared.verdict, sentence).filter(|_| row.role == Role::Decides)
 }

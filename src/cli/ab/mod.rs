@@ -22,7 +22,7 @@ use zklockbench_analysis::ab::{
     AbFile, Answers, Asked, Block, BlockRecord, Comparison, Conclusion, CountedCell, Ending, FILE,
     FigureQuestion, Length, RUNS, RunRecord, SideRecord, Sides, Silence, Turn, compare,
 };
-use zklockbench_analysis::compare::{Terms, counts_losses, losses};
+use zklockbench_analysis::compare::{Scale, Terms, counts_losses, losses};
 use zklockbench_record::{CellKey, EnsembleInfo, Floor, Trial};
 use zklockbench_stats::{Design, Interval};
 
@@ -594,7 +594,10 @@ fn half_widths(comparisons: &[Comparison]) -> Vec<Option<f64>> {
     let with_pairs = comparisons.iter().filter(|one| one.pairs > 0);
     let half_width = |one: &Comparison| {
         let ratio = one.in_family.filter(Interval::is_bounded).and(one.ratio)?;
-        ratio.half_width()
+        match one.scale {
+            Scale::Values => ratio.half_width(),
+            Scale::SharesLost => Some((ratio.high - ratio.low) / 2.0).filter(|half| half.is_finite()),
+        }
     };
     with_pairs.map(half_width).collect()
 }
