@@ -29,7 +29,7 @@ pub struct Judging {
     /// [default: 5% for `ab`, otherwise one per metric]
     #[arg(long = "margin", value_name = "[METRIC=]PERCENT", value_parser = margin)]
     pub margins: Vec<Margin>,
-    /// Maximum probability of a false alarm over all comparisons
+    /// Maximum probability of a false alarm in a family of comparisons: losses, or all other metrics
     #[arg(long, value_name = "P", default_value = "0.05", value_parser = alpha)]
     pub alpha: f64,
 }

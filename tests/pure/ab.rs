@@ -220,7 +220,7 @@ fn verdicts_of_ab_blocks_match_the_snapshot() {
             compare(&vec![question("wait.p50"); count], &blocks, 8, &terms()),
         );
     }
-    for dropped in [0.0, 0.001, 0.1] {
+    for dropped in [0.0, 0.001, 0.2] {
         add(&format!("B drops {dropped} of all and serves the others sooner"), shedding(dropped));
     }
     insta::assert_snapshot!("verdicts", said);
@@ -235,6 +235,22 @@ fn shedding(dropped: f64) -> Vec<Comparison> {
     };
     let waits = blocks(|_| 50.0, |a| a);
     compare(&questions, &(1..).zip(waits).map(of_block).collect::<Vec<_>>(), 8, &terms())
+}
+
+#[test]
+fn losses_that_no_run_has_count_in_the_family_of_losses() {
+    let of = |dropped: [f64; 3]| {
+        let questions = vec![FigureQuestion { only_if_lost: true, ..question("dropped") }; 3];
+        let block = |number: u32| {
+            let share = 1.01 - f64::from(number) / 100.0;
+            (number, dropped.map(|dropped| answers(0.0, dropped * share, 0.0)).to_vec())
+        };
+        compare(&questions, &(1..=8).map(block).collect::<Vec<_>>(), 8, &terms())
+    };
+    let (one, all) = (of([0.1, 0.0, 0.0]), of([0.1; 3]));
+    assert_eq!((one.len(), all.len()), (1, 3));
+    assert_eq!(one[0].in_family, all[0].in_family);
+    assert_ne!(one[0].in_family, one[0].ratio);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zklockbench_analysis::compare::{
-    Ask, Comparison, ComparisonVerdict, Loaded, Method, Row, Side, Terms, compare, power,
+    Ask, Comparison, ComparisonVerdict, Loaded, Method, Regression, Row, Side, Terms, compare, power,
 };
 use zklockbench_record::{Accounting, Counted, Trial, figures};
 use zklockbench_report::Style;
@@ -497,4 +497,23 @@ fn fewer_losses_are_not_reported_as_negative_additional_losses() {
     let found = compare(&shedding("base", 200), &shedding("new", 10), &figure("dropped")).unwrap();
     let said = &found.conclusion.sentence;
     assert!(said.contains("something improved") && said.contains(" no longer lost "), "{said}");
+}
+
+#[test]
+fn lost_requests_do_not_hide_a_regression() {
+    let five_runs = |name: &str, times: f64, lost: u64| {
+        each(runs(name, &[times; 5]), |_, trial| {
+            trial.measured = acquired(1_200);
+            trial.measured.outcomes.add(Outcome::TimedOut, lost);
+            trial.errors = [("create: connection loss".to_owned(), lost)].into_iter().collect();
+            trial.sessions.expired = lost;
+        })
+    };
+    let base = five_runs("base", 1.0, 0);
+    for (lost, compared) in [(0, 0), (1, 3)] {
+        let found = compare(&base, &five_runs("new", 1.5, lost), &Ask::default()).unwrap();
+        let losses = ["timed_out", "errors", "sessions_expired"];
+        let rows = found.rows.iter().filter(|row| losses.contains(&row.figure.as_str())).count();
+        assert_eq!((found.conclusion.regression, rows), (Regression::Yes, compared), "{}", described(&found));
+    }
 }

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::chart::{Drawn, draw_each};
-use super::comparison::{RATIOS, finding, of_panels, of_ratios, on_scale};
+use super::comparison::{RATIOS, corrected, finding, of_panels, of_ratios, on_scale};
 use super::document::{
     Axis, Block, Chart, Columns, Curve, Document, Finding, GAP, Guide, GuideCourse, Lines, Mark, PlotPoint,
     RatioRow, Ratios, Table, Tone, Value, Weight,
@@ -150,6 +150,7 @@ fn places(file: &AbFile) -> String {
 }
 
 fn grid(file: &AbFile, is_shown: impl Fn(&Comparison) -> bool) -> Table {
+    let losses = file.comparisons.iter().filter(|one| one.scale == compare::Scale::SharesLost).count();
     let of_figures =
         file.comparisons.iter().filter_map(|one| Some((one.figure.clone(), file.margin_of(one)?)));
     Columns::<&Comparison>::new()
@@ -173,11 +174,7 @@ fn grid(file: &AbFile, is_shown: impl Fn(&Comparison) -> bool) -> Table {
         .numbers("A/A", 1, |one| ratio(one, one.itself))
         .explained("the second run of A compared with the first, which shows the noise on this machine")
         .table("Each metric of each combination", 2, file.comparisons.iter().filter(|one| is_shown(one)))
-        .noted(format!(
-            "Verdicts are corrected for {}. {}",
-            counted(file.comparisons.len(), "comparison", "comparisons"),
-            margins(of_figures)
-        ))
+        .noted(format!("{} {}", corrected(file.comparisons.len() - losses, losses > 0), margins(of_figures)))
 }
 
 /// Returns the requests by kind, one row per side.

@@ -14,7 +14,7 @@ use super::page::{drawn, filled, noted, section};
 use super::table::{Printed, Style, bullets, escaped, folded, margins, markdown_table};
 use zklockbench_analysis::compare::{
     About, CellUnderLoad, Comparison, ComparisonVerdict, LeftOut, Method, Power, PowerRow, Role, Row, Sample,
-    Scale, Side, SideInfo,
+    Scale, Side, SideInfo, more_lost,
 };
 use zklockbench_core::error::Error;
 use zklockbench_core::measure::Measure;
@@ -166,8 +166,14 @@ fn note(compared: &Comparison) -> String {
         let together = if row.strategies.is_empty() { "" } else { " together" };
         Some((format!("{}{together}", row.figure), row.compared.margin?))
     });
-    let comparisons = counted(compared.family, "comparison", "comparisons");
-    format!("{unit} Verdicts are corrected for {comparisons}. {}", margins(of_figures))
+    let any_losses = compared.rows.iter().any(|row| row.compared.scale == Scale::SharesLost);
+    format!("{unit} {} {}", corrected(compared.family, any_losses), margins(of_figures))
+}
+
+/// Describes the correction of the verdicts. Losses form a family of their own.
+pub(super) fn corrected(family: usize, any_losses: bool) -> String {
+    let losses = if any_losses { ", and those on losses separately" } else { "" };
+    format!("Verdicts are corrected for {}{losses}.", counted(family, "comparison", "comparisons"))
 }
 
 fn interval(row: &Row) -> Option<String> {
@@ -354,8 +360,10 @@ pub fn of_comparison(base: &Side, new: &Side, compared: &Comparison) -> Document
 }
 
 fn of_row(row: &Row) -> Option<Finding> {
-    let ratio = row.compared.ratio;
-    let ratio = ratio.map_or_else(String::new, |one| format!(": {} times the base's", times(one.value)));
+    let ratio = row.compared.ratio.map_or_else(String::new, |one| match row.compared.scale {
+        Scale::Values => format!(": {} times the base's", times(one.value)),
+        Scale::SharesLost => format!(": {}", more_lost(one.value)),
+    });
     let sentence = format!("{} of {}{ratio}.", row.figure, row.cell.name());
     finding(row.compared.verdict, sentence).filter(|_| row.role == Role::Decides)
 }

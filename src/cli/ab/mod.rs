@@ -22,7 +22,7 @@ use zklockbench_analysis::ab::{
     AbFile, Answers, Asked, Block, BlockRecord, Comparison, Conclusion, CountedCell, Ending, FILE,
     FigureQuestion, Length, RUNS, RunRecord, SideRecord, Sides, Silence, Turn, compare,
 };
-use zklockbench_analysis::compare::{Terms, losses};
+use zklockbench_analysis::compare::{Scale, Terms, counts_losses, losses};
 use zklockbench_record::{CellKey, EnsembleInfo, Floor, Trial};
 use zklockbench_stats::{Design, Interval};
 
@@ -54,7 +54,7 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
     let access = args.opening.access.access(a.unnamed().or(b.unnamed()))?;
     let questions = questions(&a, &b, &args.judging.figures, counting(&args))?;
     let versions = compared_drivers(&a, &b)?;
-    let length = length(&args, planned(&questions))?;
+    let length = length(&args, largest_family(&questions))?;
     let shared = a.shares_ensemble_with(&b);
     for side in [&a, &b] {
         let (scenario, access) = (side.scenario(), &args.opening.access);
@@ -128,6 +128,12 @@ fn counts(when: CountingWhen, sides: [&Side; 2]) -> bool {
 
 fn planned(questions: &[FigureQuestion]) -> usize {
     questions.iter().filter(|question| !question.only_if_lost).count()
+}
+
+/// Returns the number of comparisons in the largest family. Losses form a family of their own.
+fn largest_family(questions: &[FigureQuestion]) -> usize {
+    let losses = questions.iter().filter(|question| counts_losses(question.figure)).count();
+    losses.max(questions.len() - losses)
 }
 
 /// Returns the terms of the comparison. Loss metrics keep the margins of `compare` unless a margin is set, because
@@ -588,7 +594,10 @@ fn half_widths(comparisons: &[Comparison]) -> Vec<Option<f64>> {
     let with_pairs = comparisons.iter().filter(|one| one.pairs > 0);
     let half_width = |one: &Comparison| {
         let ratio = one.in_family.filter(Interval::is_bounded).and(one.ratio)?;
-        ratio.half_width()
+        match one.scale {
+            Scale::Values => ratio.half_width(),
+            Scale::SharesLost => Some((ratio.high - ratio.low) / 2.0).filter(|half| half.is_finite()),
+        }
     };
     with_pairs.map(half_width).collect()
 }
@@ -633,7 +642,7 @@ mod tests {
             let a = Side::read(Turn::A, &args, &args.side_a.clone().into()).await.unwrap();
             let b = Side::read(Turn::B, &args, &args.side_b.clone().into()).await.unwrap();
             let asked = questions(&a, &b, &args.judging.figures, counting(&args)).unwrap();
-            let length = length(&args, planned(&asked)).unwrap();
+            let length = length(&args, largest_family(&asked)).unwrap();
             blocks.push(Estimate::of(&a, &b, length, &args, &asked).block);
         }
         // Three runs of two trials

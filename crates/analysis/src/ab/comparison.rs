@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::blocks::Turn;
 use crate::compare::{
-    self, Compared, ComparisonVerdict, Regression, Scale, Terms, Test, better_of, judge_family, reading,
-    unit_of,
+    self, Compared, ComparisonVerdict, Regression, Scale, Terms, Test, better_of, counts_losses,
+    judge_family, reading, unit_of,
 };
 use zklockbench_core::units::{cell_name, counted};
 use zklockbench_core::verdict::Verdict;
@@ -93,7 +93,7 @@ fn paired<T: Clone + Ord>(a: &[T], b: &[T], [one, many]: [&str; 2]) -> Result<Ve
 pub struct FigureQuestion {
     pub cells: CellPair,
     pub figure: Figure,
-    /// Whether the metric counts losses, which are compared only if a run lost something.
+    /// Whether the metric counts losses, which are reported only if a run lost something.
     pub only_if_lost: bool,
 }
 
@@ -285,19 +285,23 @@ pub fn compare(
 ) -> Vec<Comparison> {
     let answers = |at: usize| blocks.iter().filter_map(move |(block, each)| Some((*block, each.get(at)?)));
     let asked = usize::try_from(asked).unwrap_or(usize::MAX);
-    let (lost, planned): (Vec<usize>, Vec<usize>) =
-        (0..questions.len()).partition(|at| questions[*at].only_if_lost);
+    let (losses, others): (Vec<usize>, Vec<usize>) =
+        (0..questions.len()).partition(|at| counts_losses(questions[*at].figure));
     let lose_any =
         |(_, Answers { a, b, .. }): (u32, &Answers)| [a, b].into_iter().flatten().any(|one| one.value > 0.0);
-    let lost = lost.into_iter().filter(|at| answers(*at).any(lose_any)).collect();
+    let is_reported = |at: usize| !questions[at].only_if_lost || answers(at).any(lose_any);
     let judge = |family: Vec<usize>| {
         let measured = family.iter().map(|at| Measured::of(&questions[*at], answers(*at), asked, terms));
         let (measured, tests): (Vec<_>, Vec<_>) = measured.unzip();
         let each = family.iter().zip(measured).zip(judge_family(&tests));
-        each.map(|((at, measured), compared)| measured.judge(&questions[*at], compared)).collect::<Vec<_>>()
+        let reported = each.filter(|((at, _), _)| is_reported(**at));
+        reported
+            .map(|((at, measured), compared)| measured.judge(&questions[*at], compared))
+            .collect::<Vec<_>>()
     };
-    // Losses form a separate family, so that they do not weaken the planned comparisons.
-    [planned, lost].into_iter().flat_map(judge).collect()
+    // Losses form a separate family, so that they do not weaken the other comparisons. The family also contains
+    // losses that no run has, so that its size does not depend on the values.
+    [others, losses].into_iter().flat_map(judge).collect()
 }
 
 /// Measurements for one comparison, without the test.

@@ -8,7 +8,10 @@ use serde::Serialize;
 use super::both_sides::{BothSides, PlannedRow, together};
 use super::differences::{Difference, FloorRise, differences, unsound};
 use super::faster::{Faster, faster};
-use super::figures::{Chosen, NoReadings, Role, VIOLATIONS, better_of, chosen, readings, unit_of};
+use super::figures::{
+    Chosen, NoReadings, Role, VIOLATIONS, better_of, chosen, counts_losses, losses_in_family, readings,
+    unit_of,
+};
 use super::judge::{
     Compared, ComparisonVerdict, Method, Regression, Scale, Terms, farthest_from_one, more_lost,
 };
@@ -40,7 +43,7 @@ pub struct Comparison {
     /// Scope of the verdicts: only these runs, or runs like these in general.
     pub about: About,
     /// Number of deciding comparisons, which are corrected together. Violations, and counts that the load
-    /// determines, need no test and are excluded. Informational metrics are corrected separately.
+    /// determines, need no test and are excluded. Losses and informational metrics are corrected separately.
     pub family: usize,
     /// The base side.
     pub base: SideInfo,
@@ -193,7 +196,8 @@ pub fn compare(base: &Side, new: &Side, ask: &Ask) -> Result<Comparison, Error> 
         let pair = BothSides::of(Repetitions::default(), are.clone(), None);
         planned.push(planned_row(key, &pair, DECIDING_VIOLATIONS, ask));
     }
-    let (rows, deciding) = conclude(planned);
+    let losses = pairs.iter().map(|(key, _)| losses_in_family(&ask.figures, key)).sum();
+    let (rows, deciding) = conclude(planned, losses);
     let about = About::of(&rows);
     Ok(Comparison {
         schema_version: SCHEMA_VERSION,
@@ -269,14 +273,21 @@ fn planned_row(key: &CellUnderLoad, pair: &BothSides<'_>, chosen: Chosen, ask: &
     PlannedRow { cell, strategies: Vec::new(), chosen, planned, caveats }
 }
 
-/// Returns the verdicts, and the number of deciding comparisons that were corrected together.
-fn conclude(planned: Vec<PlannedRow>) -> (Vec<Row>, usize) {
-    // Informational metrics form a separate family, so that they do not weaken the deciding metrics.
-    let [deciding, shown] = [Role::Decides, Role::Shown]
-        .map(|role| planned.iter().filter(|row| row.chosen.role == role && row.takes_a_test()).count());
-    let row = |row: PlannedRow| match row.chosen.role {
-        Role::Decides => row.conclude(deciding),
-        Role::Shown => row.conclude(shown),
+/// Returns the verdicts, and the number of deciding comparisons that were corrected together. The family of
+/// `losses` comparisons also contains losses that no trial has, so that its size does not depend on the values.
+fn conclude(planned: Vec<PlannedRow>, losses: usize) -> (Vec<Row>, usize) {
+    // Losses and informational metrics form separate families, so that they do not weaken the deciding metrics.
+    let [deciding, shown] = [Role::Decides, Role::Shown].map(|role| {
+        let of_role = planned.iter().filter(|row| row.chosen.role == role && row.takes_a_test());
+        of_role.filter(|row| !counts_losses(row.chosen.figure)).count()
+    });
+    let row = |row: PlannedRow| {
+        let family = match row.chosen {
+            Chosen { figure, .. } if counts_losses(figure) => losses,
+            Chosen { role: Role::Decides, .. } => deciding,
+            Chosen { role: Role::Shown, .. } => shown,
+        };
+        row.conclude(family)
     };
     (planned.into_iter().map(row).collect(), deciding)
 }

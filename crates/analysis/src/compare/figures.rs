@@ -225,9 +225,19 @@ pub fn losses() -> impl Iterator<Item = Figure> {
 }
 
 /// Returns the losses compared under this load. A closed load always ends with waiters, which are not a loss.
+/// Only an open load drops arrivals.
 pub fn losses_under(load: &str) -> impl Iterator<Item = Figure> + use<> {
     let always_some = (load == "closed").then_some(figures::UNSERVED.figure());
-    losses().filter(move |figure| Some(*figure) != always_some)
+    let never_any = (load != "open").then_some(figures::DROPPED.figure());
+    losses().filter(move |figure| ![always_some, never_any].contains(&Some(*figure)))
+}
+
+/// Returns the number of losses of a cell in the losses' family, whether or not a trial has such a loss.
+pub(super) fn losses_in_family(asked: &[Figure], key: &CellUnderLoad) -> usize {
+    match asked {
+        [] => losses_under(&key.load).count(),
+        asked => without_twins(asked).into_iter().filter(|figure| counts_losses(*figure)).count(),
+    }
 }
 
 /// Returns whether any trial has this kind of loss; zeros on both sides are not compared.

@@ -20,7 +20,7 @@ use zklockbench_stats::{Interval, Position, median};
 /// Rules for a comparison of many metrics.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Terms {
-    /// Largest probability that any metric is wrongly found to be worse by more than its margin.
+    /// Largest probability that any metric of a family is wrongly found to be worse by more than its margin.
     pub alpha: f64,
     /// Relative margin of every metric that is not in `margins`: 0.05 for 5 %. Null if each metric has its
     /// own default.
@@ -125,7 +125,8 @@ impl Sample {
 
 /// Returns the item whose ratio is farthest from 1, up or down; `None` if there are no items.
 pub fn farthest_from_one<T>(changed: impl Iterator<Item = (T, f64)>) -> Option<(T, f64)> {
-    changed.max_by(|(_, one), (_, other)| one.ln().abs().total_cmp(&other.ln().abs()))
+    let distance = |ratio: f64| ratio.max(f64::MIN_POSITIVE).ln().abs();
+    changed.max_by(|(_, one), (_, other)| distance(*one).total_cmp(&distance(*other)))
 }
 
 /// Scale of a ratio.
@@ -135,9 +136,12 @@ pub enum Scale {
     /// Ratio of the values.
     #[default]
     Values,
-    /// Ratio of 1 + the lost shares: 1.05 means five more losses in a hundred requests.
+    /// 1 + the difference of the lost shares: 1.05 means five more losses in a hundred requests.
     SharesLost,
 }
+
+/// Exponent for a share of 1; small, so that many errors per request do not overflow.
+const EXPONENT: f64 = 1e-3;
 
 impl Scale {
     /// Returns the scale on which a metric is compared.
@@ -145,19 +149,38 @@ impl Scale {
         if counts_losses(figure) { Self::SharesLost } else { Self::Values }
     }
 
+    /// Returns the amount whose ratios are tested. For lost shares, the ratio of two amounts depends only on
+    /// the difference of the shares.
     pub(super) fn of(self, value: f64) -> f64 {
         match self {
             Self::Values => value,
-            Self::SharesLost => 1.0 + value,
+            Self::SharesLost => (EXPONENT * value).exp(),
         }
+    }
+
+    /// Returns the limits for ratios of these amounts.
+    pub(super) fn limits(self, limits: Limits) -> Limits {
+        match self {
+            Self::Values => limits,
+            Self::SharesLost => Limits { margin: (EXPONENT * limits.margin).exp_m1(), ..limits },
+        }
+    }
+
+    /// Returns the interval on this scale for an interval of ratios of these amounts.
+    pub(super) fn interval(self, tested: Interval) -> Interval {
+        let end = |ratio: f64| match self {
+            Self::Values => ratio,
+            Self::SharesLost if ratio > 0.0 => 1.0 + ratio.ln() / EXPONENT,
+            Self::SharesLost => 0.0,
+        };
+        Interval { value: end(tested.value), low: end(tested.low), high: end(tested.high), ..tested }
     }
 }
 
-/// Describes a ratio of losses.
+/// Describes a change on the scale of lost shares.
 pub fn more_lost(ratio: f64) -> String {
     if ratio < 1.0 {
-        // Mirrors additional losses: exact if the new side loses nothing.
-        return format!("no longer lost {} of all requests", percent(1.0 / ratio - 1.0));
+        return format!("no longer lost {} of all requests", percent(1.0 - ratio));
     }
     format!("lost an additional {} of all requests", percent(ratio - 1.0))
 }

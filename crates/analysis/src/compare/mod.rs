@@ -20,7 +20,7 @@ pub use both_sides::BothSides;
 pub use comparison::{About, Ask, Comparison, Conclusion, LeftOut, Row, RunInfo, SideInfo, compare};
 pub use differences::{Difference, FloorRise, between_parts, differences};
 pub use faster::Faster;
-pub use figures::{Role, better_of, losses, losses_under, reading, unit_of, without_twins};
+pub use figures::{Role, better_of, counts_losses, losses, losses_under, reading, unit_of, without_twins};
 pub use judge::{
     Compared, ComparisonVerdict, Limits, Method, Regression, Sample, Scale, Terms, exactly,
     farthest_from_one, more_lost,

@@ -140,7 +140,7 @@ impl Test {
         let Some((alone, in_family)) = both else {
             return Compared::not_measured(self.base.clone(), self.new.clone(), why_not.into());
         };
-        let (verdict, regression) = decide(&alone, &in_family, self.better, self.limits);
+        let (verdict, regression) = decide(&alone, &in_family, self.better, self.scale.limits(self.limits));
         let (needed, why) = match verdict {
             ComparisonVerdict::Inconclusive => {
                 let needed = self.needed(&alone, &in_family, family);
@@ -158,8 +158,8 @@ impl Test {
             new: self.new.clone(),
             scale: self.scale,
             margin: Some(self.limits.margin),
-            ratio: Some(alone),
-            in_family: Some(in_family),
+            ratio: Some(self.scale.interval(alone)),
+            in_family: Some(self.scale.interval(in_family)),
             repetitions_needed: needed,
         }
     }
@@ -168,7 +168,7 @@ impl Test {
         if self.unit == Method::Pairs { Design::Pairs } else { Design::Independent }
     }
 
-    /// Returns the interval for the ratio of new to base. Some values may be lower bounds.
+    /// Returns the interval for the ratio of the new to the base amount. Some values may be lower bounds.
     ///
     /// The true value may be anything above a lower bound. The ratio is smallest if all lower bounds of the
     /// base are infinite, and largest if all lower bounds of the new side are. The interval runs from the
@@ -199,7 +199,8 @@ impl Test {
     /// Assumes that the interval shrinks with the square root of the number. `None` beyond [`MOST`].
     fn needed(&self, alone: &Interval, in_family: &Interval, family: usize) -> Option<usize> {
         let demanded = self.design().fewest(self.limits.share(family))? as f64;
-        let (middle, margin) = (alone.value.ln().abs(), self.limits.margin.ln_1p());
+        let margin = self.scale.limits(self.limits).margin.ln_1p();
+        let middle = alone.value.ln().abs();
         // For a ratio beyond the margin, the family's interval must also be beyond the margin.
         let deciding = if middle > margin { in_family } else { alone };
         let by_width = if deciding.is_bounded() {
@@ -254,7 +255,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::compare::Regression;
+    use crate::compare::{Regression, more_lost};
 
     fn readings(values: &[f64]) -> Vec<Reading> {
         values.iter().copied().map(Reading::exact).collect()
@@ -293,6 +294,25 @@ mod tests {
         let limits = Limits::default();
         let found = judge(&around(100.0), &around(200.0), Better::Lower, limits, 5_000);
         assert_eq!((found.verdict, found.repetitions_needed), (ComparisonVerdict::Inconclusive, Some(11)));
+    }
+
+    #[test]
+    fn lost_shares_are_compared_by_their_difference() {
+        let limits = Limits { margin: 0.02, ..Limits::default() };
+        for (base, new, verdict, change) in [
+            (0.5, 0.6, ComparisonVerdict::Regressed, "lost an additional 10 %"),
+            (0.5, 0.529, ComparisonVerdict::Regressed, "lost an additional 2.9 %"),
+            (0.5, 0.519, ComparisonVerdict::Same, "lost an additional 1.9 %"),
+            (0.6, 0.5, ComparisonVerdict::Improved, "no longer lost 10 %"),
+            // A request can fail more than once.
+            (2.5, 0.5, ComparisonVerdict::Improved, "no longer lost 200 %"),
+        ] {
+            let side = |share: f64| vec![readings(&[share; 8])];
+            let runs = Runs { base: side(base), new: side(new) };
+            let found = Test::of_runs(&runs, Better::Lower, limits, Scale::SharesLost).judge(1);
+            let said = more_lost(found.ratio.unwrap().value);
+            assert_eq!((found.verdict, said), (verdict, format!("{change} of all requests")));
+        }
     }
 
     #[test]

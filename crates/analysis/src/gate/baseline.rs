@@ -105,11 +105,11 @@ fn ratio(compared: &Compared) -> Option<String> {
     let are_fewer_lost = compared.scale == Scale::SharesLost && value < 1.0;
     let end = |ratio: f64| match compared.scale {
         Scale::Values => number(ratio),
-        Scale::SharesLost if are_fewer_lost => percent(1.0 / ratio - 1.0),
+        Scale::SharesLost if are_fewer_lost => percent(1.0 - ratio),
         Scale::SharesLost => percent(ratio - 1.0),
     };
     let (low, high) = if are_fewer_lost { (high, low) } else { (low, high) };
-    let interval = if high.is_finite() && compared.method != Some(Method::Exact) {
+    let interval = if low.is_finite() && high.is_finite() && compared.method != Some(Method::Exact) {
         format!(" (between {} and {} with {} confidence)", end(low), end(high), percent(coverage))
     } else {
         String::new()
