@@ -119,6 +119,20 @@ fn report_states_only_conclusions_that_the_metrics_support() {
 }
 
 #[test]
+fn lighter_lock_is_called_slower_only_if_it_is_slower() {
+    let said = |pace| {
+        let heavy = Lock { requests: 12, ..lock("heavy", around(400.0, 10)) };
+        let light = Lock { what: unknown, ..lock("light", around(pace, 10)) };
+        let (run, gated) = (stored(&[heavy, light]), Gated::default());
+        let view = View::of(&run);
+        RunReport::of(&view, &gated).conclusions[0].sentence.clone()
+    };
+    let [slow, fast] = [200.0, 401.0].map(said);
+    assert!(slow.contains("light is slower but needs only"), "{slow}");
+    assert!(fast.starts_with("Use heavy") && !fast.contains("slower"), "{fast}");
+}
+
+#[test]
 fn report_lists_the_first_reasons_for_each_violated_lock() {
     let Case { run, .. } = cases().into_iter().find(|case| case.name == "five violated locks").unwrap();
     insta::assert_snapshot!("five_violated_locks", shown::terminal(&View::of(&run), Style::EVERYTHING));

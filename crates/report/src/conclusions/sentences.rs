@@ -144,7 +144,7 @@ fn choice(field: &Field<'_>, standings: &[Standing], focus: usize, limits: Limit
         }
     };
     let costs = match chosen.as_slice() {
-        [one] => costs(field, focus, one, load),
+        [one] => costs(field, focus, one, speed, load),
         _ => String::new(),
     };
     Some(conclude(certainty, chosen, format!("Use {named} with {at}: {value}. {why}{costs}")))
@@ -200,7 +200,7 @@ fn amount(value: f64, one: &str) -> String {
 }
 
 /// Describes the costs of the chosen lock: its requests, its tail, and the savings of a lighter lock.
-fn costs(field: &Field<'_>, focus: usize, label: &str, load: Option<&Standing>) -> String {
+fn costs(field: &Field<'_>, focus: usize, label: &str, speed: &Standing, load: Option<&Standing>) -> String {
     let Some(cell) = field.ranked(focus, label) else { return String::new() };
     let requests = cell.figure(&REQUESTS_PER_ACQUISITION).zip(cell.figure(&NOTIFICATIONS_PER_ACQUISITION));
     let requests = requests.map(|(requests, notifications)| {
@@ -216,6 +216,8 @@ fn costs(field: &Field<'_>, focus: usize, label: &str, load: Option<&Standing>) 
         let entry = load.entry(label).filter(|entry| entry.is_beaten())?;
         let share = Value::Share(entry.against.as_ref()?.ratio?.value).shown();
         let best = &load.best().label;
+        // The lightest lock may be just as fast, but without proof that it excludes other contenders.
+        speed.entry(best).filter(|best| best.is_beaten())?;
         Some(format!(" {best} is slower but needs only {share} of these requests and notifications."))
     });
     [requests, tail, lighter].into_iter().flatten().collect()
