@@ -6,7 +6,7 @@ use crate::document::Value;
 use crate::view::Cell;
 use zklockbench_analysis::compare::Limits;
 use zklockbench_core::measure::Measure;
-use zklockbench_core::units::{contenders, counted, listed, number, percent};
+use zklockbench_core::units::{at_least, contenders, counted, listed, number, percent};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::Better;
 use zklockbench_record::figures::{NOTIFICATIONS_PER_ACQUISITION, REQUESTS_PER_ACQUISITION};
@@ -47,7 +47,7 @@ fn standing(of: &Standing, limits: Limits) -> Conclusion {
             (Certainty::Unknown, format!("it is unknown which lock is {superlative}: {why}"))
         }
         [best] => {
-            let value = (of.aspect.shown)(of.best().median());
+            let value = of.shown(of.best());
             let next = of.beaten().next().and_then(|next| multiple(of, next)).unwrap_or_default();
             (Certainty::Shown, format!("{best} is {superlative}{among}: {value}{once}{next}"))
         }
@@ -89,7 +89,8 @@ fn multiple(of: &Standing, entry: &Entry) -> Option<String> {
         _ => String::new(),
     };
     let times = Some(turned(ratio.value)).filter(|times| times.is_finite())?;
-    Some((of.aspect.beaten)(&entry.label, &format!("{}{interval}", number(times)), entry.median()))
+    let times = at_least(number(times), is_inverted && entry.is_bound());
+    Some((of.aspect.beaten)(&entry.label, &format!("{times}{interval}"), entry.median()))
 }
 
 /// Returns the fastest lock that kept its promises, or the lightest of several equally fast ones. `None` if
@@ -133,7 +134,7 @@ fn choice(field: &Field<'_>, standings: &[Standing], focus: usize, limits: Limit
     // Only the best strategy has been compared with each of the others.
     let last = speed.beaten().last().filter(|_| own.against.is_none());
     let multiple = last.and_then(|last| multiple(speed, last));
-    let value = format!("{}{}", (speed.aspect.shown)(own.median()), multiple.unwrap_or_default());
+    let value = format!("{}{}", speed.shown(own), multiple.unwrap_or_default());
     let why = match (chosen.len(), load.filter(|_| is_lighter)) {
         (_, Some(load)) => {
             format!("Nothing measured was significantly faster, and {}.", least_load(&chosen, load))
@@ -156,7 +157,7 @@ fn undecided(speed: &Standing, at: &str) -> String {
         Some(needed) => format!("run with --repetitions {needed}"),
         None => "compare fewer strategies".to_owned(),
     };
-    let end = |entry: &Entry| format!("{} ({})", (speed.aspect.shown)(entry.median()), entry.label);
+    let end = |entry: &Entry| format!("{} ({})", speed.shown(entry), entry.label);
     let range = speed
         .entries
         .last()
