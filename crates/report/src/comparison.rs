@@ -14,7 +14,7 @@ use super::page::{drawn, filled, noted, section};
 use super::table::{Printed, Style, bullets, escaped, folded, margins, markdown_table};
 use zklockbench_analysis::compare::{
     About, CellUnderLoad, Comparison, ComparisonVerdict, LeftOut, Method, Power, PowerRow, Role, Row, Sample,
-    Scale, Side, SideInfo,
+    Scale, Side, SideInfo, more_lost,
 };
 use zklockbench_core::error::Error;
 use zklockbench_core::measure::Measure;
@@ -354,8 +354,10 @@ pub fn of_comparison(base: &Side, new: &Side, compared: &Comparison) -> Document
 }
 
 fn of_row(row: &Row) -> Option<Finding> {
-    let ratio = row.compared.ratio;
-    let ratio = ratio.map_or_else(String::new, |one| format!(": {} times the base's", times(one.value)));
+    let ratio = row.compared.ratio.map_or_else(String::new, |one| match row.compared.scale {
+        Scale::Values => format!(": {} times the base's", times(one.value)),
+        Scale::SharesLost => format!(": {}", more_lost(one.value)),
+    });
     let sentence = format!("{} of {}{ratio}.", row.figure, row.cell.name());
     finding(row.compared.verdict, sentence).filter(|_| row.role == Role::Decides)
 }
@@ -432,11 +434,13 @@ fn ratio_row(row: &Row) -> RatioRow {
     }
 }
 
-/// Returns the repetitions of both sides divided by the base's median; empty if that median is 0.
+/// Returns the repetitions of both sides divided by the base's median, on the scale of the ratio; empty if that
+/// median is 0.
 fn relative(row: &Row) -> [Vec<f64>; 2] {
-    let median = row.compared.base.median.filter(|median| *median > 0.0 && median.is_finite());
+    let scaled = |value: f64| row.compared.scale.of(value);
+    let median = row.compared.base.median.map(scaled).filter(|median| *median > 0.0 && median.is_finite());
     let of = |values: &[f64]| {
-        median.map_or_else(Vec::new, |median| values.iter().map(|value| value / median).collect())
+        median.map_or_else(Vec::new, |median| values.iter().map(|value| scaled(*value) / median).collect())
     };
     [of(&row.compared.base.values), of(&row.compared.new.values)]
 }

@@ -145,7 +145,8 @@ impl Scale {
         if counts_losses(figure) { Self::SharesLost } else { Self::Values }
     }
 
-    pub(super) fn of(self, value: f64) -> f64 {
+    /// Returns the value whose ratio is compared.
+    pub fn of(self, value: f64) -> f64 {
         match self {
             Self::Values => value,
             Self::SharesLost => 1.0 + value,
