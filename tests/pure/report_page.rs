@@ -16,6 +16,7 @@ use zklockbench_report::page::{Source, document, side_by_side};
 use zklockbench_report::{RunReport, View};
 use zklockbench_results::StoredRun;
 
+use crate::support::views::{break_by, fault};
 use crate::support::{records, shown};
 
 fn page(runs: &[StoredRun]) -> String {
@@ -142,6 +143,16 @@ fn page_shows_the_herd_curve_if_a_release_woke_two_waiters() {
     assert_eq!(pages.each_ref().map(|page| page.contains(title)), [false, false, true]);
     let said = "parent-watch: 700 µs (99th percentile 2.8 ms) for waiter 1, 1.5 ms (99th percentile 6 ms) for waiter 2.";
     assert!(pages[2].contains(said));
+}
+
+#[test]
+fn tiles_of_invalid_trials_are_hollow() {
+    let page = page(&[run(&["a", "b"], |at, trial| {
+        break_by(trial, &[fault("crash holder", 20_000)]);
+        trial.health.invalid = (at == 0).then(|| "timer lag".to_owned());
+    })]);
+    let tiles = all(r#"<td class="(t\d[^"]*)""#, &page);
+    assert_eq!(tiles.iter().map(|class| class.ends_with(" hollow")).collect::<Vec<_>>(), [true, false]);
 }
 
 #[test]
