@@ -328,11 +328,11 @@ fn headline(all: &[Explored]) -> String {
         return format!("{}: {broken} broken{partly}", counted(all.len(), "lock", "locks"));
     };
     let total = one.total();
-    let schedules = counted(total.schedules(), "schedule", "schedules");
+    let held = counted(total.held, "schedule", "schedules");
     match (one.findings.first(), total.unexplored + total.flaky) {
         (Some(worst), _) => format!("{}: {}", one.lock, described(worst)),
-        (None, 0) => format!("{}: held in {schedules}", one.lock),
-        (None, left) => format!("{}: held in {schedules}, and {left} not explored", one.lock),
+        (None, 0) => format!("{}: held in {held}", one.lock),
+        (None, left) => format!("{}: held in {held}, and {left} not explored", one.lock),
     }
 }
 
@@ -485,6 +485,23 @@ mod tests {
             "curator-semaphore leases=9",
         ];
         assert_eq!(labels.map(of), [2, 2, 3, 8]);
+    }
+
+    #[test]
+    fn failure_that_did_not_recur_does_not_count_as_held() {
+        let tally = Tally { held: 10, flaky: 2, unexplored: 1, ..Tally::default() };
+        let explored = Explored {
+            lock: "count".to_owned(),
+            contenders: 2,
+            events: Vec::new(),
+            classes: [("orders".to_owned(), tally)].into(),
+            findings: Vec::new(),
+            unexplored: Vec::new(),
+            not_tried: Vec::new(),
+            took_us: 1,
+            schedules_per_minute: 1.0,
+        };
+        assert_eq!(headline(&[explored]), "count: held in 10 schedules, and 3 not explored");
     }
 
     #[test]

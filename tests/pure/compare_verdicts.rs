@@ -10,6 +10,7 @@ use zklockbench_analysis::compare::{
 };
 use zklockbench_record::{Accounting, Counted, Trial, figures};
 use zklockbench_report::Style;
+use zklockbench_report::document::{Block, ChartKind};
 
 use zklockbench_core::catalog::fault::{FaultChoice, Start, Target};
 use zklockbench_core::catalog::{ParamValue, Params};
@@ -516,4 +517,26 @@ fn lost_requests_do_not_hide_a_regression() {
         let rows = found.rows.iter().filter(|row| losses.contains(&row.figure.as_str())).count();
         assert_eq!((found.conclusion.regression, rows), (Regression::Yes, compared), "{}", described(&found));
     }
+}
+
+#[test]
+fn page_states_and_draws_losses_as_additional_losses() {
+    let (base, new) = (shedding("base", 100), shedding("new", 210));
+    let found = compare(&base, &new, &figure("dropped")).unwrap();
+    let document = zklockbench_report::page::of_comparison(&base, &new, &found);
+    let dropped = document.findings.iter().find(|one| one.sentence.starts_with("dropped of "));
+    let said = &dropped.unwrap().sentence;
+    assert!(said.contains(": lost an additional ") && !said.contains("times"), "{said}");
+    let charts = document.sections.iter().flat_map(|section| &section.blocks);
+    let ratios = charts.filter_map(|block| match block {
+        Block::Chart(chart) => Some(&chart.kind),
+        _ => None,
+    });
+    let rows = ratios.filter_map(|kind| match kind {
+        ChartKind::Ratios(ratios) => ratios.rows.first(),
+        _ => None,
+    });
+    // The dots are near the interval: about 1 + 0.21 - 0.1.
+    let dots: Vec<f64> = rows.flat_map(|row| row.below.clone()).collect();
+    assert!(dots.len() == 10 && dots.iter().all(|dot| (1.09..1.13).contains(dot)), "{dots:?}");
 }

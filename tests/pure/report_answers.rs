@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use regex::Regex;
+use zklockbench_core::measure::Measure;
 use zklockbench_core::verdict::Verdict;
-use zklockbench_record::{Calibration, RunOutcome};
+use zklockbench_record::{Calibration, RunOutcome, Trial};
 use zklockbench_report::ci::github;
 use zklockbench_report::document::Document;
 use zklockbench_report::{Gated, RunReport, Style, View, page};
@@ -49,7 +50,7 @@ fn three(repetitions: u32) -> Vec<Lock> {
 }
 
 /// Three locks. `what` changes the trials of the fastest lock.
-fn special(what: fn(&mut zklockbench_record::Trial)) -> StoredRun {
+fn special(what: fn(&mut Trial)) -> StoredRun {
     let [_, b, c]: [Lock; 3] = three(8).try_into().unwrap_or_else(|_| panic!("three locks"));
     stored(&[Lock { what, ..lock("a", around(900.0, 8)) }, b, c])
 }
@@ -60,7 +61,7 @@ fn tied_with(other: Lock) -> StoredRun {
     stored(&[heavy, lock("light", around(401.0, 10)), other])
 }
 
-fn team(what: fn(&mut zklockbench_record::Trial), pace: f64) -> Lock {
+fn team(what: fn(&mut Trial), pace: f64) -> Lock {
     Lock { what, ..lock("team:Lock", around(pace, 10)) }
 }
 
@@ -116,6 +117,40 @@ fn report_states_only_conclusions_that_the_metrics_support() {
         format!("## {name}\n{}\n{}", report.headline.text(), conclusions.collect::<String>())
     });
     insta::assert_snapshot!("answers", answers.collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn lighter_lock_is_called_slower_only_if_it_is_slower() {
+    let said = |pace| {
+        let heavy = Lock { requests: 12, ..lock("heavy", around(400.0, 10)) };
+        let light = Lock { what: unknown, ..lock("light", around(pace, 10)) };
+        let (run, gated) = (stored(&[heavy, light]), Gated::default());
+        let view = View::of(&run);
+        RunReport::of(&view, &gated).conclusions[0].sentence.clone()
+    };
+    let [slow, fast] = [200.0, 401.0].map(said);
+    assert!(slow.contains("light is slower but needs only"), "{slow}");
+    assert!(fast.starts_with("Use heavy") && !fast.contains("slower"), "{fast}");
+}
+
+#[test]
+fn wait_cut_off_by_timeouts_is_recommended_only_as_a_lower_bound() {
+    fn with_waits(trial: &mut Trial, served: &[u64], unserved: &[u64]) {
+        overloaded(trial);
+        trial.steady = None;
+        let waits = [(Measure::Wait, served), (Measure::Unserved, unserved)];
+        trial.histograms = waits.map(|(measure, us)| (measure, records::histogram(us))).into();
+    }
+    let timed_out = |trial: &mut Trial| with_waits(trial, &[1_000; 10], &[10_000; 90]);
+    let served = |trial: &mut Trial| with_waits(trial, &[20_000; 100], &[]);
+    let run = stored(&[
+        Lock { what: timed_out, ..lock("a", around(400.0, 10)) },
+        Lock { what: served, ..lock("b", around(400.0, 10)) },
+    ]);
+    let (view, gated) = (View::of(&run), Gated::default());
+    let report = RunReport::of(&view, &gated);
+    let said = &report.conclusions[0].sentence;
+    assert!(said.starts_with("Use a or b with 3 contenders: a median wait of ≥ 10 ms."), "{said}");
 }
 
 #[test]

@@ -10,12 +10,13 @@ use zklockbench_core::measure::{Histogram, Measure, Woken, new_histogram};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::Trial;
 use zklockbench_report::Gated;
-use zklockbench_report::document::Table;
+use zklockbench_report::document::{Block, Table, Value};
 use zklockbench_report::html::{self, STYLE};
 use zklockbench_report::page::{Source, document, side_by_side};
 use zklockbench_report::{RunReport, View};
 use zklockbench_results::StoredRun;
 
+use crate::support::views::{break_by, fault};
 use crate::support::{records, shown};
 
 fn page(runs: &[StoredRun]) -> String {
@@ -142,6 +143,32 @@ fn page_shows_the_herd_curve_if_a_release_woke_two_waiters() {
     assert_eq!(pages.each_ref().map(|page| page.contains(title)), [false, false, true]);
     let said = "parent-watch: 700 µs (99th percentile 2.8 ms) for waiter 1, 1.5 ms (99th percentile 6 ms) for waiter 2.";
     assert!(pages[2].contains(said));
+}
+
+#[test]
+fn tiles_of_invalid_trials_are_hollow() {
+    let page = page(&[run(&["a", "b"], |at, trial| {
+        break_by(trial, &[fault("crash holder", 20_000)]);
+        trial.health.invalid = (at == 0).then(|| "timer lag".to_owned());
+    })]);
+    let tiles = all(r#"<td class="(t\d[^"]*)""#, &page);
+    assert_eq!(tiles.iter().map(|class| class.ends_with(" hollow")).collect::<Vec<_>>(), [true, false]);
+}
+
+#[test]
+fn server_counters_exclude_trials_in_which_every_server_restarted() {
+    let stored = run(&["a", "a"], |at, trial| {
+        if at == 1 {
+            trial.servers[0].before.insert("zk_uptime".into(), 9);
+            trial.servers[0].after.insert("zk_uptime".into(), 1);
+        }
+    });
+    let (view, gated) = (View::of(&stored), Gated::default());
+    let source = Source { name: "a-run", stored: &stored, view: &view };
+    let document = document(&source, &RunReport::of(&view, &gated));
+    let counters = document.sections.iter().find(|section| section.id == "servers").unwrap();
+    // Each trial has 24 packets and 12 acquisitions.
+    assert!(matches!(&counters.blocks[0], Block::Table(table) if table.rows[0][2] == Value::Amount(2.0)));
 }
 
 #[test]

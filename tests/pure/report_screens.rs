@@ -423,6 +423,15 @@ fn tables_omit_columns_or_become_lists_on_narrow_terminals() {
 }
 
 #[test]
+fn zombies_are_reported_even_without_faults() {
+    let mut view = view(&["polling"], &[4]);
+    view.evidence = Some("40 of 60 acquisitions were checked".into());
+    trial(&mut view, 0, 4, 1).excused = Excused { zombies: 3, longest_unsafe_us: 450_000, uncertain: 0 };
+    let shown = terminal(&view, PLAIN);
+    assert!(shown.contains("Zombies: 3 acquisitions were made while"), "{shown}");
+}
+
+#[test]
 fn colour_is_used_only_if_allowed() {
     let (escape, view) = ('\u{1b}', view(&["polling"], &[4]));
     assert!(!terminal(&view, PLAIN).contains(escape));

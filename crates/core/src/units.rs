@@ -80,7 +80,9 @@ pub fn number(value: f64) -> String {
         size if size >= 9.995 => 1,
         size if size >= 0.9995 || size == 0.0 => 2,
         size if size >= 0.0995 => 3,
-        _ => 4,
+        size if size >= 0.000_05 => 4,
+        // Small amounts, such as one orphan in 100,000 acquisitions, must not be printed as 0.
+        _ => 7,
     };
     let text = format!("{value:.digits$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
@@ -272,6 +274,11 @@ mod tests {
     fn number_prints_three_significant_digits_without_trailing_zeros() {
         let shown: Vec<_> = [0.0, 0.0312, 0.5, 1.0, 4.016, 12.34, 99.97, 412.4, 12_345.6].map(number).into();
         assert_eq!(shown, ["0", "0.0312", "0.5", "1", "4.02", "12.3", "100", "412", "12346"]);
+    }
+
+    #[test]
+    fn small_numbers_are_not_printed_as_zero() {
+        assert_eq!([0.000_01, 0.000_000_2, 1e-12].map(number), ["0.00001", "0.0000002", "0"]);
     }
 
     #[test]

@@ -62,10 +62,6 @@ pub struct Tally {
 added_up!(Tally { held, zombies, violated, stuck, refused, node_left, flaky, impossible, unexplored });
 
 impl Tally {
-    pub fn schedules(&self) -> u64 {
-        self.held + self.failed() + self.flaky
-    }
-
     pub fn failed(&self) -> u64 {
         self.violated + self.stuck + self.refused + self.node_left
     }

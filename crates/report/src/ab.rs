@@ -387,12 +387,12 @@ fn label(one: &Comparison) -> String {
     format!("{}, {}: {}", one.cells.strategy(), one.cells.contenders(), one.figure)
 }
 
-/// Returns the ratios of B to A, or of the repeated A to A, by the position of their block. Blocks without a
-/// ratio are skipped.
+/// Returns the ratios of B to A, or of the repeated A to A, on the scale of the comparison and by the position of
+/// their block. Blocks without a ratio are skipped.
 fn over_a(one: &Comparison, which: usize) -> impl Iterator<Item = PlotPoint> + '_ {
     let value = move |values: &Values| if which == 0 { values.b } else { values.again };
     one.values.iter().enumerate().filter_map(move |(at, values)| {
-        let (a, of) = (values.a?, value(values)?);
-        (a > 0.0 && of > 0.0).then(|| (at as f64 + 1.0, of / a))
+        let ratio = one.scale.relative(values.a?, value(values)?)?;
+        (ratio > 0.0).then_some((at as f64 + 1.0, ratio))
     })
 }

@@ -440,12 +440,11 @@ fn ratio_row(row: &Row) -> RatioRow {
     }
 }
 
-/// Returns the repetitions of both sides divided by the base's median; empty if that median is 0.
+/// Returns the repetitions of both sides divided by the base's median, on the scale of the ratio; empty if that
+/// median is 0.
 fn relative(row: &Row) -> [Vec<f64>; 2] {
-    let median = row.compared.base.median.filter(|median| *median > 0.0 && median.is_finite());
-    let of = |values: &[f64]| {
-        median.map_or_else(Vec::new, |median| values.iter().map(|value| value / median).collect())
-    };
+    let relative = |value: &f64| row.compared.scale.relative(row.compared.base.median?, *value);
+    let of = |values: &[f64]| values.iter().filter_map(relative).collect::<Vec<f64>>();
     [of(&row.compared.base.values), of(&row.compared.new.values)]
 }
 

@@ -158,6 +158,14 @@ impl Scale {
         }
     }
 
+    /// Returns a value relative to the base's on this scale; `None` for a ratio without a positive base.
+    pub fn relative(self, base: f64, value: f64) -> Option<f64> {
+        match self {
+            Self::Values => (base > 0.0 && base.is_finite()).then(|| value / base),
+            Self::SharesLost => Some(1.0 + value - base),
+        }
+    }
+
     /// Returns the limits for ratios of these amounts.
     pub(super) fn limits(self, limits: Limits) -> Limits {
         match self {

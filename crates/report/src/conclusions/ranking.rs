@@ -18,7 +18,8 @@ pub(super) struct Aspect {
     pub better: Better,
     /// The superlative for a single best strategy, and the adjective for several equal ones.
     pub words: (&'static str, &'static str),
-    pub shown: fn(f64) -> String,
+    /// Formats a value, which may be a lower bound.
+    shown: fn(f64, bool) -> String,
     /// Formats a beaten strategy, given its name, the factor by which it is worse, and its own value.
     pub beaten: fn(&str, &str, f64) -> String,
     reading: fn(&Trial) -> Option<Reading>,
@@ -30,7 +31,7 @@ const THROUGHPUT: Aspect = Aspect {
     evidence: Evidence::Throughput,
     better: Better::Higher,
     words: ("the fastest", "fast"),
-    shown: |value| format!("{} acquisitions a second", number(value)),
+    shown: |value, _| format!("{} acquisitions a second", number(value)),
     beaten: |label, times, _| format!(", {times} times as fast as {label}"),
     reading: |trial| figures::THROUGHPUT.of(trial).map(Reading::exact),
 };
@@ -39,7 +40,7 @@ const THROUGHPUT: Aspect = Aspect {
 const TOTAL_TIME: Aspect = Aspect {
     evidence: Evidence::TotalTime,
     better: Better::Lower,
-    shown: |value| format!("{} in all", Value::Duration(value).shown()),
+    shown: |value, _| format!("{} in all", Value::Duration(value).shown()),
     beaten: |label, times, _| format!("; {label} takes {times} times as long"),
     reading: |trial| Some(Reading::exact(trial.measured_us as f64)),
     ..THROUGHPUT
@@ -48,7 +49,9 @@ const TOTAL_TIME: Aspect = Aspect {
 /// Median wait of an open load, whose throughput is the offered rate.
 const WAIT: Aspect = Aspect {
     evidence: Evidence::Table,
-    shown: |value| format!("a median wait of {}", Value::Duration(value).shown()),
+    shown: |value, is_bound| {
+        format!("a median wait of {}", Value::Duration(value).at_least(is_bound).shown())
+    },
     reading: |trial| trial.reading(Figure::Latency(Measure::Wait, Statistic::percent(50))).ok(),
     ..TOTAL_TIME
 };
@@ -59,7 +62,7 @@ const LOAD: Aspect = Aspect {
     evidence: Evidence::Requests,
     better: Better::Lower,
     words: ("the lightest on the ensemble", "light on the ensemble"),
-    shown: |value| format!("{} requests and notifications per acquisition", number(value)),
+    shown: |value, _| format!("{} requests and notifications per acquisition", number(value)),
     beaten: |label, times, _| format!("; {label} takes {times} times as many"),
     // Counts from a separate trial are not readings of this trial.
     reading: |trial| {
@@ -72,7 +75,7 @@ const FAIRNESS: Aspect = Aspect {
     evidence: Evidence::Fairness,
     better: Better::Higher,
     words: ("the fairest", "fair"),
-    shown: |value| format!("a fairness index of {}", number(value)),
+    shown: |value, _| format!("a fairness index of {}", number(value)),
     beaten: |label, _, value| format!("; {label} has {}", number(value)),
     reading: |trial| figures::FAIRNESS.of(trial).map(Reading::exact),
 };
@@ -200,6 +203,11 @@ impl Entry {
         median(&values).unwrap_or(f64::NAN)
     }
 
+    /// Returns whether the median is a lower bound, because of unserved waits.
+    pub fn is_bound(&self) -> bool {
+        self.readings.iter().any(|(_, reading)| reading.at_least)
+    }
+
     fn readings(&self) -> Vec<Reading> {
         self.readings.iter().map(|(_, reading)| *reading).collect()
     }
@@ -250,6 +258,11 @@ impl Standing {
         self.repetitions = self.entries.iter().map(|entry| entry.readings.len()).min().unwrap_or(0);
         self.needed = Design::Independent.fewest(limits.share(family));
         self.decidable = all_exact || self.needed.is_some_and(|needed| self.repetitions >= needed);
+    }
+
+    /// Returns the median of a strategy as text.
+    pub fn shown(&self, entry: &Entry) -> String {
+        (self.aspect.shown)(entry.median(), entry.is_bound())
     }
 
     pub fn best(&self) -> &Entry {

@@ -6,7 +6,7 @@ use crate::document::Value;
 use crate::view::Cell;
 use zklockbench_analysis::compare::Limits;
 use zklockbench_core::measure::Measure;
-use zklockbench_core::units::{contenders, counted, listed, number, percent};
+use zklockbench_core::units::{at_least, contenders, counted, listed, number, percent};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::Better;
 use zklockbench_record::figures::{NOTIFICATIONS_PER_ACQUISITION, REQUESTS_PER_ACQUISITION};
@@ -47,7 +47,7 @@ fn standing(of: &Standing, limits: Limits) -> Conclusion {
             (Certainty::Unknown, format!("it is unknown which lock is {superlative}: {why}"))
         }
         [best] => {
-            let value = (of.aspect.shown)(of.best().median());
+            let value = of.shown(of.best());
             let next = of.beaten().next().and_then(|next| multiple(of, next)).unwrap_or_default();
             (Certainty::Shown, format!("{best} is {superlative}{among}: {value}{once}{next}"))
         }
@@ -89,7 +89,8 @@ fn multiple(of: &Standing, entry: &Entry) -> Option<String> {
         _ => String::new(),
     };
     let times = Some(turned(ratio.value)).filter(|times| times.is_finite())?;
-    Some((of.aspect.beaten)(&entry.label, &format!("{}{interval}", number(times)), entry.median()))
+    let times = at_least(number(times), is_inverted && entry.is_bound());
+    Some((of.aspect.beaten)(&entry.label, &format!("{times}{interval}"), entry.median()))
 }
 
 /// Returns the fastest lock that kept its promises, or the lightest of several equally fast ones. `None` if
@@ -133,7 +134,7 @@ fn choice(field: &Field<'_>, standings: &[Standing], focus: usize, limits: Limit
     // Only the best strategy has been compared with each of the others.
     let last = speed.beaten().last().filter(|_| own.against.is_none());
     let multiple = last.and_then(|last| multiple(speed, last));
-    let value = format!("{}{}", (speed.aspect.shown)(own.median()), multiple.unwrap_or_default());
+    let value = format!("{}{}", speed.shown(own), multiple.unwrap_or_default());
     let why = match (chosen.len(), load.filter(|_| is_lighter)) {
         (_, Some(load)) => {
             format!("Nothing measured was significantly faster, and {}.", least_load(&chosen, load))
@@ -144,7 +145,7 @@ fn choice(field: &Field<'_>, standings: &[Standing], focus: usize, limits: Limit
         }
     };
     let costs = match chosen.as_slice() {
-        [one] => costs(field, focus, one, load),
+        [one] => costs(field, focus, one, speed, load),
         _ => String::new(),
     };
     Some(conclude(certainty, chosen, format!("Use {named} with {at}: {value}. {why}{costs}")))
@@ -156,7 +157,7 @@ fn undecided(speed: &Standing, at: &str) -> String {
         Some(needed) => format!("run with --repetitions {needed}"),
         None => "compare fewer strategies".to_owned(),
     };
-    let end = |entry: &Entry| format!("{} ({})", (speed.aspect.shown)(entry.median()), entry.label);
+    let end = |entry: &Entry| format!("{} ({})", speed.shown(entry), entry.label);
     let range = speed
         .entries
         .last()
@@ -200,7 +201,7 @@ fn amount(value: f64, one: &str) -> String {
 }
 
 /// Describes the costs of the chosen lock: its requests, its tail, and the savings of a lighter lock.
-fn costs(field: &Field<'_>, focus: usize, label: &str, load: Option<&Standing>) -> String {
+fn costs(field: &Field<'_>, focus: usize, label: &str, speed: &Standing, load: Option<&Standing>) -> String {
     let Some(cell) = field.ranked(focus, label) else { return String::new() };
     let requests = cell.figure(&REQUESTS_PER_ACQUISITION).zip(cell.figure(&NOTIFICATIONS_PER_ACQUISITION));
     let requests = requests.map(|(requests, notifications)| {
@@ -216,6 +217,8 @@ fn costs(field: &Field<'_>, focus: usize, label: &str, load: Option<&Standing>) 
         let entry = load.entry(label).filter(|entry| entry.is_beaten())?;
         let share = Value::Share(entry.against.as_ref()?.ratio?.value).shown();
         let best = &load.best().label;
+        // The lightest lock may be just as fast, but without proof that it excludes other contenders.
+        speed.entry(best).filter(|best| best.is_beaten())?;
         Some(format!(" {best} is slower but needs only {share} of these requests and notifications."))
     });
     [requests, tail, lighter].into_iter().flatten().collect()

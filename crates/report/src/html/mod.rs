@@ -277,8 +277,9 @@ fn tile(tile: Option<&Tile>) -> Markup {
         Shade::Stuck => "stuck".to_owned(),
         Shade::Violated => "violated".to_owned(),
     };
+    let hollow = if tile.is_some_and(|tile| tile.doubtful) { " hollow" } else { "" };
     html! {
-        td class=(class) {
+        td class={ (class) (hollow) } {
             @match tile {
                 None => span aria-label="not tried" { "-" },
                 Some(tile) => @for said in &tile.said { div { (text(said)) } },

@@ -141,7 +141,8 @@ fn growth(cell: &Cell<'_>, key: &str) -> Option<f64> {
 
 pub(super) fn servers(source: &Source<'_>) -> Table {
     let each = |cell: &Cell<'_>, key| {
-        let acquired: u64 = cell.counting().map(|trial| trial.whole.acquired()).sum();
+        let is_counted = |trial: &&Trial| trial.servers.iter().any(|server| !server.has_restarted());
+        let acquired: u64 = cell.counting().filter(is_counted).map(|trial| trial.whole.acquired()).sum();
         let growth = growth(cell, key).filter(|_| acquired > 0);
         growth.map(|growth| Value::Amount(growth / acquired as f64))
     };

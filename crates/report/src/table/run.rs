@@ -152,11 +152,13 @@ fn brief_basis(view: &View<'_>) -> Vec<String> {
 /// `None` without evidence.
 fn evidence(view: &View<'_>) -> Option<String> {
     let evidence = view.evidence.as_ref().filter(|_| view.judged.verdict == Verdict::Held)?;
-    let zombies: u64 = view.broken().map(|trial| trial.excused.zombies).sum();
+    // Sessions may end without an injected fault, too.
+    let trials = || view.cells.iter().flat_map(Cell::all);
+    let zombies: u64 = trials().map(|trial| trial.excused.zombies).sum();
     if zombies == 0 {
         return Some(format!("Evidence: {evidence}."));
     }
-    let longest = view.broken().map(|trial| trial.excused.longest_unsafe_us).max().unwrap_or(0);
+    let longest = trials().map(|trial| trial.excused.longest_unsafe_us).max().unwrap_or(0);
     Some(format!(
         "Evidence: {evidence}. Zombies: {} made while a holder without a live session was inside, for up to {}; \
          --strict counts that as a violation.",
