@@ -139,12 +139,13 @@ impl Arrivals {
         self.end.store(end.saturating_sub(self.begin.load(Ordering::Acquire)), Ordering::Release);
     }
 
-    /// Returns the arrivals due in a period, with their numbers and due times.
+    /// Returns the arrivals due in a period, with their numbers and due times. Excludes cancelled arrivals.
     fn due_in(&self, time: Range<Stamp>) -> impl Iterator<Item = (usize, Stamp, Arrival)> {
         let begin = self.begin.load(Ordering::Acquire);
+        let end = time.end.min(begin.saturating_add(self.end.load(Ordering::Acquire)));
         let all = (self.draw)().enumerate();
         let all = all.map(move |(number, arrival)| (number, begin + arrival.at_us, arrival));
-        all.skip_while(move |(_, due, _)| *due < time.start).take_while(move |(_, due, _)| *due < time.end)
+        all.skip_while(move |(_, due, _)| *due < time.start).take_while(move |(_, due, _)| *due < end)
     }
 
     fn outcome(&self, number: usize) -> u32 {
@@ -241,8 +242,7 @@ impl Arrivals {
     /// a gap.
     pub fn disturbed(&self, before: Range<Stamp>, gaps: &[Option<Gap>]) -> Option<Disturbance> {
         let mut waits: Vec<Vec<WaitOfOne>> = vec![Vec::new(); gaps.len()];
-        let end = self.begin.load(Ordering::Acquire).saturating_add(self.end.load(Ordering::Acquire));
-        for (number, due, arrival) in self.due_in(before.start..end) {
+        for (number, due, arrival) in self.due_in(before.start..Stamp::MAX) {
             let outcome = self.outcome(number);
             let is_disturbed = gaps.get(arrival.lock).is_some_and(Option::is_some);
             if outcome != DROPPED && is_disturbed {
@@ -382,6 +382,15 @@ mod tests {
         (150..160).for_each(|number| arrivals.not_served(number));
         assert_eq!(p99(0, Stamp::MAX), Some((1_199, true)));
         assert_eq!(p99(0, 0), None, "no arrival was due");
+    }
+
+    #[test]
+    fn cancelled_arrivals_are_not_unserved_waits() {
+        let arrivals = at(&[0, 100, 200], Late::Keep);
+        (0..2).for_each(|number| arrivals.served(number, 10));
+        arrivals.end_at(1_150);
+        let waits = arrivals.waits(0..Stamp::MAX).unwrap();
+        assert_eq!((waits.arrivals, waits.p99.us, waits.p99.at_least), (2, 10, false));
     }
 
     #[test]
