@@ -191,11 +191,10 @@ impl ThreadRecorder {
     }
 
     /// Records a wait in a closed load: as served if it ended within the window, or as unserved if it ended
-    /// later.
-    pub fn record_wait(&mut self, part: Option<Measure>, intended: Stamp, acquired: Stamp) {
+    /// later. Returns the length of an unserved wait.
+    pub fn record_wait(&mut self, part: Option<Measure>, intended: Stamp, acquired: Stamp) -> Option<u64> {
         if acquired >= self.window.end {
-            self.record_unserved(part, intended, acquired);
-            return;
+            return self.record_unserved(part, intended, acquired);
         }
         for measure in measures_of(part) {
             self.put(measure, acquired, acquired.saturating_sub(intended));
@@ -203,6 +202,7 @@ impl ThreadRecorder {
         for parts in parts_of(part) {
             self.record_begun_before(parts, intended, acquired);
         }
+        None
     }
 
     /// Records how long a wait had lasted when the window opened, if it started earlier.
@@ -340,9 +340,9 @@ mod tests {
         recorder.set_window(Window { start: 100, end: 200 });
         // One wait ends before the window, two end within the window, and two end after it. The first wait of
         // each pair starts before the window.
-        for (intended, acquired) in [(10, 90), (60, 150), (110, 150), (70, 300), (120, 300)] {
-            recorder.record_wait(part, intended, acquired);
-        }
+        let waits = [(10, 90), (60, 150), (110, 150), (70, 300), (120, 300)];
+        let unserved = waits.map(|(intended, acquired)| recorder.record_wait(part, intended, acquired));
+        assert_eq!(unserved, [None, None, None, Some(130), Some(80)]);
         recorder.settle();
         let of = |measure| {
             let values = recorder.histogram(measure).iter_recorded();
