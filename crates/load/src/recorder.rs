@@ -323,6 +323,8 @@ impl Recorder {
         match handoff {
             Some(handoff) => {
                 recorder.record(Measure::Handoff, acquired, handoff);
+                let busy_us = recorder.window().overlap_us(acquired - handoff, acquired);
+                shared.lock_states[lock].was_busy(busy_us);
                 if let Some(before) = entry.entered_before {
                     recorder.record(Measure::Turn, acquired, acquired.saturating_sub(before));
                 }
@@ -345,7 +347,6 @@ impl Recorder {
         if let Some(handoff) = handoff {
             second.handoffs += 1;
             second.handoff_us += handoff;
-            shared.lock_states[lock].was_busy(handoff);
         }
         drop(recorder);
         self.acquired += 1;
@@ -372,9 +373,7 @@ impl Recorder {
             let overshoot = held_us.saturating_sub(clock::micros(intended));
             recorder.record(Measure::HoldOvershoot, released, overshoot);
         }
-        if recorder.window().contains(released) {
-            self.lock_state().was_busy(held_us);
-        }
+        self.lock_state().was_busy(recorder.window().overlap_us(entry.acquired, released));
         recorder.count(released, |counts| {
             counts.releases += 1;
             counts.read_held_us += if entry.attempt.mode == Mode::Read { held_us } else { 0 };
@@ -681,6 +680,15 @@ mod tests {
         recorder.write_acquired(&acquired_lock(150, 300));
         let tally = recorder.occurrences().tallies[&0];
         assert_eq!((tally.acquired, tally.unserved, tally.longest_wait_us), (0, 1, 50));
+    }
+
+    #[test]
+    fn lock_is_busy_only_for_the_part_of_a_hold_within_the_phase() {
+        let recorder = recorder();
+        for (acquired, released) in [(50, 150), (160, 170), (190, 900)] {
+            recorder.write_hold(&acquired_lock(acquired, acquired), released, Duration::ZERO, HoldEnd::Whole);
+        }
+        assert_eq!(recorder.lock_state().busy_us(), 50 + 10 + 10);
     }
 
     #[test]

@@ -30,6 +30,11 @@ impl Window {
     pub fn contains(&self, at: Stamp) -> bool {
         at >= self.start && at < self.end
     }
+
+    /// Returns the part of a period that is within the window, in microseconds.
+    pub fn overlap_us(&self, from: Stamp, to: Stamp) -> u64 {
+        to.min(self.end).saturating_sub(from.max(self.start))
+    }
 }
 
 /// Counts of one second of the measured phase.
@@ -431,6 +436,9 @@ mod tests {
         let window = Window { start: 10, end: 20 };
         assert_eq!([9, 10, 19, 20].map(|at| window.contains(at)), [false, true, true, false]);
         assert!(![0, 1, Stamp::MAX].iter().any(|at| Window::CLOSED.contains(*at)));
+        let overlaps = [(0, 10), (0, 15), (12, 15), (15, 90), (0, 90), (20, 90)];
+        assert_eq!(overlaps.map(|(from, to)| window.overlap_us(from, to)), [0, 5, 3, 5, 10, 0]);
+        assert_eq!(Window::CLOSED.overlap_us(0, Stamp::MAX), 0);
         let mut recorder = ThreadRecorder::new(1);
         assert_eq!(recorder.window(), Window::CLOSED, "the window is closed at first");
         recorder.set_window(window);
