@@ -72,16 +72,32 @@ pub async fn settle(shared: &Shared, target: &Target, servers: &[String]) -> Vec
         let stands_still = !waiting.is_empty() && served.lasts(acquired, now) > patience;
         let others = (acquired - first) / (shared.count_own() as u64).max(1);
         let is_passed_over = !waiting.is_empty() && now - mark > patience && others > TURNS_BY_OTHERS;
-        let mut stuck = waiting;
-        for (lock, lasted) in unserved.iter().zip(&lasted).filter(|(_, lasted)| **lasted > may_be_free) {
-            stuck.retain(|(contender, _)| shared.lock_of(*contender) != *lock);
-            let own = shared.own().filter(|contender| shared.lock_of(*contender) == *lock);
-            stuck.extend(own.map(|contender| (contender, now - lasted)));
-        }
-        if stands_still || is_passed_over || lasted.iter().any(|lasted| *lasted > may_be_free) {
+        let free: Vec<(usize, u64)> =
+            unserved.iter().copied().zip(lasted).filter(|(_, lasted)| *lasted > may_be_free).collect();
+        let are_stuck = stands_still || is_passed_over;
+        if are_stuck || !free.is_empty() {
+            let stuck = all_stuck(shared, waiting, are_stuck, &free, now);
             return describe(shared, &stuck, target, servers).await;
         }
     }
+}
+
+/// Returns all contenders of locks that have been `free` for too long and, if they are stuck, all other waiters.
+fn all_stuck(
+    shared: &Shared,
+    waiting: Vec<(usize, Stamp)>,
+    are_stuck: bool,
+    free: &[(usize, u64)],
+    now: Stamp,
+) -> Vec<(usize, Stamp)> {
+    // Waiters that are not stuck wait for locks that still serve.
+    let mut stuck = if are_stuck { waiting } else { Vec::new() };
+    for (lock, lasted) in free {
+        stuck.retain(|(contender, _)| shared.lock_of(*contender) != *lock);
+        let own = shared.own().filter(|contender| shared.lock_of(*contender) == *lock);
+        stuck.extend(own.map(|contender| (contender, now - lasted)));
+    }
+    stuck
 }
 
 /// Returns whether a lock of a trial without faults may be stuck at the end of its load.
@@ -520,6 +536,14 @@ mod tests {
             why.starts_with("no contender acquired the lock for 1s, while 0 of 2 contenders were waiting"),
             "{why}"
         );
+    }
+
+    #[test]
+    fn waiters_of_a_lock_that_serves_are_not_stuck_with_another_lock() {
+        // Given a free lock that contender 0 cannot acquire, and a lock with a slow queue in which contender 1 waits
+        let shared = shared("duration = \"1s\"\nlocks = 2");
+        let stuck = |are_stuck| all_stuck(&shared, vec![(1, 5)], are_stuck, &[(0, 40)], 100);
+        assert_eq!((stuck(false), stuck(true)), (vec![(0, 60)], vec![(1, 5), (0, 60)]));
     }
 
     #[test]
