@@ -279,6 +279,17 @@ impl Node {
             .map_or_else(|| "persistent".to_owned(), |session| format!("session 0x{session:x}"))
     }
 
+    /// Describes the owner of a node that belongs to no current session of a contender.
+    fn whose(&self, shared: &Shared) -> String {
+        match session_of(self.owner) {
+            None => "is persistent".to_owned(),
+            Some(session) if self.is_strangers(shared) => {
+                format!("belongs to session 0x{session:x}, which is not a contender's")
+            }
+            Some(session) => format!("belongs to session 0x{session:x}, an earlier session of a contender"),
+        }
+    }
+
     /// Describes the node to waiter `to`: its path, its session, its owner, and whether the owner is inside.
     fn described(&self, shared: &Shared, to: usize, lock: usize) -> String {
         let whose = match self.contender(shared) {
@@ -295,19 +306,14 @@ impl Node {
     }
 }
 
-/// Finds a queue whose first node belongs to no contender, and describes that node. Returns `None` if there is no
-/// such queue, or if the ensemble does not answer.
+/// Finds a queue whose first node belongs to no current session of a contender, and describes that node. Returns `None`
+/// if there is no such queue, or if the ensemble does not answer.
 async fn foreign_first_node(shared: &Shared, target: &Target) -> Option<String> {
     let client = open(target).await.ok()?;
     for lock_state in shared.lock_states.used() {
         let firsts = nodes(&client, lock_state.queue(), true, &shared.board.looked).await;
         if let Some(first) = firsts.into_iter().find(|first| first.contender(shared).is_none()) {
-            let (name, owner) = (&first.name, session_of(first.owner));
-            let whose = owner.map_or_else(
-                || "is persistent".to_owned(),
-                |session| format!("belongs to session 0x{session:x}, which is not a contender's"),
-            );
-            return Some(format!("the first node of the queue, {name}, {whose}"));
+            return Some(format!("the first node of the queue, {}, {}", first.name, first.whose(shared)));
         }
     }
     None
@@ -499,7 +505,7 @@ fn can_forget(version: &str) -> bool {
 mod tests {
     use super::*;
     use zklockbench_scenario::{Slice, TrialPlan, parse};
-    use zklockbench_zk::Access;
+    use zklockbench_zk::{Access, SessionKey};
 
     fn shared(lines: &str) -> Shared {
         let text = format!("name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\n{lines}\n");
@@ -591,6 +597,17 @@ mod tests {
         assert!(persistent.is_strangers(&shared));
         let described = persistent.described(&shared, 0, 0);
         assert!(described.ends_with("/n-0000000000 (persistent, unknown to the contenders)"), "{described}");
+    }
+
+    #[test]
+    fn node_of_an_earlier_session_is_not_attributed_to_another_client() {
+        let shared = shared("duration = \"1s\"");
+        shared.controls[0].set_session(Some(SessionKey::of_another(7, None)));
+        shared.controls[0].set_session(None);
+        let whose = |owner| node("n-0000000000", owner, 10).whose(&shared);
+        assert_eq!(whose(7), "belongs to session 0x7, an earlier session of a contender");
+        assert_eq!(whose(8), "belongs to session 0x8, which is not a contender's");
+        assert_eq!(whose(0), "is persistent");
     }
 
     #[test]
