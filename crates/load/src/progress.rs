@@ -649,6 +649,20 @@ mod tests {
     }
 
     #[test]
+    fn signs_of_an_outage_in_the_warm_up_are_not_reported() {
+        let shared = shared("duration = \"1s\"");
+        let outage = |sign: &str| {
+            shared.board.standstill_us.store(5_000_000, Ordering::Relaxed);
+            locked(&shared.board.signs).insert(sign.to_owned());
+        };
+        outage("zk1:2181 did not answer");
+        shared.board.begin_measured();
+        assert_eq!(longest_standstill(&shared, 0, &[], 0, &[]), None);
+        outage("zk2:2181 did not answer");
+        assert_eq!(longest_standstill(&shared, 0, &[], 0, &[]).unwrap().signs, ["zk2:2181 did not answer"]);
+    }
+
+    #[test]
     fn affected_version_is_reported_only_if_the_server_was_not_kept_awake() {
         let blamed = |unread_us| {
             let server =
