@@ -139,16 +139,21 @@ impl Arrivals {
         self.end.store(end.saturating_sub(self.begin.load(Ordering::Acquire)), Ordering::Release);
     }
 
-    /// Returns the arrivals due in a period, with their numbers and due times.
+    /// Returns the arrivals due in a period, with their numbers and due times. Excludes cancelled arrivals.
     fn due_in(&self, time: Range<Stamp>) -> impl Iterator<Item = (usize, Stamp, Arrival)> {
         let begin = self.begin.load(Ordering::Acquire);
+        let end = time.end.min(begin.saturating_add(self.end.load(Ordering::Acquire)));
         let all = (self.draw)().enumerate();
         let all = all.map(move |(number, arrival)| (number, begin + arrival.at_us, arrival));
-        all.skip_while(move |(_, due, _)| *due < time.start).take_while(move |(_, due, _)| *due < time.end)
+        all.skip_while(move |(_, due, _)| *due < time.start).take_while(move |(_, due, _)| *due < end)
     }
 
+    /// Returns the outcome of an arrival. A load that drops late arrivals also drops those that were never taken.
     fn outcome(&self, number: usize) -> u32 {
-        self.outcomes[number].load(Ordering::Acquire)
+        match self.outcomes[number].load(Ordering::Acquire) {
+            OPEN if self.late == Late::Drop && number >= locked(&self.upcoming).next => DROPPED,
+            outcome => outcome,
+        }
     }
 
     /// Takes the next arrival, which may not be due yet. Returns `None` if there are no more arrivals.
@@ -215,7 +220,6 @@ impl Arrivals {
         for (number, due, arrival) in self.due_in(from..to) {
             arrived.offered += 1;
             match self.outcome(number) {
-                OPEN if number >= taken && self.late == Late::Drop => arrived.dropped += 1,
                 OPEN if number >= taken => never_taken.push((due, arrival.mode)),
                 OPEN | UNSERVED => arrived.started += 1,
                 DROPPED => arrived.dropped += 1,
@@ -241,8 +245,7 @@ impl Arrivals {
     /// a gap.
     pub fn disturbed(&self, before: Range<Stamp>, gaps: &[Option<Gap>]) -> Option<Disturbance> {
         let mut waits: Vec<Vec<WaitOfOne>> = vec![Vec::new(); gaps.len()];
-        let end = self.begin.load(Ordering::Acquire).saturating_add(self.end.load(Ordering::Acquire));
-        for (number, due, arrival) in self.due_in(before.start..end) {
+        for (number, due, arrival) in self.due_in(before.start..Stamp::MAX) {
             let outcome = self.outcome(number);
             let is_disturbed = gaps.get(arrival.lock).is_some_and(Option::is_some);
             if outcome != DROPPED && is_disturbed {
@@ -382,6 +385,28 @@ mod tests {
         (150..160).for_each(|number| arrivals.not_served(number));
         assert_eq!(p99(0, Stamp::MAX), Some((1_199, true)));
         assert_eq!(p99(0, 0), None, "no arrival was due");
+    }
+
+    #[test]
+    fn cancelled_arrivals_are_not_unserved_waits() {
+        let arrivals = at(&[0, 100, 200], Late::Keep);
+        (0..2).for_each(|number| arrivals.served(number, 10));
+        arrivals.end_at(1_150);
+        let waits = arrivals.waits(0..Stamp::MAX).unwrap();
+        assert_eq!((waits.arrivals, waits.p99.us, waits.p99.at_least), (2, 10, false));
+    }
+
+    #[test]
+    fn arrivals_dropped_by_a_blocked_pool_neither_wait_nor_queue() {
+        // Given an arrival that a contender takes, and two that no contender becomes free for
+        let arrivals = at(&[0, 100, 200], Late::Drop);
+        let first = arrivals.take(1_000).unwrap();
+        arrivals.served(first.number, 10);
+        let waits = arrivals.waits(0..Stamp::MAX).unwrap();
+        assert_eq!((waits.arrivals, waits.p99.us, waits.p99.at_least), (1, 10, false));
+        assert_eq!(arrivals.backlog(Window { start: 1_000, end: 1_300 }, 100), [0, 0, 0]);
+        let (arrived, never_taken) = arrivals.due_within(1_000, 1_300);
+        assert_eq!((arrived.offered, arrived.dropped, arrived.served, never_taken.len()), (3, 2, 1, 0));
     }
 
     #[test]

@@ -7,6 +7,8 @@ use zklockbench_core::locked::locked;
 
 /// Minimum length of a recorded gap. Shorter gaps are not noticeable and would fill the list.
 const SHORTEST_GAP_US: u64 = 5_000;
+/// Maximum number of gaps per lock. Beyond it, the shortest gaps are forgotten: a lock with long holds or a distant
+/// ensemble has a gap at every acquisition.
 const GAPS_KEPT: usize = 10_000;
 
 /// Gaps of each lock, recorded only in trials with faults. Each lock has its own gaps, so that a served lock does not
@@ -27,6 +29,8 @@ struct OfLock {
     given_up: Stamp,
     acquired: Option<Stamp>,
     long: Vec<Gap>,
+    /// Minimum length of the gaps that are kept, once there were too many.
+    shortest_us: u64,
 }
 
 /// A period during which a lock was wanted but not acquired.
@@ -84,7 +88,12 @@ impl Gaps {
     pub fn acquired(&self, lock: usize, at: Stamp) {
         self.change(lock, |of| {
             let began = of.since.unwrap_or(at);
-            if at.saturating_sub(began) >= SHORTEST_GAP_US && of.long.len() < GAPS_KEPT {
+            if at.saturating_sub(began) >= of.shortest_us.max(SHORTEST_GAP_US) {
+                if of.long.len() >= GAPS_KEPT {
+                    let shortest_us = 2 * of.shortest_us.max(SHORTEST_GAP_US);
+                    of.shortest_us = shortest_us;
+                    of.long.retain(|gap| gap.lasted_us() >= shortest_us);
+                }
                 of.long.push(Gap { after: of.acquired, begin: began, end: at });
             }
             of.waiting = of.waiting.saturating_sub(1);
@@ -185,6 +194,18 @@ mod tests {
         assert_eq!(recovered(100_000), Some(400_000));
         assert_eq!(recovered(1_500), Some(0));
         assert_eq!(recovered(600_000), None);
+    }
+
+    #[test]
+    fn gap_of_a_late_fault_is_kept_after_many_short_gaps() {
+        // Given a lock that is acquired every 6 ms, and then has a gap of a second
+        let mut times: Vec<Stamp> = (1..=2 * GAPS_KEPT as u64).map(|number| number * 6_000).collect();
+        let fault = times[times.len() - 1];
+        times.push(fault + 1_000_000);
+        let gaps = acquired_at(&times);
+        let now = fault + 1_000_000;
+        assert_eq!(longest(&gaps, fault + 1_000, fault + 2_000, now), Some(1_000_000));
+        assert_eq!(gaps.recovered_after(from_to(fault + 1_000, fault + 1_000), now), Some(999_000));
     }
 
     #[test]

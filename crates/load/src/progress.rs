@@ -72,16 +72,32 @@ pub async fn settle(shared: &Shared, target: &Target, servers: &[String]) -> Vec
         let stands_still = !waiting.is_empty() && served.lasts(acquired, now) > patience;
         let others = (acquired - first) / (shared.count_own() as u64).max(1);
         let is_passed_over = !waiting.is_empty() && now - mark > patience && others > TURNS_BY_OTHERS;
-        let mut stuck = waiting;
-        for (lock, lasted) in unserved.iter().zip(&lasted).filter(|(_, lasted)| **lasted > may_be_free) {
-            stuck.retain(|(contender, _)| shared.lock_of(*contender) != *lock);
-            let own = shared.own().filter(|contender| shared.lock_of(*contender) == *lock);
-            stuck.extend(own.map(|contender| (contender, now - lasted)));
-        }
-        if stands_still || is_passed_over || lasted.iter().any(|lasted| *lasted > may_be_free) {
+        let free: Vec<(usize, u64)> =
+            unserved.iter().copied().zip(lasted).filter(|(_, lasted)| *lasted > may_be_free).collect();
+        let are_stuck = stands_still || is_passed_over;
+        if are_stuck || !free.is_empty() {
+            let stuck = all_stuck(shared, waiting, are_stuck, &free, now);
             return describe(shared, &stuck, target, servers).await;
         }
     }
+}
+
+/// Returns all contenders of locks that have been `free` for too long and, if they are stuck, all other waiters.
+fn all_stuck(
+    shared: &Shared,
+    waiting: Vec<(usize, Stamp)>,
+    are_stuck: bool,
+    free: &[(usize, u64)],
+    now: Stamp,
+) -> Vec<(usize, Stamp)> {
+    // Waiters that are not stuck wait for locks that still serve.
+    let mut stuck = if are_stuck { waiting } else { Vec::new() };
+    for (lock, lasted) in free {
+        stuck.retain(|(contender, _)| shared.lock_of(*contender) != *lock);
+        let own = shared.own().filter(|contender| shared.lock_of(*contender) == *lock);
+        stuck.extend(own.map(|contender| (contender, now - lasted)));
+    }
+    stuck
 }
 
 /// Returns whether a lock of a trial without faults may be stuck at the end of its load.
@@ -263,6 +279,17 @@ impl Node {
             .map_or_else(|| "persistent".to_owned(), |session| format!("session 0x{session:x}"))
     }
 
+    /// Describes the owner of a node that belongs to no current session of a contender.
+    fn whose(&self, shared: &Shared) -> String {
+        match session_of(self.owner) {
+            None => "is persistent".to_owned(),
+            Some(session) if self.is_strangers(shared) => {
+                format!("belongs to session 0x{session:x}, which is not a contender's")
+            }
+            Some(session) => format!("belongs to session 0x{session:x}, an earlier session of a contender"),
+        }
+    }
+
     /// Describes the node to waiter `to`: its path, its session, its owner, and whether the owner is inside.
     fn described(&self, shared: &Shared, to: usize, lock: usize) -> String {
         let whose = match self.contender(shared) {
@@ -279,19 +306,14 @@ impl Node {
     }
 }
 
-/// Finds a queue whose first node belongs to no contender, and describes that node. Returns `None` if there is no
-/// such queue, or if the ensemble does not answer.
+/// Finds a queue whose first node belongs to no current session of a contender, and describes that node. Returns `None`
+/// if there is no such queue, or if the ensemble does not answer.
 async fn foreign_first_node(shared: &Shared, target: &Target) -> Option<String> {
     let client = open(target).await.ok()?;
     for lock_state in shared.lock_states.used() {
         let firsts = nodes(&client, lock_state.queue(), true, &shared.board.looked).await;
         if let Some(first) = firsts.into_iter().find(|first| first.contender(shared).is_none()) {
-            let (name, owner) = (&first.name, session_of(first.owner));
-            let whose = owner.map_or_else(
-                || "is persistent".to_owned(),
-                |session| format!("belongs to session 0x{session:x}, which is not a contender's"),
-            );
-            return Some(format!("the first node of the queue, {name}, {whose}"));
+            return Some(format!("the first node of the queue, {}, {}", first.name, first.whose(shared)));
         }
     }
     None
@@ -483,7 +505,7 @@ fn can_forget(version: &str) -> bool {
 mod tests {
     use super::*;
     use zklockbench_scenario::{Slice, TrialPlan, parse};
-    use zklockbench_zk::Access;
+    use zklockbench_zk::{Access, SessionKey};
 
     fn shared(lines: &str) -> Shared {
         let text = format!("name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\n{lines}\n");
@@ -520,6 +542,14 @@ mod tests {
             why.starts_with("no contender acquired the lock for 1s, while 0 of 2 contenders were waiting"),
             "{why}"
         );
+    }
+
+    #[test]
+    fn waiters_of_a_lock_that_serves_are_not_stuck_with_another_lock() {
+        // Given a free lock that contender 0 cannot acquire, and a lock with a slow queue in which contender 1 waits
+        let shared = shared("duration = \"1s\"\nlocks = 2");
+        let stuck = |are_stuck| all_stuck(&shared, vec![(1, 5)], are_stuck, &[(0, 40)], 100);
+        assert_eq!((stuck(false), stuck(true)), (vec![(0, 60)], vec![(1, 5), (0, 60)]));
     }
 
     #[test]
@@ -570,6 +600,17 @@ mod tests {
     }
 
     #[test]
+    fn node_of_an_earlier_session_is_not_attributed_to_another_client() {
+        let shared = shared("duration = \"1s\"");
+        shared.controls[0].set_session(Some(SessionKey::of_another(7, None)));
+        shared.controls[0].set_session(None);
+        let whose = |owner| node("n-0000000000", owner, 10).whose(&shared);
+        assert_eq!(whose(7), "belongs to session 0x7, an earlier session of a contender");
+        assert_eq!(whose(8), "belongs to session 0x8, which is not a contender's");
+        assert_eq!(whose(0), "is persistent");
+    }
+
+    #[test]
     fn only_versions_before_the_fix_can_leave_a_request_unprocessed() {
         let forget = ["3.4.14", "3.6.3", "3.7.1", "3.8.0"];
         assert!(forget.iter().all(|version| can_forget(version)));
@@ -605,6 +646,20 @@ mod tests {
             signs(&[])[0].contains("ZOOKEEPER-4537") && signs(&near_end(9))[0].contains("ZOOKEEPER-4537")
         );
         assert_eq!(signs(&near_end(0)), ["the sequence counter of /l is used up"]);
+    }
+
+    #[test]
+    fn signs_of_an_outage_in_the_warm_up_are_not_reported() {
+        let shared = shared("duration = \"1s\"");
+        let outage = |sign: &str| {
+            shared.board.standstill_us.store(5_000_000, Ordering::Relaxed);
+            locked(&shared.board.signs).insert(sign.to_owned());
+        };
+        outage("zk1:2181 did not answer");
+        shared.board.begin_measured();
+        assert_eq!(longest_standstill(&shared, 0, &[], 0, &[]), None);
+        outage("zk2:2181 did not answer");
+        assert_eq!(longest_standstill(&shared, 0, &[], 0, &[]).unwrap().signs, ["zk2:2181 did not answer"]);
     }
 
     #[test]

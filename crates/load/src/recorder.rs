@@ -312,7 +312,7 @@ impl Recorder {
                 shared.open.iter().for_each(|arrivals| arrivals.served(served.number, wait));
                 recorder.record_arrival(part, attempt.waited(served, acquired, true));
             }
-            None => recorder.record_wait(part, attempt.intended, acquired),
+            None => self.tally_unserved(recorder.record_wait(part, attempt.intended, acquired)),
         }
         timeouts::check(&shared.spec, &mut recorder, Measure::Overrun, attempt.called, acquired);
         if let Some(pipe_us) = entry.pipe_us {
@@ -323,6 +323,8 @@ impl Recorder {
         match handoff {
             Some(handoff) => {
                 recorder.record(Measure::Handoff, acquired, handoff);
+                let busy_us = recorder.window().overlap_us(acquired - handoff, acquired);
+                shared.lock_states[lock].was_busy(busy_us);
                 if let Some(before) = entry.entered_before {
                     recorder.record(Measure::Turn, acquired, acquired.saturating_sub(before));
                 }
@@ -345,7 +347,6 @@ impl Recorder {
         if let Some(handoff) = handoff {
             second.handoffs += 1;
             second.handoff_us += handoff;
-            shared.lock_states[lock].was_busy(handoff);
         }
         drop(recorder);
         self.acquired += 1;
@@ -372,9 +373,7 @@ impl Recorder {
             let overshoot = held_us.saturating_sub(clock::micros(intended));
             recorder.record(Measure::HoldOvershoot, released, overshoot);
         }
-        if recorder.window().contains(released) {
-            self.lock_state().was_busy(held_us);
-        }
+        self.lock_state().was_busy(recorder.window().overlap_us(entry.acquired, released));
         recorder.count(released, |counts| {
             counts.releases += 1;
             counts.read_held_us += if entry.attempt.mode == Mode::Read { held_us } else { 0 };
@@ -642,6 +641,55 @@ fn polls_while_asleep(slept_us: u64, interval: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keeper::Notes;
+    use zklockbench_core::measure::Window;
+    use zklockbench_scenario::{Slice, TrialPlan, parse};
+    use zklockbench_zk::{Access, Target};
+
+    /// Returns the recorder of a contender in a closed load, with a measured phase from 100 to 200.
+    fn recorder() -> Recorder {
+        let text = "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\nduration = \"1s\"\n";
+        let parsed = parse("x.toml", text, &crate::catalog()).unwrap_or_else(|wrong| panic!("{wrong}"));
+        let spec = TrialPlan::of(&parsed.scenario).trials.remove(0);
+        let target = Target { connect: "127.0.0.1:1".into(), access: Access::default() };
+        let entry = *zklockbench_locks::find("baton").unwrap();
+        let shared = Arc::new(Shared::new(spec, entry, vec![target], "/run", Slice::WHOLE));
+        let observation = Observation::new(&shared, Notes::default(), 1);
+        observation.recorder.borrow_mut().set_window(Window { start: 100, end: 200 });
+        Recorder::new(0, shared, observation)
+    }
+
+    fn acquired_lock(intended: Stamp, acquired: Stamp) -> AcquiredLock {
+        let (called, mode) = (intended, Mode::Write);
+        AcquiredLock {
+            attempt: Attempt { intended, called, arrival: 1, mode, hold: None, served: None },
+            acquired,
+            released_before: 0,
+            entered_before: None,
+            blocked_us: 0,
+            overtaken: false,
+            pipe_us: None,
+            lag_us: 0,
+            busy_us: 0,
+        }
+    }
+
+    #[test]
+    fn wait_that_outlasts_the_phase_is_unserved_in_the_tally() {
+        let mut recorder = recorder();
+        recorder.write_acquired(&acquired_lock(150, 300));
+        let tally = recorder.occurrences().tallies[&0];
+        assert_eq!((tally.acquired, tally.unserved, tally.longest_wait_us), (0, 1, 50));
+    }
+
+    #[test]
+    fn lock_is_busy_only_for_the_part_of_a_hold_within_the_phase() {
+        let recorder = recorder();
+        for (acquired, released) in [(50, 150), (160, 170), (190, 900)] {
+            recorder.write_hold(&acquired_lock(acquired, acquired), released, Duration::ZERO, HoldEnd::Whole);
+        }
+        assert_eq!(recorder.lock_state().busy_us(), 50 + 10 + 10);
+    }
 
     #[test]
     fn polls_while_asleep_counts_one_poll_per_interval() {

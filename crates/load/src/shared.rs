@@ -105,6 +105,14 @@ impl Board {
     pub fn read(counter: &AtomicUsize) -> usize {
         counter.load(Ordering::Acquire)
     }
+
+    /// Starts the measured phase. Earlier acquisitions do not count, and neither do earlier outages or the earlier part
+    /// of an outage.
+    pub fn begin_measured(&self) {
+        self.standstill_us.store(0, Ordering::Relaxed);
+        locked(&self.signs).clear();
+        self.acquired_before.store(self.acquired.load(Ordering::Acquire), Ordering::Release);
+    }
 }
 
 pub struct Shared {

@@ -218,8 +218,10 @@ fn deltas(servers: &[ServerCounters], key: &str) -> Option<Vec<u64>> {
 }
 
 fn delta(server: &ServerCounters, key: &str) -> Option<u64> {
-    // A server without this counter reports none of these metrics, so a missing key does not mean zero.
-    if server.has_restarted() || !server.after.contains_key(ALWAYS_THERE) {
+    // Without this counter, the server did not answer or reports none of these metrics, so a missing key does not
+    // mean zero.
+    let answered = [&server.before, &server.after].iter().all(|reading| reading.contains_key(ALWAYS_THERE));
+    if server.has_restarted() || !answered {
         return None;
     }
     // A server reports a namespace's counter only after its first use, so a missing key means zero.
@@ -353,6 +355,8 @@ mod tests {
         let mut without = server(5, 9, (100, 200));
         without.after.remove(ALWAYS_THERE);
         assert_eq!((summed(&[without.clone()], "k"), applied(&[without], "k")), (None, None));
+        let silent_before = ServerCounters { before: BTreeMap::new(), ..server(5, 9, (100, 200)) };
+        assert_eq!(summed(&[silent_before], "k"), None);
         let unused = server(0, 0, (100, 200));
         assert_eq!(summed(&[unused], "appears_with_its_first_use"), Some(0));
     }

@@ -30,6 +30,11 @@ impl Window {
     pub fn contains(&self, at: Stamp) -> bool {
         at >= self.start && at < self.end
     }
+
+    /// Returns the part of a period that is within the window, in microseconds.
+    pub fn overlap_us(&self, from: Stamp, to: Stamp) -> u64 {
+        to.min(self.end).saturating_sub(from.max(self.start))
+    }
 }
 
 /// Counts of one second of the measured phase.
@@ -191,11 +196,10 @@ impl ThreadRecorder {
     }
 
     /// Records a wait in a closed load: as served if it ended within the window, or as unserved if it ended
-    /// later.
-    pub fn record_wait(&mut self, part: Option<Measure>, intended: Stamp, acquired: Stamp) {
+    /// later. Returns the length of an unserved wait.
+    pub fn record_wait(&mut self, part: Option<Measure>, intended: Stamp, acquired: Stamp) -> Option<u64> {
         if acquired >= self.window.end {
-            self.record_unserved(part, intended, acquired);
-            return;
+            return self.record_unserved(part, intended, acquired);
         }
         for measure in measures_of(part) {
             self.put(measure, acquired, acquired.saturating_sub(intended));
@@ -203,6 +207,7 @@ impl ThreadRecorder {
         for parts in parts_of(part) {
             self.record_begun_before(parts, intended, acquired);
         }
+        None
     }
 
     /// Records how long a wait had lasted when the window opened, if it started earlier.
@@ -340,9 +345,9 @@ mod tests {
         recorder.set_window(Window { start: 100, end: 200 });
         // One wait ends before the window, two end within the window, and two end after it. The first wait of
         // each pair starts before the window.
-        for (intended, acquired) in [(10, 90), (60, 150), (110, 150), (70, 300), (120, 300)] {
-            recorder.record_wait(part, intended, acquired);
-        }
+        let waits = [(10, 90), (60, 150), (110, 150), (70, 300), (120, 300)];
+        let unserved = waits.map(|(intended, acquired)| recorder.record_wait(part, intended, acquired));
+        assert_eq!(unserved, [None, None, None, Some(130), Some(80)]);
         recorder.settle();
         let of = |measure| {
             let values = recorder.histogram(measure).iter_recorded();
@@ -431,6 +436,9 @@ mod tests {
         let window = Window { start: 10, end: 20 };
         assert_eq!([9, 10, 19, 20].map(|at| window.contains(at)), [false, true, true, false]);
         assert!(![0, 1, Stamp::MAX].iter().any(|at| Window::CLOSED.contains(*at)));
+        let overlaps = [(0, 10), (0, 15), (12, 15), (15, 90), (0, 90), (20, 90)];
+        assert_eq!(overlaps.map(|(from, to)| window.overlap_us(from, to)), [0, 5, 3, 5, 10, 0]);
+        assert_eq!(Window::CLOSED.overlap_us(0, Stamp::MAX), 0);
         let mut recorder = ThreadRecorder::new(1);
         assert_eq!(recorder.window(), Window::CLOSED, "the window is closed at first");
         recorder.set_window(window);

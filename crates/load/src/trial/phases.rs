@@ -55,10 +55,7 @@ impl Conductor<'_> {
             None => self.warm_up_until_steady(&spec).await,
         };
         let begin = self.phase_begins("measure", spec.stop.lasts());
-        // Only the part of an outage within the measured phase counts.
-        let board = &self.shared.board;
-        board.standstill_us.store(0, Ordering::Relaxed);
-        board.acquired_before.store(board.acquired.load(Ordering::Acquire), Ordering::Release);
+        self.shared.board.begin_measured();
         let vitals = Vitals::now();
         self.measure_broken(open, close).await;
         let end = Vitals::now();
