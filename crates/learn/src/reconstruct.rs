@@ -124,6 +124,14 @@ pub struct Observed {
     pub has_folded_locks: bool,
 }
 
+/// A node's creation or deletion that a watch observed.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    pub path: Vec<u8>,
+    pub happened: Happened,
+    pub at_ms: i64,
+}
+
 #[derive(Debug)]
 pub struct Reconstruction {
     scope: Scope,
