@@ -202,11 +202,7 @@ impl Live<'_> {
     fn add_existing(&mut self, mut found: Vec<StoredNode>) -> Result<(), Error> {
         let Some(pending) = self.pending.take() else { return Ok(()) };
         found.sort_by_key(|node| node.created);
-        self.reconstruction.goes_on_with(found).map_err(kept)?;
-        for Seen { path, happened, at_ms } in pending {
-            self.reconstruction.sees(&path, happened, at_ms).map_err(kept)?;
-        }
-        Ok(())
+        self.reconstruction.resumes(found, &pending).map_err(kept)
     }
 
     /// Opens a session; `None` if no attempt succeeds before the deadline, or if the user stops a reconnection.

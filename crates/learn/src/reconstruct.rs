@@ -3,7 +3,7 @@
 //!
 //! Memory grows with the number of simultaneous nodes and of distinct locks, not with the length of the log.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -227,6 +227,42 @@ impl Reconstruction {
         self.apply(&change, request);
         self.forget_session(owner);
         self.failure.take().map_or(Ok(()), Err)
+    }
+
+    /// Continues with the nodes that a watch listed, and then with the changes that arrived during the listing. The
+    /// first change of a node shows whether the node existed when the listing started.
+    pub fn resumes(&mut self, listed: Vec<StoredNode>, seen: &[Seen]) -> io::Result<()> {
+        let (mut changed, mut created) = (HashSet::new(), HashSet::new());
+        // Nodes that existed at the start, but not when their directory was listed.
+        let mut unlisted: Vec<&[u8]> = Vec::new();
+        {
+            let is_listed: HashSet<&[u8]> = listed.iter().map(|node| node.path.as_slice()).collect();
+            for change in seen {
+                let path = change.path.as_slice();
+                if !changed.insert(path) {
+                    continue;
+                }
+                let (directory, name) = split(path);
+                if change.happened == Happened::Created {
+                    created.insert(path);
+                } else if !is_listed.contains(path)
+                    && (self.nodes.contains_key(path) || recognise(directory, name).is_some())
+                {
+                    unlisted.push(path);
+                }
+            }
+        }
+        // Their order is unknown; most locks are released in order of creation, before the listed nodes.
+        let (created_ms, owner) = (self.now.ms, Some(UNKNOWN_SESSION));
+        let first = -i64::try_from(unlisted.len()).unwrap_or(i64::MAX);
+        let mut stored: Vec<StoredNode> = unlisted
+            .into_iter()
+            .zip(first..)
+            .map(|(path, created)| StoredNode { path: path.to_vec(), created, created_ms, owner })
+            .collect();
+        stored.extend(listed.into_iter().filter(|node| !created.contains(node.path.as_slice())));
+        self.goes_on_with(stored)?;
+        seen.iter().try_for_each(|change| self.sees(&change.path, change.happened, change.at_ms))
     }
 
     /// Returns a node's session, unless a watch assigned it to the node: the negative number of a change.
@@ -827,6 +863,57 @@ mod tests {
         watched.sees(b"/a/b", Happened::Created, 2_001).unwrap();
         watched.sees(b"/a/b", Happened::Deleted, 2_002).unwrap();
         assert_eq!((watched.nodes.len(), watched.queues.len(), watched.sessions.len()), (0, 0, 0));
+    }
+
+    fn node(of: u32) -> Vec<u8> {
+        format!("/l/_c_{GUID}-lock-{of:010}").into_bytes()
+    }
+
+    fn seen(of: u32, happened: Happened, at_ms: i64) -> Seen {
+        Seen { path: node(of), happened, at_ms }
+    }
+
+    fn listed(of: u32) -> StoredNode {
+        StoredNode { path: node(of), created: 1_000 + i64::from(of), created_ms: 5, owner: Some(7) }
+    }
+
+    /// Returns the ending, wait, hold and origin of each cycle.
+    fn cycles(watched: Reconstruction) -> Vec<(Ending, Option<u32>, Option<u32>, bool)> {
+        let observed = watched.finish().unwrap();
+        let cycles = observed.cycles.iter().unwrap().map(Result::unwrap);
+        cycles.map(|cycle| (cycle.ending, cycle.waited_ms, cycle.held_ms, cycle.is_carried_over)).collect()
+    }
+
+    #[test]
+    fn changes_during_the_listing_count_once() {
+        let mut watched = Reconstruction::new(Scope::default(), &std::env::temp_dir());
+        watched.watches_at(0);
+        let changes =
+            [seen(1, Happened::Created, 10), seen(2, Happened::Created, 12), seen(1, Happened::Deleted, 30)];
+        watched.resumes(vec![listed(2)], &changes).unwrap();
+        watched.sees(&node(2), Happened::Deleted, 50).unwrap();
+        let released = |waited: u32, held: u32| (Ending::Released, Some(waited), Some(held), false);
+        assert_eq!(cycles(watched), [released(0, 20), released(18, 20)]);
+    }
+
+    #[test]
+    fn node_deleted_before_it_is_listed_blocks_requests_until_then() {
+        let mut watched = Reconstruction::new(Scope::default(), &std::env::temp_dir());
+        watched.watches_at(0);
+        let changes = [seen(2, Happened::Created, 12), seen(1, Happened::Deleted, 30)];
+        watched.resumes(vec![listed(2)], &changes).unwrap();
+        watched.sees(&node(2), Happened::Deleted, 50).unwrap();
+        let held = (Ending::Released, None, None, true);
+        assert_eq!(cycles(watched), [held, (Ending::Released, Some(18), Some(20), false)]);
+    }
+
+    #[test]
+    fn node_that_survives_a_gap_ends_when_it_is_deleted_during_the_listing() {
+        let mut watched = Reconstruction::new(Scope::default(), &std::env::temp_dir());
+        watched.watches_at(0);
+        watched.sees(&node(1), Happened::Created, 10).unwrap();
+        watched.resumes(Vec::new(), &[seen(1, Happened::Deleted, 30)]).unwrap();
+        assert_eq!(cycles(watched), [(Ending::Released, Some(0), Some(20), false)]);
     }
 
     #[test]
