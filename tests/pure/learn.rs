@@ -6,7 +6,7 @@ use std::path::Path;
 
 use zklockbench_core::txn;
 use zklockbench_learn::{
-    Asked, Family, FamilyKind, Learned, Read, Scope, Source, SourceKind, read_logs, summarise,
+    Asked, Family, FamilyKind, Learned, Read, Scope, Source, SourceKind, WatchFacts, read_logs, summarise,
     write_scenarios, writes,
 };
 use zklockbench_report::document::Block;
@@ -105,6 +105,15 @@ fn transactions_that_may_be_uncommitted_are_reported_with_a_remedy() {
     let text = zklockbench_report::learned(&learned, Style::default());
     assert!(text.contains("uncommitted: 21 transactions of a deposed leader skipped"), "{text}");
     assert!(text.contains("end: the last 1 transaction is not in the logs of a majority"), "{text}");
+}
+
+#[test]
+fn existing_nodes_that_a_watch_did_not_read_are_reported_with_a_remedy() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut learned = learned(directory.path(), &log(30, orders));
+    learned.source.watch = Some(WatchFacts { has_unread_nodes: true, ..WatchFacts::default() });
+    let text = zklockbench_report::learned(&learned, Style::default());
+    assert!(text.contains("nodes: not all existing nodes were read"), "{text}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use zookeeper_client::{AddWatchMode, Client, Error as ClientError, EventType, WatchedEvent};
 
 use crate::recipe::{before_number, recognise};
-use crate::reconstruct::{Observed, Reconstruction, Scope, Seen, split};
+use crate::reconstruct::{Listing, Observed, Reconstruction, Scope, Seen, split};
 use crate::snapshot::StoredNode;
 use crate::summary::WatchFacts;
 use zklockbench_core::clock::{WallClock, now};
@@ -105,7 +105,7 @@ struct Live<'a> {
     facts: WatchFacts,
     /// Times in ms of the notifications in the last second.
     latest: VecDeque<i64>,
-    /// Changes that arrived while the tree is read; `None` at other times.
+    /// Changes that arrived before the whole tree was read; `None` afterwards.
     pending: Option<Vec<Seen>>,
     /// Whether new nodes are ephemeral, by directory and by whether their names end with a sequence number.
     are_ephemeral: HashMap<(Vec<u8>, bool), bool>,
@@ -115,27 +115,33 @@ struct Live<'a> {
 impl Live<'_> {
     async fn once_connected(&mut self, target: &Target, stop: &CancellationToken) -> Result<Left, Error> {
         let Some(client) = self.client(target, stop).await? else { return Ok(Left::Over) };
-        let (ends, mut found) = (self.ends, Vec::new());
+        let (ends, mut listing) = (self.ends, Listing::default());
         let (left, why) = tokio::select! {
-            left = self.follow(target, &client, &mut found) => (left?, None),
+            left = self.follow(target, &client, &mut listing) => (left?, None),
             () = sleep_until(ends) => (Left::Over, None),
             () = stop.cancelled() => (Left::Over, Some(STOPPED.to_owned())),
         };
         self.facts.cut_short = self.facts.cut_short.take().or(why);
-        self.add_existing(found)?;
+        if self.pending.is_some() {
+            // The tree was not read to the end.
+            self.facts.has_unread_nodes |= left == Left::Over;
+            listing.unread.push(self.watching.path.clone());
+            self.add_existing(listing)?;
+        }
         Ok(left)
     }
 
     /// Watches until the connection is lost or there are too many notifications; the caller enforces the time
-    /// limit. `found` receives existing nodes as they are read.
+    /// limit. `listing` receives existing nodes as they are read.
     async fn follow(
         &mut self,
         target: &Target,
         client: &Client,
-        found: &mut Vec<StoredNode>,
+        listing: &mut Listing,
     ) -> Result<Left, Error> {
         let watching = self.watching;
         let path = &watching.path;
+        self.pending = Some(Vec::new());
         let refused = |error: ClientError| match Failure::from(error) {
             Failure::Refused(why) => Error::environment(format!(
                 "{} does not support persistent watches ({why}); use ZooKeeper 3.6 or later, or learn from its logs",
@@ -148,9 +154,8 @@ impl Live<'_> {
             Err(_) if self.facts.reconnects > 0 => return Ok(Left::Lost),
             watched => watched?,
         };
-        self.pending = Some(Vec::new());
         let read = {
-            let mut reading = pin!(existing(client, path, found));
+            let mut reading = pin!(existing(client, path, READS, listing));
             loop {
                 tokio::select! {
                     event = watcher.changed() => {
@@ -189,7 +194,8 @@ impl Live<'_> {
                 return Ok(left);
             }
         }
-        self.add_existing(std::mem::take(found))?;
+        self.facts.has_unread_nodes |= !listing.unread.is_empty();
+        self.add_existing(std::mem::take(listing))?;
         loop {
             let event = watcher.changed().await;
             if let Some(left) = self.take(client, event).await? {
@@ -199,10 +205,10 @@ impl Live<'_> {
     }
 
     /// Adds the existing nodes, and then the changes that arrived while these nodes were read.
-    fn add_existing(&mut self, mut found: Vec<StoredNode>) -> Result<(), Error> {
-        let Some(pending) = self.pending.take() else { return Ok(()) };
-        found.sort_by_key(|node| node.created);
-        self.reconstruction.resumes(found, &pending).map_err(kept)
+    fn add_existing(&mut self, mut listing: Listing) -> Result<(), Error> {
+        let pending = self.pending.take().unwrap_or_default();
+        listing.found.sort_by_key(|node| node.created);
+        self.reconstruction.resumes(listing, &pending).map_err(kept)
     }
 
     /// Opens a session; `None` if no attempt succeeds before the deadline, or if the user stops a reconnection.
@@ -293,22 +299,36 @@ impl Live<'_> {
     }
 }
 
-/// Finds the existing ephemeral nodes. The nodes found so far remain if the future is dropped.
-async fn existing(client: &Client, path: &str, found: &mut Vec<StoredNode>) -> Result<(), ClientError> {
+/// Lists the existing ephemeral nodes with at most this many requests. The listing so far remains if the future is
+/// dropped.
+async fn existing(
+    client: &Client,
+    path: &str,
+    most: usize,
+    listing: &mut Listing,
+) -> Result<(), ClientError> {
     let mut unread = vec![path.to_owned()];
     let mut reads = 0;
-    while let Some(parent) = unread.pop().filter(|_| reads < READS) {
+    while let Some(parent) = unread.pop() {
+        if reads >= most {
+            listing.unread.push(parent);
+            continue;
+        }
         reads += 1;
         let children = match client.list_children(&parent).await {
             Err(ClientError::NoNode | ClientError::NoAuth) if parent != path => continue,
             children => children?,
         };
-        for child in children.into_iter().take(READS - reads) {
+        for child in children {
             let child = format!("{}/{child}", parent.trim_end_matches('/'));
+            if reads >= most {
+                listing.unread.push(child);
+                continue;
+            }
             reads += 1;
             let Some(stat) = client.check_stat(&child).await? else { continue };
             match session_of(stat.ephemeral_owner) {
-                Some(owner) => found.push(StoredNode {
+                Some(owner) => listing.found.push(StoredNode {
                     path: child.into_bytes(),
                     created: stat.czxid,
                     created_ms: stat.ctime,
@@ -366,9 +386,9 @@ mod tests {
         Ok(frame)
     }
 
-    /// Starts a server that accepts a session and a watch, then sends a notification of a new node but never
-    /// replies to a list of children. Cancels `stop` when the list is requested.
-    async fn hung_server(stop: CancellationToken) -> String {
+    /// Starts a server that accepts a session and a watch. Each list of children has these names, of ephemeral
+    /// nodes. Without names, the server sends a notification of a new node and cancels `stop` instead of a reply.
+    async fn server(names: &'static [&'static str], stop: CancellationToken) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         tokio::spawn(async move {
@@ -377,13 +397,21 @@ mod tests {
             let (version, timeout, session) = ([0_u8; 4], 20_000_i32.to_be_bytes(), 1_i64.to_be_bytes());
             send(&mut stream, &[&version, &timeout, &session, &buffer(&[1; 16]), &[0]]).await;
             while let Ok(request) = receive(&mut stream).await {
-                if request[4..8] == 8_i32.to_be_bytes() {
+                let is_list = request[4..8] == 8_i32.to_be_bytes();
+                if is_list && names.is_empty() {
                     let header = [&(-1_i32).to_be_bytes()[..], &(-1_i64).to_be_bytes(), &[0; 4]].concat();
                     let (created, connected) = (1_i32.to_be_bytes(), 3_i32.to_be_bytes());
                     send(&mut stream, &[&header, &created, &connected, &buffer(NODE.as_bytes())]).await;
                     stop.cancel();
+                } else if is_list {
+                    let names_sent: Vec<u8> = names.iter().flat_map(|name| buffer(name.as_bytes())).collect();
+                    let count = (names.len() as i32).to_be_bytes();
+                    send(&mut stream, &[&request[..4], &[0; 12], &count, &names_sent]).await;
                 } else {
-                    send(&mut stream, &[&request[..4], &[0; 12]]).await;
+                    // If the request is an exists: a node of session 7.
+                    let stat = [&[0_u8; 44][..], &7_i64.to_be_bytes(), &[0; 16]].concat();
+                    let body = if request[4..8] == 3_i32.to_be_bytes() { &stat[..] } else { &[] };
+                    send(&mut stream, &[&request[..4], &[0; 12], body]).await;
                 }
             }
         });
@@ -393,16 +421,17 @@ mod tests {
     #[tokio::test]
     async fn watch_can_be_stopped_while_the_tree_is_read() {
         let (scratch, stop) = (tempfile::tempdir().unwrap(), CancellationToken::new());
-        let (target, watching) = (target(hung_server(stop.clone()).await), watching(100));
+        let (target, watching) = (target(server(&[], stop.clone()).await), watching(100));
         let mut live = live(&watching, scratch.path());
         assert_eq!(live.once_connected(&target, &stop).await.unwrap(), Left::Over);
         assert_eq!(live.facts.cut_short.as_deref(), Some(STOPPED));
+        assert!(live.facts.has_unread_nodes);
     }
 
     #[tokio::test]
     async fn notifications_are_counted_on_arrival_while_the_tree_is_read() {
         let scratch = tempfile::tempdir().unwrap();
-        let (target, watching) = (target(hung_server(CancellationToken::new()).await), watching(0));
+        let (target, watching) = (target(server(&[], CancellationToken::new()).await), watching(0));
         let mut live = live(&watching, scratch.path());
         let left = live.once_connected(&target, &CancellationToken::new()).await;
         assert_eq!(left.unwrap(), Left::Over);
@@ -410,6 +439,16 @@ mod tests {
         assert!(live.facts.cut_short.as_ref().is_some_and(|why| why.contains("--at-most")));
         let observed = live.reconstruction.finish().unwrap();
         assert_eq!(observed.cycles.iter().unwrap().count(), 1);
+    }
+
+    #[tokio::test]
+    async fn nodes_beyond_the_request_limit_are_listed_as_unread() {
+        let target = target(server(&["a", "b", "c"], CancellationToken::new()).await);
+        let (client, mut listing) = (target.client(SESSION).await.unwrap(), Listing::default());
+        existing(&client, "/l", 3, &mut listing).await.unwrap();
+        let found: Vec<&[u8]> = listing.found.iter().map(|node| node.path.as_slice()).collect();
+        assert_eq!(found, [b"/l/a", b"/l/b"]);
+        assert_eq!(listing.unread, ["/l/c"]);
     }
 
     #[tokio::test]

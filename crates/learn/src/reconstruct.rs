@@ -124,6 +124,15 @@ pub struct Observed {
     pub has_folded_locks: bool,
 }
 
+/// Existing nodes, as a watch found them.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// Ephemeral nodes in order of creation.
+    pub found: Vec<StoredNode>,
+    /// Paths that were not read. Nodes at or below them may exist.
+    pub unread: Vec<String>,
+}
+
 /// A node's creation or deletion that a watch observed.
 #[derive(Debug, Clone)]
 pub struct Seen {
@@ -230,13 +239,14 @@ impl Reconstruction {
     }
 
     /// Continues with the nodes that a watch listed, and then with the changes that arrived during the listing. The
-    /// first change of a node shows whether the node existed when the listing started.
-    pub fn resumes(&mut self, listed: Vec<StoredNode>, seen: &[Seen]) -> io::Result<()> {
+    /// first change of a node shows whether the node existed when the listing started. Known nodes that were not
+    /// read are assumed to remain.
+    pub fn resumes(&mut self, listing: Listing, seen: &[Seen]) -> io::Result<()> {
         let (mut changed, mut created) = (HashSet::new(), HashSet::new());
         // Nodes that existed at the start, but not when their directory was listed.
         let mut unlisted: Vec<&[u8]> = Vec::new();
         {
-            let is_listed: HashSet<&[u8]> = listed.iter().map(|node| node.path.as_slice()).collect();
+            let is_listed: HashSet<&[u8]> = listing.found.iter().map(|node| node.path.as_slice()).collect();
             for change in seen {
                 let path = change.path.as_slice();
                 if !changed.insert(path) {
@@ -252,7 +262,8 @@ impl Reconstruction {
                 }
             }
         }
-        // Their order is unknown; most locks are released in order of creation, before the listed nodes.
+        // Negative zxids place these nodes before the listed ones, because most locks are released in order of
+        // creation.
         let (created_ms, owner) = (self.now.ms, Some(UNKNOWN_SESSION));
         let first = -i64::try_from(unlisted.len()).unwrap_or(i64::MAX);
         let mut stored: Vec<StoredNode> = unlisted
@@ -260,7 +271,17 @@ impl Reconstruction {
             .zip(first..)
             .map(|(path, created)| StoredNode { path: path.to_vec(), created, created_ms, owner })
             .collect();
-        stored.extend(listed.into_iter().filter(|node| !created.contains(node.path.as_slice())));
+        let unread: HashSet<&[u8]> =
+            listing.unread.iter().map(|path| path.trim_end_matches('/').as_bytes()).collect();
+        let kept = self.nodes.iter().filter(|(path, _)| is_within(path, &unread));
+        let kept = kept.map(|(path, node)| StoredNode {
+            path: path.to_vec(),
+            created: node.position.0,
+            created_ms: node.arrived.ms,
+            owner: Some(node.session),
+        });
+        let existed = listing.found.iter().cloned().chain(kept);
+        stored.extend(existed.filter(|node| !created.contains(node.path.as_slice())));
         self.goes_on_with(stored)?;
         seen.iter().try_for_each(|change| self.sees(&change.path, change.happened, change.at_ms))
     }
@@ -831,6 +852,17 @@ fn plausible(ms: i64) -> i64 {
     ms.clamp(0, LATEST_MS)
 }
 
+/// Returns whether a path is one of these paths, or below one.
+fn is_within(mut path: &[u8], paths: &HashSet<&[u8]>) -> bool {
+    while !paths.contains(path) {
+        if path.is_empty() {
+            return false;
+        }
+        path = split(path).0;
+    }
+    true
+}
+
 /// Returns the directory and name of a path.
 pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
     let slash = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
@@ -873,8 +905,10 @@ mod tests {
         Seen { path: node(of), happened, at_ms }
     }
 
-    fn listed(of: u32) -> StoredNode {
-        StoredNode { path: node(of), created: 1_000 + i64::from(of), created_ms: 5, owner: Some(7) }
+    fn listed(of: u32) -> Listing {
+        let node =
+            StoredNode { path: node(of), created: 1_000 + i64::from(of), created_ms: 5, owner: Some(7) };
+        Listing { found: vec![node], unread: Vec::new() }
     }
 
     /// Returns the ending, wait, hold and origin of each cycle.
@@ -890,7 +924,7 @@ mod tests {
         watched.watches_at(0);
         let changes =
             [seen(1, Happened::Created, 10), seen(2, Happened::Created, 12), seen(1, Happened::Deleted, 30)];
-        watched.resumes(vec![listed(2)], &changes).unwrap();
+        watched.resumes(listed(2), &changes).unwrap();
         watched.sees(&node(2), Happened::Deleted, 50).unwrap();
         let released = |waited: u32, held: u32| (Ending::Released, Some(waited), Some(held), false);
         assert_eq!(cycles(watched), [released(0, 20), released(18, 20)]);
@@ -901,7 +935,7 @@ mod tests {
         let mut watched = Reconstruction::new(Scope::default(), &std::env::temp_dir());
         watched.watches_at(0);
         let changes = [seen(2, Happened::Created, 12), seen(1, Happened::Deleted, 30)];
-        watched.resumes(vec![listed(2)], &changes).unwrap();
+        watched.resumes(listed(2), &changes).unwrap();
         watched.sees(&node(2), Happened::Deleted, 50).unwrap();
         let held = (Ending::Released, None, None, true);
         assert_eq!(cycles(watched), [held, (Ending::Released, Some(18), Some(20), false)]);
@@ -912,8 +946,29 @@ mod tests {
         let mut watched = Reconstruction::new(Scope::default(), &std::env::temp_dir());
         watched.watches_at(0);
         watched.sees(&node(1), Happened::Created, 10).unwrap();
-        watched.resumes(Vec::new(), &[seen(1, Happened::Deleted, 30)]).unwrap();
+        watched.resumes(Listing::default(), &[seen(1, Happened::Deleted, 30)]).unwrap();
         assert_eq!(cycles(watched), [(Ending::Released, Some(0), Some(20), false)]);
+    }
+
+    #[test]
+    fn known_nodes_that_are_not_read_after_a_gap_remain() {
+        let deleted_later = |unread: &[&str]| {
+            let mut watched = Reconstruction::new(Scope::default(), &std::env::temp_dir());
+            watched.watches_at(0);
+            watched.sees(&node(1), Happened::Created, 10).unwrap();
+            let unread = unread.iter().map(|path| (*path).to_owned()).collect();
+            watched.resumes(Listing { found: Vec::new(), unread }, &[]).unwrap();
+            watched.sees(&node(1), Happened::Deleted, 30).unwrap();
+            cycles(watched)[0].0
+        };
+        let path = String::from_utf8(node(1)).unwrap();
+        for unread in [path.as_str(), "/l", "/"] {
+            assert_eq!(deleted_later(&[unread]), Ending::Released, "{unread}");
+        }
+        for unread in ["/other", "/l/_c"] {
+            assert_eq!(deleted_later(&[unread]), Ending::Unobserved, "{unread}");
+        }
+        assert_eq!(deleted_later(&[]), Ending::Unobserved);
     }
 
     #[test]

@@ -185,6 +185,9 @@ pub struct WatchFacts {
     pub most_per_second: u64,
     /// Number of times the connection was lost. Changes during these times are unknown.
     pub reconnects: u64,
+    /// Whether some existing nodes were not read: there were too many, or the watch ended too early.
+    #[serde(default)]
+    pub has_unread_nodes: bool,
     /// Reason why the watch ended early; `None` if it did not.
     pub cut_short: Option<String>,
 }
