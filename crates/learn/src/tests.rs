@@ -924,6 +924,28 @@ fn scenario(story: &Story) -> (String, String) {
     (read("scenario.toml"), read("arrivals.csv"))
 }
 
+#[test]
+fn scenarios_of_an_earlier_learn_are_removed_from_a_reused_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let write = |with_learned: bool| {
+        for name in ["scenario-2.toml", "arrivals-5.csv", "scenario-6.toml"] {
+            fs::write(path(name), "").unwrap();
+        }
+        if with_learned {
+            fs::write(path(FILE.name), "").unwrap();
+        }
+        let mut story = Story::default();
+        story.cycle(1, &mutex(1), 0, 10);
+        let read = story.read_as("log.1", Scope::default());
+        let found = summarise(&read.observed, Asked::default()).unwrap();
+        write_scenarios(&read.observed, &found, Some(1), directory.path()).unwrap();
+        ["scenario.toml", "scenario-2.toml", "arrivals-5.csv", "scenario-6.toml"]
+            .map(|name| path(name).exists())
+    };
+    assert_eq!([write(false), write(true)], [[true; 4], [true, false, false, true]]);
+}
+
 /// A closed load on kazoo's lock: 8 requests are served in order, and each is followed by another after its
 /// release. A handoff takes 8 ms.
 fn closed_load(session: impl Fn(u32) -> i64) -> Story {
