@@ -756,14 +756,15 @@ impl Reconstruction {
         self.failure = self.failure.take().or(pushed.err());
     }
 
+    /// Returns the path of the lock to which the nodes of a directory belong.
+    fn lock_path<'a>(&self, directory: &'a [u8], recipe: Recipe) -> &'a [u8] {
+        let outer = semaphore_of(directory).filter(|outer| self.semaphores.contains(*outer));
+        outer.unwrap_or_else(|| lock_below(directory, recipe))
+    }
+
     /// Returns the index of the lock to which the nodes of a directory belong.
     fn lock(&mut self, directory: &NodePath, recipe: Recipe, longest: u32) -> u32 {
-        let mut path = lock_below(directory, recipe);
-        if let Some(outer) = semaphore_of(directory)
-            && self.semaphores.contains(outer)
-        {
-            path = outer;
-        }
+        let path = self.lock_path(directory, recipe);
         let number = match self.numbers.get(path) {
             Some(number) => *number,
             None => self.add_lock(path),
@@ -823,6 +824,16 @@ impl Reconstruction {
             let (session, arrived_ms) = (self.known(node.session), node.arrived.ms);
             let is_holder = node.grant != Grant::Waits;
             let (directory, recipe) = (Arc::clone(&node.directory), node.recipe);
+            if self.scope.until_ms.is_some_and(|until| arrived_ms >= until) {
+                // The node is not in scope, but shows that the directory of a known lock is not empty.
+                let number = self.numbers.get(self.lock_path(&directory, recipe)).copied();
+                if let Some(number) = number
+                    && let Some(lock) = self.locks.get_mut(number as usize)
+                {
+                    lock.is_in_use = true;
+                }
+                continue;
+            }
             let lock = self.lock(&directory, recipe, 0);
             self.locks.get_mut(lock as usize).into_iter().for_each(|lock| lock.is_in_use = true);
             staying.push(Staying { lock, session, arrived_ms, is_holder });
