@@ -6,7 +6,7 @@ use std::path::Path;
 
 use zklockbench_core::txn;
 use zklockbench_learn::{
-    Asked, Family, FamilyKind, Learned, Read, Scope, Source, SourceKind, read_logs, summarise,
+    Asked, Family, FamilyKind, Learned, Read, Scope, Source, SourceKind, WatchFacts, read_logs, summarise,
     write_scenarios, writes,
 };
 use zklockbench_report::document::Block;
@@ -97,6 +97,22 @@ fn locks_and_other_families_are_limited_separately() {
 }
 
 #[test]
+fn rate_includes_omitted_families() {
+    let directory = tempfile::tempdir().unwrap();
+    let learned = learned(directory.path(), &log(30, orders));
+    let lock = learned.families[0].clone();
+    let of = |count: usize| {
+        Learned::of(learned.source.clone(), learned.writes.clone(), vec![lock.clone(); count]).rate()
+    };
+    assert!((of(400) / of(1) - 400.0).abs() < 1e-9, "{} {}", of(400), of(1));
+    // Files of older versions have no rate.
+    let mut older = serde_json::to_value(&learned).unwrap();
+    older.as_object_mut().unwrap().remove("rate").unwrap();
+    let older: Learned = serde_json::from_value(older).unwrap();
+    assert!((older.rate() - learned.rate()).abs() < 1e-9);
+}
+
+#[test]
 fn transactions_that_may_be_uncommitted_are_reported_with_a_remedy() {
     let directory = tempfile::tempdir().unwrap();
     let mut learned = learned(directory.path(), &log(30, orders));
@@ -105,6 +121,15 @@ fn transactions_that_may_be_uncommitted_are_reported_with_a_remedy() {
     let text = zklockbench_report::learned(&learned, Style::default());
     assert!(text.contains("uncommitted: 21 transactions of a deposed leader skipped"), "{text}");
     assert!(text.contains("end: the last 1 transaction is not in the logs of a majority"), "{text}");
+}
+
+#[test]
+fn existing_nodes_that_a_watch_did_not_read_are_reported_with_a_remedy() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut learned = learned(directory.path(), &log(30, orders));
+    learned.source.watch = Some(WatchFacts { has_unread_nodes: true, ..WatchFacts::default() });
+    let text = zklockbench_report::learned(&learned, Style::default());
+    assert!(text.contains("nodes: not all existing nodes were read"), "{text}");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
+use std::pin::pin;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -13,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use zookeeper_client::{AddWatchMode, Client, Error as ClientError, EventType, WatchedEvent};
 
 use crate::recipe::{before_number, recognise};
-use crate::reconstruct::{Observed, Reconstruction, Scope, split};
+use crate::reconstruct::{Listing, Observed, Reconstruction, Scope, Seen, split};
 use crate::snapshot::StoredNode;
 use crate::summary::WatchFacts;
 use zklockbench_core::clock::{WallClock, now};
@@ -72,6 +73,7 @@ pub async fn watch(
         reconstruction: Reconstruction::new(scope, scratch),
         facts,
         latest: VecDeque::new(),
+        pending: None,
         are_ephemeral: HashMap::new(),
         wall: WallClock::read(),
     };
@@ -103,6 +105,8 @@ struct Live<'a> {
     facts: WatchFacts,
     /// Times in ms of the notifications in the last second.
     latest: VecDeque<i64>,
+    /// Changes that arrived before the whole tree was read; `None` afterwards.
+    pending: Option<Vec<Seen>>,
     /// Whether new nodes are ephemeral, by directory and by whether their names end with a sequence number.
     are_ephemeral: HashMap<(Vec<u8>, bool), bool>,
     wall: WallClock,
@@ -111,8 +115,33 @@ struct Live<'a> {
 impl Live<'_> {
     async fn once_connected(&mut self, target: &Target, stop: &CancellationToken) -> Result<Left, Error> {
         let Some(client) = self.client(target, stop).await? else { return Ok(Left::Over) };
+        let (ends, mut listing) = (self.ends, Listing::default());
+        let (left, why) = tokio::select! {
+            left = self.follow(target, &client, &mut listing) => (left?, None),
+            () = sleep_until(ends) => (Left::Over, None),
+            () = stop.cancelled() => (Left::Over, Some(STOPPED.to_owned())),
+        };
+        self.facts.cut_short = self.facts.cut_short.take().or(why);
+        if self.pending.is_some() {
+            // The tree was not read to the end.
+            self.facts.has_unread_nodes |= left == Left::Over;
+            listing.unread.push(self.watching.path.clone());
+            self.add_existing(listing)?;
+        }
+        Ok(left)
+    }
+
+    /// Watches until the connection is lost or there are too many notifications; the caller enforces the time
+    /// limit. `listing` receives existing nodes as they are read.
+    async fn follow(
+        &mut self,
+        target: &Target,
+        client: &Client,
+        listing: &mut Listing,
+    ) -> Result<Left, Error> {
         let watching = self.watching;
         let path = &watching.path;
+        self.pending = Some(Vec::new());
         let refused = |error: ClientError| match Failure::from(error) {
             Failure::Refused(why) => Error::environment(format!(
                 "{} does not support persistent watches ({why}); use ZooKeeper 3.6 or later, or learn from its logs",
@@ -125,10 +154,23 @@ impl Live<'_> {
             Err(_) if self.facts.reconnects > 0 => return Ok(Left::Lost),
             watched => watched?,
         };
-        let existing = match existing(&client, path).await {
-            Ok(existing) => existing,
+        let read = {
+            let mut reading = pin!(existing(client, path, READS, listing));
+            loop {
+                tokio::select! {
+                    event = watcher.changed() => {
+                        if let Some(left) = self.take(client, event).await? {
+                            return Ok(left);
+                        }
+                    }
+                    read = &mut reading => break read,
+                }
+            }
+        };
+        match read {
+            Ok(()) => {}
             // After a lost connection, keep the results so far.
-            Err(ClientError::NoNode) if self.facts.reconnects > 0 => Vec::new(),
+            Err(ClientError::NoNode) if self.facts.reconnects > 0 => {}
             Err(_) if self.facts.reconnects > 0 => return Ok(Left::Lost),
             Err(ClientError::NoNode) => {
                 return Err(Error::usage(format!("{path} does not exist on {}", target.connect)));
@@ -140,25 +182,33 @@ impl Live<'_> {
                     target.connect
                 )));
             }
-        };
-        self.reconstruction.goes_on_with(existing).map_err(kept)?;
+        }
+        // A server sends notifications before replies that reflect their changes, so these have arrived.
         loop {
             let event = tokio::select! {
+                biased;
                 event = watcher.changed() => event,
-                () = sleep_until(self.ends) => return Ok(Left::Over),
-                () = stop.cancelled() => {
-                    self.facts.cut_short = Some(STOPPED.to_owned());
-                    return Ok(Left::Over);
-                }
+                () = std::future::ready(()) => break,
             };
-            if event.event_type == EventType::Session {
-                return Ok(Left::Lost);
-            }
-            self.take(&client, event).await?;
-            if self.facts.cut_short.is_some() {
-                return Ok(Left::Over);
+            if let Some(left) = self.take(client, event).await? {
+                return Ok(left);
             }
         }
+        self.facts.has_unread_nodes |= !listing.unread.is_empty();
+        self.add_existing(std::mem::take(listing))?;
+        loop {
+            let event = watcher.changed().await;
+            if let Some(left) = self.take(client, event).await? {
+                return Ok(left);
+            }
+        }
+    }
+
+    /// Adds the existing nodes, and then the changes that arrived while these nodes were read.
+    fn add_existing(&mut self, mut listing: Listing) -> Result<(), Error> {
+        let pending = self.pending.take().unwrap_or_default();
+        listing.found.sort_by_key(|node| node.created);
+        self.reconstruction.resumes(listing, &pending).map_err(kept)
     }
 
     /// Opens a session; `None` if no attempt succeeds before the deadline, or if the user stops a reconnection.
@@ -194,7 +244,11 @@ impl Live<'_> {
         }
     }
 
-    async fn take(&mut self, client: &Client, event: WatchedEvent) -> Result<(), Error> {
+    /// Records a notification, dated now. Returns why the watch ends, if it does.
+    async fn take(&mut self, client: &Client, event: WatchedEvent) -> Result<Option<Left>, Error> {
+        if event.event_type == EventType::Session {
+            return Ok(Some(Left::Lost));
+        }
         let at_ms = self.wall.ms(now());
         self.facts.notifications += 1;
         self.latest.push_back(at_ms);
@@ -209,11 +263,16 @@ impl Live<'_> {
         }
         let path = event.path.as_bytes();
         let happened = match event.event_type {
-            EventType::NodeCreated if self.may_be_ephemeral(client, path).await => Happened::Created,
-            EventType::NodeDeleted => Happened::Deleted,
-            _ => return Ok(()),
+            EventType::NodeCreated if self.may_be_ephemeral(client, path).await => Some(Happened::Created),
+            EventType::NodeDeleted => Some(Happened::Deleted),
+            _ => None,
         };
-        self.reconstruction.sees(path, happened, at_ms).map_err(kept)
+        match (happened, &mut self.pending) {
+            (Some(happened), Some(pending)) => pending.push(Seen { path: path.to_vec(), happened, at_ms }),
+            (Some(happened), None) => self.reconstruction.sees(path, happened, at_ms).map_err(kept)?,
+            (None, _) => {}
+        }
+        Ok(self.facts.cut_short.is_some().then_some(Left::Over))
     }
 
     /// Returns whether a new node may be ephemeral, judging by its name or, if the name is unknown, by the
@@ -240,23 +299,36 @@ impl Live<'_> {
     }
 }
 
-/// Returns the existing ephemeral nodes, in order of creation.
-async fn existing(client: &Client, path: &str) -> Result<Vec<StoredNode>, ClientError> {
-    let mut found = Vec::new();
+/// Lists the existing ephemeral nodes with at most this many requests. The listing so far remains if the future is
+/// dropped.
+async fn existing(
+    client: &Client,
+    path: &str,
+    most: usize,
+    listing: &mut Listing,
+) -> Result<(), ClientError> {
     let mut unread = vec![path.to_owned()];
     let mut reads = 0;
-    while let Some(parent) = unread.pop().filter(|_| reads < READS) {
+    while let Some(parent) = unread.pop() {
+        if reads >= most {
+            listing.unread.push(parent);
+            continue;
+        }
         reads += 1;
         let children = match client.list_children(&parent).await {
             Err(ClientError::NoNode | ClientError::NoAuth) if parent != path => continue,
             children => children?,
         };
-        for child in children.into_iter().take(READS - reads) {
+        for child in children {
             let child = format!("{}/{child}", parent.trim_end_matches('/'));
+            if reads >= most {
+                listing.unread.push(child);
+                continue;
+            }
             reads += 1;
             let Some(stat) = client.check_stat(&child).await? else { continue };
             match session_of(stat.ephemeral_owner) {
-                Some(owner) => found.push(StoredNode {
+                Some(owner) => listing.found.push(StoredNode {
                     path: child.into_bytes(),
                     created: stat.czxid,
                     created_ms: stat.ctime,
@@ -267,31 +339,125 @@ async fn existing(client: &Client, path: &str) -> Result<Vec<StoredNode>, Client
             }
         }
     }
-    found.sort_by_key(|node| node.created);
-    Ok(found)
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+    use zklockbench_core::txn::buffer;
     use zklockbench_zk::Access;
+
+    const NODE: &str = "/l/_c_0f8fad5b-d9cb-469f-a165-70867728950e-lock-0000000001";
+    const LASTS: Duration = Duration::from_secs(600);
+
+    fn watching(at_most: u64) -> Watching {
+        Watching { path: "/l".to_owned(), lasts: LASTS, at_most }
+    }
+
+    fn live<'a>(watching: &'a Watching, scratch: &Path) -> Live<'a> {
+        Live {
+            watching,
+            ends: Instant::now() + LASTS,
+            reconstruction: Reconstruction::new(Scope::default(), scratch),
+            facts: WatchFacts::default(),
+            latest: VecDeque::new(),
+            pending: None,
+            are_ephemeral: HashMap::new(),
+            wall: WallClock::read(),
+        }
+    }
+
+    fn target(connect: String) -> Target {
+        Target { connect, access: Access::default() }
+    }
+
+    async fn send(stream: &mut TcpStream, parts: &[&[u8]]) {
+        let frame = parts.concat();
+        stream.write_all(&(frame.len() as u32).to_be_bytes()).await.unwrap();
+        stream.write_all(&frame).await.unwrap();
+    }
+
+    async fn receive(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
+        let mut frame = vec![0; stream.read_u32().await? as usize];
+        stream.read_exact(&mut frame).await?;
+        Ok(frame)
+    }
+
+    /// Starts a server that accepts a session and a watch. Each list of children has these names, of ephemeral
+    /// nodes. Without names, the server sends a notification of a new node and cancels `stop` instead of a reply.
+    async fn server(names: &'static [&'static str], stop: CancellationToken) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            receive(&mut stream).await.unwrap();
+            let (version, timeout, session) = ([0_u8; 4], 20_000_i32.to_be_bytes(), 1_i64.to_be_bytes());
+            send(&mut stream, &[&version, &timeout, &session, &buffer(&[1; 16]), &[0]]).await;
+            while let Ok(request) = receive(&mut stream).await {
+                let is_list = request[4..8] == 8_i32.to_be_bytes();
+                if is_list && names.is_empty() {
+                    let header = [&(-1_i32).to_be_bytes()[..], &(-1_i64).to_be_bytes(), &[0; 4]].concat();
+                    let (created, connected) = (1_i32.to_be_bytes(), 3_i32.to_be_bytes());
+                    send(&mut stream, &[&header, &created, &connected, &buffer(NODE.as_bytes())]).await;
+                    stop.cancel();
+                } else if is_list {
+                    let names_sent: Vec<u8> = names.iter().flat_map(|name| buffer(name.as_bytes())).collect();
+                    let count = (names.len() as i32).to_be_bytes();
+                    send(&mut stream, &[&request[..4], &[0; 12], &count, &names_sent]).await;
+                } else {
+                    // If the request is an exists: a node of session 7.
+                    let stat = [&[0_u8; 44][..], &7_i64.to_be_bytes(), &[0; 16]].concat();
+                    let body = if request[4..8] == 3_i32.to_be_bytes() { &stat[..] } else { &[] };
+                    send(&mut stream, &[&request[..4], &[0; 12], body]).await;
+                }
+            }
+        });
+        address
+    }
+
+    #[tokio::test]
+    async fn watch_can_be_stopped_while_the_tree_is_read() {
+        let (scratch, stop) = (tempfile::tempdir().unwrap(), CancellationToken::new());
+        let (target, watching) = (target(server(&[], stop.clone()).await), watching(100));
+        let mut live = live(&watching, scratch.path());
+        assert_eq!(live.once_connected(&target, &stop).await.unwrap(), Left::Over);
+        assert_eq!(live.facts.cut_short.as_deref(), Some(STOPPED));
+        assert!(live.facts.has_unread_nodes);
+    }
+
+    #[tokio::test]
+    async fn notifications_are_counted_on_arrival_while_the_tree_is_read() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (target, watching) = (target(server(&[], CancellationToken::new()).await), watching(0));
+        let mut live = live(&watching, scratch.path());
+        let left = live.once_connected(&target, &CancellationToken::new()).await;
+        assert_eq!(left.unwrap(), Left::Over);
+        assert_eq!(live.facts.notifications, 1);
+        assert!(live.facts.cut_short.as_ref().is_some_and(|why| why.contains("--at-most")));
+        let observed = live.reconstruction.finish().unwrap();
+        assert_eq!(observed.cycles.iter().unwrap().count(), 1);
+    }
+
+    #[tokio::test]
+    async fn nodes_beyond_the_request_limit_are_listed_as_unread() {
+        let target = target(server(&["a", "b", "c"], CancellationToken::new()).await);
+        let (client, mut listing) = (target.client(SESSION).await.unwrap(), Listing::default());
+        existing(&client, "/l", 3, &mut listing).await.unwrap();
+        let found: Vec<&[u8]> = listing.found.iter().map(|node| node.path.as_slice()).collect();
+        assert_eq!(found, [b"/l/a", b"/l/b"]);
+        assert_eq!(listing.unread, ["/l/c"]);
+    }
 
     #[tokio::test]
     async fn results_so_far_are_kept_if_the_user_stops_a_reconnection() {
         let scratch = tempfile::tempdir().unwrap();
         // Connections to this address are refused.
-        let target = Target { connect: "127.0.0.1:1".to_owned(), access: Access::default() };
-        let lasts = Duration::from_secs(60);
-        let watching = Watching { path: "/l".to_owned(), lasts, at_most: 100 };
-        let mut live = Live {
-            watching: &watching,
-            ends: Instant::now() + lasts,
-            reconstruction: Reconstruction::new(Scope::default(), scratch.path()),
-            facts: WatchFacts { reconnects: 1, ..WatchFacts::default() },
-            latest: VecDeque::new(),
-            are_ephemeral: HashMap::new(),
-            wall: WallClock::read(),
-        };
+        let (target, watching) = (target("127.0.0.1:1".to_owned()), watching(100));
+        let mut live = live(&watching, scratch.path());
+        live.facts.reconnects = 1;
         let stop = CancellationToken::new();
         stop.cancel();
         assert_eq!(live.once_connected(&target, &stop).await.unwrap(), Left::Over);

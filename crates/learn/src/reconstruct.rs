@@ -3,7 +3,7 @@
 //!
 //! Memory grows with the number of simultaneous nodes and of distinct locks, not with the length of the log.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -124,6 +124,23 @@ pub struct Observed {
     pub has_folded_locks: bool,
 }
 
+/// Existing nodes, as a watch found them.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// Ephemeral nodes in order of creation.
+    pub found: Vec<StoredNode>,
+    /// Paths that were not read. Nodes at or below them may exist.
+    pub unread: Vec<String>,
+}
+
+/// A node's creation or deletion that a watch observed.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    pub path: Vec<u8>,
+    pub happened: Happened,
+    pub at_ms: i64,
+}
+
 #[derive(Debug)]
 pub struct Reconstruction {
     scope: Scope,
@@ -219,6 +236,54 @@ impl Reconstruction {
         self.apply(&change, request);
         self.forget_session(owner);
         self.failure.take().map_or(Ok(()), Err)
+    }
+
+    /// Continues with the nodes that a watch listed, and then with the changes that arrived during the listing. The
+    /// first change of a node shows whether the node existed when the listing started. Known nodes that were not
+    /// read are assumed to remain.
+    pub fn resumes(&mut self, listing: Listing, seen: &[Seen]) -> io::Result<()> {
+        let (mut changed, mut created) = (HashSet::new(), HashSet::new());
+        // Nodes that existed at the start, but not when their directory was listed.
+        let mut unlisted: Vec<&[u8]> = Vec::new();
+        {
+            let is_listed: HashSet<&[u8]> = listing.found.iter().map(|node| node.path.as_slice()).collect();
+            for change in seen {
+                let path = change.path.as_slice();
+                if !changed.insert(path) {
+                    continue;
+                }
+                let (directory, name) = split(path);
+                if change.happened == Happened::Created {
+                    created.insert(path);
+                } else if !is_listed.contains(path)
+                    && (self.nodes.contains_key(path) || recognise(directory, name).is_some())
+                {
+                    unlisted.push(path);
+                }
+            }
+        }
+        // Negative zxids place these nodes before the listed ones, because most locks are released in order of
+        // creation.
+        let (created_ms, owner) = (self.now.ms, Some(UNKNOWN_SESSION));
+        let first = -i64::try_from(unlisted.len()).unwrap_or(i64::MAX);
+        let mut stored: Vec<StoredNode> = unlisted
+            .into_iter()
+            .zip(first..)
+            .map(|(path, created)| StoredNode { path: path.to_vec(), created, created_ms, owner })
+            .collect();
+        let unread: HashSet<&[u8]> =
+            listing.unread.iter().map(|path| path.trim_end_matches('/').as_bytes()).collect();
+        let kept = self.nodes.iter().filter(|(path, _)| is_within(path, &unread));
+        let kept = kept.map(|(path, node)| StoredNode {
+            path: path.to_vec(),
+            created: node.position.0,
+            created_ms: node.arrived.ms,
+            owner: Some(node.session),
+        });
+        let existed = listing.found.iter().cloned().chain(kept);
+        stored.extend(existed.filter(|node| !created.contains(node.path.as_slice())));
+        self.goes_on_with(stored)?;
+        seen.iter().try_for_each(|change| self.sees(&change.path, change.happened, change.at_ms))
     }
 
     /// Returns a node's session, unless a watch assigned it to the node: the negative number of a change.
@@ -691,14 +756,15 @@ impl Reconstruction {
         self.failure = self.failure.take().or(pushed.err());
     }
 
+    /// Returns the path of the lock to which the nodes of a directory belong.
+    fn lock_path<'a>(&self, directory: &'a [u8], recipe: Recipe) -> &'a [u8] {
+        let outer = semaphore_of(directory).filter(|outer| self.semaphores.contains(*outer));
+        outer.unwrap_or_else(|| lock_below(directory, recipe))
+    }
+
     /// Returns the index of the lock to which the nodes of a directory belong.
     fn lock(&mut self, directory: &NodePath, recipe: Recipe, longest: u32) -> u32 {
-        let mut path = lock_below(directory, recipe);
-        if let Some(outer) = semaphore_of(directory)
-            && self.semaphores.contains(outer)
-        {
-            path = outer;
-        }
+        let path = self.lock_path(directory, recipe);
         let number = match self.numbers.get(path) {
             Some(number) => *number,
             None => self.add_lock(path),
@@ -758,6 +824,16 @@ impl Reconstruction {
             let (session, arrived_ms) = (self.known(node.session), node.arrived.ms);
             let is_holder = node.grant != Grant::Waits;
             let (directory, recipe) = (Arc::clone(&node.directory), node.recipe);
+            if self.scope.until_ms.is_some_and(|until| arrived_ms >= until) {
+                // The node is not in scope, but shows that the directory of a known lock is not empty.
+                let number = self.numbers.get(self.lock_path(&directory, recipe)).copied();
+                if let Some(number) = number
+                    && let Some(lock) = self.locks.get_mut(number as usize)
+                {
+                    lock.is_in_use = true;
+                }
+                continue;
+            }
             let lock = self.lock(&directory, recipe, 0);
             self.locks.get_mut(lock as usize).into_iter().for_each(|lock| lock.is_in_use = true);
             staying.push(Staying { lock, session, arrived_ms, is_holder });
@@ -785,6 +861,17 @@ impl Reconstruction {
 fn plausible(ms: i64) -> i64 {
     const LATEST_MS: i64 = 253_402_300_799_000;
     ms.clamp(0, LATEST_MS)
+}
+
+/// Returns whether a path is one of these paths, or below one.
+fn is_within(mut path: &[u8], paths: &HashSet<&[u8]>) -> bool {
+    while !paths.contains(path) {
+        if path.is_empty() {
+            return false;
+        }
+        path = split(path).0;
+    }
+    true
 }
 
 /// Returns the directory and name of a path.
@@ -819,6 +906,80 @@ mod tests {
         watched.sees(b"/a/b", Happened::Created, 2_001).unwrap();
         watched.sees(b"/a/b", Happened::Deleted, 2_002).unwrap();
         assert_eq!((watched.nodes.len(), watched.queues.len(), watched.sessions.len()), (0, 0, 0));
+    }
+
+    fn node(of: u32) -> Vec<u8> {
+        format!("/l/_c_{GUID}-lock-{of:010}").into_bytes()
+    }
+
+    fn seen(of: u32, happened: Happened, at_ms: i64) -> Seen {
+        Seen { path: node(of), happened, at_ms }
+    }
+
+    fn listed(of: u32) -> Listing {
+        let node =
+            StoredNode { path: node(of), created: 1_000 + i64::from(of), created_ms: 5, owner: Some(7) };
+        Listing { found: vec![node], unread: Vec::new() }
+    }
+
+    /// Returns the ending, wait, hold and origin of each cycle.
+    fn cycles(watched: Reconstruction) -> Vec<(Ending, Option<u32>, Option<u32>, bool)> {
+        let observed = watched.finish().unwrap();
+        let cycles = observed.cycles.iter().unwrap().map(Result::unwrap);
+        cycles.map(|cycle| (cycle.ending, cycle.waited_ms, cycle.held_ms, cycle.is_carried_over)).collect()
+    }
+
+    #[test]
+    fn changes_during_the_listing_count_once() {
+        let mut watched = Reconstruction::new(Scope::default(), &std::env::temp_dir());
+        watched.watches_at(0);
+        let changes =
+            [seen(1, Happened::Created, 10), seen(2, Happened::Created, 12), seen(1, Happened::Deleted, 30)];
+        watched.resumes(listed(2), &changes).unwrap();
+        watched.sees(&node(2), Happened::Deleted, 50).unwrap();
+        let released = |waited: u32, held: u32| (Ending::Released, Some(waited), Some(held), false);
+        assert_eq!(cycles(watched), [released(0, 20), released(18, 20)]);
+    }
+
+    #[test]
+    fn node_deleted_before_it_is_listed_blocks_requests_until_then() {
+        let mut watched = Reconstruction::new(Scope::default(), &std::env::temp_dir());
+        watched.watches_at(0);
+        let changes = [seen(2, Happened::Created, 12), seen(1, Happened::Deleted, 30)];
+        watched.resumes(listed(2), &changes).unwrap();
+        watched.sees(&node(2), Happened::Deleted, 50).unwrap();
+        let held = (Ending::Released, None, None, true);
+        assert_eq!(cycles(watched), [held, (Ending::Released, Some(18), Some(20), false)]);
+    }
+
+    #[test]
+    fn node_that_survives_a_gap_ends_when_it_is_deleted_during_the_listing() {
+        let mut watched = Reconstruction::new(Scope::default(), &std::env::temp_dir());
+        watched.watches_at(0);
+        watched.sees(&node(1), Happened::Created, 10).unwrap();
+        watched.resumes(Listing::default(), &[seen(1, Happened::Deleted, 30)]).unwrap();
+        assert_eq!(cycles(watched), [(Ending::Released, Some(0), Some(20), false)]);
+    }
+
+    #[test]
+    fn known_nodes_that_are_not_read_after_a_gap_remain() {
+        let deleted_later = |unread: &[&str]| {
+            let mut watched = Reconstruction::new(Scope::default(), &std::env::temp_dir());
+            watched.watches_at(0);
+            watched.sees(&node(1), Happened::Created, 10).unwrap();
+            let unread = unread.iter().map(|path| (*path).to_owned()).collect();
+            watched.resumes(Listing { found: Vec::new(), unread }, &[]).unwrap();
+            watched.sees(&node(1), Happened::Deleted, 30).unwrap();
+            cycles(watched)[0].0
+        };
+        let path = String::from_utf8(node(1)).unwrap();
+        for unread in [path.as_str(), "/l", "/"] {
+            assert_eq!(deleted_later(&[unread]), Ending::Released, "{unread}");
+        }
+        for unread in ["/other", "/l/_c"] {
+            assert_eq!(deleted_later(&[unread]), Ending::Unobserved, "{unread}");
+        }
+        assert_eq!(deleted_later(&[]), Ending::Unobserved);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::cycle::{Cycle, Ending, Overlap};
 use crate::recipe::Recipe;
 use crate::reconstruct::Observed;
 use crate::summarise::{FamilyValues, Summarised};
-use crate::summary::{Family, FamilyKind, LearnedLoad, ScenarioFile};
+use crate::summary::{FILE, Family, FamilyKind, LearnedLoad, ScenarioFile};
 use crate::times::Values;
 use zklockbench_core::units::{counted, format_micros, one_line};
 use zklockbench_scenario::{Distribution, MeasuredTimes};
@@ -27,13 +27,39 @@ const SESSIONS_MOST: usize = 1_000;
 /// Longest hold or pause in a scenario: a day.
 const TIME_MOST_US: u64 = 86_400_000_000;
 
-/// Writes scenarios for the busiest families. `servers` is the size of the ensemble, if known.
+/// Returns the suffix, the scenario file and the arrivals file of a scenario.
+fn file_names(number: usize) -> [String; 3] {
+    let suffix = if number == 1 { String::new() } else { format!("-{number}") };
+    let (file, arrivals) = (format!("scenario{suffix}.toml"), format!("arrivals{suffix}.csv"));
+    [suffix, file, arrivals]
+}
+
+/// Removes the scenarios and arrivals that an earlier `learn` wrote to the directory.
+fn remove_earlier(directory: &Path) -> io::Result<()> {
+    // Without this file, files with such names are the user's.
+    if !directory.join(FILE.name).exists() {
+        return Ok(());
+    }
+    for [_, file, arrivals] in (1..=SCENARIOS).map(file_names) {
+        for path in [directory.join(file), directory.join(arrivals)] {
+            match std::fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Writes scenarios for the busiest families, and removes those of an earlier `learn`. `servers` is the size of the
+/// ensemble, if known.
 pub fn write_scenarios(
     observed: &Observed,
     found: &Summarised,
     servers: Option<usize>,
     directory: &Path,
 ) -> io::Result<Vec<ScenarioFile>> {
+    remove_earlier(directory)?;
     let is_used = |family: &&Family| family.kind == FamilyKind::Lock && family.acquisitions > 0;
     let used = found.families.iter().enumerate().filter(|(_, family)| is_used(family)).take(SCENARIOS);
     let mut written = Vec::new();
@@ -70,8 +96,7 @@ struct Replayed {
 
 impl Learnt<'_> {
     fn write(&self, directory: &Path) -> io::Result<ScenarioFile> {
-        let suffix = if self.number == 1 { String::new() } else { format!("-{}", self.number) };
-        let (file, arrivals) = (format!("scenario{suffix}.toml"), format!("arrivals{suffix}.csv"));
+        let [suffix, file, arrivals] = file_names(self.number);
         let (learned, assumed, load) = match &self.family.load {
             LearnedLoad::Closed { .. } => self.closed(),
             LearnedLoad::Open => {

@@ -46,6 +46,10 @@ pub struct Learned {
     pub others: Vec<Family>,
     /// Number of lock families omitted because they have too few acquisitions.
     pub left_out: u64,
+    /// Acquisitions per second of all lock families, including omitted ones, from the first arrival to the last;
+    /// `None` in files of older versions.
+    #[serde(default)]
+    pub rate: Option<f64>,
     /// Facts that this source cannot show.
     pub unknowable: Vec<String>,
     /// Scenarios with the learned loads, in files in the same directory.
@@ -58,6 +62,7 @@ impl Learned {
         let (mut families, mut others): (Vec<Family>, Vec<Family>) =
             families.into_iter().partition(|family| family.kind == FamilyKind::Lock);
         let left_out = families.len().saturating_sub(FAMILIES_KEPT) as u64;
+        let rate = Some(rate(&families));
         families.truncate(FAMILIES_KEPT);
         others.truncate(FAMILIES_KEPT);
         let unknowable = match source.kind {
@@ -72,6 +77,7 @@ impl Learned {
             source,
             writes,
             left_out,
+            rate,
             families,
             others,
             unknowable: unknowable.into_iter().map(str::to_owned).collect(),
@@ -87,13 +93,18 @@ impl Learned {
         FILE.read(directory)
     }
 
-    /// Returns the acquisitions per second of all locks, from the first arrival to the last.
+    /// Returns the acquisitions per second of all locks; for files of older versions, without omitted families.
     pub fn rate(&self) -> f64 {
-        let from = self.families.iter().map(|family| family.from_us).min().unwrap_or(0);
-        let to = self.families.iter().map(|family| family.from_us + family.lasts_us).max().unwrap_or(0);
-        let acquisitions: u64 = self.families.iter().map(|family| family.acquisitions).sum();
-        acquisitions as f64 * 1e6 / (to - from).max(1) as f64
+        self.rate.unwrap_or_else(|| rate(&self.families))
     }
+}
+
+/// Returns the acquisitions per second of these families, from the first arrival to the last.
+fn rate(families: &[Family]) -> f64 {
+    let from = families.iter().map(|family| family.from_us).min().unwrap_or(0);
+    let to = families.iter().map(|family| family.from_us + family.lasts_us).max().unwrap_or(0);
+    let acquisitions: u64 = families.iter().map(|family| family.acquisitions).sum();
+    acquisitions as f64 * 1e6 / (to - from).max(1) as f64
 }
 
 /// Facts that neither logs nor watches contain.
@@ -185,6 +196,9 @@ pub struct WatchFacts {
     pub most_per_second: u64,
     /// Number of times the connection was lost. Changes during these times are unknown.
     pub reconnects: u64,
+    /// Whether some existing nodes were not read: there were too many, or the watch ended too early.
+    #[serde(default)]
+    pub has_unread_nodes: bool,
     /// Reason why the watch ended early; `None` if it did not.
     pub cut_short: Option<String>,
 }

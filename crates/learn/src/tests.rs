@@ -759,6 +759,21 @@ fn only_requests_within_the_scope_are_counted() {
 }
 
 #[test]
+fn nodes_created_after_the_scope_are_not_uses_of_a_lock() {
+    let mut story = Story::default();
+    story.cycle(1, &mutex(1), 0, 10).at(5_000).create(1, &mutex(2)).create(1, "/other/lock");
+    let families = |until_ms: Option<i64>| {
+        let read = story.read_as("log.1", Scope { until_ms, ..Scope::default() });
+        let families = summarise(&read.observed, Asked::default()).unwrap().families;
+        let names: Vec<String> = families.iter().map(|family| family.name.clone()).collect();
+        (names, families[0].empty_directories, read.observed.staying.len())
+    };
+    let (orders, other) = ("/orders/lock".to_owned(), "/other/lock".to_owned());
+    assert_eq!(families(Some(1_001_000)), (vec![orders.clone()], 0, 0));
+    assert_eq!(families(Some(1_006_000)), (vec![orders, other], 0, 2));
+}
+
+#[test]
 fn directory_deleted_with_its_last_node_is_not_an_empty_directory() {
     let mut story = Story::default();
     let node = format!("/orders/1/_c_{GUID}00-lock-0000000000");
@@ -922,6 +937,28 @@ fn scenario(story: &Story) -> (String, String) {
     write_scenarios(&read.observed, &found, Some(1), directory.path()).unwrap();
     let read = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap_or_default();
     (read("scenario.toml"), read("arrivals.csv"))
+}
+
+#[test]
+fn scenarios_of_an_earlier_learn_are_removed_from_a_reused_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let write = |with_learned: bool| {
+        for name in ["scenario-2.toml", "arrivals-5.csv", "scenario-6.toml"] {
+            fs::write(path(name), "").unwrap();
+        }
+        if with_learned {
+            fs::write(path(FILE.name), "").unwrap();
+        }
+        let mut story = Story::default();
+        story.cycle(1, &mutex(1), 0, 10);
+        let read = story.read_as("log.1", Scope::default());
+        let found = summarise(&read.observed, Asked::default()).unwrap();
+        write_scenarios(&read.observed, &found, Some(1), directory.path()).unwrap();
+        ["scenario.toml", "scenario-2.toml", "arrivals-5.csv", "scenario-6.toml"]
+            .map(|name| path(name).exists())
+    };
+    assert_eq!([write(false), write(true)], [[true; 4], [true, false, false, true]]);
 }
 
 /// A closed load on kazoo's lock: 8 requests are served in order, and each is followed by another after its

@@ -201,6 +201,11 @@ fn doubts(learned: &Learned) -> Vec<String> {
             let lost = counted(watch.reconnects, "time", "times");
             format!("gap: the connection was lost {lost}; events before each reconnection are unknown")
         }));
+        doubts.extend(watch.has_unread_nodes.then(|| {
+            "nodes: not all existing nodes were read; requests that wait for the others seem to get the lock at \
+             once; narrow --path"
+                .to_owned()
+        }));
     }
     doubts.extend((steps > 0).then(|| {
         format!(
