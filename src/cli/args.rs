@@ -16,11 +16,12 @@ use super::scenario_file::Overrides;
 use super::scenario_source::SHIPPED;
 use super::shared_args::{
     AccessArgs, CONNECT_VARIABLE, ConcludingArgs, GeneratorArgs, InstallArgs, Judging, OpeningArgs,
-    PlaceArgs, SEEDS, duration_within, run_id,
+    PlaceArgs, SEEDS, duration_within,
 };
 use super::sweep::question::SweepArgs;
 
 use zklockbench_core::evidence::Sensitivity;
+use zklockbench_core::units::run_id;
 use zklockbench_ensemble::fault;
 use zklockbench_locks::driver::DriverCommand;
 

@@ -13,7 +13,7 @@ use zklockbench_analysis::compare::Terms;
 
 use zklockbench_core::error::Error;
 use zklockbench_core::measure::Figure;
-use zklockbench_core::units::{as_a_word, parse_duration};
+use zklockbench_core::units::{as_a_word, parse_duration, run_id};
 use zklockbench_locks::DrivenLocks;
 use zklockbench_record::figures;
 use zklockbench_scenario::{Columns, Scenario, TimeUnit};
@@ -424,15 +424,6 @@ fn alpha(text: &str) -> Result<f64, String> {
 /// Largest seed, because scenarios store the seed as a signed 64-bit integer.
 pub const SEEDS: u64 = i64::MAX as u64;
 
-/// Checks a name that must be valid for both a directory and a znode.
-pub fn run_id(text: &str) -> Result<String, String> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    if text.is_empty() || text.len() > 100 || !text.chars().all(fits) || text.starts_with('.') {
-        return Err("must be 1 to 100 letters, digits, `-`, `_` or `.`, and must not start with `.`".into());
-    }
-    Ok(text.to_owned())
-}
-
 /// Returns a parser for durations between two limits, which are passed as text.
 pub fn duration_within(
     least: &'static str,
@@ -487,14 +478,6 @@ mod tests {
         assert_eq!(budget("90s"), Ok(Duration::from_secs(90)));
         for wrong in ["0s", "999ms", "2h", "40", "soon"] {
             assert!(budget(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn run_id_must_be_a_plain_name() {
-        assert!(run_id("quick-2026.1_a").is_ok());
-        for wrong in ["", "..", ".x", "a/b", "a b", "é"] {
-            assert!(run_id(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -308,7 +308,13 @@ pub struct WorkerPlace {
 }
 
 impl WorkerPlace {
-    pub async fn join(&self, target: &Target, file: &ScenarioFile) -> Result<Rendezvous, Error> {
+    /// Joins the run. If this is worker 0, sets the limit for all workers.
+    pub async fn join(
+        &self,
+        target: &Target,
+        file: &ScenarioFile,
+        at_most: Option<f64>,
+    ) -> Result<Rendezvous, Error> {
         let (meeting, place) = match &self.rendezvous {
             Some(connect) => {
                 let connect = Connect::parse(connect)
@@ -329,6 +335,7 @@ impl WorkerPlace {
             scenario: of_scenario(file),
             of: self.slice.of,
             host: host::describe().hostname,
+            at_most,
         };
         let wait = Wait { place, patience: self.wait };
         Rendezvous::join(&meeting, &self.run_id, self.slice, &credentials, wait).await

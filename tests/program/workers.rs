@@ -2,7 +2,7 @@
 //! measurements of a single worker. Any problem is reported and leaves no passing result.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Output};
+use std::process::{Child, Command, Output};
 use std::time::Duration;
 
 use crate::support::program::{Bench, eventually, executable, signal, stderr, stdout, went_through};
@@ -10,7 +10,7 @@ use crate::support::{depth, ensemble};
 use rustix::process::Signal;
 use zklockbench_core::measure::Measure;
 use zklockbench_core::verdict::Verdict;
-use zklockbench_record::Trial;
+use zklockbench_record::{LIMITED, Trial};
 use zklockbench_results::{StoredRun, layout, read};
 use zklockbench_zk::{Access, Target};
 
@@ -51,13 +51,18 @@ impl Job<'_> {
     }
 
     fn start_program(&self, program: &str, index: usize, more: &[&str]) -> Child {
+        self.command(program, index, more).spawn().unwrap()
+    }
+
+    fn command(&self, program: &str, index: usize, more: &[&str]) -> Command {
         let scenario = self.bench.path("scenario.toml");
         let (index, of) = (index.to_string(), self.of.to_string());
         let mut arguments = vec!["worker", scenario.to_str().unwrap(), "--connect", self.connect, "--quiet"];
         arguments.extend(["--run-id", self.name, "--index", &index, "--of", &of]);
         arguments.extend(more);
         let mut command = self.bench.command_of(program, &arguments);
-        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap()
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        command
     }
 
     fn start_all(&self) -> Vec<Child> {
@@ -191,6 +196,26 @@ fn lock_shared_by_workers_is_judged_by_all_transactions() {
         target.client(Duration::from_secs(10)).await.unwrap().list_children("/").await.unwrap()
     });
     assert_eq!(left, [""; 0]);
+}
+
+#[test]
+fn worker_0_sets_the_limit_for_all_workers() {
+    let bench = Bench::with(CLOSED);
+    let connect = ensemble::place_on_shared();
+    let job = Job { bench: &bench, connect: &connect, name: "limited", of: 2 };
+    // Given workers that would decide differently
+    let workers = [(0, "400/s"), (1, "900/s")].map(|(index, at_most)| {
+        let more = ["--at-most", at_most, "--stop-if-latency", "1000x"];
+        let mut command = job.command(env!("CARGO_BIN_EXE_zklockbench"), index, &more);
+        command.env_remove("ZKLOCKBENCH_ALLOW_SATURATION").spawn().unwrap()
+    });
+    ended(workers.into()).iter().for_each(went_through);
+    for index in [0, 1] {
+        let stored = read(&job.part(index)).unwrap();
+        let config = &stored.run.ensemble.config;
+        let limit = config.iter().find(|(name, _)| name == LIMITED).map(|(_, rate)| rate.as_str());
+        assert_eq!(limit, Some("400 requests/s"), "worker {index}");
+    }
 }
 
 #[test]

@@ -227,3 +227,17 @@ fn failed_tries_match_erlangs_loss_formula_for_one_server() {
         );
     }
 }
+
+#[test]
+fn tries_that_take_no_time_do_not_repeat_forever() {
+    // Given clients that try again at once while the lock is held
+    let locks = Locks { order: Order::Tries, ..plain(1) };
+    let run = |hold: f64| {
+        let alike = [AlikeClients { count: 3, think: Empirical::fixed(0.0), hold: Empirical::fixed(hold) }];
+        closed(&locks, Closed { clients: &alike, acquisitions: 100, warm_up: 0 }, 1)
+    };
+    let stuck = run(10.0);
+    assert!(stuck.waits.len() < 100 && stuck.failed > 0, "{stuck:?}");
+    assert_eq!((stuck.throughput(), stuck.utilisation(1)), (0.0, 0.0));
+    assert_eq!(run(0.0).waits.len(), 100);
+}

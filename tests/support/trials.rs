@@ -209,6 +209,7 @@ async fn run_part(setting: &Setting<'_>, spec: &TrialSpec, entry: Entry, name: &
         scenario: String::new(),
         of: slice.of,
         host: "test".into(),
+        at_most: None,
     };
     let wait = Wait { place: MeetingPlace::SameServers, patience: Duration::from_secs(60) };
     let target = setting.target();

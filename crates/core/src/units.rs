@@ -48,6 +48,15 @@ pub fn shown(text: &str, most: usize) -> String {
     text.chars().take(most.saturating_sub(1)).map(harmless).chain(["…".to_owned()]).collect()
 }
 
+/// Checks a name that must be valid for both a directory and a znode.
+pub fn run_id(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if text.is_empty() || text.len() > 100 || !text.chars().all(fits) || text.starts_with('.') {
+        return Err("must be 1 to 100 letters, digits, `-`, `_` or `.`, and must not start with `.`".into());
+    }
+    Ok(text.to_owned())
+}
+
 pub fn one_line(text: &str) -> String {
     text.chars().map(harmless).collect()
 }
@@ -293,5 +302,13 @@ mod tests {
             [listed(&["a"]), listed(&["a", "b"]), listed(&["a", "b", "c"])],
             ["a", "a and b", "a, b and c"]
         );
+    }
+
+    #[test]
+    fn run_id_must_be_a_plain_name() {
+        assert!(run_id("quick-2026.1_a").is_ok());
+        for wrong in ["", "..", ".x", "a/b", "a b", "é"] {
+            assert!(run_id(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! A local ensemble that keeps running between runs: `ensemble up`, `status`, `down`.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
@@ -14,8 +14,9 @@ use super::private;
 use super::server::{Lifetime, Server, is_server_of};
 use zklockbench_core::error::Error;
 
-/// Time after which a server that ignores SIGTERM is killed.
-const END_WITHIN: Duration = Duration::from_secs(5);
+/// Interval and number of the checks whether the servers have ended after a signal, 5 s in total.
+const BETWEEN_CHECKS: Duration = Duration::from_millis(50);
+const CHECKS: usize = 100;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptServer {
@@ -107,8 +108,8 @@ impl KeptEnsemble {
     /// Stops the servers, and removes their data and the state file. Returns the number of servers stopped.
     ///
     /// # Errors
-    /// Fails if the data cannot be removed, or if the directory in the state file is not a kept ensemble's. In
-    /// the latter case, nothing is stopped or removed.
+    /// Fails if a server does not end, if the data cannot be removed, or if the directory in the state file is not a
+    /// kept ensemble's. In the last case, nothing is stopped or removed.
     pub async fn down(&self, state: &Path) -> Result<usize, Error> {
         check_left(&self.directory).map_err(|why| {
             Error::environment(format!(
@@ -119,12 +120,12 @@ impl KeptEnsemble {
             ))
         })?;
         let alive = self.alive().len();
-        self.signal(Signal::TERM);
-        let deadline = Instant::now() + END_WITHIN;
-        while !self.alive().is_empty() && Instant::now() < deadline {
-            tokio::time::sleep(Duration::from_millis(50)).await;
+        let signal = |signal| self.signal(signal);
+        if !end(signal, || !self.alive().is_empty(), BETWEEN_CHECKS).await {
+            let still =
+                "nothing was removed, because a server is still running after SIGKILL: try again later";
+            return Err(about(&self.directory, &still));
         }
-        self.signal(Signal::KILL);
         match std::fs::remove_dir_all(&self.directory) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(about(&self.directory, &error));
@@ -142,6 +143,20 @@ impl KeptEnsemble {
             let _ = kill_process(pid, signal);
         }
     }
+}
+
+/// Ends processes with SIGTERM and, if necessary, with SIGKILL. Returns whether the processes have ended.
+async fn end(signal: impl Fn(Signal), are_alive: impl Fn() -> bool, between: Duration) -> bool {
+    for which in [Signal::TERM, Signal::KILL] {
+        signal(which);
+        for _ in 0..CHECKS {
+            if !are_alive() {
+                return true;
+            }
+            tokio::time::sleep(between).await;
+        }
+    }
+    false
 }
 
 impl KeptServer {
@@ -196,6 +211,22 @@ mod tests {
             );
         }
         assert!(precious.is_dir() && state.exists());
+    }
+
+    #[tokio::test]
+    async fn end_waits_for_killed_processes() {
+        use std::cell::Cell;
+        // Given a process that ignores SIGTERM and takes several checks to end after SIGKILL
+        for (lasts, has_ended) in [(3, true), (usize::MAX, false)] {
+            let (sent, left) = (Cell::new(Signal::CONT), Cell::new(lasts));
+            let are_alive = || {
+                let is_killed = sent.get() == Signal::KILL;
+                left.set(left.get() - usize::from(is_killed && left.get() > 0));
+                left.get() > 0
+            };
+            assert_eq!(end(|signal| sent.set(signal), are_alive, Duration::ZERO).await, has_ended);
+            assert_eq!(left.get() == 0, has_ended);
+        }
     }
 
     #[test]

@@ -36,16 +36,17 @@ fn no_space(directory: &Path) -> String {
     )
 }
 
-fn end_of(log: &Path, bytes: u64) -> String {
+/// Returns whether the server has reported a full disk since it was last started.
+fn lacks_space(server: &Server) -> bool {
     let read = || {
-        let mut log = File::open(log)?;
+        let mut log = File::open(&server.log)?;
         let length = log.metadata()?.len();
-        log.seek(SeekFrom::Start(length.saturating_sub(bytes)))?;
+        log.seek(SeekFrom::Start(length.saturating_sub(LOG_READ).max(server.log_began)))?;
         let mut end = Vec::new();
-        log.take(bytes).read_to_end(&mut end)?;
+        log.take(LOG_READ).read_to_end(&mut end)?;
         Ok::<_, std::io::Error>(end)
     };
-    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+    String::from_utf8_lossy(&read().unwrap_or_default()).contains(NO_SPACE)
 }
 
 #[derive(Debug, Clone)]
@@ -113,7 +114,8 @@ impl Local {
                 skip += 1;
                 continue;
             }
-            let why = local.full().unwrap_or(why);
+            let is_logged = local.each().any(|server| lacks_space(&server));
+            let why = local.full(is_logged).unwrap_or(why);
             return Err(Error::environment(format!("the local ensemble did not start: {why}\n{tail}")));
         }
     }
@@ -227,16 +229,19 @@ impl Local {
 
     /// Describes a server that exited unexpectedly, if any.
     pub fn ended(&self) -> Option<String> {
-        let ended = self.each().find_map(|mut server| server.ended())?;
-        Some(self.full().map_or_else(|| ended.clone(), |full| format!("{full}: {ended}")))
+        let ended = self.each().find_map(|mut server| Some((server.ended()?, lacks_space(&server))));
+        let (ended, is_logged) = ended?;
+        Some(match self.full(is_logged) {
+            Some(full) => format!("{full}: {ended}"),
+            None => ended,
+        })
     }
 
-    /// Returns a message about a full disk if the file system or the servers' logs report one.
-    fn full(&self) -> Option<String> {
+    /// Returns a message about a full disk if the file system or a server's log reports one.
+    fn full(&self, is_logged: bool) -> Option<String> {
         let directory = self.directory();
         let available = rustix::fs::statvfs(directory).ok().map(|disk| disk.f_bavail * disk.f_frsize);
-        let is_full = available.is_some_and(|available| available < LEAST_SPACE)
-            || self.each().any(|server| end_of(&server.log, LOG_READ).contains(NO_SPACE));
+        let is_full = is_logged || available.is_some_and(|available| available < LEAST_SPACE);
         is_full.then(|| no_space(directory))
     }
 
@@ -280,4 +285,39 @@ pub(super) fn tail(log: &Path, after: u64) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let last = &lines[lines.len().saturating_sub(LOG_LINES)..];
     format!("the end of {}:\n  {}", log.display(), last.join("\n  "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wait_for_end(local: &Local) {
+        while local.server(1).unwrap().has_ended().is_none() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn server_exit_is_blamed_on_a_full_disk_only_if_that_server_just_reported_one() {
+        // Given servers that exit at once
+        let place = tempfile::tempdir().unwrap();
+        let installation =
+            Installation { java: "false".into(), class_path: String::new(), origin: String::new() };
+        let data_dir = Some(place.path().to_owned());
+        let spec = LocalSpec { servers: 3, data_dir, logs: None, apart: false, nicer_by: 0 };
+        let local = Local::spawn(&spec, &installation, Lifetime::WithUs, 0).unwrap();
+        let log = |number: usize| local.server(number).unwrap().log.clone();
+        let is_blamed = || local.ended().unwrap().contains("no space is left");
+        // When another server reported a full disk
+        std::fs::write(log(2), NO_SPACE).unwrap();
+        wait_for_end(&local);
+        assert!(!is_blamed());
+        std::fs::write(log(1), NO_SPACE).unwrap();
+        assert!(is_blamed());
+        // When the server reported a full disk before it was restarted
+        local.server(1).unwrap().launch().unwrap();
+        local.server(1).unwrap().is_up();
+        wait_for_end(&local);
+        assert!(!is_blamed());
+    }
 }

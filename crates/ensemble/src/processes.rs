@@ -365,9 +365,8 @@ fn is_free(local: &Local, number: usize) -> Done {
 /// Starts the server. Returns the length of the server's log before the start.
 fn launch(local: &Local, number: usize) -> Result<u64, String> {
     let mut server = local.server(number)?;
-    let length = std::fs::metadata(&server.log).map_or(0, |log| log.len());
     server.launch().map_err(|error| format!("cannot start server {number}: {error}"))?;
-    Ok(length)
+    Ok(server.log_began)
 }
 
 async fn listens(local: &Local, number: usize) -> Done {

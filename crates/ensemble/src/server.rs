@@ -53,6 +53,8 @@ pub struct Server {
     pub number: usize,
     pub ports: ServerPorts,
     pub log: PathBuf,
+    /// Length of the log when the process was last started.
+    pub log_began: u64,
     /// Network namespace of the server; `None` for this process's namespace.
     pub namespace: Option<PathBuf>,
     nicer_by: u8,
@@ -82,6 +84,7 @@ impl Server {
             number,
             ports: ports[number - 1],
             log,
+            log_began: 0,
             namespace: site.namespace.clone(),
             nicer_by: site.nicer_by,
             arguments: java_arguments(installation, &own),
@@ -105,6 +108,7 @@ impl Server {
             return Err(io::Error::other("it is already running"));
         }
         let output = OpenOptions::new().create(true).append(true).open(&self.log)?;
+        self.log_began = output.metadata()?.len();
         let mut command = Command::new(&self.java);
         command.args(&self.arguments).current_dir(&self.own);
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);

@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError};
 
 use super::workspace::{SHOWS_LIFE, WORKERS_TOP, ensure, is_there, open_for, refused, remove_root};
 use zklockbench_core::error::Error;
+use zklockbench_core::units::run_id;
 use zklockbench_zk::{CaughtUp, Target};
 
 /// Session timeout, during which the leader still counts as alive after its process has ended.
@@ -19,8 +20,14 @@ const HEARD_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PublishedRun {
+    #[serde(deserialize_with = "plain_name")]
     pub run_id: String,
     pub scenario: String,
+}
+
+/// Reads a name that workers use for a directory. Other clients of the ensemble can write it.
+fn plain_name<'de, D: Deserializer<'de>>(name: D) -> Result<String, D::Error> {
+    run_id(&String::deserialize(name)?).map_err(|wrong| serde::de::Error::custom(format!("run_id {wrong}")))
 }
 
 pub struct Job {
@@ -116,9 +123,8 @@ impl Job {
             {
                 let path = format!("{directory}/{node}");
                 let data = now.data(&path).await.map_err(|error| refused("read", &path, error))?;
-                let run = serde_json::from_slice(&data).map_err(|error| {
-                    Error::usage(format!("{path} was written by a different version: {error}"))
-                })?;
+                let run = serde_json::from_slice(&data)
+                    .map_err(|error| Error::usage(format!("{path} is not a run of this version: {error}")))?;
                 return Ok(Some((node, run)));
             }
             if is_over {
@@ -128,6 +134,23 @@ impl Job {
                 return Err(Error::Unknown("the command leading the job has ended".into()));
             }
             tokio::time::sleep(POLL_INTERVAL).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn published_run_whose_name_is_a_path_is_rejected() {
+        let run = PublishedRun { run_id: "sweep-1.2_a".into(), scenario: "name = \"x\"\n".into() };
+        let data = serde_json::to_vec(&run).unwrap();
+        assert_eq!(serde_json::from_slice::<PublishedRun>(&data).unwrap(), run);
+        for path in ["/tmp/x", "../../x", "..", "a/b", ""] {
+            let data = serde_json::to_vec(&PublishedRun { run_id: path.into(), ..run.clone() }).unwrap();
+            let why = serde_json::from_slice::<PublishedRun>(&data).unwrap_err().to_string();
+            assert!(why.starts_with("run_id must be 1 to 100 letters"), "{path}: {why}");
         }
     }
 }

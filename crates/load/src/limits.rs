@@ -292,6 +292,8 @@ pub async fn configured_servers(target: &Target) -> Option<usize> {
     Some(servers).filter(|servers| *servers > 0)
 }
 
+const CLOSED_WITHIN: Duration = Duration::from_secs(2);
+
 /// Returns the number of sessions of a run's workers; 0 if they cannot be read.
 pub async fn sessions_of_workers(target: &Target, run_id: &str) -> usize {
     let Ok(client) = workspace::open(target).await else { return 0 };
@@ -304,6 +306,11 @@ pub async fn sessions_of_workers(target: &Target, run_id: &str) -> usize {
         // Sessions that cannot be read count as other clients' sessions, so the load may be limited unnecessarily.
         let _ = workspace::walk(now, vec![format!("{top}/{run_id}")], None, note).await;
     }
+    // An open session would be counted as another client's.
+    let mut states = client.state_watcher();
+    drop(client);
+    let closing = async { while !states.changed().await.is_terminated() {} };
+    let _ = tokio::time::timeout(CLOSED_WITHIN, closing).await;
     owners.len()
 }
 

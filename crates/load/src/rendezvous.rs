@@ -36,8 +36,8 @@ const PATIENCE: Duration = Duration::from_secs(15 * 60);
 
 const JOIN: &str = "join";
 
-/// Properties that all workers of a run must share, and the worker's host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Properties that all workers of a run must share, the worker's host, and the limit that worker 0 sets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Credentials {
     pub version: String,
     /// SHA-256 of the executable.
@@ -46,6 +46,9 @@ pub struct Credentials {
     pub scenario: String,
     pub of: usize,
     pub host: String,
+    /// Maximum rate of all workers together, in requests per second; ignored unless this is worker 0.
+    #[serde(default)]
+    pub at_most: Option<f64>,
 }
 
 impl Credentials {
@@ -118,6 +121,8 @@ pub struct Wait {
 
 pub struct Rendezvous {
     pub slice: Slice,
+    /// Maximum rate of all workers together, in requests per second, as set by worker 0.
+    pub at_most: Option<f64>,
     place: MeetingPlace,
     target: Target,
     client: Client,
@@ -165,11 +170,15 @@ impl Rendezvous {
         let client = open_for(target, SESSION).await?;
         let root = format!("{WORKERS_TOP}/{run_id}");
         let (beside, failed) = (Mutex::default(), OnceLock::new());
-        let own = Self { slice, place, target: target.clone(), client, root, patience, beside, failed };
+        let target = target.clone();
+        let own = Self { slice, at_most: None, place, target, client, root, patience, beside, failed };
         own.register(credentials).await?;
-        let meeting = own.come(JOIN, patience).await;
-        match meeting.release().await {
-            Ok(()) => Ok(own),
+        let joined = match own.come(JOIN, patience).await.release().await {
+            Ok(()) => own.credentials_of(0).await,
+            Err(failed) => Err(failed),
+        };
+        match joined {
+            Ok(Credentials { at_most, .. }) => Ok(Self { at_most, ..own }),
             Err(failed) => {
                 own.leave(false).await;
                 Err(failed.error())
@@ -309,21 +318,25 @@ impl Rendezvous {
     async fn all_are_alike(&self) -> Released {
         let mut first: Option<Credentials> = None;
         for worker in self.all() {
-            let node = format!("{}/{worker}", self.workers());
-            let read = self.asked(|| self.client.get_data(&node)).await;
-            let (data, _) = read.map_err(|error| match error {
-                ClientError::NoNode => MeetingError::Lost(vec![worker]),
-                error => self.broken(&error),
-            })?;
-            let own: Credentials = serde_json::from_slice(&data).map_err(|error| {
-                MeetingError::Unlike(format!("worker {worker} has a different version: {error}"))
-            })?;
+            let own = self.credentials_of(worker).await?;
             if let Some(difference) = first.as_ref().and_then(|first| first.difference(&own)) {
                 return Err(MeetingError::Unlike(format!("worker {worker} {}", one_line(&difference))));
             }
             first.get_or_insert(own);
         }
         Ok(())
+    }
+
+    async fn credentials_of(&self, worker: usize) -> Result<Credentials, MeetingError> {
+        let node = format!("{}/{worker}", self.workers());
+        let read = self.asked(|| self.client.get_data(&node)).await;
+        let (data, _) = read.map_err(|error| match error {
+            ClientError::NoNode => MeetingError::Lost(vec![worker]),
+            error => self.broken(&error),
+        })?;
+        serde_json::from_slice(&data).map_err(|error| {
+            MeetingError::Unlike(format!("worker {worker} has a different version: {error}"))
+        })
     }
 
     async fn late(&self, name: &str) -> MeetingError {

@@ -20,11 +20,18 @@ use zklockbench_core::locked::locked;
 pub struct Gate {
     shut: AtomicUsize,
     shut_at: AtomicU64,
-    opened_at: AtomicU64,
+    /// Past freezes in the order of their ends, without those before a freeze that was at least as long.
+    freezes: Mutex<Vec<Freeze>>,
     opened: AtomicU64,
     passed: AtomicU64,
     waiting: Mutex<Vec<Waker>>,
     follower: Mutex<Option<Follower>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Freeze {
+    opened_at: Stamp,
+    lasted_us: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,8 +67,8 @@ impl Gate {
             self.shut.fetch_sub(1, Ordering::SeqCst);
             return;
         }
-        // Store the time first, because work behind the gate reads the time after resuming.
-        self.opened_at.store(clock::now(), Ordering::SeqCst);
+        // Record the freeze first, because work behind the gate reads it after resuming.
+        self.record_freeze(self.shut_at.load(Ordering::SeqCst), clock::now());
         self.opened.fetch_add(1, Ordering::SeqCst);
         self.moved(Movement::Opened);
         self.shut.store(0, Ordering::SeqCst);
@@ -87,10 +94,19 @@ impl Gate {
         self.opened.load(Ordering::SeqCst)
     }
 
-    /// Returns how long the gate was last shut, in microseconds, if it opened at or after `at`; otherwise 0.
+    fn record_freeze(&self, shut_at: Stamp, opened_at: Stamp) {
+        let lasted_us = opened_at.saturating_sub(shut_at);
+        let mut freezes = locked(&self.freezes);
+        freezes.retain(|earlier| earlier.lasted_us > lasted_us);
+        freezes.push(Freeze { opened_at, lasted_us });
+    }
+
+    /// Returns the longest time for which the gate was shut, in microseconds, of all freezes that ended at or after
+    /// `at`; 0 if there were none.
     pub fn shut_since(&self, at: Stamp) -> u64 {
-        let opened = self.opened_at.load(Ordering::SeqCst);
-        if opened < at { 0 } else { opened.saturating_sub(self.shut_at.load(Ordering::SeqCst)) }
+        // Each freeze is shorter than the one before it.
+        let freezes = locked(&self.freezes);
+        freezes.iter().find(|freeze| freeze.opened_at >= at).map_or(0, |freeze| freeze.lasted_us)
     }
 
     /// Returns the number of polls that passed the gate.
@@ -331,5 +347,17 @@ mod tests {
         drop(other);
         assert!(is_open());
         assert_eq!(gate.times_opened(), 1);
+    }
+
+    #[test]
+    fn short_freeze_does_not_hide_an_earlier_long_one() {
+        let gate = Gate::default();
+        gate.record_freeze(1_000, 11_000);
+        gate.record_freeze(20_000, 21_000);
+        assert_eq!(gate.shut_since(500), 10_000);
+        assert_eq!(gate.shut_since(11_001), 1_000, "the long freeze ended before");
+        assert_eq!(gate.shut_since(21_001), 0);
+        gate.record_freeze(30_000, 35_000);
+        assert_eq!([500, 11_001].map(|at| gate.shut_since(at)), [10_000, 5_000]);
     }
 }

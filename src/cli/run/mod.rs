@@ -165,7 +165,11 @@ pub(super) async fn measure(
     let hosts = stop.run_until_cancelled(hosts).await.unwrap_or(Err(Error::Interrupted))?;
     let slice = worker.as_ref().map_or(Slice::WHOLE, |worker| worker.slice);
     let of_workers = worker.as_ref().map(|worker| worker.run_id.as_str());
-    let sharing = Sharing::of(&opened, &args.opening.sharing, of_workers).await;
+    // Worker 0 decides for all workers, which learn the limit when they join.
+    let sharing = match slice.leads() {
+        true => Sharing::of(&opened, &args.opening.sharing, of_workers).await,
+        false => Sharing::default(),
+    };
     let fits = sharing::check(&opened, &sharing, &plan, slice);
     if let Err(error) = stop.run_until_cancelled(fits).await.unwrap_or(Err(Error::Interrupted)) {
         opened.close();
@@ -261,16 +265,20 @@ impl RunInProgress {
         let own = self.worker.as_ref().map_or(contenders, |worker| worker.slice.below(contenders).count());
         host::allow_sessions(own, self.needs.files_of_a_session(self.opened.addresses.len()))?;
         let mut ensemble = self.opened.describe().await;
-        ensemble.config.extend(self.sharing.facts());
         self.opened.notes(&ensemble).iter().for_each(|note| self.progress.note(note));
         let proxy = self.needs.proxy(&self.opened.addresses)?;
         let rendezvous = match &self.worker {
             None => None,
             Some(worker) => {
-                let joined = stop.run_until_cancelled(worker.join(&self.opened.target, &self.file)).await;
+                let joining = worker.join(&self.opened.target, &self.file, self.sharing.at_most);
+                let joined = stop.run_until_cancelled(joining).await;
                 Some(joined.unwrap_or(Err(Error::Interrupted))?)
             }
         };
+        if let Some(rendezvous) = &rendezvous {
+            self.sharing.at_most = rendezvous.at_most;
+        }
+        ensemble.config.extend(self.sharing.facts());
         let slice = rendezvous.as_ref().map_or(Slice::WHOLE, |rendezvous| rendezvous.slice);
         let (workspace, _alive) = match self.workspace(slice).await {
             Ok(made) => made,

@@ -15,7 +15,7 @@ use crate::cli::{drivers, output};
 use zklockbench_core::catalog::fault::{Capability, FaultCard, FaultChoice, Target as FaultTarget};
 use zklockbench_core::connect::Connect;
 use zklockbench_core::error::Error;
-use zklockbench_core::units::counted;
+use zklockbench_core::units::{counted, shown};
 use zklockbench_ensemble::fault;
 use zklockbench_ensemble::proxy::Proxy;
 use zklockbench_ensemble::{
@@ -47,7 +47,11 @@ enum Servers {
     Contained(Arc<Compose>),
     /// Ensemble started by `ensemble up`.
     Kept(KeptEnsemble),
-    External(Connect),
+    External {
+        connect: Connect,
+        /// Whether server N is the Nth address of the connect string.
+        is_as_listed: bool,
+    },
 }
 
 /// Opens an ensemble for a command that examines locks, runs `work` in an empty directory there, and closes
@@ -121,7 +125,7 @@ impl OpenEnsemble {
                 Servers::Kept(KeptEnsemble { connect, servers, .. }) => {
                     (connect.clone(), servers.iter().map(|server| server.address.clone()).collect())
                 }
-                Servers::External(external) => (external.text(), external.addresses.clone()),
+                Servers::External { connect, .. } => (connect.text(), connect.addresses.clone()),
             };
             let target = Target { connect, access: Access { digest, ..access } };
             if args.create_chroot {
@@ -133,7 +137,7 @@ impl OpenEnsemble {
     }
 
     pub fn is_external(&self) -> bool {
-        matches!(self.servers, Servers::External(_))
+        matches!(self.servers, Servers::External { .. })
     }
 
     /// Returns whether the servers were started with the suite's own configuration.
@@ -141,14 +145,24 @@ impl OpenEnsemble {
         matches!(self.servers, Servers::Fresh(_))
     }
 
-    /// Reads the commands for faults on external servers. If a fault breaks servers, checks that the
-    /// servers are healthy.
+    /// Reads the commands for faults on external servers, unless the servers' numbers are ambiguous. If a fault breaks
+    /// servers, checks that the servers are healthy.
     pub async fn host_commands(
         &self,
         file: Option<&Path>,
         needs: &Needs,
     ) -> Result<Option<Arc<Hosts>>, Error> {
-        let Some(file) = file.filter(|_| self.is_external()) else { return Ok(None) };
+        let (Some(file), Servers::External { is_as_listed, .. }) = (file, &self.servers) else {
+            return Ok(None);
+        };
+        if !is_as_listed {
+            return Err(Error::usage(format!(
+                "{}: server numbers are ambiguous, because the connect string does not list each server once (found {}): \
+                 list one address of each server",
+                file.display(),
+                shown(&self.addresses.join(", "), 200)
+            )));
+        }
         let hosts = Hosts::read(file, &self.addresses)?;
         if needs.own_servers() {
             hosts.check().await?;
@@ -173,7 +187,7 @@ impl OpenEnsemble {
 
     /// Returns the environment for requests outside trials, which warm up or measure the ensemble.
     pub fn environment(&self, workspace: Workspace, servers: &[ServerInfo]) -> Environment {
-        let chroot = if let Servers::External(external) = &self.servers { &external.chroot } else { "" };
+        let chroot = if let Servers::External { connect, .. } = &self.servers { &connect.chroot } else { "" };
         Environment {
             target: self.target.clone(),
             workspace,
@@ -206,7 +220,7 @@ impl OpenEnsemble {
         match &self.servers {
             Servers::Fresh(local) => local.ended(),
             Servers::Contained(compose) => compose.ended(),
-            Servers::Kept(_) | Servers::External(_) => None,
+            Servers::Kept(_) | Servers::External { .. } => None,
         }
     }
 
@@ -227,7 +241,7 @@ impl OpenEnsemble {
                 ("compose", compose.placement(), config)
             }
             Servers::Kept(kept) => ("kept", kept.placement.clone(), kept.config.clone()),
-            Servers::External(_) => ("external", "not known".to_owned(), told(&self.addresses).await),
+            Servers::External { .. } => ("external", "not known".to_owned(), told(&self.addresses).await),
         };
         let mut servers: Vec<ServerInfo> = roles.iter().map(server_info).collect();
         for server in &mut servers {
@@ -265,7 +279,7 @@ impl OpenEnsemble {
                     output::warn(format!("containers remain until the next run: {why}"));
                 }
             }
-            Servers::Kept(_) | Servers::External(_) => {}
+            Servers::Kept(_) | Servers::External { .. } => {}
         }
     }
 }
@@ -280,7 +294,7 @@ impl Servers {
         progress: &Progress,
     ) -> Result<Self, Error> {
         match &scenario.ensemble {
-            EnsembleChoice::Connect(connect) => external(connect, access).await.map(Self::External),
+            EnsembleChoice::Connect(connect) => external(connect, access).await,
             _ if args.access.wants_tls() => {
                 Err(Error::usage("TLS needs an existing ensemble: add --connect"))
             }
@@ -320,7 +334,7 @@ impl Servers {
     fn not_available(&self, roles: &[Role]) -> Vec<(String, String)> {
         let logs = match self {
             Self::Contained(compose) => compose.without_logs(),
-            Self::Fresh(_) | Self::Kept(_) | Self::External(_) => None,
+            Self::Fresh(_) | Self::Kept(_) | Self::External { .. } => None,
         };
         let counters = roles.iter().any(Role::hides_counters).then(|| {
             format!("not all servers allow `mntr` (zoo.cfg: 4lw.commands.whitelist={})", admin::WORDS)
@@ -335,15 +349,16 @@ impl Servers {
         match self {
             Self::Fresh(local) => Some(Arc::clone(local) as Arc<dyn Processes>),
             Self::Contained(compose) => Some(Arc::clone(compose) as Arc<dyn Processes>),
-            Self::Kept(_) | Self::External(_) => None,
+            Self::Kept(_) | Self::External { .. } => None,
         }
     }
 }
 
 /// Connects to the servers of a connect string. At the addresses of a name, TLS then expects certificates with the
 /// name.
-async fn external(connect: &str, access: &mut Access) -> Result<Connect, Error> {
-    let (found, originals) = expand(parse_connect(connect)?).await;
+async fn external(connect: &str, access: &mut Access) -> Result<Servers, Error> {
+    let listed = parse_connect(connect)?;
+    let (found, originals) = expand(listed.clone()).await;
     if let Some(tls) = &mut access.tls {
         *tls = tls.at(&found.addresses, &originals);
         admin::speak_tls(tls);
@@ -351,9 +366,19 @@ async fn external(connect: &str, access: &mut Access) -> Result<Connect, Error> 
     reach_servers(&found).await?;
     let target = Target { connect: found.text(), access: access.clone() };
     match servers_of_one_ensemble(&target, &found.addresses).await {
-        Ok(addresses) => Ok(Connect { addresses, ..found }),
+        Ok(addresses) => {
+            let is_as_listed = are_as_listed(&listed.addresses, &found.addresses, &originals, &addresses);
+            Ok(Servers::External { connect: Connect { addresses, ..found }, is_as_listed })
+        }
         Err(why) => Err(Error::usage(format!("cannot use {connect}: {why}"))),
     }
+}
+
+/// Returns whether the servers are numbered like the listed addresses. If one name stands for all servers, only the
+/// servers have numbers.
+fn are_as_listed(listed: &[String], found: &[String], originals: &[String], servers: &[String]) -> bool {
+    let of_servers = found.iter().zip(originals).filter(|(address, _)| servers.contains(address));
+    listed.len() == 1 || of_servers.map(|(_, original)| original).eq(listed)
 }
 
 /// Returns the kept ensemble if it is equivalent to the ensemble that the run would start.
@@ -624,5 +649,44 @@ mod tests {
         std::fs::write(file.path(), "[hosts.server-2]\nstart = \"true\"\n").unwrap();
         let checked = Needs::of(&scenario).check_host_commands(&scenario, Some(file.path())).await;
         assert!(checked.unwrap_err().to_string().contains("lists 1 server"));
+    }
+
+    #[test]
+    fn servers_are_numbered_as_listed_only_if_each_is_listed_once() {
+        let of = |listed: &[&str], found: &[(&str, &str)], servers: &[&str]| {
+            let owned = |texts: &[&str]| -> Vec<String> { texts.iter().map(|text| (*text).into()).collect() };
+            let (addresses, originals): (Vec<&str>, Vec<&str>) = found.iter().copied().unzip();
+            are_as_listed(&owned(listed), &owned(&addresses), &owned(&originals), &owned(servers))
+        };
+        let found = [("a:1", "a:1"), ("b:1", "b:1")];
+        assert!(of(&["a:1", "b:1"], &found, &["a:1", "b:1"]));
+        assert!(!of(&["a:1", "b:1"], &found, &["a:1"]), "one server");
+        assert!(!of(&["a:1", "a:1", "b:1"], &found, &["a:1", "b:1"]), "a duplicate");
+        let found = [("1.1.1.1:1", "a:1"), ("1.1.1.2:1", "a:1"), ("b:1", "b:1")];
+        assert!(of(&["a:1", "b:1"], &found, &["1.1.1.1:1", "b:1"]), "a host in two networks");
+        assert!(!of(&["a:1", "b:1"], &found, &["1.1.1.1:1", "1.1.1.2:1", "b:1"]), "a name of two servers");
+        assert!(of(&["a:1"], &found[..2], &["1.1.1.1:1", "1.1.1.2:1"]));
+    }
+
+    #[tokio::test]
+    async fn host_commands_are_refused_if_server_numbers_are_ambiguous() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "[hosts.server-2]\nstart = \"true\"\n").unwrap();
+        let addresses = vec!["a:1".to_owned(), "b:1".to_owned()];
+        for is_as_listed in [true, false] {
+            let connect = Connect { addresses: addresses.clone(), chroot: String::new() };
+            let opened = OpenEnsemble {
+                target: Target { connect: connect.text(), access: Access::default() },
+                servers: Servers::External { connect, is_as_listed },
+                addresses: addresses.clone(),
+                started: None,
+                is_cold: false,
+                logs: PathBuf::new(),
+            };
+            match opened.host_commands(Some(file.path()), &Needs::default()).await {
+                Ok(hosts) => assert!(is_as_listed && hosts.is_some()),
+                Err(why) => assert!(!is_as_listed && why.to_string().contains("(found a:1, b:1)"), "{why}"),
+            }
+        }
     }
 }

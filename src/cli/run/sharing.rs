@@ -19,7 +19,7 @@ const AT_MOST: f64 = 200.0;
 const SLOWER: f64 = 3.0;
 
 /// Limits on a run's load.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Sharing {
     /// Other clients of the ensemble; `None` for a local ensemble.
     pub others: Option<OtherClients>,
@@ -36,10 +36,11 @@ impl Sharing {
             return Self::decide(args, None);
         }
         let target = &opened.target;
-        let mut others = other_clients(&opened.addresses).await;
-        if let (OtherClients::Connected(count), Some(run_id)) = (&mut others, run_id) {
-            *count = count.saturating_sub(sessions_of_workers(target, run_id).await as u64);
-        }
+        let workers = async || match run_id {
+            Some(run_id) => sessions_of_workers(target, run_id).await as u64,
+            None => 0,
+        };
+        let mut others = without_workers(workers, async || other_clients(&opened.addresses).await).await;
         if others == OtherClients::Connected(0) {
             let named = opened.addresses.len();
             let all = configured_servers(target).await.unwrap_or(named);
@@ -126,6 +127,31 @@ impl Sharing {
         if let Some(factor) = self.stop_if_slower {
             command.env(LATENCY_VARIABLE, format!("{factor}x"));
         }
+    }
+}
+
+/// Maximum number of recounts if workers join or leave during the count.
+const RECOUNTS: usize = 5;
+
+/// Counts the clients without the run's workers. Workers that join during the last recount may count as other clients,
+/// so the load may be limited unnecessarily.
+async fn without_workers(
+    workers: impl AsyncFn() -> u64,
+    clients: impl AsyncFn() -> OtherClients,
+) -> OtherClients {
+    let (mut before, mut recounts) = (workers().await, 0..RECOUNTS);
+    loop {
+        let clients = clients().await;
+        let after = workers().await;
+        if before == after || recounts.next().is_none() {
+            return match clients {
+                OtherClients::Connected(all) => {
+                    OtherClients::Connected(all.saturating_sub(before.min(after)))
+                }
+                unknown => unknown,
+            };
+        }
+        before = after;
     }
 }
 
@@ -219,6 +245,24 @@ mod tests {
         let own = SharingArgs { at_most: Some(900.0), stop_if_latency: Some(5.0), ..usual };
         assert_eq!(of(&own, connected(9)), (Some(900.0), Some(5.0)));
         assert_eq!(of(&own, connected(0)), (Some(900.0), Some(5.0)));
+    }
+
+    #[tokio::test]
+    async fn workers_that_join_during_the_count_do_not_hide_another_client() {
+        // Given another client, and workers that join between the counts
+        let count = async |joined: &[u64]| {
+            let next = std::cell::Cell::new(0);
+            let reading = || {
+                let at = next.replace(next.get() + 1);
+                joined.get(at).or(joined.last()).copied().unwrap_or(0)
+            };
+            without_workers(async || reading(), async || OtherClients::Connected(1 + reading())).await
+        };
+        for joined in [&[0, 0, 0][..], &[0, 0, 1], &[0, 1, 1], &[2, 2, 3, 3, 4]] {
+            assert_eq!(count(joined).await, OtherClients::Connected(1), "{joined:?}");
+        }
+        let joining: Vec<u64> = (0..100).collect();
+        assert_eq!(count(&joining[..]).await, OtherClients::Connected(2), "workers never stop joining");
     }
 
     #[test]

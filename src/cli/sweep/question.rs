@@ -9,11 +9,11 @@ use toml::{Table, Value};
 use crate::cli::output;
 use crate::cli::run::open_ensemble::Needs;
 use crate::cli::scenario_file::{Overrides, ScenarioFile, name_of};
-use crate::cli::shared_args::{GeneratorArgs, JobArgs, OpeningArgs, duration_within, run_id};
+use crate::cli::shared_args::{GeneratorArgs, JobArgs, OpeningArgs, duration_within};
 use zklockbench_analysis::objective::Objective;
 use zklockbench_analysis::sweep::{At, Over, Values, Variable};
 use zklockbench_core::error::Error;
-use zklockbench_core::units::{format_duration, shown};
+use zklockbench_core::units::{format_duration, run_id, shown};
 use zklockbench_scenario::fields::POLL_INTERVAL_PARAM;
 use zklockbench_scenario::{Catalog, DISTANCE_NOTE, EnsembleChoice, Load, Scenario, Stop, distance, parse};
 

@@ -127,7 +127,7 @@ pub fn predict(
         wait_p999: quantile(0.999),
         wait_mean: of(&|one| one.mean().unwrap_or(0.0)),
         throughput: of(&|one| 1e6 * one.throughput()),
-        utilisation: of(&|one| one.busy / (one.lasted * case.locks as f64)),
+        utilisation: of(&|one| one.utilisation(case.locks)),
         handoff: Predicted::of(outcomes.iter().map(|(_, handoff)| *handoff).collect()),
         waiting: of(&|one| one.waiting()),
         sessions: of(&|one| one.sessions as f64),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
 
-use super::docker::docker;
+use super::docker::{docker, stderr_in};
 use super::member::Member;
 use super::running::Compose;
 use crate::state::{self, Numbered};
@@ -55,12 +55,12 @@ impl Processes for Compose {
             let directory = copies.path().join(format!("server-{}", member.number));
             std::fs::create_dir(&directory)?;
             let from = format!("{}:{}/version-2", member.id(), member.log_dir());
-            match docker(&["cp", &from, &directory.to_string_lossy()]).await {
-                Ok(_) => {}
+            if let Err(why) = docker(&["cp", &from, &directory.to_string_lossy()]).await {
                 // The data was wiped and the server has not started since, or the data is in memory, where
-                // Docker cannot read it.
-                Err(why) if why.contains("Could not find the file") || why.contains("No such") => {}
-                Err(why) => return Err(io::Error::other(why)),
+                // Docker cannot read it. Old versions of Docker also report a missing container as a missing path.
+                if !is_missing_path(&why) || self.look_at(member.number).await.is_err() {
+                    return Err(io::Error::other(why));
+                }
             }
             directories.push(directory);
         }
@@ -150,6 +150,12 @@ impl Processes for Compose {
         let silent = state::answers_nothing(server, &self.address(server)?).await?;
         Ok(format!("the container of server {server} is paused; {silent}"))
     }
+}
+
+/// Returns whether `docker cp` failed because the container has no such path. Docker's versions differ in the message.
+fn is_missing_path(why: &str) -> bool {
+    let stderr = stderr_in(why);
+    stderr.contains("Could not find the file") || stderr.contains("No such container:path:")
 }
 
 impl Compose {
@@ -315,4 +321,24 @@ impl Links for Compose {
 /// Returns whether an error contains bash's message for an unreachable address or the exit code of `timeout`.
 fn is_lost(why: &str) -> bool {
     ["Network is unreachable", "No route to host", "exit status: 124"].iter().any(|said| why.contains(said))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_container_is_not_mistaken_for_missing_data() {
+        let failed = |stderr: &str| {
+            let command = "`docker cp 84:/No such container:path: /tmp/x` failed (exit status: 1): ";
+            is_missing_path(&format!("{command}{stderr}"))
+        };
+        assert!(failed(
+            "Error response from daemon: Could not find the file /data/version-2 in container 84"
+        ));
+        assert!(failed("Error: No such container:path: 84:/data/version-2"));
+        assert!(!failed("Error response from daemon: No such container: 84"));
+        assert!(!failed("Error: No such container: 84"));
+        assert!(!is_missing_path("cannot run `docker cp`: No such file or directory (os error 2)"));
+    }
 }

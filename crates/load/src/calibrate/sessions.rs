@@ -116,9 +116,12 @@ impl ServerSessions {
     pub(super) async fn close(self) {
         self.close.cancel();
         join_all(self.awake).await;
-        let sessions = self.servers.into_iter().flat_map(|on_server| on_server.sessions);
-        join_all(sessions.map(|session| session.close(ALL_CLOSED_WITHIN))).await;
+        close_all(self.servers.into_iter().flat_map(|on_server| on_server.sessions)).await;
     }
+}
+
+async fn close_all(sessions: impl IntoIterator<Item = Session>) {
+    join_all(sessions.into_iter().map(|session| session.close(ALL_CLOSED_WITHIN))).await;
 }
 
 async fn on_server(
@@ -132,10 +135,22 @@ async fn on_server(
         site.admit_session().await;
         site.open(&target, within).await
     };
-    let opened = join_all((0..each).map(open)).await;
-    let sessions: Result<Vec<Session>, Failure> = opened.into_iter().collect();
-    let sessions = sessions.map_err(|why| format!("no session on {address}: {why}"))?;
-    Ok(OnServer { address: address.to_owned(), sessions })
+    let (mut sessions, mut refused) = (Vec::new(), None);
+    for opened in join_all((0..each).map(open)).await {
+        match opened {
+            Ok(session) => sessions.push(session),
+            Err(why) => {
+                refused.get_or_insert(why);
+            }
+        }
+    }
+    match refused {
+        Some(why) => {
+            close_all(sessions).await;
+            Err(format!("no session on {address}: {why}"))
+        }
+        None => Ok(OnServer { address: address.to_owned(), sessions }),
+    }
 }
 
 /// Times a request until its reply arrives, in microseconds, excluding this thread's own lag.
@@ -220,5 +235,60 @@ impl Nodes {
         }
         // The server answered the creates, so its other sessions see the nodes, too.
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpStream};
+    use zklockbench_zk::Access;
+
+    use super::*;
+
+    /// Grants a session with this ID, or refuses it if the ID is 0. Counts the session once it is closed.
+    async fn serve(mut stream: TcpStream, id: i64, closed: Arc<AtomicUsize>) -> Option<()> {
+        let length = stream.read_u32().await.ok()?;
+        stream.read_exact(&mut vec![0; length as usize]).await.ok()?;
+        // Protocol version, timeout, ID, password, and whether the session is read-only
+        let (timeout, password) = (10_000_i32.to_be_bytes(), 16_i32.to_be_bytes());
+        let granted = [&[0; 4][..], &timeout, &id.to_be_bytes(), &password, &[0; 17]].concat();
+        stream.write_all(&[&37_u32.to_be_bytes()[..], &granted].concat()).await.ok()?;
+        loop {
+            let length = stream.read_u32().await.ok()?;
+            let mut request = vec![0; length as usize];
+            stream.read_exact(&mut request).await.ok()?;
+            let (xid, operation) = (&request[..4], &request[4..8]);
+            if operation == (-11_i32).to_be_bytes() {
+                closed.fetch_add(1, Ordering::SeqCst);
+            }
+            stream.write_all(&[&16_u32.to_be_bytes()[..], xid, &[0; 12]].concat()).await.ok()?;
+        }
+    }
+
+    #[tokio::test]
+    async fn granted_sessions_are_closed_if_the_server_refuses_another() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let closed = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&closed);
+        tokio::spawn(async move {
+            for id in [7, 0] {
+                let (stream, _) = listener.accept().await.unwrap();
+                tokio::spawn(serve(stream, id, Arc::clone(&counted)));
+            }
+        });
+        let site = CalibrationSite {
+            target: Target { connect: address.clone(), access: Access::default() },
+            servers: vec![address.clone()],
+            place: "/x".into(),
+            keep_awake: None,
+            throttle: None,
+        };
+        let opened = on_server(&site, &address, 2, OPEN_WITHIN).await;
+        assert!(opened.is_err_and(|why| why.starts_with("no session on 127.0.0.1:")));
+        assert_eq!(closed.load(Ordering::SeqCst), 1);
     }
 }

@@ -137,6 +137,11 @@ impl SimulationOutcome {
         if self.lasted > 0.0 { self.entries as f64 / self.lasted } else { 0.0 }
     }
 
+    /// Returns the share of the time that a lock was held or being handed over.
+    pub fn utilisation(&self, locks: usize) -> f64 {
+        if self.lasted > 0.0 { self.busy / (self.lasted * locks as f64) } else { 0.0 }
+    }
+
     /// Returns the mean number of waiters, by Little's law.
     pub fn waiting(&self) -> f64 {
         self.throughput() * self.mean().unwrap_or(0.0)
@@ -170,6 +175,11 @@ pub fn open(locks: &Locks, load: Open<'_>, seed: u64) -> SimulationOutcome {
     SimulationOutcome { waits, lasted: load.to - load.from, ..world.outcome }
 }
 
+/// Maximum number of events per client without an acquisition while the simulated time stands still.
+const STANDSTILL: usize = 1_000;
+
+/// Simulates a closed load until it has made its acquisitions. Ends early if tries that take no time repeat forever while
+/// the lock is held.
 pub fn closed(locks: &Locks, load: Closed<'_>, seed: u64) -> SimulationOutcome {
     let clients: Vec<&AlikeClients> =
         load.clients.iter().flat_map(|alike| iter::repeat_n(alike, alike.count)).collect();
@@ -181,10 +191,17 @@ pub fn closed(locks: &Locks, load: Closed<'_>, seed: u64) -> SimulationOutcome {
     }
     let mut began = None;
     let mut now = 0.0;
+    let (mut reached, mut repeated) = ((f64::NEG_INFINITY, 0), 0);
     while world.outcome.waits.len() < load.acquisitions {
         let coming = thinking.peek().map_or(f64::INFINITY, |Reverse(event)| event.at);
         let next = world.events.peek().map_or(f64::INFINITY, |Reverse(event)| event.at);
         now = coming.min(next);
+        let here = (now, world.outcome.waits.len());
+        repeated = if here == reached { repeated + 1 } else { 0 };
+        if repeated > STANDSTILL * clients.len() {
+            break;
+        }
+        reached = here;
         if began.is_none() && world.outcome.waits.len() >= load.warm_up {
             began = Some(now);
             world.window.0 = now;
