@@ -90,7 +90,9 @@ impl Gaps {
             let began = of.since.unwrap_or(at);
             if at.saturating_sub(began) >= of.shortest_us.max(SHORTEST_GAP_US) {
                 if of.long.len() >= GAPS_KEPT {
-                    let shortest_us = 2 * of.shortest_us.max(SHORTEST_GAP_US);
+                    let mut lengths: Vec<u64> = of.long.iter().map(|gap| gap.lasted_us()).collect();
+                    lengths.sort_unstable();
+                    let shortest_us = lengths[lengths.len() / 2] + 1;
                     of.shortest_us = shortest_us;
                     of.long.retain(|gap| gap.lasted_us() >= shortest_us);
                 }

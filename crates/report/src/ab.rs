@@ -343,7 +343,7 @@ fn ab_row(file: &AbFile, one: &Comparison) -> RatioRow {
         label: label(one),
         verdict: one.verdict,
         interval: one.ratio,
-        margin: file.margin_of(one),
+        margin: file.margin_of(one).map(|margin| one.scale.margin(margin)),
         above,
         below,
     }
@@ -373,8 +373,9 @@ fn block_panel(one: &Comparison, labels: &[String], margin: Option<f64>) -> Opti
     if series.iter().all(|series| series.line.is_empty()) {
         return None;
     }
-    let ends = margin.map(|margin| [1.0 / (1.0 + margin), 1.0 + margin]);
-    let rules: Vec<f64> = std::iter::once(1.0).chain(ends.into_iter().flatten()).collect();
+    let ends = margin.map(|margin| one.scale.margin(margin)).into_iter().flatten();
+    // The axis is logarithmic.
+    let rules: Vec<f64> = std::iter::once(1.0).chain(ends.filter(|end| *end > 0.0)).collect();
     let heights = series.iter().flat_map(Curve::heights).chain(rules.iter().copied());
     let (x, y) = (Axis::columns("block", labels), Axis::logarithmic("ratio", heights));
     let guide = |rule: &f64| Guide::new(GuideCourse::Level(*rule), "", Weight::Faint);

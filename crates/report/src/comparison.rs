@@ -170,8 +170,11 @@ fn note(compared: &Comparison) -> String {
     format!("{unit} {} {}", corrected(compared.family, any_losses), margins(of_figures))
 }
 
-/// Describes the correction of the verdicts. Losses form a family of their own.
+/// Describes the correction of the verdicts. Losses form a separate family.
 pub(super) fn corrected(family: usize, any_losses: bool) -> String {
+    if family == 0 && any_losses {
+        return "Verdicts are corrected for the comparisons of losses.".to_owned();
+    }
     let losses = if any_losses { ", and those on losses separately" } else { "" };
     format!("Verdicts are corrected for {}{losses}.", counted(family, "comparison", "comparisons"))
 }
@@ -434,14 +437,14 @@ fn ratio_row(row: &Row) -> RatioRow {
         label: format!("{}, {}: {}{shown}", row.cell.strategy, row.cell.contenders, row.figure),
         verdict: row.compared.verdict,
         interval: row.compared.ratio,
-        margin: row.compared.margin,
+        margin: row.compared.margin.map(|margin| row.compared.scale.margin(margin)),
         above,
         below,
     }
 }
 
-/// Returns the repetitions of both sides divided by the base's median, on the scale of the ratio; empty if that
-/// median is 0.
+/// Returns the repetitions of both sides relative to the base's median, on the scale of the ratio; empty for a
+/// ratio to 0.
 fn relative(row: &Row) -> [Vec<f64>; 2] {
     let relative = |value: &f64| row.compared.scale.relative(row.compared.base.median?, *value);
     let of = |values: &[f64]| values.iter().filter_map(relative).collect::<Vec<f64>>();

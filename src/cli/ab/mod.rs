@@ -130,7 +130,7 @@ fn planned(questions: &[FigureQuestion]) -> usize {
     questions.iter().filter(|question| !question.only_if_lost).count()
 }
 
-/// Returns the number of comparisons in the largest family. Losses form a family of their own.
+/// Returns the number of comparisons in the largest family. Losses form a separate family.
 fn largest_family(questions: &[FigureQuestion]) -> usize {
     let losses = questions.iter().filter(|question| counts_losses(question.figure)).count();
     losses.max(questions.len() - losses)
@@ -173,7 +173,7 @@ fn length(args: &AbArgs, comparisons: usize) -> Result<Length, Error> {
     let length = Length { blocks, until: args.until, at_most, outside };
     if let Some(needed) = needed(length.share(at_most, 0)).filter(|needed| *needed > at_most) {
         output::note(&format!(
-            "note: {} cannot decide {}: at least {needed} are needed, so every comparison will be inconclusive",
+            "note: {} cannot decide a family of {}: at least {needed} are needed to show a difference",
             counted(at_most, "block", "blocks"),
             counted(comparisons, "comparison", "comparisons")
         ));

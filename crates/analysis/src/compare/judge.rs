@@ -166,6 +166,14 @@ impl Scale {
         }
     }
 
+    /// Returns the ends of a margin on this scale.
+    pub fn margin(self, margin: f64) -> [f64; 2] {
+        match self {
+            Self::Values => [1.0 / (1.0 + margin), 1.0 + margin],
+            Self::SharesLost => [1.0 - margin, 1.0 + margin],
+        }
+    }
+
     /// Returns the limits for ratios of these amounts.
     pub(super) fn limits(self, limits: Limits) -> Limits {
         match self {

@@ -89,7 +89,7 @@ fn multiple(of: &Standing, entry: &Entry) -> Option<String> {
         _ => String::new(),
     };
     let times = Some(turned(ratio.value)).filter(|times| times.is_finite())?;
-    let times = at_least(number(times), is_inverted && entry.is_bound());
+    let times = at_least(number(times), is_inverted && entry.is_bound() && !of.best().is_bound());
     Some((of.aspect.beaten)(&entry.label, &format!("{times}{interval}"), entry.median()))
 }
 

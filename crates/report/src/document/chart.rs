@@ -256,8 +256,8 @@ pub struct RatioRow {
     pub label: String,
     pub verdict: ComparisonVerdict,
     pub interval: Option<Interval>,
-    /// Smallest relative difference that matters.
-    pub margin: Option<f64>,
+    /// Ends of the margin, within which differences do not matter.
+    pub margin: Option<[f64; 2]>,
     /// Values behind the ratio, as dots above and below its interval.
     pub above: Vec<f64>,
     pub below: Vec<f64>,

@@ -120,7 +120,7 @@ fn values(row: &RatioRow) -> impl Iterator<Item = f64> + '_ {
 }
 
 fn ends_of_margin(row: &RatioRow) -> impl Iterator<Item = f64> {
-    row.margin.into_iter().flat_map(|margin| [1.0 / (1.0 + margin), 1.0 + margin])
+    row.margin.into_iter().flatten()
 }
 
 fn draw_ratio<DB: DrawingBackend>(chart: &mut Plot<'_, DB>, row: &RatioRow, at: f64) -> DrawResult<(), DB> {
