@@ -57,9 +57,7 @@ impl Conductor<'_> {
         let mut seen = Part::merged(threads.into_iter().map(|thread| thread.part));
         let arrived = self.arrived(&loaded, given_up, &mut seen.recorder);
         let Loaded { window, begin, end, steady, .. } = loaded;
-        // Faults also lengthen holds.
-        let holds_by_timers = !self.shared.has_faults();
-        let mut health = health::judge(&begin, &seen, running, &end, holds_by_timers, arrived.as_ref());
+        let mut health = health::judge(&begin, &seen, running, &end, self.hold_by_timers(), arrived.as_ref());
         let Part { recorder, occurrences: mut seen, .. } = seen;
         health.invalid = health.invalid.or(spread.as_ref().and_then(|spread| self.too_far_apart(spread)));
         health.standstill_us = self.shared.board.standstill_us.load(Ordering::Relaxed);
@@ -182,6 +180,11 @@ impl Conductor<'_> {
             lasted_us: first.at.saturating_sub(window.start),
             acquired: first.acquired.saturating_sub(before),
         })
+    }
+
+    /// Returns the average intended hold time; zero with faults, which also lengthen holds.
+    fn hold_by_timers(&self) -> Duration {
+        if self.shared.has_faults() { Duration::ZERO } else { self.shared.spec.mean_hold() }
     }
 
     /// Describes how the holds deviated from their requested times.
