@@ -90,8 +90,11 @@ fn all_stuck(
     free: &[(usize, u64)],
     now: Stamp,
 ) -> Vec<(usize, Stamp)> {
-    // Waiters that are not stuck wait for locks that still serve.
-    let mut stuck = if are_stuck { waiting } else { Vec::new() };
+    // Waiters that are not stuck wait for locks that still serve. If no contender uses the free locks any more, only
+    // these waiters can be reported.
+    let is_used = |lock: usize| shared.own().any(|contender| shared.lock_of(contender) == lock);
+    let is_explained = free.iter().any(|(lock, _)| is_used(*lock));
+    let mut stuck = if are_stuck || !is_explained { waiting } else { Vec::new() };
     for (lock, lasted) in free {
         stuck.retain(|(contender, _)| shared.lock_of(*contender) != *lock);
         let own = shared.own().filter(|contender| shared.lock_of(*contender) == *lock);
