@@ -158,12 +158,14 @@ impl Live<'_> {
             let mut reading = pin!(existing(client, path, READS, listing));
             loop {
                 tokio::select! {
+                    biased;
+                    // A lost connection also fails the reading, whose error states the cause.
+                    read = &mut reading => break read,
                     event = watcher.changed() => {
                         if let Some(left) = self.take(client, event).await? {
                             return Ok(left);
                         }
                     }
-                    read = &mut reading => break read,
                 }
             }
         };
@@ -195,6 +197,8 @@ impl Live<'_> {
             }
         }
         self.facts.has_unread_nodes |= !listing.unread.is_empty();
+        // A known node may have been deleted during the gap. If kept, it would block its lock until the end.
+        listing.unread.clear();
         self.add_existing(std::mem::take(listing))?;
         loop {
             let event = watcher.changed().await;
