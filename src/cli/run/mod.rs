@@ -164,12 +164,9 @@ pub(super) async fn measure(
     let hosts = opened.host_commands(args.overrides.hosts.as_deref(), &needs);
     let hosts = stop.run_until_cancelled(hosts).await.unwrap_or(Err(Error::Interrupted))?;
     let slice = worker.as_ref().map_or(Slice::WHOLE, |worker| worker.slice);
-    let of_workers = worker.as_ref().map(|worker| worker.run_id.as_str());
     // Worker 0 decides for all workers, which learn the limit when they join.
-    let sharing = match slice.leads() {
-        true => Sharing::of(&opened, &args.opening.sharing, of_workers).await,
-        false => Sharing::default(),
-    };
+    let sharing = Sharing::of(&opened, &args.opening.sharing, worker.as_ref());
+    let sharing = stop.run_until_cancelled(sharing).await.ok_or(Error::Interrupted)?;
     let fits = sharing::check(&opened, &sharing, &plan, slice);
     if let Err(error) = stop.run_until_cancelled(fits).await.unwrap_or(Err(Error::Interrupted)) {
         opened.close();
@@ -277,6 +274,10 @@ impl RunInProgress {
         };
         if let Some(rendezvous) = &rendezvous {
             self.sharing.at_most = rendezvous.at_most;
+            let own = self.args.opening.sharing.at_most;
+            if own.is_some() && own != rendezvous.at_most {
+                output::warn("--at-most is ignored: worker 0 sets the limit for all workers".to_owned());
+            }
         }
         ensemble.config.extend(self.sharing.facts());
         let slice = rendezvous.as_ref().map_or(Slice::WHOLE, |rendezvous| rendezvous.slice);

@@ -6,6 +6,7 @@ use futures_util::future::join_all;
 
 use super::open_ensemble::OpenEnsemble;
 use crate::cli::output;
+use crate::cli::worker::WorkerPlace;
 use crate::cli::shared_args::{AT_MOST_VARIABLE, LATENCY_VARIABLE, SATURATION_VARIABLE, SharingArgs};
 use zklockbench_core::error::Error;
 use zklockbench_core::units::{contenders, counted, format_duration, number};
@@ -31,13 +32,17 @@ pub struct Sharing {
 
 impl Sharing {
     /// Counts the other clients of an external ensemble. Must be called before this process opens its own sessions.
-    pub async fn of(opened: &OpenEnsemble, args: &SharingArgs, run_id: Option<&str>) -> Self {
+    /// Returns no limits for workers other than worker 0.
+    pub async fn of(opened: &OpenEnsemble, args: &SharingArgs, worker: Option<&WorkerPlace>) -> Self {
+        if worker.is_some_and(|worker| !worker.slice.leads()) {
+            return Self::default();
+        }
         if !opened.is_external() {
             return Self::decide(args, None);
         }
         let target = &opened.target;
-        let workers = async || match run_id {
-            Some(run_id) => sessions_of_workers(target, run_id).await as u64,
+        let workers = async || match worker {
+            Some(worker) => sessions_of_workers(target, &worker.run_id).await as u64,
             None => 0,
         };
         let mut others = without_workers(workers, async || other_clients(&opened.addresses).await).await;
@@ -142,6 +147,9 @@ async fn without_workers(
     let (mut before, mut recounts) = (workers().await, 0..RECOUNTS);
     loop {
         let clients = clients().await;
+        if matches!(clients, OtherClients::Unknown(_)) {
+            return clients;
+        }
         let after = workers().await;
         if before == after || recounts.next().is_none() {
             return match clients {
