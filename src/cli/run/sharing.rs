@@ -6,8 +6,8 @@ use futures_util::future::join_all;
 
 use super::open_ensemble::OpenEnsemble;
 use crate::cli::output;
-use crate::cli::worker::WorkerPlace;
 use crate::cli::shared_args::{AT_MOST_VARIABLE, LATENCY_VARIABLE, SATURATION_VARIABLE, SharingArgs};
+use crate::cli::worker::WorkerPlace;
 use zklockbench_core::error::Error;
 use zklockbench_core::units::{contenders, counted, format_duration, number};
 use zklockbench_ensemble::{OtherClients, other_clients};
