@@ -34,7 +34,10 @@ fn ab_with_two_blocks_stores_its_runs_but_stays_inconclusive() {
     // Then two blocks are too few for a verdict, as reported before and after the runs
     let (said, shown) = (stderr(&output), stdout(&output));
     assert_eq!(output.status.code(), Some(4), "{said}{shown}");
-    assert!(said.contains("2 blocks cannot decide 3 comparisons: at least 7 are needed"), "{said}");
+    assert!(
+        said.contains("2 blocks cannot decide a family of 3 comparisons: at least 7 are needed"),
+        "{said}"
+    );
     assert!(said.contains("2 blocks of A, B and A again: 6 runs, about "), "{said}");
     assert!(shown.trim_start().starts_with("Inconclusive: B may or may not be worse than A"), "{shown}");
     // And every run has a directory with the block's seed and the side's overrides

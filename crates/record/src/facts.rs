@@ -181,10 +181,11 @@ impl Facts {
             holding: HashMap::new(),
         };
         let mut moments = self.moments().map_err(&unreadable)?.peekable();
-        let mut at_once = Vec::new();
+        let (mut at_once, mut last) = (Vec::new(), 0);
         let mut traced = self.traced.iter().peekable();
         while let Some(moment) = moments.next() {
             let moment = moment.map_err(&unreadable)?;
+            last = moment.at;
             at_once.push(moment);
             if moments.peek().is_some_and(|next| next.as_ref().is_ok_and(|next| next.at == moment.at)) {
                 continue;
@@ -201,6 +202,11 @@ impl Facts {
                     each(&event(&moment, session.as_deref(), lock))?;
                 }
             }
+        }
+        // Missing moments may have shown that the session of an open hold had already ended.
+        for moment in events.doubts(last) {
+            let session = moment.session.map(|session| format!("0x{session:x}"));
+            each(&event(&moment, session.as_deref(), ""))?;
         }
         for later in traced {
             each(&later.event())?;
@@ -248,6 +254,7 @@ fn leavers_first(at_once: &mut Vec<Moment>) {
 /// A hold in progress.
 struct Holding {
     entered: Stamp,
+    session: Option<i64>,
     /// Life of the hold's node, from the servers' logs.
     life: Option<Life>,
 }
@@ -272,7 +279,7 @@ impl Events<'_> {
     /// Completes a moment with data from the logs. The first result is an extra moment for the end of the
     /// hold's session, if it ended. The second is `None` if the moment must be left out.
     fn complete(&mut self, mut moment: Moment) -> io::Result<(Option<Moment>, Option<Moment>)> {
-        let Moment { at, contender, .. } = moment;
+        let Moment { at, contender, session, .. } = moment;
         if moment.deed == Deed::Fails && self.never_ended.contains(&(contender, at)) {
             return Ok((None, None));
         }
@@ -280,7 +287,7 @@ impl Events<'_> {
         match &mut moment.deed {
             Deed::Enters { token, .. } => {
                 let life = token.map(|token| self.facts.lives.get(token)).transpose()?.flatten();
-                self.holding.insert(contender, Holding { entered: at, life });
+                self.holding.insert(contender, Holding { entered: at, session, life });
             }
             Deed::Session(SessionState::Suspended)
                 if self.holding.get(&contender).is_some_and(Holding::session_survives) =>
@@ -288,8 +295,8 @@ impl Events<'_> {
                 return Ok((None, None));
             }
             Deed::HasLeft { .. } | Deed::MayHaveLeft | Deed::CouldNotLeave => {
-                let Holding { entered, life } =
-                    self.holding.remove(&contender).unwrap_or(Holding { entered: at, life: None });
+                let Holding { entered, life, .. } =
+                    self.holding.remove(&contender).unwrap_or(Holding { entered: at, session, life: None });
                 if let Deed::HasLeft { deleted, .. } = &mut moment.deed {
                     *deleted = life.and_then(|life| life.deleted);
                 }
@@ -306,6 +313,22 @@ impl Events<'_> {
             _ => {}
         }
         Ok((ended, Some(moment)))
+    }
+
+    /// Returns suspensions of the sessions of all open holds, if moments may be missing.
+    fn doubts(&self, at: Stamp) -> Vec<Moment> {
+        let deed = Deed::Session(SessionState::Suspended);
+        let doubt = |(contender, holding): (&usize, &Holding)| Moment {
+            at,
+            contender: *contender,
+            lock: 0,
+            session: holding.session,
+            deed,
+        };
+        let open = self.holding.iter().filter(|_| self.facts.complete_until.is_some());
+        let mut doubts: Vec<Moment> = open.map(doubt).collect();
+        doubts.sort_unstable_by_key(|moment| moment.contender);
+        doubts
     }
 
     /// How a holder's session ended, if it did. The session had expired if the node was deleted with it,
@@ -394,6 +417,23 @@ mod tests {
         };
         let times: Vec<_> = facts.moments().unwrap().map(|moment| moment.unwrap().at).collect();
         assert_eq!(times, [5]);
+    }
+
+    #[test]
+    fn open_hold_is_in_doubt_if_later_moments_may_be_missing() {
+        let suspended = |complete_until| {
+            let enters = Deed::Enters { claim: LockClaim::WRITE, token: None, zxid: None };
+            let moments = vec![Moment { session: Some(7), ..moment(1, 5, enters) }];
+            let facts =
+                Facts { complete_until, ..Facts::without_moments(LockKind::Mutex).with_moments(moments) };
+            let mut events = Events { facts: &facts, never_ended: HashSet::new(), holding: HashMap::new() };
+            for moment in facts.moments().unwrap() {
+                events.complete(moment.unwrap()).unwrap();
+            }
+            events.doubts(5)
+        };
+        let doubt = Moment { session: Some(7), ..moment(1, 5, Deed::Session(SessionState::Suspended)) };
+        assert_eq!((suspended(Some(20)), suspended(None)), (vec![doubt], vec![]));
     }
 
     #[test]
