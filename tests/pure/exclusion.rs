@@ -7,11 +7,12 @@ use zklockbench_judge::{differences, judge, least_evidence, of_run, standing_sti
 
 use zklockbench_core::measure::{Counts, Outcome, RequestKind};
 use zklockbench_core::verdict::Verdict;
-use zklockbench_record::history::LockKind;
+use zklockbench_record::history::{LockKind, SessionState};
 use zklockbench_record::{
     Accounting, Cause, Counted, CutShort, Deed, EnsembleOrder, Evidence, Facts, FaultRecord, Judged, Life,
     LockClaim, Moment, Parts, Stuck, Trial,
 };
+use zklockbench_results::history::write_trial;
 use zklockbench_scenario::TrialSpec;
 
 use crate::support::story::{self, judged};
@@ -435,4 +436,65 @@ fn run_verdicts_match_the_snapshot() {
     ];
     let said = runs.iter().map(|(name, trials, planned)| described(name, &of_run(trials, *planned)));
     insta::assert_snapshot!("runs", said.collect::<String>());
+}
+
+/// Moments of the contenders of a mutex: contender, time and action.
+fn moments(of: &[(usize, u64, Deed)]) -> Vec<Moment> {
+    let moment = |(contender, at, deed): &(usize, u64, Deed)| Moment {
+        at: *at,
+        contender: *contender,
+        lock: 0,
+        session: Some(*contender as i64 + 1),
+        deed: *deed,
+    };
+    of.iter().map(moment).collect()
+}
+
+const ASKS: Deed = Deed::Asks(LockClaim::WRITE);
+const ENTERS: Deed = Deed::Enters { claim: LockClaim::WRITE, token: None, zxid: None };
+const LEAVES: Deed = Deed::Leaves { alone: false };
+const LEFT: Deed = Deed::HasLeft { deleted: None, there: None };
+
+#[test]
+fn zombie_is_not_a_violation_if_the_end_of_its_session_may_be_missing() {
+    let judged = |complete_until| {
+        let expired = Deed::Session(SessionState::Expired);
+        let all = moments(&[
+            (0, 1_000, ASKS),
+            (1, 5_000, ASKS),
+            (0, 10_000, ENTERS),
+            (1, 20_000, ENTERS),
+            (1, 25_000, LEAVES),
+            (1, 26_000, LEFT),
+            (0, 40_000, LEAVES),
+            (0, 41_000, expired),
+            (0, 42_000, LEFT),
+        ]);
+        let facts = Facts { complete_until, ..Facts::without_moments(LockKind::Mutex).with_moments(all) };
+        let trial = after(|trial| trial.facts = Some(facts));
+        (trial.violation_count, trial.excused.zombies, trial.excused.uncertain)
+    };
+    assert_eq!([judged(None), judged(Some(30_000))], [(0, 1, 0), (0, 0, 1)]);
+}
+
+#[test]
+fn contender_is_not_stuck_if_its_acquisition_may_be_missing() {
+    let mut all = vec![(0, 100_000, ASKS), (0, 2_000_000, ENTERS)];
+    for at in (200_000..1_900_000).step_by(40_000) {
+        all.extend([
+            (1, at, ASKS),
+            (1, at + 10_000, ENTERS),
+            (1, at + 20_000, LEAVES),
+            (1, at + 21_000, LEFT),
+        ]);
+    }
+    let facts = Facts::without_moments(LockKind::Mutex).with_moments(moments(&all));
+    let facts = Facts { complete_until: Some(1_900_000), ..facts };
+    let trial = Trial { history: Some(facts), ..records::trial(0) };
+    let file = tempfile::tempdir().unwrap();
+    let path = file.path().join("history.jsonl");
+    write_trial(&path, &trial).unwrap();
+    let judgement = story::check(&path, false).unwrap();
+    let lock = story::lock(&judgement);
+    assert_eq!((lock.stuck, judgement.verdict.word()), (0, "unknown"), "{judgement:?}");
 }

@@ -166,14 +166,13 @@ impl Recorder {
     }
 
     /// Records that an acquire is about to be called.
-    pub fn arrives(&mut self, session: &Session, turn: Turn) -> Attempt {
+    pub fn arrives(&self, session: &Session, turn: Turn) -> Attempt {
         let Turn { intended, arrival, mode, hold } = turn;
         let _ = (session.take_lag_us(), session.take_busy_us(), session.take_requests());
         session.begins_anew();
         let called = clock::now();
         let claim = self.claim(mode);
-        // Noted with its answer: if only the answer were lost, this acquire would look stuck.
-        self.note_of_hold(called, session, Deed::Asks(claim));
+        self.note(called, Some(session.id()), Deed::Asks(claim));
         let lock_state = self.lock_state();
         if self.shared.has_faults() {
             self.shared.gaps.asks(self.shared.lock_of(self.id), called);
@@ -482,7 +481,6 @@ impl Recorder {
             self.lock_state().unserved.used_up();
         }
         self.waits_no_longer(now);
-        self.note_held_back();
         self.note(now, Some(session.id()), Deed::Fails);
         let outcome = match error {
             AcquireError::TimedOut => Outcome::TimedOut,

@@ -177,7 +177,7 @@ impl Facts {
         let names = lock_names(trial);
         let mut events = Events {
             facts: self,
-            never_ended: self.waits_of_the_stuck(trial).map_err(&unreadable)?,
+            waits: self.open_waits(trial).map_err(&unreadable)?,
             holding: HashMap::new(),
         };
         let mut moments = self.moments().map_err(&unreadable)?.peekable();
@@ -214,23 +214,30 @@ impl Facts {
         Ok(())
     }
 
-    /// Returns the failed last acquires of stuck contenders. They failed only because the run stopped, so
-    /// their waits never ended.
-    fn waits_of_the_stuck(&self, trial: &Trial) -> io::Result<HashSet<Hold>> {
+    /// Returns the waits whose recorded end or start is misleading.
+    fn open_waits(&self, trial: &Trial) -> io::Result<OpenWaits> {
         let stuck: HashSet<usize> = trial.stuck.iter().map(|stuck| stuck.contender).collect();
+        let is_cut = self.complete_until.is_some();
         let mut lasts = BTreeMap::new();
-        if !stuck.is_empty() {
+        if is_cut || !stuck.is_empty() {
             for moment in self.moments()? {
                 let Moment { contender, at, deed, .. } = moment?;
-                if stuck.contains(&contender)
-                    && matches!(deed, Deed::Asks(_) | Deed::Enters { .. } | Deed::Fails)
-                {
+                if matches!(deed, Deed::Asks(_) | Deed::Enters { .. } | Deed::Fails) {
                     lasts.insert(contender, (at, deed));
                 }
             }
         }
-        let fails = lasts.into_iter().filter(|(_, (_, deed))| matches!(deed, Deed::Fails));
-        Ok(fails.map(|(contender, (at, _))| (contender, at)).collect())
+        let mut waits = OpenWaits::default();
+        for (contender, (at, deed)) in lasts {
+            match deed {
+                Deed::Fails if stuck.contains(&contender) => drop(waits.never_ended.insert((contender, at))),
+                Deed::Asks(_) if is_cut && !stuck.contains(&contender) => {
+                    waits.unanswered.insert((contender, at));
+                }
+                _ => {}
+            }
+        }
+        Ok(waits)
     }
 }
 
@@ -249,6 +256,15 @@ fn leavers_first(at_once: &mut Vec<Moment>) {
         .partition(|moment| known.insert(moment.contender) && matches!(moment.deed, Deed::Leaves { .. }));
     at_once.extend(leaving);
     at_once.extend(others);
+}
+
+/// Waits that did not end as recorded, identified by the time of the omitted moment.
+#[derive(Debug, Default)]
+struct OpenWaits {
+    /// Failed last acquires of stuck contenders. They failed only because the run stopped.
+    never_ended: HashSet<Hold>,
+    /// Acquires whose answers may be among the missing moments. Without them, the contenders would look stuck.
+    unanswered: HashSet<Hold>,
 }
 
 /// A hold in progress.
@@ -270,7 +286,7 @@ impl Holding {
 /// State for converting moments into events.
 struct Events<'a> {
     facts: &'a Facts,
-    never_ended: HashSet<Hold>,
+    waits: OpenWaits,
     /// Current hold of each contender.
     holding: HashMap<usize, Holding>,
 }
@@ -280,7 +296,12 @@ impl Events<'_> {
     /// hold's session, if it ended. The second is `None` if the moment must be left out.
     fn complete(&mut self, mut moment: Moment) -> io::Result<(Option<Moment>, Option<Moment>)> {
         let Moment { at, contender, session, .. } = moment;
-        if moment.deed == Deed::Fails && self.never_ended.contains(&(contender, at)) {
+        let is_omitted = match moment.deed {
+            Deed::Fails => self.waits.never_ended.contains(&(contender, at)),
+            Deed::Asks(_) => self.waits.unanswered.contains(&(contender, at)),
+            _ => false,
+        };
+        if is_omitted {
             return Ok((None, None));
         }
         let mut ended = None;
@@ -325,7 +346,8 @@ impl Events<'_> {
             session: holding.session,
             deed,
         };
-        let open = self.holding.iter().filter(|_| self.facts.complete_until.is_some());
+        let is_cut = self.facts.complete_until.is_some();
+        let open = self.holding.iter().filter(|(_, holding)| is_cut && !holding.session_survives());
         let mut doubts: Vec<Moment> = open.map(doubt).collect();
         doubts.sort_unstable_by_key(|moment| moment.contender);
         doubts
@@ -426,7 +448,7 @@ mod tests {
             let moments = vec![Moment { session: Some(7), ..moment(1, 5, enters) }];
             let facts =
                 Facts { complete_until, ..Facts::without_moments(LockKind::Mutex).with_moments(moments) };
-            let mut events = Events { facts: &facts, never_ended: HashSet::new(), holding: HashMap::new() };
+            let mut events = Events { facts: &facts, waits: OpenWaits::default(), holding: HashMap::new() };
             for moment in facts.moments().unwrap() {
                 events.complete(moment.unwrap()).unwrap();
             }
@@ -466,7 +488,7 @@ mod tests {
         let mut facts = Facts { lives: [(7, life)].into(), ..Facts::without_moments(LockKind::Mutex) }
             .with_moments(moments);
         change(&mut facts);
-        let mut events = Events { facts: &facts, never_ended: HashSet::new(), holding: HashMap::new() };
+        let mut events = Events { facts: &facts, waits: OpenWaits::default(), holding: HashMap::new() };
         let mut phases = Vec::new();
         for moment in facts.moments().unwrap() {
             let (ended, moment) = events.complete(moment.unwrap()).unwrap();
