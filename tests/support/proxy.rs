@@ -71,6 +71,8 @@ struct Doom {
 struct Journal {
     sent: Vec<Request>,
     unanswered: Vec<i32>,
+    /// Number of the latest connection. Only its requests can still be answered.
+    connection: usize,
     /// Pending fates, in order.
     dooms: VecDeque<Doom>,
     /// Request with a fate that applies when the reply arrives.
@@ -228,7 +230,7 @@ fn listen(listener: &TcpListener, state: &Arc<State>) {
         *state.servers.lock().unwrap() = vec![server.try_clone().unwrap()];
         // A client that reconnects after its session has ended must get the server's reply.
         state.ended.store(false, Ordering::SeqCst);
-        state.journal().unanswered.clear();
+        state.journal().begin(number);
         let (to_client, to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
         let (replies, requests) = (Arc::clone(state), Arc::clone(state));
         thread::spawn(move || {
@@ -242,7 +244,9 @@ fn listen(listener: &TcpListener, state: &Arc<State>) {
             pass(server, to_client, passes);
             let _ = replies.live.compare_exchange(number, 0, Ordering::SeqCst, Ordering::SeqCst);
         });
-        thread::spawn(move || pass(client, to_server, |packet, first| requests.requested(packet, first)));
+        thread::spawn(move || {
+            pass(client, to_server, |packet, first| requests.requested(packet, first, number));
+        });
     }
 }
 
@@ -289,7 +293,7 @@ impl State {
         !is_silent()
     }
 
-    fn requested(&self, packet: &[u8], is_first: bool) -> bool {
+    fn requested(&self, packet: &[u8], is_first: bool, connection: usize) -> bool {
         self.to_server.fetch_add(packet.len() as u64, Ordering::SeqCst);
         let (xid, kind) = (number_at(packet, 4), number_at(packet, 8));
         if is_first || xid < 0 || kind < 0 {
@@ -302,6 +306,11 @@ impl State {
         }
         let mut journal = self.journal();
         let mut request = Request { xid, kind, path, watches, fate: None };
+        // Requests of a broken connection may still be read after the client has reconnected.
+        if journal.connection != connection {
+            journal.sent.push(request);
+            return true;
+        }
         let fate = journal.fate_of(&request);
         request.fate = fate;
         journal.sent.push(request);
@@ -325,6 +334,11 @@ impl State {
 }
 
 impl Journal {
+    fn begin(&mut self, connection: usize) {
+        self.connection = connection;
+        self.unanswered.clear();
+    }
+
     /// Returns the fate of a request that has just arrived, or `None` for a request to forward normally.
     fn fate_of(&mut self, request: &Request) -> Option<Fate> {
         let doom = self.dooms.front_mut().filter(|doom| (doom.is)(request))?;
