@@ -61,7 +61,7 @@ pub struct Notes {
     fresh: Vec<Note>,
     to: Option<SyncSender<Message>>,
     /// Number of notes that could not be stored.
-    pub lost: u64,
+    lost: u64,
 }
 
 impl Notes {
@@ -102,14 +102,6 @@ impl Notes {
         let _ = to.send(Message::Finished(self.thread));
         0
     }
-}
-
-/// Progress of storing a thread's notes.
-#[derive(Debug, Clone, Copy, Default)]
-struct ThreadProgress {
-    /// Time of the last stored moment.
-    until: Stamp,
-    is_finished: bool,
 }
 
 #[derive(Debug)]
@@ -172,7 +164,8 @@ impl Keeper {
 struct Keeping {
     scratch: PathBuf,
     noted: Sorter<Noted, (Stamp, usize)>,
-    threads: Vec<ThreadProgress>,
+    /// Time of each thread's last stored moment; `None` once the thread has handed over all its notes.
+    unfinished: Vec<Option<Stamp>>,
     questions: Sorter<PathQuestion, (u64, i64)>,
     entered_as_of: Sorter<EnteredAsOf, (Stamp, usize)>,
     log: Option<ServerLogs>,
@@ -207,7 +200,7 @@ impl Keeping {
         Self {
             scratch: scratch.to_owned(),
             noted: Sorter::by(Facts::by_time, scratch),
-            threads: vec![ThreadProgress::default(); threads],
+            unfinished: vec![Some(0); threads],
             questions: Sorter::by(PathQuestion::order, scratch),
             entered_as_of: Sorter::by(Facts::by_entry, scratch),
             log: following.map(log),
@@ -222,7 +215,7 @@ impl Keeping {
             let left = Duration::from_micros(read_at.saturating_sub(clock::now()));
             match from.recv_timeout(left) {
                 Ok(Message::Notes(thread, notes)) => self.keep(thread, notes),
-                Ok(Message::Finished(thread)) => self.threads[thread].is_finished = true,
+                Ok(Message::Finished(thread)) => self.unfinished[thread] = None,
                 Ok(Message::End(logs)) => return self.end(logs, unread),
                 Err(RecvTimeoutError::Disconnected) => return self.end(None, unread),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -242,7 +235,7 @@ impl Keeping {
         for note in notes {
             let kept = match note {
                 Note::Did(moment) => {
-                    self.threads[thread].until = moment.at;
+                    self.unfinished[thread] = Some(moment.at);
                     self.noted.push((thread, moment))
                 }
                 Note::Lacks(question) => self.questions.push(question),
@@ -255,7 +248,7 @@ impl Keeping {
     }
 
     fn end(self, logs: Option<Logs>, unread: Option<io::Error>) -> io::Result<Kept> {
-        let Self { scratch, noted, threads, questions, mut entered_as_of, log, full } = self;
+        let Self { scratch, noted, unfinished, questions, mut entered_as_of, log, full } = self;
         if let Some(error) = full {
             return Err(error);
         }
@@ -268,8 +261,7 @@ impl Keeping {
         let mut created = Sorter::by(Facts::by_entry, &scratch);
         answer(&questions.finish(), &changes, &mut created, &mut entered_as_of)?;
         let (noted, created, entered_as_of) = (noted.finish(), created.finish(), entered_as_of.finish());
-        let unfinished = threads.iter().filter(|thread| !thread.is_finished);
-        let complete_until = unfinished.map(|thread| thread.until).min();
+        let complete_until = unfinished.into_iter().flatten().min();
         Ok(Kept { noted, complete_until, created, entered_as_of, lives, unread, missing, interference })
     }
 }

@@ -507,16 +507,8 @@ fn can_forget(version: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zklockbench_scenario::{Slice, TrialPlan, parse};
-    use zklockbench_zk::{Access, SessionKey};
-
-    fn shared(lines: &str) -> Shared {
-        let text = format!("name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\n{lines}\n");
-        let parsed = parse("x.toml", &text, &crate::catalog()).unwrap_or_else(|wrong| panic!("{wrong}"));
-        let spec = TrialPlan::of(&parsed.scenario).trials[0].clone();
-        let target = Target { connect: "127.0.0.1:1".into(), access: Access::default() };
-        Shared::new(spec, *zklockbench_locks::find("baton").unwrap(), vec![target], "/run", Slice::WHOLE)
-    }
+    use crate::shared::tests::shared;
+    use zklockbench_zk::SessionKey;
 
     #[test]
     fn unchanged_time_starts_at_the_last_change() {

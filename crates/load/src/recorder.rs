@@ -642,18 +642,12 @@ fn polls_while_asleep(slept_us: u64, interval: Duration) -> u64 {
 mod tests {
     use super::*;
     use crate::keeper::Notes;
+    use crate::shared::tests::shared;
     use zklockbench_core::measure::Window;
-    use zklockbench_scenario::{Slice, TrialPlan, parse};
-    use zklockbench_zk::{Access, Target};
 
     /// Returns the recorder of a contender in a closed load, with a measured phase from 100 to 200.
     fn recorder() -> Recorder {
-        let text = "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\nduration = \"1s\"\n";
-        let parsed = parse("x.toml", text, &crate::catalog()).unwrap_or_else(|wrong| panic!("{wrong}"));
-        let spec = TrialPlan::of(&parsed.scenario).trials.remove(0);
-        let target = Target { connect: "127.0.0.1:1".into(), access: Access::default() };
-        let entry = *zklockbench_locks::find("baton").unwrap();
-        let shared = Arc::new(Shared::new(spec, entry, vec![target], "/run", Slice::WHOLE));
+        let shared = Arc::new(shared("duration = \"1s\""));
         let observation = Observation::new(&shared, Notes::default(), 1);
         observation.recorder.borrow_mut().set_window(Window { start: 100, end: 200 });
         Recorder::new(0, shared, observation)

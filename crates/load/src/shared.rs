@@ -437,3 +437,19 @@ pub fn follow(session: &Session, note: impl Fn(Stamp, history::SessionState) + '
     };
     runtime::spawn_local(following).detach();
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use zklockbench_scenario::{TrialPlan, parse};
+    use zklockbench_zk::Access;
+
+    /// Returns the state of a trial of `baton` with two contenders and these lines of a scenario.
+    pub fn shared(lines: &str) -> Shared {
+        let text = format!("name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\n{lines}\n");
+        let parsed = parse("x.toml", &text, &crate::catalog()).unwrap_or_else(|wrong| panic!("{wrong}"));
+        let spec = TrialPlan::of(&parsed.scenario).trials.remove(0);
+        let target = Target { connect: "127.0.0.1:1".into(), access: Access::default() };
+        Shared::new(spec, *zklockbench_locks::find("baton").unwrap(), vec![target], "/run", Slice::WHOLE)
+    }
+}

@@ -3,7 +3,7 @@
 //!
 //! The number of moments is unlimited, so they are spooled to disk, and dropped after judging.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 
 use super::Trial;
@@ -177,8 +177,8 @@ impl Facts {
         let names = lock_names(trial);
         let mut events = Events {
             facts: self,
-            waits: self.open_waits(trial).map_err(&unreadable)?,
-            holding: HashMap::new(),
+            omitted: self.misleading(trial).map_err(&unreadable)?,
+            holding: BTreeMap::new(),
         };
         let mut moments = self.moments().map_err(&unreadable)?.peekable();
         let (mut at_once, mut last) = (Vec::new(), 0);
@@ -196,26 +196,19 @@ impl Facts {
             }
             for moment in at_once.drain(..) {
                 let (ended, moment) = events.complete(moment).map_err(&unreadable)?;
-                for moment in ended.into_iter().chain(moment) {
-                    let session = moment.session.map(|session| format!("0x{session:x}"));
-                    let lock = names.get(moment.lock).map_or("", String::as_str);
-                    each(&event(&moment, session.as_deref(), lock))?;
-                }
+                ended.iter().chain(&moment).try_for_each(|moment| each_named(moment, &names, &mut each))?;
             }
         }
         // Missing moments may have shown that the session of an open hold had already ended.
-        for moment in events.doubts(last) {
-            let session = moment.session.map(|session| format!("0x{session:x}"));
-            each(&event(&moment, session.as_deref(), ""))?;
-        }
+        events.doubts(last).iter().try_for_each(|doubt| each_named(doubt, &names, &mut each))?;
         for later in traced {
             each(&later.event())?;
         }
         Ok(())
     }
 
-    /// Returns the waits whose recorded end or start is misleading.
-    fn open_waits(&self, trial: &Trial) -> io::Result<OpenWaits> {
+    /// Returns the last start or end of a wait of each contender for which it is misleading.
+    fn misleading(&self, trial: &Trial) -> io::Result<BTreeMap<usize, (Stamp, Deed)>> {
         let stuck: HashSet<usize> = trial.stuck.iter().map(|stuck| stuck.contender).collect();
         let is_cut = self.complete_until.is_some();
         let mut lasts = BTreeMap::new();
@@ -227,17 +220,14 @@ impl Facts {
                 }
             }
         }
-        let mut waits = OpenWaits::default();
-        for (contender, (at, deed)) in lasts {
-            match deed {
-                Deed::Fails if stuck.contains(&contender) => drop(waits.never_ended.insert((contender, at))),
-                Deed::Asks(_) if is_cut && !stuck.contains(&contender) => {
-                    waits.unanswered.insert((contender, at));
-                }
-                _ => {}
-            }
-        }
-        Ok(waits)
+        lasts.retain(|contender, (_, deed)| match deed {
+            // The acquire failed only because the run stopped.
+            Deed::Fails => stuck.contains(contender),
+            // The answer may be among the missing moments. Without it, the contender would look stuck.
+            Deed::Asks(_) => is_cut && !stuck.contains(contender),
+            _ => false,
+        });
+        Ok(lasts)
     }
 }
 
@@ -258,19 +248,10 @@ fn leavers_first(at_once: &mut Vec<Moment>) {
     at_once.extend(others);
 }
 
-/// Waits that did not end as recorded, identified by the time of the omitted moment.
-#[derive(Debug, Default)]
-struct OpenWaits {
-    /// Failed last acquires of stuck contenders. They failed only because the run stopped.
-    never_ended: HashSet<Hold>,
-    /// Acquires whose answers may be among the missing moments. Without them, the contenders would look stuck.
-    unanswered: HashSet<Hold>,
-}
-
 /// A hold in progress.
 struct Holding {
-    entered: Stamp,
-    session: Option<i64>,
+    /// Acquisition with which the hold began.
+    began: Moment,
     /// Life of the hold's node, from the servers' logs.
     life: Option<Life>,
 }
@@ -286,29 +267,25 @@ impl Holding {
 /// State for converting moments into events.
 struct Events<'a> {
     facts: &'a Facts,
-    waits: OpenWaits,
+    /// Moment of each contender that must be left out, if any.
+    omitted: BTreeMap<usize, (Stamp, Deed)>,
     /// Current hold of each contender.
-    holding: HashMap<usize, Holding>,
+    holding: BTreeMap<usize, Holding>,
 }
 
 impl Events<'_> {
     /// Completes a moment with data from the logs. The first result is an extra moment for the end of the
     /// hold's session, if it ended. The second is `None` if the moment must be left out.
     fn complete(&mut self, mut moment: Moment) -> io::Result<(Option<Moment>, Option<Moment>)> {
-        let Moment { at, contender, session, .. } = moment;
-        let is_omitted = match moment.deed {
-            Deed::Fails => self.waits.never_ended.contains(&(contender, at)),
-            Deed::Asks(_) => self.waits.unanswered.contains(&(contender, at)),
-            _ => false,
-        };
-        if is_omitted {
+        let Moment { at, contender, .. } = moment;
+        if self.omitted.get(&contender) == Some(&(at, moment.deed)) {
             return Ok((None, None));
         }
         let mut ended = None;
         match &mut moment.deed {
             Deed::Enters { token, .. } => {
                 let life = token.map(|token| self.facts.lives.get(token)).transpose()?.flatten();
-                self.holding.insert(contender, Holding { entered: at, session, life });
+                self.holding.insert(contender, Holding { began: moment, life });
             }
             Deed::Session(SessionState::Suspended)
                 if self.holding.get(&contender).is_some_and(Holding::session_survives) =>
@@ -316,8 +293,8 @@ impl Events<'_> {
                 return Ok((None, None));
             }
             Deed::HasLeft { .. } | Deed::MayHaveLeft | Deed::CouldNotLeave => {
-                let Holding { entered, life, .. } =
-                    self.holding.remove(&contender).unwrap_or(Holding { entered: at, session, life: None });
+                let holding = self.holding.remove(&contender);
+                let (entered, life) = holding.map_or((at, None), |holding| (holding.began.at, holding.life));
                 if let Deed::HasLeft { deleted, .. } = &mut moment.deed {
                     *deleted = life.and_then(|life| life.deleted);
                 }
@@ -339,18 +316,9 @@ impl Events<'_> {
     /// Returns suspensions of the sessions of all open holds, if moments may be missing.
     fn doubts(&self, at: Stamp) -> Vec<Moment> {
         let deed = Deed::Session(SessionState::Suspended);
-        let doubt = |(contender, holding): (&usize, &Holding)| Moment {
-            at,
-            contender: *contender,
-            lock: 0,
-            session: holding.session,
-            deed,
-        };
         let is_cut = self.facts.complete_until.is_some();
-        let open = self.holding.iter().filter(|(_, holding)| is_cut && !holding.session_survives());
-        let mut doubts: Vec<Moment> = open.map(doubt).collect();
-        doubts.sort_unstable_by_key(|moment| moment.contender);
-        doubts
+        let open = self.holding.values().filter(|holding| is_cut && !holding.session_survives());
+        open.map(|holding| Moment { at, deed, ..holding.began }).collect()
     }
 
     /// How a holder's session ended, if it did. The session had expired if the node was deleted with it,
@@ -369,6 +337,17 @@ impl Events<'_> {
         }
         facts.is_forgotten(&life).then_some(SessionEnd::Unknown)
     }
+}
+
+/// Passes a moment to `each` as an event with the names of its session and lock.
+fn each_named<E>(
+    moment: &Moment,
+    names: &[String],
+    each: &mut impl FnMut(&Event<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let session = moment.session.map(|session| format!("0x{session:x}"));
+    let lock = names.get(moment.lock).map_or("", String::as_str);
+    each(&event(moment, session.as_deref(), lock))
 }
 
 fn event<'a>(moment: &Moment, session: Option<&'a str>, lock: &'a str) -> Event<'a> {
@@ -448,7 +427,7 @@ mod tests {
             let moments = vec![Moment { session: Some(7), ..moment(1, 5, enters) }];
             let facts =
                 Facts { complete_until, ..Facts::without_moments(LockKind::Mutex).with_moments(moments) };
-            let mut events = Events { facts: &facts, waits: OpenWaits::default(), holding: HashMap::new() };
+            let mut events = Events { facts: &facts, omitted: BTreeMap::new(), holding: BTreeMap::new() };
             for moment in facts.moments().unwrap() {
                 events.complete(moment.unwrap()).unwrap();
             }
@@ -488,7 +467,7 @@ mod tests {
         let mut facts = Facts { lives: [(7, life)].into(), ..Facts::without_moments(LockKind::Mutex) }
             .with_moments(moments);
         change(&mut facts);
-        let mut events = Events { facts: &facts, waits: OpenWaits::default(), holding: HashMap::new() };
+        let mut events = Events { facts: &facts, omitted: BTreeMap::new(), holding: BTreeMap::new() };
         let mut phases = Vec::new();
         for moment in facts.moments().unwrap() {
             let (ended, moment) = events.complete(moment.unwrap()).unwrap();
