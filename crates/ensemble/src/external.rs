@@ -137,16 +137,18 @@ impl Hosts {
     /// Checks that the ensemble is healthy, and records its voters.
     pub async fn check(&self) -> Result<(), Error> {
         self.is_healthy(HEALTHY_WITHIN).await?;
-        if let [only] = self.addresses.as_slice() {
-            let role = state::Role::ask(only).await;
+        let roles = state::roles(&self.addresses).await;
+        if let [only] = roles.as_slice()
+            && only.is("leader")
+            && only.hides_counters()
+        {
             // The followers of this leader, if any, are not in the connect string.
-            if role.hides_counters() && role.state.as_deref() == Ok("leader") {
-                return Err(Error::environment(format!(
-                    "{only} is a leader and does not report its followers: list all servers, or allow `mntr`"
-                )));
-            }
+            return Err(Error::environment(format!(
+                "{} is a leader and does not report its followers: list all servers, or allow `mntr`",
+                only.address
+            )));
         }
-        let _ = self.voters.set(state::voters(&self.addresses).await);
+        let _ = self.voters.set(state::voters(&roles));
         Ok(())
     }
 

@@ -121,7 +121,7 @@ impl KeptEnsemble {
         })?;
         let alive = self.alive().len();
         let signal = |signal| self.signal(signal);
-        if !end(signal, || !self.alive().is_empty(), BETWEEN_CHECKS).await {
+        if !end(signal, || !self.alive().is_empty()).await {
             let still =
                 "nothing was removed, because a server is still running after SIGKILL: try again later";
             return Err(about(&self.directory, &still));
@@ -146,14 +146,14 @@ impl KeptEnsemble {
 }
 
 /// Ends processes with SIGTERM and, if necessary, with SIGKILL. Returns whether the processes have ended.
-async fn end(signal: impl Fn(Signal), are_alive: impl Fn() -> bool, between: Duration) -> bool {
+async fn end(signal: impl Fn(Signal), are_alive: impl Fn() -> bool) -> bool {
     for which in [Signal::TERM, Signal::KILL] {
         signal(which);
         for _ in 0..CHECKS {
             if !are_alive() {
                 return true;
             }
-            tokio::time::sleep(between).await;
+            tokio::time::sleep(BETWEEN_CHECKS).await;
         }
     }
     false
@@ -213,7 +213,7 @@ mod tests {
         assert!(precious.is_dir() && state.exists());
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn end_waits_for_killed_processes() {
         use std::cell::Cell;
         // Given a process that ignores SIGTERM and takes several checks to end after SIGKILL
@@ -224,7 +224,7 @@ mod tests {
                 left.set(left.get() - usize::from(is_killed && left.get() > 0));
                 left.get() > 0
             };
-            assert_eq!(end(|signal| sent.set(signal), are_alive, Duration::ZERO).await, has_ended);
+            assert_eq!(end(|signal| sent.set(signal), are_alive).await, has_ended);
             assert_eq!(left.get() == 0, has_ended);
         }
     }

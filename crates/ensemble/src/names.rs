@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::state::{Role, not_one_ensemble, roles};
 use zklockbench_core::connect::Connect;
-use zklockbench_zk::Target;
+use zklockbench_zk::{Target, close};
 
 const LOOKUP_WITHIN: Duration = Duration::from_secs(5);
 const SESSION: Duration = Duration::from_secs(10);
@@ -110,11 +110,9 @@ async fn session_at(target: &Target, role: &Role) -> Option<i64> {
     }
     let server = target.on(&role.address);
     let client = timeout(OPENS_WITHIN, server.client(SESSION)).await.ok()?.ok()?;
-    let (session, mut states) = (client.session_id().0, client.state_watcher());
-    drop(client);
+    let session = client.session_id().0;
     // The client closes the session in the background. An open session would be counted as another client's.
-    let closing = async { while !states.changed().await.is_terminated() {} };
-    let _ = timeout(OPENS_WITHIN, closing).await;
+    close(client, OPENS_WITHIN).await;
     Some(session).filter(|session| session.to_be_bytes()[0] != 0)
 }
 

@@ -336,11 +336,15 @@ async fn start(local: &Local, number: usize) -> Done {
     let deadline = Instant::now() + FREE_WITHIN;
     loop {
         eventually(deadline - Instant::now(), || async { is_free(local, number) }).await?;
-        let after = launch(local, number)?;
+        let launched = local.server(number)?.launch();
+        launched.map_err(|error| format!("cannot start server {number}: {error}"))?;
         let Err(why) = listens(local, number).await else { return Ok(()) };
         // A server that does not listen in time is useless and would get in the way of the next attempt.
         let _ = end(local, number, Signal::KILL).await;
-        let tail = tail(&local.server(number)?.log, after);
+        let tail = {
+            let server = local.server(number)?;
+            tail(&server.log, server.log_began)
+        };
         // Retry only if another process took a port between the check and the bind.
         if !tail.contains(TAKEN) || Instant::now() >= deadline {
             return Err(format!("server {number} did not restart: {why}\n{tail}"));
@@ -360,13 +364,6 @@ fn is_free(local: &Local, number: usize) -> Done {
         Ok(false) => Err(format!("a port of server {number} is in use: {:?}", server.ports)),
         Err(error) => Err(format!("cannot check the ports of server {number}: {error}")),
     }
-}
-
-/// Starts the server. Returns the length of the server's log before the start.
-fn launch(local: &Local, number: usize) -> Result<u64, String> {
-    let mut server = local.server(number)?;
-    server.launch().map_err(|error| format!("cannot start server {number}: {error}"))?;
-    Ok(server.log_began)
 }
 
 async fn listens(local: &Local, number: usize) -> Done {

@@ -110,7 +110,7 @@ impl Role {
         self.state.is_err() && !self.is_refused
     }
 
-    fn is(&self, state: &str) -> bool {
+    pub fn is(&self, state: &str) -> bool {
         self.state.as_deref() == Ok(state)
     }
 
@@ -130,9 +130,8 @@ pub fn described(roles: &[Role]) -> String {
 }
 
 /// Returns the numbers of the voting servers: all except those that report being observers.
-pub async fn voters(addresses: &[String]) -> Vec<usize> {
-    let roles = roles(addresses).await;
-    (1..).zip(&roles).filter(|(_, role)| !role.is("observer")).map(|(number, _)| number).collect()
+pub fn voters(roles: &[Role]) -> Vec<usize> {
+    (1..).zip(roles).filter(|(_, role)| !role.is("observer")).map(|(number, _)| number).collect()
 }
 
 /// Returns whether an error proves that no server is at the address: the connection was refused or the name

@@ -29,6 +29,10 @@ fn kind(event: &str) -> EventKind {
     }
 }
 
+fn is_release(event: &str) -> bool {
+    kind(event) == EventKind::Release
+}
+
 /// Returns all single faults at the events of a run.
 pub fn single_faults(events: &[(usize, String)]) -> Vec<Decision> {
     let mut all = Vec::new();
@@ -50,10 +54,9 @@ pub fn single_faults(events: &[(usize, String)]) -> Vec<Decision> {
         if has_node(&events[..number], *contender) {
             add(Act::Delete);
         }
-        let later = events[number + 1..]
-            .iter()
-            .filter(|(other, past)| other != contender && kind(past) != EventKind::Release);
-        if kind(event) != EventKind::Release {
+        let later =
+            events[number + 1..].iter().filter(|(other, past)| other != contender && !is_release(past));
+        if !is_release(event) {
             later.for_each(|(_, past)| add(Act::Delay { past: past.clone() }));
         }
     }
@@ -68,7 +71,6 @@ pub fn immediate(events: &[(usize, String)]) -> Vec<Decision> {
 /// Returns delays of each event past each later acquisition by another contender. What the delayed contender read
 /// before may no longer be true.
 pub fn delays_past_acquisitions(events: &[(usize, String)]) -> Vec<Decision> {
-    let is_release = |event: &str| kind(event) == EventKind::Release;
     // A contender's last event before its release belongs to its acquisition.
     let of_acquisition = |(at, (holder, _)): (usize, &(usize, String))| {
         events[..at].iter().rposition(|(who, event)| who == holder && !is_release(event))
@@ -121,7 +123,6 @@ pub fn abandoned_waits(
     ways: &[Act],
 ) -> Vec<Decision> {
     let first = |who: usize| events.iter().position(|(contender, _)| *contender == who);
-    let is_release = |event: &str| kind(event) == EventKind::Release;
     let released = events.iter().position(|(contender, event)| *contender == waiter && is_release(event));
     let handed_on = events.iter().position(|(contender, event)| *contender != waiter && is_release(event));
     let wait = &events[..released.unwrap_or(events.len())];

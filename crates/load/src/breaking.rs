@@ -17,7 +17,7 @@ use zklockbench_ensemble::fault::{
     Admission, Contenders, CrashOrder, Doing, FaultReach, Fired, InEffect, News, Schedule, find, run,
 };
 use zklockbench_ensemble::proxy::Proxy;
-use zklockbench_ensemble::{Leader, voters};
+use zklockbench_ensemble::{Leader, roles, voters};
 use zklockbench_record::history::SessionState;
 use zklockbench_record::{Election, FaultRecord};
 use zklockbench_scenario::{Slice, TrialSpec};
@@ -274,7 +274,7 @@ pub struct Elections {
 impl Elections {
     /// Determines the current leader. Each later leader counts as an election.
     pub async fn from_now_on(servers: &[String]) -> Self {
-        let voters = voters(servers).await.len();
+        let voters = voters(&roles(servers).await).len();
         let elections = Self { servers: servers.to_vec(), voters, seen: Mutex::default() };
         elections.look_once().await;
         elections

@@ -307,10 +307,7 @@ pub async fn sessions_of_workers(target: &Target, run_id: &str) -> usize {
         let _ = workspace::walk(now, vec![format!("{top}/{run_id}")], None, note).await;
     }
     // An open session would be counted as another client's.
-    let mut states = client.state_watcher();
-    drop(client);
-    let closing = async { while !states.changed().await.is_terminated() {} };
-    let _ = tokio::time::timeout(CLOSED_WITHIN, closing).await;
+    zklockbench_zk::close(client, CLOSED_WITHIN).await;
     owners.len()
 }
 

@@ -33,7 +33,7 @@ pub use inner::{Observed, Sent, Undated, Watch};
 pub use messages::{Message, MessageKind, Messages};
 pub use multi::{Op, why_not_counting};
 pub use notification::{Arm, EventKind, Notification, sequence_of};
-pub use session::{Created, NodeStat, Session};
+pub use session::{Created, NodeStat, Session, close};
 pub use tls::{Tls, TlsFiles};
 pub use whose::{ForeignSession, SessionKey, SessionStates, is_own_session, note_own_session, session_of};
 pub use zookeeper_client::{CreateMode as NodeKind, Names, SessionState, sessions_not_resumed};

@@ -130,7 +130,8 @@ impl Compose {
     /// Determines the data directories and the voters, which only running servers reveal.
     async fn learn(&self) {
         join_all(self.members.iter().map(Member::find_directories)).await;
-        let _ = self.voters.set(state::voters(&self.addresses()).await);
+        let roles = state::roles(&self.addresses()).await;
+        let _ = self.voters.set(state::voters(&roles));
     }
 
     /// Returns the reason why the servers' transaction logs cannot be read; `None` if they can.
