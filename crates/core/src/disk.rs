@@ -238,9 +238,15 @@ fn tame_string(string: &str) -> Cow<'_, str> {
 /// Creates a file in an untrusted directory, replacing any existing file. The old file is removed first, so
 /// nothing is written through a link, a pipe or another hard link.
 pub fn create_anew(path: &Path) -> io::Result<File> {
+    remove(path)?;
+    File::create_new(path)
+}
+
+/// Removes a file if it exists.
+pub fn remove(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => File::create_new(path),
+        _ => Ok(()),
     }
 }
 

@@ -130,23 +130,21 @@ impl Snapshots {
     fn before(&mut self, zxid: i64) -> Vec<StoredNode> {
         let older = self.files.iter().rfind(|(of, _)| *of < zxid);
         let Some((_, path)) = older.or(self.files.first()).cloned() else { return Vec::new() };
-        let nodes = self.nodes(&path).unwrap_or_default();
-        nodes.into_iter().filter(|node| node.created < zxid).collect()
+        self.nodes(&path, zxid).unwrap_or_default()
     }
 
     /// Returns the ephemeral nodes of the snapshot with this zxid. A snapshot may also contain nodes of later
     /// transactions; those at or after `next` are omitted, because the logs create them.
     fn at(&mut self, zxid: i64, next: i64) -> Option<Vec<StoredNode>> {
         let path = self.files.iter().find(|(of, _)| *of == zxid)?.1.clone();
-        let mut nodes = self.nodes(&path)?;
-        nodes.retain(|node| node.created < next);
-        Some(nodes)
+        self.nodes(&path, next)
     }
 
-    fn nodes(&mut self, path: &Path) -> Option<Vec<StoredNode>> {
+    /// Returns a snapshot's ephemeral nodes that were created before this transaction.
+    fn nodes(&mut self, path: &Path, before: i64) -> Option<Vec<StoredNode>> {
         let mut nodes = Vec::new();
         let read = snapshot::read(path, &mut |node| {
-            if node.owner.is_some() {
+            if node.owner.is_some() && node.created < before {
                 nodes.push(node);
             }
         });

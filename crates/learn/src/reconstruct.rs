@@ -273,16 +273,16 @@ impl Reconstruction {
             .collect();
         let unread: HashSet<&[u8]> =
             listing.unread.iter().map(|path| path.trim_end_matches('/').as_bytes()).collect();
-        let kept = self.nodes.iter().filter(|(path, _)| is_within(path, &unread));
-        let kept = kept.map(|(path, node)| StoredNode {
-            path: path.to_vec(),
-            created: node.position.0,
-            created_ms: node.arrived.ms,
-            owner: Some(node.session),
-        });
-        let existed = listing.found.iter().cloned().chain(kept);
-        stored.extend(existed.filter(|node| !created.contains(node.path.as_slice())));
-        self.goes_on_with(stored)?;
+        let listed = listing.found.into_iter();
+        stored.extend(listed.filter(|node| !created.contains(node.path.as_slice())));
+        let lost: Vec<NodePath> = {
+            let exist: HashSet<&[u8]> = stored.iter().map(|node| node.path.as_slice()).collect();
+            let remains = |path: &NodePath| {
+                exist.contains(&**path) || is_within(path, &unread) && !created.contains(&**path)
+            };
+            self.nodes.keys().filter(|path| !remains(path)).cloned().collect()
+        };
+        self.replace(lost, stored)?;
         seen.iter().try_for_each(|change| self.sees(&change.path, change.happened, change.at_ms))
     }
 
@@ -324,17 +324,22 @@ impl Reconstruction {
 
     /// Continues after a gap: ends the cycles of nodes that the snapshot does not contain, and adds the new nodes.
     pub fn goes_on_with(&mut self, stored: Vec<StoredNode>) -> io::Result<()> {
-        let kept: BTreeMap<&[u8], Option<i64>> =
-            stored.iter().map(|node| (node.path.as_slice(), node.owner)).collect();
-        // Another session may have created a single node again. A watch does not report the owners.
-        let is_kept = |path: &NodePath, node: &Node| {
-            kept.get(&**path).is_some_and(|owner| self.is_watch || *owner == Some(node.session))
+        let lost: Vec<NodePath> = {
+            let kept: BTreeMap<&[u8], Option<i64>> =
+                stored.iter().map(|node| (node.path.as_slice(), node.owner)).collect();
+            // Another session may have created a single node again.
+            let is_kept = |path: &NodePath, node: &Node| kept.get(&**path) == Some(&Some(node.session));
+            let lost = self.nodes.iter().filter(|(path, node)| !is_kept(path, node));
+            lost.map(|(path, _)| Arc::clone(path)).collect()
         };
-        let lost = self.nodes.iter().filter(|(path, node)| !is_kept(path, node));
-        let lost: Vec<NodePath> = lost.map(|(path, _)| Arc::clone(path)).collect();
+        self.replace(lost, stored)
+    }
+
+    /// Ends the cycles of lost nodes, and adds the stored nodes that are new.
+    fn replace(&mut self, lost: Vec<NodePath>, stored: Vec<StoredNode>) -> io::Result<()> {
         self.end_all(lost, Ending::Unobserved, None);
-        let fresh = |stored: &StoredNode| !self.nodes.contains_key(stored.path.as_slice());
-        let fresh: Vec<StoredNode> = stored.iter().filter(|node| fresh(node)).cloned().collect();
+        let is_fresh = |node: &StoredNode| !self.nodes.contains_key(node.path.as_slice());
+        let fresh: Vec<StoredNode> = stored.into_iter().filter(is_fresh).collect();
         fresh.into_iter().for_each(|node| self.existed(node));
         self.failure.take().map_or(Ok(()), Err)
     }
@@ -434,7 +439,6 @@ impl Reconstruction {
         self.counts.lock_writes += u64::from(counts && is_lock);
     }
 
-    /// Records whether a lock's directory exists. Returns `false`, because a directory is not a lock node.
     /// Notes the deletion of directories whose locks may have become known only when the directories' last nodes
     /// ended, in the same transaction.
     fn set_removed(&mut self, directories: Vec<NodePath>) {
@@ -443,6 +447,7 @@ impl Reconstruction {
         }
     }
 
+    /// Records whether a lock's directory exists. Returns `false`, because a directory is not a lock node.
     fn set_remains(&mut self, path: &[u8], remains: bool) -> bool {
         if let Some(number) = self.numbers.get(path)
             && let Some(lock) = self.locks.get_mut(*number as usize)
@@ -824,19 +829,17 @@ impl Reconstruction {
             let (session, arrived_ms) = (self.known(node.session), node.arrived.ms);
             let is_holder = node.grant != Grant::Waits;
             let (directory, recipe) = (Arc::clone(&node.directory), node.recipe);
-            if self.scope.until_ms.is_some_and(|until| arrived_ms >= until) {
-                // The node is not in scope, but shows that the directory of a known lock is not empty.
-                let number = self.numbers.get(self.lock_path(&directory, recipe)).copied();
-                if let Some(number) = number
-                    && let Some(lock) = self.locks.get_mut(number as usize)
-                {
-                    lock.is_in_use = true;
-                }
-                continue;
-            }
-            let lock = self.lock(&directory, recipe, 0);
+            let is_in_scope = self.scope.until_ms.is_none_or(|until| arrived_ms < until);
+            // A node outside the scope still shows that the directory of a known lock is not empty.
+            let lock = match is_in_scope {
+                true => Some(self.lock(&directory, recipe, 0)),
+                false => self.numbers.get(self.lock_path(&directory, recipe)).copied(),
+            };
+            let Some(lock) = lock else { continue };
             self.locks.get_mut(lock as usize).into_iter().for_each(|lock| lock.is_in_use = true);
-            staying.push(Staying { lock, session, arrived_ms, is_holder });
+            if is_in_scope {
+                staying.push(Staying { lock, session, arrived_ms, is_holder });
+            }
         }
         staying.sort_by_key(|node| node.arrived_ms);
         self.end_all(open, Ending::Open, None);

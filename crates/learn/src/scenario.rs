@@ -13,6 +13,7 @@ use crate::reconstruct::Observed;
 use crate::summarise::{FamilyValues, Summarised};
 use crate::summary::{FILE, Family, FamilyKind, LearnedLoad, ScenarioFile};
 use crate::times::Values;
+use zklockbench_core::disk;
 use zklockbench_core::units::{counted, format_micros, one_line};
 use zklockbench_scenario::{Distribution, MeasuredTimes};
 
@@ -41,12 +42,8 @@ fn remove_earlier(directory: &Path) -> io::Result<()> {
         return Ok(());
     }
     for [_, file, arrivals] in (1..=SCENARIOS).map(file_names) {
-        for path in [directory.join(file), directory.join(arrivals)] {
-            match std::fs::remove_file(path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-        }
+        disk::remove(&directory.join(file))?;
+        disk::remove(&directory.join(arrivals))?;
     }
     Ok(())
 }
@@ -97,7 +94,7 @@ struct Replayed {
 impl Learnt<'_> {
     fn write(&self, directory: &Path) -> io::Result<ScenarioFile> {
         let [suffix, file, arrivals] = file_names(self.number);
-        let (learned, assumed, load) = match &self.family.load {
+        let (mut learned, mut assumed, load) = match &self.family.load {
             LearnedLoad::Closed { .. } => self.closed(),
             LearnedLoad::Open => {
                 let window = self.window()?;
@@ -105,13 +102,11 @@ impl Learnt<'_> {
                 self.open(window, &arrivals, &replayed)
             }
         };
-        let timeout = self.family.timeout_us.map(|us| format!("a timeout of {}", format_micros(us)));
-        let learned = [learned, timeout.into_iter().collect()].concat();
-        let servers = counted(self.servers() as u64, "server", "servers");
-        let is_cut = u64::from(self.values.holds.most()) * 1_000 > TIME_MOST_US;
-        let cut = is_cut.then(|| "holds longer than a day last a day".to_owned());
-        let assumed =
-            [assumed, cut.into_iter().collect(), vec![format!("an ensemble of {servers}")]].concat();
+        learned.extend(self.family.timeout_us.map(|us| format!("a timeout of {}", format_micros(us))));
+        if u64::from(self.values.holds.most()) * 1_000 > TIME_MOST_US {
+            assumed.push("holds longer than a day last a day".to_owned());
+        }
+        assumed.push(format!("an ensemble of {}", counted(self.servers() as u64, "server", "servers")));
         let text = self.text(&suffix, &learned, &assumed, &load);
         std::fs::write(directory.join(&file), text)?;
         Ok(ScenarioFile { file, family: self.family.name.clone(), learned, assumed })

@@ -407,7 +407,7 @@ impl Context<'_> {
         endings.gave_up_at_grant = at_grant;
         let mut counts: Vec<u64> = sums.keys.values().copied().collect();
         counts.sort_unstable_by(|one, other| other.cmp(one));
-        let staying = self.staying(sums, &nodes.staying);
+        let (staying_nodes, staying) = self.staying(sums, &nodes.staying);
         let windows = sums.windows.iter().filter_map(|window| window.clone().finish(self.span.lasts_ms()));
         Family {
             name: self.names.of_path(name),
@@ -435,8 +435,8 @@ impl Context<'_> {
             dispersion: windows.collect(),
             over_time: self.over_time(sums),
             longest_waits: self.longest_waits(sums),
-            staying_nodes: staying.len() as u64,
-            staying: staying.into_iter().take(STAYING_SHOWN).collect(),
+            staying_nodes,
+            staying,
             endings,
         }
     }
@@ -541,8 +541,9 @@ impl Context<'_> {
         self.names.of_path(&path.unwrap_or_default())
     }
 
-    /// Returns the nodes older than an hour and older than ten times the 99th percentile of the holds.
-    fn staying(&self, sums: &Sums, nodes: &[&Staying]) -> Vec<StayingNode> {
+    /// Returns the number of nodes older than an hour and older than ten times the 99th percentile of the holds,
+    /// and the oldest of them.
+    fn staying(&self, sums: &Sums, nodes: &[&Staying]) -> (u64, Vec<StayingNode>) {
         const HOUR_MS: i64 = 3_600_000;
         let usual = sums.holds.quantile(0.99).map_or(0, |ms| 10 * i64::from(ms));
         let age = |arrived_ms: i64| self.observed.last_ms - arrived_ms;
@@ -553,7 +554,7 @@ impl Context<'_> {
             age_us: age(node.arrived_ms).unsigned_abs() * 1_000,
             is_holder: node.is_holder,
         };
-        old.map(node).collect()
+        (old.clone().count() as u64, old.take(STAYING_SHOWN).map(node).collect())
     }
 }
 

@@ -846,19 +846,7 @@ fn registrations_do_not_count_as_writes_of_locks() {
     });
     let read = story.read_as("log.1", Scope::default());
     let found = summarise(&read.observed, Asked::default()).unwrap();
-    let source = Source {
-        kind: SourceKind::Logs,
-        from: std::time::UNIX_EPOCH,
-        to: std::time::UNIX_EPOCH,
-        lasts_us: 0,
-        clock_steps: 0,
-        has_folded_locks: false,
-        is_anonymous: false,
-        logs: None,
-        watch: None,
-    };
-    let written = writes(&read.observed, &found);
-    let Writes { all, by_locks, lock_share, .. } = Learned::of(source, written, found.families).writes;
+    let Writes { all, by_locks, lock_share, .. } = writes(&read.observed, &found);
     assert_eq!((all, by_locks, lock_share), (18, 2, 2.0 / 18.0));
 }
 

@@ -425,10 +425,7 @@ fn reserve(dir: &Path) {
 }
 
 fn remove(path: &Path) -> Result<(), Error> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(cannot("delete", path, &error)),
-        _ => Ok(()),
-    }
+    disk::remove(path).map_err(|error| cannot("delete", path, &error))
 }
 
 pub fn replace_json(path: &Path, value: &impl Serialize) -> Result<(), Error> {
