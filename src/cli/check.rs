@@ -227,9 +227,9 @@ fn differing(
         }
         if is_merged && args.evidence.is_some() {
             let missing = zklockbench_judge::too_little_across_workers(trial, &judgement);
-            let missing = missing.filter(|why| !trial.unchecked.contains(why));
-            let missing = missing.map(|why| format!("{}: {why}", trial.name()));
-            of_histories = of_histories.and(Verdict::unknown_if(missing.into_iter().collect()));
+            if let Some(why) = missing.filter(|why| !trial.unchecked.contains(why)) {
+                of_histories = of_histories.and(Verdict::Unknown(vec![format!("{}: {why}", trial.name())]));
+            }
         }
     }
     Ok((differing, of_histories))

@@ -52,15 +52,16 @@ async fn follow(args: WorkerArgs, slice: Slice, name: &str, stop: &CancellationT
             out: parts_of(&args.out, name),
             ..args.clone()
         };
-        match make_part(of_run, slice, stop).await {
-            Ok(exit) => worst = worse(worst, exit),
+        let exit = match make_part(of_run, slice, stop).await {
+            Ok(exit) => exit,
             Err(Error::Interrupted) => return Err(Error::Interrupted),
             // Continue, because the job's leading process decides whether to end the job.
             Err(error) => {
                 output::complain(&error);
-                worst = worse(worst, error.exit());
+                error.exit()
             }
-        }
+        };
+        worst = worse(worst, exit);
         last = Some(node);
     }
 }

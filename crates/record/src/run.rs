@@ -91,6 +91,11 @@ pub struct EnsembleInfo {
 }
 
 impl EnsembleInfo {
+    /// Limit on the load; `None` if it was not limited.
+    pub fn load_limit(&self) -> Option<&str> {
+        self.config.iter().find(|(name, _)| name == LIMITED).map(|(_, rate)| rate.as_str())
+    }
+
     /// The servers as text: `3 servers: 10.0.0.1:2181 (leader), …`.
     pub fn servers_as_text(&self) -> String {
         let each: Vec<String> =

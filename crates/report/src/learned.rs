@@ -134,7 +134,7 @@ fn family_remarks(family: &Family) -> Vec<String> {
     let name = one_line(&family.name);
     let staying = family.staying.first().map(|node| {
         let more = match family.staying_nodes.max(family.staying.len() as u64) {
-            0 | 1 => String::new(),
+            1 => String::new(),
             all => format!(" ({} more)", all - 1),
         };
         let what = if node.is_holder { "has held" } else { "has waited in" };

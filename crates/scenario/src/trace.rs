@@ -62,10 +62,12 @@ impl TraceBuilder {
         if number >= ROWS_MAX {
             return Err(format!("line {line}: more than {ROWS_MAX} arrivals; use only part of the file"));
         }
-        let at_us = if self.sorts { at_us } else { self.since_first(line, at_us)? };
-        if self.sorts {
+        let at_us = if self.sorts {
             self.lines.push(line);
-        }
+            at_us
+        } else {
+            self.since_first(line, at_us)?
+        };
         let lock = lock.map(|name| self.number_of(name, line)).transpose()?;
         self.arrivals.push(TraceArrival { at_us, lock, hold: None, mode: None });
         Ok(number)

@@ -67,8 +67,8 @@ impl Sharing {
     }
 
     /// Rejects open loads that would exceed the maximum rate, because throttled arrivals would count as late.
-    pub fn check(&self, plan: &TrialPlan, slice: Slice) -> Result<(), Error> {
-        let (Some(at_most), true) = (self.at_most, slice.leads()) else { return Ok(()) };
+    fn check(&self, plan: &TrialPlan) -> Result<(), Error> {
+        let Some(at_most) = self.at_most else { return Ok(()) };
         let open = plan.trials.iter().filter(|trial| trial.load.open().is_some());
         let most = open.map(|trial| trial.estimated_requests_per_s()).fold(0.0, f64::max);
         if most <= at_most {
@@ -146,18 +146,13 @@ async fn without_workers(
 ) -> OtherClients {
     let (mut before, mut recounts) = (workers().await, 0..RECOUNTS);
     loop {
-        let clients = clients().await;
-        if matches!(clients, OtherClients::Unknown(_)) {
-            return clients;
-        }
+        let all = match clients().await {
+            OtherClients::Connected(all) => all,
+            unknown @ OtherClients::Unknown(_) => return unknown,
+        };
         let after = workers().await;
         if before == after || recounts.next().is_none() {
-            return match clients {
-                OtherClients::Connected(all) => {
-                    OtherClients::Connected(all.saturating_sub(before.min(after)))
-                }
-                unknown => unknown,
-            };
+            return OtherClients::Connected(all.saturating_sub(before.min(after)));
         }
         before = after;
     }
@@ -173,7 +168,7 @@ pub async fn check(
     plan: &TrialPlan,
     slice: Slice,
 ) -> Result<(), Error> {
-    sharing.check(plan, slice)?;
+    sharing.check(plan)?;
     if opened.is_ours() {
         return Ok(());
     }

@@ -304,18 +304,9 @@ impl SweepInProgress {
             return Err(run.without_results(&format!("run {number}"), server));
         }
         let (how, last) = (run.how(), run.last_words());
-        let sample = |strategy: &String| Sample {
-            run: number,
-            strategy: strategy.clone(),
-            at: point.at,
-            state: State::Failed,
-            why: Some(format!("no results ({how}): {}", last.lines().last().unwrap_or_default().trim())),
-            throughput: None,
-            wait_p50: None,
-            wait_p99: None,
-            objective: None,
-            granted_us: 0,
-            failures: Vec::new(),
+        let why = format!("no results ({how}): {}", last.lines().last().unwrap_or_default().trim());
+        let sample = |strategy: &String| {
+            Sample::without_results(number, strategy, point.at, State::Failed, why.clone())
         };
         Ok(point.strategies.iter().map(sample).collect())
     }

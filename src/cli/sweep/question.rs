@@ -350,7 +350,7 @@ fn table_at(base: &Table, over: &[Over], failures: Option<&AddedFailures>, at: A
 pub fn announcement(question: &SweepQuestion, grid: &[f64], budget: Duration) -> String {
     let over = &question.over[0];
     let values: Vec<String> = grid.iter().map(|value| over.variable.show(*value)).collect();
-    let beside = question.over.get(1).map_or_else(String::new, |over| {
+    let second = question.over.get(1).map_or_else(String::new, |over| {
         let values: Vec<String> = over.few().iter().map(|value| over.variable.show(*value)).collect();
         format!(", for {} {}", over.variable.name(), values.join(", "))
     });
@@ -360,7 +360,7 @@ pub fn announcement(question: &SweepQuestion, grid: &[f64], budget: Duration) ->
         ""
     };
     format!(
-        "{} of {}: first {}{beside}{more}; at most {}",
+        "{} of {}: first {}{second}{more}; at most {}",
         over.variable.name(),
         shown(&question.strategies.join(", "), 200),
         values.join(", "),

@@ -6,7 +6,7 @@
 
 use super::differences::{FloorRise, ShareApart, shares, takes_time, unless_generator};
 use super::figures::{
-    Chosen, NoReadings, Role, VIOLATIONS, better_of, is_determined, leading, reading, readings,
+    Chosen, Role, VIOLATIONS, better_of, has_too_few_samples, is_determined, leading, reading, readings,
 };
 use super::judge::{Compared, ComparisonVerdict, Method, Regression, Sample, Scale, Terms, exactly};
 use super::side::{CellUnderLoad, LINE, Repetitions, doubt, sound};
@@ -261,8 +261,7 @@ pub(super) fn together(
             [first, ..] if takes_time(*first) => *first,
             _ => return None,
         };
-        let too_few = |trials: &Vec<&Trial>| matches!(readings(trials, figure), Err(NoReadings::TooFew(_)));
-        if were.iter().chain(&are).any(too_few) {
+        if were.iter().chain(&are).any(|trials| has_too_few_samples(trials, figure)) {
             return None;
         }
         let (base, new): (Vec<_>, Vec<_>) = members.iter().map(|(_, pair)| (&pair.base, &pair.new)).unzip();

@@ -242,8 +242,7 @@ fn of_run(run: &Run) -> Vec<ComparedFact> {
     facts.extend(
         run.replayed.as_ref().map(|file| ComparedFact::needed("replayed arrivals (SHA-256)", &*file.sha256)),
     );
-    let limit = ensemble.config.iter().find(|(key, _)| key == LIMITED);
-    facts.push(ComparedFact::needed(LIMITED, limit.map_or("no rate", |(_, rate)| rate.as_str())));
+    facts.push(ComparedFact::needed(LIMITED, ensemble.load_limit().unwrap_or("no rate")));
     let configured = ensemble.config.iter().filter(|(key, _)| key != LIMITED && key != OTHERS);
     let configured = configured.map(|(key, value)| {
         let fact = ComparedFact::stated(format!("server configuration, {key}"), value.as_str());

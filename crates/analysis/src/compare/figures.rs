@@ -118,11 +118,14 @@ pub(super) fn is_determined(figure: Figure, trial: &Trial) -> bool {
 fn tail(measure: Measure, base: &[&Trial], new: &[&Trial]) -> Figure {
     const TAILS: [Statistic; 3] = [Statistic::percent(99), Statistic::percent(95), Statistic::percent(90)];
     let of = |statistic| Figure::Latency(measure, statistic);
-    let has = |side: &[&Trial], figure| {
-        side.is_empty() || !matches!(readings(side, figure), Err(NoReadings::TooFew(_)))
-    };
-    let found = TAILS.into_iter().map(of).find(|figure| has(base, *figure) && has(new, *figure));
+    let has = |figure: &Figure| [base, new].into_iter().all(|side| !has_too_few_samples(side, *figure));
+    let found = TAILS.into_iter().map(of).find(has);
     found.unwrap_or_else(|| of(Statistic::percent(90)))
+}
+
+/// Returns whether most repetitions have too few samples for the percentile.
+pub(super) fn has_too_few_samples(trials: &[&Trial], figure: Figure) -> bool {
+    matches!(readings(trials, figure), Err(NoReadings::TooFew(_)))
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -99,7 +99,8 @@ impl Limits {
 
     /// Returns the range of ratios within the margin.
     pub(super) fn range(self) -> RangeInclusive<f64> {
-        1.0 / (1.0 + self.margin)..=1.0 + self.margin
+        let [low, high] = Scale::Values.margin(self.margin);
+        low..=high
     }
 }
 

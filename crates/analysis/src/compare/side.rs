@@ -151,13 +151,10 @@ impl<'a> Repetitions<'a> {
     pub(super) fn by_run(&self, figure: Figure, readings: &[Reading]) -> Vec<Vec<Reading>> {
         // Runs of earlier builds measured some metrics in only one repetition.
         let counting = measured_in(figure, &sound(&self.trials()));
-        let mut left = readings;
-        let of_run = |trials: &Vec<&Trial>| {
-            let counts = |trial: &&&Trial| counting.iter().any(|one| std::ptr::eq(*one, **trial));
-            let measured = trials.iter().filter(counts).count();
-            let (taken, rest) = left.split_at(measured.min(left.len()));
-            left = rest;
-            taken.to_vec()
+        let of_run = |trials: &Vec<&Trial>| -> Vec<Reading> {
+            let is_own = |trial: &Trial| trials.iter().any(|one| std::ptr::eq(*one, trial));
+            let own = counting.iter().zip(readings).filter(|(trial, _)| is_own(trial));
+            own.map(|(_, reading)| *reading).collect()
         };
         self.runs.iter().map(of_run).filter(|run| !run.is_empty()).collect()
     }

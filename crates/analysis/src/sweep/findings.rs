@@ -119,19 +119,13 @@ fn edge(variable: Variable, objective: &Objective, series: &Series) -> Edge {
                 .all(|found| is_side(found.against(&objective.range())))
     };
     match (kept.as_slice(), missed.as_slice()) {
-        ([], []) => unknown(None, None),
-        ([.., most], []) if open.iter().all(|x| x < most) => match all_lie(|side| side == Position::Within) {
-            true => Edge::AllKept { up_to: last.0 },
-            false => unknown(None, None),
-        },
-        ([], [least, ..]) if open.iter().all(|x| x > least) => {
-            match all_lie(|side| matches!(side, Position::Below | Position::Above)) {
-                true => Edge::NoneKept { from: first.0 },
-                false => unknown(None, None),
-            }
+        ([.., most], []) if open.iter().any(|x| x >= most) => unknown(Some(*most), None),
+        ([], [least, ..]) if open.iter().any(|x| x <= least) => unknown(None, Some(*least)),
+        ([_, ..], []) if all_lie(|side| side == Position::Within) => Edge::AllKept { up_to: last.0 },
+        ([], [_, ..]) if all_lie(|side| matches!(side, Position::Below | Position::Above)) => {
+            Edge::NoneKept { from: first.0 }
         }
-        ([.., most], []) => unknown(Some(*most), None),
-        ([], [least, ..]) => unknown(None, Some(*least)),
+        ([], _) | (_, []) => unknown(None, None),
         ([least_kept, .., most_kept], _) | ([least_kept @ most_kept], _) => {
             let (least_missed, most_missed) = (missed[0], missed[missed.len() - 1]);
             let between = |kept: f64, missed: f64| {

@@ -77,6 +77,25 @@ pub struct Sample {
     pub failures: Vec<FailureSample>,
 }
 
+impl Sample {
+    /// Creates a sample without measurements.
+    pub fn without_results(run: u32, strategy: &str, at: At, state: State, why: String) -> Self {
+        Self {
+            run,
+            strategy: strategy.to_owned(),
+            at,
+            state,
+            why: Some(why),
+            throughput: None,
+            wait_p50: None,
+            wait_p99: None,
+            objective: None,
+            granted_us: 0,
+            failures: Vec::new(),
+        }
+    }
+}
+
 /// Maximum length of a reason, because files may contain arbitrary text.
 const WHY: usize = 300;
 /// Share of lost sessions above which a repetition counts as failed.
@@ -396,19 +415,8 @@ mod tests {
     use super::*;
 
     fn point_of(states: &[State]) -> Point {
-        let sample = |state: &State| Sample {
-            run: 1,
-            strategy: "count".into(),
-            at: At { x: 10.0, beside: None },
-            state: *state,
-            why: Some(state.word().to_owned()),
-            throughput: None,
-            wait_p50: None,
-            wait_p99: None,
-            objective: None,
-            granted_us: 0,
-            failures: Vec::new(),
-        };
+        let at = At { x: 10.0, beside: None };
+        let sample = |state: &State| Sample::without_results(1, "count", at, *state, state.word().to_owned());
         let samples: Vec<Sample> = states.iter().map(sample).collect();
         Series::of("count", None, &samples, None).points.remove(0)
     }

@@ -10,7 +10,7 @@ use crate::view::Cell;
 use zklockbench_core::measure::Outcome;
 use zklockbench_core::units::{counted, format_micros, number};
 use zklockbench_core::verdict::Verdict;
-use zklockbench_record::{EnsembleInfo, HostInfo, LIMITED, Trial, UNCOUNTED, WITHOUT_LOGS};
+use zklockbench_record::{EnsembleInfo, HostInfo, Trial, UNCOUNTED, WITHOUT_LOGS};
 
 pub(crate) fn fact(name: &str, value: String) -> (String, Value) {
     (name.to_owned(), Value::from(value))
@@ -70,7 +70,7 @@ pub(super) fn environment(source: &Source<'_>) -> impl Iterator<Item = Block> {
             "The servers were not warmed up, so the first trials are slower than later ones.".to_owned(),
         );
     }
-    if let Some((_, rate)) = ensemble.config.iter().find(|(name, _)| name == LIMITED) {
+    if let Some(rate) = ensemble.load_limit() {
         limits.push(format!(
             "The load was limited to {rate} to protect other clients of the ensemble: throughput reflects \
              the limit, not the locks."

@@ -9,7 +9,7 @@ use zklockbench_core::measure::Measure;
 use zklockbench_core::units::{
     cell_name, counted, distinct_sorted, format_micros, grouped, listed, percent, shown,
 };
-use zklockbench_record::{EnsembleInfo, Floor, LIMITED, RunEnding, Trial};
+use zklockbench_record::{EnsembleInfo, Floor, RunEnding, Trial};
 use zklockbench_results::{RunFile, StoredRun};
 
 impl<'a> View<'a> {
@@ -231,7 +231,7 @@ fn place(run: &RunFile, load: Option<&str>) -> Vec<String> {
     if run.ensemble.starts_cold {
         said.push("servers not warmed up".to_owned());
     }
-    if let Some((_, rate)) = run.ensemble.config.iter().find(|(name, _)| name == LIMITED) {
+    if let Some(rate) = run.ensemble.load_limit() {
         said.push(format!("load limited to {rate}: throughput reflects the limit, not the locks"));
     }
     let load = load.map_or_else(String::new, |load| format!("{load} load, "));
