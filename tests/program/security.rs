@@ -34,6 +34,17 @@ fn faults(bench: &Bench) -> Vec<(String, bool, String)> {
     faults.map(|fault| (fault.label.clone(), fault.proved, fault.proof.clone())).collect()
 }
 
+/// Scenario in which a session expires, and later all connections are reset. The strategies are in quotes.
+fn expire_and_reset(strategies: &[&str]) -> String {
+    format!(
+        "name = \"x\"\nstrategies = [{}]\ncontenders = 3\nhold = \"5ms\"\nduration = \"3s\"\nwarm_up = \"0s\"\n\
+         repetitions = 1\nsession_timeout = \"4s\"\n\
+         [[fault]]\nkind = \"expire\"\ntarget = \"any\"\nat = \"1s\"\n\
+         [[fault]]\nkind = \"reset\"\ntarget = \"all\"\nat = \"2s\"\n",
+        strategies.join(", ")
+    )
+}
+
 #[test]
 fn suite_and_driver_sessions_authenticate_with_sasl() {
     let bench = Bench::new();
@@ -43,13 +54,7 @@ fn suite_and_driver_sessions_authenticate_with_sasl() {
     let locks = ["\"kazoo:Lock\"", "\"curator:InterProcessMutex\""];
     let driven = locks.iter().filter(|lock| drivers.iter().any(|driver| driver[..5] == lock[1..6]));
     let strategies: Vec<&str> = ["\"predecessor-watch\""].into_iter().chain(driven.copied()).collect();
-    bench.scenario(&format!(
-        "name = \"x\"\nstrategies = [{}]\ncontenders = 3\nhold = \"5ms\"\nduration = \"3s\"\nwarm_up = \"0s\"\n\
-         repetitions = 1\nsession_timeout = \"4s\"\n\
-         [[fault]]\nkind = \"expire\"\ntarget = \"any\"\nat = \"1s\"\n\
-         [[fault]]\nkind = \"reset\"\ntarget = \"all\"\nat = \"2s\"\n",
-        strategies.join(", ")
-    ));
+    bench.scenario(&expire_and_reset(&strategies));
     let mut words =
         vec!["run", "scenario.toml", "--connect", &server.address, "--allow-faults", "--no-progress"];
     words.extend(["--counting", "never", "--sasl", "bench"]);
@@ -219,13 +224,7 @@ fn host_name_with_three_addresses_counts_as_three_servers_with_tls() {
         let clean = [&["clean", "--connect", address, "--tls-server-name", "zk.test"][..], &files].concat();
         eventually("the server serves", Duration::from_secs(20), || bench.output(&clean).status.success());
     }
-    let mut scenario = "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nhold = \"5ms\"\n\
-                        duration = \"3s\"\nwarm_up = \"0s\"\nrepetitions = 1\nsession_timeout = \"4s\"\n"
-        .to_owned();
-    for (kind, target, at) in [("expire", "any", "1s"), ("reset", "all", "2s")] {
-        scenario += &format!("[[fault]]\nkind = \"{kind}\"\ntarget = \"{target}\"\nat = \"{at}\"\n");
-    }
-    bench.scenario(&scenario);
+    bench.scenario(&expire_and_reset(&["\"predecessor-watch\""]));
     let (_, port) = addresses[0].split_once(':').unwrap();
     let hosts: String = (1..=3).map(|id| format!("127.0.0.{id} zk.test other.test\n")).collect();
     let run = |name: &str| {

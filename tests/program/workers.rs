@@ -10,7 +10,7 @@ use crate::support::{depth, ensemble};
 use rustix::process::Signal;
 use zklockbench_core::measure::Measure;
 use zklockbench_core::verdict::Verdict;
-use zklockbench_record::{LIMITED, Trial};
+use zklockbench_record::Trial;
 use zklockbench_results::{StoredRun, layout, read};
 use zklockbench_zk::{Access, Target};
 
@@ -212,9 +212,7 @@ fn worker_0_sets_the_limit_for_all_workers() {
     ended(workers.into()).iter().for_each(went_through);
     for index in [0, 1] {
         let stored = read(&job.part(index)).unwrap();
-        let config = &stored.run.ensemble.config;
-        let limit = config.iter().find(|(name, _)| name == LIMITED).map(|(_, rate)| rate.as_str());
-        assert_eq!(limit, Some("400 requests/s"), "worker {index}");
+        assert_eq!(stored.run.ensemble.load_limit(), Some("400 requests/s"), "worker {index}");
     }
 }
 

@@ -226,13 +226,15 @@ fn verdicts_of_ab_blocks_match_the_snapshot() {
     insta::assert_snapshot!("verdicts", said);
 }
 
+/// Answers of a block in which B loses up to this share of arrivals.
+fn losing(dropped: f64, block: u32) -> Answers {
+    answers(0.0, dropped * (1.01 - f64::from(block) / 100.0), 0.0)
+}
+
 /// Eight blocks in which B drops up to this share of arrivals and serves the rest in half the time.
 fn shedding(dropped: f64) -> Vec<Comparison> {
     let questions = [question("wait.p50"), FigureQuestion { only_if_lost: true, ..question("dropped") }];
-    let of_block = |(number, waits): (u32, Answers)| {
-        let lost = dropped * (1.01 - f64::from(number) / 100.0);
-        (number, vec![waits, answers(0.0, lost, 0.0)])
-    };
+    let of_block = |(number, waits): (u32, Answers)| (number, vec![waits, losing(dropped, number)]);
     let waits = blocks(|_| 50.0, |a| a);
     compare(&questions, &(1..).zip(waits).map(of_block).collect::<Vec<_>>(), 8, &terms())
 }
@@ -241,10 +243,7 @@ fn shedding(dropped: f64) -> Vec<Comparison> {
 fn losses_that_no_run_has_count_in_the_family_of_losses() {
     let of = |dropped: [f64; 3]| {
         let questions = vec![FigureQuestion { only_if_lost: true, ..question("dropped") }; 3];
-        let block = |number: u32| {
-            let share = 1.01 - f64::from(number) / 100.0;
-            (number, dropped.map(|dropped| answers(0.0, dropped * share, 0.0)).to_vec())
-        };
+        let block = |number: u32| (number, dropped.map(|dropped| losing(dropped, number)).to_vec());
         compare(&questions, &(1..=8).map(block).collect::<Vec<_>>(), 8, &terms())
     };
     let (one, all) = (of([0.1, 0.0, 0.0]), of([0.1; 3]));

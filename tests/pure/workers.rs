@@ -8,12 +8,13 @@ use proptest::prelude::*;
 use zklockbench_core::measure::Measure;
 use zklockbench_core::verdict::Verdict;
 use zklockbench_judge::history::Judgement;
-use zklockbench_record::{Beside, DriverRecord, Trial, of_different_trials};
+use zklockbench_record::{Beside, Trial, of_different_trials};
 use zklockbench_results::history::merge_histories;
 use zklockbench_scenario::Slice;
 use zklockbench_scenario::schedule::draw;
 
 use crate::cases;
+use crate::support::ranked;
 use crate::support::records::{histogram, overloaded, trial};
 use crate::support::story;
 
@@ -53,20 +54,15 @@ fn merged_records_sum_counts_and_keep_the_worse_health() {
 
 #[test]
 fn counts_of_a_drivers_lock_are_not_compared_with_the_servers() {
-    let compared = |driver: Option<DriverRecord>| {
-        let part = || Trial { driver: driver.clone(), ..trial(0) };
+    let compared = |change: fn(&mut Trial)| {
+        let part = || {
+            let mut part = trial(0);
+            change(&mut part);
+            part
+        };
         !Trial::of_workers(vec![part(), part()]).unwrap().accounting.is_empty()
     };
-    let driver = DriverRecord {
-        program: "driver".into(),
-        processes: 1,
-        contenders_each: 3,
-        clock_fits: None,
-        echo: None,
-        contender_echo: None,
-        echo_under_load: None,
-    };
-    assert!(compared(None) && !compared(Some(driver)));
+    assert!(compared(|_| {}) && !compared(ranked::not_counted));
 }
 
 #[test]
@@ -136,6 +132,11 @@ fn history(dir: &tempfile::TempDir, worker: usize, holds: &[(i64, i64, i64)]) ->
     (worker, path)
 }
 
+/// Holds of one of two workers that hold alternately, and that request the lock while the other worker holds it.
+fn alternating(first: i64) -> Vec<(i64, i64, i64)> {
+    (0..20).map(|turn| 20 * turn + first).map(|z| (z + 1, z + 2, z + 11)).collect()
+}
+
 fn judged(parts: &[(usize, PathBuf)], dir: &tempfile::TempDir) -> Judgement {
     let merged = dir.path().join("merged.jsonl");
     merge_histories(parts, &merged).unwrap();
@@ -146,9 +147,7 @@ fn judged(parts: &[(usize, PathBuf)], dir: &tempfile::TempDir) -> Judgement {
 fn workers_exclude_each_other_when_their_holds_alternate_by_zxid() {
     let dir = tempfile::tempdir().unwrap();
     // Given two workers that hold alternately, and that request the lock while the other worker holds it
-    let one: Vec<_> = (0..20).map(|turn| 20 * turn).map(|z| (z + 1, z + 2, z + 11)).collect();
-    let other: Vec<_> = (0..20).map(|turn| 20 * turn + 10).map(|z| (z + 1, z + 2, z + 11)).collect();
-    let judgement = judged(&[history(&dir, 0, &one), history(&dir, 1, &other)], &dir);
+    let judgement = judged(&[history(&dir, 0, &alternating(0)), history(&dir, 1, &alternating(10))], &dir);
     assert_eq!(judgement.clocks, 2);
     let mut seen = trial(0);
     zklockbench_judge::add_order(&mut seen, &judgement);
@@ -185,9 +184,7 @@ fn workers_without_a_common_lock_give_no_evidence() {
 #[test]
 fn end_of_an_incomplete_history_is_no_violation() {
     let dir = tempfile::tempdir().unwrap();
-    let alternating = |first: i64| (0..20).map(move |turn| 20 * turn + first).map(|z| (z + 1, z + 2, z + 11));
-    let [one, other] = [0, 10].map(|first| alternating(first).collect::<Vec<_>>());
-    let parts = [history(&dir, 0, &one), history(&dir, 1, &other)];
+    let parts = [history(&dir, 0, &alternating(0)), history(&dir, 1, &alternating(10))];
     // Given that the first worker's events are missing after its sixth acquisition
     let text = std::fs::read_to_string(&parts[0].1).unwrap();
     let known: Vec<_> = text.lines().take(1 + 5 * 4 + 2).collect();

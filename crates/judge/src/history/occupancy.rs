@@ -588,7 +588,7 @@ mod tests {
     }
 
     #[test]
-    fn acquisition_beside_many_holders_and_a_release_that_fails_is_uncertain() {
+    fn acquisition_during_many_holds_with_a_failed_release_is_uncertain() {
         let mut occupancy = Occupancy::new(LockKind::Semaphore(65));
         (0..65).for_each(|number| occupancy.enter(hold(number), moment(number)));
         occupancy.leave(0, moment(300), false);
