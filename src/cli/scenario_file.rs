@@ -607,6 +607,14 @@ mod tests {
         assert_eq!(file.left_out.len(), 2, "{:?}", file.left_out);
         assert!(!file.text.contains("acquisitions") && !file.text.contains("poll_interval"), "{}", file.text);
         assert!(file.overrides.contains(&"without poll_interval".to_owned()), "{:?}", file.overrides);
+        let open = "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\nload = \"open\"\nrate = 5\nduration = \"9s\"\n\
+                    warm_up = \"1s\"\nwarm_up_at_most = \"3s\"\n";
+        let ramp = "arrivals={ramp={from=1,to=9}}".into();
+        let Ok(file) = read(open, &Overrides { set: vec![ramp], ..Overrides::default() }) else {
+            panic!("refused")
+        };
+        assert_eq!(file.left_out.len(), 2, "{:?}", file.left_out);
+        assert!(!file.text.contains("rate = 5") && !file.text.contains("warm_up_at_most"), "{}", file.text);
         // Both keys are mistakes in the file itself, and so are two contradictory options.
         assert!(read(&format!("{BASIS}duration = \"5s\"\n"), &Overrides::default()).is_err());
         let both = Overrides {

@@ -114,6 +114,26 @@ fn scenario_keys_appear_in_trials_estimates_and_advice() {
 }
 
 #[test]
+fn advice_and_estimates_allow_for_locks_that_contenders_share() {
+    let warned = |strategy: &str, lines: &str| {
+        let text =
+            format!("name = \"x\"\nstrategies = [{strategy}]\ncontenders = 20\nhold = \"1s\"\n{lines}");
+        let parsed = parse("x.toml", &text, &zklockbench_load::catalog());
+        let parsed = parsed.unwrap_or_else(|errors| panic!("{errors}"));
+        (told(&parsed.warnings), TrialPlan::of(&parsed.scenario).trials[0].estimated_acquisitions().round())
+    };
+    let timed = "duration = \"10s\"\nwarm_up = \"1s\"\n";
+    let (few, count) = warned("\"baton\"", timed);
+    assert!(few.contains("`baton` with 20 contenders will complete only about 10 acquisitions"), "{few}");
+    assert_eq!(count, 10.0);
+    assert_eq!(warned("\"no-lock\"", timed).0, "");
+    let semaphore = "{ name = \"curator-semaphore\", leases = 10, permits = 2 }";
+    assert_eq!(warned(semaphore, timed), (String::new(), 50.0));
+    let mixed = "\"curator-read-write+kazoo-read-write\"";
+    assert_eq!(warned(mixed, &format!("{timed}read_ratio = 0.5\n")).0, "");
+}
+
+#[test]
 fn the_json_preview_lists_all_trials_and_the_offered_load() {
     let lines = "load = \"open\"\nduration = \"60s\"\nwarm_up = \"1s\"\ncontenders = [10, 20]\nrate_each = 2\n\
                  precision = \"2.5 %\"\nrepetitions = 1\n";

@@ -8,7 +8,7 @@ use super::model::{EnsembleChoice, Load, RateOf, Scenario, Stop, TrialSpec};
 use super::plan::{HANDOFF, Offered, TrialPlan, scaled_fault};
 use super::value::written;
 use zklockbench_core::catalog::fault::{FaultCard, FaultChoice, Start, Target};
-use zklockbench_core::catalog::{Holders, LockCard};
+use zklockbench_core::catalog::{Holders, LockCard, members};
 use zklockbench_core::units::{contenders, counted, format_duration, number};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,8 +36,8 @@ pub fn of(scenario: &Scenario, locks: &[LockCard], faults: &[FaultCard]) -> Vec<
         repetitions(scenario),
         trials.first().and_then(short_hold),
         warm_up(scenario),
-        few_acquisitions(&trials),
-        impatience(&trials),
+        few_acquisitions(&trials, locks),
+        impatience(&trials, locks),
         tries_without_pause(&trials),
         idle_locks(scenario),
         session_timeout(scenario),
@@ -82,8 +82,9 @@ fn warm_up(scenario: &Scenario) -> Option<Advice> {
     (has_none && !replays).then(|| advice("duration", message, "add a line such as warm_up = \"1s\""))
 }
 
-fn few_acquisitions(trials: &[TrialSpec]) -> Option<Advice> {
+fn few_acquisitions(trials: &[TrialSpec], cards: &[LockCard]) -> Option<Advice> {
     let timed = trials.iter().filter(|trial| matches!(trial.stop, Stop::After(_)));
+    let timed = timed.filter(|trial| all_locks(trial, cards, excludes));
     let few = timed.map(|trial| (trial.estimated_acquisitions(), trial));
     let (count, TrialSpec { strategy, contenders: number, load, .. }) =
         few.min_by(|a, b| a.0.total_cmp(&b.0)).filter(|(count, _)| *count < ACQUISITIONS_FEW)?;
@@ -98,9 +99,9 @@ fn few_acquisitions(trials: &[TrialSpec]) -> Option<Advice> {
     Some(advice("duration", message, &help))
 }
 
-fn impatience(trials: &[TrialSpec]) -> Option<Advice> {
-    let waiting =
-        trials.iter().filter(|trial| !trial.only_tries()).max_by_key(|trial| trial.estimated_wait())?;
+fn impatience(trials: &[TrialSpec], cards: &[LockCard]) -> Option<Advice> {
+    let waits = |trial: &&TrialSpec| !trial.only_tries() && all_locks(trial, cards, excludes);
+    let waiting = trials.iter().filter(waits).max_by_key(|trial| trial.estimated_wait())?;
     let (timeout, wait) = (waiting.acquire_timeout?, waiting.estimated_wait());
     let (label, with) = (&waiting.strategy.label, contenders(waiting.contenders));
     let message =
@@ -176,9 +177,10 @@ fn whole_seconds(scenario: &Scenario) -> Option<Advice> {
 }
 
 fn nobody_reads(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -> Option<Advice> {
-    let mut listed = cards.iter().filter(|card| scenario.strategies.iter().any(|one| one.name == card.name));
-    let in_vain =
-        trials.iter().any(TrialSpec::has_readers) && !listed.any(|card| card.guarantees.has_read_side());
+    let mut names = scenario.strategies.iter().flat_map(|listed| members(&listed.name));
+    let has_read_side =
+        |name: &str| cards.iter().any(|card| card.name == name && card.guarantees.has_read_side());
+    let in_vain = trials.iter().any(TrialSpec::has_readers) && !names.any(has_read_side);
     let message = "no listed strategy has a read side, so every request is a write";
     let help = "list a strategy with a read side, or remove `read_ratio`";
     in_vain.then(|| advice("read_ratio", message, help))
@@ -192,22 +194,27 @@ fn rate_key(scenario: &Scenario) -> &'static str {
     }
 }
 
-/// Returns whether at most one contender of this trial can hold a lock at a time.
-fn is_alone(trial: &TrialSpec, card: &LockCard) -> bool {
-    let one = match card.guarantees.holders {
-        Holders::One => true,
-        Holders::ReadersOrOneWriter => !trial.has_readers(),
-        Holders::Leases(_) => false,
-    };
-    card.guarantees.exclusive && one
+/// Returns whether at most one contender can hold this lock at a time, in a load with or without reads.
+pub(super) fn has_one_holder(card: &LockCard, reads: bool) -> bool {
+    excludes(card, reads) && !matches!(card.guarantees.holders, Holders::Leases(_))
+}
+
+/// Returns whether the lock limits the number of holders.
+fn excludes(card: &LockCard, reads: bool) -> bool {
+    card.guarantees.exclusive && !(reads && card.guarantees.has_read_side())
+}
+
+/// Returns whether this holds for each lock of the trial's strategy, with or without the trial's reads.
+fn all_locks(trial: &TrialSpec, cards: &[LockCard], holds: fn(&LockCard, bool) -> bool) -> bool {
+    let card = |name: &str| cards.iter().find(|card| card.name == name);
+    members(&trial.strategy.name).all(|name| card(name).is_some_and(|card| holds(card, trial.has_readers())))
 }
 
 fn saturation(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -> Option<Advice> {
-    let card = |trial: &TrialSpec| cards.iter().find(|card| card.name == trial.strategy.name);
     // Fresh locks and tries have no queue.
     let queues = trials.iter().filter(|trial| !trial.fresh_locks && !trial.only_tries());
-    let alone = queues.filter(|trial| card(trial).is_some_and(|card| is_alone(trial, card)));
-    let offered = alone
+    let offered = queues
+        .filter(|trial| all_locks(trial, cards, has_one_holder))
         .filter_map(Offered::of)
         .max_by(|one, other| one.peak_utilisation().total_cmp(&other.peak_utilisation()))?;
     let lock = match scenario.locks {
