@@ -6,7 +6,7 @@ use rand::seq::SliceRandom;
 use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::arrivals::{Arrivals, Open, Replay};
+use super::arrivals::{Arrivals, Late, Open, Replay};
 use super::fields::POLL_INTERVAL_PARAM;
 use super::model::{
     EnsembleChoice, Load, Order, RateOf, Scenario, Settling, Stop, StrategyChoice, TrialSpec,
@@ -286,7 +286,7 @@ impl TrialSpec {
         match self.stop {
             Stop::Acquisitions(each) => each as f64 * self.contenders as f64,
             Stop::After(duration) => {
-                let by_lock = duration.as_secs_f64() / self.cycle() * self.locks.min(self.contenders) as f64;
+                let by_lock = duration.as_secs_f64() / self.cycle() * self.free().min(self.contenders) as f64;
                 let by_contender = duration.as_secs_f64() / self.own_cycle() * self.contenders as f64;
                 let arrives = Offered::of(self).map_or(f64::INFINITY, |offered| offered.arrivals);
                 by_lock.min(by_contender).min(arrives)
@@ -326,7 +326,8 @@ impl TrialSpec {
     /// Returns the estimated wait of the last contender in a lock's queue or, in an open load, the mean wait.
     /// For an overloaded open load, returns the wait of the last arrival.
     pub fn estimated_wait(&self) -> Duration {
-        if let Some(busy) = self.service_utilisation() {
+        if let Some(offered) = Offered::of(self) {
+            let busy = self.service_utilisation(&offered);
             let waits = if busy < 1.0 { self.cycle() * busy / (1.0 - busy) } else { self.backlog(busy) };
             return time(waits);
         }
@@ -337,15 +338,18 @@ impl TrialSpec {
         let around = 2.0 * PHASE_S
             + self.contenders as f64 * (CONNECT_S + DRAIN_S)
             + self.locks as f64 * (CREATE_S + REMOVE_S);
-        let left = self.service_utilisation().map_or(0.0, |busy| self.backlog(busy));
+        let left = Offered::of(self).map_or(0.0, |offered| {
+            let pool = offered.busy_sessions(HANDOFF) / self.contenders as f64;
+            self.backlog(self.service_utilisation(&offered).max(pool))
+        });
         around + self.ramp_up.as_secs_f64() + self.warm_up.as_secs_f64() + self.measured() + left
     }
 
     /// Returns the utilisation of an open load's most popular lock, including handoffs; above 1 if arrivals
     /// exceed the lock's capacity.
-    fn service_utilisation(&self) -> Option<f64> {
-        let offered = Offered::of(self)?;
-        Some(offered.rate * offered.hottest * (offered.hold + HANDOFF).as_secs_f64())
+    fn service_utilisation(&self, offered: &Offered) -> f64 {
+        let holders = self.free() / self.locks.max(1);
+        offered.rate * offered.hottest * (offered.hold + HANDOFF).as_secs_f64() / holders as f64
     }
 
     /// Returns the seconds needed to serve the arrivals that are still waiting at the end of the measured phase.
@@ -353,7 +357,11 @@ impl TrialSpec {
         if self.only_tries() {
             return 0.0;
         }
-        let most = self.load.open().map_or(0.0, |open| open.backlog_at_most.as_secs_f64());
+        let most = self.load.open().map_or(0.0, |open| match open.late {
+            Late::Keep => open.backlog_at_most.as_secs_f64(),
+            // Only arrivals with a contender wait.
+            Late::Drop => open.backlog_at_most.as_secs_f64().min(self.contenders as f64 * self.cycle()),
+        });
         ((busy - 1.0) * self.measured()).clamp(0.0, most)
     }
 
@@ -368,8 +376,18 @@ impl TrialSpec {
         }
     }
 
+    /// Returns the number of contenders that can hold the locks at the same time.
+    fn free(&self) -> usize {
+        let count = |name: &str| match self.strategy.params.get(name) {
+            Some(ParamValue::Count(count)) => usize::try_from(*count).unwrap_or(usize::MAX),
+            _ => 1,
+        };
+        self.locks.max(1).saturating_mul((count("leases") / count("permits").max(1)).max(1))
+    }
+
+    /// Returns the length of the longest queue: contenders for each possible holder.
     fn busiest(&self) -> f64 {
-        self.contenders.div_ceil(self.locks.max(1)) as f64
+        self.contenders.div_ceil(self.free()) as f64
     }
 
     /// Returns the seconds between acquisitions of a busy lock.
@@ -452,8 +470,10 @@ impl Offered {
             Arrivals::Replay(replay) => of_replay(replay, open, trial, measured),
             _ => (trial.mean_hold(), open.popularity.hottest(trial.locks)),
         };
-        let peak_rate = open.arrivals.peak_rate(measured);
-        Some(Self { rate, peak_rate, arrivals: rate * measured.as_secs_f64(), hold, hottest })
+        let arrivals = rate * measured.as_secs_f64();
+        // Each fresh lock is used once.
+        let hottest = if trial.fresh_locks { hottest.min(1.0 / arrivals) } else { hottest };
+        Some(Self { rate, peak_rate: open.arrivals.peak_rate(measured), arrivals, hold, hottest })
     }
 
     /// Returns the share of the time that the most popular lock is held, excluding handoffs. At 1 or more,
