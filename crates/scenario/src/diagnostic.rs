@@ -212,15 +212,20 @@ fn position(text: &str, offset: usize) -> Position {
     Position { line: before.matches('\n').count() + 1, column: before[line_start..].chars().count() + 1 }
 }
 
+/// Maximum number of characters of a name to compare with candidates.
+const LONGEST_NAME: usize = 500;
+
 /// Returns the closest candidate, if it is close enough to suggest.
 ///
 /// Case is ignored, and so is the difference between `_` and `-`. A different word order or a missing prefix
 /// before `:` or `/` costs little. Otherwise, about one typo per three characters is tolerated.
 pub fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let letters = plain(typed).chars().count();
+    // The rest of a longer text resembles no name, and the comparison would take minutes.
+    let typed: String = typed.chars().take(LONGEST_NAME).collect();
+    let letters = plain(&typed).chars().count();
     candidates
         .into_iter()
-        .map(|candidate| (how_far(typed, candidate), candidate))
+        .map(|candidate| (how_far(&typed, candidate), candidate))
         .filter(|(distance, candidate)| *distance <= (candidate.chars().count().min(letters) / 3).max(1))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
@@ -356,6 +361,7 @@ mod tests {
             ("a prefix is enough", &locks[..], "predecessor", Some("predecessor-watch")),
             ("an unrelated name has no suggestion", &locks[..], "zebra", None),
             ("an empty name has no suggestion", &locks[..], "", None),
+            ("only the start of a long text counts", &locks[..], "x".repeat(1_000_000).as_str(), None),
             ("words in another order", &scenarios[..], "faults/kill-leader", Some("faults/leader-killed")),
             ("words in another order", &scenarios[..], "watch-parent", Some("parent-watch")),
             ("itself", &scenarios[..], "faults/slow-reader", Some("faults/slow-reader")),

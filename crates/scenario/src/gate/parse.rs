@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::{
     Across, Condition, Limit, Quantity, Reference, Relation, Rule, Scope, Subject, Written, has_floor,
 };
+use crate::diagnostic::nearest;
 use zklockbench_core::catalog::{LockCard, NOT_ZOOKEEPER, own_label};
 use zklockbench_core::measure::{Better, Figure, FigureCard, Unit};
 use zklockbench_core::units::shown;
@@ -487,9 +488,7 @@ fn stray_help(text: &str) -> &'static str {
 }
 
 fn strategies_help(label: &str, strategies: &[String]) -> String {
-    let near = |one: &&String| strsim::damerau_levenshtein(label, one) <= (one.len() / 3).max(1);
-    let meant = strategies.iter().find(|one| one.starts_with(label)).or_else(|| strategies.iter().find(near));
-    match meant {
+    match nearest(label, strategies.iter().map(String::as_str)) {
         Some(meant) => format!("did you mean `{}`?", quoted(meant)),
         None => {
             let all: Vec<_> = strategies.iter().map(|one| format!("`{}`", quoted(one))).collect();
