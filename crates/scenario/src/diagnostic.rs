@@ -73,6 +73,9 @@ pub struct MachineDiagnostic {
     pub help: Option<String>,
 }
 
+/// Maximum number of diagnostics to render, because rendering scans the whole text for each.
+const SHOWN: usize = 100;
+
 /// All diagnostics for one file, sorted by position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostics {
@@ -130,8 +133,11 @@ impl Diagnostics {
 
     pub fn render(&self, coloured: bool) -> String {
         let renderer = if coloured { Renderer::styled() } else { Renderer::plain() };
-        let shown: Vec<_> =
-            self.list.iter().map(|diagnostic| self.render_one(diagnostic, &renderer)).collect();
+        let mut shown: Vec<_> =
+            self.list.iter().take(SHOWN).map(|diagnostic| self.render_one(diagnostic, &renderer)).collect();
+        if let Some(more @ 1..) = self.list.len().checked_sub(SHOWN) {
+            shown.push(format!("and {more} more"));
+        }
         shown.join("\n\n")
     }
 
@@ -323,6 +329,14 @@ mod tests {
         }
         assert!(!shown.contains('\x1b'));
         assert!(one("hold = 20\n", 7..9).render(true).contains('\x1b'));
+    }
+
+    #[test]
+    fn only_the_first_100_diagnostics_are_rendered() {
+        let of = |count| (0..count).map(|at| Diagnostic::error(at..at + 1, "wrong", "do this")).collect();
+        let shown = |count| Diagnostics::new("a.toml", &"x".repeat(500), of(count)).render(false);
+        assert!(!shown(100).contains("more") && shown(500).ends_with("\n\nand 400 more"));
+        assert_eq!(shown(500).matches("error: wrong").count(), 100);
     }
 
     #[test]
