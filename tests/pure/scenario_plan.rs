@@ -134,6 +134,22 @@ fn advice_and_estimates_allow_for_locks_that_contenders_share() {
 }
 
 #[test]
+fn gate_on_a_percentile_with_too_few_planned_samples_gets_advice() {
+    for (lines, count) in [
+        ("acquisitions = 10\ncontenders = [100, 4, 3]", "3 contenders has only about 30 acquisitions"),
+        ("load = \"open\"\nrate = 40\nduration = \"10s\"\ncontenders = 3", "3 contenders has only about 400"),
+        ("acquisitions = 1000\ncontenders = [4, 1]", ""),
+        ("duration = \"60s\"\ncontenders = 3", ""),
+    ] {
+        for gate in ["wait.p99 < 1s", "handoff.p99 not regressed by 5% against baseline"] {
+            let warned = told(&parsed(&format!("{lines}\nwarm_up = \"1s\"\ngate = [\"{gate}\"]\n")).warnings);
+            assert_eq!(warned.contains("needs 1000 samples"), !count.is_empty(), "{lines}: {warned}");
+            assert!(warned.contains(count), "{lines}: {warned}");
+        }
+    }
+}
+
+#[test]
 fn the_json_preview_lists_all_trials_and_the_offered_load() {
     let lines = "load = \"open\"\nduration = \"60s\"\nwarm_up = \"1s\"\ncontenders = [10, 20]\nrate_each = 2\n\
                  precision = \"2.5 %\"\nrepetitions = 1\n";

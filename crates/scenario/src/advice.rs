@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use super::arrivals::{Arrivals, Popularity};
-use super::fields::{CLIENT, FAULT, POLL_INTERVAL_PARAM};
+use super::fields::{CLIENT, FAULT, GATE, POLL_INTERVAL_PARAM};
+use super::gate::Subject;
 use super::model::{EnsembleChoice, Load, RateOf, Scenario, Stop, TrialSpec};
 use super::plan::{HANDOFF, Offered, TrialPlan, scaled_fault};
 use super::value::written;
 use zklockbench_core::catalog::fault::{FaultCard, FaultChoice, Start, Target};
 use zklockbench_core::catalog::{Holders, LockCard, members};
+use zklockbench_core::measure::{Figure, Measure};
 use zklockbench_core::units::{contenders, counted, format_duration, number};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +39,7 @@ pub fn of(scenario: &Scenario, locks: &[LockCard], faults: &[FaultCard]) -> Vec<
         trials.first().and_then(short_hold),
         warm_up(scenario),
         few_acquisitions(&trials, locks),
+        few_samples(scenario, &trials),
         impatience(&trials, locks),
         tries_without_pause(&trials),
         idle_locks(scenario),
@@ -97,6 +100,32 @@ fn few_acquisitions(trials: &[TrialSpec], cards: &[LockCard]) -> Option<Advice> 
         ),
     };
     Some(advice("duration", message, &help))
+}
+
+/// Warns about a gate that cannot be decided, because fewer acquisitions are planned than its percentile needs.
+fn few_samples(scenario: &Scenario, trials: &[TrialSpec]) -> Option<Advice> {
+    // The number of acquisitions in a closed load with a duration is only a rough estimate.
+    let planned = |trial: &TrialSpec| match (Offered::of(trial), trial.stop) {
+        (Some(offered), _) => Some(offered.arrivals),
+        (None, Stop::Acquisitions(_)) => Some(trial.estimated_acquisitions()),
+        (None, Stop::After(_)) => None,
+    };
+    scenario.gates.iter().find_map(|gate| {
+        let Subject { figure, scope } = &gate.condition.subject;
+        // Each acquisition has one wait and at most one handoff.
+        let Figure::Latency(Measure::Wait | Measure::Handoff, _) = figure else { return None };
+        let needed = figure.samples_needed();
+        let is_short = |trial: &&TrialSpec| planned(trial).is_some_and(|count| count < needed as f64);
+        let covered = trials.iter().filter(|trial| scope.covers(&trial.strategy.label, trial.contenders));
+        let trial = covered.filter(is_short).min_by_key(|trial| trial.contenders)?;
+        let (label, with) = (&trial.strategy.label, contenders(trial.contenders));
+        let message = format!(
+            "`{figure}` needs {needed} samples in each repetition, but `{label}` with {with} has only about {:.0} \
+             acquisitions, so the gate will be unknown",
+            planned(trial)?
+        );
+        Some(advice(GATE, message, "use more `acquisitions`, a longer `duration` or a lower percentile"))
+    })
 }
 
 fn impatience(trials: &[TrialSpec], cards: &[LockCard]) -> Option<Advice> {
