@@ -129,6 +129,11 @@ fn advice_and_estimates_allow_for_locks_that_contenders_share() {
     assert_eq!(warned("\"no-lock\"", timed).0, "");
     let semaphore = "{ name = \"curator-semaphore\", leases = 10, permits = 2 }";
     assert_eq!(warned(semaphore, timed), (String::new(), 50.0));
+    let idle = warned("{ name = \"count-semaphore\", leases = 20 }", timed).0;
+    assert!(
+        idle.contains("with 20 contenders, `count-semaphore leases=20` always has a free lease"),
+        "{idle}"
+    );
     let mixed = "\"curator-read-write+kazoo-read-write\"";
     assert_eq!(warned(mixed, &format!("{timed}read_ratio = 0.5\n")).0, "");
 }

@@ -43,6 +43,7 @@ pub fn of(scenario: &Scenario, locks: &[LockCard], faults: &[FaultCard]) -> Vec<
         impatience(&trials, locks),
         tries_without_pause(&trials),
         idle_locks(scenario),
+        idle_leases(&trials),
         session_timeout(scenario),
         burst(scenario, &trials),
         whole_seconds(scenario),
@@ -157,6 +158,15 @@ fn idle_locks(scenario: &Scenario) -> Option<Advice> {
     let message = format!("with {}, only {fewest} of {locks} {are} used", contenders(*fewest));
     let is_idle = scenario.locks > *fewest && scenario.load.open().is_none();
     is_idle.then(|| advice("locks", message, "use larger contender counts or fewer locks"))
+}
+
+/// Warns about a semaphore with a lease for every contender, whose exclusion is never tested.
+fn idle_leases(trials: &[TrialSpec]) -> Option<Advice> {
+    let is_idle = |trial: &&TrialSpec| trial.holders() > 1 && trial.contenders > 1 && trial.busiest() <= 1.0;
+    let trial = trials.iter().filter(is_idle).min_by_key(|trial| trial.contenders)?;
+    let (label, with) = (&trial.strategy.label, contenders(trial.contenders));
+    let message = format!("with {with}, `{label}` always has a free lease, so no contender waits");
+    Some(advice("contenders", message, "use more contenders, or fewer leases or locks"))
 }
 
 fn session_timeout(scenario: &Scenario) -> Option<Advice> {
@@ -361,9 +371,7 @@ fn ends_late(trials: &[TrialSpec], at: usize, fault: &FaultChoice) -> Option<Adv
             Start::At(at) => at,
             Start::AfterAcquisitions(count) => time(measured * count as f64 / trial.estimated_acquisitions()),
         };
-        let starts = fault.every.saturating_mul(fault.times.saturating_sub(1));
-        let parts = [starts, fault.jitter, fault.duration.unwrap_or_default()];
-        let end = parts.into_iter().fold(begins, Duration::saturating_add);
+        let end = FaultChoice { start: Start::At(begins), ..fault.clone() }.ends_at()?;
         (end.saturating_add(TAKES_EFFECT) > time(measured)).then_some((end, time(measured)))
     };
     let (end, measured) = trials.iter().filter_map(end_of).max()?;

@@ -286,7 +286,8 @@ impl TrialSpec {
         match self.stop {
             Stop::Acquisitions(each) => each as f64 * self.contenders as f64,
             Stop::After(duration) => {
-                let by_lock = duration.as_secs_f64() / self.cycle() * self.free().min(self.contenders) as f64;
+                let holders = self.locks.saturating_mul(self.holders()).min(self.contenders);
+                let by_lock = duration.as_secs_f64() / self.cycle() * holders as f64;
                 let by_contender = duration.as_secs_f64() / self.own_cycle() * self.contenders as f64;
                 let arrives = Offered::of(self).map_or(f64::INFINITY, |offered| offered.arrivals);
                 by_lock.min(by_contender).min(arrives)
@@ -348,8 +349,7 @@ impl TrialSpec {
     /// Returns the utilisation of an open load's most popular lock, including handoffs; above 1 if arrivals
     /// exceed the lock's capacity.
     fn service_utilisation(&self, offered: &Offered) -> f64 {
-        let holders = self.free() / self.locks.max(1);
-        offered.rate * offered.hottest * (offered.hold + HANDOFF).as_secs_f64() / holders as f64
+        offered.rate * offered.hottest * (offered.hold + HANDOFF).as_secs_f64() / self.holders() as f64
     }
 
     /// Returns the seconds needed to serve the arrivals that are still waiting at the end of the measured phase.
@@ -376,18 +376,18 @@ impl TrialSpec {
         }
     }
 
-    /// Returns the number of contenders that can hold the locks at the same time.
-    fn free(&self) -> usize {
+    /// Returns the number of contenders that can hold a lock at the same time: one, or as many as there are leases for.
+    pub(super) fn holders(&self) -> usize {
         let count = |name: &str| match self.strategy.params.get(name) {
             Some(ParamValue::Count(count)) => usize::try_from(*count).unwrap_or(usize::MAX),
             _ => 1,
         };
-        self.locks.max(1).saturating_mul((count("leases") / count("permits").max(1)).max(1))
+        (count("leases") / count("permits").max(1)).max(1)
     }
 
     /// Returns the length of the longest queue: contenders for each possible holder.
-    fn busiest(&self) -> f64 {
-        self.contenders.div_ceil(self.free()) as f64
+    pub(super) fn busiest(&self) -> f64 {
+        self.contenders.div_ceil(self.locks.max(1).saturating_mul(self.holders())) as f64
     }
 
     /// Returns the seconds between acquisitions of a busy lock.

@@ -132,7 +132,10 @@ fn popularity_in_toml(popularity: Popularity) -> Option<String> {
 
 /// Parses `uniform`, `zipf`, `zipf 0.8`, or a popularity as in a scenario.
 fn popularity(text: &str) -> Result<Popularity, String> {
-    let wrong = || format!("`{}` is not a spread; write uniform, zipf, or e.g. 'zipf 0.8'", shown(text, 40));
+    let wrong = || {
+        let text = shown(text, 40);
+        format!("`{text}` is not a spread; write uniform, zipf, or a power from 0 to 5 such as 'zipf 0.8'")
+    };
     let text = text.trim();
     let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text);
     let words: Vec<&str> = inner.split([' ', '=', ':']).filter(|word| !word.is_empty()).collect();
@@ -140,7 +143,7 @@ fn popularity(text: &str) -> Result<Popularity, String> {
         ["uniform"] => Ok(Popularity::Uniform),
         ["zipf"] => Ok(Popularity::Zipf(1.0)),
         ["zipf", power] => {
-            let power = power.parse().ok().filter(|power: &f64| (0.0..=10.0).contains(power));
+            let power = power.parse().ok().filter(|power: &f64| (0.0..=5.0).contains(power));
             power.map(Popularity::Zipf).ok_or_else(wrong)
         }
         _ => Err(wrong()),
@@ -358,6 +361,15 @@ pub mod tests {
         let args = OnlyPlan::from_arg_matches(&found).map_err(Error::usage)?.args;
         let asked = AskedLoad::of(&args)?;
         Ok((args, asked))
+    }
+
+    #[test]
+    fn popularity_is_limited_as_in_a_scenario() {
+        assert_eq!(popularity("zipf 5"), Ok(Popularity::Zipf(5.0)));
+        assert_eq!(popularity("{ zipf = 0.8 }"), Ok(Popularity::Zipf(0.8)));
+        for wrong in ["zipf 5.1", "zipf -1", "zipf NaN", "pareto", ""] {
+            assert!(popularity(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]
