@@ -90,13 +90,16 @@ fn trial(
     repetition: u32,
 ) -> TrialSpec {
     let scale = scenario.time_scale;
+    // The label stays as written.
+    let mut strategy = strategy.clone();
+    scale_params(&mut strategy.params, scale);
     let stop = match scenario.stop {
         Stop::After(duration) => Stop::After(duration.mul_f64(scale)),
         Stop::Acquisitions(each) => Stop::Acquisitions(each),
     };
     TrialSpec {
         index: 0,
-        strategy: scaled(strategy, scale),
+        strategy,
         contenders,
         repetition,
         locks: if scenario.fresh_locks { contenders } else { scenario.locks },
@@ -139,13 +142,6 @@ fn offered(load: &Load, rate_of: RateOf, contenders: usize) -> Load {
         }
         _ => load.clone(),
     }
-}
-
-/// Scales the durations of a strategy, but keeps its label as written.
-fn scaled(strategy: &StrategyChoice, scale: f64) -> StrategyChoice {
-    let mut strategy = strategy.clone();
-    scale_params(&mut strategy.params, scale);
-    strategy
 }
 
 fn scale_params(params: &mut Params, scale: f64) {
