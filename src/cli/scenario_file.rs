@@ -435,8 +435,10 @@ fn path(key: &str) -> Vec<String> {
 
 /// Parses `KEY=VALUE`. A value that is not valid TOML is text: `hold=5ms` means `hold="5ms"`.
 pub fn assignment(option: &str, text: &str) -> Result<(String, Value), Error> {
-    let is_plain =
-        |key: &str| !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
+    // The length also limits the nesting.
+    let is_plain = |key: &str| {
+        (1..=200).contains(&key.len()) && key.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
+    };
     let wrong = |help: &str| Error::usage(format!("{option} {}: {help}", shown(text, 80)));
     let parts = text.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
     let Some((key, value)) = parts.filter(|(key, value)| is_plain(key) && !value.is_empty()) else {
@@ -579,7 +581,8 @@ mod tests {
 
     #[test]
     fn invalid_assignments_are_rejected_with_an_example() {
-        for wrong in ["hold", "=5ms", "hold=", "a b=1", ""] {
+        let nested = format!("{}=1", "a.".repeat(60_000));
+        for wrong in ["hold", "=5ms", "hold=", "a b=1", "", &nested] {
             let told = assignment("--b", wrong).unwrap_err().to_string();
             assert!(told.starts_with("--b ") && told.contains("write --b KEY=VALUE"), "{told}");
         }
