@@ -414,7 +414,8 @@ impl<'t> Reader<'t, '_> {
 
     fn number(&mut self, help: &str) -> Read<(f64, Range<usize>)> {
         let (digits, span) = self.take(Lexeme::digits, "a number", help)?;
-        match digits.parse().ok().filter(|number: &f64| number.is_finite()) {
+        // Below this limit, the value is finite in every unit.
+        match digits.parse().ok().filter(|number: &f64| *number < 1e18) {
             Some(number) => Ok((number, span)),
             None => Err(self.mistake(span, "the number is too large", help)),
         }
