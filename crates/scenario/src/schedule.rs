@@ -80,6 +80,7 @@ pub fn draw(spec: &TrialSpec, lasts: Duration) -> Vec<Arrival> {
 
 /// Returns the arrivals with their times and, for a replay, the values from the file.
 fn wanted(spec: &TrialSpec, open: &Open, lasts: Duration) -> Box<dyn Iterator<Item = TraceArrival> + Send> {
+    let end = lasts.as_secs_f64();
     let times: Box<dyn Iterator<Item = u64> + Send> = match &open.arrivals {
         Arrivals::Replay(replay) => {
             let (from, end) = (clock::micros(spec.warm_up), clock::micros(lasts));
@@ -93,11 +94,9 @@ fn wanted(spec: &TrialSpec, open: &Open, lasts: Duration) -> Box<dyn Iterator<It
         Arrivals::Constant { rate } => Box::new(evenly(*rate, lasts)),
         Arrivals::Bursts { rate, peak, length } => Box::new(bursts(*rate, *peak, *length, lasts, spec.seed)),
         Arrivals::Poisson { rate } => {
-            let end = lasts.as_secs_f64();
             Box::new(changing(vec![Stretch::flat(0.0, end, *rate)], end, spec.seed))
         }
         Arrivals::Day { .. } | Arrivals::Ramp { .. } | Arrivals::Steps(_) => {
-            let end = lasts.as_secs_f64();
             Box::new(changing(stretches(spec, &open.arrivals, end), end, spec.seed))
         }
     };
@@ -208,7 +207,7 @@ impl Stretch {
 }
 
 /// Thins candidates (Lewis and Shedler), which arrive at the highest rate of their stretch. Each candidate is
-/// kept with a probability equal to the current rate divided by the highest rate. There are none after `end`.
+/// kept with a probability equal to the current rate divided by the highest rate. Candidates end at `end`.
 fn changing(stretches: Vec<Stretch>, end: f64, seed: u64) -> impl Iterator<Item = u64> + Send {
     let (mut gaps, mut thinning) = (stream(seed, Purpose::Gap), stream(seed, Purpose::Thinning));
     let of = move |stretch: Stretch| {
