@@ -103,7 +103,7 @@ fn few_acquisitions(trials: &[TrialSpec], cards: &[LockCard]) -> Option<Advice> 
     Some(advice("duration", message, &help))
 }
 
-/// Warns about a gate that cannot be decided, because fewer acquisitions are planned than its percentile needs.
+/// Warns about a gate whose percentile needs more acquisitions than are planned.
 fn few_samples(scenario: &Scenario, trials: &[TrialSpec]) -> Option<Advice> {
     // The number of acquisitions in a closed load with a duration is only a rough estimate.
     let planned = |trial: &TrialSpec| match (Offered::of(trial), trial.stop) {
@@ -121,11 +121,13 @@ fn few_samples(scenario: &Scenario, trials: &[TrialSpec]) -> Option<Advice> {
         let trial = covered.filter(is_short).min_by_key(|trial| trial.contenders)?;
         let (label, with) = (&trial.strategy.label, contenders(trial.contenders));
         let message = format!(
-            "`{figure}` needs {needed} samples in each repetition, but `{label}` with {with} has only about {:.0} \
-             acquisitions, so the gate will be unknown",
+            "`{figure}` needs {needed} samples in each repetition, but `{label}` with {with} will complete only about \
+             {:.0} acquisitions",
             planned(trial)?
         );
-        Some(advice(GATE, message, "use more `acquisitions`, a longer `duration` or a lower percentile"))
+        let help = "use more `acquisitions`, a longer `duration` or a lower percentile; otherwise, the gate may be \
+                    unknown";
+        Some(advice(GATE, message, help))
     })
 }
 
@@ -160,12 +162,21 @@ fn idle_locks(scenario: &Scenario) -> Option<Advice> {
     is_idle.then(|| advice("locks", message, "use larger contender counts or fewer locks"))
 }
 
-/// Warns about a semaphore with a lease for every contender, whose exclusion is never tested.
+/// Warns about a semaphore with enough leases for all contenders, so that its limit is never tested.
 fn idle_leases(trials: &[TrialSpec]) -> Option<Advice> {
-    let is_idle = |trial: &&TrialSpec| trial.holders() > 1 && trial.contenders > 1 && trial.busiest() <= 1.0;
-    let trial = trials.iter().filter(is_idle).min_by_key(|trial| trial.contenders)?;
-    let (label, with) = (&trial.strategy.label, contenders(trial.contenders));
-    let message = format!("with {with}, `{label}` always has a free lease, so no contender waits");
+    let most = trials.iter().map(|trial| trial.contenders).max().filter(|most| *most > 1)?;
+    let is_idle = |trial: &&TrialSpec| {
+        // In an open load, all contenders may request the same lock. Fresh locks have no queue anyway.
+        let locks = if trial.load.open().is_some() { 1 } else { trial.locks };
+        let served = trial.holders().saturating_mul(locks);
+        trial.contenders == most && trial.holders() > 1 && most <= served && !trial.fresh_locks
+    };
+    let TrialSpec { strategy, .. } = trials.iter().find(is_idle)?;
+    let message = format!(
+        "`{}` has enough leases for {}, so no contender waits for a lease",
+        strategy.label,
+        contenders(most)
+    );
     Some(advice("contenders", message, "use more contenders, or fewer leases or locks"))
 }
 
@@ -238,15 +249,15 @@ pub(super) fn has_one_holder(card: &LockCard, reads: bool) -> bool {
     excludes(card, reads) && !matches!(card.guarantees.holders, Holders::Leases(_))
 }
 
-/// Returns whether the lock limits the number of holders.
+/// Returns whether the lock limits the number of holders, in a load with or without reads.
 fn excludes(card: &LockCard, reads: bool) -> bool {
     card.guarantees.exclusive && !(reads && card.guarantees.has_read_side())
 }
 
-/// Returns whether this holds for each lock of the trial's strategy, with or without the trial's reads.
-fn all_locks(trial: &TrialSpec, cards: &[LockCard], holds: fn(&LockCard, bool) -> bool) -> bool {
+/// Returns whether all locks of the trial's strategy have this property in the trial's load.
+fn all_locks(trial: &TrialSpec, cards: &[LockCard], has: fn(&LockCard, bool) -> bool) -> bool {
     let card = |name: &str| cards.iter().find(|card| card.name == name);
-    members(&trial.strategy.name).all(|name| card(name).is_some_and(|card| holds(card, trial.has_readers())))
+    members(&trial.strategy.name).all(|name| card(name).is_some_and(|card| has(card, trial.has_readers())))
 }
 
 fn saturation(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -> Option<Advice> {

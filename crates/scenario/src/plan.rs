@@ -325,7 +325,8 @@ impl TrialSpec {
     pub fn estimated_wait(&self) -> Duration {
         if let Some(offered) = Offered::of(self) {
             let busy = self.service_utilisation(&offered);
-            let waits = if busy < 1.0 { self.cycle() * busy / (1.0 - busy) } else { self.backlog(busy) };
+            let between = self.cycle() / self.holders() as f64;
+            let waits = if busy < 1.0 { between * busy / (1.0 - busy) } else { self.backlog(busy) };
             return time(waits);
         }
         time(self.busiest().max(1.0) * self.cycle() - self.mean_hold().as_secs_f64())
@@ -336,7 +337,9 @@ impl TrialSpec {
             + self.contenders as f64 * (CONNECT_S + DRAIN_S)
             + self.locks as f64 * (CREATE_S + REMOVE_S);
         let left = Offered::of(self).map_or(0.0, |offered| {
-            let pool = offered.busy_sessions(HANDOFF) / self.contenders as f64;
+            // Dropped arrivals do not wait for a session.
+            let keeps = self.load.open().is_some_and(|open| open.late == Late::Keep);
+            let pool = if keeps { offered.busy_sessions(HANDOFF) / self.contenders as f64 } else { 0.0 };
             self.backlog(self.service_utilisation(&offered).max(pool))
         });
         around + self.ramp_up.as_secs_f64() + self.warm_up.as_secs_f64() + self.measured() + left
@@ -356,7 +359,10 @@ impl TrialSpec {
         let most = self.load.open().map_or(0.0, |open| match open.late {
             Late::Keep => open.backlog_at_most.as_secs_f64(),
             // Only arrivals with a contender wait.
-            Late::Drop => open.backlog_at_most.as_secs_f64().min(self.contenders as f64 * self.cycle()),
+            Late::Drop => {
+                let queue = self.contenders as f64 / self.holders() as f64;
+                open.backlog_at_most.as_secs_f64().min(queue * self.cycle())
+            }
         });
         ((busy - 1.0) * self.measured()).clamp(0.0, most)
     }
@@ -372,17 +378,22 @@ impl TrialSpec {
         }
     }
 
-    /// Returns the number of contenders that can hold a lock at the same time: one, or as many as there are leases for.
+    /// Returns the maximum number of simultaneous holders of a lock: for a semaphore, its leases divided by the
+    /// permits of an acquire; otherwise one.
     pub(super) fn holders(&self) -> usize {
-        let count = |name: &str| match self.strategy.params.get(name) {
-            Some(ParamValue::Count(count)) => usize::try_from(*count).unwrap_or(usize::MAX),
-            _ => 1,
+        // Drivers and mixed strategies prefix these names: `max_leases`, `curator-semaphore.leases`.
+        let counts = |name: &'static str| {
+            self.strategy.params.iter().filter_map(move |(param, value)| match value {
+                ParamValue::Count(count) if param.ends_with(name) => usize::try_from(*count).ok(),
+                _ => None,
+            })
         };
-        (count("leases") / count("permits").max(1)).max(1)
+        let (leases, permits) = (counts("leases").min().unwrap_or(1), counts("permits").max().unwrap_or(1));
+        (leases / permits.max(1)).max(1)
     }
 
-    /// Returns the length of the longest queue: contenders for each possible holder.
-    pub(super) fn busiest(&self) -> f64 {
+    /// Returns the number of rounds in which all contenders of the busiest lock acquire once.
+    fn busiest(&self) -> f64 {
         self.contenders.div_ceil(self.locks.max(1).saturating_mul(self.holders())) as f64
     }
 
