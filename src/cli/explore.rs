@@ -130,11 +130,10 @@ fn lock(label: &str) -> Result<Lock, Error> {
     let mut words = label.split_whitespace();
     let name = words.next().unwrap_or_default();
     let card = listing::strategy(name).map_err(|error| missing_driver(name).unwrap_or(error))?;
-    if card.other_system().is_some() {
-        return Err(Error::usage(format!(
-            "`{name}` is not a ZooKeeper lock; `explore` supports only ZooKeeper's protocol"
-        )));
-    }
+    refuse_if!(
+        card.other_system().is_some(),
+        "`{name}` is not a ZooKeeper lock; `explore` supports only ZooKeeper's protocol"
+    );
     let mut set: Vec<String> = words.map(setting).collect::<Result<_, _>>()?;
     // Default to a single lease: with more leases, two contenders would never wait for each other.
     if let Holders::Leases(leases) = card.guarantees.holders

@@ -47,9 +47,7 @@ fn read(named: &[PathBuf]) -> Result<Vec<StoredPart>, Error> {
     let mut dirs = Vec::new();
     for dir in named {
         let found = layout::runs_in(dir)?;
-        if found.is_empty() {
-            return Err(Error::usage(format!("{} contains no part of a run", dir.display())));
-        }
+        refuse_if!(found.is_empty(), "{} contains no part of a run", dir.display());
         dirs.extend(found);
     }
     let mut parts = dirs.into_iter().map(read_part).collect::<Result<Vec<_>, Error>>()?;

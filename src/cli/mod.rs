@@ -94,9 +94,7 @@ fn asked_for(matches: &ArgMatches) -> String {
 }
 
 fn obey(name: &str, cli: Cli) -> Result<Exit, Error> {
-    if cli.json && cli.command.has_no_outcome() {
-        return Err(Error::usage(format!("`{name}` does not support --json")));
-    }
+    refuse_if!(cli.json && cli.command.has_no_outcome(), "`{name}` does not support --json");
     // Bind the port before moving to a separate network, where other machines could not reach the port.
     let port = match &cli.command {
         Command::Run(args) => args.metrics.map(Port::take).transpose()?,

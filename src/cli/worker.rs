@@ -226,11 +226,7 @@ fn place(
             }
         }
     };
-    if index >= of {
-        return Err(Error::usage(format!(
-            "there is no worker {index} of {of} ({told}): workers are numbered from 0"
-        )));
-    }
+    refuse_if!(index >= of, "there is no worker {index} of {of} ({told}): workers are numbered from 0");
     Ok(Slice { index, of })
 }
 
@@ -242,18 +238,15 @@ fn check(scenario: &Scenario, slice: Slice) -> Result<(), Error> {
     if !slice.is_part() {
         return Ok(());
     }
-    if scenario.load == Load::Batch {
-        return Err(Error::usage(
-            "several workers cannot share a batch, because one process coordinates it: use a closed or open load, \
-             or `run`",
-        ));
-    }
-    if scenario.precision.is_some() {
-        return Err(Error::usage(
-            "`precision` is not supported with several workers: remove `precision`, and set \
-             `repetitions`",
-        ));
-    }
+    refuse_if!(
+        scenario.load == Load::Batch,
+        "several workers cannot share a batch, because one process coordinates it: use a closed or open load, \
+             or `run`"
+    );
+    refuse_if!(
+        scenario.precision.is_some(),
+        "`precision` is not supported with several workers: remove `precision`, and set `repetitions`"
+    );
     match scenario.contenders.iter().min() {
         Some(least) if *least < slice.of => Err(Error::usage(format!(
             "cannot spread {} over {}: use fewer workers or more contenders",

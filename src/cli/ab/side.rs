@@ -79,26 +79,23 @@ impl Side {
         let file = ScenarioFile::read_with(&args.scenario, &overrides, locks)
             .map_err(|unusable| of_side(unusable.report(&args.scenario)))?;
         let scenario = &file.parsed.scenario;
-        if scenario.precision.is_some() {
-            return Err(Error::usage(format!(
-                "{} sets `precision`, which `ab` does not support: remove the key, and use --until {}%",
-                args.scenario.display(),
-                scenario.precision.map_or(5.0, |precision| 100.0 * precision.share)
-            )));
-        }
-        if Needs::of(scenario).own_servers() {
-            return Err(Error::usage(
-                "`ab` cannot inject faults that break servers, because all blocks share the servers: remove these \
-                 faults, or compare two runs with `zklockbench compare`",
-            ));
-        }
-        if own.zookeeper_home.is_some() && !scenario.ensemble.is_local() {
-            return Err(Error::usage(format!(
-                "--{}-zookeeper-home needs local servers, but {} runs against other servers",
-                turn.name(),
-                turn.title()
-            )));
-        }
+        refuse_if!(
+            scenario.precision.is_some(),
+            "{} sets `precision`, which `ab` does not support: remove the key, and use --until {}%",
+            args.scenario.display(),
+            scenario.precision.map_or(5.0, |precision| 100.0 * precision.share)
+        );
+        refuse_if!(
+            Needs::of(scenario).own_servers(),
+            "`ab` cannot inject faults that break servers, because all blocks share the servers: remove these \
+                 faults, or compare two runs with `zklockbench compare`"
+        );
+        refuse_if!(
+            own.zookeeper_home.is_some() && !scenario.ensemble.is_local(),
+            "--{}-zookeeper-home needs local servers, but {} runs against other servers",
+            turn.name(),
+            turn.title()
+        );
         Ok(Self {
             turn,
             differs: differs(own, drivers.as_ref()),
@@ -393,9 +390,7 @@ pub fn questions(
     };
     let planned =
         each(&cells, false, |cells| common(cells, &|trial| usual(trial, is_counted(&trial.strategy))));
-    if planned.is_empty() {
-        return Err(Error::usage("A and B have no default metric in common: choose one with --figure"));
-    }
+    refuse_if!(planned.is_empty(), "A and B have no default metric in common: choose one with --figure");
     Ok([planned, each(&cells, true, |cells| common(cells, &lost))].concat())
 }
 

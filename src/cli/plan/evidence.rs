@@ -77,13 +77,12 @@ impl StoredEvidence {
     pub fn take(&mut self, path: &Path) -> Result<(), Error> {
         let mut found = FoundDirectories::default();
         collect(path, DEPTH, &mut found)?;
-        if found.runs.is_empty() && found.plans.is_empty() {
-            return Err(Error::usage(format!(
-                "{} contains neither a run nor a calibration; specify a directory created by `run`, `sweep` \
+        refuse_if!(
+            found.runs.is_empty() && found.plans.is_empty(),
+            "{} contains neither a run nor a calibration; specify a directory created by `run`, `sweep` \
                  or `calibrate`",
-                path.display()
-            )));
-        }
+            path.display()
+        );
         found.plans.sort();
         for plan in found.plans {
             self.take_plan(&plan)?;

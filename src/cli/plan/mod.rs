@@ -316,9 +316,7 @@ fn strategies(
             let meant = did_you_mean(name, names, "`zklockbench strategies` lists them");
             return Err(Error::usage(format!("there is no strategy `{}`; {meant}", shown(name, 40))));
         };
-        if !is_exclusive(&card) {
-            return Err(Error::usage(format!("cannot plan for `{name}`, because it is not exclusive")));
-        }
+        refuse_if!(!is_exclusive(&card), "cannot plan for `{name}`, because it is not exclusive");
     }
     Ok(args.strategies.iter().map(|label| own_label(label)).collect())
 }
@@ -343,12 +341,11 @@ fn order(card: &LockCard) -> Order {
 /// Rejects options for an ensemble that is not used, and an ensemble that cannot add the round-trip time.
 fn check_place(args: &PlanArgs, scenario: &Scenario, strategies: &[String]) -> Result<(), Error> {
     let measures = args.from.is_empty() || args.verify;
-    if !measures && args.place.servers.is_some() {
-        return Err(Error::usage(
-            "--servers has no effect with --from, because nothing is measured: remove one of the two, or \
-             add --verify",
-        ));
-    }
+    refuse_if!(
+        !measures && args.place.servers.is_some(),
+        "--servers has no effect with --from, because nothing is measured: remove one of the two, or \
+             add --verify"
+    );
     if !measures {
         return Ok(());
     }

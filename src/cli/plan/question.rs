@@ -114,9 +114,8 @@ const LOCKS_MOST: u32 = 100_000;
 fn locks(text: &str) -> Result<u32, String> {
     text.parse().ok().filter(|locks| (1..=LOCKS_MOST).contains(locks)).ok_or_else(|| {
         format!(
-            "`{}` is not a number of locks from 1 to {LOCKS_MOST}; set a single number: a plan that misses its \
-             objective reports how many locks \
-             would meet it",
+            "`{}` is not a number of locks from 1 to {LOCKS_MOST}; set a single number: a plan that misses \
+             its objective reports how many locks would meet it",
             shown(text, 40)
         )
     })
@@ -212,8 +211,7 @@ impl AskedLoad {
         let only_tries = spec.only_tries();
         if spec.load.open().is_some_and(|open| open.late == Late::Drop) && !only_tries {
             return Err(refuse(
-                "a plan predicts the waits of all requests, so requests must not be dropped: remove \
-                `late`",
+                "a plan predicts the waits of all requests, so requests must not be dropped: remove `late`",
             ));
         }
         if spec.acquire_timeout.is_some() && !only_tries {

@@ -155,14 +155,13 @@ impl OpenEnsemble {
         let (Some(file), Servers::External { is_as_listed, .. }) = (file, &self.servers) else {
             return Ok(None);
         };
-        if !is_as_listed {
-            return Err(Error::usage(format!(
-                "{}: server numbers are ambiguous, because the connect string does not list each server once (found {}): \
+        refuse_if!(
+            !is_as_listed,
+            "{}: server numbers are ambiguous, because the connect string does not list each server once (found {}): \
                  list one address of each server",
-                file.display(),
-                shown(&self.addresses.join(", "), 200)
-            )));
-        }
+            file.display(),
+            shown(&self.addresses.join(", "), 200)
+        );
         let hosts = Hosts::read(file, &self.addresses)?;
         if needs.own_servers() {
             hosts.check().await?;
@@ -491,12 +490,11 @@ impl Needs {
         if let Some(missing) = self.missing_here(scenario) {
             return Err(Error::Environment(missing));
         }
-        if scenario.ensemble.is_external() && !self.0.is_empty() && !generator.allow_faults {
-            return Err(Error::usage(
-                "the scenario injects faults, but this run does not start the ensemble: --allow-faults permits faults \
-                 on the run's own contenders and connections; add --hosts FILE for faults on servers",
-            ));
-        }
+        refuse_if!(
+            scenario.ensemble.is_external() && !self.0.is_empty() && !generator.allow_faults,
+            "the scenario injects faults, but this run does not start the ensemble: --allow-faults permits faults \
+                 on the run's own contenders and connections; add --hosts FILE for faults on servers"
+        );
         let reads =
             |choice: &&FaultChoice| fault::find(&choice.kind).is_some_and(|entry| entry.card.reads_requests);
         if let Some(choice) = scenario.faults.iter().find(reads).filter(|_| access.wants_tls()) {
@@ -505,13 +503,11 @@ impl Needs {
                 choice.kind
             )));
         }
-        if self.0.contains(&Capability::Proxies) && access.wants_kerberos() {
-            return Err(Error::usage(
-                "Kerberos needs the servers' names, but connection faults require a proxy: remove the \
-                 faults or \
-                 --sasl gssapi",
-            ));
-        }
+        refuse_if!(
+            self.0.contains(&Capability::Proxies) && access.wants_kerberos(),
+            "Kerberos needs the servers' names, but connection faults require a proxy: remove the faults or \
+             --sasl gssapi"
+        );
         drivers::check_access(drivers::names(scenario), driven, access)
     }
 }

@@ -89,13 +89,11 @@ impl SweepQuestion {
         }
         base.insert("repetitions".into(), Value::from(1));
         let has_rate = base.contains_key("rate");
-        if over.iter().any(|over| over.variable == Variable::Rate) && !has_rate {
-            return Err(Error::usage(
-                "rate cannot be swept: the scenario has no total `rate`; write load = \
-                 \"open\" and rate = …, \
-                 with arrivals that have a single rate (docs/workloads.md)",
-            ));
-        }
+        refuse_if!(
+            over.iter().any(|over| over.variable == Variable::Rate) && !has_rate,
+            "rate cannot be swept: the scenario has no total `rate`; write load = \"open\" and rate = …, with \
+             arrivals that have a single rate (docs/workloads.md)"
+        );
         let text = toml::to_string(&base).map_err(Error::usage)?;
         let failures = AddedFailures::to(&file.parsed.scenario, &over);
         let table = |at| table_at(&base, &over, failures.as_ref(), at);
@@ -105,12 +103,11 @@ impl SweepQuestion {
         // Also parse the other ends of the ranges, to report mistakes before anything starts.
         corners[1..].iter().try_for_each(|corner| at(*corner).map(drop))?;
         let adds_faults = failures.is_some() || over.iter().any(|over| over.variable == Variable::Delay);
-        if adds_faults && scenario.ensemble.is_external() && !args.generator.allow_faults {
-            return Err(Error::usage(
-                "the sweep adds faults, but does not start this ensemble: --allow-faults permits faults on the sweep's \
-                 own contenders and connections",
-            ));
-        }
+        refuse_if!(
+            adds_faults && scenario.ensemble.is_external() && !args.generator.allow_faults,
+            "the sweep adds faults, but does not start this ensemble: --allow-faults permits faults on the sweep's \
+                 own contenders and connections"
+        );
         let strategies = scenario.strategies.iter().map(|choice| choice.label.clone()).collect();
         Ok(Self { strategies, over, objective, scenario, text, failures, base })
     }
@@ -190,12 +187,7 @@ fn choose(table: &mut Table, strategies: Vec<Value>) {
 
 /// Rejects options that the sweep sets itself.
 fn refuse(overrides: &Overrides, over: &[Over]) -> Result<(), Error> {
-    if over.len() > 2 {
-        return Err(Error::usage(format!(
-            "--over was passed {} times: sweep one or two variables",
-            over.len()
-        )));
-    }
+    refuse_if!(over.len() > 2, "--over was passed {} times: sweep one or two variables", over.len());
     if let [one, other] = over
         && one.variable == other.variable
     {
@@ -228,10 +220,7 @@ fn refuse(overrides: &Overrides, over: &[Over]) -> Result<(), Error> {
         ),
     ];
     match refused.iter().find(|(is_given, ..)| *is_given) {
-        Some((_, option, why)) => Err(Error::usage(format!(
-            "cannot use {option} with this sweep: \
-            {why}"
-        ))),
+        Some((_, option, why)) => Err(Error::usage(format!("cannot use {option} with this sweep: {why}"))),
         None => Ok(()),
     }
 }
@@ -252,8 +241,7 @@ fn check(scenario: &Scenario, over: &[Over]) -> Result<(), Error> {
     }
     if swept(Variable::Rate) && scenario.load.open().is_none() {
         return refused(format!(
-            "rate cannot be swept: the scenario's load is {}, so the contenders determine the rate; \
-             sweep \
+            "rate cannot be swept: the scenario's load is {}, so the contenders determine the rate; sweep \
              contenders instead, or write load = \"open\" and a rate",
             scenario.load.name()
         ));

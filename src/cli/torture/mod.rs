@@ -43,9 +43,7 @@ pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit
     let minutes = args.minutes.unwrap_or(if args.rounds.is_some() { u64::MAX / 60 } else { MINUTES });
     let most = args.rounds.unwrap_or(u64::MAX);
     if args.show {
-        if output::as_json() {
-            return Err(Error::usage("cannot combine --show with --json, because --show prints scenarios"));
-        }
+        refuse_if!(output::as_json(), "cannot combine --show with --json, because --show prints scenarios");
         // A round takes about half a minute.
         let texts: Vec<String> = (1..=most.min(2 * minutes)).map(|number| rounds.scenario(number)).collect();
         return output::data(&texts.join("\n")).map(|()| Exit::Held);
