@@ -69,21 +69,22 @@ impl ReadyEnsemble {
         scenario: &Path,
         place: &Path,
         mut generator: GeneratorArgs,
-        job: Option<JobOptions>,
+        job: Option<(&JobArgs, &Path)>,
         more: Vec<OsString>,
     ) -> Command {
         // Faults on local servers are always allowed.
         generator.allow_faults |= !self.opened.is_external();
         let mut words: Vec<OsString> = Vec::new();
-        match &job {
+        match job.and_then(|(job, out)| Some((job.job.as_ref()?, job.workers?, out))) {
             None => {
                 words.extend(["run".into(), scenario.into(), "--no-progress".into()]);
                 words.extend(options_of(place));
             }
-            Some(JobOptions { name, workers, parts }) => {
+            // This run's process is the first worker, which merges the parts of all workers.
+            Some((name, workers, out)) => {
                 words.extend(["worker".into(), scenario.into()]);
                 words.extend(["--run-id".into(), place.file_name().unwrap_or_default().into()]);
-                words.extend(["--job".into(), name.into(), "--out".into(), parts.into()]);
+                words.extend(["--job".into(), name.into(), "--out".into(), parts_of(out, name).into()]);
                 words.extend(["--index".into(), "0".into(), "--of".into(), workers.to_string().into()]);
                 words.extend(["--merge-into".into(), place.into()]);
             }
@@ -153,23 +154,6 @@ pub fn expected(scenario: &Scenario) -> Duration {
 pub fn own_program() -> Result<PathBuf, Error> {
     std::env::current_exe()
         .map_err(|error| Error::environment(format!("cannot find this program's own file: {error}")))
-}
-
-/// Workers of a series. In each run, the run's own process is the first worker.
-#[derive(Debug, Clone)]
-pub struct JobOptions {
-    pub name: String,
-    pub workers: u16,
-    /// Directory in which all workers store their parts.
-    pub parts: PathBuf,
-}
-
-impl JobOptions {
-    /// Returns the job that these options describe, with its parts below `out`.
-    pub fn of(args: &JobArgs, out: &Path) -> Option<Self> {
-        let (name, workers) = (args.job.clone()?, args.workers?);
-        Some(Self { parts: parts_of(out, &name), name, workers })
-    }
 }
 
 /// Returns the directory for the parts of a job's runs, below the directory that all workers share.

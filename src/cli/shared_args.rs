@@ -103,18 +103,6 @@ impl ColumnArgs {
         }
     }
 
-    /// Returns each option with its key under `replay` and its value.
-    pub fn keys(&self) -> [(&'static str, &'static str, Option<String>); 5] {
-        let unit = |unit: Option<TimeUnit>| unit.map(|unit| unit.name().to_owned());
-        [
-            ("--time-column", "time_column", self.time_column.clone()),
-            ("--lock-column", "lock_column", self.lock_column.clone()),
-            ("--hold-column", "hold_column", self.hold_column.clone()),
-            ("--time-unit", "time_unit", unit(self.time_unit)),
-            ("--hold-unit", "hold_unit", unit(self.hold_unit)),
-        ]
-    }
-
     pub fn are_given(&self) -> bool {
         self.columns() != Columns::default()
     }

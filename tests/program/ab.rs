@@ -40,7 +40,7 @@ fn ab_with_two_blocks_stores_its_runs_but_stays_inconclusive() {
     );
     assert!(said.contains("2 blocks of A, B and A again: 6 runs, about "), "{said}");
     assert!(shown.trim_start().starts_with("Inconclusive: B may or may not be worse than A"), "{shown}");
-    // And every run has a directory with the block's seed and the side's overrides
+    // And every run has a directory with the block's seed and the side's scenario
     let directory = only(bench.results());
     let file = read(&directory);
     // (If this host spoils a block, another block replaces it.)
@@ -54,8 +54,7 @@ fn ab_with_two_blocks_stores_its_runs_but_stays_inconclusive() {
             let stored = zklockbench_results::read(&directory.join(&run.directory)).unwrap();
             assert_eq!(stored.run.seed, block.seed, "{run:?}");
             let hold = if run.turn == Turn::B { "20ms" } else { "2ms" };
-            let is_told = |told: &String| told.contains("hold=") && told.contains(hold);
-            assert!(stored.run.overrides.iter().any(is_told), "{:?}", stored.run.overrides);
+            assert!(stored.run.scenario_text.contains(&format!("hold = \"{hold}\"")), "{run:?}");
             assert!(!directory.join(&run.directory).join("charts").exists(), "charts were not requested");
             // And each value matches its trial, or the file states why the value is missing
             let trial = &stored.trials[0];

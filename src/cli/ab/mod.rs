@@ -425,14 +425,15 @@ impl ComparisonInProgress {
         stop: &CancellationToken,
     ) -> Result<BlockRun, Error> {
         let side = self.sides.of(turn);
-        let AbArgs { scenario, generator, .. } = &self.args;
-        let generator = GeneratorArgs { counting: self.counting(block, turn), ..generator.clone() };
+        let counting = self.counting(block, turn);
+        let generator = GeneratorArgs { counting, ..self.args.generator.clone() };
+        let scenario = self.series.scenario(side.turn.name(), &side.text)?;
         let (owner, opened) = (self.owner(turn), &self.opened);
         let command = |place: &Path| {
             let missing = || Error::environment(format!("the ensemble of {} is not open", turn.title()));
             let ensemble = opened.get(&owner).ok_or_else(missing)?;
-            let (program, changes) = (&side.program.path, side.changes(block.seed));
-            let mut run = ensemble.run(program, scenario, place, generator, None, changes);
+            let seed = vec!["--seed".into(), block.seed.to_string().into()];
+            let mut run = ensemble.run(&side.program.path, &scenario, place, generator, None, seed);
             side.drivers.iter().for_each(|drivers| drivers.pass_on(&mut run));
             Ok(run)
         };

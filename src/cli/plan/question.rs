@@ -255,7 +255,7 @@ impl AskedLoad {
             think: load.is_closed().then(|| spec.all_thinks().to_toml()),
             round_trip: None,
             session_timeout: Some(scenario.session_timeout),
-            scenario: Some(standing_alone(&file.text, path)?),
+            scenario: Some(file.standing_alone(path)?),
             only_tries,
             objective: args.slo.clone(),
         };
@@ -307,23 +307,6 @@ fn spelled(text: &str, scenario: &Scenario) -> Result<BTreeMap<String, String>, 
 
 fn missing(options: &str) -> Error {
     Error::usage(format!("describe the load with {options}, or with --from-scenario"))
-}
-
-/// Makes the path of a replayed file absolute, so the scenario runs in any directory.
-fn standing_alone(text: &str, path: &Path) -> Result<String, Error> {
-    let mut table: Table =
-        text.parse().map_err(|error| Error::usage(format!("{}: {error}", path.display())))?;
-    let replay = table.get_mut("arrivals").and_then(|arrivals| arrivals.get_mut("replay"));
-    let file = match replay {
-        Some(Value::Table(parts)) => parts.get_mut("file"),
-        alone => alone,
-    };
-    if let Some(Value::String(replay)) = file {
-        let beside = path.parent().unwrap_or(Path::new("")).join(&*replay);
-        let absolute = std::path::absolute(&beside).map_err(|error| Error::environment(error.to_string()))?;
-        *replay = absolute.display().to_string();
-    }
-    Ok(table.to_string())
 }
 
 #[cfg(test)]

@@ -19,8 +19,8 @@ use super::output;
 use super::run::open_ensemble::Needs;
 use super::run::{host, places as where_results_are, tool_commit};
 use super::runs::{
-    AROUND_A_RUN, JobOptions, NEEDS_CONNECT, ReadyEnsemble, SeriesEnd, alike, expected, how_to_resume,
-    leading, own_program, run_apart, tell_resumed, to_resume, with_paths,
+    AROUND_A_RUN, NEEDS_CONNECT, ReadyEnsemble, SeriesEnd, alike, expected, how_to_resume, leading,
+    own_program, run_apart, tell_resumed, to_resume, with_paths,
 };
 use super::shared_args::GeneratorArgs;
 use zklockbench_analysis::sweep::{
@@ -256,7 +256,7 @@ impl SweepInProgress {
                 let words = [place_words, generator.words(), seed.into(), vec!["--quiet".into()]];
                 return run_apart(&scenario, place, words.concat());
             };
-            let job = JobOptions::of(&args.job, &args.out);
+            let job = Some((&args.job, args.out.as_path()));
             let hosts = with_paths(&[("--hosts", &args.overrides.hosts)]);
             let more = [seed.into(), hosts].concat();
             Ok(open.ready.run(&own_program()?, &scenario, place, args.generator.clone(), job, more))
