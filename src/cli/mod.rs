@@ -46,7 +46,7 @@ use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
 pub use args::Cli;
-use args::{Command, DriverCommands};
+use args::{Command, DriverCommands, GlobalArgs};
 
 use run::metrics::Port;
 use run::open_ensemble::Needs;
@@ -68,16 +68,10 @@ pub fn main() -> ExitCode {
         .and_then(|matches| Ok((asked_for(&matches), Cli::from_arg_matches(&matches)?)));
     shared_args::forget_identity();
     let exit = match parsed {
-        Ok((name, cli)) => {
-            output::choose(output::Chosen {
-                as_json: cli.json,
-                colour: cli.color,
-                all: cli.all,
-                explain: cli.explain,
-                verbose: cli.verbose > 0,
-            });
-            log(cli.verbose);
-            conclude(&name, obey(&name, cli))
+        Ok((name, Cli { options, command })) => {
+            output::choose(&options);
+            log(options.verbose);
+            conclude(&name, obey(&name, &options, command))
         }
         Err(error) => {
             let _ = error.print();
@@ -93,19 +87,19 @@ fn asked_for(matches: &ArgMatches) -> String {
     format!("{name} {}", asked_for(below)).trim_end().to_owned()
 }
 
-fn obey(name: &str, cli: Cli) -> Result<Exit, Error> {
-    refuse_if!(cli.json && cli.command.has_no_outcome(), "`{name}` does not support --json");
+fn obey(name: &str, options: &GlobalArgs, command: Command) -> Result<Exit, Error> {
+    refuse_if!(options.json && command.has_no_outcome(), "`{name}` does not support --json");
     // Bind the port before moving to a separate network, where other machines could not reach the port.
-    let port = match &cli.command {
+    let port = match &command {
         Command::Run(args) => args.metrics.map(Port::take).transpose()?,
         _ => None,
     };
-    move_to_own_network(&cli.command);
-    named_scenario(&cli.command).map_or(Ok(()), read_ahead)?;
-    if cli.command.may_name_locks() {
-        drivers::register(&cli.drivers)?;
+    move_to_own_network(&command);
+    named_scenario(&command).map_or(Ok(()), read_ahead)?;
+    if command.may_name_locks() {
+        drivers::register(&options.drivers)?;
     }
-    start(cli, port)
+    start(command, port)
 }
 
 /// Reports an invalid command line, also as JSON if the command line contains `--json`.
@@ -166,7 +160,7 @@ fn is_cut_off(scenario: &Scenario) -> bool {
     scenario.ensemble.is_local() && Needs::of(scenario).links()
 }
 
-fn start(cli: Cli, port: Option<Port>) -> Result<Exit, Error> {
+fn start(command: Command, port: Option<Port>) -> Result<Exit, Error> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -175,7 +169,7 @@ fn start(cli: Cli, port: Option<Port>) -> Result<Exit, Error> {
         let mut interrupt = Interrupt::listen()?;
         let stop = interrupt.token.clone();
         tokio::select! {
-            exit = dispatch(cli.command, port, &stop) => exit,
+            exit = dispatch(command, port, &stop) => exit,
             () = interrupt.insisted() => Err(Error::Interrupted),
         }
     });

@@ -8,36 +8,26 @@ use clap::ColorChoice;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::args::GlobalArgs;
 use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::units;
 use zklockbench_report::Style;
 use zklockbench_scenario::MachineDiagnostic;
 
-/// Output options, set before any output.
-static CHOSEN: OnceLock<Chosen> = OnceLock::new();
+/// Options of the command line, set before any output.
+static CHOSEN: OnceLock<GlobalArgs> = OnceLock::new();
 
-pub(in crate::cli) struct Chosen {
-    pub as_json: bool,
-    pub colour: ColorChoice,
-    /// Whether to print every table, column and remark.
-    pub all: bool,
-    /// Whether to explain the columns.
-    pub explain: bool,
-    /// Whether steps are logged; if so, there is no progress bar.
-    pub verbose: bool,
-}
-
-pub(in crate::cli) fn choose(chosen: Chosen) {
+pub(in crate::cli) fn choose(chosen: &GlobalArgs) {
     // Setting fails only if this function is called twice.
-    let _ = CHOSEN.set(chosen);
+    let _ = CHOSEN.set(chosen.clone());
 }
 
 pub(in crate::cli) fn as_json() -> bool {
-    CHOSEN.get().is_some_and(|chosen| chosen.as_json)
+    CHOSEN.get().is_some_and(|chosen| chosen.json)
 }
 
 pub(in crate::cli) fn verbose() -> bool {
-    CHOSEN.get().is_some_and(|chosen| chosen.verbose)
+    CHOSEN.get().is_some_and(|chosen| chosen.verbose > 0)
 }
 
 /// Writes data to stdout. A closed pipe, as with `| head`, is not an error.
@@ -278,7 +268,7 @@ fn colour_at(text: &str) -> Option<&str> {
 /// Returns whether a stream may be coloured: as set by --color or, by default, on a terminal unless `NO_COLOR`
 /// is set.
 pub fn may_colour(stream: &impl IsTerminal) -> bool {
-    match CHOSEN.get().map(|chosen| chosen.colour) {
+    match CHOSEN.get().map(|chosen| chosen.color) {
         Some(ColorChoice::Always) => return true,
         Some(ColorChoice::Never) => return false,
         Some(ColorChoice::Auto) | None => {}
@@ -289,12 +279,11 @@ pub fn may_colour(stream: &impl IsTerminal) -> bool {
 }
 
 pub fn style() -> Style {
-    let asked = |what: fn(&Chosen) -> bool| CHOSEN.get().is_some_and(what);
     Style {
         colour: may_colour(&io::stdout()),
         width: width(),
-        all: asked(|chosen| chosen.all),
-        explain: asked(|chosen| chosen.explain),
+        all: CHOSEN.get().is_some_and(|chosen| chosen.all),
+        explain: CHOSEN.get().is_some_and(|chosen| chosen.explain),
     }
 }
 
