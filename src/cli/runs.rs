@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use futures_util::future::join_all;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::run::open_ensemble::{OpenEnsemble, measure_floor, warm_up};
+use super::run::open_ensemble::{Needs, OpenEnsemble, measure_floor, warm_up};
 use super::run::progress::Progress;
 use super::run::sharing::Sharing;
 use super::shared_args::{
@@ -46,7 +46,8 @@ impl ReadyEnsemble {
         stop: &CancellationToken,
     ) -> Result<Self, Error> {
         let progress = Progress::new(&TrialPlan::of(scenario), args.quiet, false);
-        let opened = OpenEnsemble::open(scenario, args, access, logs, &progress, stop).await?;
+        let needs = Needs::of(scenario);
+        let opened = OpenEnsemble::open(scenario, &needs, args, access, logs, &progress, stop).await?;
         let sharing = Sharing::of(&opened, &args.sharing, None).await;
         sharing.note().iter().for_each(|note| progress.note(note));
         let limits = LoadLimits::at_most(sharing.at_most);
@@ -242,13 +243,12 @@ impl<E> SeriesEnd<E> {
         Self { ending, why: None }
     }
 
-    /// Returns the ending for an error: `interrupted` if the user stopped the series, otherwise `aborted`.
-    pub fn by(error: Error, interrupted: E, aborted: E) -> Self {
-        match error {
-            Error::Interrupted => Self::of(interrupted),
-            Error::Usage(why) | Error::Environment(why) | Error::Unknown(why) => {
-                Self { ending: aborted, why: Some(why) }
-            }
+    /// Returns the ending of a series; after an error, `interrupted` if the user stopped it, otherwise `aborted`.
+    pub fn after(result: Result<E, Error>, interrupted: E, aborted: E) -> Self {
+        match result {
+            Ok(ending) => Self::of(ending),
+            Err(Error::Interrupted) => Self::of(interrupted),
+            Err(error) => Self { ending: aborted, why: Some(error.to_string()) },
         }
     }
 }

@@ -102,11 +102,8 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
             under_way.open(turn, stop).await?;
         }
     }
-    let ran = under_way.run(stop).await;
-    under_way.conclude(ran.map_or_else(
-        |error| SeriesEnd::by(error, Ending::Interrupted, Ending::Aborted),
-        |()| SeriesEnd::of(Ending::Complete),
-    ))
+    let ran = under_way.run(stop).await.map(|()| Ending::Complete);
+    under_way.conclude(SeriesEnd::after(ran, Ending::Interrupted, Ending::Aborted))
 }
 
 /// Returns when requests can be counted on the wire. TLS hides them, and Kerberos needs the servers' own names.

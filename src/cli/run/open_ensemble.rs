@@ -74,7 +74,7 @@ pub async fn examine<T>(
     let logs = tempfile::tempdir()
         .map_err(|error| Error::environment(format!("cannot create a directory for logs: {error}")))?;
     let logs_at = logs.path().into();
-    let opened = OpenEnsemble::open_for(&scenario, needs, opening, access, logs_at, &progress, stop).await?;
+    let opened = OpenEnsemble::open(&scenario, needs, opening, access, logs_at, &progress, stop).await?;
     let done = async {
         let name = format!("{command}-{:08x}", rand::random::<u32>());
         let workspace = Workspace::create(opened.target.clone(), &name).await?;
@@ -95,18 +95,6 @@ impl OpenEnsemble {
     /// servers get a random identity unless the user provides one: other users of this host can connect, but must
     /// not be able to delete a lock's nodes.
     pub async fn open(
-        scenario: &Scenario,
-        args: &OpeningArgs,
-        access: Access,
-        logs: PathBuf,
-        progress: &Progress,
-        stop: &CancellationToken,
-    ) -> Result<Self, Error> {
-        Self::open_for(scenario, &Needs::of(scenario), args, access, logs, progress, stop).await
-    }
-
-    /// Like [`OpenEnsemble::open`], but with explicit needs instead of the needs of the scenario's faults.
-    async fn open_for(
         scenario: &Scenario,
         needs: &Needs,
         args: &OpeningArgs,
@@ -216,11 +204,7 @@ impl OpenEnsemble {
     }
 
     pub fn ended(&self) -> Option<String> {
-        match &self.servers {
-            Servers::Fresh(local) => local.ended(),
-            Servers::Contained(compose) => compose.ended(),
-            Servers::Kept(_) | Servers::External { .. } => None,
-        }
+        self.started.as_ref()?.ended_by_itself()
     }
 
     pub async fn answers(&self) -> bool {
@@ -292,14 +276,11 @@ impl Servers {
         logs: &Path,
         progress: &Progress,
     ) -> Result<Self, Error> {
+        let is_ours = !scenario.ensemble.is_external();
+        refuse_if!(is_ours && args.access.wants_tls(), "TLS needs an existing ensemble: add --connect");
+        refuse_if!(is_ours && args.access.sasl.is_some(), "--sasl needs an existing ensemble: add --connect");
         match &scenario.ensemble {
             EnsembleChoice::Connect(connect) => external(connect, access).await,
-            _ if args.access.wants_tls() => {
-                Err(Error::usage("TLS needs an existing ensemble: add --connect"))
-            }
-            _ if args.access.sasl.is_some() => {
-                Err(Error::usage("--sasl needs an existing ensemble: add --connect"))
-            }
             EnsembleChoice::Compose(file) => {
                 progress.note(&format!("creating the containers of {}", file.display()));
                 let compose = Compose::create(file).await?;
@@ -466,16 +447,15 @@ impl Needs {
     /// Checks the `--hosts` file, which contains commands for faults on external servers.
     pub async fn check_host_commands(&self, scenario: &Scenario, file: Option<&Path>) -> Result<(), Error> {
         let EnsembleChoice::Connect(connect) = &scenario.ensemble else { return Ok(()) };
-        match file {
-            Some(file) => {
-                let (found, _) = expand(parse_connect(connect)?).await;
-                Hosts::read(file, &found.addresses).map(drop)
-            }
-            None if self.own_servers() => Err(Error::usage(
-                "the scenario breaks servers that this run does not start: provide commands with --hosts FILE",
-            )),
-            None => Ok(()),
-        }
+        let Some(file) = file else {
+            refuse_if!(
+                self.own_servers(),
+                "the scenario breaks servers that this run does not start: provide commands with --hosts FILE"
+            );
+            return Ok(());
+        };
+        let (found, _) = expand(parse_connect(connect)?).await;
+        Hosts::read(file, &found.addresses).map(drop)
     }
 
     /// Rejects scenarios that are impossible on this machine or with these driver locks, before anything is
@@ -497,12 +477,11 @@ impl Needs {
         );
         let reads =
             |choice: &&FaultChoice| fault::find(&choice.kind).is_some_and(|entry| entry.card.reads_requests);
-        if let Some(choice) = scenario.faults.iter().find(reads).filter(|_| access.wants_tls()) {
-            return Err(Error::usage(format!(
-                "the fault `{}` must read requests, but TLS encrypts them: remove the fault or do not use TLS",
-                choice.kind
-            )));
-        }
+        let reading = scenario.faults.iter().find(reads).map_or("", |choice| choice.kind.as_str());
+        refuse_if!(
+            access.wants_tls() && !reading.is_empty(),
+            "the fault `{reading}` must read requests, but TLS encrypts them: remove the fault or do not use TLS"
+        );
         refuse_if!(
             self.0.contains(&Capability::Proxies) && access.wants_kerberos(),
             "Kerberos needs the servers' names, but connection faults require a proxy: remove the faults or \
@@ -514,10 +493,8 @@ impl Needs {
 
 /// Checks the scenario's Compose file. Returns why this machine cannot run it; `None` if it can.
 pub async fn check_compose_file(scenario: &Scenario) -> Result<Option<String>, Error> {
-    match &scenario.ensemble {
-        EnsembleChoice::Compose(file) => Compose::check(file).await,
-        EnsembleChoice::Local { .. } | EnsembleChoice::Connect(_) => Ok(None),
-    }
+    let EnsembleChoice::Compose(file) = &scenario.ensemble else { return Ok(None) };
+    Compose::check(file).await
 }
 
 fn check_fault(choice: &FaultChoice, card: &FaultCard, compose: &Compose) -> Result<(), String> {
@@ -610,15 +587,20 @@ pub async fn measure_floor(
     measured.unwrap_or_else(|error| Floor::not_measured(error.to_string()))
 }
 
-async fn measured_floor(environment: &Environment, stop: &CancellationToken) -> Result<Floor, Error> {
-    let place = environment.workspace.place(FLOOR).await?;
-    let site = CalibrationSite {
+/// Returns the parts of the environment that a calibration below `place` needs.
+pub fn calibration_site(environment: &Environment, place: &str) -> CalibrationSite {
+    CalibrationSite {
         target: environment.target.clone(),
         servers: environment.servers.clone(),
-        place: place.clone(),
+        place: place.to_owned(),
         keep_awake: environment.keep_awake,
         throttle: environment.limits.throttle.clone(),
-    };
+    }
+}
+
+async fn measured_floor(environment: &Environment, stop: &CancellationToken) -> Result<Floor, Error> {
+    let place = environment.workspace.place(FLOOR).await?;
+    let site = calibration_site(environment, &place);
     let floor = calibrate::floor(site, FLOOR_WITHIN, stop).await;
     environment.workspace.clear(&place).await?;
     Ok(floor)

@@ -104,10 +104,7 @@ pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, 
     };
     let mut under_way = SweepInProgress { args, question, ask, file, series, ensemble: None };
     let measured = leading(&under_way.args.job.clone(), under_way.target(), under_way.measure(stop)).await;
-    under_way.conclude(
-        measured
-            .map_or_else(|error| SeriesEnd::by(error, Ending::Interrupted, Ending::Aborted), SeriesEnd::of),
-    )
+    under_way.conclude(SeriesEnd::after(measured, Ending::Interrupted, Ending::Aborted))
 }
 
 /// Settings that must be the same when the sweep is resumed; the budget may change.
