@@ -423,15 +423,10 @@ fn write_cases(args: &ExploreArgs, all: &[Explored], servers: &[String]) -> Resu
         let json = serde_json::to_string_pretty(&case).map_err(Error::environment)?;
         let name = format!("{}-{number}.json", one.lock.replace([' ', ':', '/', '='], "-"));
         let file = args.out.join(name);
-        let write = |path: &Path, text: &str| {
-            std::fs::write(path, text)
-                .map_err(|error| Error::environment(format!("{}: {error}", path.display())))
-        };
-        std::fs::create_dir_all(&args.out)
-            .map_err(|error| Error::environment(format!("{}: {error}", args.out.display())))?;
-        write(&file, &(json + "\n"))?;
-        write(&file.with_extension("txt"), &text)?;
-        write(&file.with_extension("svg"), &picture.svg())?;
+        std::fs::create_dir_all(&args.out).map_err(Error::cannot("create", &args.out))?;
+        output::file(&file, &(json + "\n"))?;
+        output::file(&file.with_extension("txt"), &text)?;
+        output::file(&file.with_extension("svg"), &picture.svg())?;
         Ok(file)
     };
     findings.map(write).collect()
