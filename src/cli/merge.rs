@@ -68,45 +68,36 @@ fn read_part(dir: PathBuf) -> Result<StoredPart, Error> {
 fn alike(parts: &[StoredPart]) -> Result<(), Error> {
     let Some(first) = parts.first() else { return Err(Error::usage("there are no parts to merge")) };
     for part in parts {
-        let differs = |what: &str| {
-            Err(Error::usage(format!(
-                "cannot merge {} and {}: they are parts of {what}",
-                first.dir.display(),
-                part.dir.display()
-            )))
-        };
         let [own, other] = [&first.stored.run, &part.stored.run];
-        if own.tool_version != other.tool_version || own.tool_commit != other.tool_commit {
-            return differs("runs made with different versions of zklockbench");
-        }
-        if (&first.workers.run_id, first.workers.of) != (&part.workers.run_id, part.workers.of) {
-            return differs("different runs");
-        }
-        if first.workers.configuration != part.workers.configuration
+        let what = if own.tool_version != other.tool_version || own.tool_commit != other.tool_commit {
+            "runs made with different versions of zklockbench"
+        } else if (&first.workers.run_id, first.workers.of) != (&part.workers.run_id, part.workers.of) {
+            "different runs"
+        } else if first.workers.configuration != part.workers.configuration
             || own.scenario_text != other.scenario_text
         {
-            return differs("runs of different scenarios");
-        }
+            "runs of different scenarios"
+        } else {
+            continue;
+        };
+        let (one, other) = (first.dir.display(), part.dir.display());
+        return Err(Error::usage(format!("cannot merge {one} and {other}: they are parts of {what}")));
     }
     let of = first.workers.of;
     let times = |index: usize| parts.iter().filter(|part| part.index == index).count();
-    if let Some(twice) = (0..of).find(|index| times(*index) > 1) {
-        return Err(Error::usage(format!(
-            "there are two parts of worker {twice}; specify each part only once"
-        )));
-    }
+    let twice = (0..of).find(|index| times(*index) > 1).unwrap_or(of);
+    refuse_if!(twice < of, "there are two parts of worker {twice}; specify each part only once");
     let missing: Vec<String> =
         (0..of).filter(|index| times(*index) == 0).map(|index| index.to_string()).collect();
-    match missing.as_slice() {
-        [] => Ok(()),
-        _ => Err(Error::usage(format!(
-            "parts are missing: the run {} had {}, but there is no part of worker {}; specify the \
-             missing directories, too",
-            first.workers.run_id,
-            counted(of, "worker", "workers"),
-            missing.join(", ")
-        ))),
-    }
+    refuse_if!(
+        !missing.is_empty(),
+        "parts are missing: the run {} had {}, but there is no part of worker {}; specify the missing directories, \
+         too",
+        first.workers.run_id,
+        counted(of, "worker", "workers"),
+        missing.join(", ")
+    );
+    Ok(())
 }
 
 /// Returns the merged run's metadata, taken from worker 0 or combined from all parts.
@@ -158,9 +149,8 @@ fn merged_trial(parts: &[StoredPart], index: usize, dir: &Path) -> Result<Trial,
     if let Some(why) = of_different_trials(&seen) {
         return Err(Error::usage(format!("cannot merge the parts: {why}")));
     }
-    let Some(mut trial) = Trial::of_workers(seen) else {
-        return Err(Error::usage("there are no parts to merge"));
-    };
+    let nothing = || Error::usage("there are no parts to merge");
+    let mut trial = Trial::of_workers(seen).ok_or_else(nothing)?;
     if parts.len() == 1 {
         return Ok(trial);
     }

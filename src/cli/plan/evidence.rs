@@ -89,11 +89,8 @@ impl StoredEvidence {
         }
         found.runs.sort();
         for one in found.runs {
-            if disk::has(&one, layout::RUN) {
-                self.take_run(&one, None)?
-            } else {
-                self.take_calibration(&one)?
-            }
+            let is_run = disk::has(&one, layout::RUN);
+            if is_run { self.take_run(&one, None)? } else { self.take_calibration(&one)? }
         }
         Ok(())
     }
@@ -174,28 +171,24 @@ impl StoredEvidence {
 
     /// Checks that a result is from the same host and ensemble as the earlier results.
     fn fits(&mut self, dir: &Path, host: &HostInfo, ensemble: &EnsembleInfo) -> Result<(), Error> {
-        let apart = |what: String, before: String| {
-            Err(Error::usage(format!(
-                "{}: {what} than the earlier results ({before}), so they cannot be combined; use results from \
-                one environment",
-                dir.display()
-            )))
-        };
+        const APART: &str = "so they cannot be combined; use results from one environment";
+        let dir = dir.display();
         if let Some((host_before, ensemble_before)) = &self.place {
             let (is, before) = (processors(host), processors(host_before));
-            if is != before {
-                return apart(format!("it was measured on different processors ({is})"), before);
-            }
+            refuse_if!(
+                is != before,
+                "{dir}: it was measured on different processors ({is}) than the earlier results ({before}), {APART}"
+            );
             let (is, before) = (servers(ensemble), servers(ensemble_before));
-            if !is_like(ensemble_before, ensemble) {
-                return apart(format!("it is from an ensemble with different servers ({is})"), before);
-            }
+            refuse_if!(
+                !is_like(ensemble_before, ensemble),
+                "{dir}: it is from an ensemble with different servers ({is}) than the earlier results ({before}), {APART}"
+            );
         }
         if let Some([is, before]) = self.other_placement(ensemble) {
             return Err(Error::usage(format!(
-                "{}: the servers kept their data {is}, but {before} in the earlier results, which changes write \
-                 times: use results from one environment",
-                dir.display(),
+                "{dir}: the servers kept their data {is}, but {before} in the earlier results, which changes write \
+                 times: use results from one environment"
             )));
         }
         self.in_memory = ensemble.is_in_memory().or(self.in_memory);
@@ -309,13 +302,9 @@ fn collect(path: &Path, depth: usize, found: &mut FoundDirectories) -> Result<()
             path.display()
         ))
     })?;
-    for below in directories {
-        let has_verified = verifies(&below.file_name().unwrap_or_default().to_string_lossy());
-        if depth > 0 && !has_verified {
-            collect(&below, depth - 1, found)?;
-        }
-    }
-    Ok(())
+    let has_verified = |run: &Path| verifies(&run.file_name().unwrap_or_default().to_string_lossy());
+    let mut searched = directories.iter().filter(|below| depth > 0 && !has_verified(below));
+    searched.try_for_each(|below| collect(below, depth - 1, found))
 }
 
 /// Returns whether a run with this name, e.g. `plan-1a2b3c4d-verify-1`, verified a plan.
