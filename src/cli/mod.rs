@@ -110,7 +110,7 @@ fn refuse(error: &clap::Error) -> Exit {
         let command = words.first().filter(known).map_or("", String::as_str);
         let told = error.to_string();
         let error = Error::usage(told.trim_end().trim_start_matches("error: "));
-        let _ = output::answer_error(command, &error, Vec::new(), None::<&()>);
+        let _ = output::answer_error(command, &error, Vec::new());
     }
     Exit::Usage
 }
@@ -231,7 +231,7 @@ fn conclude(command: &str, result: Result<Exit, Error>) -> Exit {
         output::complain(&error);
         if output::as_json() {
             // If stdout is closed, the exit code still reports the failure.
-            let _ = output::answer_error(command, &error, Vec::new(), None::<&()>);
+            let _ = output::answer_error(command, &error, Vec::new());
         }
         error.exit()
     })

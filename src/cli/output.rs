@@ -146,34 +146,34 @@ pub(in crate::cli) fn conclude<T: Serialize>(
         to_people()?;
         return cut_short.map_or(Ok(exit), Err);
     }
-    let Some(error) = cut_short else {
-        let (schema_version, exit_code) = (ANSWER_VERSION, exit as u8);
-        let envelope = Envelope { schema_version, command, exit_code, error: None };
-        return json(&JsonAnswer { envelope, found: Some(found()) }).map(|()| exit);
-    };
-    complain(&error);
-    answer_error(command, &error, Vec::new(), Some(&found()))?;
-    Ok(error.exit())
+    cut_short.iter().for_each(complain);
+    let error = cut_short.as_ref().map(|error| (error, Vec::new()));
+    answer(command, exit, error, Some(found()))
 }
 
-/// Prints an error as JSON, with any mistakes in a file and the results so far. [`complain`] prints the error
-/// as text.
-pub fn answer_error(
+/// Prints an error as JSON, with any mistakes in a file. [`complain`] prints the error as text.
+pub fn answer_error(command: &str, error: &Error, mistakes: Vec<MachineDiagnostic>) -> Result<Exit, Error> {
+    answer(command, error.exit(), Some((error, mistakes)), None::<()>)
+}
+
+fn answer(
     command: &str,
-    error: &Error,
-    mistakes: Vec<MachineDiagnostic>,
-    found: Option<&impl Serialize>,
-) -> Result<(), Error> {
-    let kind = match error {
-        Error::Usage(_) => Kind::Usage,
-        Error::Environment(_) => Kind::Environment,
-        Error::Unknown(_) => Kind::Unknown,
-        Error::Interrupted => Kind::Interrupted,
-    };
-    let failure = Failure { kind, message: error.to_string(), mistakes };
-    let (schema_version, exit_code) = (ANSWER_VERSION, error.exit() as u8);
-    let envelope = Envelope { schema_version, command, exit_code, error: Some(failure) };
-    json(&JsonAnswer { envelope, found })
+    exit: Exit,
+    error: Option<(&Error, Vec<MachineDiagnostic>)>,
+    found: Option<impl Serialize>,
+) -> Result<Exit, Error> {
+    let exit = error.as_ref().map_or(exit, |(error, _)| error.exit());
+    let error = error.map(|(error, mistakes)| {
+        let kind = match error {
+            Error::Usage(_) => Kind::Usage,
+            Error::Environment(_) => Kind::Environment,
+            Error::Unknown(_) => Kind::Unknown,
+            Error::Interrupted => Kind::Interrupted,
+        };
+        Failure { kind, message: error.to_string(), mistakes }
+    });
+    let envelope = Envelope { schema_version: ANSWER_VERSION, command, exit_code: exit as u8, error };
+    json(&JsonAnswer { envelope, found }).map(|()| exit)
 }
 
 pub fn json(value: &impl Serialize) -> Result<(), Error> {

@@ -131,8 +131,7 @@ impl Unusable {
         };
         let error = self.report(path);
         output::complain(&error);
-        output::answer_error(command, &error, mistakes, None::<&()>)?;
-        Ok(error.exit())
+        output::answer_error(command, &error, mistakes)
     }
 
     /// Prints the mistakes as text, and returns the error to exit with.

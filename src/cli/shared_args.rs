@@ -110,7 +110,7 @@ impl ColumnArgs {
 }
 
 /// Options for opening the ensemble.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct OpeningArgs {
     /// Start a fresh local ensemble instead of using the one from `ensemble up`
     #[arg(long)]
@@ -250,7 +250,7 @@ pub struct ConcludingArgs {
 }
 
 /// Options for the location of ZooKeeper.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct InstallArgs {
     /// Directory of an unpacked ZooKeeper release [default: $ZOOKEEPER_HOME, or the release from
     /// `scripts/install --zookeeper`, or the system's package]

@@ -159,21 +159,17 @@ fn unseen() -> ConcludingArgs {
 fn of_a_run(args: WorkerArgs, slice: Slice) -> RunArgs {
     RunArgs {
         scenario: args.scenario,
-        resume: None,
         // Record a history: only the order of the ensemble's transactions shows whether workers excluded each other.
         history: slice.is_part(),
         generator: args.generator,
         out: args.out.join(args.run_id.unwrap_or_default()),
         run_id: Some(part_name(slice.index)),
         concluding: unseen(),
-        abort_on_fail: false,
         no_floor: args.no_floor || !slice.leads(),
-        no_reruns: false,
         no_progress: true,
-        metrics: None,
-        outputs: Outputs::default(),
         overrides: args.overrides,
         opening: args.opening,
+        ..RunArgs::default()
     }
 }
 
