@@ -26,7 +26,7 @@ use zklockbench_analysis::compare::{Scale, Terms, counts_losses, losses};
 use zklockbench_record::{CellKey, EnsembleInfo, Floor, Trial};
 use zklockbench_stats::{Design, Interval};
 
-use crate::run::series::{Opening, Series};
+use crate::run::series::{Name, Series};
 use args::AbArgs;
 use side::{BySide, Side, compared_drivers, questions};
 use zklockbench_core::clock::micros;
@@ -63,17 +63,9 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
     let estimate = Estimate::of(&a, &b, length, &args, &questions);
     announce(&args, &a, &b, &questions, &estimate);
     versions.iter().for_each(|note| output::note(note));
-    let name = format!("ab-{}", a.scenario().name);
-    let mut series = Series::open(&Opening {
-        command: "ab",
-        parent: &args.out,
-        name: &name,
-        is_dated: true,
-        resume: args.resume.as_deref(),
-        asked: asked(&args, &a, &b),
-        runs: RUNS,
-        shares_ensemble: true,
-    })?;
+    let (name, asked) = (format!("ab-{}", a.scenario().name), asked(&args, &a, &b));
+    let (out, resume) = (&args.out, args.resume.as_deref());
+    let mut series = Series::open("ab", RUNS, out, Name::Dated(&name), resume, asked)?;
     // Repeat an incomplete block, because all runs of a block must use the same ensembles.
     let whole =
         (1..).find(|number| !Turn::ALL.iter().all(|turn| series.has(&key(*number, *turn)))).unwrap_or(1);

@@ -28,7 +28,7 @@ use zklockbench_analysis::sweep::{
 };
 use zklockbench_locks::DrivenLocks;
 
-use crate::run::series::{DoneRun, Opening, Series};
+use crate::run::series::{DoneRun, Name, Series};
 use question::{SweepArgs, SweepQuestion, announcement};
 use zklockbench_core::clock::micros;
 use zklockbench_core::error::{Error, Exit};
@@ -61,16 +61,10 @@ pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, 
         precise: if question.breaks_sessions() { f64::INFINITY } else { PRECISE },
     };
     let named = args.run_id.as_ref().map(|name| args.out.join(name)).filter(|path| path.is_dir());
-    let series = Series::open(&Opening {
-        command: "sweep",
-        parent: &args.out,
-        name: &args.run_id.clone().unwrap_or_else(|| format!("sweep-{}", scenario.name)),
-        is_dated: args.run_id.is_none(),
-        resume: args.resume.as_deref().or(named.as_deref()),
-        asked: asked(&args, &question),
-        runs: POINTS,
-        shares_ensemble: true,
-    })?;
+    let dated = format!("sweep-{}", scenario.name);
+    let name = args.run_id.as_deref().map_or(Name::Dated(&dated), Name::Exactly);
+    let (resume, asked) = (args.resume.as_deref().or(named.as_deref()), asked(&args, &question));
+    let series = Series::open("sweep", POINTS, &args.out, name, resume, asked)?;
     if !args.opening.quiet {
         output::note(&announcement(&question, &ask.grid, budget));
     }
