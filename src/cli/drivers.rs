@@ -168,7 +168,7 @@ pub fn check(scenario: &Scenario, driven: &DrivenLocks) -> Result<(), Error> {
         refuse_if!(
             scenario.acquire_timeout.is_some() && !may_time_out(lock),
             "`{name}` does not support timeouts, according to its driver: remove `acquire_timeout` or \
-                 `{name}`"
+             `{name}`"
         );
         let faults = scenario.faults.iter().filter_map(|choice| fault::find(&choice.kind));
         if let Some((fault, why)) = faults.filter_map(|fault| Some((fault, unfit(lock, &fault.card)?))).next()

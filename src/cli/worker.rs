@@ -237,7 +237,7 @@ fn check(scenario: &Scenario, slice: Slice) -> Result<(), Error> {
     refuse_if!(
         scenario.load == Load::Batch,
         "several workers cannot share a batch, because one process coordinates it: use a closed or open load, \
-             or `run`"
+         or `run`"
     );
     refuse_if!(
         scenario.precision.is_some(),

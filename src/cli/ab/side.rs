@@ -89,7 +89,7 @@ impl Side {
         refuse_if!(
             Needs::of(scenario).own_servers(),
             "`ab` cannot inject faults that break servers, because all blocks share the servers: remove these \
-                 faults, or compare two runs with `zklockbench compare`"
+             faults, or compare two runs with `zklockbench compare`"
         );
         refuse_if!(
             own.zookeeper_home.is_some() && !scenario.ensemble.is_local(),

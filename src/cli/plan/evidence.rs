@@ -80,7 +80,7 @@ impl StoredEvidence {
         refuse_if!(
             found.runs.is_empty() && found.plans.is_empty(),
             "{} contains neither a run nor a calibration; specify a directory created by `run`, `sweep` \
-                 or `calibrate`",
+             or `calibrate`",
             path.display()
         );
         found.plans.sort();

@@ -337,7 +337,7 @@ fn check_place(args: &PlanArgs, scenario: &Scenario, strategies: &[String]) -> R
     refuse_if!(
         !measures && args.place.servers.is_some(),
         "--servers has no effect with --from, because nothing is measured: remove one of the two, or \
-             add --verify"
+         add --verify"
     );
     if !measures {
         return Ok(());

@@ -219,12 +219,12 @@ impl AskedLoad {
         refuse_if!(
             spec.acquire_timeout.is_some() && !only_tries,
             "{named}: a plan predicts the waits of all requests, so requests must not time out: remove `acquire_timeout`, \
-                 or set it to \"0s\" to plan for tries"
+             or set it to \"0s\" to plan for tries"
         );
         refuse_if!(
             args.compare_servers && !scenario.ensemble.is_local() && args.place.servers.is_none(),
             "{named}: --compare-servers starts local servers, but the scenario has an existing ensemble: remove \
-                 `connect`, or set --servers"
+             `connect`, or set --servers"
         );
         refuse_if!(
             args.verify && only_tries,
@@ -233,12 +233,12 @@ impl AskedLoad {
         refuse_if!(
             spec.fresh_locks,
             "{named}: a plan needs locks that are requested repeatedly: set --rate and --hold instead, and add \
-                 --fresh-locks"
+             --fresh-locks"
         );
         refuse_if!(
             spec.has_readers() || spec.depth > 1 || !spec.faults.is_empty(),
             "{named}: a plan needs locks that admit one contender at a time, and no faults: remove `read_ratio`, \
-                 `depth` and the faults"
+             `depth` and the faults"
         );
         let load = PlannedLoad::of(&spec, Order::Fifo).ok_or_else(|| refuse("the load has no duration"))?;
         let question = Question {

@@ -146,7 +146,7 @@ impl OpenEnsemble {
         refuse_if!(
             !is_as_listed,
             "{}: server numbers are ambiguous, because the connect string does not list each server once (found {}): \
-                 list one address of each server",
+             list one address of each server",
             file.display(),
             shown(&self.addresses.join(", "), 200)
         );
@@ -473,7 +473,7 @@ impl Needs {
         refuse_if!(
             scenario.ensemble.is_external() && !self.0.is_empty() && !generator.allow_faults,
             "the scenario injects faults, but this run does not start the ensemble: --allow-faults permits faults \
-                 on the run's own contenders and connections; add --hosts FILE for faults on servers"
+             on the run's own contenders and connections; add --hosts FILE for faults on servers"
         );
         let reads =
             |choice: &&FaultChoice| fault::find(&choice.kind).is_some_and(|entry| entry.card.reads_requests);

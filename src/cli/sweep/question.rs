@@ -108,7 +108,7 @@ impl SweepQuestion {
         refuse_if!(
             adds_faults && scenario.ensemble.is_external() && !args.generator.allow_faults,
             "the sweep adds faults, but does not start this ensemble: --allow-faults permits faults on the sweep's \
-                 own contenders and connections"
+             own contenders and connections"
         );
         let strategies = scenario.strategies.iter().map(|choice| choice.label.clone()).collect();
         Ok(Self { strategies, over, objective, scenario, text, failures, base })
@@ -225,7 +225,7 @@ fn check(scenario: &Scenario, over: &[Over]) -> Result<(), Error> {
     refuse_if!(
         swept(Variable::Rate) && scenario.load.open().is_none(),
         "rate cannot be swept: the scenario's load is {}, so the contenders determine the rate; sweep \
-             contenders instead, or write load = \"open\" and a rate",
+         contenders instead, or write load = \"open\" and a rate",
         scenario.load.name()
     );
     refuse_if!(
