@@ -38,6 +38,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use futures_util::future::select_all;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::filter::Targets;
@@ -268,20 +269,16 @@ const LOG: &str = "ZKLOCKBENCH_LOG";
 /// Handler of Ctrl-C, SIGTERM and SIGHUP: the first signal stops cleanly, the second one immediately.
 struct Interrupt {
     token: CancellationToken,
-    signals: [Signal; 3],
+    signals: Vec<Signal>,
 }
 
 impl Interrupt {
     /// Starts handling the signals, so they no longer end the process.
     fn listen() -> Result<Self, Error> {
-        let listen = |kind| {
-            signal(kind).map_err(|error| Error::environment(format!("cannot handle signals: {error}")))
-        };
-        let signals = [
-            listen(SignalKind::interrupt())?,
-            listen(SignalKind::terminate())?,
-            listen(SignalKind::hangup())?,
-        ];
+        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+        let signals = kinds.into_iter().map(signal).collect::<Result<Vec<_>, _>>();
+        let signals =
+            signals.map_err(|error| Error::environment(format!("cannot handle signals: {error}")))?;
         Ok(Self { token: CancellationToken::new(), signals })
     }
 
@@ -293,11 +290,6 @@ impl Interrupt {
     }
 
     async fn next(&mut self) {
-        let [interrupt, terminate, hangup] = &mut self.signals;
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
-        }
+        let _ = select_all(self.signals.iter_mut().map(|signal| Box::pin(signal.recv()))).await;
     }
 }

@@ -228,9 +228,7 @@ fn place(
 
 /// Rejects scenarios that cannot be shared by several workers.
 fn check(scenario: &Scenario, slice: Slice) -> Result<(), Error> {
-    if !scenario.ensemble.is_external() {
-        return Err(Error::usage(NEEDS_CONNECT));
-    }
+    refuse_if!(!scenario.ensemble.is_external(), "{NEEDS_CONNECT}");
     if !slice.is_part() {
         return Ok(());
     }
@@ -243,14 +241,14 @@ fn check(scenario: &Scenario, slice: Slice) -> Result<(), Error> {
         scenario.precision.is_some(),
         "`precision` is not supported with several workers: remove `precision`, and set `repetitions`"
     );
-    match scenario.contenders.iter().min() {
-        Some(least) if *least < slice.of => Err(Error::usage(format!(
-            "cannot spread {} over {}: use fewer workers or more contenders",
-            counted(*least, "contender", "contenders"),
-            counted(slice.of, "worker", "workers")
-        ))),
-        _ => Ok(()),
-    }
+    let least = scenario.contenders.iter().copied().min().unwrap_or(slice.of);
+    refuse_if!(
+        least < slice.of,
+        "cannot spread {} over {}: use fewer workers or more contenders",
+        counted(least, "contender", "contenders"),
+        counted(slice.of, "worker", "workers")
+    );
+    Ok(())
 }
 
 /// Stores the measurements. Only the merged run is judged; a single part can show violations, but not their
