@@ -108,13 +108,14 @@ impl ScenarioFile {
 
     /// Returns the text with an absolute path of a replayed file, so the scenario runs in any directory.
     pub fn standing_alone(&self, path: &Path) -> Result<String, Error> {
-        let Some(replayed) = &self.replayed else { return Ok(self.text.clone()) };
         let mut table: Table = self.text.parse().map_err(Error::usage)?;
-        let beside = path.parent().unwrap_or(Path::new("")).join(&replayed.file);
-        let absolute = std::path::absolute(&beside).map_err(Error::cannot("find", &beside))?;
         let replay = table.get_mut("arrivals").and_then(|arrivals| arrivals.get_mut("replay"));
-        let file = replay.map(|replay| if replay.is_str() { replay } else { &mut replay["file"] });
-        file.into_iter().for_each(|file| *file = absolute.display().to_string().into());
+        if let (Some(replay), Some(replayed)) = (replay, &self.replayed) {
+            let beside = path.parent().unwrap_or(Path::new("")).join(&replayed.file);
+            let absolute = std::path::absolute(&beside).map_err(Error::cannot("find", &beside))?;
+            let file = if replay.is_str() { replay } else { &mut replay["file"] };
+            *file = absolute.display().to_string().into();
+        }
         Ok(table.to_string())
     }
 }
