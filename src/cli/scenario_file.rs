@@ -634,6 +634,22 @@ mod tests {
     }
 
     #[test]
+    fn scenario_that_stands_alone_has_the_absolute_path_of_its_replayed_file() {
+        let place = tempfile::tempdir().unwrap();
+        let (path, trace) = (place.path().join("scenario.toml"), place.path().join("trace.csv"));
+        std::fs::write(&trace, "time\n0\n0.5\n").unwrap();
+        for replay in ["\"trace.csv\"", "{ file = \"trace.csv\", time_column = \"time\" }"] {
+            let load = format!("load = \"open\"\narrivals = {{ replay = {replay} }}\n");
+            let text = format!("name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\n{load}");
+            std::fs::write(&path, text).unwrap();
+            let Ok(file) = ScenarioFile::read(&path, &Overrides::default()) else { panic!("refused") };
+            let table: Table = file.standing_alone(&path).unwrap().parse().unwrap();
+            let replay = &table["arrivals"]["replay"];
+            assert_eq!(replay.get("file").unwrap_or(replay).as_str(), trace.to_str());
+        }
+    }
+
+    #[test]
     fn mistakes_in_options_quote_the_option() {
         let overrides = Overrides { set: vec!["holdd=3".into()], ..Overrides::default() };
         let Err(Unusable::Mistakes(mistakes)) = read(BASIS, &overrides) else { panic!("accepted") };
