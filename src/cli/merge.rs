@@ -85,8 +85,11 @@ fn alike(parts: &[StoredPart]) -> Result<(), Error> {
     }
     let of = first.workers.of;
     let times = |index: usize| parts.iter().filter(|part| part.index == index).count();
-    let twice = (0..of).find(|index| times(*index) > 1).unwrap_or(of);
-    refuse_if!(twice < of, "there are two parts of worker {twice}; specify each part only once");
+    if let Some(twice) = (0..of).find(|index| times(*index) > 1) {
+        return Err(Error::usage(format!(
+            "there are two parts of worker {twice}; specify each part only once"
+        )));
+    }
     let missing: Vec<String> =
         (0..of).filter(|index| times(*index) == 0).map(|index| index.to_string()).collect();
     refuse_if!(
@@ -149,8 +152,9 @@ fn merged_trial(parts: &[StoredPart], index: usize, dir: &Path) -> Result<Trial,
     if let Some(why) = of_different_trials(&seen) {
         return Err(Error::usage(format!("cannot merge the parts: {why}")));
     }
-    let nothing = || Error::usage("there are no parts to merge");
-    let mut trial = Trial::of_workers(seen).ok_or_else(nothing)?;
+    let Some(mut trial) = Trial::of_workers(seen) else {
+        return Err(Error::usage("there are no parts to merge"));
+    };
     if parts.len() == 1 {
         return Ok(trial);
     }

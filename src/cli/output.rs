@@ -146,9 +146,9 @@ pub(in crate::cli) fn conclude<T: Serialize>(
         to_people()?;
         return cut_short.map_or(Ok(exit), Err);
     }
-    cut_short.iter().for_each(complain);
-    let error = cut_short.as_ref().map(|error| (error, Vec::new()));
-    answer(command, exit, error, Some(found()))
+    let Some(error) = cut_short else { return answer(command, exit, None, Some(found())) };
+    complain(&error);
+    answer(command, error.exit(), Some((&error, Vec::new())), Some(found()))
 }
 
 /// Prints an error as JSON, with any mistakes in a file. [`complain`] prints the error as text.
@@ -162,7 +162,6 @@ fn answer(
     error: Option<(&Error, Vec<MachineDiagnostic>)>,
     found: Option<impl Serialize>,
 ) -> Result<Exit, Error> {
-    let exit = error.as_ref().map_or(exit, |(error, _)| error.exit());
     let error = error.map(|(error, mistakes)| {
         let kind = match error {
             Error::Usage(_) => Kind::Usage,

@@ -381,13 +381,13 @@ fn margin(text: &str) -> Result<Margin, String> {
 
 pub fn percentage(text: &str) -> Result<f64, String> {
     let digits = text.strip_suffix('%').unwrap_or_default();
-    let percent = within(text, digits, 0.0..=100.0, "a margin: must be between 0% and 100%, e.g. 5%")?;
+    let percent = within(text, digits.trim(), 0.0..=100.0, "a margin: must be between 0% and 100%, e.g. 5%")?;
     Ok(percent / 100.0)
 }
 
 /// Parses a rate per second, such as `200/s` or `200`.
 fn rate(text: &str) -> Result<f64, String> {
-    let digits = text.trim().trim_end_matches("/s");
+    let digits = text.trim().trim_end_matches("/s").trim_end();
     within(text, digits, 1.0..=1e9, "a rate: write requests per second, e.g. 200/s")
 }
 
@@ -403,7 +403,7 @@ fn alpha(text: &str) -> Result<f64, String> {
 
 /// Parses a number within a range; `what` describes it in the error.
 fn within(text: &str, digits: &str, range: RangeInclusive<f64>, what: &str) -> Result<f64, String> {
-    let number = digits.trim().parse().ok().filter(|number| range.contains(number));
+    let number = digits.parse::<f64>().ok().filter(|number| range.contains(number));
     number.ok_or_else(|| format!("`{text}` is not {what}"))
 }
 

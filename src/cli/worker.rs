@@ -241,14 +241,14 @@ fn check(scenario: &Scenario, slice: Slice) -> Result<(), Error> {
         scenario.precision.is_some(),
         "`precision` is not supported with several workers: remove `precision`, and set `repetitions`"
     );
-    let least = scenario.contenders.iter().copied().min().unwrap_or(slice.of);
-    refuse_if!(
-        least < slice.of,
-        "cannot spread {} over {}: use fewer workers or more contenders",
-        counted(least, "contender", "contenders"),
-        counted(slice.of, "worker", "workers")
-    );
-    Ok(())
+    match scenario.contenders.iter().min() {
+        Some(least) if *least < slice.of => Err(Error::usage(format!(
+            "cannot spread {} over {}: use fewer workers or more contenders",
+            counted(*least, "contender", "contenders"),
+            counted(slice.of, "worker", "workers")
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Stores the measurements. Only the merged run is judged; a single part can show violations, but not their

@@ -302,9 +302,13 @@ fn collect(path: &Path, depth: usize, found: &mut FoundDirectories) -> Result<()
             path.display()
         ))
     })?;
-    let has_verified = |run: &Path| verifies(&run.file_name().unwrap_or_default().to_string_lossy());
-    let mut searched = directories.iter().filter(|below| depth > 0 && !has_verified(below));
-    searched.try_for_each(|below| collect(below, depth - 1, found))
+    for below in directories {
+        let has_verified = verifies(&below.file_name().unwrap_or_default().to_string_lossy());
+        if depth > 0 && !has_verified {
+            collect(&below, depth - 1, found)?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns whether a run with this name, e.g. `plan-1a2b3c4d-verify-1`, verified a plan.

@@ -122,14 +122,16 @@ pub(super) async fn measure(
     for left in abandoned {
         let is_of_workers = recorded_run(&left).is_ok_and(|run| run.workers.is_some());
         let left = left.display();
-        output::note(&if is_of_workers {
-            format!("note: {left} was left behind by a worker or merge that was killed; delete the directory")
-        } else {
-            format!(
-                "note: {left} contains the trials of a killed run; resume the run with `zklockbench run --resume \
-                 {left}`, or delete the directory"
-            )
-        });
+        if is_of_workers {
+            output::note(&format!(
+                "note: {left} was left behind by a worker or merge that was killed; delete the directory"
+            ));
+            continue;
+        }
+        output::note(&format!(
+            "note: {left} contains the trials of a killed run; resume the run with `zklockbench run \
+             --resume {left}`, or delete the directory"
+        ));
     }
     let started_at = SystemTime::now();
     let (mut writer, stored) = match (there, &args.run_id) {

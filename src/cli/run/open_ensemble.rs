@@ -447,15 +447,16 @@ impl Needs {
     /// Checks the `--hosts` file, which contains commands for faults on external servers.
     pub async fn check_host_commands(&self, scenario: &Scenario, file: Option<&Path>) -> Result<(), Error> {
         let EnsembleChoice::Connect(connect) = &scenario.ensemble else { return Ok(()) };
-        let Some(file) = file else {
-            refuse_if!(
-                self.own_servers(),
-                "the scenario breaks servers that this run does not start: provide commands with --hosts FILE"
-            );
-            return Ok(());
-        };
-        let (found, _) = expand(parse_connect(connect)?).await;
-        Hosts::read(file, &found.addresses).map(drop)
+        match file {
+            Some(file) => {
+                let (found, _) = expand(parse_connect(connect)?).await;
+                Hosts::read(file, &found.addresses).map(drop)
+            }
+            None if self.own_servers() => Err(Error::usage(
+                "the scenario breaks servers that this run does not start: provide commands with --hosts FILE",
+            )),
+            None => Ok(()),
+        }
     }
 
     /// Rejects scenarios that are impossible on this machine or with these driver locks, before anything is
@@ -477,11 +478,12 @@ impl Needs {
         );
         let reads =
             |choice: &&FaultChoice| fault::find(&choice.kind).is_some_and(|entry| entry.card.reads_requests);
-        let reading = scenario.faults.iter().find(reads).map_or("", |choice| choice.kind.as_str());
-        refuse_if!(
-            access.wants_tls() && !reading.is_empty(),
-            "the fault `{reading}` must read requests, but TLS encrypts them: remove the fault or do not use TLS"
-        );
+        if let Some(choice) = scenario.faults.iter().find(reads).filter(|_| access.wants_tls()) {
+            return Err(Error::usage(format!(
+                "the fault `{}` must read requests, but TLS encrypts them: remove the fault or do not use TLS",
+                choice.kind
+            )));
+        }
         refuse_if!(
             self.0.contains(&Capability::Proxies) && access.wants_kerberos(),
             "Kerberos needs the servers' names, but connection faults require a proxy: remove the faults or \
