@@ -1,7 +1,6 @@
 //! The two sides: their scenarios, ensembles, binaries and drivers. Also compares the drivers' declarations
 //! and chooses default metrics for the load.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -51,6 +50,8 @@ pub struct Side {
     /// Options of the side as typed, and descriptions of its drivers.
     pub differs: Vec<String>,
     pub file: ScenarioFile,
+    /// Scenario for the runs, which may use another binary and cannot read standard input again.
+    pub text: String,
     /// ZooKeeper directory of this side, if specified.
     pub zookeeper_home: Option<PathBuf>,
     pub program: Program,
@@ -79,28 +80,26 @@ impl Side {
         let file = ScenarioFile::read_with(&args.scenario, &overrides, locks)
             .map_err(|unusable| of_side(unusable.report(&args.scenario)))?;
         let scenario = &file.parsed.scenario;
-        if scenario.precision.is_some() {
-            return Err(Error::usage(format!(
-                "{} sets `precision`, which `ab` does not support: remove the key, and use --until {}%",
-                args.scenario.display(),
-                scenario.precision.map_or(5.0, |precision| 100.0 * precision.share)
-            )));
-        }
-        if Needs::of(scenario).own_servers() {
-            return Err(Error::usage(
-                "`ab` cannot inject faults that break servers, because all blocks share the servers: remove these \
-                 faults, or compare two runs with `zklockbench compare`",
-            ));
-        }
-        if own.zookeeper_home.is_some() && !scenario.ensemble.is_local() {
-            return Err(Error::usage(format!(
-                "--{}-zookeeper-home needs local servers, but {} runs against other servers",
-                turn.name(),
-                turn.title()
-            )));
-        }
+        refuse_if!(
+            scenario.precision.is_some(),
+            "{} sets `precision`, which `ab` does not support: remove the key, and use --until {}%",
+            args.scenario.display(),
+            scenario.precision.map_or(5.0, |precision| 100.0 * precision.share)
+        );
+        refuse_if!(
+            Needs::of(scenario).own_servers(),
+            "`ab` cannot inject faults that break servers, because all blocks share the servers: remove these \
+             faults, or compare two runs with `zklockbench compare`"
+        );
+        refuse_if!(
+            own.zookeeper_home.is_some() && !scenario.ensemble.is_local(),
+            "--{}-zookeeper-home needs local servers, but {} runs against other servers",
+            turn.name(),
+            turn.title()
+        );
         Ok(Self {
             turn,
+            text: file.standing_alone(&args.scenario)?,
             differs: differs(own, drivers.as_ref()),
             zookeeper_home: own
                 .zookeeper_home
@@ -151,57 +150,6 @@ impl Side {
             inside: program.ready.inside.clone(),
         };
         self.drivers.iter().flat_map(|drivers| &drivers.own).map(record).collect()
-    }
-
-    /// Returns options for the side's binary that override the scenario.
-    pub fn changes(&self, seed: u64) -> Vec<OsString> {
-        // List every field, so that a new option causes a compile error here. `place` is unused because the ensemble
-        // is already open, and `hosts` because `ab` rejects faults that need its commands.
-        let Overrides {
-            place: _,
-            hosts: _,
-            repetitions: _,
-            seed: _,
-            strategies,
-            contenders,
-            duration,
-            time_scale,
-            evidence,
-            gate,
-            columns,
-            set,
-        } = &self.overrides;
-        let mut words: Vec<OsString> = Vec::new();
-        let mut option = |name: &str, value: OsString| words.extend([name.into(), value]);
-        option("--repetitions", "1".into());
-        option("--seed", seed.to_string().into());
-        if !contenders.is_empty() {
-            let counts: Vec<String> = contenders.iter().map(i64::to_string).collect();
-            option("--contenders", counts.join(",").into());
-        }
-        if !strategies.is_empty() {
-            option("--strategies", strategies.join(",").into());
-        }
-        if let Some(duration) = duration {
-            option("--duration", duration.into());
-        }
-        if let Some(factor) = time_scale {
-            option("--time-scale", factor.to_string().into());
-        }
-        if let Some(evidence) = evidence {
-            option("--evidence", evidence.into());
-        }
-        for gate in gate {
-            option("--gate", gate.into());
-        }
-        for (name, _, value) in columns.keys() {
-            value.into_iter().for_each(|value| option(name, value.into()));
-        }
-        // Omit ensemble keys, because the ensemble is already open.
-        for set in set.iter().filter(|set| !is_about(set, "ensemble")) {
-            option("--set", set.into());
-        }
-        words
     }
 }
 
@@ -393,9 +341,7 @@ pub fn questions(
     };
     let planned =
         each(&cells, false, |cells| common(cells, &|trial| usual(trial, is_counted(&trial.strategy))));
-    if planned.is_empty() {
-        return Err(Error::usage("A and B have no default metric in common: choose one with --figure"));
-    }
+    refuse_if!(planned.is_empty(), "A and B have no default metric in common: choose one with --figure");
     Ok([planned, each(&cells, true, |cells| common(cells, &lost))].concat())
 }
 
@@ -491,7 +437,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn side_binary_gets_all_overrides_except_the_ensemble() {
+    async fn runs_of_a_side_get_a_scenario_with_all_overrides() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(
             file.path(),
@@ -525,12 +471,11 @@ mod tests {
         let side = Side::read(Turn::B, &args, &args.side_b.clone().into()).await.unwrap();
         assert_eq!(side.differs, ["hold=6ms", "ensemble.servers=1"]);
         assert!(matches!(side.scenario().ensemble, EnsembleChoice::Local { servers: 1, .. }));
-        let told: Vec<String> = side.changes(7).into_iter().map(|word| word.into_string().unwrap()).collect();
-        assert_eq!(
-            told.join(" "),
-            "--repetitions 1 --seed 7 --strategies baton --duration 2s --evidence 0.99@1% --gate throughput > 1/s \
-             --set hold=\"6ms\""
-        );
+        let written: toml::Table = side.text.parse().unwrap();
+        let duration = written["duration"].as_str();
+        assert_eq!((written["hold"].as_str(), duration), (Some("6ms"), Some("2s")), "{}", side.text);
+        assert_eq!(written["repetitions"].as_integer(), Some(1));
+        assert_eq!(written["gate"].as_array().map(Vec::len), Some(1));
     }
 
     fn names(text: &str) -> Vec<String> {
