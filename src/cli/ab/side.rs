@@ -22,12 +22,13 @@ use zklockbench_record::figures::{REQUESTS_PER_ACQUISITION, THROUGHPUT};
 use zklockbench_record::{Figure, Statistic};
 use zklockbench_scenario::{Load, Scenario, StrategyChoice, TrialPlan, TrialSpec};
 
-/// Scenario keys that `ab` sets itself, each with the option to use instead.
-const DECIDED: [(&str, &str); 4] = [
+/// Scenario keys that `ab` sets itself, each with what to use instead.
+const DECIDED: [(&str, &str); 5] = [
     ("repetitions", "each block runs every combination once; use --blocks"),
     ("precision", "use --until, which adds blocks until the intervals are narrow enough"),
     ("repetitions_at_most", "use --blocks-at-most"),
     ("seed", "each block draws its own seed from the comparison's --seed"),
+    ("gate", "`ab` only compares the sides; check gates with `run`"),
 ];
 
 pub struct BySide<T> {
@@ -156,7 +157,7 @@ impl Side {
     /// Returns options for the side's binary that override the scenario.
     pub fn changes(&self, seed: u64) -> Vec<OsString> {
         // List every field, so that a new option causes a compile error here. `place` is unused because the ensemble
-        // is already open, and `hosts` because `ab` rejects faults that need its commands.
+        // is already open, `hosts` because `ab` rejects faults that need its commands, and `gate` because `ab` rejects it.
         let Overrides {
             place: _,
             hosts: _,
@@ -167,7 +168,7 @@ impl Side {
             duration,
             time_scale,
             evidence,
-            gate,
+            gate: _,
             columns,
             set,
         } = &self.overrides;
@@ -191,8 +192,9 @@ impl Side {
         if let Some(evidence) = evidence {
             option("--evidence", evidence.into());
         }
-        for gate in gate {
-            option("--gate", gate.into());
+        // The comparison judges no gates, and a gate on a baseline would refuse to run without one.
+        if !self.scenario().gates.is_empty() {
+            option("--set", "gate=[]".into());
         }
         for (name, _, value) in columns.keys() {
             value.into_iter().for_each(|value| option(name, value.into()));
@@ -226,8 +228,10 @@ fn overrides(turn: Turn, common: &Overrides, own: &SideArgs) -> Result<Overrides
             return Err(refuse(key, why));
         }
     }
-    if all.repetitions.is_some() {
-        return Err(refuse("repetitions", DECIDED[0].1));
+    for (given, (key, why)) in [(all.repetitions.is_some(), DECIDED[0]), (!all.gate.is_empty(), DECIDED[4])] {
+        if given {
+            return Err(refuse(key, why));
+        }
     }
     all.repetitions = Some(1);
     Ok(all)
@@ -477,6 +481,13 @@ mod tests {
         assert!(
             refused(Overrides { repetitions: Some(3), ..Overrides::default() }, &[]).contains("--blocks")
         );
+        // A gate that `ab` accepted but did not judge would always pass.
+        let gated = Overrides { gate: vec!["throughput > 1/s".into()], ..Overrides::default() };
+        assert!(refused(gated, &[]).contains("check gates with `run`"));
+        assert!(
+            refused(Overrides::default(), &["gate=[\"throughput > 1/s\"]"])
+                .contains("check gates with `run`")
+        );
     }
 
     #[test]
@@ -495,7 +506,8 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(
             file.path(),
-            "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\nduration = \"1s\"\n",
+            "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\nduration = \"1s\"\n\
+             gate = [\"throughput not regressed by 5% against baseline\"]\n",
         )
         .unwrap();
         let scenario = file.path().to_str().unwrap();
@@ -514,8 +526,6 @@ mod tests {
             "baton",
             "--evidence",
             "0.99@1%",
-            "--gate",
-            "throughput > 1/s",
         ];
         let crate::cli::args::Command::Ab(args) =
             crate::cli::args::Cli::try_parse_from(words).unwrap().command
@@ -528,7 +538,7 @@ mod tests {
         let told: Vec<String> = side.changes(7).into_iter().map(|word| word.into_string().unwrap()).collect();
         assert_eq!(
             told.join(" "),
-            "--repetitions 1 --seed 7 --strategies baton --duration 2s --evidence 0.99@1% --gate throughput > 1/s \
+            "--repetitions 1 --seed 7 --strategies baton --duration 2s --evidence 0.99@1% --set gate=[] \
              --set hold=\"6ms\""
         );
     }
