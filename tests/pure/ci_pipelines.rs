@@ -108,6 +108,23 @@ fn pipelines_run_only_built_in_scenarios() {
 }
 
 #[test]
+fn gitlab_pipelines_read_the_baselines_that_only_the_default_branch_writes() {
+    let pipeline = read("docs/ci/gitlab.yml");
+    let job = &pipeline["lock-benchmark"];
+    let cache = &job["cache"][0];
+    assert_eq!(
+        (cache["policy"].as_str(), cache["unprotect"].as_bool()),
+        (Some("$BASELINE_POLICY"), Some(true))
+    );
+    let usual = job["variables"]["BASELINE_POLICY"].as_str();
+    let policies = job["rules"].as_vec().unwrap().iter().map(|rule| {
+        let is_default = rule["if"].as_str().unwrap().contains("$CI_DEFAULT_BRANCH");
+        (is_default, rule["variables"]["BASELINE_POLICY"].as_str().or(usual))
+    });
+    assert_eq!(policies.collect::<Vec<_>>(), [(false, Some("pull")), (true, Some("pull-push"))]);
+}
+
+#[test]
 fn actionlint_accepts_the_workflows() {
     if !depth::is_long() {
         return;
