@@ -157,7 +157,7 @@ impl Side {
     /// Returns options for the side's binary that override the scenario.
     pub fn changes(&self, seed: u64) -> Vec<OsString> {
         // List every field, so that a new option causes a compile error here. `place` is unused because the ensemble
-        // is already open, `hosts` because `ab` rejects faults that need its commands, and `gate` because `ab` rejects it.
+        // is already open, and `hosts` and `gate` because `ab` rejects faults that need host commands, and gates.
         let Overrides {
             place: _,
             hosts: _,
