@@ -28,7 +28,7 @@ const DECIDED: [(&str, &str); 5] = [
     ("precision", "use --until, which adds blocks until the intervals are narrow enough"),
     ("repetitions_at_most", "use --blocks-at-most"),
     ("seed", "each block draws its own seed from the comparison's --seed"),
-    ("gate", "`ab` only compares the sides; check gates with `run`"),
+    ("gate", "choose metrics with --figure and --margin, and check gates with `run`"),
 ];
 
 pub struct BySide<T> {
@@ -221,16 +221,10 @@ fn overrides(turn: Turn, common: &Overrides, own: &SideArgs) -> Result<Overrides
         let (key, value) = assignment(&format!("--{}", turn.name()), text)?;
         all.set.push(format!("{key}={value}"));
     }
-    let refuse =
-        |key: &str, why: &str| Error::usage(format!("`{key}` cannot be set for a comparison: {why}"));
+    let options = [("repetitions", all.repetitions.is_some()), ("gate", !all.gate.is_empty())];
     for (key, why) in DECIDED {
-        if all.set.iter().any(|set| is_about(set, key)) {
-            return Err(refuse(key, why));
-        }
-    }
-    for (given, (key, why)) in [(all.repetitions.is_some(), DECIDED[0]), (!all.gate.is_empty(), DECIDED[4])] {
-        if given {
-            return Err(refuse(key, why));
+        if options.contains(&(key, true)) || all.set.iter().any(|set| is_about(set, key)) {
+            return Err(Error::usage(format!("`{key}` cannot be set for a comparison: {why}")));
         }
     }
     all.repetitions = Some(1);
