@@ -307,7 +307,7 @@ pub struct BaselineCheckArgs {
     /// Compare even if the load or machine differs; the output reports the differences
     #[arg(long)]
     pub force: bool,
-    /// Compare only runs of this scenario [default: the only scenario in the store]
+    /// Compare only runs of this scenario [default: the scenario of the newest run]
     #[arg(long, value_name = "NAME")]
     pub scenario: Option<String>,
 }

@@ -106,8 +106,8 @@ impl ScenarioFile {
         })
     }
 
-    /// Returns the text with an absolute path of a replayed file, so the scenario runs in any directory.
-    pub fn standing_alone(&self, path: &Path) -> Result<String, Error> {
+    /// Returns the keys with an absolute path of a replayed file, so the scenario runs in any directory.
+    pub fn standing_alone(&self, path: &Path) -> Result<Table, Error> {
         let mut table: Table = self.text.parse().map_err(Error::usage)?;
         let replay = table.get_mut("arrivals").and_then(|arrivals| arrivals.get_mut("replay"));
         if let (Some(replay), Some(replayed)) = (replay, &self.replayed) {
@@ -116,7 +116,7 @@ impl ScenarioFile {
             let file = if replay.is_str() { replay } else { &mut replay["file"] };
             *file = absolute.display().to_string().into();
         }
-        Ok(table.to_string())
+        Ok(table)
     }
 }
 
@@ -654,7 +654,7 @@ mod tests {
             let text = format!("name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\n{load}");
             std::fs::write(&path, text).unwrap();
             let Ok(file) = ScenarioFile::read(&path, &Overrides::default()) else { panic!("refused") };
-            let table: Table = file.standing_alone(&path).unwrap().parse().unwrap();
+            let table = file.standing_alone(&path).unwrap();
             let replay = &table["arrivals"]["replay"];
             assert_eq!(replay.get("file").unwrap_or(replay).as_str(), trace.to_str());
         }

@@ -27,8 +27,9 @@ pub(crate) fn only(directories: Vec<PathBuf>) -> PathBuf {
 
 #[test]
 fn ab_with_two_blocks_stores_its_runs_but_stays_inconclusive() {
-    // Given a side B that holds the lock ten times as long as side A
-    let bench = Bench::with(SHORT);
+    // Given a side B that holds the lock ten times as long as side A, and a gate that no run of `ab` can judge
+    let gate = "gate = [\"throughput not regressed by 5% against baseline\"]\n[ensemble]";
+    let bench = Bench::with(&SHORT.replace("[ensemble]", gate));
     let words = ["ab", "scenario.toml", "--a", "hold=2ms", "--b", "hold=20ms", "--blocks", "2"];
     let output = bench.drawn(&[&words[..], &["--data-dir", "data", "--markdown", "ab.md"]].concat());
     // Then two blocks are too few for a verdict, as reported before and after the runs
@@ -39,6 +40,7 @@ fn ab_with_two_blocks_stores_its_runs_but_stays_inconclusive() {
         "{said}"
     );
     assert!(said.contains("2 blocks of A, B and A again: 6 runs, about "), "{said}");
+    assert!(said.contains("does not judge the scenario's gates"), "{said}");
     assert!(shown.trim_start().starts_with("Inconclusive: B may or may not be worse than A"), "{shown}");
     // And every run has a directory with the block's seed and the side's scenario
     let directory = only(bench.results());

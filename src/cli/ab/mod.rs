@@ -227,6 +227,9 @@ fn announce(args: &AbArgs, a: &Side, b: &Side, questions: &[FigureQuestion], est
             "note: A and B are identical, so the comparison measures only noise (change a side with --a or --b)",
         );
     }
+    if !a.scenario().gates.is_empty() {
+        output::note("note: `ab` does not judge the scenario's gates; check them with `run`");
+    }
     if args.opening.quiet {
         return;
     }

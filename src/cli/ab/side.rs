@@ -21,12 +21,13 @@ use zklockbench_record::figures::{REQUESTS_PER_ACQUISITION, THROUGHPUT};
 use zklockbench_record::{Figure, Statistic};
 use zklockbench_scenario::{Load, Scenario, StrategyChoice, TrialPlan, TrialSpec};
 
-/// Scenario keys that `ab` sets itself, each with the option to use instead.
-const DECIDED: [(&str, &str); 4] = [
+/// Scenario keys that `ab` sets itself, each with what to use instead.
+const DECIDED: [(&str, &str); 5] = [
     ("repetitions", "each block runs every combination once; use --blocks"),
     ("precision", "use --until, which adds blocks until the intervals are narrow enough"),
     ("repetitions_at_most", "use --blocks-at-most"),
     ("seed", "each block draws its own seed from the comparison's --seed"),
+    ("gate", "choose metrics with --figure and --margin, and check gates with `run`"),
 ];
 
 pub struct BySide<T> {
@@ -97,9 +98,12 @@ impl Side {
             turn.name(),
             turn.title()
         );
+        let mut written = file.standing_alone(&args.scenario)?;
+        // The comparison judges no gates, and a gate on a baseline would refuse to run without one.
+        written.remove("gate");
         Ok(Self {
             turn,
-            text: file.standing_alone(&args.scenario)?,
+            text: written.to_string(),
             differs: differs(own, drivers.as_ref()),
             zookeeper_home: own
                 .zookeeper_home
@@ -167,15 +171,11 @@ fn overrides(turn: Turn, common: &Overrides, own: &SideArgs) -> Result<Overrides
         let (key, value) = assignment(&format!("--{}", turn.name()), text)?;
         all.set.push(format!("{key}={value}"));
     }
-    let refuse =
-        |key: &str, why: &str| Error::usage(format!("`{key}` cannot be set for a comparison: {why}"));
+    let options = [("repetitions", all.repetitions.is_some()), ("gate", !all.gate.is_empty())];
     for (key, why) in DECIDED {
-        if all.set.iter().any(|set| is_about(set, key)) {
-            return Err(refuse(key, why));
+        if options.contains(&(key, true)) || all.set.iter().any(|set| is_about(set, key)) {
+            return Err(Error::usage(format!("`{key}` cannot be set for a comparison: {why}")));
         }
-    }
-    if all.repetitions.is_some() {
-        return Err(refuse("repetitions", DECIDED[0].1));
     }
     all.repetitions = Some(1);
     Ok(all)
@@ -423,6 +423,13 @@ mod tests {
         assert!(
             refused(Overrides { repetitions: Some(3), ..Overrides::default() }, &[]).contains("--blocks")
         );
+        // A gate that `ab` accepted but did not judge would always pass.
+        let gated = Overrides { gate: vec!["throughput > 1/s".into()], ..Overrides::default() };
+        assert!(refused(gated, &[]).contains("check gates with `run`"));
+        assert!(
+            refused(Overrides::default(), &["gate=[\"throughput > 1/s\"]"])
+                .contains("check gates with `run`")
+        );
     }
 
     #[test]
@@ -441,7 +448,8 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(
             file.path(),
-            "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\nduration = \"1s\"\n",
+            "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\nduration = \"1s\"\n\
+             gate = [\"throughput not regressed by 5% against baseline\"]\n",
         )
         .unwrap();
         let scenario = file.path().to_str().unwrap();
@@ -460,8 +468,6 @@ mod tests {
             "baton",
             "--evidence",
             "0.99@1%",
-            "--gate",
-            "throughput > 1/s",
         ];
         let crate::cli::args::Command::Ab(args) =
             crate::cli::args::Cli::try_parse_from(words).unwrap().command
@@ -475,7 +481,8 @@ mod tests {
         let duration = written["duration"].as_str();
         assert_eq!((written["hold"].as_str(), duration), (Some("6ms"), Some("2s")), "{}", side.text);
         assert_eq!(written["repetitions"].as_integer(), Some(1));
-        assert_eq!(written["gate"].as_array().map(Vec::len), Some(1));
+        // A gate on a baseline would refuse to run without one.
+        assert_eq!(written.get("gate"), None);
     }
 
     fn names(text: &str) -> Vec<String> {

@@ -255,7 +255,7 @@ impl AskedLoad {
             think: load.is_closed().then(|| spec.all_thinks().to_toml()),
             round_trip: None,
             session_timeout: Some(scenario.session_timeout),
-            scenario: Some(file.standing_alone(path)?),
+            scenario: Some(file.standing_alone(path)?.to_string()),
             only_tries,
             objective: args.slo.clone(),
         };

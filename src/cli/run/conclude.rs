@@ -109,6 +109,8 @@ pub(super) struct RunResult {
     only_outcome: bool,
     gated: zklockbench_report::Gated,
     comparison: Option<Comparison>,
+    /// Whether a baseline was requested, but none is comparable.
+    lacks_baseline: bool,
     exit: Exit,
 }
 
@@ -121,7 +123,8 @@ impl RunResult {
         let side = Side { path: path.clone(), runs: vec![Loaded { path: path.clone(), stored }] };
         let (gated, comparison) = gates::judge(scenario, &side, baseline.as_ref(), &verdict);
         let exit = ending.exit(&gate::overall(&gated.gates));
-        Self { path, side, only_outcome: *only_outcome, gated, comparison, exit }
+        let lacks_baseline = baseline.is_some() && gated.baseline.is_none();
+        Self { path, side, only_outcome: *only_outcome, gated, comparison, lacks_baseline, exit }
     }
 
     fn stored(&self) -> &StoredRun {
@@ -143,6 +146,9 @@ impl RunResult {
         let is_gated = scenario.gates.iter().any(|gate| gate.condition.needs_baseline());
         if let Some(comparison) = comparison.as_ref().filter(|_| !is_gated) {
             document = document.with_comparison(comparison);
+        }
+        if self.lacks_baseline {
+            document.notes.push("No baseline was comparable, so regressions were not judged".to_owned());
         }
         let written = outputs.write(&document.with_fact("results", &path.display().to_string()));
         let error = error.or(written.err());
