@@ -403,6 +403,7 @@ fn article_pages_show_claims_answers_runs_and_the_host() {
     }
     let page = evidence_page(&decisions);
     assert!(page.contains("\nMeasured with 2 processors") && page.contains(note), "{page}");
+    assert!(page.contains("is the holder notified?\n"), "{page}");
     let row = "| [1](reference/articles.md#claim-1) | A1 | With one ephemeral node";
     assert!(overview(&decisions).contains(row), "{}", overview(&decisions));
 }
