@@ -20,6 +20,8 @@ worded! {
         Stuck = "stuck",
         /// An acquire fails although no fault hit its contender.
         Refused = "refused",
+        /// A lock that promises the order of arrival admits a contender before one that was already waiting.
+        OutOfOrder = "out of order",
         /// A contender has finished, but its node still exists.
         NodeLeft = "node left",
     }

@@ -246,11 +246,9 @@ impl Play<'_, '_> {
 
     fn ask(&mut self, contender: usize) {
         self.stage.note(contender, StepKind::Deed, "asks for the lock");
-        self.stage.deeds.add(contender, Deed::Asks);
-        self.stage.set(contender, Status::Acquiring);
+        self.stage.asks(contender);
         self.stage.touch(contender, &format!("{} asks", contender_name(contender)));
-        let is_first = self.stage.all[contender].asked == 0;
-        self.stage.all[contender].asked += 1;
+        let is_first = self.stage.all[contender].asked == 1;
         let timeout = (is_first && self.times_out(contender)).then_some(TIMES_OUT_AFTER);
         if let Some(timeout) = timeout {
             self.gives_up = Some((contender, Instant::now() + timeout));

@@ -50,6 +50,7 @@ pub struct Tally {
     pub violated: u64,
     pub stuck: u64,
     pub refused: u64,
+    pub out_of_order: u64,
     pub node_left: u64,
     /// Failures that did not recur with the same schedule.
     pub flaky: u64,
@@ -59,11 +60,22 @@ pub struct Tally {
     pub unexplored: u64,
 }
 
-added_up!(Tally { held, zombies, violated, stuck, refused, node_left, flaky, impossible, unexplored });
+added_up!(Tally {
+    held,
+    zombies,
+    violated,
+    stuck,
+    refused,
+    out_of_order,
+    node_left,
+    flaky,
+    impossible,
+    unexplored
+});
 
 impl Tally {
     pub fn failed(&self) -> u64 {
-        self.violated + self.stuck + self.refused + self.node_left
+        self.violated + self.stuck + self.refused + self.out_of_order + self.node_left
     }
 }
 
@@ -254,7 +266,8 @@ fn not_tried(site: &Site, scope: Scope) -> Vec<String> {
         (has_others, "moves combined with other faults, and moves by readers"),
         (has_others && site.servers.held.is_ok(), "lagging followers"),
         (true, "session timeouts, and holds of several seconds"),
-        (true, "the order of grants, and leaked watches"),
+        (guarantees.fifo, "the order of grants after faults, and among readers"),
+        (true, "leaked watches"),
     ];
     let parts = parts.into_iter().filter(|(is_left_out, _)| *is_left_out);
     let more = format!("more than {} contenders", with_a_middle(site));
@@ -655,6 +668,7 @@ impl<'a, P: Runs> Search<'a, P> {
             Fault::Violated => tally.violated += 1,
             Fault::Stuck => tally.stuck += 1,
             Fault::Refused => tally.refused += 1,
+            Fault::OutOfOrder => tally.out_of_order += 1,
             Fault::NodeLeft => tally.node_left += 1,
         }
         match self.findings.entry((class, fault)) {

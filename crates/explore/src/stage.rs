@@ -115,6 +115,10 @@ pub struct Contender {
     replaced: Vec<ConnId>,
     /// Number of acquires so far.
     pub asked: u32,
+    /// Whether a server has answered a create of an ephemeral node during the current acquire.
+    has_arrived: bool,
+    /// Contenders that had arrived and were waiting when this contender last asked for the lock.
+    before: Vec<usize>,
     /// Whether the contender's messages are delivered immediately.
     pub is_free: bool,
     /// Direction of a delayed message, and the event that ends the delay.
@@ -148,6 +152,8 @@ impl Contender {
             has_left_session: false,
             replaced: Vec::new(),
             asked: 0,
+            has_arrived: false,
+            before: Vec::new(),
             is_free: false,
             delayed: None,
             touched: (String::new(), now),
@@ -199,6 +205,8 @@ pub struct Stage<'w> {
     sent: HashMap<(usize, i32, String), u32>,
     /// Whether a contender deleted the node of another contender with a live session.
     pub is_trespassed: bool,
+    /// The first contender that acquired the lock out of order, and the contender that had waited before it asked.
+    pub overtaken: Option<(usize, usize)>,
     /// Time at which the servers' links were blocked.
     pub held_since: Option<Instant>,
     /// Contender that moved to the stale server and has sent nothing since.
@@ -221,6 +229,7 @@ impl<'w> Stage<'w> {
             progressed: now,
             sent: HashMap::new(),
             is_trespassed: false,
+            overtaken: None,
             held_since: None,
             stale_for: None,
             two_clients: None,
@@ -569,11 +578,27 @@ impl<'w> Stage<'w> {
         self.note_write();
     }
 
+    /// Records that a contender asks for the lock, and which contenders are already waiting.
+    pub fn asks(&mut self, contender: usize) {
+        self.deeds.add(contender, Deed::Asks);
+        let waits = |one: &Contender| one.status == Status::Acquiring && one.has_arrived;
+        let before = (0..self.all.len()).filter(|other| waits(&self.all[*other])).collect();
+        let one = &mut self.all[contender];
+        (one.has_arrived, one.before) = (false, before);
+        one.asked += 1;
+        self.set(contender, Status::Acquiring);
+    }
+
     pub fn set(&mut self, contender: usize, status: Status) {
         self.changed(None);
         self.all[contender].status = status;
         self.progressed = Instant::now();
     }
+}
+
+/// Returns a contender that was already waiting when the given contender asked, and is still waiting.
+fn overtaken_by(all: &[Contender], contender: usize) -> Option<usize> {
+    all[contender].before.iter().copied().find(|other| all[*other].status == Status::Acquiring)
 }
 
 fn sent_key(contender: usize, request: &Request) -> (usize, i32, String) {
@@ -589,6 +614,21 @@ pub fn short(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_contender_is_overtaken_while_a_later_contender_holds_the_lock() {
+        let contender = |status, before| Contender { status, before, ..Contender::new(Instant::now()) };
+        let overtaken = |first| {
+            let all = [
+                contender(first, vec![]),
+                contender(Status::Holding, vec![0]),
+                contender(Status::Idle, vec![]),
+            ];
+            [overtaken_by(&all, 1), overtaken_by(&all, 2)]
+        };
+        assert_eq!(overtaken(Status::Acquiring), [Some(0), None]);
+        assert_eq!(overtaken(Status::Done(None)), [None, None]);
+    }
 
     #[test]
     fn contender_hit_by_a_fault_acquires_again_if_its_session_is_alive() {

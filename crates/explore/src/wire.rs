@@ -123,6 +123,11 @@ impl Request {
         self.operations.first().map_or("", |operation| &operation.path)
     }
 
+    /// Returns whether the request creates an ephemeral node, as a contender does to queue or to take the lock.
+    pub fn queues(&self) -> bool {
+        self.operations.iter().any(|one| one.kind == OperationKind::Create { is_ephemeral: true })
+    }
+
     pub fn writes(&self) -> bool {
         self.operations.iter().any(|operation| {
             matches!(
@@ -251,7 +256,7 @@ mod tests {
         let request = Request::read(&create).unwrap();
         assert_eq!((request.name().as_str(), request.path()), ("create", "/lock/n-"));
         assert_eq!(request.operations[0].kind, OperationKind::Create { is_ephemeral: true });
-        assert!(request.writes() && !request.passes());
+        assert!(request.writes() && request.queues() && !request.passes());
         let reply = framed(&[&int(7), &9_i64.to_be_bytes(), &int(0), &string("/lock/n-0000000001")]);
         let created = vec!["/lock/n-0000000001".to_owned()];
         assert_eq!(Answer::read(&reply, Some(&request)), Some(Answer::Reply { error: 0, created }));

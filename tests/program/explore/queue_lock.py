@@ -3,7 +3,7 @@
 import os
 import threading
 
-from kazoo.exceptions import ConnectionLoss, NoNodeError, SessionExpiredError
+from kazoo.exceptions import ConnectionLoss, NodeExistsError, NoNodeError, SessionExpiredError
 
 DEFECT = os.environ["DEFECT"]
 
@@ -19,6 +19,8 @@ class Queue:
             return False
         if self.holds and DEFECT == "still-holds-after-a-retried-release":
             return True
+        if DEFECT == "serves-in-any-order":
+            return self.races(timeout)
         self.node = self.client.create(self.on + "/n-", ephemeral=True, sequence=True).rsplit("/", 1)[1]
         while True:
             there = self.is_first(timeout)
@@ -29,6 +31,19 @@ class Queue:
         elif DEFECT != "keeps-its-node-after-a-timeout":
             self.client.delete(f"{self.on}/{self.node}")
         return there
+
+    def races(self, timeout):
+        """Takes the lock as soon as it is free. All waiters try at once."""
+        self.node = "held"
+        while True:
+            gone = threading.Event()
+            try:
+                self.client.create(f"{self.on}/held", ephemeral=True)
+                return True
+            except NodeExistsError:
+                there = self.client.exists(f"{self.on}/held", watch=lambda _event, gone=gone: gone.set())
+                if there and not gone.wait(timeout):
+                    return False
 
     def is_first(self, timeout):
         """Returns True if first in the queue, False after a timeout, None to list again."""

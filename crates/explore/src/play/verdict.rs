@@ -2,13 +2,14 @@
 
 use super::{Aftermath, HOLDS, Play};
 use crate::cast::DriverEnd;
-use crate::judged::Intrusion;
+use crate::judged::{Intrusion, kind_of};
 use crate::names::contender_name;
 use crate::outcome::{Fault, Outcome};
 use crate::schedule::{Act, Decision};
 use crate::stage::{Status, Unexplored};
 use zklockbench_core::catalog::Params;
 use zklockbench_locks::{AcquireError, blocks};
+use zklockbench_record::history::LockKind;
 
 /// Returns whether an acquire timed out on a lock whose acquires do not wait, whether or not the lock was held.
 fn is_failed_try(params: &Params, why: &str) -> bool {
@@ -33,7 +34,7 @@ impl Play<'_, '_> {
         };
         let unexplored = played.as_ref().err().map(|why| why.0.clone()).or_else(|| judged.err());
         let unexplored = unexplored.or_else(diverged);
-        let refused = self.refused();
+        let (refused, overtaken) = (self.refused(), self.overtaken());
         let aftermath = played.unwrap_or_default();
         let fault = if exclusion.violations > 0 {
             Some(Fault::Violated)
@@ -41,14 +42,16 @@ impl Play<'_, '_> {
             Some(Fault::Stuck)
         } else if refused.is_some() {
             Some(Fault::Refused)
+        } else if overtaken.is_some() {
+            Some(Fault::OutOfOrder)
         } else {
             (!aftermath.beyond.is_empty()).then_some(Fault::NodeLeft)
         };
         let entry = exclusion.first.map(|first| self.entry_step(first));
         let first = exclusion.first.zip(entry);
-        let sentence = fault.map_or_else(String::new, |fault| {
-            self.sentence(fault, first, &aftermath.beyond, refused.as_deref().unwrap_or_default())
-        });
+        let what = refused.or(overtaken).unwrap_or_default();
+        let sentence =
+            fault.map_or_else(String::new, |fault| self.sentence(fault, first, &aftermath.beyond, what));
         let needs = self.causes(first).count();
         Outcome {
             schedule: self.schedule.clone(),
@@ -95,6 +98,22 @@ impl Play<'_, '_> {
         Some(format!("{}'s acquire failed although no fault hit it: {why}", self.called(contender)))
     }
 
+    /// Describes an acquisition that overtook a waiting contender, if the lock promises the order of arrival. A fault
+    /// may cost a contender its position, and readers or leases admit several contenders at once, so only schedules
+    /// without them count. A delay costs no position.
+    fn overtaken(&self) -> Option<String> {
+        let (contender, other) = self.stage.overtaken?;
+        let (lock, schedule) = (&self.stage.world.lock, self.schedule);
+        let card = &lock.entry.card;
+        let is_one_by_one =
+            schedule.readers.is_empty() && !matches!(kind_of(card, &lock.params), LockKind::Semaphore(2..));
+        let is_undisturbed = schedule.decisions.iter().all(|decision| decision.act.is_delay());
+        (card.guarantees.fifo && is_one_by_one && is_undisturbed).then(|| {
+            let (who, other) = (self.called(contender), self.called(other));
+            format!("{who} acquired the lock before {other}, which was already waiting when {who} asked")
+        })
+    }
+
     /// Returns the contender's name in sentences.
     fn called(&self, contender: usize) -> String {
         if contender < self.schedule.contenders { contender_name(contender) } else { "a newcomer".to_owned() }
@@ -124,7 +143,7 @@ impl Play<'_, '_> {
         fault: Fault,
         first: Option<(Intrusion, usize)>,
         left: &[String],
-        refused: &str,
+        what: String,
     ) -> String {
         let after = self.after(first);
         let nodes = if left.is_empty() { String::new() } else { format!("; remaining: {}", left.join(", ")) };
@@ -148,7 +167,7 @@ impl Play<'_, '_> {
                     format!("{who} waited forever although no contender held the lock{nodes}")
                 }
             }
-            Fault::Refused => refused.to_owned(),
+            Fault::Refused | Fault::OutOfOrder => what,
             Fault::NodeLeft => format!("every contender had finished{nodes}"),
         };
         format!("{after}{what}")

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tokio::time::Instant;
 
-use super::{CLOSING, Conn, Direction, Pending, Stage, Status, short};
+use super::{CLOSING, Conn, Direction, Pending, Stage, Status, overtaken_by, short};
 use crate::cast::{Ended, Report};
 use crate::judged::Deed;
 use crate::net::{ConnId, NetEvent};
@@ -118,6 +118,7 @@ impl Stage<'_> {
             Some(Answer::Reply { error, created }) => {
                 let Some(awaited) = conn.awaited.pop_front() else { return };
                 self.all[contender].is_answered_since = self.all[contender].session_ended;
+                self.all[contender].has_arrived |= awaited.request.queues();
                 is_poll = awaited.is_poll;
                 if error == 0 {
                     self.forget_deleted(contender, &awaited.request);
@@ -176,6 +177,8 @@ impl Stage<'_> {
                     self.deeds.add(contender, Deed::GainsRight);
                 }
                 self.deeds.add(contender, Deed::Enters { token });
+                let overtaken = overtaken_by(&self.all, contender).map(|other| (contender, other));
+                self.overtaken = self.overtaken.or(overtaken);
                 Status::Holding
             }
             Report::NotAcquired(Ended { why, lives }) => {
