@@ -125,7 +125,7 @@ fn explore_finds_a_lock_that_trusts_a_stale_server_and_replays_its_case() {
 }
 
 #[test]
-#[ignore = "long: explores a driver eleven times"]
+#[ignore = "long: explores a driver twelve times"]
 fn explore_finds_each_defect_of_a_queue_lock() {
     let Some(python) = foreign::python() else { return };
     let bench = Bench::new();
@@ -153,6 +153,7 @@ fn explore_finds_each_defect_of_a_queue_lock() {
         ("deletes-the-first-node", "lost reply", "violated"),
         ("keeps-its-node-after-a-timeout", "abandoned wait", "stuck"),
         ("refuses-if-not-first", "undisturbed", "refused"),
+        ("fails-its-release", "undisturbed", "refused"),
     ] {
         let found = explored(defect);
         let headline = found["headline"].as_str().unwrap();

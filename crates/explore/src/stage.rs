@@ -207,6 +207,8 @@ pub struct Stage<'w> {
     pub is_trespassed: bool,
     /// The first contender that acquired the lock out of order, and the contender that had waited before it asked.
     pub overtaken: Option<(usize, usize)>,
+    /// The first contender with a failed release, and the reason.
+    pub failed_release: Option<(usize, String)>,
     /// Time at which the servers' links were blocked.
     pub held_since: Option<Instant>,
     /// Contender that moved to the stale server and has sent nothing since.
@@ -230,6 +232,7 @@ impl<'w> Stage<'w> {
             sent: HashMap::new(),
             is_trespassed: false,
             overtaken: None,
+            failed_release: None,
             held_since: None,
             stale_for: None,
             two_clients: None,

@@ -72,4 +72,6 @@ class Queue:
                 if DEFECT == "deletes-the-first-node":
                     node = min(self.client.get_children(self.on), default=node)
                 continue
+            if DEFECT == "fails-its-release":
+                raise ValueError("no such node")
             return

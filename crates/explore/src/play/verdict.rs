@@ -83,8 +83,17 @@ impl Play<'_, '_> {
         self.taken.iter().any(|(decision, _)| decision.hits(contender))
     }
 
-    /// Describes an acquire that failed although no fault hit its contender. A stale server affects every contender.
+    /// Describes an acquire that failed although no fault hit its contender, or a release that failed without any
+    /// fault: a hold may depend on another contender's session. A stale server affects every contender.
     fn refused(&self) -> Option<String> {
+        if self.schedule.decisions.is_empty()
+            && let Some((contender, why)) = &self.stage.failed_release
+        {
+            return Some(format!(
+                "{}'s release failed although there was no fault: {why}",
+                self.called(*contender)
+            ));
+        }
         let is_hit = |contender| self.schedule.decisions.iter().any(|decision| decision.hits(contender));
         let all = self.stage.all.iter().enumerate().filter(|(contender, one)| {
             one.asked > 0 && !one.is_dead && !is_hit(*contender) && !self.schedule.makes_stale()

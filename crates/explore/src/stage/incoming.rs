@@ -193,7 +193,10 @@ impl Stage<'_> {
                 self.all[contender].lives = outcome.is_ok();
                 let what = match &outcome {
                     Ok(()) => "has released".to_owned(),
-                    Err(Ended { why, .. }) => format!("release failed: {why}"),
+                    Err(Ended { why, .. }) => {
+                        self.failed_release.get_or_insert_with(|| (contender, why.clone()));
+                        format!("release failed: {why}")
+                    }
                 };
                 self.note(contender, StepKind::Deed, what);
                 self.deeds.add(contender, Deed::HasLeft { is_sure: outcome.is_ok() });
