@@ -125,7 +125,7 @@ fn explore_finds_a_lock_that_trusts_a_stale_server_and_replays_its_case() {
 }
 
 #[test]
-#[ignore = "long: explores a driver twelve times"]
+#[ignore = "long: explores a driver thirteen times"]
 fn explore_finds_each_defect_of_a_queue_lock() {
     let Some(python) = foreign::python() else { return };
     let bench = Bench::new();
@@ -159,6 +159,10 @@ fn explore_finds_each_defect_of_a_queue_lock() {
         let headline = found["headline"].as_str().unwrap();
         assert!(headline.starts_with(&format!("q:MyLock: {kind}: ")), "{headline}");
         assert!(count(&found, class, kind) > 0, "{defect}: {found}");
+    }
+    let late = explored("none-but-deletes-in-the-background");
+    for class in ["cut connection", "abandoned wait", "orders"] {
+        assert!(count(&late, class, "held") > 1 && count(&late, class, "node_left") == 0, "{class}: {late}");
     }
     // The template declares `fifo`. Without a delay, the first waiter is notified and served first.
     let races = explored("serves-in-any-order");

@@ -501,6 +501,38 @@ impl Play<'_, '_> {
 
     /// Lists the remaining nodes and checks whether they block a new contender.
     async fn look_back(&mut self, usually_left: Option<&Nodes>) -> Result<Aftermath, Unexplored> {
+        let mut left = self.list().await?;
+        let is_stuck = self.stuck.is_some();
+        let beyond = |left: &Nodes| match usually_left {
+            Some(usual) => left.beyond(usual),
+            None if is_stuck => left.beyond(&Nodes::default()),
+            None => Vec::new(),
+        };
+        // A release may return before its node is deleted.
+        if !is_stuck && !beyond(&left).is_empty() {
+            self.pass_all_on().await;
+            left = self.list().await?;
+        }
+        let beyond = beyond(&left);
+        let is_blocked = self.schedule.order.is_some()
+            && !is_stuck
+            && !beyond.is_empty()
+            && !self.newcomer_gets_in().await?;
+        Ok(Aftermath { left, beyond, is_blocked })
+    }
+
+    /// Forwards late messages for a while.
+    async fn pass_all_on(&mut self) {
+        self.stage.all.iter_mut().for_each(|one| one.is_free = true);
+        let until = Instant::now() + self.stage.world.pace.stuck_after / PATIENCE;
+        while Instant::now() < until {
+            self.stage.wait_until(until).await;
+            self.stage.pass_on();
+        }
+    }
+
+    /// Lists the remaining nodes below the lock.
+    async fn list(&self) -> Result<Nodes, Unexplored> {
         let nodes = self.stage.world.cast.list(&self.path).await;
         let nodes = nodes.map_err(|failure| Unexplored(failure.to_string()))?;
         let newcomer = format!("{}.", contender_name(self.schedule.contenders));
@@ -511,16 +543,7 @@ impl Play<'_, '_> {
         }
         left.ephemeral.sort();
         left.persistent.sort();
-        let beyond = match usually_left {
-            Some(usual) => left.beyond(usual),
-            None if self.stuck.is_some() => left.beyond(&Nodes::default()),
-            None => Vec::new(),
-        };
-        let is_blocked = self.schedule.order.is_some()
-            && self.stuck.is_none()
-            && !beyond.is_empty()
-            && !self.newcomer_gets_in().await?;
-        Ok(Aftermath { left, beyond, is_blocked })
+        Ok(left)
     }
 
     /// Returns whether a newcomer gets the lock after an order. The newcomer's requests are not part of the order, so
