@@ -244,8 +244,14 @@ fn with_a_middle(site: &Site) -> usize {
 
 /// Returns the numbers of contenders and the readers among them, for locks with readers.
 fn readers(contenders: usize, most: usize) -> impl Iterator<Item = (usize, &'static [usize])> {
-    let all: [(usize, &'static [usize]); 5] =
-        [(contenders, &[1]), (contenders, &[0]), (most, &[2]), (most, &[1, 2]), (most, &[0, 2])];
+    let all: [(usize, &'static [usize]); 6] = [
+        (contenders, &[1]),
+        (contenders, &[0]),
+        (most, &[2]),
+        (most, &[1, 2]),
+        (most, &[0, 2]),
+        (most, &[0, 1]),
+    ];
     all.into_iter().filter(|(count, readers)| readers.iter().all(|reader| reader < count))
 }
 

@@ -217,7 +217,14 @@ fn undisturbed_run_without_an_acquisition_is_no_base() {
 }
 
 #[test]
-fn readers_compete_with_a_writer_between_them() {
-    assert!(readers(2, 3).eq([(2, &[1][..]), (2, &[0]), (3, &[2]), (3, &[1, 2]), (3, &[0, 2])]));
+fn readers_compete_with_a_writer_before_between_and_after_them() {
+    assert!(readers(2, 3).eq([
+        (2, &[1][..]),
+        (2, &[0]),
+        (3, &[2]),
+        (3, &[1, 2]),
+        (3, &[0, 2]),
+        (3, &[0, 1])
+    ]));
     assert!(readers(1, 3).all(|(contenders, readers)| readers.iter().all(|reader| *reader < contenders)));
 }
