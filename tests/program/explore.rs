@@ -125,7 +125,7 @@ fn explore_finds_a_lock_that_trusts_a_stale_server_and_replays_its_case() {
 }
 
 #[test]
-#[ignore = "long: explores a driver thirteen times"]
+#[ignore = "long: explores a driver fourteen times"]
 fn explore_finds_each_defect_of_a_queue_lock() {
     let Some(python) = foreign::python() else { return };
     let bench = Bench::new();
@@ -149,6 +149,7 @@ fn explore_finds_each_defect_of_a_queue_lock() {
     for (defect, class, kind) in [
         ("enters-if-the-node-ahead-is-gone", "killed process", "violated"),
         ("enters-after-any-event", "killed process", "violated"),
+        ("cleans-up-after-a-reconnect", "cut connection", "violated"),
         ("still-holds-after-a-retried-release", "lost reply", "violated"),
         ("deletes-the-first-node", "lost reply", "violated"),
         ("keeps-its-node-after-a-timeout", "abandoned wait", "stuck"),

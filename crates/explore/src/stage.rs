@@ -20,6 +20,8 @@ use zklockbench_zk::SessionKey;
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 /// Number of times that a contender may send a request before repetitions count as polls.
 const SENT_BEFORE_POLLS: u32 = 2;
+/// Event after which a lock may give up its hold.
+const HOLDER_RECONNECTED: &str = "a new connection during a hold";
 /// Xid of the exploration's own request to close a session.
 const CLOSING: [u8; 4] = i32::MAX.to_be_bytes();
 
@@ -370,7 +372,9 @@ impl<'w> Stage<'w> {
     /// Returns the time until which the contender may still react, or `None` if no reaction is expected.
     fn reacts_until(&mut self, contender: usize, now: Instant) -> Option<Instant> {
         let one = &self.all[contender];
-        if !one.is_busy() || one.is_frozen || one.is_dead {
+        let reconnects = one.conn.is_none() || one.touched.0 == HOLDER_RECONNECTED;
+        let is_awaited_holder = one.status == Status::Holding && !one.session_ended && reconnects;
+        if !(one.is_busy() || is_awaited_holder) || one.is_frozen || one.is_dead {
             return None;
         }
         let Some(conn) = &one.conn else {

@@ -13,6 +13,8 @@ class Queue:
         self.client, self.on, self.holds = client, on, False
         if DEFECT == "exits-when-suspended":
             client.add_listener(lambda state: state == "SUSPENDED" and os._exit(1))
+        if DEFECT == "cleans-up-after-a-reconnect":
+            client.add_listener(self.clean_up)
 
     def acquire(self, blocking, timeout):
         if DEFECT == "never-grants" or (DEFECT == "refuses-if-not-first" and self.client.get_children(self.on)):
@@ -67,6 +69,10 @@ class Queue:
             self.delete(self.node)
         if DEFECT == "fails-its-release":
             raise ValueError("no such node")
+
+    def clean_up(self, state):
+        if state == "CONNECTED" and self.holds:
+            self.client.delete_async(f"{self.on}/{self.node}")
 
     def delete(self, node):
         while True:

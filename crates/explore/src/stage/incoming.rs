@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tokio::time::Instant;
 
-use super::{CLOSING, Conn, Direction, Pending, Stage, Status, overtaken_by, short};
+use super::{CLOSING, Conn, Direction, HOLDER_RECONNECTED, Pending, Stage, Status, overtaken_by, short};
 use crate::cast::{Ended, Report};
 use crate::judged::Deed;
 use crate::net::{ConnId, NetEvent};
@@ -32,7 +32,8 @@ impl Stage<'_> {
         let one = &mut self.all[contender];
         one.session = session;
         one.replaced.extend(one.conn.as_ref().map(|conn| conn.id));
-        self.touch(contender, "a new connection");
+        let is_holder = self.all[contender].status == Status::Holding;
+        self.touch(contender, if is_holder { HOLDER_RECONNECTED } else { "a new connection" });
         self.moves += 1;
         // A client may repeat its requests on a new connection.
         self.sent.retain(|(one, ..), _| *one != contender);
