@@ -12,6 +12,10 @@ use crate::support::program::{Bench, stderr};
 /// A queue lock with a defect, for the driver template.
 const DEFECTIVE: &str = include_str!("explore/queue_lock.py");
 
+/// The defective lock, with a function that reports a lost hold.
+const LOCK: &str =
+    r#"Queue(self.client, on, lambda: say({"t": "event", "c": self.number, "what": "lost", "at": now()}))"#;
+
 fn explored(bench: &Bench, words: &[&str]) -> (Option<i32>, Value) {
     let words = [&["explore", "--json", "--data-dir", "data"], words].concat();
     answer(&bench.output(&words))
@@ -125,7 +129,7 @@ fn explore_finds_a_lock_that_trusts_a_stale_server_and_replays_its_case() {
 }
 
 #[test]
-#[ignore = "long: explores a driver fourteen times"]
+#[ignore = "long: explores a driver fifteen times"]
 fn explore_finds_each_defect_of_a_queue_lock() {
     let Some(python) = foreign::python() else { return };
     let bench = Bench::new();
@@ -134,7 +138,7 @@ fn explore_finds_each_defect_of_a_queue_lock() {
     let template = std::fs::read_to_string(bench.path("queue/my_lock.py")).unwrap();
     let mine = template
         .replace("import time\n", "import time\nfrom queue_lock import Queue\n")
-        .replace("self.client.Lock(on)", "Queue(self.client, on)");
+        .replace("self.client.Lock(on)", LOCK);
     std::fs::write(bench.path("queue/my_lock.py"), &mine).unwrap();
     let protocol = std::fs::read_to_string(bench.path("queue/contenders.py")).unwrap();
     let driver = |defect: &str| {
@@ -165,6 +169,9 @@ fn explore_finds_each_defect_of_a_queue_lock() {
     for class in ["cut connection", "abandoned wait", "orders"] {
         assert!(count(&late, class, "held") > 1 && count(&late, class, "node_left") == 0, "{class}: {late}");
     }
+    let reports = explored("none-but-gives-up-after-a-reconnect");
+    assert_eq!(count(&reports, "cut connection", "violated"), 0, "{reports}");
+    assert!(count(&reports, "cut connection", "zombies") > 0, "{reports}");
     // The template declares `fifo`. Without a delay, the first waiter is notified and served first.
     let races = explored("serves-in-any-order");
     assert!(count(&races, "delayed message", "out_of_order") > 0, "{races}");

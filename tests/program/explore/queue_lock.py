@@ -9,11 +9,11 @@ DEFECT = os.environ["DEFECT"]
 
 
 class Queue:
-    def __init__(self, client, on):
-        self.client, self.on, self.holds = client, on, False
+    def __init__(self, client, on, lost):
+        self.client, self.on, self.lost, self.holds = client, on, lost, False
         if DEFECT == "exits-when-suspended":
             client.add_listener(lambda state: state == "SUSPENDED" and os._exit(1))
-        if DEFECT == "cleans-up-after-a-reconnect":
+        if DEFECT in ("cleans-up-after-a-reconnect", "none-but-gives-up-after-a-reconnect"):
             client.add_listener(self.clean_up)
 
     def acquire(self, blocking, timeout):
@@ -72,6 +72,8 @@ class Queue:
 
     def clean_up(self, state):
         if state == "CONNECTED" and self.holds:
+            if DEFECT == "none-but-gives-up-after-a-reconnect":
+                self.lost()
             self.client.delete_async(f"{self.on}/{self.node}")
 
     def delete(self, node):

@@ -182,6 +182,14 @@ impl Stage<'_> {
                 self.overtaken = self.overtaken.or(overtaken);
                 Status::Holding
             }
+            // A lease may end, or a lock may give up its hold, although the session is alive.
+            Report::Lost => {
+                if self.all[contender].status == Status::Holding && !self.all[contender].has_lost_right {
+                    self.note(contender, StepKind::Deed, "reports that it has lost the lock");
+                    self.lose_right(contender);
+                }
+                return;
+            }
             Report::NotAcquired(Ended { why, lives }) => {
                 self.closed(contender, lives);
                 self.note(contender, StepKind::Deed, format!("gives up: {why}"));
