@@ -510,7 +510,8 @@ impl Play<'_, '_> {
         };
         // A release may return before its node is deleted.
         if !is_stuck && !beyond(&left).is_empty() {
-            self.pass_all_on().await;
+            self.stage.all.iter_mut().for_each(|one| one.is_free = true);
+            self.stage.forward_until(Instant::now() + self.stage.world.pace.stuck_after / PATIENCE).await;
             left = self.list().await?;
         }
         let beyond = beyond(&left);
@@ -519,16 +520,6 @@ impl Play<'_, '_> {
             && !beyond.is_empty()
             && !self.newcomer_gets_in().await?;
         Ok(Aftermath { left, beyond, is_blocked })
-    }
-
-    /// Forwards late messages for a while.
-    async fn pass_all_on(&mut self) {
-        self.stage.all.iter_mut().for_each(|one| one.is_free = true);
-        let until = Instant::now() + self.stage.world.pace.stuck_after / PATIENCE;
-        while Instant::now() < until {
-            self.stage.wait_until(until).await;
-            self.stage.pass_on();
-        }
     }
 
     /// Lists the remaining nodes below the lock.

@@ -300,6 +300,14 @@ impl<'w> Stage<'w> {
         }
     }
 
+    /// Forwards messages that need no decision until the given time.
+    pub async fn forward_until(&mut self, until: Instant) {
+        while Instant::now() < until {
+            self.wait_until(until).await;
+            self.pass_on();
+        }
+    }
+
     pub fn take_news(&mut self) {
         while let Ok(event) = self.world.net.events.try_recv() {
             self.heard(event);

@@ -107,10 +107,7 @@ impl Play<'_, '_> {
         };
         self.fault_noted(contender, "its wait times out");
         self.stage.leave_unlearned(contender);
-        while Instant::now() < end {
-            self.stage.wait_until(end).await;
-            self.stage.pass_on();
-        }
+        self.stage.forward_until(end).await;
         self.stage.touch(contender, "its wait times out");
     }
 
