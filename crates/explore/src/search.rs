@@ -272,7 +272,7 @@ fn not_tried(site: &Site, scope: Scope) -> Vec<String> {
         (has_others, "moves combined with other faults, and moves by readers"),
         (has_others && site.servers.held.is_ok(), "lagging followers"),
         (true, "session timeouts, and holds of several seconds"),
-        (guarantees.fifo, "the order of grants after faults, and among readers"),
+        (guarantees.fifo, "the order of grants after faults, among readers, and after simultaneous starts"),
         (true, "leaked watches"),
     ];
     let parts = parts.into_iter().filter(|(is_left_out, _)| *is_left_out);
