@@ -117,7 +117,7 @@ pub struct Contender {
     replaced: Vec<ConnId>,
     /// Number of acquires so far.
     pub asked: u32,
-    /// Whether a server has answered a create of an ephemeral node during the current acquire.
+    /// Whether the contender has joined the queue or found the lock taken during the current acquire.
     has_arrived: bool,
     /// Contenders that had arrived and were waiting when this contender last asked for the lock.
     before: Vec<usize>,

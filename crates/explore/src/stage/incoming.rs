@@ -119,7 +119,7 @@ impl Stage<'_> {
             Some(Answer::Reply { error, created }) => {
                 let Some(awaited) = conn.awaited.pop_front() else { return };
                 self.all[contender].is_answered_since = self.all[contender].session_ended;
-                self.all[contender].has_arrived |= awaited.request.queues();
+                self.all[contender].has_arrived |= awaited.request.arrives(error, &created);
                 is_poll = awaited.is_poll;
                 if error == 0 {
                     self.forget_deleted(contender, &awaited.request);
