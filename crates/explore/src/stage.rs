@@ -183,6 +183,12 @@ impl Contender {
         has_finished && self.was_hit && self.lives && self.asked == 1
     }
 
+    /// Returns whether a driver's report of a lost hold is news. If the exploration has ended the contender's session,
+    /// the report concerns that session, even if it arrives during a hold of the client's next session.
+    fn may_lose_hold(&self) -> bool {
+        self.status == Status::Holding && !self.has_lost_right && !self.session_ended
+    }
+
     pub fn front(&self, direction: Direction) -> Option<&Pending> {
         let conn = self.conn.as_ref().filter(|_| !self.is_frozen)?;
         let queue = match direction {
@@ -643,6 +649,14 @@ mod tests {
         };
         assert_eq!(overtaken(Status::Acquiring), [Some(0), None]);
         assert_eq!(overtaken(Status::Done(None)), [None, None]);
+    }
+
+    #[test]
+    fn report_of_a_lost_hold_does_not_concern_a_hold_of_a_later_session() {
+        let holder = || Contender { status: Status::Holding, ..Contender::new(Instant::now()) };
+        assert!(holder().may_lose_hold());
+        assert!(!Contender { session_ended: true, ..holder() }.may_lose_hold());
+        assert!(!Contender { has_lost_right: true, ..holder() }.may_lose_hold());
     }
 
     #[test]

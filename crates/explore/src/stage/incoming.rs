@@ -184,8 +184,8 @@ impl Stage<'_> {
             }
             // A lease may end, or a lock may give up its hold, although the session is alive.
             Report::Lost => {
-                if self.all[contender].status == Status::Holding && !self.all[contender].has_lost_right {
-                    self.note(contender, StepKind::Deed, "reports that it has lost the lock");
+                if self.all[contender].may_lose_hold() {
+                    self.note(contender, StepKind::Deed, "has lost the lock");
                     self.lose_right(contender);
                 }
                 return;
