@@ -387,7 +387,7 @@ impl<'w> Stage<'w> {
     fn reacts_until(&mut self, contender: usize, now: Instant) -> Option<Instant> {
         let one = &self.all[contender];
         let reconnects = one.conn.is_none() || one.touched.0 == HOLDER_RECONNECTED;
-        let is_awaited_holder = one.status == Status::Holding && !one.session_ended && reconnects;
+        let is_awaited_holder = one.status == Status::Holding && !one.has_lost_right && reconnects;
         if !(one.is_busy() || is_awaited_holder) || one.is_frozen || one.is_dead {
             return None;
         }
