@@ -17,12 +17,12 @@ impl Play<'_, '_> {
         decision: &Decision,
     ) -> Result<(), Unexplored> {
         let contender = decision.victim.unwrap_or(contender);
-        let ends_connection = match decision.act {
+        let needs_connection = match decision.act {
             Act::Expire | Act::Kill | Act::Freeze => true,
             Act::Cut => is_release(&decision.at),
             _ => false,
         };
-        if ends_connection && !self.stage.is_connected(contender) {
+        if needs_connection && !self.stage.is_connected(contender) {
             self.missed.push(format!("{} had no connection at `{}`", contender_name(contender), decision.at));
             return Ok(());
         }
@@ -56,13 +56,11 @@ impl Play<'_, '_> {
                 self.events.push((contender, decision.at.clone()));
                 self.stage.deliver(contender, direction, true);
             }
-            Act::Cut if is_release(&decision.at) => {
-                self.fault_noted(contender, "the connection breaks");
-                self.stage.disconnect(contender);
-            }
             Act::Cut => {
-                self.events.push((contender, decision.at.clone()));
-                self.stage.deliver(contender, direction, false);
+                if !is_release(&decision.at) {
+                    self.events.push((contender, decision.at.clone()));
+                    self.stage.deliver(contender, direction, false);
+                }
                 self.fault_noted(contender, "the connection breaks");
                 self.stage.disconnect(contender);
             }
