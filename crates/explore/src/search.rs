@@ -662,7 +662,13 @@ impl<'a, P: Runs> Search<'a, P> {
             let Some((_, failure)) = repeated else { continue };
             left -= 1;
             failure.seen.runs += 1;
-            failure.seen.times += u64::from(again.fault == Some(failure.fault));
+            if again.fault == Some(failure.fault) {
+                failure.seen.times += 1;
+                // A repetition gives a stuck contender more time, which its sentence names.
+                if failure.fault == Fault::Stuck {
+                    *failure = Finding { seen: failure.seen, ..Finding::of(again, Fault::Stuck) };
+                }
+            }
         }
         Ok(())
     }

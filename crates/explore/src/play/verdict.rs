@@ -167,13 +167,13 @@ impl Play<'_, '_> {
             }
             Fault::Stuck => {
                 let stuck = self.stuck.unwrap_or(self.schedule.contenders);
-                let who = self.called(stuck);
+                let (who, limit) = (self.called(stuck), self.stage.world.pace.stuck_after);
                 if self.is_deaf {
-                    format!("{who} kept waiting{nodes}")
+                    format!("{who} kept waiting for more than {limit:?}{nodes}")
                 } else if self.stage.all[stuck].status == Status::Releasing {
-                    format!("{who}'s release did not return{nodes}")
+                    format!("{who}'s release did not return within {limit:?}{nodes}")
                 } else {
-                    format!("{who} waited forever although no contender held the lock{nodes}")
+                    format!("{who} waited for more than {limit:?} although no contender held the lock{nodes}")
                 }
             }
             Fault::Refused | Fault::OutOfOrder => what,

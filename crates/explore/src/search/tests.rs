@@ -83,6 +83,15 @@ fn violation_is_a_finding_even_if_it_does_not_always_recur() {
 }
 
 #[test]
+fn stuck_contender_is_described_as_in_its_last_run_which_gave_it_more_time() {
+    let site = site();
+    let mut search = search(&site, false, &[Some(Fault::Stuck); 2]);
+    let first = Outcome { needs: 7, ..outcome(fault(Act::Kill), Some(Fault::Stuck)) };
+    search.count(vec![("x", first)]).unwrap();
+    assert_eq!(search.findings[&("x", Fault::Stuck)].needs, 0);
+}
+
+#[test]
 fn stuck_contender_is_reported_as_unexplored_if_its_schedule_was_not_repeated() {
     let site = site();
     let mut search = search(&site, true, &[]);
