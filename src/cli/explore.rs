@@ -379,17 +379,26 @@ fn text(headline: &str, all: &[Explored], files: &[PathBuf]) -> String {
 
 fn table(one: &Explored) -> String {
     let mut text = format!(
-        "{:<20}{:>6}{:>9}{:>10}{:>7}{:>9}{:>11}{:>12}\n",
-        one.lock, "held", "zombies", "violated", "stuck", "refused", "node left", "unexplored"
+        "{:<20}{:>6}{:>9}{:>10}{:>7}{:>9}{:>14}{:>11}{:>12}\n",
+        one.lock,
+        "held",
+        "zombies",
+        "violated",
+        "stuck",
+        "refused",
+        "out of order",
+        "node left",
+        "unexplored"
     );
     let row = |name: &str, tally: &Tally| {
         format!(
-            "{name:<20}{:>6}{:>9}{:>10}{:>7}{:>9}{:>11}{:>12}\n",
+            "{name:<20}{:>6}{:>9}{:>10}{:>7}{:>9}{:>14}{:>11}{:>12}\n",
             tally.held,
             tally.zombies,
             tally.violated,
             tally.stuck,
             tally.refused,
+            tally.out_of_order,
             tally.node_left,
             tally.unexplored + tally.flaky
         )

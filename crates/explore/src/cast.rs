@@ -45,6 +45,8 @@ pub enum Report {
     Acquired(Option<i64>),
     /// The acquire ended without the lock.
     NotAcquired(Ended),
+    /// The driver reported that the contender's hold is lost.
+    Lost,
     /// The release ended, successfully or not.
     Released(Result<(), Ended>),
 }
@@ -419,8 +421,18 @@ async fn live(troupe: Rc<Troupe>, role: Role, mut orders: UnboundedReceiver<Orde
     let config =
         LockConfig { path, params: troupe.lock.params.clone(), contender, drivers: troupe.drivers.clone() };
     let mut lock = (troupe.lock.entry.build)(&config);
-    let mut held = None;
-    while let Some(order) = orders.recv().await {
+    let (mut held, mut is_lost) = (None, false);
+    loop {
+        let order = tokio::select! {
+            biased;
+            order = orders.recv() => order,
+            () = session.over(), if session.stands_for_another() && held.is_some() && !is_lost => {
+                is_lost = true;
+                report(Report::Lost);
+                continue;
+            }
+        };
+        let Some(order) = order else { return };
         match order {
             Order::Acquire(Wanted { mode, timeout }) => {
                 let deadline = timeout.map(|timeout| clock::now() + clock::micros(timeout));
