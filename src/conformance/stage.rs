@@ -231,7 +231,7 @@ impl Contender<'_> {
                 node.owner
             )),
             Some(node) if token.number() != Some(node.czxid) => {
-                wrong(format!("the token is {token:?}, but the czxid of {path} is {}", node.czxid))
+                wrong(format!("the token is {token}, but the czxid of {path} is {}", node.czxid))
             }
             Some(_) => Ok(()),
         }

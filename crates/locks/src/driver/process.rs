@@ -18,8 +18,8 @@ use serde::Serialize;
 use tokio::sync::{oneshot, watch};
 
 use super::protocol::{Answer, Ready, Request, VERSION};
-use super::{DriverChild, DriverCommand, LastLines};
-use reading::read_answers;
+use super::{DriverChild, DriverCommand, LastLines, how};
+use reading::{Unfinished, read_answers};
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::locked::locked;
 use zklockbench_zk::SessionState;
@@ -35,6 +35,8 @@ const TICK: Duration = Duration::from_millis(20);
 /// Time allowed to exit after the end of input, and then after SIGTERM. The process is killed after both.
 const EXITS_WITHIN: Duration = Duration::from_secs(5);
 const TERMINATES_WITHIN: Duration = Duration::from_secs(2);
+/// Time for reading the last lines of a process that has exited, in microseconds.
+const READ_AFTER_EXIT: u64 = 1_000_000;
 /// Maximum backlog of a driver that does not read its input, in bytes.
 const LONGEST_BACKLOG: usize = 4 << 20;
 /// Number of lines to keep from the end of standard error, and maximum number of characters per line.
@@ -69,8 +71,12 @@ pub enum Mishap {
     Refused(String),
     #[error("violated the protocol: {why}: {line}")]
     Garbage { why: String, line: String },
-    #[error("did not answer {0} in time")]
-    NoAnswer(&'static str),
+    #[error("did not answer {doing} in time{wrote}")]
+    NoAnswer {
+        doing: &'static str,
+        /// Text without a line break that the driver wrote last, as text to append.
+        wrote: String,
+    },
     #[error("does not read its input")]
     DoesNotRead,
     #[error("ended: {0}")]
@@ -126,6 +132,7 @@ struct Inner {
     last_errors: LastLines,
     /// Last line before `ready` that is not part of the protocol.
     foreign: Mutex<String>,
+    unfinished: Unfinished,
     failed: OnceLock<DriverError>,
     /// Set once the process is ready. No request is sent before that.
     is_ready: OnceLock<()>,
@@ -172,6 +179,7 @@ impl Process {
             stopped: Mutex::default(),
             last_errors: LastLines::new(LAST_LINES, LONGEST_ERROR_LINE),
             foreign: Mutex::default(),
+            unfinished: Unfinished::default(),
             failed: OnceLock::new(),
             is_ready: OnceLock::new(),
             closing: OnceLock::new(),
@@ -195,8 +203,12 @@ impl Process {
             // The reading thread has ended and recorded the reason.
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => Err(inner.failure()),
             Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
-                let last = locked(&inner.foreign).clone();
-                let wrote = if last.is_empty() { last } else { format!("; its last line: {last}") };
+                let mut wrote = inner.unfinished.to_string();
+                let last = locked(&inner.foreign);
+                if wrote.is_empty() && !last.is_empty() {
+                    wrote = format!("; its last line: {last}");
+                }
+                drop(last);
                 Err(inner.fails(Mishap::NotReady { wrote }))
             }
         }
@@ -230,7 +242,7 @@ impl Process {
     /// Sets the deadline of a pending request to `within` from now.
     pub fn expect(&self, id: u64, within: Duration) {
         if let Some(pending) = locked(&self.inner.pending).get_mut(&id) {
-            pending.due = Some(clock::now() + clock::micros(within));
+            pending.due = Some(clock::now().saturating_add(clock::micros(within)));
         }
     }
 
@@ -324,7 +336,7 @@ impl Inner {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (to, answer) = oneshot::channel();
         let asked = clock::now();
-        let due = within.map(|within| asked + clock::micros(within));
+        let due = within.map(|within| asked.saturating_add(clock::micros(within)));
         locked(&self.pending).insert(id, Pending { to, doing, due });
         OpenRequest { id, asked, answer }
     }
@@ -417,9 +429,11 @@ fn thread(name: &str, inner: Arc<Inner>, work: impl FnOnce(&Inner) + Send + 'sta
     std::thread::Builder::new().name(name.into()).spawn(move || work(&inner)).map(drop)
 }
 
-/// Periodically writes the backlog, sends echoes, and fails the driver if an answer is overdue.
+/// Periodically writes the backlog, sends echoes, and fails the driver if an answer is overdue, or if the process
+/// has exited without closing its output.
 fn watch_over(inner: &Inner) {
     let mut asked_at = clock::now();
+    let mut exited_at = None;
     loop {
         std::thread::sleep(TICK);
         if inner.failed.get().is_some() || inner.closing.get().is_some() {
@@ -433,6 +447,13 @@ fn watch_over(inner: &Inner) {
         let went_on = stopped.went_on;
         drop(stopped);
         let now = clock::now();
+        if let Some(status) = inner.has_exited(Duration::ZERO)
+            && now >= *exited_at.get_or_insert(now) + READ_AFTER_EXIT
+        {
+            let status = how(status);
+            inner.fails(Mishap::Exited(format!("{status}, but a child process keeps its output open")));
+            return;
+        }
         // After a stop, the process gets `ECHO_WITHIN` to answer, even if a deadline has passed.
         let overdue = |pending: &Pending| {
             pending.due.is_some_and(|due| now >= due)
@@ -441,7 +462,7 @@ fn watch_over(inner: &Inner) {
         let late =
             locked(&inner.pending).values().find(|pending| overdue(pending)).map(|pending| pending.doing);
         if let Some(doing) = late {
-            inner.fails(Mishap::NoAnswer(doing));
+            inner.fails(Mishap::NoAnswer { doing, wrote: inner.unfinished.to_string() });
             return;
         }
         if inner.is_ready.get().is_some() && now >= asked_at + clock::micros(ECHO_EVERY) {
@@ -458,11 +479,12 @@ pub type Parameters = BTreeMap<String, serde_json::Value>;
 mod tests {
     use super::*;
 
+    const READY: &str =
+        r#"{"t":"ready","v":1,"driver":"test","locks":{"L":{"timeout":"native","cancel":"none"}}}"#;
+
     /// Returns a driver that sends `ready` and then runs `then`.
     fn driver(then: &str) -> DriverCommand {
-        let ready =
-            r#"{"t":"ready","v":1,"driver":"test","locks":{"L":{"timeout":"native","cancel":"none"}}}"#;
-        shell(&format!("read hello; echo '{ready}'; {then}"))
+        shell(&format!("read hello; echo '{READY}'; {then}"))
     }
 
     fn shell(script: &str) -> DriverCommand {
@@ -535,11 +557,13 @@ mod tests {
             let began = clock::now();
             let garbage = refused(&format!("cat <<'END'\n{broken}\nEND\nsleep 60"));
             assert!(
-                matches!(&garbage.what, Mishap::Garbage { why, line } if why.starts_with("not JSON") && *line == broken.escape_debug().to_string()),
+                matches!(&garbage.what, Mishap::Garbage { why, line } if why.starts_with("not JSON") && line == broken),
                 "{garbage}"
             );
             assert!(clock::now() - began < 5_000_000, "{broken}");
         }
+        let left = refused("sleep 60 & exit 3").to_string();
+        assert!(left.contains("exit status 3, but a child process keeps its output open"), "{left}");
         let missing = DriverCommand { program: "/no/such/program".into(), ..shell("") };
         assert!(matches!(Process::start_here(&missing).err().unwrap().what, Mishap::NotStarted(_)));
     }
@@ -608,7 +632,25 @@ mod tests {
         assert_eq!(dead.what, Mishap::Exited("killed by signal 9".into()));
         assert!(dead.stderr.contains("out of memory"));
         let hung = failure("sleep 60 & wait", Duration::from_millis(300)).await;
-        assert_eq!(hung.what, Mishap::NoAnswer("an echo"));
+        assert_eq!(hung.what, Mishap::NoAnswer { doing: "an echo", wrote: String::new() });
+        let left = failure("sleep 60 & exit 3", SOON).await.to_string();
+        assert!(left.contains("exit status 3, but a child process keeps its output open"), "{left}");
+    }
+
+    #[tokio::test]
+    async fn answer_without_a_line_break_is_reported_with_its_text() {
+        // A single write, so that the text arrives together with `ready`.
+        let process = Process::start_here(&shell(&format!(
+            r#"read hello; printf '%s\n%s' '{READY}' '{{"id":1,"ok":{{}}}}'; sleep 60"#
+        )));
+        let process = process.unwrap();
+        let within = Duration::from_millis(50);
+        let mut asked = process.ask("an echo", Some(within), |id| Request::Echo { id, c: None });
+        let ended = tokio::time::timeout(SOON, process.answer(&mut asked)).await.unwrap().unwrap_err();
+        assert_eq!(
+            ended.to_string(),
+            r#"driver `my` did not answer an echo in time; its last line has no line break: {"id":1,"ok":{}}"#
+        );
     }
 
     #[tokio::test]

@@ -22,6 +22,7 @@ use crate::{AcquireError, Acquired};
 use zklockbench_core::catalog::LockCard;
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::locked::locked;
+use zklockbench_core::units::one_line;
 use zklockbench_zk::gate::{Gate, Movement};
 use zklockbench_zk::{Failure, ForeignSession, Sasl, SessionKey, SessionState, Target, Tls};
 
@@ -278,10 +279,7 @@ impl Processes {
         if process.ready.system != LockCard::ZOOKEEPER {
             return Ok(None);
         }
-        let id = opened.session.as_deref().and_then(session_id);
-        let id = id.ok_or_else(|| Failure::Refused("the driver's `open` returned no session id".into()))?;
-        let password = opened.password.as_deref().and_then(password_bytes);
-        Ok(Some(SessionKey::of_another(id, password)))
+        session_key(opened).map(Some).map_err(|why| Failure::Refused(format!("the driver's `open` {why}")))
     }
 
     pub fn link(&self, contender: usize) -> Option<Arc<Link>> {
@@ -376,7 +374,7 @@ impl Link {
         let own = from.zip(to).map(|(from, to)| to.saturating_sub(from));
         let pipe_us = own.map(|own| arrived.saturating_sub(asked).saturating_sub(own));
         let fits = locked(&self.pipe).clock_fits == Some(true);
-        Ok(Granted { done, pipe_us, at: to.filter(|_| fits).map(clock::of_monotonic) })
+        Ok(Granted { done, pipe_us, at: to.filter(|_| fits).map(|to| granted_at(to, arrived)) })
     }
 
     /// Abandons a wait: awaits its answer, and releases the lock if it was granted after all.
@@ -446,6 +444,25 @@ impl ForeignSession for Link {
     fn crash(&self) {
         self.process.kill();
     }
+}
+
+fn session_key(opened: &Done) -> Result<SessionKey, String> {
+    let session = opened.session.as_deref().ok_or("returned no session id")?;
+    let id = session_id(session).filter(|id| *id != 0).ok_or_else(|| {
+        format!(
+            "returned the session id `{}`: connect first, then return `0x` and up to 16 hexadecimal digits",
+            one_line(session)
+        )
+    })?;
+    let password = opened.password.as_deref().map(|password| {
+        password_bytes(password).ok_or("returned a `password` that is not pairs of hexadecimal digits")
+    });
+    Ok(SessionKey::of_another(id, password.transpose()?))
+}
+
+/// Returns the time of a grant, according to the driver; at the latest, the arrival of its answer.
+fn granted_at(to: u64, arrived: Stamp) -> Stamp {
+    clock::of_monotonic(to).min(arrived)
 }
 
 /// Errors after which the lock is certainly not held.
@@ -519,6 +536,28 @@ mod tests {
         assert!(matches!(granted(answered(r#"{"id":1,"err":"timeout"}"#)), Err(AcquireError::TimedOut)));
         let open = granted(answered(r#"{"id":1,"err":"timeout","held":"maybe"}"#));
         assert!(matches!(open, Err(AcquireError::Failed(failure)) if !failure.is_definite()));
+    }
+
+    #[test]
+    fn grant_is_never_later_than_its_answer() {
+        assert_eq!(granted_at(u64::MAX, 7), 7);
+        assert_eq!(granted_at(0, 7), 0);
+    }
+
+    #[test]
+    fn session_without_a_usable_id_or_password_is_refused() {
+        let key = |session: Option<&str>, password: Option<&str>| {
+            let [session, password] = [session, password].map(|text| text.map(str::to_owned));
+            session_key(&Done { session, password, ..Done::default() })
+        };
+        assert_eq!(key(Some("0x7f"), None).unwrap().id(), 0x7f);
+        assert!(key(Some("0x7f"), Some("00ff")).unwrap().has_password());
+        assert_eq!(key(None, None).err().unwrap(), "returned no session id");
+        for id in ["0x0", "-0x7f", "72058159523987463", "lease 7"] {
+            let why = key(Some(id), None).err().unwrap();
+            assert!(why.starts_with(&format!("returned the session id `{id}`: connect first")), "{why}");
+        }
+        assert!(key(Some("0x7f"), Some("secret")).err().unwrap().contains("`password`"));
     }
 
     #[test]
