@@ -574,6 +574,8 @@ pub enum DriverLanguage {
     Java,
     /// samuel/go-zookeeper's `Lock`
     Go,
+    /// A queue lock on node-zookeeper-client, installed with npm
+    Node,
 }
 
 #[derive(Debug, Args)]
