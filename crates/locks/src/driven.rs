@@ -17,6 +17,10 @@ use zklockbench_zk::{Failure, Session, sequence_of};
 /// Maximum value of integer parameters: larger integers are not exact in all JSON parsers.
 const MOST: u64 = 1 << 53;
 const LEASES_MOST: u64 = 1_000;
+/// Rule for names of locks and parameters.
+const WORDS: &str = "use letters, digits, `-`, `_` and `.`";
+/// Keys of a scenario's strategy that are not parameters of its lock.
+const KEYS: [&str; 4] = ["driver", "lock", "name", "processes"];
 /// Shortest timeout of a wait; a timeout of 0 means a try.
 const SHORTEST: Duration = Duration::from_millis(1);
 /// Name of the parameter that sets the number of leases per acquire, as in the suite's own semaphores.
@@ -91,11 +95,8 @@ fn lock(
     abilities: &'static Abilities,
 ) -> Result<(Entry, DrivenLock), String> {
     let driver = &program.command.name;
-    let fine = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    if name.is_empty() || !name.chars().all(fine) {
-        return Err(format!(
-            "driver `{driver}`: `{name}` is not a valid lock name; use letters, digits, `-`, `_` and `.`"
-        ));
+    if !is_word(name) {
+        return Err(format!("driver `{driver}`: `{name}` is not a valid lock name; {WORDS}"));
     }
     let params = abilities.parameters.iter().map(|(name, parameter)| {
         param(name, parameter).map_err(|why| format!("driver `{driver}`: parameter `{name}`: {why}"))
@@ -151,6 +152,10 @@ fn lock(
     Ok((Entry { card, build }, DrivenLock { program, name, abilities }))
 }
 
+fn is_word(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+}
+
 fn leaked(text: String) -> &'static str {
     Box::leak(text.into_boxed_str())
 }
@@ -183,6 +188,12 @@ fn details(abilities: &Abilities) -> String {
 
 fn param(name: &'static str, parameter: &'static Parameter) -> Result<Param, String> {
     use serde_json::Value;
+    if !is_word(name) {
+        return Err(format!("not a valid name; {WORDS}"));
+    }
+    if KEYS.contains(&name) {
+        return Err("scenarios use this key themselves; rename the parameter".to_owned());
+    }
     let (kind, default) = match &parameter.default {
         Value::Bool(is) => (ParamKind::Bool, is.to_string()),
         Value::Number(number) => match number.as_u64() {
@@ -338,6 +349,10 @@ mod tests {
         ] {
             let error = with_parameters(&json!({ "p": { "default": default } })).unwrap_err();
             assert!(error.contains("driver `my`: parameter `p`") && error.contains(why), "{error}");
+        }
+        for (name, why) in [("processes", "scenarios use this key"), ("a b", "not a valid name")] {
+            let error = with_parameters(&json!({ name: { "default": 1 } })).unwrap_err();
+            assert!(error.contains(&format!("parameter `{name}`: {why}")), "{error}");
         }
     }
 }

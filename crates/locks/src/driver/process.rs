@@ -350,8 +350,8 @@ impl Inner {
         if !fits {
             self.fails(Mishap::DoesNotRead);
         }
-        // Requests registered after the failure get no answer.
-        if self.failed.get().is_some() {
+        // Requests registered after the failure or the end of input get no answer.
+        if self.failed.get().is_some() || self.closing.get().is_some() {
             locked(&self.pending).clear();
         }
     }
@@ -535,6 +535,8 @@ mod tests {
         let began = clock::now();
         process.close();
         assert!(clock::now() - began < clock::micros(SOON) && process.failure().is_none());
+        let mut late = process.ask("an echo", None, |id| Request::Echo { id, c: None });
+        assert!(tokio::time::timeout(SOON, process.answer(&mut late)).await.unwrap().is_err());
     }
 
     #[test]
