@@ -11,7 +11,7 @@ use zklockbench_core::catalog::LockCard;
 use zklockbench_core::clock::{self, micros, millis};
 use zklockbench_core::units::parse_duration;
 use zklockbench_locks::driver::protocol::{Abilities, Ready, TokenKind, WantedMode};
-use zklockbench_locks::driver::{AcquireWanted, DriverCommand, Granted, Link, Parameters, Processes, Wanted};
+use zklockbench_locks::driver::{DriverCommand, Granted, Link, Parameters, Processes, Wanted};
 use zklockbench_locks::{AcquireError, Acquired};
 use zklockbench_zk::gate::Gate;
 use zklockbench_zk::{Failure, ForeignSession, NodeKind, Observed, Session, Target, runtime};
@@ -170,8 +170,7 @@ impl Contender<'_> {
         timeout: Option<Duration>,
         cancelled: impl Future<Output = ()>,
     ) -> Acquired<Granted> {
-        let wanted = AcquireWanted { on: self.on, mode: WantedMode::Write, timeout };
-        self.link.acquire(wanted, cancelled).await
+        self.link.acquire(self.on, WantedMode::Write, timeout, cancelled).await
     }
 
     /// Acquires a lock that is free or about to be released.

@@ -6,9 +6,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, Told, count_of};
+use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, count_of};
 use crate::driver::protocol::{Abilities, How, Order, Parameter, Ready, TokenKind, WantedMode};
-use crate::driver::{AcquireWanted, DriverCommand, Granted, Link, Processes, Wanted};
+use crate::driver::{DriverCommand, Granted, Link, Processes, Wanted};
 use zklockbench_core::catalog::{Guarantees, Holders, LockCard, Mode, Param, ParamKind, ParamValue, Params};
 use zklockbench_core::clock;
 use zklockbench_core::units::parse_duration;
@@ -241,13 +241,13 @@ impl Driven {
 
     /// Returns the hold for a grant, without a node if the driver's report of the node is incomplete.
     fn held(&self, link: &Link, granted: Granted) -> Held {
-        let Granted { done, pipe_us, at } = granted;
+        let Granted { done, told } = granted;
         let node = || {
             let path = done.node_of(&self.path).filter(|_| link.abilities().token == TokenKind::Czxid)?;
             let czxid = done.token.as_ref()?.number()?;
             Some(QueueNode { sequence: sequence_of(&path)?, path, czxid })
         };
-        Held { told: Told { granted: at, pipe_us }, ..Held::of(node()) }
+        Held { told, ..Held::of(node()) }
     }
 }
 
@@ -272,8 +272,9 @@ impl Strategy for Driven {
         // The driver enforces the timeout, and answers every acquire, even a cancelled one.
         let cancel = CancellationToken::new();
         let shown = Patience { deadline: None, tries_once: false, cancel, ..patience.clone() };
-        let wanted = AcquireWanted { on: &self.path, mode, timeout: patience.deadline.map(left) };
-        let acquired = shown.wait(link.acquire(wanted, patience.cancel.cancelled())).await?;
+        let timeout = patience.deadline.map(left);
+        let acquired = link.acquire(&self.path, mode, timeout, patience.cancel.cancelled());
+        let acquired = shown.wait(acquired).await?;
         if let Err(AcquireError::Failed(failure)) = &acquired {
             self.note("acquire", failure);
         }

@@ -16,7 +16,7 @@ use protocol::LONGEST_LINE;
 use zklockbench_core::locked::locked;
 
 pub use process::{DriverError, Mishap, Parameters, Process, READY_WITHIN};
-pub use processes::{AcquireWanted, Granted, Link, PipeEchoes, Processes, Wanted};
+pub use processes::{Granted, Link, PipeEchoes, Processes, Wanted};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DriverCommand {
@@ -25,22 +25,13 @@ pub struct DriverCommand {
     pub arguments: Vec<String>,
 }
 
-/// A started process and its pipes. The process leads a process group, so that one signal reaches all its
-/// children.
-pub struct DriverChild {
-    pub child: Child,
-    pub group: Pid,
-    pub input: ChildStdin,
-    pub output: ChildStdout,
-    pub errors: ChildStderr,
-}
-
 impl DriverCommand {
-    pub fn spawn(&self, variables: &[(&str, &str)]) -> Result<DriverChild, String> {
+    /// Starts the process and returns its pipes. The process leads a process group, so that one signal reaches
+    /// all its children.
+    fn spawn(&self) -> Result<(Child, Pid, ChildStdin, ChildStdout, ChildStderr), String> {
         let child = Command::new(&self.program)
             .args(&self.arguments)
             .env("ZKLOCKBENCH_DRIVER", "1")
-            .envs(variables.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -50,7 +41,7 @@ impl DriverCommand {
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         match (group, child.stdin.take(), child.stdout.take(), child.stderr.take()) {
             (Some(group), Some(input), Some(output), Some(errors)) => {
-                Ok(DriverChild { child, group, input, output, errors })
+                Ok((child, group, input, output, errors))
             }
             _ => Err("the process has no pipes".into()),
         }
@@ -66,20 +57,15 @@ pub fn how(status: ExitStatus) -> String {
 }
 
 /// Last lines of a process's standard error; long lines are truncated.
-#[derive(Debug)]
-pub struct LastLines {
-    lines: Mutex<VecDeque<String>>,
-    /// Maximum number of lines, and of characters per line.
-    count: usize,
-    longest: usize,
-}
+#[derive(Debug, Default)]
+struct LastLines(Mutex<VecDeque<String>>);
 
 impl LastLines {
-    pub fn new(count: usize, longest: usize) -> Self {
-        Self { lines: Mutex::default(), count, longest }
-    }
+    /// Maximum number of lines, and of characters per line.
+    const COUNT: usize = 32;
+    const LONGEST: usize = 500;
 
-    pub fn read(&self, errors: impl Read) {
+    fn read(&self, errors: impl Read) {
         let mut errors = BufReader::new(errors);
         let mut line = Vec::new();
         loop {
@@ -88,16 +74,21 @@ impl LastLines {
                 Ok(length) if length > 0 => {}
                 _ => return,
             }
-            let text = String::from_utf8_lossy(&line).trim_end().chars().take(self.longest).collect();
-            let mut lines = locked(&self.lines);
+            let text = String::from_utf8_lossy(&line).trim_end().chars().take(Self::LONGEST).collect();
+            let mut lines = locked(&self.0);
             lines.push_back(text);
-            while lines.len() > self.count {
+            while lines.len() > Self::COUNT {
                 lines.pop_front();
             }
         }
     }
 
-    pub fn all(&self) -> Vec<String> {
-        locked(&self.lines).iter().cloned().collect()
+    /// Returns the lines as text to append to a failure; empty if there are none.
+    fn text(&self) -> String {
+        let lines = locked(&self.0);
+        if lines.is_empty() {
+            return String::new();
+        }
+        lines.iter().fold("; its last output:".to_owned(), |text, line| format!("{text}\n    {line}"))
     }
 }

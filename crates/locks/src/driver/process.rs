@@ -18,7 +18,7 @@ use serde::Serialize;
 use tokio::sync::{oneshot, watch};
 
 use super::protocol::{Answer, Ready, Request, VERSION};
-use super::{DriverChild, DriverCommand, LastLines, how};
+use super::{DriverCommand, LastLines, how};
 use reading::{Unfinished, read_answers};
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::locked::locked;
@@ -39,9 +39,6 @@ const TERMINATES_WITHIN: Duration = Duration::from_secs(2);
 const READ_AFTER_EXIT: u64 = 1_000_000;
 /// Maximum backlog of a driver that does not read its input, in bytes.
 const LONGEST_BACKLOG: usize = 4 << 20;
-/// Number of lines to keep from the end of standard error, and maximum number of characters per line.
-const LAST_LINES: usize = 32;
-const LONGEST_ERROR_LINE: usize = 500;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("driver `{driver}` {what}{stderr}")]
@@ -162,8 +159,7 @@ impl Process {
     /// Like [`Self::start`], on the caller's thread.
     pub fn start_here(command: &DriverCommand) -> Result<Self, DriverError> {
         let not_started = |why: String| DriverError::of(command.name.clone(), Mishap::NotStarted(why));
-        let DriverChild { child, group, input: pipe, output, errors } =
-            command.spawn(&[]).map_err(not_started)?;
+        let (child, group, pipe, output, errors) = command.spawn().map_err(not_started)?;
         rustix::io::ioctl_fionbio(&pipe, true).map_err(|error| not_started(error.to_string()))?;
         let inner = Arc::new(Inner {
             name: command.name.clone(),
@@ -177,7 +173,7 @@ impl Process {
             reopened: Default::default(),
             events: Mutex::default(),
             stopped: Mutex::default(),
-            last_errors: LastLines::new(LAST_LINES, LONGEST_ERROR_LINE),
+            last_errors: LastLines::default(),
             foreign: Mutex::default(),
             unfinished: Unfinished::default(),
             failed: OnceLock::new(),
@@ -301,7 +297,7 @@ impl Process {
 
     /// Returns the last lines of the process's standard error, as text to append.
     pub fn last_errors(&self) -> String {
-        self.inner.last_errors()
+        self.inner.last_errors.text()
     }
 
     /// Closes the process's input and returns the exit status, if the process exits within this time. Blocks
@@ -363,7 +359,7 @@ impl Inner {
 
     /// Records a permanent failure: ends all pending requests and kills the process.
     fn fails(&self, what: Mishap) -> DriverError {
-        let stderr = if what == Mishap::Killed { String::new() } else { self.last_errors() };
+        let stderr = if what == Mishap::Killed { String::new() } else { self.last_errors.text() };
         let _ = self.failed.set(DriverError { driver: self.name.clone(), what, stderr });
         self.kill();
         self.ends_all();
@@ -375,14 +371,6 @@ impl Inner {
         for states in locked(&self.contenders).values() {
             states.send_replace(SessionState::Expired);
         }
-    }
-
-    fn last_errors(&self) -> String {
-        let lines = self.last_errors.all();
-        if lines.is_empty() {
-            return String::new();
-        }
-        lines.iter().fold("; its last output:".to_owned(), |text, line| format!("{text}\n    {line}"))
     }
 
     fn kill(&self) {

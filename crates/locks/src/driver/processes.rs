@@ -18,7 +18,7 @@ use super::protocol::{
     Abilities, Answer, Believed, Done, DriverClock, How, Request, WantedMode, WantedSasl, WantedTls,
     password_bytes, session_id,
 };
-use crate::{AcquireError, Acquired};
+use crate::{AcquireError, Acquired, Told};
 use zklockbench_core::catalog::LockCard;
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::locked::locked;
@@ -78,18 +78,7 @@ pub struct Link {
 #[derive(Debug)]
 pub struct Granted {
     pub done: Done,
-    /// Time in the two pipes and in the driver's code around the library: the suite's time minus the
-    /// driver's.
-    pub pipe_us: Option<u64>,
-    /// Time at which the library returned; `None` if the driver's clock is not the suite's.
-    pub at: Option<Stamp>,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub struct AcquireWanted<'a> {
-    pub on: &'a str,
-    pub mode: WantedMode,
-    pub timeout: Option<Duration>,
+    pub told: Told,
 }
 
 /// Round-trip times of empty requests, in microseconds.
@@ -343,10 +332,11 @@ impl Link {
     /// Waits for the lock until `cancelled` completes. A lock granted afterwards is released.
     pub async fn acquire(
         &self,
-        wanted: AcquireWanted<'_>,
+        on: &str,
+        mode: WantedMode,
+        timeout: Option<Duration>,
         cancelled: impl Future<Output = ()>,
     ) -> Acquired<Granted> {
-        let AcquireWanted { on, mode, timeout } = wanted;
         let within = timeout.map(|timeout| timeout + self.patience());
         let mut asked = self.process.ask("`acquire`", within, |id| Request::Acquire {
             id,
@@ -374,7 +364,8 @@ impl Link {
         let own = from.zip(to).map(|(from, to)| to.saturating_sub(from));
         let pipe_us = own.map(|own| arrived.saturating_sub(asked).saturating_sub(own));
         let fits = locked(&self.pipe).clock_fits == Some(true);
-        Ok(Granted { done, pipe_us, at: to.filter(|_| fits).map(|to| granted_at(to, arrived)) })
+        let granted = to.filter(|_| fits).map(|to| granted_at(to, arrived));
+        Ok(Granted { done, told: Told { granted, pipe_us } })
     }
 
     /// Abandons a wait: awaits its answer, and releases the lock if it was granted after all.
