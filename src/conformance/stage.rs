@@ -44,6 +44,8 @@ pub(super) struct Stage<'a> {
     pub site: &'a CheckSite,
     pub abilities: &'a Abilities,
     pub is_zookeeper: bool,
+    /// Maximum number of contenders in each process.
+    pub contenders_each: usize,
     wanted: Wanted,
     look: Session,
     made: Cell<usize>,
@@ -67,12 +69,17 @@ impl<'a> Stage<'a> {
         };
         let look = site.target.open(2 * SESSION, SOON, Observed::by_nobody()).await?;
         let is_zookeeper = ready.system == LockCard::ZOOKEEPER;
-        Ok(Self { site, abilities, is_zookeeper, wanted, look, made: Cell::new(0) })
+        let contenders_each = ready.contenders.max(1);
+        Ok(Self { site, abilities, is_zookeeper, contenders_each, wanted, look, made: Cell::new(0) })
     }
 
     /// Returns a driver process, which starts with its first contender.
     pub fn process(&self) -> Processes {
-        Processes::new(self.wanted.clone())
+        self.processes(1)
+    }
+
+    pub fn processes(&self, count: usize) -> Processes {
+        Processes::new(Wanted { processes: count, ..self.wanted.clone() })
     }
 
     /// Creates a directory for a lock.

@@ -147,7 +147,7 @@ fn included_drivers_pass_the_checks_of_their_declared_abilities() {
     for lock in ["Semaphore", "ReadWrite"] {
         passes(&bench, &format!("{python} '{KAZOO}'"), lock, &[]);
     }
-    for how in ["honest", "chatters"] {
+    for how in ["honest", "chatters", "one-contender"] {
         passes(&bench, &lying(python, how), "Lock", &[]);
     }
     let mine = mine(&bench, &documented());

@@ -85,6 +85,9 @@ impl DrivenLock {
 /// Returns the entries of a driver's locks, leaked to be `'static` like the suite's own entries.
 pub(super) fn locks_of(program: Program) -> Result<Vec<(Entry, DrivenLock)>, String> {
     let program: &'static Program = Box::leak(Box::new(program));
+    if program.ready.contenders == 0 {
+        return Err(format!("driver `{}`: `contenders` is 0", program.command.name));
+    }
     let locks = program.ready.locks.iter();
     locks.map(|(name, abilities)| lock(program, name, abilities)).collect()
 }
@@ -97,6 +100,9 @@ fn lock(
     let driver = &program.command.name;
     if !is_word(name) {
         return Err(format!("driver `{driver}`: `{name}` is not a valid lock name; {WORDS}"));
+    }
+    if !abilities.modes.contains(&WantedMode::Write) {
+        return Err(format!("driver `{driver}`: `{name}` declares no mode `write`"));
     }
     let params = abilities.parameters.iter().map(|(name, parameter)| {
         param(name, parameter).map_err(|why| format!("driver `{driver}`: parameter `{name}`: {why}"))
@@ -339,6 +345,18 @@ mod tests {
         assert_eq!(lock.wanted(&Params::new(), 1).leases, Some(1));
         let error = locks(semaphore("mox")).unwrap_err();
         assert!(error.contains("`leases` of `S` is `mox`"), "{error}");
+    }
+
+    #[test]
+    fn drivers_without_contenders_or_writers_are_refused() {
+        for (contenders, modes, why) in [
+            (0, json!(["write"]), "driver `my`: `contenders` is 0"),
+            (1, json!(["read"]), "driver `my`: `L` declares no mode `write`"),
+        ] {
+            let lock = json!({ "timeout": "none", "cancel": "none", "modes": modes });
+            let ready = json!({ "t": "ready", "v": 1, "driver": "my", "contenders": contenders, "locks": { "L": lock } });
+            assert_eq!(locks(ready).unwrap_err(), why);
+        }
     }
 
     #[test]
