@@ -168,11 +168,10 @@ impl Processes {
         }
     }
 
-    /// Returns the failures so far, except kills by faults.
-    pub fn failures(&self) -> Vec<String> {
-        let failed = self.at_rest().filter_map(|process| process.failure().cloned());
-        failed.for_each(|error| self.note_failure(&error));
-        locked(&self.failures).iter().cloned().collect()
+    /// Returns the failures of requests and of processes, except kills by faults.
+    pub fn failures(&self) -> BTreeSet<String> {
+        let failed = self.failed().into_iter().map(|error| error.to_string());
+        locked(&self.failures).iter().cloned().chain(failed).collect()
     }
 
     /// Returns the failures of current and replaced processes, except kills by faults.
@@ -211,12 +210,6 @@ impl Processes {
         self.slots.iter().filter_map(|slot| slot.try_lock().ok()?.clone())
     }
 
-    fn note_failure(&self, error: &DriverError) {
-        if error.what != Mishap::Killed {
-            locked(&self.failures).insert(error.to_string());
-        }
-    }
-
     /// Opens a session for a contender, in a new process if its own has ended.
     pub async fn open(
         &self,
@@ -226,7 +219,7 @@ impl Processes {
         within: Duration,
         gate: &Arc<Gate>,
     ) -> Result<Arc<Link>, Failure> {
-        let process = self.process_of(contender).await.map_err(|error| self.failure_of(error))?;
+        let process = self.process_of(contender).await.map_err(ended)?;
         // Each session gets a new number, so that late answers and events of the previous session cannot be mistaken
         // for its own.
         let number = self.opened.fetch_add(1, Ordering::Relaxed);
@@ -242,7 +235,7 @@ impl Processes {
             lock: self.wanted.lock.clone(),
             parameters: self.wanted.parameters.clone(),
         });
-        let answered = process.answer(&mut asked).await.map_err(|error| self.failure_of(error))?;
+        let answered = process.answer(&mut asked).await.map_err(ended)?;
         let done = done(answered)?;
         let key = Self::key_of(&process, &done)?;
         let link = Arc::new(Link {
@@ -283,7 +276,6 @@ impl Processes {
         if let Some(ended) = process.take() {
             self.late.fetch_add(ended.late_grants(), Ordering::Relaxed);
             if let Some(error) = ended.failure().filter(|error| error.what != Mishap::Killed) {
-                self.note_failure(error);
                 locked(&self.failed).push(error.clone());
             }
         }
@@ -295,11 +287,6 @@ impl Processes {
         let started = Arc::new(started.inspect_err(|error| locked(&self.failed).push(error.clone()))?);
         *process = Some(Arc::clone(&started));
         Ok(started)
-    }
-
-    fn failure_of(&self, error: DriverError) -> Failure {
-        self.note_failure(&error);
-        Failure::DriverEnded(error.to_string())
     }
 
     /// Ends all processes and kills those that do not exit in time. Blocks the caller's thread.
@@ -396,8 +383,7 @@ impl Link {
     }
 
     async fn answer(&self, asked: &mut OpenRequest) -> Result<Answer, Failure> {
-        let answered = self.process.answer(asked).await;
-        answered.map_err(|error| Failure::DriverEnded(error.to_string()))
+        self.process.answer(asked).await.map_err(ended)
     }
 
     fn patience(&self) -> Duration {
@@ -435,6 +421,10 @@ impl ForeignSession for Link {
     fn crash(&self) {
         self.process.kill();
     }
+}
+
+fn ended(error: DriverError) -> Failure {
+    Failure::DriverEnded(error.to_string())
 }
 
 fn session_key(opened: &Done) -> Result<SessionKey, String> {
