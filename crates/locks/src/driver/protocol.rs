@@ -443,6 +443,9 @@ impl Line {
         struct Tagged {
             t: Option<IgnoredAny>,
         }
+        if line.trim_ascii().is_empty() {
+            return Err("not JSON: the line is empty".into());
+        }
         // Avoid building a tree, because every cycle reads two answers.
         let is_event = match serde_json::from_slice::<Tagged>(line) {
             Ok(Tagged { t }) => t.is_some(),
@@ -543,6 +546,7 @@ mod tests {
     fn wrong_messages_are_reported_with_their_fields() {
         for (line, why) in [
             ("hello", "not JSON: expected value"),
+            ("\r\n", "not JSON: the line is empty"),
             (r#"{"id":1,"ok":{}}{"id":2,"ok":{}}"#, "not JSON: trailing characters"),
             (r#"{"id":1,"ok":{},"to":NaN}"#, "not JSON: expected value"),
             (r#"{"id":-1,"ok":{}}"#, "not an answer: id: invalid value: integer `-1`, expected u64"),
