@@ -4,13 +4,11 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::{NAME, Trouble, not_tried, why, wrong};
 use zklockbench_core::catalog::LockCard;
 use zklockbench_core::clock::{self, micros, millis};
 use zklockbench_core::units::parse_duration;
-use zklockbench_locks::driver::protocol::{Abilities, Ready, TokenKind, WantedMode};
+use zklockbench_locks::driver::protocol::{Abilities, Parameter, Ready, TokenKind, WantedMode};
 use zklockbench_locks::driver::{DriverCommand, Granted, Link, Parameters, Processes, Wanted};
 use zklockbench_locks::{AcquireError, Acquired};
 use zklockbench_zk::gate::Gate;
@@ -149,13 +147,12 @@ impl<'a> Stage<'a> {
 
 /// Returns the defaults of a lock's parameters, but with a single lease.
 fn parameters(abilities: &Abilities) -> Parameters {
-    let value = |default: &Value| match default.as_str().map(parse_duration) {
-        Some(Ok(time)) => millis(time).into(),
-        _ => default.clone(),
+    let value = |parameter: &Parameter| match parameter.default.as_str().map(parse_duration) {
+        Some(Ok(time)) if parameter.one_of.is_empty() => millis(time).into(),
+        _ => parameter.default.clone(),
     };
     let all = abilities.parameters.iter();
-    let mut values: Parameters =
-        all.map(|(name, parameter)| (name.clone(), value(&parameter.default))).collect();
+    let mut values: Parameters = all.map(|(name, parameter)| (name.clone(), value(parameter))).collect();
     if let Some(leases) = &abilities.leases {
         values.insert(leases.clone(), 1.into());
     }
@@ -302,4 +299,20 @@ pub(super) fn failed(doing: &str, failure: &Failure) -> Trouble {
 /// Returns the first failure of a driver process, if any.
 pub(super) fn failure_of(process: &Processes) -> Option<Trouble> {
     process.failed().first().map(|error| Trouble::Wrong(why(error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn times_are_sent_in_milliseconds_and_words_unchanged() {
+        let abilities = json!({ "timeout": "none", "cancel": "none", "leases": "n", "parameters": {
+            "n": { "default": 7 }, "pause": { "default": "1s" },
+            "level": { "default": "1s", "one_of": ["1s", "off"] } } });
+        let found = parameters(&serde_json::from_value(abilities).unwrap());
+        assert_eq!(json!(found), json!({ "n": 1, "pause": 1000, "level": "1s" }));
+    }
 }
