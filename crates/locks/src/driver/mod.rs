@@ -5,8 +5,9 @@ pub mod processes;
 pub mod protocol;
 
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 
@@ -37,7 +38,8 @@ impl DriverCommand {
             .stderr(Stdio::piped())
             .process_group(0)
             .spawn();
-        let mut child = child.map_err(|error| format!("{}: {error}", self.program))?;
+        let program = &self.program;
+        let mut child = child.map_err(|error| format!("{program}: {error}{}", advice(program, &error)))?;
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         match (group, child.stdin.take(), child.stdout.take(), child.stderr.take()) {
             (Some(group), Some(input), Some(output), Some(errors)) => {
@@ -45,6 +47,17 @@ impl DriverCommand {
             }
             _ => Err("the process has no pipes".into()),
         }
+    }
+}
+
+/// Returns advice to append to the error of a program that did not start; empty if there is none.
+fn advice(program: &str, error: &io::Error) -> String {
+    let path = Path::new(program);
+    match error.kind() {
+        ErrorKind::NotFound if !program.contains('/') && path.exists() => format!("; write ./{program}"),
+        ErrorKind::PermissionDenied if path.is_dir() => "; name a program, not a directory".to_owned(),
+        ErrorKind::PermissionDenied if path.is_file() => format!("; make it executable: chmod +x {program}"),
+        _ => String::new(),
     }
 }
 

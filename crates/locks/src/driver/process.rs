@@ -554,8 +554,17 @@ mod tests {
         }
         let left = refused("sleep 60 & exit 3").to_string();
         assert!(left.contains("exit status 3, but a child process keeps its output open"), "{left}");
-        let missing = DriverCommand { program: "/no/such/program".into(), ..shell("") };
-        assert!(matches!(Process::start_here(&missing).err().unwrap().what, Mishap::NotStarted(_)));
+        let mistakes = [
+            ("/no/such/program", "(os error 2)"),
+            ("Cargo.toml", "; write ./Cargo.toml"),
+            ("./Cargo.toml", "; make it executable: chmod +x ./Cargo.toml"),
+            ("/", "; name a program, not a directory"),
+        ];
+        for (program, advice) in mistakes {
+            let why =
+                Process::start_here(&DriverCommand { program: program.into(), ..shell("") }).err().unwrap();
+            assert!(matches!(why.what, Mishap::NotStarted(why) if why.ends_with(advice)), "{program}");
+        }
     }
 
     #[tokio::test]
