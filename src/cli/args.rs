@@ -581,6 +581,8 @@ pub enum DriverLanguage {
     Java,
     /// samuel/go-zookeeper's `Lock`
     Go,
+    /// A queue lock on node-zookeeper-client, installed with npm
+    Node,
 }
 
 #[derive(Debug, Args)]

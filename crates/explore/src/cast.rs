@@ -277,7 +277,7 @@ fn driver_end(contender: Option<usize>, failure: &DriverError) -> Option<DriverE
         return None;
     }
     let rule = match failure.what {
-        Mishap::NoAnswer(_) => return None,
+        Mishap::NoAnswer { .. } => return None,
         Mishap::Garbage { .. } => {
             "\nEach line must be a JSON object, and each answer must be {\"id\":…,\"ok\":{…}} or {\"id\":…,\"err\":\"…\"}. \
              See \"Rules\" in docs/testing-your-client.md, and run `zklockbench driver check`."
@@ -505,7 +505,8 @@ mod tests {
         let garbage = failure(Mishap::Garbage { why: "`ok` is not an object".into(), line: line.clone() });
         let end = driver_end(Some(0), &garbage).unwrap();
         assert!(end.why.contains(&line) && end.why.contains(r#""ok":{…}"#) && !end.exited, "{end:?}");
-        assert!(driver_end(Some(0), &failure(Mishap::NoAnswer("`release`"))).is_none());
+        let silent = Mishap::NoAnswer { doing: "`release`", wrote: String::new() };
+        assert!(driver_end(Some(0), &failure(silent)).is_none());
     }
 
     #[test]
