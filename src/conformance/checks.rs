@@ -62,7 +62,7 @@ pub(super) async fn messages(command: &DriverCommand) -> Tried {
     let until = clock::now() + micros(SOON);
     let reported = loop {
         match process.failure().map(|error| &error.what) {
-            Some(Mishap::Exited(how)) if *how != "exit status 0" => break how.clone(),
+            Some(Mishap::Exited(how)) if !how.starts_with("exit status 0") => break how.clone(),
             Some(_) => break String::new(),
             None if process.last_errors() != before => break "standard error".to_owned(),
             None if clock::now() >= until => break String::new(),

@@ -26,8 +26,7 @@ exports.MyLock = class {
     client.on("expired", () => {
       this.expired = true;
       tell("expired");
-      // The client never answers these calls.
-      this.failing.forEach((fail) => fail(failure("session", "the session has expired")));
+      this.failing.forEach((fail) => fail());
     });
     const opened = this.event("connected", Math.max(sessionMs, 10_000));
     client.connect();
@@ -68,8 +67,7 @@ exports.MyLock = class {
     this.client.removeAllListeners("connected").removeAllListeners("disconnected");
     try {
       // Without a connection, close() would leave the session and its nodes to the server until the session times out.
-      if (this.client.getState() !== State.SYNC_CONNECTED && !this.expired) await this.event("connected");
-      if (this.expired) return;
+      if (this.client.getState() !== State.SYNC_CONNECTED) await this.event("connected");
       this.client.close();
       await this.event("disconnected");
     } catch (error) {
@@ -108,11 +106,13 @@ exports.MyLock = class {
     return answer;
   }
 
-  // Starts a call and waits for its result; returns false after the timeout.
+  // Starts a call and waits for its result; returns false after the timeout. Fails once the session has expired: the
+  // client no longer answers.
   call(timeoutMs, start) {
     let fail, timer;
     const ended = new Promise((resolve, reject) => {
-      fail = reject;
+      fail = () => reject(failure("session", "the session has expired"));
+      if (this.expired) return fail();
       // A longer timer of Node.js would fire at once.
       timer = setTimeout(resolve, Math.min(timeoutMs, 2 ** 31 - 1), false);
       start(resolve, reject);

@@ -200,11 +200,10 @@ impl Process {
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => Err(inner.failure()),
             Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
                 let mut wrote = inner.unfinished.to_string();
-                let last = locked(&inner.foreign);
+                let last = locked(&inner.foreign).clone();
                 if wrote.is_empty() && !last.is_empty() {
                     wrote = format!("; its last line: {last}");
                 }
-                drop(last);
                 Err(inner.fails(Mishap::NotReady { wrote }))
             }
         }
@@ -495,9 +494,10 @@ mod tests {
         })
     }
 
-    /// Sends an echo with this deadline and returns its failure.
+    /// Sends an echo with this deadline and returns its failure. The driver has one contender, 0.
     async fn failure(then: &str, within: Duration) -> DriverError {
         let process = Process::start_here(&driver(then)).unwrap();
+        drop(process.follow(0));
         let mut asked = process.ask("an echo", Some(within), |id| Request::Echo { id, c: None });
         let began = clock::now();
         let ended = tokio::time::timeout(within + SOON, process.answer(&mut asked)).await.unwrap();
@@ -576,6 +576,10 @@ mod tests {
         let stranger =
             failure(r#"read line; echo '{"t":"event","c":9,"what":"expired"}'; sleep 60"#, SOON).await;
         assert!(stranger.to_string().contains("no contender 9"), "{stranger}");
+        let nameless =
+            r#"read line; echo '{"t":"event","c":0,"what":"connected","session":"seven"}'; sleep 60"#;
+        let nameless = failure(nameless, SOON).await;
+        assert!(nameless.to_string().contains("`session` must be `0x`"), "{nameless}");
         let long = failure("read line; head -c 100000 /dev/zero | tr '\\0' x; sleep 60", SOON).await;
         assert!(long.to_string().contains("a line of more than"), "{long}");
         let half = failure("read line; printf '{\"id\"'; exit 0", SOON).await;

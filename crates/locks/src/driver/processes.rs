@@ -431,7 +431,7 @@ fn session_key(opened: &Done) -> Result<SessionKey, String> {
     let session = opened.session.as_deref().ok_or("returned no session id")?;
     let id = session_id(session).filter(|id| *id != 0).ok_or_else(|| {
         format!(
-            "returned the session id `{}`: connect first, then return `0x` and up to 16 hexadecimal digits",
+            "returned the session id `{}`; return a connected session's id: `0x` and up to 16 hexadecimal digits",
             one_line(session)
         )
     })?;
@@ -536,7 +536,7 @@ mod tests {
         assert_eq!(key(None, None).err().unwrap(), "returned no session id");
         for id in ["0x0", "-0x7f", "72058159523987463", "lease 7"] {
             let why = key(Some(id), None).err().unwrap();
-            assert!(why.starts_with(&format!("returned the session id `{id}`: connect first")), "{why}");
+            assert!(why.starts_with(&format!("returned the session id `{id}`; return a connected")), "{why}");
         }
         assert!(key(Some("0x7f"), Some("secret")).err().unwrap().contains("`password`"));
     }

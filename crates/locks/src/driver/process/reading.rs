@@ -112,7 +112,10 @@ impl Inner {
         }
         drop(events);
         // Requests of a session that the client opened itself are not foreign interference.
-        event.session.as_deref().and_then(session_id).into_iter().for_each(zklockbench_zk::note_own_session);
+        if let Some(session) = &event.session {
+            let id = session_id(session).ok_or("`session` must be `0x` and up to 16 hexadecimal digits")?;
+            zklockbench_zk::note_own_session(id);
+        }
         match event.what {
             What::Connected if states.borrow().is_terminated() => {
                 let count = &self.reopened[usize::from(event.session.is_none())];
