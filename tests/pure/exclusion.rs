@@ -457,24 +457,27 @@ const LEFT: Deed = Deed::HasLeft { deleted: None, there: None };
 
 #[test]
 fn zombie_is_not_a_violation_if_the_end_of_its_session_may_be_missing() {
-    let judged = |complete_until| {
-        let expired = Deed::Session(SessionState::Expired);
-        let all = moments(&[
+    let judged = |of_the_zombie: &[(usize, u64, Deed)], complete_until| {
+        let begin = [
             (0, 1_000, ASKS),
             (1, 5_000, ASKS),
             (0, 10_000, ENTERS),
             (1, 20_000, ENTERS),
             (1, 25_000, LEAVES),
             (1, 26_000, LEFT),
-            (0, 40_000, LEAVES),
-            (0, 41_000, expired),
-            (0, 42_000, LEFT),
-        ]);
+        ];
+        let all = moments(&[&begin[..], of_the_zombie].concat());
         let facts = Facts { complete_until, ..Facts::without_moments(LockKind::Mutex).with_moments(all) };
         let trial = after(|trial| trial.facts = Some(facts));
         (trial.violation_count, trial.excused.zombies, trial.excused.uncertain)
     };
-    assert_eq!([judged(None), judged(Some(30_000))], [(0, 1, 0), (0, 0, 1)]);
+    let expired = (0, 41_000, Deed::Session(SessionState::Expired));
+    let leaves = [(0, 40_000, LEAVES), expired, (0, 42_000, LEFT)];
+    let could_not_leave = [(0, 12_000, LEAVES), (0, 13_000, Deed::CouldNotLeave), expired];
+    for of_the_zombie in [leaves, could_not_leave] {
+        let found = [None, Some(30_000)].map(|until| judged(&of_the_zombie, until));
+        assert_eq!(found, [(0, 1, 0), (0, 0, 1)], "{of_the_zombie:?}");
+    }
 }
 
 #[test]

@@ -287,17 +287,25 @@ impl Events<'_> {
                 let life = token.map(|token| self.facts.lives.get(token)).transpose()?.flatten();
                 self.holding.insert(contender, Holding { began: moment, life });
             }
+            Deed::Asks(_) => drop(self.holding.remove(&contender)),
             Deed::Session(SessionState::Suspended)
                 if self.holding.get(&contender).is_some_and(Holding::session_survives) =>
             {
                 return Ok((None, None));
             }
             Deed::HasLeft { .. } | Deed::MayHaveLeft | Deed::CouldNotLeave => {
-                let holding = self.holding.remove(&contender);
+                let holding = self.holding.get(&contender);
                 let (entered, life) = holding.map_or((at, None), |holding| (holding.began.at, holding.life));
+                // A holder whose release failed is still inside.
+                let has_left = moment.deed != Deed::CouldNotLeave;
+                if has_left {
+                    self.holding.remove(&contender);
+                }
                 if let Deed::HasLeft { deleted, .. } = &mut moment.deed {
                     *deleted = life.and_then(|life| life.deleted);
                 }
+                // Its node may be deleted with its session only later.
+                let life = life.filter(|life| has_left || self.was_deleted_by(life, at));
                 match self.session_end(life, entered, (contender, at)) {
                     Some(SessionEnd::Expired) => {
                         ended = Some(Moment { deed: Deed::Session(SessionState::Expired), ..moment });
@@ -311,6 +319,12 @@ impl Events<'_> {
             _ => {}
         }
         Ok((ended, Some(moment)))
+    }
+
+    /// Whether the node may have been deleted by this time. An unknown time of deletion may be earlier.
+    fn was_deleted_by(&self, life: &Life, at: Stamp) -> bool {
+        let latest_ms = self.facts.wall.ms(at) + self.facts.clocks_differ_ms;
+        life.deleted_at_ms.is_none_or(|deleted| deleted <= latest_ms)
     }
 
     /// Returns suspensions of the sessions of all open holds, if moments may be missing.
@@ -507,6 +521,11 @@ mod tests {
         );
         assert_eq!(events_of_a_hold(Life::default(), |_| {}), ["Unknown None"], "the ensemble lost the node");
         assert_eq!(events_of_a_hold(Life::default(), |facts| facts.all_gone = false), ["Ok None"]);
+        // A holder whose release failed is still inside, and its session may end only later.
+        let release_failed =
+            |ms| events_of_moments(with_session(ms), &[(95_000, Deed::CouldNotLeave)], |_| {});
+        assert_eq!(release_failed(50)[..2], ["session", "Fail None"]);
+        assert_eq!(release_failed(99)[..2], ["Fail None", "session"]);
         let closed = |facts: &mut Facts| facts.closed.extend([(0, 100_000)]);
         assert_eq!(events_of_a_hold(deleted(95), closed), ["session", "Ok Some(9)"]);
     }
