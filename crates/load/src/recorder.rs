@@ -59,7 +59,8 @@ impl Attempt {
 pub struct AcquiredLock {
     attempt: Attempt,
     pub acquired: Stamp,
-    released_before: Stamp,
+    /// Time of the release that admitted this acquire; `None` if a holder crashed instead.
+    released_before: Option<Stamp>,
     /// Time of the previous holder's acquisition.
     entered_before: Option<Stamp>,
     /// Time for which the previous holder blocked this acquire beyond the scenario's hold limit.
@@ -69,12 +70,6 @@ pub struct AcquiredLock {
     pipe_us: Option<u64>,
     lag_us: u64,
     busy_us: u64,
-}
-
-impl AcquiredLock {
-    pub fn mode(&self) -> Mode {
-        self.attempt.mode
-    }
 }
 
 /// State of a hold's session when its release returns.
@@ -191,11 +186,11 @@ impl Recorder {
         let acquired = held.told.granted.unwrap_or_else(clock::now).max(attempt.called);
         let lock_state = self.lock_state();
         let claim = self.claim(attempt.mode);
-        let released_before = lock_state.handed_over(claim.mode, held);
+        let entered_before = lock_state.follows(claim, acquired);
+        let released_before = lock_state.handed_over(claim.mode, held, attempt.called);
         if lock_state.enter(self.id, claim, acquired) {
             self.shared.overlaps.note(self.id, || lock_state.all_inside());
         }
-        let entered_before = lock_state.follows(claim, acquired);
         let blocked_us = self.blocked_beyond_limit(lock_state, entered_before, &attempt, acquired);
         lock_state.waits_no_longer(claim);
         let overtaken = lock_state.serve(attempt.arrival);
@@ -235,13 +230,15 @@ impl Recorder {
         if held.node.as_ref().is_some_and(|node| session.has_asked_to_delete(&node.path)) {
             self.occurrences().given_up_early += 1;
         }
-        self.leave(held, mode, at)
-    }
-
-    /// Records that the contender leaves. A crashing contender leaves without a release.
-    pub fn leave(&self, held: &Held, mode: Mode, at: Stamp) -> Stamp {
         self.lock_state().exit(self.id, held, self.claim(mode), at);
         at
+    }
+
+    /// Records that the contender crashes inside its hold.
+    pub fn crash(&self, entry: &AcquiredLock, intended: Duration) {
+        let at = clock::now();
+        self.lock_state().crash(self.id, self.claim(entry.attempt.mode), at);
+        self.write_hold(entry, at, intended, HoldEnd::Crashed);
     }
 
     /// Reads the lock just before its release if the lock's requests bypassed the session, as a driver's do. The
@@ -295,8 +292,8 @@ impl Recorder {
         let wait = acquired.saturating_sub(attempt.intended);
         let since_call = acquired.saturating_sub(attempt.called);
         // A release after this acquire call is a handoff, because the contender was already waiting.
-        let handoff =
-            (entry.released_before > attempt.called).then(|| acquired.saturating_sub(entry.released_before));
+        let released = entry.released_before.filter(|released| *released > attempt.called);
+        let handoff = released.map(|released| acquired.saturating_sub(released));
         let shared = &*self.shared;
         let lock = shared.lock_of(self.id);
         let part = self.part(attempt.mode);
@@ -319,7 +316,7 @@ impl Recorder {
             recorder.record(Measure::Pipe, counts_at, pipe_us);
         }
         // With contenders of other workers, it is unknown whether the lock was free.
-        let has_strangers = shared.slice.is_part();
+        let was_free = handoff.is_none() && entry.released_before.is_some() && !shared.slice.is_part();
         match handoff {
             Some(handoff) => {
                 recorder.record(Measure::Handoff, acquired, handoff);
@@ -329,8 +326,8 @@ impl Recorder {
                     recorder.record(Measure::Turn, acquired, acquired.saturating_sub(before));
                 }
             }
-            None if has_strangers => {}
-            None => recorder.record(Measure::Uncontended, acquired, since_call),
+            None if was_free => recorder.record(Measure::Uncontended, acquired, since_call),
+            None => {}
         }
         recorder.count(acquired, |counts| {
             counts.outcomes.add(Outcome::Acquired, 1);
@@ -352,7 +349,7 @@ impl Recorder {
         self.acquired += 1;
         let mut log = self.observation.log.borrow_mut();
         let watches = shared.entry.card.guarantees.watches;
-        if !(watches && has_strangers && handoff.is_none()) {
+        if !watches || was_free || handoff.is_some() {
             log.occurrences.lag_us += entry.lag_us;
             log.occurrences.lag_basis_us += handoff.filter(|_| watches).unwrap_or(since_call);
         }
@@ -367,17 +364,20 @@ impl Recorder {
 
     pub fn write_hold(&self, entry: &AcquiredLock, released: Stamp, intended: Duration, ended: HoldEnd) {
         let held_us = released.saturating_sub(entry.acquired);
+        let has_crashed = ended == HoldEnd::Crashed;
         let mut recorder = self.observation.recorder.borrow_mut();
-        recorder.record(Measure::Hold, released, held_us);
+        if !has_crashed {
+            recorder.record(Measure::Hold, released, held_us);
+        }
         if self.shared.spec.load != Load::Batch && ended == HoldEnd::Whole {
             let overshoot = held_us.saturating_sub(clock::micros(intended));
             recorder.record(Measure::HoldOvershoot, released, overshoot);
         }
         self.lock_state().was_busy(recorder.window().overlap_us(entry.acquired, released));
         recorder.count(released, |counts| {
-            counts.releases += 1;
+            counts.releases += u64::from(!has_crashed);
             counts.read_held_us += if entry.attempt.mode == Mode::Read { held_us } else { 0 };
-            counts.lost_while_held += u64::from(matches!(ended, HoldEnd::Lost | HoldEnd::Crashed));
+            counts.lost_while_held += u64::from(has_crashed || ended == HoldEnd::Lost);
         });
     }
 
@@ -416,7 +416,7 @@ impl Recorder {
         if window.contains(released) {
             let measured_us =
                 if entry.acquired < window.start { released - window.start } else { intended_us };
-            self.lock_state().was_asked_to_hold(self.claim(entry.mode()), intended_us.min(measured_us));
+            self.lock_state().was_asked_to_hold(self.claim(entry.attempt.mode), intended_us.min(measured_us));
         }
     }
 
@@ -658,7 +658,7 @@ mod tests {
         AcquiredLock {
             attempt: Attempt { intended, called, arrival: 1, mode, hold: None, served: None },
             acquired,
-            released_before: 0,
+            released_before: Some(0),
             entered_before: None,
             blocked_us: 0,
             overtaken: false,
@@ -683,6 +683,18 @@ mod tests {
             recorder.write_hold(&acquired_lock(acquired, acquired), released, Duration::ZERO, HoldEnd::Whole);
         }
         assert_eq!(recorder.lock_state().busy_us(), 50 + 10 + 10);
+    }
+
+    #[test]
+    fn crash_is_no_release_and_the_next_acquisition_is_no_handoff() {
+        let mut recorder = recorder();
+        recorder.write_hold(&acquired_lock(110, 120), 130, Duration::ZERO, HoldEnd::Crashed);
+        recorder.write_acquired(&AcquiredLock { released_before: None, ..acquired_lock(125, 190) });
+        let mut thread = recorder.thread();
+        thread.settle();
+        let measures = [Measure::Wait, Measure::Hold, Measure::Handoff, Measure::Uncontended];
+        let samples = measures.map(|measure| thread.histogram(measure).len());
+        assert_eq!((samples, thread.measured.releases), ([1, 0, 0, 0], 0));
     }
 
     #[test]
