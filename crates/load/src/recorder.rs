@@ -370,8 +370,11 @@ impl Recorder {
             recorder.record(Measure::Hold, released, held_us);
         }
         if self.shared.spec.load != Load::Batch && ended == HoldEnd::Whole {
-            let overshoot = held_us.saturating_sub(clock::micros(intended));
-            recorder.record(Measure::HoldOvershoot, released, overshoot);
+            let asked_us = clock::micros(intended);
+            recorder.record(Measure::HoldOvershoot, released, held_us.saturating_sub(asked_us));
+            if recorder.window().contains(released) {
+                self.occurrences().asked_hold_us += asked_us;
+            }
         }
         self.lock_state().was_busy(recorder.window().overlap_us(entry.acquired, released));
         recorder.count(released, |counts| {
@@ -678,11 +681,12 @@ mod tests {
 
     #[test]
     fn lock_is_busy_only_for_the_part_of_a_hold_within_the_phase() {
-        let recorder = recorder();
+        let (recorder, intended) = (recorder(), Duration::from_micros(9));
         for (acquired, released) in [(50, 150), (160, 170), (190, 900)] {
-            recorder.write_hold(&acquired_lock(acquired, acquired), released, Duration::ZERO, HoldEnd::Whole);
+            recorder.write_hold(&acquired_lock(acquired, acquired), released, intended, HoldEnd::Whole);
         }
         assert_eq!(recorder.lock_state().busy_us(), 50 + 10 + 10);
+        assert_eq!(recorder.occurrences().asked_hold_us, 2 * 9, "one hold ended after the phase");
     }
 
     #[test]

@@ -236,6 +236,8 @@ pub struct Occurrences {
     pub lag_us: u64,
     /// Total against which `lag_us` is compared: the handoffs or, for locks without handoffs, the waits.
     pub lag_basis_us: u64,
+    /// Total requested time of the holds whose overshoot was recorded.
+    pub asked_hold_us: u64,
     /// Expected number of polls, from the measured waits.
     pub looks_by_wait: u64,
 }
@@ -260,6 +262,7 @@ added_up!(Occurrences {
     rejoined,
     lag_us,
     lag_basis_us,
+    asked_hold_us,
     looks_by_wait,
 });
 
