@@ -241,6 +241,19 @@ fn trial_verdicts_match_the_snapshot() {
 }
 
 #[test]
+fn progress_is_unknown_if_a_trial_with_faults_was_cut_short_before_its_waiters_were_served() {
+    let progress = |cause| {
+        let trial = after(|trial| {
+            trial.faults = vec![fault(true, "seen", None)];
+            trial.cut_short = cut_short(cause, "why");
+        });
+        trial.judged.progress.unwrap().word()
+    };
+    let causes = [Cause::Interrupted, Cause::EnsembleLost, Cause::TooFewSessions, Cause::DidNotEnd];
+    assert_eq!(causes.map(progress), ["unknown", "unknown", "held", "held"]);
+}
+
+#[test]
 fn outage_is_attributed_to_a_second_node_only_for_locks_without_a_sync() {
     let is_described = |lock: &str, unanswered: u64, stuck: Vec<Stuck>| {
         let mut trial = records::trial(0);

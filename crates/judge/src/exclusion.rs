@@ -15,7 +15,8 @@ use zklockbench_core::units::counted;
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::history::LinePosition;
 use zklockbench_record::{
-    Cause, EnsembleOrder, Evidence, Excused, Facts, Holder, Judged, KeptOut, Parts, Stuck, Trial, Violation,
+    Cause, CutShort, EnsembleOrder, Evidence, Excused, Facts, Holder, Judged, KeptOut, Parts, Stuck, Trial,
+    Violation,
 };
 
 /// Judges one trial. The facts of a trial that has just ended are consumed; a stored trial has none.
@@ -151,7 +152,15 @@ fn progress(trial: &Trial) -> Option<Verdict> {
         return Some(Verdict::Unknown(vec![cut.why.clone()]));
     }
     let Some(first) = trial.stuck.first() else {
-        return (!trial.faults.is_empty()).then_some(Verdict::Held);
+        // In a trial cut short for any other cause, waiters may still have been waiting.
+        let is_settled = |cut: &CutShort| matches!(cut.cause, Cause::TooFewSessions | Cause::DidNotEnd);
+        let verdict = match &trial.cut_short {
+            Some(cut) if !is_settled(cut) => {
+                Verdict::unknown("the load was cut short before all waiters had been served")
+            }
+            _ => Verdict::Held,
+        };
+        return (!trial.faults.is_empty()).then_some(verdict);
     };
     let stuck = counted(trial.stuck.len(), "contender is", "contenders are");
     let over = if trial.faults.is_empty() { "no fault was requested" } else { "all faults are over" };
