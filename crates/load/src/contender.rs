@@ -155,7 +155,7 @@ impl Contender {
             }
             if self.is_done() {
                 let board = &self.shared.board;
-                let acquired = board.acquired.load(Ordering::Acquire);
+                let acquired = board.measured.load(Ordering::Acquire);
                 board.first_done.get_or_init(|| FirstDone { at: clock::now(), acquired });
                 return;
             }

@@ -347,6 +347,7 @@ impl Recorder {
         }
         drop(recorder);
         self.acquired += 1;
+        shared.board.measured.fetch_add(1, Ordering::AcqRel);
         let mut log = self.observation.log.borrow_mut();
         let watches = shared.entry.card.guarantees.watches;
         if !watches || was_free || handoff.is_some() {
@@ -677,6 +678,15 @@ mod tests {
         recorder.write_acquired(&acquired_lock(150, 300));
         let tally = recorder.occurrences().tallies[&0];
         assert_eq!((tally.acquired, tally.unserved, tally.longest_wait_us), (0, 1, 50));
+    }
+
+    #[test]
+    fn acquisitions_count_from_the_start_to_the_end_of_the_phase() {
+        let mut recorder = recorder();
+        for acquired in [99, 100, 199, 200] {
+            recorder.write_acquired(&acquired_lock(90, acquired));
+        }
+        assert_eq!((recorder.acquired, recorder.shared.board.measured.load(Ordering::Acquire)), (2, 2));
     }
 
     #[test]

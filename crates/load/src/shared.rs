@@ -65,7 +65,7 @@ impl Default for Signals {
     }
 }
 
-/// Moment at which the first contender reached its number of acquisitions, and the total by then.
+/// Moment at which the first contender reached its number of acquisitions, and the measured total by then.
 #[derive(Debug, Clone, Copy)]
 pub struct FirstDone {
     pub at: Stamp,
@@ -83,7 +83,8 @@ pub struct Board {
     pub released: AtomicU64,
     /// Longest negotiated session timeout, in milliseconds.
     pub negotiated_ms: AtomicU64,
-    pub acquired_before: AtomicU64,
+    /// Acquisitions in the measured phase.
+    pub measured: AtomicU64,
     /// Set when the first contender reaches its number of acquisitions.
     pub first_done: OnceLock<FirstDone>,
     /// Longest time so far for which the lock was free while a contender waited for it.
@@ -106,12 +107,10 @@ impl Board {
         counter.load(Ordering::Acquire)
     }
 
-    /// Starts the measured phase. Earlier acquisitions do not count, and neither do earlier outages or the earlier part
-    /// of an outage.
+    /// Starts the measured phase. Earlier outages and the earlier part of an outage do not count.
     pub fn begin_measured(&self) {
         self.standstill_us.store(0, Ordering::Relaxed);
         locked(&self.signs).clear();
-        self.acquired_before.store(self.acquired.load(Ordering::Acquire), Ordering::Release);
     }
 }
 

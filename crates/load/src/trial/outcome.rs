@@ -176,11 +176,8 @@ impl Conductor<'_> {
         let ends_itself =
             self.shared.spec.load == Load::Closed && matches!(self.shared.spec.stop, Stop::Acquisitions(_));
         let first = self.shared.board.first_done.get().filter(|_| ends_itself)?;
-        let before = self.shared.board.acquired_before.load(Ordering::Acquire);
-        Some(FullCrew {
-            lasted_us: first.at.saturating_sub(window.start),
-            acquired: first.acquired.saturating_sub(before),
-        })
+        let lasted_us = first.at.saturating_sub(window.start);
+        Some(FullCrew { lasted_us, acquired: first.acquired })
     }
 
     /// Describes how the holds deviated from their requested times.
