@@ -1,6 +1,7 @@
 //! Records of one contender's cycles: latencies, outcomes, errors, and causes of notifications.
 
-use std::cell::RefMut;
+use std::cell::{Cell, RefMut};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -99,6 +100,7 @@ pub struct Recorder {
     shared: Arc<Shared>,
     observation: Observation,
     attribution: Attribution,
+    latest_session: Rc<Cell<i64>>,
     pub acquired: u64,
     pub token: Option<i64>,
     /// Whether the servers' logs show the node of the last acquisition.
@@ -112,9 +114,18 @@ pub struct Recorder {
 impl Recorder {
     pub fn new(id: usize, shared: Arc<Shared>, observation: Observation) -> Self {
         observation.log.borrow_mut().occurrences.tallies.insert(id, Tally::default());
-        let attribution = Attribution::default();
-        let (acquired, token, is_logged, held_back, there) = (0, None, false, Vec::new(), None);
-        Self { id, shared, observation, attribution, acquired, token, is_logged, held_back, there }
+        Self {
+            id,
+            shared,
+            observation,
+            attribution: Attribution::default(),
+            latest_session: Rc::default(),
+            acquired: 0,
+            token: None,
+            is_logged: false,
+            held_back: Vec::new(),
+            there: None,
+        }
     }
 
     fn lock_state(&self) -> &LockState {
@@ -577,14 +588,19 @@ impl Recorder {
         }
     }
 
-    /// Returns a callback that records the state changes of one session.
+    /// Returns a callback that records the state changes of a new session. An earlier session, which may still be
+    /// closing, is ignored from now on: its changes would look like the end of the new session.
     pub fn of_session(&self, session: i64) -> impl Fn(Stamp, SessionState) + 'static {
+        self.latest_session.set(session);
         let (id, shared, observation) = (self.id, Arc::clone(&self.shared), self.observation.clone());
+        let latest_session = Rc::clone(&self.latest_session);
         move |at, state| {
             if state != SessionState::Connected {
                 locked(&shared.board.losses).push((at, state));
             }
-            note(&shared, &observation, id, Some(session), at, Deed::Session(state));
+            if latest_session.get() == session {
+                note(&shared, &observation, id, Some(session), at, Deed::Session(state));
+            }
         }
     }
 
@@ -645,7 +661,7 @@ fn polls_while_asleep(slept_us: u64, interval: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keeper::Notes;
+    use crate::keeper::{Keeper, Notes};
     use crate::shared::tests::shared;
     use zklockbench_core::measure::Window;
 
@@ -687,6 +703,24 @@ mod tests {
             recorder.write_acquired(&acquired_lock(90, acquired));
         }
         assert_eq!((recorder.acquired, recorder.shared.board.measured.load(Ordering::Acquire)), (2, 2));
+    }
+
+    #[tokio::test]
+    async fn late_changes_of_an_earlier_session_are_not_recorded() {
+        let keeper = Keeper::start(&std::env::temp_dir(), None, 1).unwrap();
+        let shared = Arc::new(shared("duration = \"1s\""));
+        let observation = Observation::new(&shared, keeper.notes_of(0), 1);
+        let recorder = Recorder::new(0, shared, observation.clone());
+        let of_first = recorder.of_session(1);
+        of_first(5, SessionState::Suspended);
+        let of_second = recorder.of_session(2);
+        of_first(6, SessionState::Connected);
+        of_second(7, SessionState::Suspended);
+        assert_eq!(observation.log.take().notes.finish(), 0);
+        let kept = keeper.end(None).await.unwrap();
+        let changes: Vec<_> = kept.noted.iter().unwrap().map(|one| one.unwrap().1).collect();
+        let changes: Vec<_> = changes.iter().map(|moment| (moment.at, moment.session)).collect();
+        assert_eq!(changes, [(5, Some(1)), (7, Some(2))]);
     }
 
     #[test]
