@@ -50,7 +50,7 @@ fn learn(trial: &mut Trial, facts: &Facts) -> io::Result<()> {
         checker.feed(place, event).map_err(io::Error::other)
     });
     let judgement = checker.conclude(HistoryEnd::default());
-    add_overlaps(trial, &judgement, facts.began);
+    add_overlaps(trial, &judgement, facts.measured_from);
     fed?;
     if !judgement.violations.is_empty() {
         let mut timelines = Timelines::of(&judgement.violations);
@@ -71,10 +71,10 @@ fn learn(trial: &mut Trial, facts: &Facts) -> io::Result<()> {
     Ok(())
 }
 
-/// Adds the overlaps that the contenders recorded, with times relative to `began`.
-fn add_overlaps(trial: &mut Trial, judgement: &Judgement, began: Stamp) {
+/// Adds the overlaps that the contenders recorded, with times relative to `start`.
+fn add_overlaps(trial: &mut Trial, judgement: &Judgement, start: Stamp) {
     let holder = |holder: &Holder| Holder {
-        entered_us: holder.entered_us.saturating_sub_unsigned(began),
+        entered_us: holder.entered_us.saturating_sub_unsigned(start),
         ..holder.clone()
     };
     let violations = judgement.violations.iter().take(Trial::VIOLATIONS_KEPT);

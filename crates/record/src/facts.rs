@@ -57,7 +57,8 @@ impl Traced {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
     pub kind: LockKind,
-    pub began: Stamp,
+    /// Start of the measured phase.
+    pub measured_from: Stamp,
     /// Faults, and messages before overlaps, in chronological order.
     pub traced: Vec<Traced>,
     /// Recorded moments, sorted by time and then by thread.
@@ -95,7 +96,7 @@ impl Facts {
     pub fn without_moments(kind: LockKind) -> Self {
         Self {
             kind,
-            began: 0,
+            measured_from: 0,
             traced: Vec::new(),
             noted: Sorted::of(Self::by_time, Vec::new()),
             created: Sorted::of(Self::by_entry, Vec::new()),

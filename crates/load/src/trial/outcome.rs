@@ -74,7 +74,7 @@ impl Conductor<'_> {
         let may_lack_ends = has_faults || !self.stuck.is_empty();
         let all_gone = may_lack_ends && orphans.as_ref().is_some_and(|orphans| orphans.in_queues == 0);
         let mut facts = Facts {
-            began: self.shared.signals.start.borrow().unwrap_or(0),
+            measured_from: window.start,
             traced: self.shared.overlaps.traced(&self.faults, window.start),
             closed: self.closed(&seen.closing),
             all_gone,
