@@ -84,6 +84,7 @@ pub struct LockState {
     arrivals: AtomicU64,
     /// Latest served arrivals in descending order: one for each contender that the lock admits at once.
     latest_served: Box<[AtomicU64]>,
+    latest_served_writer: AtomicU64,
     pub fence: Fence,
     pub unserved: UnservedTime,
     /// Releases by the number of the holder's node.
@@ -170,6 +171,7 @@ impl LockState {
             latest_served: (0..(capacity / leases.max(1) as usize).max(1))
                 .map(|_| AtomicU64::new(0))
                 .collect(),
+            latest_served_writer: AtomicU64::new(0),
             fence: Fence::default(),
             unserved: UnservedTime::default(),
             latest: Ring::of(LATEST),
@@ -206,8 +208,9 @@ impl LockState {
     }
 
     /// Records that an acquire was served. Returns whether it was overtaken, i.e. whether enough later arrivals
-    /// to take all leases were served before it. Fewer would have left a lease for this acquire.
-    pub fn serve(&self, arrival: u64) -> bool {
+    /// to take all leases were served before it. Fewer would have left a lease for this acquire, and readers do not
+    /// delay readers.
+    pub fn serve(&self, arrival: u64, mode: Mode) -> bool {
         // Each position keeps the later of two arrivals and passes the earlier one on.
         let mut earlier = arrival;
         for place in &self.latest_served {
@@ -216,7 +219,13 @@ impl LockState {
                 break;
             }
         }
-        earlier == arrival
+        match mode {
+            Mode::Read => self.latest_served_writer.load(Ordering::Acquire) > arrival,
+            Mode::Write => {
+                self.latest_served_writer.fetch_max(arrival, Ordering::AcqRel);
+                earlier == arrival
+            }
+        }
     }
 
     /// Records that a contender is inside. Returns whether more leases are taken than the lock has.
@@ -469,8 +478,17 @@ mod tests {
     fn acquire_is_overtaken_if_a_later_arrival_was_served_first() {
         let lock_state = LockState::new("/l".into(), 1, LockKind::ReadWrite, 1);
         let (first, second) = (lock_state.arrive(LockClaim::WRITE), lock_state.arrive(LockClaim::WRITE));
-        assert!(!lock_state.serve(second));
-        assert!(lock_state.serve(first));
+        assert!(!lock_state.serve(second, Mode::Write));
+        assert!(lock_state.serve(first, Mode::Write));
+    }
+
+    #[test]
+    fn reader_is_overtaken_only_by_a_writer() {
+        let lock_state = LockState::new("/l".into(), 1, LockKind::ReadWrite, 1);
+        let serve = |arrival, mode| lock_state.serve(arrival, mode);
+        assert_eq!([serve(3, Mode::Read), serve(2, Mode::Read)], [false; 2]);
+        assert!(serve(1, Mode::Write), "two readers overtook the writer");
+        assert!(!serve(5, Mode::Write) && serve(4, Mode::Read), "a writer overtook the reader");
     }
 
     #[test]
@@ -481,14 +499,14 @@ mod tests {
         let [first, second, third, fourth] = arrivals(&lock_state);
         // Then two later arrivals overtook the first, and one overtook the third
         assert_eq!(
-            [second, fourth, first, third].map(|one| lock_state.serve(one)),
+            [second, fourth, first, third].map(|one| lock_state.serve(one, Mode::Write)),
             [false, false, true, false]
         );
         // And if each contender takes two of three leases, a single later arrival is enough to overtake
         let lock_state = LockState::new("/l".into(), 4, LockKind::Semaphore(3), 2);
         let [first, second, third, fourth] = arrivals(&lock_state);
         assert_eq!(
-            [first, third, second, fourth].map(|one| lock_state.serve(one)),
+            [first, third, second, fourth].map(|one| lock_state.serve(one, Mode::Write)),
             [false, false, true, false]
         );
     }

@@ -204,7 +204,7 @@ impl Recorder {
         }
         let blocked_us = self.blocked_beyond_limit(lock_state, entered_before, &attempt, acquired);
         lock_state.waits_no_longer(claim);
-        let overtaken = lock_state.serve(attempt.arrival);
+        let overtaken = lock_state.serve(attempt.arrival, claim.mode);
         let zxid = session.known_zxid();
         if self.shared.has_faults() {
             self.shared.gaps.acquired(self.shared.lock_of(self.id), acquired);
