@@ -172,8 +172,9 @@ impl Recorder {
     }
 
     /// Records that an acquire is about to be called.
-    pub fn arrives(&self, session: &Session, turn: Turn) -> Attempt {
+    pub fn arrives(&mut self, session: &Session, turn: Turn) -> Attempt {
         let Turn { intended, arrival, mode, hold } = turn;
+        self.attribution.receiver.reads = mode == Mode::Read;
         let _ = (session.take_lag_us(), session.take_busy_us(), session.take_requests());
         session.begins_anew();
         let called = clock::now();
@@ -309,7 +310,6 @@ impl Recorder {
         let lock = shared.lock_of(self.id);
         let part = self.part(attempt.mode);
         let mut recorder = self.observation.recorder.borrow_mut();
-        self.attribution.receiver.reads = attempt.mode == Mode::Read;
         self.attribution.settle_late(shared, &mut recorder, false);
         self.attribution.settle(shared, lock, &mut recorder, true);
         shared.series.acquired(acquired, wait);
@@ -504,7 +504,6 @@ impl Recorder {
             AcquireError::Failed(failure) if !failure.is_definite() => Outcome::ConnectionLost,
             AcquireError::Failed(_) | AcquireError::Deadlock => Outcome::Failed,
         };
-        self.attribution.receiver.reads = attempt.mode == Mode::Read;
         self.collect_notifications(session, false);
         self.thread().count(now, |counts| counts.outcomes.add(outcome, 1));
         if let AcquireError::Failed(failure) = error {

@@ -306,7 +306,9 @@ impl Events<'_> {
                     *deleted = life.and_then(|life| life.deleted);
                 }
                 // Its node may be deleted with its session only later.
-                let life = life.filter(|life| has_left || self.was_deleted_by(life, at));
+                let latest_ms = self.facts.wall.ms(at) + self.facts.clocks_differ_ms;
+                let is_later = |life: &Life| life.deleted_at_ms.is_some_and(|deleted| deleted > latest_ms);
+                let life = life.filter(|life| has_left || !is_later(life));
                 match self.session_end(life, entered, (contender, at)) {
                     Some(SessionEnd::Expired) => {
                         ended = Some(Moment { deed: Deed::Session(SessionState::Expired), ..moment });
@@ -320,12 +322,6 @@ impl Events<'_> {
             _ => {}
         }
         Ok((ended, Some(moment)))
-    }
-
-    /// Whether the node may have been deleted by this time. An unknown time of deletion may be earlier.
-    fn was_deleted_by(&self, life: &Life, at: Stamp) -> bool {
-        let latest_ms = self.facts.wall.ms(at) + self.facts.clocks_differ_ms;
-        life.deleted_at_ms.is_none_or(|deleted| deleted <= latest_ms)
     }
 
     /// Returns suspensions of the sessions of all open holds, if moments may be missing.
