@@ -298,17 +298,12 @@ impl Events<'_> {
                 let holding = self.holding.get(&contender);
                 let (entered, life) = holding.map_or((at, None), |holding| (holding.began.at, holding.life));
                 // A holder whose release failed is still inside.
-                let has_left = moment.deed != Deed::CouldNotLeave;
-                if has_left {
+                if moment.deed != Deed::CouldNotLeave {
                     self.holding.remove(&contender);
                 }
                 if let Deed::HasLeft { deleted, .. } = &mut moment.deed {
                     *deleted = life.and_then(|life| life.deleted);
                 }
-                // Its node may be deleted with its session only later.
-                let latest_ms = self.facts.wall.ms(at) + self.facts.clocks_differ_ms;
-                let is_later = |life: &Life| life.deleted_at_ms.is_some_and(|deleted| deleted > latest_ms);
-                let life = life.filter(|life| has_left || !is_later(life));
                 match self.session_end(life, entered, (contender, at)) {
                     Some(SessionEnd::Expired) => {
                         ended = Some(Moment { deed: Deed::Session(SessionState::Expired), ..moment });
@@ -333,17 +328,17 @@ impl Events<'_> {
     }
 
     /// How a holder's session ended, if it did. The session had expired if the node was deleted with it,
-    /// unless the hold began after the deletion. The result is `Unknown` if the ensemble lost the node.
+    /// unless the hold began after the deletion or ended before it. The result is `Unknown` if the ensemble lost the
+    /// node.
     fn session_end(&self, life: Option<Life>, entered: Stamp, hold: Hold) -> Option<SessionEnd> {
         let facts = self.facts;
         if facts.closed.contains(&hold) {
             return Some(SessionEnd::Expired);
         }
         let life = life?;
-        let entered_ms = facts.wall.ms(entered);
-        let was_there =
-            life.deleted_at_ms.is_none_or(|deleted| deleted + facts.clocks_differ_ms >= entered_ms);
-        if life.with_its_session && was_there {
+        let [entered_ms, left_ms] = [entered, hold.1].map(|at| facts.wall.ms(at));
+        let inside = entered_ms - facts.clocks_differ_ms..=left_ms + facts.clocks_differ_ms;
+        if life.with_its_session && life.deleted_at_ms.is_none_or(|deleted| inside.contains(&deleted)) {
             return Some(SessionEnd::Expired);
         }
         facts.is_forgotten(&life).then_some(SessionEnd::Unknown)
@@ -518,7 +513,10 @@ mod tests {
         );
         assert_eq!(events_of_a_hold(Life::default(), |_| {}), ["Unknown None"], "the ensemble lost the node");
         assert_eq!(events_of_a_hold(Life::default(), |facts| facts.all_gone = false), ["Ok None"]);
-        // A holder whose release failed is still inside, and its session may end only later.
+        let late = 100 + CLOCKS_DIFFER_MS;
+        assert_eq!(events_of_a_hold(with_session(late), |_| {}), ["session", "Ok Some(9)"]);
+        assert_eq!(events_of_a_hold(with_session(late + 1), |_| {}), ["Ok Some(9)"], "the hold had ended");
+        // A holder whose release failed is still inside.
         let release_failed =
             |ms| events_of_moments(with_session(ms), &[(95_000, Deed::CouldNotLeave)], |_| {});
         assert_eq!(release_failed(50)[..2], ["session", "Fail None"]);
