@@ -151,6 +151,9 @@ pub const COUNTING_LASTS: Duration = Duration::from_secs(2);
 /// Time for completing the last cycles of a counting trial.
 pub const LAST_TURNS: Duration = Duration::from_secs(3);
 
+/// Maximum lateness of the end of a warm-up without a fixed length.
+const WARM_UP_ENDS_WITHIN: Duration = Duration::from_secs(1);
+
 /// Number of sessions opened at once. A server accepts connections one by one, so a thousand simultaneous
 /// connections would only queue until they time out.
 const OPENING_AT_ONCE: usize = 64;
@@ -167,7 +170,8 @@ fn kind_of(entry: &Entry, params: &Params) -> LockKind {
 /// end the phase.
 fn lasts_at_most(spec: &TrialSpec) -> Duration {
     let Stop::After(duration) = spec.stop else { return Duration::ZERO };
-    spec.warm_up_at_most.max(spec.warm_up) + duration
+    let late = if spec.has_open_end() { WARM_UP_ENDS_WITHIN } else { Duration::ZERO };
+    spec.warm_up_at_most.max(spec.warm_up) + late + duration
 }
 
 impl Shared {
@@ -442,6 +446,15 @@ pub(super) mod tests {
     use super::*;
     use zklockbench_scenario::{TrialPlan, parse};
     use zklockbench_zk::Access;
+
+    #[test]
+    fn arrivals_last_until_the_end_of_a_phase_that_starts_late() {
+        let load = "load = \"open\"\nrate = 100\narrivals = \"constant\"";
+        let shared =
+            shared(&format!("{load}\nwarm_up = \"1s\"\nwarm_up_at_most = \"2s\"\nduration = \"3s\""));
+        let arrivals = shared.open.unwrap();
+        assert_eq!(arrivals.due_times(2_100_000, 5_100_000).count(), 300);
+    }
 
     /// Returns the state of a trial of `baton` with two contenders and these lines of a scenario.
     pub fn shared(lines: &str) -> Shared {
