@@ -544,7 +544,7 @@ mod tests {
             lock_state.enter(contender, write, now);
             lock_state.follows(write, now);
         };
-        // A contender that has waited since 5 is blocked by a holder that was let in at 20 and crashes at 30.
+        // A contender has waited since 5 for a lock whose second holder enters at 21 and crashes at 30.
         let _ = lock_state.arrive(write);
         enters(0, 10);
         lock_state.exit(0, &held(1), write, 20);
@@ -553,7 +553,7 @@ mod tests {
         assert_eq!((lock_state.release_before(25), lock_state.release_before(35)), (Some((1, 20)), None));
         assert_eq!((lock_state.release_of(2), lock_state.is_held()), (None, false));
         enters(1, 90);
-        // Neither that contender nor one that called after the crash was let in by a release.
+        // No release admitted that contender, or a contender that called acquire after the crash.
         assert_eq!([5, 40].map(|called| lock_state.handed_over(Mode::Write, &held(3), called)), [None; 2]);
         // Later calls find a working lock.
         assert_eq!(lock_state.handed_over(Mode::Write, &held(4), 95), Some(20));
