@@ -31,6 +31,15 @@ const WALL_MAY_MOVE: Duration = Duration::from_millis(20);
 /// Time without a read after which a server that should be kept awake is reported.
 const UNREAD_AT_MOST: Duration = Duration::from_secs(1);
 
+/// Adds the keeper's data to the facts. Returns the interference by other clients.
+fn take_kept(facts: &mut Facts, kept: Kept, is_dated: bool) -> Vec<String> {
+    facts.complete_until = kept.complete_until;
+    (facts.noted, facts.created, facts.entered_as_of) = (kept.noted, kept.created, kept.entered_as_of);
+    // Logs with unreliable times cannot be compared with the contenders' events.
+    facts.lives = if is_dated { kept.lives } else { Lives::default() };
+    kept.interference
+}
+
 impl Conductor<'_> {
     /// Returns the record of a trial whose load is over and whose sessions are closed, without the judge's
     /// results.
@@ -73,15 +82,7 @@ impl Conductor<'_> {
             clocks_differ_ms: CLOCKS_DIFFER_MS + whole_ms(wall.set_since(self.wall)),
             ..Facts::without_moments(self.shared.kind)
         };
-        let mut interference = Vec::new();
-        if let Some(kept) = kept {
-            facts.complete_until = kept.complete_until;
-            (facts.noted, facts.created, facts.entered_as_of) =
-                (kept.noted, kept.created, kept.entered_as_of);
-            // Logs with unreliable times cannot be compared with the contenders' events.
-            facts.lives = if is_dated { kept.lives } else { Lives::default() };
-            interference = kept.interference;
-        }
+        let interference = kept.map_or_else(Vec::new, |kept| take_kept(&mut facts, kept, is_dated));
         let evidence = Evidence { given_up_early: seen.given_up_early, ..Evidence::default() };
         let counters = accounting::pair(before, after, &unread);
         self.warn_of_unread(&counters);
