@@ -241,16 +241,15 @@ fn trial_verdicts_match_the_snapshot() {
 }
 
 #[test]
-fn progress_is_unknown_if_a_trial_with_faults_was_cut_short_before_its_waiters_were_served() {
-    let progress = |cause| {
+fn progress_under_faults_is_unknown_if_the_trial_was_cut_short() {
+    let progress = |cut_short| {
         let trial = after(|trial| {
             trial.faults = vec![fault(true, "seen", None)];
-            trial.cut_short = cut_short(cause, "why");
+            trial.cut_short = cut_short;
         });
         trial.judged.progress.unwrap().word()
     };
-    let causes = [Cause::Interrupted, Cause::EnsembleLost, Cause::TooFewSessions, Cause::DidNotEnd];
-    assert_eq!(causes.map(progress), ["unknown", "unknown", "held", "held"]);
+    assert_eq!([None, records::interrupted()].map(progress), ["held", "unknown"]);
 }
 
 #[test]

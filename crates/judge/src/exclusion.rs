@@ -15,8 +15,7 @@ use zklockbench_core::units::counted;
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::history::LinePosition;
 use zklockbench_record::{
-    Cause, CutShort, EnsembleOrder, Evidence, Excused, Facts, Holder, Judged, KeptOut, Parts, Stuck, Trial,
-    Violation,
+    Cause, EnsembleOrder, Evidence, Excused, Facts, Holder, Judged, KeptOut, Parts, Stuck, Trial, Violation,
 };
 
 /// Judges one trial. The facts of a trial that has just ended are consumed; a stored trial has none.
@@ -148,17 +147,14 @@ fn exclusion(trial: &Trial) -> Verdict {
 /// Verdict on progress: whether every lock that was free and wanted was acquired and, after faults, every waiter was
 /// served. Without faults, starvation is not a violation, but it shows in the waits.
 fn progress(trial: &Trial) -> Option<Verdict> {
-    if let Some(cut) = trial.cut_short.as_ref().filter(|cut| cut.cause == Cause::NoProgress) {
+    let cut = trial.cut_short.as_ref();
+    if let Some(cut) = cut.filter(|cut| cut.cause == Cause::NoProgress) {
         return Some(Verdict::Unknown(vec![cut.why.clone()]));
     }
     let Some(first) = trial.stuck.first() else {
-        // In a trial cut short for any other cause, waiters may still have been waiting.
-        let is_settled = |cut: &CutShort| matches!(cut.cause, Cause::TooFewSessions | Cause::DidNotEnd);
-        let verdict = match &trial.cut_short {
-            Some(cut) if !is_settled(cut) => {
-                Verdict::unknown("the load was cut short before all waiters had been served")
-            }
-            _ => Verdict::Held,
+        let verdict = match cut {
+            Some(_) => Verdict::unknown("the trial was cut short, so some waiters may not have been served"),
+            None => Verdict::Held,
         };
         return (!trial.faults.is_empty()).then_some(verdict);
     };
