@@ -185,6 +185,16 @@ fn overlapping_zxids_of_two_workers_are_a_violation() {
 }
 
 #[test]
+fn violation_that_only_the_merged_history_shows_decides_the_verdict() {
+    let judgement = story::judged("mutex complete\n10-11 a/1 acquire ok\n12-13 a/2 acquire ok");
+    let mut seen = trial(0);
+    zklockbench_judge::add_order(&mut seen, &judgement);
+    zklockbench_judge::judge(&mut seen);
+    assert_eq!((seen.violation_count, seen.judged.verdict.word()), (1, "violated"), "{:?}", seen.judged);
+    assert!(seen.most_inside > 1, "a violation implies an overlap");
+}
+
+#[test]
 fn workers_without_a_common_lock_give_no_evidence() {
     let dir = tempfile::tempdir().unwrap();
     let parts = [history(&dir, 0, &[(1, 2, 3)]), history(&dir, 1, &[(7, 8, 9)])];

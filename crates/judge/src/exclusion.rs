@@ -429,15 +429,13 @@ pub fn differences(trial: &Trial, judgement: &Judgement, strict: bool) -> Vec<Di
 /// Adds the results of all workers' combined history to a trial; call [`judge`] afterwards. Workers share no
 /// clock, so only the ensemble's order of transactions shows exclusion across them.
 pub fn add_order(trial: &mut Trial, judgement: &Judgement) {
-    let sum = |count: fn(&super::history::OrderReport) -> u64| -> u64 {
-        judgement.locks.iter().map(|lock| count(&lock.order)).sum()
-    };
-    let (compared, waited) = (sum(|order| order.compared), sum(|order| order.waited));
+    let sum = |count: fn(&LockReport) -> u64| -> u64 { judgement.locks.iter().map(count).sum() };
+    let (compared, waited) = (sum(|lock| lock.order.compared), sum(|lock| lock.order.waited));
     let first = judgement.findings.iter().find(|finding| finding.breach == Breach::Order);
     trial.ensemble_order = Some(EnsembleOrder {
         checked: compared,
         checked_by_zxid: compared,
-        too_early: sum(|order| order.too_early),
+        too_early: sum(|lock| lock.order.too_early),
         contested_by_zxid: waited,
         first: first.map(|finding| format!("{}: {}", finding.lock, finding.what)),
         ..EnsembleOrder::default()
@@ -445,6 +443,11 @@ pub fn add_order(trial: &mut Trial, judgement: &Judgement) {
     trial.evidence.by_transactions = waited;
     let differences = differences(trial, judgement, false);
     trial.unchecked.extend(differences.into_iter().map(|difference| difference.what));
+    // A violation counts even if only the history shows it.
+    trial.violation_count = trial.violation_count.max(sum(|lock| lock.violations.count));
+    if trial.violation_count > 0 {
+        trial.most_inside = trial.most_inside.max(2);
+    }
     let too_little = too_little_across_workers(trial, judgement);
     trial.unchecked.extend(too_little);
 }
