@@ -288,16 +288,19 @@ impl Events<'_> {
                 let life = token.map(|token| self.facts.lives.get(token)).transpose()?.flatten();
                 self.holding.insert(contender, Holding { began: moment, life });
             }
-            Deed::Asks(_) => drop(self.holding.remove(&contender)),
             Deed::Session(SessionState::Suspended)
                 if self.holding.get(&contender).is_some_and(Holding::session_survives) =>
             {
                 return Ok((None, None));
             }
-            Deed::HasLeft { .. } | Deed::MayHaveLeft | Deed::CouldNotLeave => {
-                let holding = self.holding.get(&contender);
+            // A holder whose release failed is inside until it acquires the lock again.
+            Deed::Asks(_) | Deed::HasLeft { .. } | Deed::MayHaveLeft | Deed::CouldNotLeave => {
+                // An acquire in a new session already shows that the hold's session has ended.
+                let is_shown = |holding: &Holding| {
+                    matches!(moment.deed, Deed::Asks(_)) && holding.began.session != moment.session
+                };
+                let holding = self.holding.get(&contender).filter(|holding| !is_shown(holding));
                 let (entered, life) = holding.map_or((at, None), |holding| (holding.began.at, holding.life));
-                // A holder whose release failed is still inside.
                 if moment.deed != Deed::CouldNotLeave {
                     self.holding.remove(&contender);
                 }
@@ -327,9 +330,8 @@ impl Events<'_> {
         open.map(|holding| Moment { at, deed, ..holding.began }).collect()
     }
 
-    /// How a holder's session ended, if it did. The session had expired if the node was deleted with it,
-    /// unless the hold began after the deletion or ended before it. The result is `Unknown` if the ensemble lost the
-    /// node.
+    /// How a holder's session ended, if it did. The session had expired if the node was deleted with it
+    /// during the hold. The result is `Unknown` if the ensemble lost the node.
     fn session_end(&self, life: Option<Life>, entered: Stamp, hold: Hold) -> Option<SessionEnd> {
         let facts = self.facts;
         if facts.closed.contains(&hold) {
@@ -521,6 +523,9 @@ mod tests {
             |ms| events_of_moments(with_session(ms), &[(95_000, Deed::CouldNotLeave)], |_| {});
         assert_eq!(release_failed(50)[..2], ["session", "Fail None"]);
         assert_eq!(release_failed(99)[..2], ["Fail None", "session"]);
+        let asks_again = [(95_000, Deed::CouldNotLeave), (99_000, Deed::Asks(LockClaim::WRITE))];
+        let events = events_of_moments(with_session(99), &asks_again, |_| {});
+        assert_eq!(events[..3], ["Fail None", "session", "Some(\"lock-0\")"]);
         let closed = |facts: &mut Facts| facts.closed.extend([(0, 100_000)]);
         assert_eq!(events_of_a_hold(deleted(95), closed), ["session", "Ok Some(9)"]);
     }
