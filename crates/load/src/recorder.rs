@@ -587,8 +587,8 @@ impl Recorder {
         }
     }
 
-    /// Returns a callback that records the state changes of a new session. An earlier session, which may still be
-    /// closing, is ignored from now on: its changes would look like the end of the new session.
+    /// Returns a callback that records the state changes of a new session. Of an earlier session, which may still be
+    /// closing, only the end is recorded from now on: other changes would look like the end of the new session.
     pub fn of_session(&self, session: i64) -> impl Fn(Stamp, SessionState) + 'static {
         self.latest_session.set(session);
         let (id, shared, observation) = (self.id, Arc::clone(&self.shared), self.observation.clone());
@@ -597,7 +597,7 @@ impl Recorder {
             if state != SessionState::Connected {
                 locked(&shared.board.losses).push((at, state));
             }
-            if latest_session.get() == session {
+            if state == SessionState::Expired || latest_session.get() == session {
                 note(&shared, &observation, id, Some(session), at, Deed::Session(state));
             }
         }
@@ -705,7 +705,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn late_changes_of_an_earlier_session_are_not_recorded() {
+    async fn only_the_end_of_an_earlier_session_is_recorded() {
         let keeper = Keeper::start(&std::env::temp_dir(), None, 1).unwrap();
         let shared = Arc::new(shared("duration = \"1s\""));
         let observation = Observation::new(&shared, keeper.notes_of(0), 1);
@@ -715,11 +715,12 @@ mod tests {
         let of_second = recorder.of_session(2);
         of_first(6, SessionState::Connected);
         of_second(7, SessionState::Suspended);
+        of_first(8, SessionState::Expired);
         assert_eq!(observation.log.take().notes.finish(), 0);
         let kept = keeper.end(None).await.unwrap();
         let changes: Vec<_> = kept.noted.iter().unwrap().map(|one| one.unwrap().1).collect();
         let changes: Vec<_> = changes.iter().map(|moment| (moment.at, moment.session)).collect();
-        assert_eq!(changes, [(5, Some(1)), (7, Some(2))]);
+        assert_eq!(changes, [(5, Some(1)), (7, Some(2)), (8, Some(1))]);
     }
 
     #[test]
