@@ -17,7 +17,7 @@ pub fn over_time(view: &View<'_>) -> Result<Chart, String> {
     }
     let end = Curve::furthest(&all, 1.0);
     let x = Axis::from_zero("seconds since the start of the measured phase", end);
-    let last = x.high();
+    let last = x.high;
     let shade = Shade::of(&cells, last);
     how_to_read.extend(shade.said());
     let elections = elections(view, &cells, last);

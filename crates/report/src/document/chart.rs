@@ -79,8 +79,8 @@ pub struct Curve {
     pub whiskers: Vec<Ends>,
     /// Intervals along the whole line.
     pub shaded: Vec<Ends>,
-    /// Measured points that verify a predicted line.
-    pub measured: Vec<PlotPoint>,
+    /// Measured points that verify a predicted line; doubtful if they are lower bounds.
+    pub measured: Vec<Marked>,
 }
 
 impl Curve {
@@ -110,8 +110,9 @@ impl Curve {
 
     /// Returns all y values.
     pub fn heights(&self) -> impl Iterator<Item = f64> + '_ {
-        let points = self.line.iter().chain(self.dots.iter().map(|(place, _)| place)).chain(&self.measured);
-        points.map(|place| place.1).chain(self.ends().flat_map(|ends| [ends.low, ends.high]))
+        let marked = self.dots.iter().chain(&self.measured).map(|(place, _)| place);
+        let points = self.line.iter().chain(marked).map(|place| place.1);
+        points.chain(self.ends().flat_map(|ends| [ends.low, ends.high]))
     }
 
     /// Returns the lowest and the highest value.
