@@ -86,6 +86,12 @@ pub enum Block {
     },
 }
 
+impl Block {
+    pub fn code(caption: impl Into<String>, text: String) -> Self {
+        Self::Code { caption: caption.into(), text }
+    }
+}
+
 impl From<Table> for Block {
     fn from(table: Table) -> Self {
         Self::Table(table)
