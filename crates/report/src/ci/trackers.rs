@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::{CellFigures, CiReport, TrackedValue};
 use zklockbench_core::units::number;
+use zklockbench_core::verdict::Verdict;
 use zklockbench_record::{Better, Unit};
 
 #[derive(Serialize)]
@@ -19,13 +20,16 @@ struct Metric {
 /// Renders the Bencher Metric Format (version 0): the measures of each strategy at each contender count, with
 /// median and range. Metrics without a plain value are omitted.
 pub fn bencher(document: &CiReport) -> Result<String, String> {
-    let benchmarks: BTreeMap<String, BTreeMap<String, Metric>> = document
-        .cells
-        .iter()
-        .map(|cell| (cell.name(), cell.plain().map(|value| (measure(value), metric(value))).collect()))
-        .filter(|(_, measures): &(String, BTreeMap<_, _>)| !measures.is_empty())
-        .collect();
+    let mut benchmarks: BTreeMap<String, BTreeMap<String, Metric>> = BTreeMap::new();
+    for (cell, value) in plain(document) {
+        benchmarks.entry(cell.name()).or_default().insert(measure(value), metric(value));
+    }
     pretty(&benchmarks)
+}
+
+/// Returns all plain values with their cells.
+fn plain(document: &CiReport) -> impl Iterator<Item = (&CellFigures, &TrackedValue)> {
+    document.cells.iter().flat_map(|cell| cell.plain().map(move |value| (cell, value)))
 }
 
 fn pretty(figures: &impl Serialize) -> Result<String, String> {
@@ -69,21 +73,17 @@ struct Benchmark {
 /// Returns the two files of `github-action-benchmark`: metrics where higher is better, and the others.
 /// Metrics without a plain value are omitted, because the action would read them as 0.
 pub fn benchmark_action(document: &CiReport) -> Result<[(&'static str, String); 2], String> {
-    let file = |better| pretty(&benchmarks(document, better));
+    let file = |better| {
+        let own = plain(document).filter(|(_, value)| value.figure.better() == better);
+        pretty(&own.map(benchmark).collect::<Vec<_>>())
+    };
     Ok([(BIGGER, file(Better::Higher)?), (SMALLER, file(Better::Lower)?)])
-}
-
-fn benchmarks(document: &CiReport, better: Better) -> Vec<Benchmark> {
-    let all = document.cells.iter().flat_map(|cell| cell.plain().map(move |value| (cell, value)));
-    all.filter(|(_, value)| value.figure.better() == better).map(benchmark).collect()
 }
 
 fn benchmark((cell, value): (&CellFigures, &TrackedValue)) -> Benchmark {
     let over = value.over;
-    let verdict = cell
-        .verdict
-        .as_ref()
-        .map_or("a single contender has no other contender to exclude", |verdict| verdict.word());
+    let alone = "a single contender has no other contender to exclude";
+    let verdict = cell.verdict.as_ref().map_or(alone, Verdict::word);
     Benchmark {
         name: format!("{}: {}", cell.name(), value.figure),
         unit: unit(value.figure.unit()),
