@@ -9,7 +9,7 @@ use super::document::{
     Axis, Block, Chart, Columns, Curve, Document, Finding, GAP, Guide, GuideCourse, Lines, Mark, PlotPoint,
     RatioRow, Ratios, Table, Tone, Value, Weight,
 };
-use super::page::{drawn, fact, filled, noted, place, program, section};
+use super::page::{drawn, fact, filled, noted, place, program, section, when};
 use super::table::counts::{self, CountedRow};
 use super::table::{Printed, Style, bullets, escaped, folded, margins, markdown_table};
 use zklockbench_analysis::ab::{AbFile, Comparison, Conclusion, Ending, Turn, Values};
@@ -258,7 +258,7 @@ pub fn of_ab(file: &AbFile) -> Document {
         Block::code("Scenario of A:", a.scenario_text.clone()),
         Block::code("Scenario of B:", b.scenario_text.clone()),
         Block::Facts(vec![
-            fact("Measured", humantime::format_rfc3339_seconds(file.started_at).to_string()),
+            fact("Measured", when(file.started_at)),
             fact("Seed", file.seed.to_string()),
             program(&file.tool_version, file.tool_commit.as_deref()),
         ]),

@@ -5,7 +5,7 @@ use super::document::{
     Axis, Bar, Bars, Block, Chart, ChartKind, Column, Columns, Curve, Document, Finding, Lines, Link, Mark,
     PlotPoint, Table, Tone, Value, words,
 };
-use super::page::{fact, filled, noted, program, section};
+use super::page::{fact, filled, noted, program, section, when};
 use super::table::{Printed, Style};
 use zklockbench_core::units::{
     capitalised, counted, format_micros, joined, listed, number, one_line, percent,
@@ -247,8 +247,8 @@ pub fn of_learned(learned: &Learned) -> Document {
     let unknowable = learned.unknowable.iter().map(|fact| capitalised(fact)).collect();
     let facts = Block::Facts(vec![
         fact("Read", extent(learned)),
-        fact("From", humantime::format_rfc3339_seconds(learned.source.from).to_string()),
-        fact("To", humantime::format_rfc3339_seconds(learned.source.to).to_string()),
+        fact("From", when(learned.source.from)),
+        fact("To", when(learned.source.to)),
         program(&learned.tool_version, learned.tool_commit.as_deref()),
     ]);
     let sections = [

@@ -4,7 +4,7 @@ use super::document::{
     Axis, Block, Chart, ChartKind, Columns, Curve, Document, Ends, Finding, Guide, GuideCourse, Lines, Link,
     Mark, Marked, Table, Tone, Value, Weight,
 };
-use super::page::{fact, filled, noted, place, program, section};
+use super::page::{fact, filled, noted, place, program, section, when};
 use super::table::{Printed, Style};
 use zklockbench_analysis::model::{Part, Predicted, Prediction};
 use zklockbench_analysis::plan::{
@@ -581,9 +581,9 @@ fn reproduce(plan: &PlanFile) -> Vec<Block> {
     let words = asks_anew(&plan.command).skip(1).map(as_a_word);
     let command = ["zklockbench".to_owned()].into_iter().chain(words);
     vec![
-        Block::Code { caption: "Repeat the plan:".to_owned(), text: joined(command, " ") },
+        Block::code("Repeat the plan:", joined(command, " ")),
         Block::Facts(vec![
-            fact("Asked", humantime::format_rfc3339_seconds(plan.asked_at).to_string()),
+            fact("Asked", when(plan.asked_at)),
             fact("Based on", joined(plan.sources.iter().map(|source| source.display().to_string()), ", ")),
             program(&plan.tool_version, plan.tool_commit.as_deref()),
         ]),

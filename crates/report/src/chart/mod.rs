@@ -14,7 +14,7 @@ use super::draw;
 use super::view::Cell;
 use zklockbench_core::error::Error;
 use zklockbench_core::measure::Measure;
-use zklockbench_core::units::{counted, grouped};
+use zklockbench_core::units::{counted, grouped, joined};
 use zklockbench_record::{Trial, figures};
 
 pub use super::ab::draw_ab;
@@ -116,15 +116,11 @@ pub(super) fn draw_each(
 
 /// Returns the text alternative of a chart, with one statement per item.
 pub(super) fn one_by_one(said: impl Iterator<Item = String>) -> String {
-    format!("{}.", said.collect::<Vec<_>>().join("; "))
+    joined(said, "; ") + "."
 }
 
 fn mark_of(cell: &Cell<'_>) -> Mark {
     Mark { doubtful: !cell.is_sound(), violated: cell.is_violated() }
-}
-
-fn mark_of_one(trial: &Trial) -> Mark {
-    Mark { doubtful: !trial.is_sound(), violated: trial.is_violated() }
 }
 
 /// Returns the contender count at which the most cells satisfy `has`, and those cells.
@@ -151,15 +147,17 @@ fn caption_of(view: &View<'_>, mut said: Vec<String>, cells: &[&Cell<'_>]) -> Ve
 /// Like [`caption_of`], but for a chart with its own marks for violations.
 fn caption_of_doubts(view: &View<'_>, mut said: Vec<String>, cells: &[&Cell<'_>]) -> Vec<String> {
     let doubtful = by_strategy(cells, |cell| cell.all().any(|one| !one.is_sound()));
-    if !doubtful.is_empty() {
-        said.push(
-            "Hollow: invalid or partial trials; medians exclude them if there is a valid one.".to_owned(),
-        );
-    }
+    let hollow = "Hollow: invalid or partial trials; medians exclude them if there is a valid one.";
+    said.extend((!doubtful.is_empty()).then(|| hollow.to_owned()));
     said.extend(view.remarks.iter().map(|remark| format!("{remark}.")));
-    let mut caption = vec![said.join(" ")];
-    caption.extend(doubtful.iter().map(|(strategy, cells)| doubt(view, *strategy, cells)));
-    caption
+    let doubt = |(strategy, cells): (usize, Vec<&Cell<'_>>)| {
+        let all = || cells.iter().flat_map(|cell| cell.all());
+        let why = all().find_map(Trial::unsound).unwrap_or_default();
+        let unsound = all().filter(|one| !one.is_sound()).count();
+        let of = format!("{unsound} of {}", counted(all().count(), "trial", "trials"));
+        format!("Hollow: {}: {of}, the first {why}", named(view, strategy, &cells))
+    };
+    [said.join(" ")].into_iter().chain(doubtful.into_iter().map(doubt)).collect()
 }
 
 fn by_strategy<'a>(
@@ -169,17 +167,9 @@ fn by_strategy<'a>(
     grouped(cells.iter().filter(|cell| holds(cell)).map(|cell| (cell.strategy, *cell)))
 }
 
-fn doubt(view: &View<'_>, strategy: usize, cells: &[&Cell<'_>]) -> String {
-    let all = || cells.iter().flat_map(|cell| cell.all());
-    let why = all().find_map(Trial::unsound);
-    let unsound = all().filter(|one| !one.is_sound()).count();
-    let of = format!("{unsound} of {}", counted(all().count(), "trial", "trials"));
-    format!("Hollow: {}: {of}, the first {}", named(view, strategy, cells), why.unwrap_or_default())
-}
-
 fn named(view: &View<'_>, strategy: usize, cells: &[&Cell<'_>]) -> String {
     let label = view.strategies.get(strategy).map_or("?", String::as_str);
-    let counts: Vec<String> = cells.iter().map(|cell| cell.contenders.to_string()).collect();
-    let noun = if counts == ["1"] { "contender" } else { "contenders" };
-    format!("{label} at {} {noun}", counts.join(", "))
+    let counts = joined(cells.iter().map(|cell| cell.contenders.to_string()), ", ");
+    let noun = if counts == "1" { "contender" } else { "contenders" };
+    format!("{label} at {counts} {noun}")
 }

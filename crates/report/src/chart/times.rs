@@ -8,19 +8,18 @@ use crate::document::{
 };
 use crate::view::Cell;
 use zklockbench_core::measure::{Measure, Survival, Woken, rank_label};
-use zklockbench_core::units::{self, capitalised, format_micros};
+use zklockbench_core::units::{self, capitalised, format_micros, joined};
 use zklockbench_record::{Timing, Trial};
 
 pub fn by_percentile(view: &View<'_>, measure: Measure) -> Result<Chart, String> {
     let name = measure.name().replace('_', " ");
     let has =
         |cell: &Cell<'_>| cell.has_samples(measure) && !(measure.is_of_the_queue() && cell.is_unstable());
-    let (contenders, cells) = in_common(view, has).ok_or_else(|| {
-        match view.cells.iter().any(|cell| cell.has_samples(measure)) {
-            true => format!("the queue grew, so each {name} depends on the length of the trial"),
-            false => format!("no trial measured a {name}"),
-        }
-    })?;
+    let missing = || match view.cells.iter().any(|cell| cell.has_samples(measure)) {
+        true => format!("the queue grew, so each {name} depends on the length of the trial"),
+        false => format!("no trial measured a {name}"),
+    };
+    let (contenders, cells) = in_common(view, has).ok_or_else(missing)?;
     let curve = |cell: &&Cell<'_>| {
         let samples = cell.pooled(measure)?;
         Some((series(cell.strategy, view.label(cell), &samples, mark_of(cell)), samples))
@@ -29,19 +28,21 @@ pub fn by_percentile(view: &View<'_>, measure: Measure) -> Result<Chart, String>
     let told = one_by_one(all.iter().map(|(series, samples)| told(&series.label, samples)));
     let furthest = Curve::furthest(all.iter().map(|(series, _)| series), 10.0);
     let floor = floor(view, measure);
-    let heights: Vec<f64> = all.iter().flat_map(|(series, _)| series.heights()).collect();
-    let heights = heights.into_iter().chain(floor.map(|floor| floor.p50_us as f64));
-    let y = Axis::durations(&name, heights);
+    let heights = all.iter().flat_map(|(series, _)| series.heights());
+    let y = Axis::durations(&name, heights.chain(floor.map(|floor| floor.p50_us as f64)));
     let series = all.into_iter().map(|(series, _)| series).collect();
-    let counts_open = measure.open_parts().is_some();
-    let unserved = cells.iter().any(|cell| counts_open && cell.sum(Trial::unserved) > 0);
+    let guide = floor.map(|Timing { p50_us, .. }| {
+        let label = format!("floor: {}", format_micros(p50_us));
+        Guide::new(GuideCourse::Level(p50_us as f64), label, Weight::Strong)
+    });
+    let unserved = measure.open_parts().is_some() && cells.iter().any(|cell| cell.sum(Trial::unserved) > 0);
     Ok(Chart {
         id: format!("{}-by-percentile-n{contenders}", measure.name().replace('_', "-")),
         title: format!("{} by percentile, {}", capitalised(&name), units::contenders(contenders)),
         said: told,
         caption: caption_of(view, vec![how_to_read(measure, floor, unserved)], &cells),
         kind: ChartKind::Lines(Lines {
-            guides: floor.into_iter().map(guide).collect(),
+            guides: guide.into_iter().collect(),
             ..Lines::either_way(Axis::percentiles(furthest), y, series)
         }),
     })
@@ -61,11 +62,6 @@ fn floor(view: &View<'_>, measure: Measure) -> Option<Timing> {
     view.floor.as_ref()?.handoff.filter(|floor| measure == Measure::Handoff && floor.p50_us > 0)
 }
 
-fn guide(floor: Timing) -> Guide {
-    let label = format!("floor: {}", format_micros(floor.p50_us));
-    Guide::new(GuideCourse::Level(floor.p50_us as f64), label, Weight::Strong)
-}
-
 fn how_to_read(measure: Measure, floor: Option<Timing>, unserved: bool) -> String {
     let what = match measure {
         Measure::Handoff => {
@@ -81,11 +77,9 @@ fn how_to_read(measure: Measure, floor: Option<Timing>, unserved: bool) -> Strin
         let median = format_micros(floor.p50_us);
         format!("Dashed: the floor, {median}, a handoff without a lock (median of {}).", floor.count)
     });
-    let unserved = unserved.then(|| {
-        "The length of an unserved wait is unknown: a line ends where only unserved waits remain.".to_owned()
-    });
-    let sentences = [what, pooled].map(str::to_owned).into_iter().chain(floor).chain(unserved);
-    sentences.collect::<Vec<_>>().join(" ")
+    let open = "The length of an unserved wait is unknown: a line ends where only unserved waits remain.";
+    let open = unserved.then(|| open.to_owned());
+    joined([what, pooled].map(str::to_owned).into_iter().chain(floor).chain(open), " ")
 }
 
 /// Returns a line through these samples, with markers at its end and at the percentiles that have a tick.

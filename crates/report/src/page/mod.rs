@@ -8,7 +8,7 @@ pub use super::comparison::of_comparison;
 pub use super::learned::of_learned;
 pub use super::plan::of_plan;
 pub use super::sweep::of_sweep;
-pub(super) use facts::{fact, measured, place, program};
+pub(super) use facts::{fact, measured, place, program, when};
 
 use super::conclusions::{Certainty, Conclusion, Evidence, Topic};
 use super::document::{Block, Chart, Document, Finding, Link, Section, Table, Tone, Value, words};
@@ -30,9 +30,7 @@ pub fn document(source: &Source<'_>, report: &RunReport<'_>) -> Document {
     let view = source.view;
     let mut rest = chart::of_run(view);
     let mut charts = |section: &str| -> Vec<Block> {
-        let (own, others) = std::mem::take(&mut rest).into_iter().partition(|one| one.section == section);
-        rest = others;
-        own.into_iter().map(|one| drawn(one.title, one.chart)).collect()
+        rest.extract_if(.., |one| one.section == section).map(|one| drawn(one.title, one.chart)).collect()
     };
     let sections = [
         section(GATES.section, "Gates", gates(report.gated)),
@@ -54,6 +52,14 @@ pub fn document(source: &Source<'_>, report: &RunReport<'_>) -> Document {
         section("reproduce", "How to reproduce this", facts::reproduce(source)),
         section("method", "Method in short", facts::method(source)),
     ];
+    // A section that consists only of reasons for missing charts is omitted.
+    let has_contents = |one: &Section| !one.blocks.iter().all(|block| matches!(block, Block::NoChart { .. }));
+    // If a lock of the run broke a promise, no finding has a positive tone.
+    let is_violated = matches!(view.judged.verdict, Verdict::Violated(_));
+    let dampened = |one: Finding| match one.tone {
+        Tone::Good if is_violated => Finding { tone: Tone::Plain, ..one },
+        _ => one,
+    };
     Document {
         title: view.title.clone(),
         about: view.question.clone().unwrap_or_default(),
@@ -63,23 +69,10 @@ pub fn document(source: &Source<'_>, report: &RunReport<'_>) -> Document {
         findings: not_passed(report.gated)
             .skip(usize::from(report.headline.says == Says::Gate))
             .chain(report.other_conclusions().iter().map(finding))
-            .map(|finding| not_praised(finding, &view.judged.verdict))
+            .map(dampened)
             .collect(),
         strategies: view.strategies.clone(),
-        sections: filled(sections.into_iter().filter(|section| !has_only_reasons(section))),
-    }
-}
-
-/// Returns whether a section consists only of reasons for missing charts, in which case it is omitted.
-fn has_only_reasons(section: &Section) -> bool {
-    section.blocks.iter().all(|block| matches!(block, Block::NoChart { .. }))
-}
-
-/// Returns the finding, without a positive tone if a lock of the run broke a promise.
-fn not_praised(finding: Finding, verdict: &Verdict) -> Finding {
-    match (verdict, finding.tone) {
-        (Verdict::Violated(_), Tone::Good) => Finding { tone: Tone::Plain, ..finding },
-        _ => finding,
+        sections: filled(sections.into_iter().filter(has_contents)),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::View;
 use crate::document::{Column, Columns, Table, Value, words};
 use crate::view::Cell;
 use zklockbench_core::measure::{Measure, Statistic};
-use zklockbench_core::units::{format_micros, listed, number};
+use zklockbench_core::units::{format_micros, joined, listed, number};
 use zklockbench_record::figures::{
     self, FAILED_TRY_P50, HANDOFF_P50, OFFERED, THROUGHPUT, TOTAL_TIME, UTILISATION_BUSIEST, WAIT_MAX,
     WAIT_P50, WAIT_P99,
@@ -95,19 +95,21 @@ fn measured(cell: &Cell<'_>, entry: &FigureEntry) -> Value {
 
 /// Returns notes on the whole table.
 fn note(view: &View<'_>) -> String {
-    let repeated = view.cells.iter().any(|cell| cell.trials.len() > 1);
-    let has_unserved = view.cells.iter().any(|cell| cell.sum(Trial::unserved) > 0);
-    let has_bound =
-        view.cells.iter().any(|cell| cell.longest(Measure::Wait).is_some_and(|longest| longest.at_least));
+    /// Values that are displayed as 1 do not count as below the floor.
+    const BELOW_FLOOR: f64 = 0.995;
+    let any = |is: &dyn Fn(&Cell<'_>) -> bool| view.cells.iter().any(is);
+    let is_bound = |cell: &Cell<'_>| cell.longest(Measure::Wait).is_some_and(|longest| longest.at_least);
+    let is_below = |multiple: Option<f64>| multiple.is_some_and(|multiple| multiple < BELOW_FLOOR);
+    let is_unserved = any(&|cell| cell.sum(Trial::unserved) > 0) && any(&is_bound);
+    let is_slow = any(&|cell| is_below(view.handoff_over_floor(cell)))
+        || any(&|cell| is_below(view.uncontended_over_floor(cell)));
     let notes = [
-        repeated.then(|| "Medians of the valid repetitions.".to_owned()),
-        (has_unserved && has_bound).then(|| "≥: at least, because of unserved waits.".to_owned()),
-        is_below_floor(view).then(|| {
-            "A multiple below 1 means that the host was slower while the floor was measured.".to_owned()
-        }),
-        on_the_wire(view),
+        (any(&|cell| cell.trials.len() > 1), "Medians of the valid repetitions."),
+        (is_unserved, "≥: at least, because of unserved waits."),
+        (is_slow, "A multiple below 1 means that the host was slower while the floor was measured."),
     ];
-    notes.into_iter().flatten().collect::<Vec<_>>().join(" ")
+    let notes = notes.into_iter().filter(|(is_so, _)| *is_so).map(|(_, note)| note.to_owned());
+    joined(notes.chain(on_the_wire(view)), " ")
 }
 
 /// Returns a sentence on the metrics that were counted in a separate trial for drivers' locks.
@@ -128,20 +130,11 @@ fn floors(view: &View<'_>) -> (String, String) {
         })
     };
     let floor = view.floor.as_ref();
+    let (handoff, acquire) = (floor.and_then(|one| one.handoff), floor.and_then(|one| one.uncontended));
     (
-        told(
-            "handoffs without a lock, measured before the first trial",
-            floor.and_then(|floor| floor.handoff),
-        ),
-        told("uncontended acquires by raw requests", floor.and_then(|floor| floor.uncontended)),
+        told("handoffs without a lock, measured before the first trial", handoff),
+        told("uncontended acquires by raw requests", acquire),
     )
-}
-
-fn is_below_floor(view: &View<'_>) -> bool {
-    /// Values that are displayed as 1 do not count as below the floor.
-    const BELOW_FLOOR: f64 = 0.995;
-    let multiples = |cell| [view.handoff_over_floor(cell), view.uncontended_over_floor(cell)];
-    view.cells.iter().flat_map(multiples).flatten().any(|multiple| multiple < BELOW_FLOOR)
 }
 
 fn range(cell: &Cell<'_>) -> Option<Value> {
@@ -163,12 +156,10 @@ fn contenders(cell: &Cell<'_>) -> Value {
 /// Describes the numbers of invalid and partial trials; remarks state the reasons.
 fn marks(cell: &Cell<'_>) -> Option<String> {
     let count = |marked: fn(&Trial) -> bool| cell.all().filter(|one| marked(one)).count();
-    let marks = [
-        (count(|one| one.health.invalid.is_some()), "invalid"),
-        (count(|one| one.cut_short.is_some()), "partial"),
-    ];
-    let said = marks.iter().filter(|(count, _)| *count > 0).map(|(count, mark)| format!("{count} {mark}"));
-    Some(said.collect::<Vec<_>>().join(", ")).filter(|said| !said.is_empty())
+    let invalid = (count(|one| one.health.invalid.is_some()), "invalid");
+    let marks = [invalid, (count(|one| one.cut_short.is_some()), "partial")].into_iter();
+    let said = marks.filter(|(count, _)| *count > 0).map(|(count, mark)| format!("{count} {mark}"));
+    Some(joined(said, ", ")).filter(|said| !said.is_empty())
 }
 
 /// One strategy at one contender count, and the holds lost in its trials.
@@ -207,8 +198,7 @@ fn middle((_, lost): &LostRow<'_>, time: fn(&LostHold) -> Option<u64>) -> Option
 fn drivers(view: &View<'_>) -> Table {
     let driver = |cell| Some((cell, Cell::all(cell).find_map(|trial| trial.driver.as_ref())?));
     let echo = |times: Option<EchoTimes>| times.map(|times| Value::micros(times.p50_us));
-    let pipe =
-        |cell: &Cell<'_>, quantile| cell.percentile(Measure::Pipe, quantile).map(|at| Value::Duration(at.us));
+    let pipe = |cell: &Cell<'_>, at| Some(Value::Duration(cell.percentile(Measure::Pipe, at)?.us));
     Columns::<(&Cell<'_>, &DriverRecord)>::of_cells(view, |(cell, _)| cell)
         .words("program", |(_, driver)| driver.program.clone())
         .numbers("processes", 1, |(_, driver)| driver.processes)
@@ -247,9 +237,8 @@ fn arrivals(view: &View<'_>) -> Table {
         .explained("the part of the wait after the call to acquire")
         .numbers("service p99", 2, |cell| cell.percentile(Measure::Service, 0.99))
         .numbers("lateness p99", 6, |cell| {
-            let late =
-                |one: &Trial| Some(one.health.lateness_p99_us.filter(|_| one.arrived.is_some())? as f64);
-            cell.median(late).map(Value::Duration)
+            let late = |one: &Trial| one.health.lateness_p99_us.filter(|_| one.arrived.is_some());
+            cell.median(|one| Some(late(one)? as f64)).map(Value::Duration)
         })
         .explained("delay of the generator's acquire calls")
         .numbers("lock busy", 1, |cell| cell.figure(&UTILISATION_BUSIEST).map(Value::Share))
