@@ -423,18 +423,20 @@ fn percentiles_compared(base: &Side, new: &Side, compared: &Comparison) -> Resul
     Ok(of_panels("waits", "Wait by percentile, both sides", keys, panels, caption))
 }
 
+const MOST_PANELS: usize = 12;
+
 pub(super) fn of_panels(
     id: &str,
     title: &str,
     keys: Vec<String>,
-    panels: Vec<(String, Lines)>,
+    mut panels: Vec<(String, Lines)>,
     mut caption: Vec<String>,
 ) -> Chart {
-    let headings: Vec<&str> = panels.iter().map(|(heading, _)| heading.as_str()).collect();
-    let said = format!("{}.", headings.join("; "));
-    let (panels, more) = Panels::of(keys, panels);
-    caption.extend(more);
-    Chart { id: id.to_owned(), title: title.to_owned(), said, caption, kind: ChartKind::Panels(panels) }
+    let said = one_by_one(panels.iter().map(|(heading, _)| heading.clone()));
+    let more = panels.drain(panels.len().min(MOST_PANELS)..).count();
+    caption.extend((more > 0).then(|| format!("{more} more are not shown.")));
+    let kind = ChartKind::Panels(Panels { keys, panels });
+    Chart { id: id.to_owned(), title: title.to_owned(), said, caption, kind }
 }
 
 fn panel(cell: &CellUnderLoad, sides: [&Side; 2]) -> Option<(String, Lines)> {

@@ -16,7 +16,6 @@ use zklockbench_analysis::sweep::{
     Collapse, Decision, Edge, Ending, FailurePoint, Finding, Point, State, SweepFile, Variable,
 };
 use zklockbench_core::error::Error;
-use zklockbench_core::measure::{Figure, Measure, Statistic};
 use zklockbench_core::units::{capitalised, counted, format_micros, grouped, joined, number, shown};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::FigureEntry;
@@ -328,94 +327,70 @@ pub fn draw_sweep(file: &SweepFile, dir: &Path) -> Result<Vec<PathBuf>, Error> {
 
 /// Returns the charts of a sweep. Omits a chart whose metric was never measured.
 fn charts(file: &SweepFile) -> Vec<Chart> {
-    let throughput = Swept {
-        id: "sweep-throughput",
-        name: "throughput",
-        axis: "acquisitions per second",
-        of: |point| point.throughput,
-        is_bound: |_| false,
-        figure: THROUGHPUT.figure(),
-    };
-    let wait = Swept {
-        id: "sweep-wait",
-        name: "wait p99",
-        axis: "wait, 99th percentile",
-        of: |point| point.wait_p99,
-        is_bound: |point| point.wait_p99_at_least,
-        figure: Figure::Latency(Measure::Wait, Statistic::percent(99)),
-    };
-    [throughput, wait].iter().filter_map(|swept| swept.chart(file)).collect()
+    let throughput = |point: &Point| (point.throughput, false);
+    let wait = |point: &Point| (point.wait_p99, point.wait_p99_at_least);
+    let charts = [
+        chart(file, ["throughput", "throughput", "acquisitions per second"], &THROUGHPUT, throughput),
+        chart(file, ["wait", "wait p99", "wait, 99th percentile"], &WAIT_P99, wait),
+    ];
+    charts.into_iter().flatten().collect()
 }
 
 fn measured_on(file: &SweepFile) -> String {
+    let (trials, cores) =
+        (counted(file.samples.len(), "trial", "trials"), counted(file.host.cores, "core", "cores"));
+    let kind = file.ensembles.first().map_or("none", |ensemble| ensemble.kind.as_str());
+    let (scenario, load, host) = (&file.scenario, &file.load, &file.host.hostname);
     format!(
-        "scenario {}, {} load, {}; ZooKeeper ensemble: {}; generator on {} with {}",
-        file.scenario,
-        file.load,
-        counted(file.samples.len(), "trial", "trials"),
-        file.ensembles.first().map_or("none", |ensemble| ensemble.kind.as_str()),
-        file.host.hostname,
-        counted(file.host.cores, "core", "cores")
+        "scenario {scenario}, {load} load, {trials}; ZooKeeper ensemble: {kind}; generator on {host} with {cores}"
     )
 }
 
-struct Swept {
-    id: &'static str,
-    name: &'static str,
-    axis: &'static str,
-    of: fn(&Point) -> Option<Interval>,
-    is_bound: fn(&Point) -> bool,
-    figure: Figure,
+/// A metric at a point, and whether it is a lower bound.
+type Read = fn(&Point) -> (Option<Interval>, bool);
+
+fn chart(
+    file: &SweepFile,
+    [id, name, axis]: [&str; 3],
+    entry: &'static FigureEntry,
+    read: Read,
+) -> Option<Chart> {
+    const CAPTION: &str = "Line: median of the valid repetitions; bars: their lowest and highest values; hollow: a \
+        lower bound, or doubtful.";
+    let variable = file.over.first()?.variable;
+    let all = file.findings.iter().enumerate();
+    let all = all.map(|(at, finding)| series(Curve::new(at, title(file, finding)), finding, read));
+    let all: Vec<Curve> = all.filter(|series| !series.line.is_empty()).collect();
+    let measured: Vec<f64> = all.iter().flat_map(|series| &series.line).map(|point| point.0).collect();
+    measured.first()?;
+    let limit = file.objective.as_ref().filter(|objective| objective.figure == entry.figure());
+    let heights = all.iter().flat_map(Curve::heights).chain(limit.map(|objective| objective.limit));
+    let y = match entry.figure() == THROUGHPUT.figure() {
+        true => Axis::amounts(axis, heights),
+        false => Axis::durations(axis, heights),
+    };
+    let limit = limit.map(|one| Guide::new(GuideCourse::Level(one.limit), &*one.text, Weight::Limit));
+    let (said, lines) = (said(&all), Lines::either_way(across(variable, &measured), y, all));
+    Some(Chart {
+        id: format!("sweep-{id}"),
+        title: format!("{} by {}", capitalised(name), variable.name()),
+        said,
+        caption: vec![CAPTION.to_owned()],
+        kind: ChartKind::Lines(Lines { guides: limit.into_iter().collect(), ..lines }),
+    })
 }
 
-impl Swept {
-    fn chart(&self, file: &SweepFile) -> Option<Chart> {
-        let variable = file.over.first()?.variable;
-        let all = file.findings.iter().enumerate().map(|(at, finding)| self.series(file, at, finding));
-        let all: Vec<Curve> = all.filter(|series| !series.line.is_empty()).collect();
-        let measured: Vec<f64> = all.iter().flat_map(|series| &series.line).map(|point| point.0).collect();
-        measured.first()?;
-        let limit = file.objective.as_ref().filter(|objective| objective.figure == self.figure);
-        let caption = "Line: median of the valid repetitions; bars: their lowest and highest values; hollow: a lower bound, \
-                       or doubtful.";
-        let heights = all.iter().flat_map(Curve::heights).chain(limit.map(|objective| objective.limit));
-        let y = match self.figure == THROUGHPUT.figure() {
-            true => Axis::amounts(self.axis, heights),
-            false => Axis::durations(self.axis, heights),
-        };
-        let guides = limit.map(|one| Guide::new(GuideCourse::Level(one.limit), &*one.text, Weight::Limit));
-        Some(Chart {
-            id: self.id.to_owned(),
-            title: format!("{} by {}", capitalised(self.name), variable.name()),
-            said: said(&all),
-            caption: vec![caption.to_owned()],
-            kind: ChartKind::Lines(Lines {
-                guides: guides.into_iter().collect(),
-                ..Lines::either_way(across(variable, &measured), y, all)
-            }),
-        })
+/// Adds the points at which the metric was measured.
+fn series(mut curve: Curve, finding: &Finding, read: Read) -> Curve {
+    for point in &finding.series.points {
+        let (Some(found), is_bound) = read(point) else { continue };
+        let (at, doubtful) = ((point.at.x, found.value), point.state != State::Sound || is_bound);
+        curve.line.push(at);
+        curve.markers.push((at, Mark { doubtful, violated: point.state == State::Violated }));
+        let Interval { value: middle, low, high, .. } = found;
+        curve.whiskers.extend(high.is_finite().then_some(Ends { at: at.0, low, middle, high }));
     }
-
-    fn series(&self, file: &SweepFile, at: usize, finding: &Finding) -> Curve {
-        let known = || finding.series.points.iter().filter_map(|point| Some((point, (self.of)(point)?)));
-        let place = |(point, found): (&Point, Interval)| (point.at.x, found.value);
-        let mark = |point: &Point| Mark {
-            doubtful: point.state != State::Sound || (self.is_bound)(point),
-            violated: point.state == State::Violated,
-        };
-        let ends = known().filter(|(_, found)| found.high.is_finite()).map(|(point, found)| Ends {
-            at: point.at.x,
-            low: found.low,
-            middle: found.value,
-            high: found.high,
-        });
-        Curve {
-            line: known().map(place).collect(),
-            markers: known().map(|known| (place(known), mark(known.0))).collect(),
-            whiskers: ends.collect(),
-            ..Curve::new(at, title(file, finding))
-        }
-    }
+    curve
 }
 
 fn said(all: &[Curve]) -> String {

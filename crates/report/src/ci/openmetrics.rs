@@ -30,7 +30,7 @@ fn families(document: &CiReport) -> Families {
     let mut families = Families::default();
     let label_name = |name: &str| name.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
     let facts = document.facts.iter().map(|(name, value)| (label_name(name), value.clone()));
-    families.run_info("The run and its environment", facts.collect());
+    families.gauge(RUN_INFO, "The run and its environment", facts.collect(), 1.0);
     families.run(document.began, document.took, "Duration of the run");
     for check in &document.checks {
         for word in ["held", "violated", "unknown"] {
@@ -70,6 +70,9 @@ pub fn plain(text: &str) -> String {
 }
 
 const PREFIX: &str = "zklockbench";
+/// Facts are labels of a gauge with the value 1, because Pushgateway and node_exporter reject the info type of
+/// OpenMetrics.
+const RUN_INFO: (&str, &str) = ("run_info", "");
 
 const TIMED_OUT: (&str, &str) = ("timed_out", "Acquires that timed out, over all repetitions");
 const UNSERVED: (&str, &str) =
@@ -136,12 +139,6 @@ impl MetricFamily {
 }
 
 impl Families {
-    /// Adds facts as labels of a gauge with the value 1. Pushgateway and node_exporter reject the info type
-    /// of OpenMetrics.
-    fn run_info(&mut self, help: &'static str, labels: Labels) {
-        self.gauge(("run_info", ""), help, labels, 1.0);
-    }
-
     fn run(&mut self, began: SystemTime, lasts: Duration, help: &'static str) {
         let began = began.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         self.gauge(("run_started_timestamp", "seconds"), "Start time of the run", Vec::new(), began);
@@ -279,7 +276,7 @@ impl Live {
     pub fn render(&self, now: SystemTime) -> String {
         let mut families = Families::default();
         let facts = labels([("scenario", &self.scenario), ("version", env!("CARGO_PKG_VERSION"))]);
-        families.run_info("The run in progress", facts);
+        families.gauge(RUN_INFO, "The run in progress", facts, 1.0);
         let lasts = now.duration_since(self.began).unwrap_or_default();
         families.run(self.began, lasts, "Time since the start of the run");
         families.gauge(("trials_planned", ""), "Trials planned so far", Vec::new(), self.planned as f64);

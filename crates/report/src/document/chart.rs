@@ -35,13 +35,6 @@ pub enum ChartKind {
     Heat(Heat),
 }
 
-impl ChartKind {
-    /// Returns whether the chart's labels need the full width of a page.
-    pub const fn is_wide(&self) -> bool {
-        matches!(self, Self::Panels(_) | Self::Ratios(_))
-    }
-}
-
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lines {
     pub x: Axis,
@@ -182,17 +175,6 @@ pub struct Panels {
     pub keys: Vec<String>,
     /// Panels with their headings.
     pub panels: Vec<(String, Lines)>,
-}
-
-impl Panels {
-    const AT_MOST: usize = 12;
-
-    /// Returns the first panels, and a sentence about the omitted ones for the caption.
-    pub fn of(keys: Vec<String>, mut panels: Vec<(String, Lines)>) -> (Self, Option<String>) {
-        let more = panels.len().saturating_sub(Self::AT_MOST);
-        panels.truncate(Self::AT_MOST);
-        (Self { keys, panels }, (more > 0).then(|| format!("{more} more are not shown.")))
-    }
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -67,9 +67,9 @@ pub enum Block {
     Text(String),
     Table(Table),
     Chart(Box<Chart>),
+    /// The title of a chart, and the reason why there is none as a sentence without a full stop.
     NoChart {
         title: String,
-        /// Reason, as a sentence without a full stop.
         why: String,
     },
     /// Notes that every renderer must show.

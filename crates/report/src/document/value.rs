@@ -25,17 +25,11 @@ pub enum Value {
         part: u64,
         whole: u64,
     },
-    Verdict {
-        word: String,
-        tone: Tone,
-    },
+    Verdict(String, Tone),
     /// A lower bound, e.g. because a wait had not ended.
     AtLeast(Box<Value>),
-    Between {
-        middle: Box<Value>,
-        low: Box<Value>,
-        high: Box<Value>,
-    },
+    /// A value with the lower and the upper end of its interval.
+    Between(Box<[Value; 3]>),
     /// Not measured, or not applicable.
     NotMeasured,
     /// The queue of an open load grew, so the value would depend on the length of the trial.
@@ -53,7 +47,7 @@ pub enum Tone {
 
 impl Value {
     pub fn verdict(word: impl Into<String>, tone: Tone) -> Self {
-        Self::Verdict { word: word.into(), tone }
+        Self::Verdict(word.into(), tone)
     }
 
     /// Creates a verdict, with a special word if the only violation is that contenders were stuck.
@@ -81,7 +75,7 @@ impl Value {
 
     /// Returns the value with the ends of its interval.
     pub fn between(self, low: Self, high: Self) -> Self {
-        Self::Between { middle: Box::new(self), low: Box::new(low), high: Box::new(high) }
+        Self::Between(Box::new([self, low, high]))
     }
 
     pub fn is_not_measured(&self) -> bool {
@@ -98,7 +92,7 @@ impl Value {
 
     pub fn shown(&self) -> String {
         match self {
-            Self::Text(text) | Self::Verdict { word: text, .. } => one_line(text),
+            Self::Text(text) | Self::Verdict(text, _) => one_line(text),
             Self::Count(count) => count.to_string(),
             Self::Amount(amount) => number(*amount),
             Self::Duration(us) => format_micros(us.round().max(0.0) as u64),
@@ -109,19 +103,14 @@ impl Value {
             Self::OutOf { part, whole } if part == whole => whole.to_string(),
             Self::OutOf { part, whole } => format!("{part} of {whole}"),
             Self::AtLeast(value) => format!("≥ {}", value.shown()),
-            Self::Between { middle, low, high } => {
-                format!("{} ({} to {})", middle.shown(), low.shown(), high.shown())
-            }
+            Self::Between(of) => format!("{} ({} to {})", of[0].shown(), of[1].shown(), of[2].shown()),
             Self::NotMeasured => "-".to_owned(),
             Self::Unstable => "unstable".to_owned(),
         }
     }
 
     pub fn tone(&self) -> Tone {
-        match self {
-            Self::Verdict { tone, .. } => *tone,
-            _ => Tone::Plain,
-        }
+        if let Self::Verdict(_, tone) = self { *tone } else { Tone::Plain }
     }
 
     /// Returns a number to sort by; `None` for text.
@@ -134,8 +123,9 @@ impl Value {
             | Self::Rate(value)
             | Self::Multiple(value)
             | Self::Range(value, _) => Some(*value),
-            Self::AtLeast(value) | Self::Between { middle: value, .. } => value.rank(),
-            Self::Text(_) | Self::Verdict { .. } | Self::NotMeasured | Self::Unstable => None,
+            Self::AtLeast(value) => value.rank(),
+            Self::Between(of) => of[0].rank(),
+            Self::Text(_) | Self::Verdict(..) | Self::NotMeasured | Self::Unstable => None,
         }
     }
 }

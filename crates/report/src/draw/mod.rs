@@ -21,7 +21,7 @@ use keys::{Key, draw_sample, keys_height, with_keys};
 pub use lines::plot_area;
 pub use style::{DENSITY, THEMED, colour, hex, page_colour, part};
 use style::{
-    GUIDE_DASH, GUIDE_WIDTH, INK, LARGE, LINE_WIDTH, SMALL, dash, is_solid, shorten, text, units, wrap,
+    GUIDE_DASH, GUIDE_WIDTH, INK, LARGE, LINE_WIDTH, SMALL, SOLID, dash, shorten, text, units, wrap,
 };
 
 /// Destination of a chart.
@@ -108,7 +108,7 @@ fn with_dashes(mut text: String) -> String {
     let line = |look: usize| format!(r#"stroke="{}" stroke-width="{LINE_WIDTH}""#, hex(colour(look)));
     let looks = (0..64).map(|look| (line(look), dash(look)));
     for (line, dash) in looks.chain([(format!(r#"stroke-width="{GUIDE_WIDTH}" points"#), GUIDE_DASH)]) {
-        if !is_solid(dash) && text.contains(&line) {
+        if dash.0 != SOLID && text.contains(&line) {
             let gaps = format!(r#"stroke-dasharray="{} {}" {line}"#, units(dash.0), units(dash.1));
             text = text.replace(&line, &gaps);
         }

@@ -42,7 +42,7 @@ const PARTS: [u32; 12] = [
 
 /// Lengths of dashes and gaps in pixels. The first pattern is a solid line.
 const DASHES: [(u32, u32); 5] = [(SOLID, 0), (10, 4), (3, 3), (18, 5), (6, 3)];
-const SOLID: u32 = 1_000_000;
+pub const SOLID: u32 = 1_000_000;
 pub const GUIDE_DASH: (u32, u32) = (6, 4);
 
 /// Widths of strategies' lines and of guides; no other line has either width.
@@ -92,10 +92,6 @@ pub const fn dash(look: usize) -> (u32, u32) {
 /// Returns the dash and gap lengths for plotters; a solid line if gaps are not drawn.
 pub const fn gaps(dash: (u32, u32), has_gaps: bool) -> (u32, u32) {
     if has_gaps { (units(dash.0), units(dash.1)) } else { (SOLID, 0) }
-}
-
-pub const fn is_solid(dash: (u32, u32)) -> bool {
-    dash.0 == SOLID
 }
 
 /// Returns the colour in SVG notation.

@@ -110,16 +110,7 @@ fn finding(one: &Conclusion) -> Finding {
         (Topic::Limits, _) | (_, Certainty::Unknown | Certainty::Tied) => Tone::Doubtful,
         (_, Certainty::Shown | Certainty::Same) => Tone::Good,
     };
-    let topic = match one.topic {
-        Topic::MustNotBeUsed => "Must not be used",
-        Topic::Limits => "Note",
-        Topic::Faults => "Under faults",
-        Topic::Fastest => "Fastest",
-        Topic::Lightest => "Lightest",
-        Topic::Fairest => "Fairest",
-        Topic::Choice => "What to use",
-    };
-    Finding::new(topic, tone, one.sentence.clone(), Some(one.evidence.link()))
+    Finding::new(one.topic.title(), tone, one.sentence.clone(), Some(one.evidence.link()))
 }
 
 /// Returns the main metrics of several runs, given the name and the [whole](Table::whole) table of each.
