@@ -131,8 +131,8 @@ fn places(file: &AbFile) -> String {
 
 fn grid(file: &AbFile, is_shown: impl Fn(&Comparison) -> bool) -> Table {
     let losses = file.comparisons.iter().filter(|one| one.scale == compare::Scale::SharesLost).count();
-    let of_figures =
-        file.comparisons.iter().filter_map(|one| Some((one.figure.clone(), file.margin_of(one)?)));
+    let margin = |one: &Comparison| Some((one.figure.clone(), file.margin_of(one)?));
+    let margins = margins(file.comparisons.iter().filter_map(margin));
     Columns::<&Comparison>::new()
         .words("strategy", |one| one.cells.strategy())
         .numbers("contenders", 0, |one| one.cells.contenders())
@@ -154,7 +154,7 @@ fn grid(file: &AbFile, is_shown: impl Fn(&Comparison) -> bool) -> Table {
         .numbers("A/A", 1, |one| ratio(one, one.itself))
         .explained("the second run of A compared with the first, which shows the noise on this machine")
         .table("Each metric of each combination", 2, file.comparisons.iter().filter(|one| is_shown(one)))
-        .noted(format!("{} {}", corrected(file.comparisons.len() - losses, losses > 0), margins(of_figures)))
+        .noted(format!("{} {}", corrected(file.comparisons.len() - losses, losses > 0), margins))
 }
 
 /// Returns the requests by kind, one row per side.

@@ -26,8 +26,7 @@ fn missing(calibration: &Calibration) -> impl Iterator<Item = String> {
 
 /// Returns a sentence with the lower bounds for any lock in this environment.
 pub fn headline(calibration: &Calibration) -> String {
-    let took =
-        |what: &str, of: Option<Timing>| of.map(|of| format!("{what} takes {}", format_micros(of.p50_us)));
+    let took = |what, of: Option<Timing>| Some(format!("{what} takes {}", format_micros(of?.p50_us)));
     let floor = &calibration.floor;
     let parts = [took("a handoff", floor.handoff), took("an acquire of a free lock", floor.uncontended)];
     let parts: Vec<String> = parts.into_iter().flatten().collect();

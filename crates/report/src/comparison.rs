@@ -124,7 +124,10 @@ fn grid(compared: &Comparison, is_shown: impl Fn(&Row) -> bool) -> Table {
             "range of new/base, with a confidence of at least {}; exact: counts that the load determines",
             percent(1.0 - compared.terms.alpha)
         ))
-        .numbers("reps", 3, |row| repetitions(row))
+        .numbers("reps", 3, |row| {
+            let (was, is) = (row.compared.base.values.len(), row.compared.new.values.len());
+            if was == is { Value::from(was) } else { format!("{was}, {is}").into() }
+        })
         .words("verdict", |row| match row.role {
             Role::Decides => Value::from(row.compared.verdict),
             Role::Shown => format!("({})", row.compared.verdict).into(),
@@ -167,11 +170,6 @@ fn interval(row: &Row) -> Option<String> {
     let ratio = row.compared.ratio.filter(Interval::is_bounded)?;
     let [low, high] = [ratio.low, ratio.high].map(|end| on_scale(row.compared.scale, end));
     Some(format!("{low} to {high}"))
-}
-
-fn repetitions(row: &Row) -> Value {
-    let (was, is) = (row.compared.base.values.len(), row.compared.new.values.len());
-    if was == is { was.into() } else { format!("{was}, {is}").into() }
 }
 
 /// Formats a ratio of values, or a difference in percentage points for lost shares.

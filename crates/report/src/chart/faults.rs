@@ -47,9 +47,7 @@ fn tile(under: &UnderFault<'_>, scale: Option<&Axis>) -> Tile {
     let (said, fate) = under.told();
     let shade = match fate {
         Fate::Unknown => Shade::None,
-        Fate::Recovered(us) => {
-            scale.map_or(Shade::None, |scale| Shade::Time(scale.share(us.max(SHORTEST_US))))
-        }
+        Fate::Recovered(us) => scale.map_or(Shade::None, |of| Shade::Time(of.share(us.max(SHORTEST_US)))),
         Fate::Stuck => Shade::Stuck,
         Fate::Violated => Shade::Violated,
     };

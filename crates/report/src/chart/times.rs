@@ -13,8 +13,8 @@ use zklockbench_record::{Timing, Trial};
 
 pub fn by_percentile(view: &View<'_>, measure: Measure) -> Result<Chart, String> {
     let name = measure.name().replace('_', " ");
-    let has =
-        |cell: &Cell<'_>| cell.has_samples(measure) && !(measure.is_of_the_queue() && cell.is_unstable());
+    let grows = |cell: &Cell<'_>| measure.is_of_the_queue() && cell.is_unstable();
+    let has = |cell: &Cell<'_>| cell.has_samples(measure) && !grows(cell);
     let missing = || match view.cells.iter().any(|cell| cell.has_samples(measure)) {
         true => format!("the queue grew, so each {name} depends on the length of the trial"),
         false => format!("no trial measured a {name}"),

@@ -35,7 +35,9 @@ pub fn summary(document: &CiReport, most: usize) -> String {
     if let Some(place) = document.fact("measured on") {
         page.push(&format!("Measured on: {}.\n\n", text(place)));
     }
-    let columns = columns(document);
+    let values = || document.cells.iter().flat_map(|cell| &cell.values);
+    let is_measured = |figure: &Figure| values().any(|value| value.figure == *figure);
+    let columns: Vec<Figure> = super::tracked().filter(is_measured).collect();
     let rows = document.cells.iter().map(|cell| row(cell, &columns));
     page.list(&self::heading(&columns), rows, ["more row", "more rows"]);
     let notes = document.notes.iter().map(|note| format!("- {}\n", text(note)));
@@ -86,11 +88,6 @@ fn trouble(check: &Check) -> String {
     let why = check.verdict.why().unwrap_or_default();
     let sign = if matches!(check.verdict, Verdict::Violated(_)) { "❌" } else { "❔" };
     format!("| {}: {} | {sign} {} | {} |\n", check.kind.name(), text(&check.name), check.word(), text(&why))
-}
-
-fn columns(document: &CiReport) -> Vec<Figure> {
-    let values = || document.cells.iter().flat_map(|cell| &cell.values);
-    super::tracked().filter(|figure| values().any(|value| value.figure == *figure)).collect()
 }
 
 fn heading(columns: &[Figure]) -> String {

@@ -110,8 +110,7 @@ pub fn tracked() -> impl Iterator<Item = Figure> {
     let times = times.map(|(measure, percent)| Figure::Latency(measure, Statistic::percent(percent)));
     let tracked = figures::ALL.iter().filter(|entry| entry.tracked).map(|entry| entry.figure());
     // Throughput comes first, because it is the main measure of speed.
-    let (speed, others): (Vec<Figure>, Vec<Figure>) =
-        tracked.partition(|figure| figure.unit() == Unit::PerSecond);
+    let (speed, others): (Vec<_>, Vec<_>) = tracked.partition(|figure| figure.unit() == Unit::PerSecond);
     speed.into_iter().chain(times).chain(others)
 }
 
@@ -232,6 +231,7 @@ fn clean(text: &str) -> String {
     text.chars().map(|c| if matches!(c, '\n' | '\r' | '\t') { " ".to_owned() } else { harmless(c) }).collect()
 }
 
+const ALONE: &str = "a single contender has no other contender to exclude";
 const EVERY_TRIAL: &str = "every planned trial ran";
 
 /// Checks that all planned trials ran. No other check reports cells without trials.
@@ -292,13 +292,13 @@ fn of_lock(cell: &Cell<'_>, figures: &CellFigures) -> Check {
     let unsound = || cell.all().filter_map(Trial::unsound).map(|why| clean(&why)).collect();
     let Repetitions { ran, sound } = figures.repetitions;
     let Totals { acquired, unserved, violations, .. } = figures.totals;
-    const ALONE: &str =
-        "a single contender has no other contender to exclude, so the only check is that it was measured";
     let ran = counted(ran, "repetition", "repetitions");
     let violations = counted(violations, "violation", "violations");
     let mut seen =
         vec![format!("{ran}, {sound} valid; {acquired} acquired, {unserved} unserved, {violations}")];
-    seen.extend(figures.verdict.is_none().then(|| ALONE.to_owned()));
+    seen.extend(
+        figures.verdict.is_none().then(|| format!("{ALONE}, so the only check is that it was measured")),
+    );
     seen.extend(figures.values.iter().map(|value| format!("{}: {}", value.figure, value.shown())));
     let took = Duration::from_micros(cell.sum(|one| one.measured_us));
     let verdict = figures.verdict.clone().unwrap_or_else(|| Verdict::unknown_if(unsound()));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{CellFigures, CiReport, TrackedValue};
+use super::{ALONE, CellFigures, CiReport, TrackedValue};
 use zklockbench_core::units::number;
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::{Better, Unit};
@@ -82,8 +82,7 @@ pub fn benchmark_action(document: &CiReport) -> Result<[(&'static str, String); 
 
 fn benchmark((cell, value): (&CellFigures, &TrackedValue)) -> Benchmark {
     let over = value.over;
-    let alone = "a single contender has no other contender to exclude";
-    let verdict = cell.verdict.as_ref().map_or(alone, Verdict::word);
+    let verdict = cell.verdict.as_ref().map_or(ALONE, Verdict::word);
     Benchmark {
         name: format!("{}: {}", cell.name(), value.figure),
         unit: unit(value.figure.unit()),

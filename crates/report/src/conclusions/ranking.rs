@@ -49,9 +49,7 @@ const TOTAL_TIME: Aspect = Aspect {
 /// Median wait of an open load, whose throughput is the offered rate.
 const WAIT: Aspect = Aspect {
     evidence: Evidence::Table,
-    shown: |value, is_bound| {
-        format!("a median wait of {}", Value::Duration(value).at_least(is_bound).shown())
-    },
+    shown: |us, is_bound| format!("a median wait of {}", Value::Duration(us).at_least(is_bound).shown()),
     reading: |trial| trial.reading(Figure::Latency(Measure::Wait, Statistic::percent(50))).ok(),
     ..TOTAL_TIME
 };

@@ -148,9 +148,7 @@ impl From<ComparisonVerdict> for Value {
             ComparisonVerdict::Regressed => Tone::Bad,
             ComparisonVerdict::Improved => Tone::Good,
             ComparisonVerdict::Same => Tone::Plain,
-            ComparisonVerdict::NotMeasured | ComparisonVerdict::Inconclusive | ComparisonVerdict::Differs => {
-                Tone::Doubtful
-            }
+            _ => Tone::Doubtful,
         };
         Self::verdict(verdict.word(), tone)
     }

@@ -3,6 +3,7 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 use zklockbench_analysis::compare::ComparisonVerdict;
+use zklockbench_core::units::joined;
 
 use super::lines::{Around, axes, draw_cross, draw_guides};
 use super::style::{
@@ -108,9 +109,7 @@ fn draw_ratio(chart: &mut Plot<'_, impl Backend>, row: &RatioRow, at: f64) -> Pa
         ComparisonVerdict::Regressed => ALARM,
         ComparisonVerdict::Improved => GOOD,
         ComparisonVerdict::Same => colour(0),
-        ComparisonVerdict::Differs | ComparisonVerdict::Inconclusive | ComparisonVerdict::NotMeasured => {
-            FAINT
-        }
+        _ => FAINT,
     };
     let edge = |end: f64| PathElement::new([(end, at - 0.5), (end, at + 0.5)], RULE.stroke_width(2));
     chart.draw_series(row.margin.into_iter().flatten().map(edge))?;
@@ -157,7 +156,7 @@ pub(super) fn numbered_columns(heat: &Heat) -> Option<String> {
     let most = units(tile_width(heat) - 6);
     let fit = heat.columns.iter().all(|name| text_width(name, MEDIUM) < most);
     let named = heat.columns.iter().zip(1..).map(|(name, number)| format!("({number}) {name}"));
-    (!fit).then(|| format!("Columns: {}.", named.collect::<Vec<_>>().join(", ")))
+    (!fit).then(|| format!("Columns: {}.", joined(named, ", ")))
 }
 
 pub(super) fn draw_heat(heat: &Heat, area: &Area<impl Backend>) -> Painted {

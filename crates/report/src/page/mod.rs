@@ -48,7 +48,7 @@ pub fn document(source: &Source<'_>, report: &RunReport<'_>) -> Document {
         section("floor", "The floor", facts::floor(view)),
         section("environment", "Measurement environment", facts::environment(source)),
         section("verdicts", "Verdicts and their evidence", [facts::verdicts(source)]),
-        section("notes", "Notes", notes(view)),
+        section("notes", "Notes", noted(view.notes()).into_iter().chain([accounting(view).into()])),
         section("reproduce", "How to reproduce this", facts::reproduce(source)),
         section("method", "Method in short", facts::method(source)),
     ];
@@ -60,13 +60,16 @@ pub fn document(source: &Source<'_>, report: &RunReport<'_>) -> Document {
         Tone::Good if is_violated => Finding { tone: Tone::Plain, ..one },
         _ => one,
     };
+    let not_passed = gates_not_passed(worth_showing(&report.gated.gates).unwrap_or_default());
+    let not_passed = not_passed
+        .map(|gate| Finding::new(format!("Gate {}", gate.word), gate.tone, gate.sentence, Some(GATES)));
     Document {
         title: view.title.clone(),
         about: view.question.clone().unwrap_or_default(),
         verdict: report.headline.verdict.clone(),
         headline: headline(report),
         comes_to: "Conclusions",
-        findings: not_passed(report.gated)
+        findings: not_passed
             .skip(usize::from(report.headline.says == Says::Gate))
             .chain(report.other_conclusions().iter().map(finding))
             .map(dampened)
@@ -85,11 +88,6 @@ fn headline(report: &RunReport<'_>) -> Finding {
         (Says::Gate, _) => Finding::new("Gate", tone, sentence, Some(GATES)),
         _ => Finding::new("Outcome", tone, sentence, Some(Evidence::Verdicts.link())),
     }
-}
-
-fn not_passed(gated: &Gated) -> impl Iterator<Item = Finding> {
-    gates_not_passed(worth_showing(&gated.gates).unwrap_or_default())
-        .map(|gate| Finding::new(format!("Gate {}", gate.word), gate.tone, gate.sentence, Some(GATES)))
 }
 
 fn gates(gated: &Gated) -> impl Iterator<Item = Block> {
@@ -170,8 +168,4 @@ fn violations(view: &View<'_>) -> impl Iterator<Item = Block> {
             Block::Picture { caption, picture: timeline.into() }
         })
     })
-}
-
-fn notes(view: &View<'_>) -> impl Iterator<Item = Block> {
-    noted(view.notes()).into_iter().chain([accounting(view).into()])
 }

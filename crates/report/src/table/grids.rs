@@ -4,6 +4,7 @@ use super::counts::{self, CountedRow};
 use super::{faults, metric_value};
 use crate::View;
 use crate::document::{Column, Columns, Table, Value, words};
+use crate::summary::Repetitions;
 use crate::view::Cell;
 use zklockbench_core::measure::{Measure, Statistic};
 use zklockbench_core::units::{format_micros, joined, listed, number};
@@ -37,14 +38,21 @@ impl Table {
             .words("strategy", |cell| view.label(cell))
             .numbers("contenders", 0, |cell| contenders(cell))
             .words("verdict", |cell| cell.judged())
-            .numbers("reps", 8, |cell| repetitions(cell))
+            .numbers("reps", 8, |cell| {
+                let Repetitions { ran, sound } = Repetitions::of(cell);
+                Value::OutOf { part: sound as u64, whole: ran as u64 }
+            })
             .explained("valid repetitions");
-        columns = metric(columns, &OFFERED);
-        columns = metric(columns, &THROUGHPUT)
-            .numbers("min-max", 4, |cell| range(cell))
+        columns = columns
+            .metric(&OFFERED, |cell| measured(cell, &OFFERED))
+            .metric(&THROUGHPUT, |cell| measured(cell, &THROUGHPUT))
+            .numbers("min-max", 4, |cell| {
+                let spread = cell.spread(|one| THROUGHPUT.of(one)).filter(|spread| spread.count > 1)?;
+                Some(Value::Range(spread.min, spread.max))
+            })
             .explained("smallest and largest repetition");
         for entry in [&TOTAL_TIME, &WAIT_P50, &WAIT_P99, &WAIT_MAX, &HANDOFF_P50, &FAILED_TRY_P50] {
-            columns = metric(columns, entry);
+            columns = columns.metric(entry, move |cell| measured(cell, entry));
         }
         let (handoffs, uncontended) = floors(view);
         columns = columns
@@ -61,7 +69,7 @@ impl Table {
             .explained("longest time that a lock was free, wanted and not acquired");
         let placed = [THROUGHPUT.card, OFFERED.card, TOTAL_TIME.card];
         for entry in figures::ALL.iter().filter(|entry| !placed.contains(&entry.card)) {
-            columns = metric(columns, entry);
+            columns = columns.metric(entry, move |cell| measured(cell, entry));
         }
         columns
             .numbers("violations", 1, |cell| cell.violations())
@@ -69,13 +77,6 @@ impl Table {
             .table("Each strategy at each contender count", 1, &view.cells)
             .noted(note(view))
     }
-}
-
-fn metric<'c, 'v>(
-    columns: Columns<'c, &'v Cell<'v>>,
-    entry: &'static FigureEntry,
-) -> Columns<'c, &'v Cell<'v>> {
-    columns.metric(entry, move |cell| measured(cell, entry))
 }
 
 /// Returns a metric of a cell over its repetitions, as a table value.
@@ -135,16 +136,6 @@ fn floors(view: &View<'_>) -> (String, String) {
         told("handoffs without a lock, measured before the first trial", handoff),
         told("uncontended acquires by raw requests", acquire),
     )
-}
-
-fn range(cell: &Cell<'_>) -> Option<Value> {
-    let spread = cell.spread(|one| THROUGHPUT.of(one)).filter(|spread| spread.count > 1)?;
-    Some(Value::Range(spread.min, spread.max))
-}
-
-fn repetitions(cell: &Cell<'_>) -> Value {
-    let sound = cell.all().filter(|one| one.is_sound()).count();
-    Value::OutOf { part: sound as u64, whole: cell.trials.len() as u64 }
 }
 
 /// Returns the number of contenders, and how many had a session if some had none.
