@@ -6,8 +6,8 @@ use std::path::Path;
 use super::chart::{Drawn, draw_each};
 use super::comparison::{RATIOS, corrected, finding, of_panels, of_ratios, on_scale};
 use super::document::{
-    Axis, Block, Chart, Columns, Curve, Document, Finding, GAP, Guide, GuideCourse, Lines, Mark, PlotPoint,
-    RatioRow, Ratios, Table, Tone, Value, Weight,
+    Axis, Block, Chart, Columns, Curve, Document, Finding, GAP, Guide, GuideCourse, Lines, Mark, Panels,
+    PlotPoint, RatioRow, Ratios, Table, Tone, Value, Weight,
 };
 use super::page::{drawn, fact, filled, noted, place, program, section, when};
 use super::table::counts::{self, CountedRow};
@@ -121,10 +121,8 @@ fn places(file: &AbFile) -> String {
         format!("{kind} ensemble, {servers} (ZooKeeper {version}); data: {}", ensemble.placement)
     };
     let (a, b) = (&file.sides.a.ensemble, &file.sides.b.ensemble);
-    let where_ = match a.connect == b.connect && !file.sides.a.opened_anew {
-        true => place(a),
-        false => format!("A: {}; B: {}", place(a), place(b)),
-    };
+    let is_shared = a.connect == b.connect && !file.sides.a.opened_anew;
+    let where_ = if is_shared { place(a) } else { format!("A: {}; B: {}", place(a), place(b)) };
     let cores = counted(file.host.cores, "core", "cores");
     format!("{where_}; generator on {} with {cores}", file.host.hostname)
 }
@@ -175,10 +173,8 @@ fn value(unit: Unit, value: Option<f64>, at_least: bool) -> String {
 fn ratio(of: &Comparison, ratio: Option<Interval>) -> String {
     let Some(ratio) = ratio else { return GAP.into() };
     let end = |end: f64| if end.is_finite() { on_scale(of.scale, end) } else { "no bound".to_owned() };
-    match ratio.is_bounded() {
-        false => end(ratio.value),
-        true => format!("{} [{}, {}]", end(ratio.value), end(ratio.low), end(ratio.high)),
-    }
+    let ends = ratio.is_bounded().then(|| format!(" [{}, {}]", end(ratio.low), end(ratio.high)));
+    end(ratio.value) + &ends.unwrap_or_default()
 }
 
 /// Describes how server restarts affect the comparison; `None` if both sides share an ensemble that was not
@@ -322,7 +318,7 @@ fn ab_blocks(file: &AbFile) -> Result<Chart, String> {
     let how_to_read = "Dashed: no change, and the margin. A block without a ratio has no marker.".to_owned();
     let caption = std::iter::once(how_to_read).chain(both_sides(file)).collect();
     let keys = OVER_A.map(str::to_owned).into();
-    Ok(of_panels("blocks", "Ratios block by block", keys, panels, caption))
+    Ok(of_panels("blocks", "Ratios block by block", Panels { keys, panels }, caption))
 }
 
 fn block_panel(one: &Comparison, labels: &[String], margin: Option<f64>) -> Option<(String, Lines)> {

@@ -134,10 +134,8 @@ pub fn of_calibration(calibration: &Calibration) -> Document {
         section("notes", "Notes", noted(missing(calibration).collect())),
         section("environment", "Measurement environment", [place, measured]),
     ];
-    let (word, tone) = match calibration.missing.is_empty() {
-        true => ("measured", Tone::Good),
-        false => ("measured in part", Tone::Doubtful),
-    };
+    let is_whole = calibration.missing.is_empty();
+    let (word, tone) = if is_whole { ("measured", Tone::Good) } else { ("measured in part", Tone::Doubtful) };
     let writes = calibration.synced_writes_per_s.map(|per_s| {
         let leader = format!("The leader takes {} synced writes a second", number(per_s));
         Finding::new("Writes", Tone::Plain, format!("{leader}; an acquisition needs at least two."), None)

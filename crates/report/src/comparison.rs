@@ -418,23 +418,16 @@ fn percentiles_compared(base: &Side, new: &Side, compared: &Comparison) -> Resul
     let caption = std::iter::once(how_to_read.to_owned()).chain(forced).collect();
     let keys = SIDES.iter().zip([&compared.base.path, &compared.new.path]);
     let keys = keys.map(|(side, path)| format!("{side}: {path}")).collect();
-    Ok(of_panels("waits", "Wait by percentile, both sides", keys, panels, caption))
+    Ok(of_panels("waits", "Wait by percentile, both sides", Panels { keys, panels }, caption))
 }
 
 const MOST_PANELS: usize = 12;
 
-pub(super) fn of_panels(
-    id: &str,
-    title: &str,
-    keys: Vec<String>,
-    mut panels: Vec<(String, Lines)>,
-    mut caption: Vec<String>,
-) -> Chart {
-    let said = one_by_one(panels.iter().map(|(heading, _)| heading.clone()));
-    let more = panels.drain(panels.len().min(MOST_PANELS)..).count();
+pub(super) fn of_panels(id: &str, title: &str, mut all: Panels, mut caption: Vec<String>) -> Chart {
+    let said = one_by_one(all.panels.iter().map(|(heading, _)| heading.clone()));
+    let more = all.panels.drain(all.panels.len().min(MOST_PANELS)..).count();
     caption.extend((more > 0).then(|| format!("{more} more are not shown.")));
-    let kind = ChartKind::Panels(Panels { keys, panels });
-    Chart { id: id.to_owned(), title: title.to_owned(), said, caption, kind }
+    Chart { id: id.to_owned(), title: title.to_owned(), said, caption, kind: ChartKind::Panels(all) }
 }
 
 fn panel(cell: &CellUnderLoad, sides: [&Side; 2]) -> Option<(String, Lines)> {

@@ -294,14 +294,13 @@ fn charted(learned: &Learned) -> impl Iterator<Item = (usize, &Family)> {
 
 /// Returns every chart that has data.
 fn charts(learned: &Learned) -> Vec<Chart> {
-    const OVER_TIME: &str = "Waiting requests over time";
+    let arrivals = ["arrivals", "Arrivals over time", "arrivals per second"];
+    let queue = ["queue", "Waiting requests over time", "waiting requests"];
     let charts = [
-        over_time(learned, "arrivals", "Arrivals over time", "arrivals per second", |f| {
-            &f.over_time.arrivals
-        }),
-        over_time(learned, "queue", OVER_TIME, "waiting requests", |family| &family.over_time.waiting),
-        distribution(learned, "waits", "Waits by percentile", "wait, as logged", |family| &family.wait),
-        distribution(learned, "holds", "Holds by percentile", "hold, as logged", |family| &family.hold),
+        over_time(learned, arrivals, |family| &family.over_time.arrivals),
+        over_time(learned, queue, |family| &family.over_time.waiting),
+        distribution(learned, "wait", |family| &family.wait),
+        distribution(learned, "hold", |family| &family.hold),
         keys(learned),
         longest_waits(learned),
     ];
@@ -321,13 +320,7 @@ fn lines(id: &str, title: &str, caption: &str, x: Axis, y: Axis, series: Vec<Cur
     (!series.is_empty()).then(|| chart(id, title, caption, said, ChartKind::Lines(Lines::new(x, y, series))))
 }
 
-fn over_time(
-    learned: &Learned,
-    id: &str,
-    title: &str,
-    axis: &str,
-    of: fn(&Family) -> &[f64],
-) -> Option<Chart> {
+fn over_time(learned: &Learned, [id, title, axis]: [&str; 3], of: fn(&Family) -> &[f64]) -> Option<Chart> {
     let has_any = |(_, family): &(usize, &Family)| of(family).iter().any(|value| *value > 0.0);
     let curve = |(at, family): (usize, &Family)| {
         let bin_s = family.over_time.bin_us as f64 / 1e6;
@@ -342,13 +335,8 @@ fn over_time(
     lines(id, title, caption, x, Axis::from_zero(axis, high), series)
 }
 
-fn distribution(
-    learned: &Learned,
-    id: &str,
-    title: &str,
-    axis: &str,
-    of: fn(&Family) -> &Option<Times>,
-) -> Option<Chart> {
+fn distribution(learned: &Learned, id: &str, of: fn(&Family) -> &Option<Times>) -> Option<Chart> {
+    let (title, axis) = (format!("{}s by percentile", capitalised(id)), format!("{id}, as logged"));
     let curve = |(at, family): (usize, &Family)| {
         let times = of(family).as_ref()?;
         let last = times.count.max(2) as f64;
@@ -360,10 +348,10 @@ fn distribution(
     };
     let series: Vec<Curve> = charted(learned).filter_map(curve).collect();
     let samples = Curve::furthest(&series, 2.0);
-    let y = Axis::durations(axis, series.iter().flat_map(Curve::heights));
+    let y = Axis::durations(&axis, series.iter().flat_map(Curve::heights));
     let caption =
         "As logged, to the millisecond: a client's hold is shorter by the handoff, and its wait longer.";
-    lines(id, title, caption, Axis::percentiles(samples), y, series)
+    lines(&format!("{id}s"), &title, caption, Axis::percentiles(samples), y, series)
 }
 
 fn bars(id: &str, title: &str, caption: String, axis: Axis, rows: Vec<Bar>) -> Chart {

@@ -253,10 +253,8 @@ fn by_servers(plan: &PlanFile) -> Table {
 /// Returns a sentence on the session timeout that the servers granted.
 fn granted(plan: &PlanFile) -> String {
     let all = plan.answers.iter().flat_map(|answer| &answer.failures).map(|cost| cost.granted_us);
-    match all.max().unwrap_or(0) {
-        0 => String::new(),
-        us => format!(" Session timeout granted: {}.", format_micros(us)),
-    }
+    let longest = all.max().filter(|us| *us > 0).map(format_micros);
+    longest.map_or_else(String::new, |us| format!(" Session timeout granted: {us}."))
 }
 
 pub(super) fn measured(range: MeasuredRange) -> Value {
@@ -312,9 +310,9 @@ fn missing(plan: &PlanFile) -> Vec<String> {
     let all = plan.answers.iter().flat_map(|answer| {
         answer.missing.iter().map(move |missing| (missing.as_str(), answer.strategy.as_str()))
     });
-    let said = |(text, of): (&str, Vec<&str>)| match of.len() == plan.answers.len() {
-        true => format!("not known: {text}"),
-        false => format!("not known for {}: {text}", of.join(", ")),
+    let said = |(text, of): (&str, Vec<&str>)| {
+        let of = (of.len() < plan.answers.len()).then(|| format!(" for {}", of.join(", ")));
+        format!("not known{}: {text}", of.unwrap_or_default())
     };
     grouped(all).into_iter().map(said).collect()
 }
@@ -411,6 +409,8 @@ pub fn of_plan(plan: &PlanFile) -> Document {
         all.into_iter().chain(noted(one.notes.clone()))
     });
     let lacks = missing(plan).into_iter().chain(left_out(plan)).map(|note| capitalised(&note));
+    let place = plan.ensemble.as_ref().zip(plan.host.as_ref()).map(|(ensemble, host)| place(ensemble, host));
+    let environment = place.map(Block::Facts).into_iter().chain(noted(plan.caveats()));
     let basis = [fits(plan).into()].into_iter().chain(noted(sensitivities(plan)));
     let sections = [
         section(CURVE.section, "Waits by rate", [curve(plan)]),
@@ -420,7 +420,7 @@ pub fn of_plan(plan: &PlanFile) -> Document {
         section("missing", "What is missing", noted(lacks.collect())),
         section("load", "The load", load(plan)),
         section("basis", "Model inputs", basis),
-        section("environment", "Measurement environment", environment(plan)),
+        section("environment", "Measurement environment", environment),
         section("reproduce", "How to reproduce this", reproduce(plan)),
     ];
     let verdict = word(&plan.verdict());
@@ -552,20 +552,9 @@ fn said(plan: &PlanFile, answer: &Answer) -> Option<String> {
         .into_iter()
         .map(|((_, us), mark)| format!(", {} measured", Value::Duration(us).at_least(mark.doubtful).shown()));
     let [low, middle, high] = [asked.wait.low, asked.wait.middle, asked.wait.high].map(wait);
-    Some(format!(
-        "{}: from {} to {}; at {}/s, your rate, {middle} (90 %: {low} to {high}){}.",
-        answer.strategy,
-        at(first),
-        at(last),
-        number(asked.rate),
-        measured.collect::<String>()
-    ))
-}
-
-fn environment(plan: &PlanFile) -> Vec<Block> {
-    let place = plan.ensemble.as_ref().zip(plan.host.as_ref()).map(|(ensemble, host)| place(ensemble, host));
-    let facts = place.map(Block::Facts);
-    facts.into_iter().chain(noted(plan.caveats())).collect()
+    let all = format!("{}: from {} to {}", answer.strategy, at(first), at(last));
+    let asked = format!("at {}/s, your rate, {middle} (90 %: {low} to {high})", number(asked.rate));
+    Some(format!("{all}; {asked}{}.", measured.collect::<String>()))
 }
 
 /// Returns the words of a command without `--resume` and its directory.

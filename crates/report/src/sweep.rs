@@ -18,8 +18,8 @@ use zklockbench_analysis::sweep::{
 use zklockbench_core::error::Error;
 use zklockbench_core::units::{capitalised, counted, format_micros, grouped, joined, number, shown};
 use zklockbench_core::verdict::Verdict;
-use zklockbench_record::FigureEntry;
 use zklockbench_record::figures::{THROUGHPUT, WAIT_P50, WAIT_P99};
+use zklockbench_record::{Figure, FigureEntry};
 use zklockbench_stats::Interval;
 
 /// Renders the outcome, each point, and the findings as text.
@@ -42,10 +42,7 @@ pub fn sweep(file: &SweepFile, notes: &[String], style: Style) -> String {
 
 /// Returns the tables, the most important first.
 fn tables(file: &SweepFile) -> [Table; 2] {
-    match is_about_sessions(file) {
-        true => [failures(file), points(file)],
-        false => [points(file), failures(file)],
-    }
+    if is_about_sessions(file) { [failures(file), points(file)] } else { [points(file), failures(file)] }
 }
 
 /// Returns whether the sweep varies the session timeout, to show its effect on the cost of failures.
@@ -329,32 +326,24 @@ pub fn draw_sweep(file: &SweepFile, dir: &Path) -> Result<Vec<PathBuf>, Error> {
 fn charts(file: &SweepFile) -> Vec<Chart> {
     let throughput = |point: &Point| (point.throughput, false);
     let wait = |point: &Point| (point.wait_p99, point.wait_p99_at_least);
-    let charts = [
-        chart(file, ["throughput", "throughput", "acquisitions per second"], &THROUGHPUT, throughput),
-        chart(file, ["wait", "wait p99", "wait, 99th percentile"], &WAIT_P99, wait),
-    ];
-    charts.into_iter().flatten().collect()
+    let texts = ["throughput", "throughput", "acquisitions per second"];
+    let throughput = chart(file, texts, THROUGHPUT.figure(), throughput);
+    let wait = chart(file, ["wait", "wait p99", "wait, 99th percentile"], WAIT_P99.figure(), wait);
+    throughput.into_iter().chain(wait).collect()
 }
 
 fn measured_on(file: &SweepFile) -> String {
-    let (trials, cores) =
-        (counted(file.samples.len(), "trial", "trials"), counted(file.host.cores, "core", "cores"));
+    let trials = counted(file.samples.len(), "trial", "trials");
     let kind = file.ensembles.first().map_or("none", |ensemble| ensemble.kind.as_str());
-    let (scenario, load, host) = (&file.scenario, &file.load, &file.host.hostname);
-    format!(
-        "scenario {scenario}, {load} load, {trials}; ZooKeeper ensemble: {kind}; generator on {host} with {cores}"
-    )
+    let generator = format!("{} with {}", file.host.hostname, counted(file.host.cores, "core", "cores"));
+    let what = format!("scenario {}, {} load, {trials}", file.scenario, file.load);
+    format!("{what}; ZooKeeper ensemble: {kind}; generator on {generator}")
 }
 
 /// A metric at a point, and whether it is a lower bound.
 type Read = fn(&Point) -> (Option<Interval>, bool);
 
-fn chart(
-    file: &SweepFile,
-    [id, name, axis]: [&str; 3],
-    entry: &'static FigureEntry,
-    read: Read,
-) -> Option<Chart> {
+fn chart(file: &SweepFile, [id, name, axis]: [&str; 3], figure: Figure, read: Read) -> Option<Chart> {
     const CAPTION: &str = "Line: median of the valid repetitions; bars: their lowest and highest values; hollow: a \
         lower bound, or doubtful.";
     let variable = file.over.first()?.variable;
@@ -363,9 +352,9 @@ fn chart(
     let all: Vec<Curve> = all.filter(|series| !series.line.is_empty()).collect();
     let measured: Vec<f64> = all.iter().flat_map(|series| &series.line).map(|point| point.0).collect();
     measured.first()?;
-    let limit = file.objective.as_ref().filter(|objective| objective.figure == entry.figure());
+    let limit = file.objective.as_ref().filter(|objective| objective.figure == figure);
     let heights = all.iter().flat_map(Curve::heights).chain(limit.map(|objective| objective.limit));
-    let y = match entry.figure() == THROUGHPUT.figure() {
+    let y = match figure == THROUGHPUT.figure() {
         true => Axis::amounts(axis, heights),
         false => Axis::durations(axis, heights),
     };

@@ -52,11 +52,7 @@ pub(super) fn keys_height(kind: &ChartKind) -> u32 {
 }
 
 /// Draws the keys on the right and returns the remaining area.
-pub(super) fn with_keys<DB: Backend>(
-    kind: &ChartKind,
-    medium: Medium<'_>,
-    area: Area<DB>,
-) -> Painted<Area<DB>> {
+pub(super) fn with_keys<D: Backend>(kind: &ChartKind, medium: Medium<'_>, area: Area<D>) -> Painted<Area<D>> {
     let keys = keys(kind);
     let widest = keys.iter().flat_map(|(_, label)| lines(label)).map(|line| text_width(&line, MEDIUM)).max();
     let Some(widest) = widest else { return Ok(area) };
@@ -75,21 +71,16 @@ pub(super) fn with_keys<DB: Backend>(
 }
 
 /// Draws a key's sample: a line with its marker, or a piece of a bar.
-pub(super) fn draw_sample(
-    area: &Area<impl Backend>,
-    key: Key,
-    (x, y): (i32, i32),
-    has_gaps: bool,
-) -> Painted {
+pub(super) fn draw_sample(on: &Area<impl Backend>, key: Key, (x, y): (i32, i32), has_gaps: bool) -> Painted {
     match key {
         Key::Look(look) => {
             let (ends, (long, gap)) = ([(x, y), (x + 84, y)], gaps(dash(look), has_gaps));
-            area.draw(&DashedPathElement::new(ends, long, gap, colour(look).stroke_width(LINE_WIDTH)))?;
+            on.draw(&DashedPathElement::new(ends, long, gap, colour(look).stroke_width(LINE_WIDTH)))?;
             let corners = corners(look, x + 42).into_iter().map(|(across, down)| (across, y + down));
-            area.draw(&Polygon::new(corners.collect::<Vec<_>>(), colour(look)))?;
+            on.draw(&Polygon::new(corners.collect::<Vec<_>>(), colour(look)))?;
         }
         Key::Part(number) => {
-            area.draw(&Rectangle::new([(x + 50, y - 14), (x + 80, y + 14)], part(number).filled()))?;
+            on.draw(&Rectangle::new([(x + 50, y - 14), (x + 80, y + 14)], part(number).filled()))?;
         }
     }
     Ok(())

@@ -10,7 +10,7 @@ use super::style::{
     dash, gaps, shorten, text, text_width, units,
 };
 use super::{Area, Backend, Medium, PAGE_MARGIN, PAGE_WIDTH, Painted, Plot};
-use crate::document::{Axis, Curve, Guide, GuideCourse, LABEL, Lines, Panels, Weight};
+use crate::document::{Axis, Curve, Guide, GuideCourse, LABEL, Lines, Mark, Panels, Weight};
 
 /// Heights of the areas above a plot, for the title of the y axis and the labels of guides, and below a plot, for
 /// the labels and the title of the x axis.
@@ -23,27 +23,21 @@ const PANEL: u32 = 306;
 const BETWEEN: u32 = 16;
 const BESIDE: usize = 2;
 
-/// Margins of a plot, in units.
-pub(super) struct Around {
-    pub above: u32,
-    pub left: u32,
-    pub right: u32,
-}
-
+/// Draws the axes of a plot with these margins above, to the left and to the right, in units.
 pub(super) fn axes<'a, D: Backend>(
     area: &Area<D>,
     x: &Axis,
     y: &Axis,
-    around: &Around,
+    [above, left, right]: [u32; 3],
 ) -> Painted<Plot<'a, D>> {
     if !y.title().is_empty() {
         area.draw(&Text::new(y.title(), (0, 0), text(MEDIUM, INK)))?;
     }
     let mut chart = ChartBuilder::on(area)
-        .margin_top(around.above)
-        .margin_right(around.right)
+        .margin_top(above)
+        .margin_right(right)
         .x_label_area_size(units(BELOW))
-        .y_label_area_size(around.left)
+        .y_label_area_size(left)
         .build_cartesian_2d(x.clone(), y.clone())?;
     let (width, height) = chart.plotting_area().dim_in_pixel();
     let mut mesh = chart.configure_mesh();
@@ -86,8 +80,7 @@ pub fn plot_area(lines: &Lines) -> [(i32, i32); 2] {
 pub(super) fn draw(lines: &Lines, medium: Medium<'_>, area: &Area<impl Backend>) -> Painted {
     let y = lines.other_y.as_ref().filter(|_| medium.is_other_scale).unwrap_or(&lines.y);
     let left = labels_width(lines, area.dim_in_pixel().1 - units(ABOVE + BELOW));
-    let around = Around { above: units(ABOVE), left, right: units(RIGHT) };
-    let mut chart = axes(area, &lines.x, y, &around)?;
+    let mut chart = axes(area, &lines.x, y, [units(ABOVE), left, units(RIGHT)])?;
     for band in &lines.bands {
         let shade = BAND.mix(0.12 + 0.2 * band.share);
         let (from, to) = ((band.from, y.low), (band.to, y.high));
@@ -121,12 +114,8 @@ fn draw_around(chart: &mut Plot<'_, impl Backend>, curve: &Curve) -> Painted {
         Circle::new(*at, if mark.doubtful { 8 } else { 5 }, style)
     }))?;
     // The ring of a lower bound is thin.
-    chart.draw_series(
-        curve
-            .measured
-            .iter()
-            .map(|(at, mark)| Circle::new(*at, 18, INK.stroke_width(if mark.doubtful { 2 } else { 4 }))),
-    )?;
+    let ring = |mark: Mark| INK.stroke_width(if mark.doubtful { 2 } else { 4 });
+    chart.draw_series(curve.measured.iter().map(|(at, mark)| Circle::new(*at, 18, ring(*mark))))?;
     Ok(())
 }
 

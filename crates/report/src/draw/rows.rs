@@ -5,7 +5,7 @@ use plotters::style::text_anchor::HPos;
 use zklockbench_analysis::compare::ComparisonVerdict;
 use zklockbench_core::units::joined;
 
-use super::lines::{Around, axes, draw_cross, draw_guides};
+use super::lines::{axes, draw_cross, draw_guides};
 use super::style::{
     ALARM, FAINT, GOOD, INK, MEDIUM, RULE, SMALL, STUCK, anchored, colour, heat, ink_on, part, shorten,
     text_width, units, wrap,
@@ -38,8 +38,7 @@ pub(super) const fn height(rows: usize, row: u32) -> u32 {
 pub(super) fn draw_bars(bars: &Bars, medium: Medium<'_>, area: &Area<impl Backend>) -> Painted {
     let labels = bars.rows.iter().map(|row| row.label.as_str());
     let (y, left) = labelled(labels, area.dim_in_pixel().0, 0.42);
-    let around = Around { above: units(24), left, right: units(VALUE) };
-    let mut chart = axes(area, &bars.axis, &y, &around)?;
+    let mut chart = axes(area, &bars.axis, &y, [units(24), left, units(VALUE)])?;
     draw_guides(&mut chart, &bars.guides, &[], medium)?;
     for (row, at) in bars.rows.iter().zip(1_u32..) {
         draw_bar(&mut chart, bars, row, f64::from(at))?;
@@ -87,7 +86,6 @@ const FARTHEST: f64 = 10.0;
 pub(super) fn draw_ratios(ratios: &Ratios, area: &Area<impl Backend>) -> Painted {
     let labels = ratios.rows.iter().map(|row| row.label.as_str());
     let (y, left) = labelled(labels, area.dim_in_pixel().0, 0.55);
-    let around = Around { above: units(24), left, right: units(VERDICT) };
     let values = |row: &RatioRow| {
         let ends = row.interval.into_iter().flat_map(|one| [one.low, one.value, one.high]);
         let dots = row.above.iter().chain(&row.below).copied();
@@ -95,7 +93,7 @@ pub(super) fn draw_ratios(ratios: &Ratios, area: &Area<impl Backend>) -> Painted
     };
     let all = ratios.rows.iter().flat_map(values).chain([1.0]);
     let x = Axis::logarithmic(ratios.of, all.map(|ratio| ratio.clamp(1.0 / FARTHEST, FARTHEST)));
-    let mut chart = axes(area, &x, &y, &around)?;
+    let mut chart = axes(area, &x, &y, [units(24), left, units(VERDICT)])?;
     let below = ratios.rows.len() as f64 + 0.5;
     chart.draw_series([PathElement::new([(1.0, 0.5), (1.0, below)], INK.stroke_width(4))])?;
     for (row, at) in ratios.rows.iter().zip(1_u32..) {
@@ -169,7 +167,7 @@ pub(super) fn draw_heat(heat: &Heat, area: &Area<impl Backend>) -> Painted {
     };
     let tile_width = tile_width(heat);
     let unused = width.saturating_sub(left + units(tile_width) * names.len() as u32);
-    let mut chart = axes(area, &Axis::tiles(&names), &y, &Around { above: units(24), left, right: unused })?;
+    let mut chart = axes(area, &Axis::tiles(&names), &y, [units(24), left, unused])?;
     for (row, down) in heat.rows.iter().zip(1_u32..) {
         for (tile, across) in row.tiles.iter().zip(1_u32..) {
             draw_tile(&mut chart, tile.as_ref(), tile_width, (f64::from(across), f64::from(down)))?;

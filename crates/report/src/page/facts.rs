@@ -46,6 +46,8 @@ pub(crate) fn program(version: &str, commit: Option<&str>) -> (String, Value) {
 
 const SHARED: &str = "Servers and generator share one host and compete for its processors: compare strategies within \
     this run, not metrics across hosts.";
+const LIMITED: &str =
+    " to protect other clients of the ensemble: throughput reflects the limit, not the locks.";
 const COLD: &str = "The servers were not warmed up, so the first trials are slower than later ones.";
 
 pub(super) fn environment(source: &Source<'_>) -> impl Iterator<Item = Block> {
@@ -57,12 +59,7 @@ pub(super) fn environment(source: &Source<'_>) -> impl Iterator<Item = Block> {
     facts.push(program(&run.tool_version, run.tool_commit.as_deref()));
     let shared = ensemble.shares_host.then(|| SHARED.to_owned());
     let cold = ensemble.starts_cold.then(|| COLD.to_owned());
-    let limit = ensemble.load_limit().map(|rate| {
-        format!(
-            "The load was limited to {rate} to protect other clients of the ensemble: throughput reflects the \
-             limit, not the locks."
-        )
-    });
+    let limit = ensemble.load_limit().map(|rate| format!("The load was limited to {rate}{LIMITED}"));
     let missing =
         ensemble.config.iter().filter(|(name, _)| [UNCOUNTED, WITHOUT_LOGS].contains(&name.as_str()));
     let missing = missing.map(|(name, why)| format!("The {name} are {why}."));
