@@ -28,18 +28,11 @@ const MOST_ROWS: usize = 12;
 pub fn comparison(compared: &Comparison, style: Style) -> String {
     let has_same = compared.rows.iter().any(|row| !is_news(row));
     let mut remarks: Vec<String> = forced(compared).map(|why| format!("! {why}")).collect();
-    let (table, legend) = if style.all {
-        (grid(compared, |_| true), None)
-    } else {
-        let mut table = grid(compared, is_news);
-        let hidden = table.rows.len().saturating_sub(MOST_ROWS);
-        table.rows.truncate(MOST_ROWS);
-        if hidden > 0 {
-            remarks.push(format!("{hidden} more rows: use --all to show them."));
-        }
-        (table, has_same.then(|| same_or_shown(compared)))
-    };
-    remarks.extend(legend);
+    let mut table = grid(compared, |row| style.all || is_news(row));
+    let most = if style.all { usize::MAX } else { MOST_ROWS };
+    let hidden = table.rows.drain(table.rows.len().min(most)..).count();
+    remarks.extend((hidden > 0).then(|| format!("{hidden} more rows: use --all to show them.")));
+    remarks.extend((has_same && !style.all).then(|| same_or_shown(compared)));
     remarks.extend(notes(compared).into_iter().map(|note| format!("! {note}")));
     remarks.extend(faster(compared));
     let printed = Printed {

@@ -39,7 +39,10 @@ pub fn summary(document: &CiReport, most: usize) -> String {
     let is_measured = |figure: &Figure| values().any(|value| value.figure == *figure);
     let columns: Vec<Figure> = super::tracked().filter(is_measured).collect();
     let rows = document.cells.iter().map(|cell| row(cell, &columns));
-    page.list(&self::heading(&columns), rows, ["more row", "more rows"]);
+    let names: String = columns.iter().map(|figure| format!(" {} |", text(&figure.to_string()))).collect();
+    let rules = " ---: |".repeat(columns.len());
+    let heading = format!("| strategy, contenders | valid | verdict |{names}\n| --- | ---: | --- |{rules}\n");
+    page.list(&heading, rows, ["more row", "more rows"]);
     let notes = document.notes.iter().map(|note| format!("- {}\n", text(note)));
     page.list("", notes, ["more note", "more notes"]);
     page.text
@@ -88,12 +91,6 @@ fn trouble(check: &Check) -> String {
     let why = check.verdict.why().unwrap_or_default();
     let sign = if matches!(check.verdict, Verdict::Violated(_)) { "❌" } else { "❔" };
     format!("| {}: {} | {sign} {} | {} |\n", check.kind.name(), text(&check.name), check.word(), text(&why))
-}
-
-fn heading(columns: &[Figure]) -> String {
-    let names: String = columns.iter().map(|figure| format!(" {} |", text(&figure.to_string()))).collect();
-    let rules = " ---: |".repeat(columns.len());
-    format!("| strategy, contenders | valid | verdict |{names}\n| --- | ---: | --- |{rules}\n")
 }
 
 fn row(cell: &CellFigures, columns: &[Figure]) -> String {

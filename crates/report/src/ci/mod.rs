@@ -67,11 +67,7 @@ impl Check {
     }
 
     pub fn word(&self) -> &'static str {
-        match self.verdict {
-            Verdict::Held => "passed",
-            Verdict::Violated(_) => "failed",
-            Verdict::Unknown(_) => "no evidence",
-        }
+        ["passed", "no evidence", "failed"][usize::from(self.severity())]
     }
 
     /// Returns the severity; higher is worse.
@@ -296,9 +292,8 @@ fn of_lock(cell: &Cell<'_>, figures: &CellFigures) -> Check {
     let violations = counted(violations, "violation", "violations");
     let mut seen =
         vec![format!("{ran}, {sound} valid; {acquired} acquired, {unserved} unserved, {violations}")];
-    seen.extend(
-        figures.verdict.is_none().then(|| format!("{ALONE}, so the only check is that it was measured")),
-    );
+    let alone = || format!("{ALONE}, so the only check is that it was measured");
+    seen.extend(figures.verdict.is_none().then(alone));
     seen.extend(figures.values.iter().map(|value| format!("{}: {}", value.figure, value.shown())));
     let took = Duration::from_micros(cell.sum(|one| one.measured_us));
     let verdict = figures.verdict.clone().unwrap_or_else(|| Verdict::unknown_if(unsound()));

@@ -33,17 +33,14 @@ fn broken_promise(view: &View<'_>, strategy: usize, label: &str) -> Option<Strin
         let of = view.cells_of(strategy).map(|cell| cell.trials.len()).sum::<usize>();
         Some(format!("in {} of {} ({why})", trials.len(), counted(of, "trial", "trials")))
     };
+    const EXCLUDED: &str = ": it did not exclude other contenders";
+    const WAITED: &str = ": it left contenders waiting for a free lock";
+    const STUCK: &str = " where such faults happen: it left contenders waiting after everything had healed";
     let promises: [(fn(&Trial) -> Option<&Verdict>, &str); 4] = [
-        (|one| Some(&one.judged.exclusion), ": it did not exclude other contenders"),
-        (|one| one.judged.order.as_ref(), ": it did not exclude other contenders"),
-        (
-            |one| one.judged.progress.as_ref().filter(|_| one.faults.is_empty()),
-            ": it left contenders waiting for a free lock",
-        ),
-        (
-            |one| one.judged.progress.as_ref(),
-            " where such faults happen: it left contenders waiting after everything had healed",
-        ),
+        (|one| Some(&one.judged.exclusion), EXCLUDED),
+        (|one| one.judged.order.as_ref(), EXCLUDED),
+        (|one| one.judged.progress.as_ref().filter(|_| one.faults.is_empty()), WAITED),
+        (|one| one.judged.progress.as_ref(), STUCK),
     ];
     promises
         .into_iter()
@@ -61,44 +58,34 @@ pub(super) fn limits(view: &View<'_>) -> Vec<Conclusion> {
         let why = |cell: &Cell<'_>| cell.verdict().and_then(|verdict| verdict.why()).unwrap_or_default();
         first.map_or_else(String::new, |cell| format!("with {}: {}", contenders(cell.contenders), why(cell)))
     };
-    let limit = |certainty, is: &dyn Fn(&Cell<'_>) -> bool, evidence, sentence: &dyn Fn(&str) -> String| {
-        let strategies = view.strategies.iter().enumerate();
-        let limited = strategies.filter(|(strategy, _)| view.cells_of(*strategy).any(is));
-        let names: Vec<String> = limited.map(|(_, name)| name.clone()).collect();
-        let said = sentence(&listed(&names));
-        let limit = || Conclusion { certainty, ..of_the_run(Topic::Limits, evidence, names.clone(), said) };
-        (!names.is_empty()).then(limit)
+    let limit = |certainty, evidence, is: &dyn Fn(&Cell<'_>) -> bool, [before, after]: [&str; 2]| {
+        let limited = (0..view.strategies.len()).filter(|strategy| view.cells_of(*strategy).any(is));
+        let names: Vec<String> = limited.map(|strategy| view.strategies[strategy].clone()).collect();
+        let said = format!("{before}{}{after}", listed(&names));
+        let is_limited = !names.is_empty();
+        is_limited.then(|| Conclusion { certainty, ..of_the_run(Topic::Limits, evidence, names, said) })
     };
     let idle = if !view.cells.is_empty() && view.cells.iter().all(is_idle) {
         let said = "No lock was acquired in any trial, so nothing can be concluded.".to_owned();
         let limit = of_the_run(Topic::Limits, Evidence::Table, Vec::new(), said);
         Some(Conclusion { certainty: Certainty::Unknown, ..limit })
     } else {
-        limit(Certainty::Shown, &is_idle, Evidence::Table, &|names| {
-            format!("{names} never acquired the lock at some contender counts.")
-        })
+        let said = ["", " never acquired the lock at some contender counts."];
+        limit(Certainty::Shown, Evidence::Table, &is_idle, said)
     };
+    let based = format!(": a lock based on {}, not on ZooKeeper. Its guarantees are different.", systems());
+    let slow =
+        " could not keep up with the arrivals: the queue kept growing, so there is no wait to compare.";
+    let unsound =
+        ["At some contender counts, all trials of ", " are invalid or partial; these are not ranked."];
+    let doubted = format!(" excluded other contenders ({}), so no recommendation relies on it.", unknown());
+    let unproven = ["It is unknown whether ", &doubted];
     let others = [
-        limit(Certainty::Shown, &|cell| system(cell).is_some(), Evidence::Table, &|names| {
-            format!("{names}: a lock based on {}, not on ZooKeeper. Its guarantees are different.", systems())
-        }),
+        limit(Certainty::Shown, Evidence::Table, &|cell| system(cell).is_some(), ["", &based]),
         idle,
-        limit(Certainty::Shown, &|cell| cell.is_unstable(), Evidence::Notes, &|names| {
-            format!(
-                "{names} could not keep up with the arrivals: the queue kept growing, so there is no wait to compare."
-            )
-        }),
-        limit(Certainty::Unknown, &|cell| !cell.is_sound(), Evidence::Notes, &|names| {
-            format!(
-                "At some contender counts, all trials of {names} are invalid or partial; these are not ranked."
-            )
-        }),
-        limit(Certainty::Unknown, &is_unknown, Evidence::Verdicts, &|names| {
-            format!(
-                "It is unknown whether {names} excluded other contenders ({}), so no recommendation relies on it.",
-                unknown()
-            )
-        }),
+        limit(Certainty::Shown, Evidence::Notes, &|cell| cell.is_unstable(), ["", slow]),
+        limit(Certainty::Unknown, Evidence::Notes, &|cell| !cell.is_sound(), unsound),
+        limit(Certainty::Unknown, Evidence::Verdicts, &is_unknown, unproven),
     ];
     others.into_iter().flatten().collect()
 }

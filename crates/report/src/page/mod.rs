@@ -11,10 +11,10 @@ pub use super::sweep::of_sweep;
 pub(super) use facts::{fact, measured, place, program, when};
 
 use super::conclusions::{Certainty, Conclusion, Evidence, Topic};
-use super::document::{Block, Chart, Document, Finding, Link, Section, Table, Tone, Value, words};
+use super::document::{Block, Chart, Document, Finding, Section, Table, Tone, Value, words};
 use super::picture::headline as headline_of;
 use super::table::counts::accounting;
-use super::table::{basis, gates_not_passed, gates_sentence, gates_table, tables, worth_showing};
+use super::table::{GATES, basis, gates_not_passed, gates_sentence, gates_table, tables, worth_showing};
 use super::{Gated, RunReport, Says, View, chart};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_results::StoredRun;
@@ -61,8 +61,6 @@ pub fn document(source: &Source<'_>, report: &RunReport<'_>) -> Document {
         _ => one,
     };
     let not_passed = gates_not_passed(worth_showing(&report.gated.gates).unwrap_or_default());
-    let not_passed = not_passed
-        .map(|gate| Finding::new(format!("Gate {}", gate.word), gate.tone, gate.sentence, Some(GATES)));
     Document {
         title: view.title.clone(),
         about: view.question.clone().unwrap_or_default(),
@@ -78,8 +76,6 @@ pub fn document(source: &Source<'_>, report: &RunReport<'_>) -> Document {
         sections: filled(sections.into_iter().filter(has_contents)),
     }
 }
-
-const GATES: Link = Link { section: "gates", text: "the gates" };
 
 fn headline(report: &RunReport<'_>) -> Finding {
     let (sentence, tone) = (report.headline.text(), report.headline.verdict.tone());

@@ -2,7 +2,7 @@
 
 use super::Style;
 use super::layout::{escaped, painted};
-use crate::document::{Table, Tone, Value, words};
+use crate::document::{Finding, Link, Table, Tone, Value, words};
 use zklockbench_analysis::gate::{Check, Outcome, overall};
 use zklockbench_core::units::{cell_name, harmless, joined};
 use zklockbench_core::verdict::Verdict;
@@ -72,20 +72,15 @@ fn tone(outcome: &Outcome) -> Tone {
     Value::from(&outcome.verdict).tone()
 }
 
-pub(crate) struct GateNotPassed {
-    pub word: &'static str,
-    pub tone: Tone,
-    /// The gate and its first observation.
-    pub sentence: String,
-}
+pub(crate) const GATES: Link = Link { section: "gates", text: "the gates" };
 
-/// Returns the gates that did not pass, worst first.
-pub(crate) fn gates_not_passed(outcomes: &[Outcome]) -> impl Iterator<Item = GateNotPassed> {
+/// Returns the gates that did not pass, worst first, each with its first observation.
+pub(crate) fn gates_not_passed(outcomes: &[Outcome]) -> impl Iterator<Item = Finding> {
     let not_passed = outcomes.iter().filter(|outcome| outcome.verdict != Verdict::Held);
     not_passed.map(|outcome| {
         let first = found(outcome).into_iter().next().map_or_else(String::new, |first| format!(": {first}"));
-        let sentence = format!("{}{first}.", gate_title(outcome));
-        GateNotPassed { word: outcome.word(), tone: tone(outcome), sentence }
+        let (topic, sentence) = (outcome.word(), format!("{}{first}.", gate_title(outcome)));
+        Finding::new(format!("Gate {topic}"), tone(outcome), sentence, Some(GATES))
     })
 }
 

@@ -14,7 +14,7 @@ use zklockbench_core::units::{distinct_sorted, grouped, joined, listed, percent}
 use zklockbench_record::FigureEntry;
 
 pub(super) use gates::{
-    gate_check_told, gate_title, gates_not_passed, gates_sentence, gates_table, worth_showing,
+    GATES, gate_check_told, gate_title, gates_not_passed, gates_sentence, gates_table, worth_showing,
 };
 pub use gates::{gates, gates_markdown};
 pub(super) use grids::tables;

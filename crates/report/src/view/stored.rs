@@ -59,14 +59,9 @@ fn strategies(stored: &StoredRun) -> Vec<String> {
 }
 
 fn cells<'a>(trials: &[(usize, &'a Trial)]) -> Vec<Cell<'a>> {
-    let together =
-        |a: &(usize, &Trial), b: &(usize, &Trial)| a.0 == b.0 && a.1.spec.contenders == b.1.spec.contenders;
-    let cell = |same: &[(usize, &'a Trial)]| Cell {
-        strategy: same[0].0,
-        contenders: same[0].1.spec.contenders,
-        trials: same.iter().map(|(_, trial)| Cow::Borrowed(*trial)).collect(),
-    };
-    trials.chunk_by(together).map(cell).collect()
+    let keyed = trials.iter().map(|(at, trial)| ((*at, trial.spec.contenders), Cow::Borrowed(*trial)));
+    let cell = |((strategy, contenders), trials)| Cell { strategy, contenders, trials };
+    grouped(keyed).into_iter().map(cell).collect()
 }
 
 fn remarks(stored: &StoredRun) -> Vec<String> {
