@@ -13,8 +13,8 @@ use super::draw;
 use super::page::{drawn, filled, noted, section};
 use super::table::{Printed, Style, bullets, escaped, folded, margins, markdown_table};
 use zklockbench_analysis::compare::{
-    About, CellUnderLoad, Comparison, ComparisonVerdict, LeftOut, Method, Power, PowerRow, Role, Row, Sample,
-    Scale, Side, SideInfo, more_lost,
+    About, CellUnderLoad, Compared, Comparison, ComparisonVerdict, LeftOut, Method, Power, PowerRow, Role,
+    Row, Sample, Scale, Side, SideInfo, more_lost,
 };
 use zklockbench_core::error::Error;
 use zklockbench_core::measure::Measure;
@@ -373,24 +373,14 @@ pub(super) fn of_ratios(id: &str, mut ratios: Ratios, caption: Vec<String>) -> R
 }
 
 fn ratio_row(row: &Row) -> RatioRow {
-    let [above, below] = relative(row);
+    let Compared { base, new, verdict, ratio, margin, scale, .. } = &row.compared;
+    // Repetitions are relative to the base's median; there are none for a ratio to 0.
+    let relative = |value: &f64| scale.relative(base.median?, *value);
+    let [above, below] = [base, new].map(|side| side.values.iter().filter_map(relative).collect());
     let shown = if row.role == Role::Shown { " (informational)" } else { "" };
-    RatioRow {
-        label: format!("{}, {}: {}{shown}", row.cell.strategy, row.cell.contenders, row.figure),
-        verdict: row.compared.verdict,
-        interval: row.compared.ratio,
-        margin: row.compared.margin.map(|margin| row.compared.scale.margin(margin)),
-        above,
-        below,
-    }
-}
-
-/// Returns the repetitions of both sides relative to the base's median, on the scale of the ratio; empty for a
-/// ratio to 0.
-fn relative(row: &Row) -> [Vec<f64>; 2] {
-    let relative = |value: &f64| row.compared.scale.relative(row.compared.base.median?, *value);
-    let of = |values: &[f64]| values.iter().filter_map(relative).collect::<Vec<f64>>();
-    [of(&row.compared.base.values), of(&row.compared.new.values)]
+    let label = format!("{}, {}: {}{shown}", row.cell.strategy, row.cell.contenders, row.figure);
+    let margin = margin.map(|margin| scale.margin(margin));
+    RatioRow { label, verdict: *verdict, interval: *ratio, margin, above, below }
 }
 
 const SIDES: [&str; 2] = ["base", "new"];

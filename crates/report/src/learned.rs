@@ -11,8 +11,7 @@ use zklockbench_core::units::{
     capitalised, counted, format_micros, joined, listed, number, one_line, percent,
 };
 use zklockbench_learn::{
-    Bounded, Family, FamilyKind, HandoffBasis, Key, Learned, LogFacts, LongWait, ScenarioFile, SourceKind,
-    Times,
+    Bounded, Family, FamilyKind, HandoffBasis, Key, Learned, LongWait, ScenarioFile, SourceKind, Times,
 };
 
 /// Renders the outcome, a table of the families, and remarks.
@@ -200,11 +199,6 @@ fn doubts(learned: &Learned) -> Vec<String> {
     of_logs.chain(of_watch).chain([steps, folded]).flatten().collect()
 }
 
-/// Returns the number of servers. Files of older versions contain only the directories.
-fn servers(logs: &LogFacts) -> u64 {
-    if logs.servers == 0 { logs.directories.len() as u64 } else { logs.servers }
-}
-
 /// Describes the extent of the logs or of the watch.
 fn extent(learned: &Learned) -> String {
     let (source, writes) = (&learned.source, &learned.writes);
@@ -213,7 +207,9 @@ fn extent(learned: &Learned) -> String {
     match (&source.logs, &source.watch) {
         (Some(logs), _) => {
             let transactions = counted(writes.transactions, "transaction", "transactions");
-            let (servers, share) = (counted(servers(logs), "server", "servers"), percent(writes.lock_share));
+            // Files of older versions contain only the directories.
+            let servers = if logs.servers == 0 { logs.directories.len() as u64 } else { logs.servers };
+            let (servers, share) = (counted(servers, "server", "servers"), percent(writes.lock_share));
             format!(
                 "{transactions} of {servers} in {lasts} from {from}; locks account for {share} of all writes."
             )

@@ -34,9 +34,8 @@ pub struct Row {
 impl From<&Timeline> for Picture {
     fn from(timeline: &Timeline) -> Self {
         let until = i64::try_from(timeline.together_us).unwrap_or(i64::MAX);
-        let is_entry =
-            |step: &TimelineStep| step.at_us <= 0 && step.contender == Some(1) && step.kind == StepKind::Deed;
-        let entry = timeline.steps.iter().rposition(is_entry).unwrap_or(0);
+        let is_deed = |step: &TimelineStep| step.contender == Some(1) && step.kind == StepKind::Deed;
+        let entry = timeline.steps.iter().rposition(|step| step.at_us <= 0 && is_deed(step)).unwrap_or(0);
         let rows = timeline.steps.iter().enumerate().map(|(number, step)| Row {
             at: Some(relative(step.at_us)),
             lane: step.contender.filter(|lane| *lane < timeline.contenders.len()),

@@ -448,9 +448,8 @@ fn load(plan: &PlanFile) -> Option<Block> {
 
 fn findings(plan: &PlanFile) -> Vec<Finding> {
     let tone = |verdict: &Verdict| word(verdict).tone();
-    let tried = plan.verifications.iter();
-    let tried =
-        tried.map(|one| Finding::new("Verified", tone(&one.verdict()), verified(one), Some(VERIFICATION)));
+    let tried = plan.verifications.iter().map(|one| (tone(&one.verdict()), verified(one)));
+    let tried = tried.map(|(tone, said)| Finding::new("Verified", tone, said, Some(VERIFICATION)));
     let answers = plan.answers.iter().map(|answer| {
         let costs = answer.failures.iter().filter_map(FailureCost::sentence);
         let sentences = [answer.sentence(&plan.question.objective)].into_iter().chain(costs);

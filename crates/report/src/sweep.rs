@@ -149,8 +149,7 @@ fn sentences(file: &SweepFile, finding: &Finding) -> Vec<String> {
             format!("{}: {why}", joined(known.chain([rest.to_owned()]), ", "))
         }
     });
-    let edge =
-        file.objective.as_ref().zip(edge).map(|(objective, edge)| format!("{}: {edge}.", objective.text));
+    let edge = file.objective.as_ref().zip(edge).map(|(of, edge)| format!("{}: {edge}.", of.text));
     let collapse = match &finding.collapse {
         Collapse::Between { held: Some(held), broke, why } => {
             format!("between {} and {}: {why}", show(*held), show(*broke))

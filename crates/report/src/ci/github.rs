@@ -31,7 +31,12 @@ pub fn summary(document: &CiReport, most: usize) -> String {
     let troubles = document.troubles();
     let heading = "| check | verdict | why |\n| --- | --- | --- |\n";
     let more = ["more check did not pass", "more checks did not pass"];
-    page.list(heading, troubles.iter().map(|check| trouble(check)), more);
+    let trouble = |check: &&Check| {
+        let sign = if matches!(check.verdict, Verdict::Violated(_)) { "❌" } else { "❔" };
+        let [name, why] = [check.name.clone(), check.verdict.why().unwrap_or_default()].map(|one| text(&one));
+        format!("| {}: {name} | {sign} {} | {why} |\n", check.kind.name(), check.word())
+    };
+    page.list(heading, troubles.iter().map(trouble), more);
     if let Some(place) = document.fact("measured on") {
         page.push(&format!("Measured on: {}.\n\n", text(place)));
     }
@@ -85,12 +90,6 @@ impl Page {
             self.text += "\n";
         }
     }
-}
-
-fn trouble(check: &Check) -> String {
-    let why = check.verdict.why().unwrap_or_default();
-    let sign = if matches!(check.verdict, Verdict::Violated(_)) { "❌" } else { "❔" };
-    format!("| {}: {} | {sign} {} | {} |\n", check.kind.name(), text(&check.name), check.word(), text(&why))
 }
 
 fn row(cell: &CellFigures, columns: &[Figure]) -> String {

@@ -22,7 +22,11 @@ struct Metric {
 pub fn bencher(document: &CiReport) -> Result<String, String> {
     let mut benchmarks: BTreeMap<String, BTreeMap<String, Metric>> = BTreeMap::new();
     for (cell, value) in plain(document) {
-        benchmarks.entry(cell.name()).or_default().insert(measure(value), metric(value));
+        let over = value.over;
+        let (lower_value, upper_value) =
+            over.interval.map_or((over.min, over.max), |one| (one.low, one.high));
+        let metric = Metric { value: over.median, lower_value, upper_value };
+        benchmarks.entry(cell.name()).or_default().insert(measure(value), metric);
     }
     pretty(&benchmarks)
 }
@@ -34,11 +38,6 @@ fn plain(document: &CiReport) -> impl Iterator<Item = (&CellFigures, &TrackedVal
 
 fn pretty(figures: &impl Serialize) -> Result<String, String> {
     serde_json::to_string_pretty(figures).map(|text| text + "\n").map_err(|error| error.to_string())
-}
-
-fn metric(TrackedValue { over, .. }: &TrackedValue) -> Metric {
-    let (low, high) = over.interval.map_or((over.min, over.max), |interval| (interval.low, interval.high));
-    Metric { value: over.median, lower_value: low, upper_value: high }
 }
 
 /// Returns the measure as a slug in Bencher's style, e.g. `wait-p99-us`. The format has no units, so the slug

@@ -54,9 +54,7 @@ impl Table {
 
     /// Removes all rows unless `is_shown`.
     pub fn shown_if(mut self, is_shown: bool) -> Self {
-        if !is_shown {
-            self.rows.clear();
-        }
+        self.rows.retain(|_| is_shown);
         self
     }
 

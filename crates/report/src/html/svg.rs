@@ -81,15 +81,13 @@ fn values(lines: &Lines, width: u32) -> String {
         let at = |place: &f64| {
             let value = lines.y.told(own.iter().find(|point| point.0 == *place)?.1);
             let ends = series.ends().find(|ends| ends.at == *place);
-            let ends =
-                ends.map(|ends| format!(" ({} to {})", lines.y.told(ends.low), lines.y.told(ends.high)));
+            let ends = ends.map(|of| format!(" ({} to {})", lines.y.told(of.low), lines.y.told(of.high)));
             Some(value + &ends.unwrap_or_default())
         };
         json!({ "k": series.look, "v": places.iter().map(at).collect::<Vec<_>>() })
     };
     let series: Vec<_> = lines.series.iter().map(of_series).collect();
-    let across = plot_area(lines)[0];
-    let named = |at: &f64| json!([lines.x.map(at, across), lines.x.told(*at)]);
+    let named = |at: &f64| json!([lines.x.map(at, plot_area(lines)[0]), lines.x.told(*at)]);
     let places: Vec<_> = places.iter().map(named).collect();
     let what = json!({ "width": width, "name": lines.x.title(), "x": places, "s": series });
     what.to_string().replace('<', "\\u003c")

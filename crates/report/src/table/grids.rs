@@ -212,8 +212,7 @@ fn drivers(view: &View<'_>) -> Table {
 }
 
 fn arrivals(view: &View<'_>) -> Table {
-    let count =
-        |cell: &Cell<'_>, count: fn(&Arrived) -> u64| cell.sum(|one| one.arrived.as_ref().map_or(0, count));
+    let count = |cell: &Cell<'_>, of: fn(&Arrived) -> u64| cell.sum(|one| one.arrived.as_ref().map_or(0, of));
     Columns::<&Cell<'_>>::new()
         .words("open load", |cell| view.label(cell))
         .numbers("contenders", 0, |cell| contenders(cell))

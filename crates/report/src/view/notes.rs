@@ -142,9 +142,10 @@ fn unserved(cell: &Cell<'_>) -> Option<String> {
     let acquired = cell.sum(|one| one.measured.acquired());
     let told = timed_out > 0 || cell.longest(Measure::Wait).is_some_and(|longest| longest.at_least);
     let others = unserved.saturating_sub(timed_out);
-    (unserved > 0 && told).then(|| {
-        format!("{acquired} acquired, {timed_out} timed out, {others} failed otherwise or were still waiting")
-    })
+    let said = format!(
+        "{acquired} acquired, {timed_out} timed out, {others} failed otherwise or were still waiting"
+    );
+    (unserved > 0 && told).then_some(said)
 }
 
 /// Describes the holds at and beyond the scenario's limit.

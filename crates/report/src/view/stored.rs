@@ -219,7 +219,8 @@ fn ensemble(ensemble: &EnsembleInfo) -> String {
         0 => "unknown number of servers".to_owned(),
         servers => counted(servers, "server", "servers"),
     };
-    let told = ensemble.servers.iter().map(|server| short(&server.version));
+    // A server's version is such as `3.9.4-abc, built on …`.
+    let told = ensemble.servers.iter().filter_map(|server| server.version.split(['-', ',', ' ']).next());
     let versions = distinct_sorted(told.filter(|told| told.starts_with(|c: char| c.is_ascii_digit())));
     let version = match versions.as_slice() {
         [] if ensemble.servers.is_empty() => String::new(),
@@ -227,11 +228,6 @@ fn ensemble(ensemble: &EnsembleInfo) -> String {
         some => format!(" (ZooKeeper {})", some.join(" and ")),
     };
     format!("{} ensemble, {servers}{version}", ensemble.kind)
-}
-
-/// Returns the version number of a server's version such as `3.9.4-abc, built on …`.
-fn short(version: &str) -> &str {
-    version.split(['-', ',', ' ']).next().unwrap_or(version)
 }
 
 fn host(run: &RunFile) -> String {
