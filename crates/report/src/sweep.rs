@@ -171,17 +171,16 @@ type Row<'f> = (&'f Finding, &'f Point, Option<&'f FailurePoint>);
 /// Returns the columns that identify the strategy, the fault (if requested) and the point. Also returns their
 /// number, excluding the column of the first variable.
 fn columns(file: &SweepFile, has_faults: bool) -> (Columns<'_, Row<'_>>, usize) {
-    let (mut columns, mut labels) = (Columns::<Row<'_>>::new(), 1);
-    columns = columns.words("strategy", |(finding, ..)| shown(&finding.series.strategy, 60));
+    let labels = 1 + usize::from(has_faults) + usize::from(file.over.len() > 1);
+    let strategy = |(finding, ..): &Row<'_>| shown(&finding.series.strategy, 60);
+    let mut columns = Columns::<Row<'_>>::new().words("strategy", strategy);
     if has_faults {
         columns = columns.words("fault", |(.., failure)| failure.map(|one| one.fault.as_str()));
-        labels += 1;
     }
     if let Some(second) = file.over.get(1).map(|over| over.variable) {
         let show = move |value| second.show(value);
         columns = columns
             .numbers(second.name(), 0, move |(_, point, _)| point.at.beside.map(show).unwrap_or_default());
-        labels += 1;
     }
     (columns.numbers(variable(file).name(), 0, |(_, point, _)| variable(file).show(point.at.x)), labels)
 }

@@ -29,11 +29,9 @@ pub struct Drawn {
     pub left_out: Vec<(String, String)>,
 }
 
-type NamedChart = (&'static str, Result<Chart, String>);
-
 /// A chart of a run, for the page and, if it has a file name, for a file.
 pub struct RunChart {
-    file: Option<&'static str>,
+    pub file: Option<&'static str>,
     /// Title to use if there is no chart.
     pub title: &'static str,
     pub section: &'static str,
@@ -71,31 +69,16 @@ pub fn of_run(view: &View<'_>) -> Vec<RunChart> {
     times.into_iter().chain(figures).chain(others).flatten().collect()
 }
 
-fn with_files(view: &View<'_>) -> impl Iterator<Item = NamedChart> {
-    of_run(view).into_iter().filter_map(|one| Some((one.file?, one.chart)))
-}
-
 /// Draws all charts of a run into a directory, which is created if needed. Overwrites existing files.
 pub fn draw_all(view: &View<'_>, dir: &Path) -> Result<Drawn, Error> {
-    draw_each(with_files(view), &view.place_line(), dir)
+    let charts = of_run(view).into_iter().filter_map(|one| Some((one.file?, one.chart)));
+    draw_each(charts, &view.place_line(), dir)
 }
 
-/// Returns every chart of a run as SVG, by file name, or the reason why it was not drawn.
-pub fn svgs(view: &View<'_>) -> Vec<(String, Result<String, String>)> {
-    let place = view.place_line();
-    let text = |chart: &Chart| draw::svg(chart, &place).map_err(|error| error.to_string());
-    let named = |(name, chart): NamedChart| match chart {
-        Ok(chart) => (chart.id.clone(), text(&chart)),
-        Err(why) => (name.to_owned(), Err(why)),
-    };
-    with_files(view).map(named).collect()
-}
-
-pub(super) fn draw_each(
-    charts: impl IntoIterator<Item = NamedChart>,
-    place: &str,
-    dir: &Path,
-) -> Result<Drawn, Error> {
+pub(super) fn draw_each<C>(charts: C, place: &str, dir: &Path) -> Result<Drawn, Error>
+where
+    C: IntoIterator<Item = (&'static str, Result<Chart, String>)>,
+{
     let mut drawn = Drawn::default();
     for (name, chart) in charts {
         match chart {

@@ -6,10 +6,12 @@ use crate::View;
 use crate::view::Cell;
 use zklockbench_record::FigureEntry;
 
+/// Heading of a column, including the unit if there is one.
+type Heading = &'static str;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column {
-    /// Heading, including the unit if there is one.
-    pub heading: &'static str,
+    pub heading: Heading,
     /// Whether the column contains numbers, which are right-aligned.
     pub numbers: bool,
     /// Order of omission if space is short: highest first. A column with 0 is never omitted.
@@ -17,7 +19,7 @@ pub struct Column {
 }
 
 /// Returns a column of text.
-pub const fn words(heading: &'static str) -> Column {
+pub const fn words(heading: Heading) -> Column {
     Column { heading, numbers: false, spare: 0 }
 }
 
@@ -30,7 +32,7 @@ pub struct Table {
     pub labels: usize,
     pub rows: Vec<Vec<Value>>,
     /// Explanations of columns by their headings, and of [`GAP`].
-    explained: Vec<(&'static str, String)>,
+    explained: Vec<(Heading, String)>,
     /// Sentences about the table as a whole.
     note: String,
 }
@@ -98,7 +100,7 @@ impl Table {
     }
 
     /// Removes the most dispensable column and returns its heading; `None` if all columns are required.
-    pub fn remove_spare_column(&mut self) -> Option<&'static str> {
+    pub fn remove_spare_column(&mut self) -> Option<Heading> {
         let is_spare = |at: &usize| self.columns[*at].spare > 0;
         let rank = |at: &usize| (self.all(*at, Value::is_not_measured), self.columns[*at].spare);
         let spare = (0..self.columns.len()).filter(is_spare).max_by_key(rank)?;
@@ -117,7 +119,7 @@ impl Table {
     }
 
     /// Removes the columns with this property, and returns their headings.
-    fn remove(&mut self, is_removed: impl Fn(&Self, usize) -> bool) -> Vec<&'static str> {
+    fn remove(&mut self, is_removed: impl Fn(&Self, usize) -> bool) -> Vec<Heading> {
         let removed: Vec<usize> = (0..self.columns.len()).filter(|at| is_removed(self, *at)).collect();
         for row in &mut self.rows {
             removed.iter().rev().for_each(|at| drop(row.remove(*at)));
@@ -131,7 +133,7 @@ impl Table {
 /// Columns of a table, in order, with functions that read their values from a row.
 pub struct Columns<'c, R> {
     columns: Vec<(Column, Read<'c, R>)>,
-    explained: Vec<(&'static str, String)>,
+    explained: Vec<(Heading, String)>,
 }
 
 type Read<'c, R> = Box<dyn Fn(&R) -> Value + 'c>;
@@ -156,16 +158,11 @@ impl<'c, R> Columns<'c, R> {
         self
     }
 
-    pub fn words<V: Into<Value>>(self, heading: &'static str, read: impl Fn(&R) -> V + 'c) -> Self {
+    pub fn words<V: Into<Value>>(self, heading: Heading, read: impl Fn(&R) -> V + 'c) -> Self {
         self.column(words(heading), read)
     }
 
-    pub fn numbers<V: Into<Value>>(
-        self,
-        heading: &'static str,
-        spare: u8,
-        read: impl Fn(&R) -> V + 'c,
-    ) -> Self {
+    pub fn numbers<V: Into<Value>>(self, heading: Heading, spare: u8, read: impl Fn(&R) -> V + 'c) -> Self {
         self.column(Column { heading, numbers: true, spare }, read)
     }
 
@@ -187,16 +184,16 @@ impl<'c, R> Columns<'c, R> {
 
     /// Returns the table of these rows. The first `labels` columns identify a row.
     pub fn table(
-        mut self,
+        self,
         caption: impl Into<String>,
         labels: usize,
         rows: impl IntoIterator<Item = R>,
     ) -> Table {
         let values = |row: R| self.columns.iter().map(|(_, read)| read(&row)).collect();
         let rows = rows.into_iter().map(values).collect();
-        self.explained.push((GAP, "not measured".to_owned()));
         let columns = self.columns.iter().map(|(column, _)| *column).collect();
-        Table { caption: caption.into(), explained: self.explained, ..Table::new(columns, labels, rows) }
+        let explained = [self.explained, vec![(GAP, "not measured".to_owned())]].concat();
+        Table { caption: caption.into(), explained, ..Table::new(columns, labels, rows) }
     }
 }
 

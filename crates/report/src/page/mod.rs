@@ -123,13 +123,9 @@ pub fn side_by_side(runs: Vec<(String, Table)>) -> Option<Section> {
 }
 
 /// Returns a section with these blocks, without empty tables.
-pub fn section<B: Into<Block>>(
-    id: &'static str,
-    title: &str,
-    blocks: impl IntoIterator<Item = B>,
-) -> Section {
+pub fn section<B: Into<Block>>(id: &'static str, title: &str, all: impl IntoIterator<Item = B>) -> Section {
     let is_filled = |block: &Block| !matches!(block, Block::Table(table) if table.is_empty());
-    let blocks = blocks.into_iter().map(Into::into).filter(is_filled).collect();
+    let blocks = all.into_iter().map(Into::into).filter(is_filled).collect();
     Section { id, title: title.to_owned(), blocks }
 }
 
