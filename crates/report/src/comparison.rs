@@ -174,6 +174,11 @@ pub(super) fn on_scale(scale: Scale, ratio: f64) -> String {
     }
 }
 
+/// Describes a ratio of values, or a difference of lost shares.
+pub(super) fn in_words(scale: Scale, ratio: f64) -> String {
+    if scale == Scale::Values { format!("{} times the base's", times(ratio)) } else { more_lost(ratio) }
+}
+
 /// Formats a ratio, which is infinite if the base is 0.
 fn times(ratio: f64) -> String {
     if ratio.is_infinite() { "∞".to_owned() } else { number(ratio) }
@@ -306,10 +311,8 @@ pub fn of_comparison(base: &Side, new: &Side, compared: &Comparison) -> Document
 }
 
 fn of_row(row: &Row) -> Option<Finding> {
-    let ratio = row.compared.ratio.map_or_else(String::new, |one| match row.compared.scale {
-        Scale::Values => format!(": {} times the base's", times(one.value)),
-        Scale::SharesLost => format!(": {}", more_lost(one.value)),
-    });
+    let ratio = row.compared.ratio.map(|one| format!(": {}", in_words(row.compared.scale, one.value)));
+    let ratio = ratio.unwrap_or_default();
     let sentence = format!("{} of {}{ratio}.", row.figure, row.cell.name());
     finding(row.compared.verdict, sentence).filter(|_| row.role == Role::Decides)
 }

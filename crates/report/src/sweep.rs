@@ -186,6 +186,11 @@ fn columns(file: &SweepFile, has_faults: bool) -> (Columns<'_, Row<'_>>, usize) 
 }
 
 fn points(file: &SweepFile) -> Table {
+    const LEGEND: &str = "Values: medians of the valid repetitions. ±: half of their range. ≥: waits were cut off by the \
+        end of the trial.";
+    let is_saturated = file.samples.iter().any(|sample| sample.state == State::Saturated);
+    let saturated =
+        if is_saturated { " Generator saturated: these points do not test the lock." } else { "" };
     let (columns, labels) = columns(file, false);
     let mut columns = columns
         .numbers("reps", 3, |(_, point, _)| point.repetitions)
@@ -202,7 +207,7 @@ fn points(file: &SweepFile) -> Table {
     columns
         .column(Column { spare: 1, ..words("note") }, |(_, point, _)| note(point))
         .table("Each point of each strategy", labels, points)
-        .noted(legend(file))
+        .noted(format!("{LEGEND}{saturated}"))
         .lean()
 }
 
@@ -252,16 +257,6 @@ fn note(point: &Point) -> Value {
         (State::Sound, out) => format!("{out} left out").into(),
         (state, _) => state.word().into(),
     }
-}
-
-fn legend(file: &SweepFile) -> String {
-    let is_saturated = file.samples.iter().any(|sample| sample.state == State::Saturated);
-    let saturated =
-        if is_saturated { " Generator saturated: these points do not test the lock." } else { "" };
-    format!(
-        "Values: medians of the valid repetitions. ±: half of their range. ≥: waits were cut off by the end of the \
-         trial.{saturated}"
-    )
 }
 
 fn ending(file: &SweepFile) -> Option<String> {
@@ -316,8 +311,13 @@ pub fn of_sweep(sweep: &SweepFile) -> Document {
 
 /// Draws both charts of a sweep into a directory.
 pub fn draw_sweep(file: &SweepFile, dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    let trials = counted(file.samples.len(), "trial", "trials");
+    let kind = file.ensembles.first().map_or("none", |ensemble| ensemble.kind.as_str());
+    let generator = format!("{} with {}", file.host.hostname, counted(file.host.cores, "core", "cores"));
+    let what = format!("scenario {}, {} load, {trials}", file.scenario, file.load);
+    let place = format!("{what}; ZooKeeper ensemble: {kind}; generator on {generator}");
     let charts = charts(file).into_iter().map(|chart| ("sweep", Ok(chart)));
-    Ok(draw_each(charts, &measured_on(file), dir)?.files)
+    Ok(draw_each(charts, &place, dir)?.files)
 }
 
 /// Returns the charts of a sweep. Omits a chart whose metric was never measured.
@@ -328,14 +328,6 @@ fn charts(file: &SweepFile) -> Vec<Chart> {
     let throughput = chart(file, texts, THROUGHPUT.figure(), throughput);
     let wait = chart(file, ["wait", "wait p99", "wait, 99th percentile"], WAIT_P99.figure(), wait);
     throughput.into_iter().chain(wait).collect()
-}
-
-fn measured_on(file: &SweepFile) -> String {
-    let trials = counted(file.samples.len(), "trial", "trials");
-    let kind = file.ensembles.first().map_or("none", |ensemble| ensemble.kind.as_str());
-    let generator = format!("{} with {}", file.host.hostname, counted(file.host.cores, "core", "cores"));
-    let what = format!("scenario {}, {} load, {trials}", file.scenario, file.load);
-    format!("{what}; ZooKeeper ensemble: {kind}; generator on {generator}")
 }
 
 /// A metric at a point, and whether it is a lower bound.

@@ -118,8 +118,9 @@ fn markers(samples: &Survival, mark: Mark) -> Vec<Marked> {
 }
 
 pub fn herd(view: &View<'_>) -> Result<Chart, String> {
-    let contenders = view.herd_count().ok_or("no release woke two waiters")?;
-    let cells: Vec<_> = view.cells_at(contenders).filter(|cell| !cell.herd().is_empty()).collect();
+    let wakes_two = |cell: &Cell<'_>| cell.herd().iter().any(|woken| woken.from_rank > 1);
+    let has = |cell: &Cell<'_>| !cell.herd().is_empty() && view.cells_at(cell.contenders).any(wakes_two);
+    let (contenders, cells) = in_common(view, has).ok_or("no release woke two waiters")?;
     let all: Vec<Curve> = cells.iter().map(|cell| herd_series(view, cell)).collect();
     let last = Curve::furthest(&all, 1.0);
     let labels: Vec<String> = (0..last as usize).map(rank_label).collect();

@@ -9,14 +9,15 @@ pub mod trackers;
 
 use std::time::{Duration, SystemTime};
 
+use crate::comparison::in_words;
 use crate::summary::{Aggregate, Repetitions, Totals};
 use crate::table::{gate_check_told, gate_title};
 use crate::view::Cell;
 use crate::{RunReport, View};
-use zklockbench_analysis::compare::{Compared, Comparison, Method, Regression, Role, Row, Scale, more_lost};
+use zklockbench_analysis::compare::{Compared, Comparison, Method, Regression, Role, Row};
 use zklockbench_analysis::gate::Outcome;
 use zklockbench_core::measure::Measure;
-use zklockbench_core::units::{self, cell_name, counted, format_micros, harmless, joined, number};
+use zklockbench_core::units::{self, cell_name, counted, format_micros, harmless, joined};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_core::worded;
 use zklockbench_record::{Figure, RunEnding, Statistic, Trial, Unit, figures};
@@ -270,10 +271,7 @@ fn compared(kind: CheckKind, name: &str, regression: Regression, said: &str) -> 
 fn ratio(compared: &Compared) -> Option<String> {
     let ratio = compared.ratio.map(|ratio| ratio.value).filter(|ratio| ratio.is_finite())?;
     let is_equal = compared.method == Some(Method::Exact) && (ratio - 1.0).abs() < f64::EPSILON;
-    (!is_equal).then(|| match compared.scale {
-        Scale::Values => format!("{} times the base's", number(ratio)),
-        Scale::SharesLost => more_lost(ratio),
-    })
+    (!is_equal).then(|| in_words(compared.scale, ratio))
 }
 
 fn of_gate(gate: &Outcome, took: Duration) -> Check {

@@ -6,13 +6,16 @@ use plotters::coord::combinators::{IntoLogRange, LogCoord};
 use plotters::coord::ranged1d::{BoldPoints, KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use plotters::coord::types::RangedCoordf64;
 use zklockbench_core::units::{format_micros, number};
+use zklockbench_core::worded;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scale {
-    Linear,
-    Log,
-    /// Logarithm of the value + 1, so that 0 has a position.
-    LogFromZero,
+worded! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    enum Scale by suffix {
+        Linear = "",
+        Log = " (log scale)",
+        /// Logarithm of the value + 1, so that 0 has a position.
+        LogFromZero = " (log scale from 0)",
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,12 +149,7 @@ impl Axis {
 
     /// Returns the name and scale of the axis; ticks show the unit.
     pub fn title(&self) -> String {
-        let scale = match self.scale {
-            Scale::Linear => "",
-            Scale::Log => " (log scale)",
-            Scale::LogFromZero => " (log scale from 0)",
-        };
-        format!("{}{scale}", self.name)
+        self.name.clone() + self.scale.suffix()
     }
 
     /// Returns the position of a value on the axis: 0 at its low end, 1 at its high end.

@@ -19,9 +19,9 @@ const BELOW: u32 = 46;
 const RIGHT: u32 = 20;
 pub(super) const PAGE_HEIGHT: u32 = 376;
 /// Height of a panel.
-const PANEL: u32 = 306;
+pub(super) const PANEL: u32 = 306;
 const BETWEEN: u32 = 16;
-const BESIDE: usize = 2;
+pub(super) const BESIDE: usize = 2;
 
 /// Draws the axes of a plot with these margins above, to the left and to the right, in units.
 pub(super) fn axes<'a, D: Backend>(
@@ -220,10 +220,6 @@ fn write_above(chart: &mut Plot<'_, impl Backend>, mut labels: Vec<(f64, &str)>)
         }
     }
     Ok(())
-}
-
-pub(super) fn panels_height(panels: &Panels) -> u32 {
-    PANEL * panels.panels.len().div_ceil(BESIDE) as u32
 }
 
 pub(super) fn draw_panels(all: &Panels, medium: Medium<'_>, area: &Area<impl Backend>) -> Painted {

@@ -145,7 +145,7 @@ fn size(chart: &Chart, medium: Medium<'_>) -> (u32, u32) {
     let (width, height) = match &chart.kind {
         ChartKind::Lines(_) if medium.is_page() => (wide, lines::PAGE_HEIGHT),
         ChartKind::Lines(_) => (wide, 480.max(keys)),
-        ChartKind::Panels(panels) => (WIDTH, lines::panels_height(panels)),
+        ChartKind::Panels(all) => (WIDTH, lines::PANEL * all.panels.len().div_ceil(lines::BESIDE) as u32),
         ChartKind::Bars(bars) => (wide, rows::height(bars.rows.len(), rows::BAR).max(keys)),
         ChartKind::Ratios(ratios) => (WIDTH, rows::height(ratios.rows.len(), rows::RATIO)),
         ChartKind::Heat(heat) => rows::heat_size(heat),

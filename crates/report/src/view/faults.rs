@@ -157,10 +157,8 @@ impl<'a> UnderFault<'a> {
             (self.order().map(|(early, _)| early), "too early", Fate::Violated),
             (self.sum(|trial| trial.stuck.len() as u64), "stuck", Fate::Stuck),
         ];
-        let wrong = all.into_iter().filter_map(|(count, word, fate)| {
-            let count = count.filter(|count| *count > 0)?;
-            Some((format!("{count} {word}"), fate))
-        });
+        let wrong = all.into_iter().filter(|(count, ..)| count.is_some_and(|count| count > 0));
+        let wrong = wrong.map(|(count, word, fate)| (format!("{} {word}", count.unwrap_or(0)), fate));
         let wrong: Vec<(String, Fate)> = wrong.collect();
         let time = (!self.fired.is_empty()).then(|| match self.recovery() {
             None => ("not proved".to_owned(), Fate::Unknown),
@@ -168,11 +166,10 @@ impl<'a> UnderFault<'a> {
             Some((us, _)) => (recovery_word(us), Fate::Stuck),
         });
         let is_judged = time.is_none() && wrong.is_empty() && !self.trials.is_empty();
-        let verdict = || match verdict(self.trials.iter().copied(), self.cell.contenders) {
-            Some(Verdict::Violated(_)) => "VIOLATED",
-            other => other.as_ref().map_or("no verdict", Verdict::word),
-        };
-        let judged = is_judged.then(|| verdict().to_owned());
+        let judged = is_judged.then(|| match verdict(self.trials.iter().copied(), self.cell.contenders) {
+            Some(Verdict::Violated(_)) => "VIOLATED".to_owned(),
+            other => other.as_ref().map_or("no verdict", Verdict::word).to_owned(),
+        });
         let fate = wrong.first().or(time.as_ref()).map_or(Fate::Unknown, |(_, fate)| *fate);
         let said = time.map(|(text, _)| text).into_iter().chain(judged);
         (said.chain(wrong.into_iter().map(|(text, _)| text)).collect(), fate)
