@@ -242,7 +242,7 @@ pub fn power(power: &Power, style: Style) -> String {
         .numbers("contenders", 0, |row| row.cell.contenders)
         .words("metric", |row| row.figure.as_str())
         .numbers("median", 2, |row| {
-            Some(row.measured_in.show(row.readings.median.filter(|median| median.is_finite())?))
+            Some(row.measured_in.show(row.readings.median.filter(|it| it.is_finite())?))
         })
         .numbers("spread", 1, |row| row.spread.map(Value::Share))
         .explained("standard deviation of the repetitions")

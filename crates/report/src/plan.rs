@@ -26,8 +26,7 @@ pub fn plan(plan: &PlanFile, style: Style) -> String {
     });
     let verified = plan.verifications.iter().map(|one| format!("Verified with {}", verified(one)));
     let failed = plan.verifications.iter().flat_map(|one| one.notes.clone());
-    let doubts =
-        missing(plan).into_iter().chain(plan.caveats()).chain(left_out(plan)).chain(unverified(plan));
+    let doubts = [missing(plan), plan.caveats(), left_out(plan), unverified(plan)].concat().into_iter();
     let doubts = doubts.chain(failed).map(|note| format!("! {note}"));
     let verifications = plan.verifications.iter().flat_map(|one| [checked(one), checked_failures(one)]);
     let tables = [by_servers(plan), waits(plan), ensemble(plan), fresh(plan), failures(plan), fits(plan)];
@@ -122,9 +121,7 @@ fn waits(plan: &PlanFile) -> Table {
         })
         .explained("the objective's metric under your own load")
         .numbers("wait p99.9", 4, |answer| of_prediction(answer, |one| time(one.wait_p999)))
-        .numbers("p99 if holds vary", 5, |answer| {
-            answer.if_variable.as_ref().map(|varied| time(varied.prediction.wait_p99))
-        })
+        .numbers("p99 if holds vary", 5, |answer| Some(time(answer.if_variable.as_ref()?.prediction.wait_p99)))
         .explained("with exponentially distributed holds, because only their mean is known")
         .numbers("throughput", 3, |answer| of_prediction(answer, |one| rate(one.throughput)))
         .numbers("lock busy", 2, |answer| of_prediction(answer, |one| Value::Share(one.utilisation.middle)))
@@ -362,9 +359,11 @@ fn checked(one: &Verification) -> Table {
     let show = move |figure: &Checked, value| quantity(is_rate(figure))(value);
     Columns::<&Checked>::new()
         .words("metric", |figure| figure.figure.as_str())
-        .numbers("predicted", 0, move |figure| {
-            if is_rate(figure) { rate(figure.predicted) } else { time(figure.predicted) }
-        })
+        .numbers(
+            "predicted",
+            0,
+            move |one| if is_rate(one) { rate(one.predicted) } else { time(one.predicted) },
+        )
         .numbers("measured", 0, move |figure| show(figure, figure.measured).at_least(figure.at_least))
         .words("interval", |figure| {
             if figure.at_least && figure.measured <= figure.predicted.high {

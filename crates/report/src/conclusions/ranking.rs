@@ -63,9 +63,7 @@ const LOAD: Aspect = Aspect {
     shown: |value, _| format!("{} requests and notifications per acquisition", number(value)),
     beaten: |label, times, _| format!("; {label} takes {times} times as many"),
     // Counts from a separate trial are not readings of this trial.
-    reading: |trial| {
-        requests_and_notifications(trial).filter(|_| !trial.is_counted_apart()).map(Reading::exact)
-    },
+    reading: |one| requests_and_notifications(one).filter(|_| !one.is_counted_apart()).map(Reading::exact),
 };
 
 const FAIRNESS: Aspect = Aspect {

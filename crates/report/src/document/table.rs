@@ -91,7 +91,7 @@ impl Table {
 
     /// Removes columns without measurements, and `reps` if all are 1.
     pub fn without_idle_columns(mut self) -> Self {
-        let one = Value::OutOf { part: 1, whole: 1 };
+        let one = Value::OutOf(1, 1);
         self.remove(|table, at| {
             let is_idle = |value: &Value| *value == one && table.columns[at].heading == "reps";
             at >= table.labels && table.all(at, |value| value.is_not_measured() || is_idle(value))

@@ -20,11 +20,8 @@ pub enum Value {
     Multiple(f64),
     /// Minimum and maximum of several amounts.
     Range(f64, f64),
-    /// A part of a whole; displayed as the whole if both are equal.
-    OutOf {
-        part: u64,
-        whole: u64,
-    },
+    /// A part and the whole; displayed as the whole if both are equal.
+    OutOf(u64, u64),
     Verdict(String, Tone),
     /// A lower bound, e.g. because a wait had not ended.
     AtLeast(Box<Value>),
@@ -100,8 +97,8 @@ impl Value {
             Self::Rate(rate) => format!("{}/s", number(*rate)),
             Self::Multiple(times) => format!("{}×", number(*times)),
             Self::Range(low, high) => format!("{}-{}", number(*low), number(*high)),
-            Self::OutOf { part, whole } if part == whole => whole.to_string(),
-            Self::OutOf { part, whole } => format!("{part} of {whole}"),
+            Self::OutOf(part, whole) if part == whole => whole.to_string(),
+            Self::OutOf(part, whole) => format!("{part} of {whole}"),
             Self::AtLeast(value) => format!("≥ {}", value.shown()),
             Self::Between(of) => format!("{} ({} to {})", of[0].shown(), of[1].shown(), of[2].shown()),
             Self::NotMeasured => "-".to_owned(),
@@ -116,7 +113,7 @@ impl Value {
     /// Returns a number to sort by; `None` for text.
     pub fn rank(&self) -> Option<f64> {
         match self {
-            Self::Count(count) | Self::OutOf { part: count, .. } => Some(*count as f64),
+            Self::Count(count) | Self::OutOf(count, _) => Some(*count as f64),
             Self::Amount(value)
             | Self::Duration(value)
             | Self::Share(value)
@@ -198,8 +195,8 @@ mod tests {
             (Value::Duration(1_500_000.0), "1.5 s", Some(1_500_000.0)),
             (at_least, "≥ 1.23 ms", Some(1_234.0)),
             (Value::Share(0.254), "25.4 %", Some(0.254)),
-            (Value::OutOf { part: 2, whole: 3 }, "2 of 3", Some(2.0)),
-            (Value::OutOf { part: 3, whole: 3 }, "3", Some(3.0)),
+            (Value::OutOf(2, 3), "2 of 3", Some(2.0)),
+            (Value::OutOf(3, 3), "3", Some(3.0)),
             (Value::Unstable, "unstable", None),
             (Value::NotMeasured, "-", None),
         ] {

@@ -165,9 +165,8 @@ pub(super) fn floor(view: &View<'_>) -> Vec<Block> {
 }
 
 pub(super) fn verdicts(source: &Source<'_>) -> Table {
-    let all = |cell: &Cell<'_>, promise: fn(&Trial) -> Option<&Verdict>| {
-        cell.all().filter_map(promise).cloned().reduce(Verdict::and)
-    };
+    type Promise = fn(&Trial) -> Option<&Verdict>;
+    let all = |cell: &Cell<'_>, of: Promise| cell.all().filter_map(of).cloned().reduce(Verdict::and);
     let word = |verdict: Option<Verdict>| verdict.map(|verdict| Value::from(&verdict));
     Columns::<&Cell<'_>>::of_cells(source.view, |cell| cell)
         .words("verdict", |cell| cell.judged())

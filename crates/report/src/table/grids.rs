@@ -12,7 +12,9 @@ use zklockbench_record::figures::{
     self, FAILED_TRY_P50, HANDOFF_P50, OFFERED, THROUGHPUT, TOTAL_TIME, UTILISATION_BUSIEST, WAIT_MAX,
     WAIT_P50, WAIT_P99,
 };
-use zklockbench_record::{Arrived, DriverRecord, EchoTimes, FigureEntry, LostHold, LostHolds, Timing, Trial};
+use zklockbench_record::{
+    Arrived, DriverRecord, EchoTimes, FigureEntry, Floor, LostHold, LostHolds, Timing, Trial,
+};
 use zklockbench_stats::median;
 
 /// Returns the tables of a run, most important first: locks under faults, then all metrics, then arrivals.
@@ -40,7 +42,7 @@ impl Table {
             .words("verdict", |cell| cell.judged())
             .numbers("reps", 8, |cell| {
                 let Repetitions { ran, sound } = Repetitions::of(cell);
-                Value::OutOf { part: sound as u64, whole: ran as u64 }
+                Value::OutOf(sound as u64, ran as u64)
             })
             .explained("valid repetitions");
         columns = columns
@@ -125,23 +127,20 @@ fn on_the_wire(view: &View<'_>) -> Option<String> {
 
 /// Returns the explanations of the floors on which multiples are based; empty if no floor was measured.
 fn floors(view: &View<'_>) -> (String, String) {
-    let told = |what: &str, timing: Option<Timing>| {
-        timing.map_or_else(String::new, |Timing { count, p50_us, .. }| {
-            format!("its median as a multiple of {}, the median of {count} {what}", format_micros(p50_us))
-        })
+    let told = |what: &str, of: fn(&Floor) -> Option<Timing>| {
+        let Some(Timing { count, p50_us, .. }) = view.floor.as_ref().and_then(of) else {
+            return String::new();
+        };
+        format!("its median as a multiple of {}, the median of {count} {what}", format_micros(p50_us))
     };
-    let floor = view.floor.as_ref();
-    let (handoff, acquire) = (floor.and_then(|one| one.handoff), floor.and_then(|one| one.uncontended));
-    (
-        told("handoffs without a lock, measured before the first trial", handoff),
-        told("uncontended acquires by raw requests", acquire),
-    )
+    let handoff = told("handoffs without a lock, measured before the first trial", |floor| floor.handoff);
+    (handoff, told("uncontended acquires by raw requests", |floor| floor.uncontended))
 }
 
 /// Returns the number of contenders, and how many had a session if some had none.
 fn contenders(cell: &Cell<'_>) -> Value {
     let whole = cell.contenders as u64;
-    Value::OutOf { part: cell.took_part().min(whole), whole }
+    Value::OutOf(cell.took_part().min(whole), whole)
 }
 
 /// Describes the numbers of invalid and partial trials; remarks state the reasons.
