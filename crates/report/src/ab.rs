@@ -51,9 +51,8 @@ pub fn ab_markdown(file: &AbFile) -> String {
     let all = grid(file, |_| true);
     said.push(markdown_table(&all));
     let counted = by_kind(file);
-    if !counted.is_empty() {
-        said.extend([markdown_table(&counted), escaped(&counted.legend(&[]))]);
-    }
+    let counts = (!counted.is_empty()).then(|| [markdown_table(&counted), escaped(&counted.legend(&[]))]);
+    said.extend(counts.into_iter().flatten());
     said.extend(bullets(notes(file)));
     let place = format!("Measured on: {}.", places(file));
     said.push(folded("How to read this", &[escaped(&place), escaped(&all.legend(&[]))].join("\n\n")));

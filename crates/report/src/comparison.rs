@@ -49,10 +49,9 @@ pub fn comparison(compared: &Comparison, style: Style) -> String {
 fn same_or_shown(compared: &Comparison) -> String {
     let count = |role| compared.rows.iter().filter(|row| !is_news(row) && row.role == role).count();
     let same = counted(count(Role::Decides), "metric", "metrics");
-    match count(Role::Shown) {
-        0 => format!("{same} stayed within the margin."),
-        shown => format!("{same} stayed within the margin; {shown} more do not affect the outcome."),
-    }
+    let shown = count(Role::Shown);
+    let more = if shown > 0 { format!("; {shown} more do not affect the outcome") } else { String::new() };
+    format!("{same} stayed within the margin{more}.")
 }
 
 /// Returns whether a deciding row changed, is inconclusive, or was not measured.
@@ -65,14 +64,11 @@ pub fn comparison_markdown(compared: &Comparison) -> String {
     let mut said = vec![format!("### {}", escaped(&compared.conclusion.sentence))];
     said.extend(forced(compared).map(|why| format!("**{}**", escaped(&why))));
     let (news, same) = (grid(compared, is_news), grid(compared, |row| !is_news(row)));
-    if !news.is_empty() {
-        said.push(markdown_table(&news));
-    }
+    said.extend((!news.is_empty()).then(|| markdown_table(&news)));
     said.extend(faster(compared).iter().map(|line| escaped(line)));
     said.extend(bullets(notes(compared)));
-    if !same.is_empty() {
-        said.push(folded(&format!("Same or informational: {}", same.rows.len()), &markdown_table(&same)));
-    }
+    let rest = || folded(&format!("Same or informational: {}", same.rows.len()), &markdown_table(&same));
+    said.extend((!same.is_empty()).then(rest));
     let sides = bullets(sides(compared)).unwrap_or_default();
     said.push(folded("How to read this", &[sides, escaped(&news.legend(&[]))].join("\n\n")));
     said.join("\n\n") + "\n"

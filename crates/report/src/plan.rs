@@ -199,6 +199,9 @@ fn fresh(plan: &PlanFile) -> Table {
 
 fn failures(plan: &PlanFile) -> Table {
     let rows = plan.answers.iter().flat_map(|one| one.failures.iter().map(move |cost| (one, cost)));
+    let longest = plan.answers.iter().flat_map(|answer| &answer.failures).map(|cost| cost.granted_us).max();
+    let granted = longest.filter(|us| *us > 0).map(format_micros);
+    let granted = granted.map_or_else(String::new, |us| format!(" Session timeout granted: {us}."));
     Columns::<(&Answer, &FailureCost)>::new()
         .words("strategy", |(answer, _)| answer.strategy.as_str())
         .words("failure", |(_, cost)| cost.fault.as_str())
@@ -223,7 +226,7 @@ fn failures(plan: &PlanFile) -> Table {
         .words("meanwhile", |(_, cost)| cost.meanwhile.as_ref().map(word))
         .explained("whether the objective is met after the outage, while the server is still down")
         .table("What failures cost", 1, rows)
-        .noted(format!("Medians, with minimum and maximum.{}", granted(plan)))
+        .noted(format!("Medians, with minimum and maximum.{granted}"))
         .lean()
 }
 
@@ -245,13 +248,6 @@ fn by_servers(plan: &PlanFile) -> Table {
         )
         .table("How many servers", 1, &plan.by_servers)
         .noted(format!("With {strategy}, all servers on one host."))
-}
-
-/// Returns a sentence on the session timeout that the servers granted.
-fn granted(plan: &PlanFile) -> String {
-    let all = plan.answers.iter().flat_map(|answer| &answer.failures).map(|cost| cost.granted_us);
-    let longest = all.max().filter(|us| *us > 0).map(format_micros);
-    longest.map_or_else(String::new, |us| format!(" Session timeout granted: {us}."))
 }
 
 pub(super) fn measured(range: MeasuredRange) -> Value {

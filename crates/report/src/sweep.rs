@@ -260,17 +260,17 @@ fn note(point: &Point) -> Value {
 }
 
 fn ending(file: &SweepFile) -> Option<String> {
-    match file.ending {
-        Ending::Complete => None,
-        Ending::GoingOn => Some("the sweep was still in progress when this report was written".into()),
-        Ending::OutOfTime => Some("time ran out before all points were precise enough".into()),
-        Ending::NotCovered => Some("time ran out before the whole range was covered".into()),
-        Ending::Interrupted => Some("interrupted: based on the measurements until then".into()),
+    let why = match file.ending {
+        Ending::Complete => return None,
+        Ending::GoingOn => "the sweep was still in progress when this report was written",
+        Ending::OutOfTime => "time ran out before all points were precise enough",
+        Ending::NotCovered => "time ran out before the whole range was covered",
+        Ending::Interrupted => "interrupted: based on the measurements until then",
         Ending::Aborted => {
-            let why = file.why.as_deref().unwrap_or("a run failed");
-            Some(format!("cut short: {}", shown(why, 400)))
+            &format!("cut short: {}", shown(file.why.as_deref().unwrap_or("a run failed"), 400))
         }
-    }
+    };
+    Some(why.to_owned())
 }
 
 const CURVES: Link = Link { section: "curves", text: "curves" };

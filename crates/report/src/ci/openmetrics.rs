@@ -249,15 +249,11 @@ impl Live {
     }
 
     pub fn phase(&mut self, name: &str) {
-        if let Some(under_way) = &mut self.under_way {
-            under_way.phase = clean(name);
-        }
+        self.under_way.iter_mut().for_each(|trial| trial.phase = clean(name));
     }
 
     pub fn acquired(&mut self, acquired: u64) {
-        if let Some(under_way) = &mut self.under_way {
-            under_way.acquired = under_way.acquired.max(acquired);
-        }
+        self.under_way.iter_mut().for_each(|trial| trial.acquired = trial.acquired.max(acquired));
     }
 
     pub fn trial_ended(&mut self, trial: &Trial) {

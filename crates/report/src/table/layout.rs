@@ -53,9 +53,8 @@ pub(super) fn drawn(grid: &Table, style: Style) -> Vec<String> {
     if style.explain && !legend.is_empty() {
         said.extend([String::new(), legend]);
     }
-    if !left_out.is_empty() {
-        said.push(format!("Left out at this width: {}.", left_out.join(", ")));
-    }
+    let names = left_out.join(", ");
+    said.extend((!left_out.is_empty()).then(|| format!("Left out at this width: {names}.")));
     said
 }
 

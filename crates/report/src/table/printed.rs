@@ -39,10 +39,8 @@ impl Printed {
     fn whole(self, style: Style) -> String {
         let mut said = vec![self.outcome, String::new()];
         said.extend(self.above);
-        for table in self.tables.iter().filter(|table| !table.is_empty()) {
-            said.extend(drawn(table, style));
-            said.push(String::new());
-        }
+        let tables = self.tables.iter().filter(|table| !table.is_empty());
+        said.extend(tables.flat_map(|table| [drawn(table, style), vec![String::new()]].concat()));
         said.extend(self.pictures);
         said.extend(self.remarks.iter().map(|remark| line(remark, style)));
         said.extend(self.more.iter().map(|remark| line(remark, style)));

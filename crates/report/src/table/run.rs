@@ -76,24 +76,16 @@ pub fn markdown(report: &RunReport<'_>) -> String {
     let view = report.view;
     let mut said = vec![format!("### {}", escaped(&report.headline.text()))];
     said.extend(gates_markdown(&report.gated.gates).map(|gates| gates.trim_end().to_owned()));
-    if view.cells.is_empty() {
-        said.push("No trial ran; nothing to show.".to_owned());
-    }
-    let mut legends = Vec::new();
-    for table in tables(view) {
-        said.push(markdown_table(&table));
-        legends.push(escaped(&table.legend(&[])));
-    }
+    said.extend(view.cells.is_empty().then(|| "No trial ran; nothing to show.".to_owned()));
+    let (tables, accounting) = (tables(view), accounting(view));
+    said.extend(tables.iter().map(markdown_table));
     said.extend(bullets(report.other_conclusions().iter().map(|one| &one.sentence)));
     said.extend(bullets(view.notes()));
     said.extend(basis(view).iter().map(|line| escaped(line)));
-    if !legends.is_empty() {
-        said.push(folded("How to read this", &legends.join("\n\n")));
-    }
-    let accounting = accounting(view);
-    if !accounting.is_empty() {
-        said.push(folded("Counts: client, cost model and servers", &markdown_table(&accounting)));
-    }
+    let legends = joined(tables.iter().map(|table| escaped(&table.legend(&[]))), "\n\n");
+    said.extend((!tables.is_empty()).then(|| folded("How to read this", &legends)));
+    let counts = || folded("Counts: client, cost model and servers", &markdown_table(&accounting));
+    said.extend((!accounting.is_empty()).then(counts));
     said.join("\n\n") + "\n"
 }
 
