@@ -12,9 +12,8 @@ const BUSY: f64 = 0.9;
 /// Renders the outcome and the floor and, with `--all`, the requests of each server.
 pub fn calibration(calibration: &Calibration, style: Style) -> String {
     let requests = calibration.servers.iter().map(|server| requests(calibration, server));
-    let writes = calibration
-        .synced_writes_per_s
-        .map(|per_s| format!("The leader takes {} synced writes a second.", number(per_s)));
+    let writes = calibration.synced_writes_per_s.map(number);
+    let writes = writes.map(|per_s| format!("The leader takes {per_s} synced writes a second."));
     let tables = [floor(calibration), pairs(calibration)].into_iter().chain(requests).collect();
     let remarks = missing(calibration).map(|missing| format!("! {missing}")).chain(writes).collect();
     Printed { outcome: headline(calibration), tables, remarks, ..Printed::default() }.text(style)

@@ -214,6 +214,12 @@ fn points(file: &SweepFile) -> Table {
 /// Returns the effects of each fault at each point, grouped by fault.
 fn failures(file: &SweepFile) -> Table {
     let (columns, labels) = columns(file, true);
+    let rows = file.findings.iter().flat_map(|finding| {
+        let all = finding.series.points.iter().flat_map(|point| {
+            point.failures.iter().map(move |one| (one.fault.as_str(), (finding, point, Some(one))))
+        });
+        grouped(all).into_iter().flat_map(|(_, rows)| rows)
+    });
     columns
         .numbers("granted", 0, |(_, point, _)| Some(point.granted_us).filter(|us| *us > 0).map(Value::micros))
         .explained("session timeout that the servers granted")
@@ -226,15 +232,8 @@ fn failures(file: &SweepFile) -> Table {
         })
         .explained("sessions that ended, excluding a crashed contender's")
         .numbers("times", 1, |(.., failure)| failure.map(|failure| failure.times))
-        .table("What failures cost at each point", labels, file.findings.iter().flat_map(failure_rows))
+        .table("What failures cost at each point", labels, rows)
         .noted("Medians, with minimum and maximum.")
-}
-
-fn failure_rows(finding: &Finding) -> impl Iterator<Item = Row<'_>> {
-    let all = finding.series.points.iter().flat_map(|point| {
-        point.failures.iter().map(move |one| (one.fault.as_str(), (finding, point, Some(one))))
-    });
-    grouped(all).into_iter().flat_map(|(_, rows)| rows)
 }
 
 fn gap(range: MeasuredRange) -> Value {

@@ -116,9 +116,7 @@ fn in_common<'v>(view: &'v View<'_>, has: impl Fn(&Cell<'_>) -> bool) -> Option<
 /// trials.
 fn caption_of(view: &View<'_>, mut said: Vec<String>, cells: &[&Cell<'_>]) -> Vec<String> {
     let violated = by_strategy(cells, |cell| cell.is_violated());
-    if !violated.is_empty() {
-        said.push("Red cross: the lock broke a promise.".to_owned());
-    }
+    said.extend((!violated.is_empty()).then(|| "Red cross: the lock broke a promise.".to_owned()));
     let mut caption = caption_of_doubts(view, said, cells);
     caption.extend(violated.iter().map(|(strategy, cells)| {
         let why = cells.iter().find_map(|cell| cell.why_violated()).unwrap_or_default();

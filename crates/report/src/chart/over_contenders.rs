@@ -58,10 +58,9 @@ impl Plotted<'_> {
         };
         let rows: Vec<Bar> = self.cells.iter().map(row).collect();
         let dots = rows.iter().flat_map(|row| &row.dots).map(|(value, _)| *value);
-        let compared = guides.iter().filter_map(|guide| match guide.course {
-            GuideCourse::Upright(at) => Some(at),
-            _ => None,
-        });
+        let upright =
+            |guide: &Guide| if let GuideCourse::Upright(at) = guide.course { Some(at) } else { None };
+        let compared = guides.iter().filter_map(upright);
         let highest = rows.iter().map(Bar::length).chain(dots).chain(compared).fold(0.0, f64::max);
         Bars { axis: Axis::from_zero(axis, highest), parts: Vec::new(), guides, rows }
     }
@@ -87,7 +86,16 @@ pub fn over_contenders(
     };
     let is_fan_out = entry.figure() == FAN_OUT.figure();
     let (at, kind) = if least == most {
-        let guides = if is_fan_out { fan_out_of(most) } else { Vec::new() };
+        let guide = |at: f64, label: &str| Guide::new(GuideCourse::Upright(at), label, Weight::Faint);
+        let bounds = [guide(1.0, LEAST), guide(most as f64 - 1.0, MOST)];
+        let shown = if !is_fan_out {
+            0
+        } else if most > 2 {
+            2
+        } else {
+            1
+        };
+        let guides = bounds.into_iter().take(shown).collect();
         (format!(", {}", contenders(most)), ChartKind::Bars(figure.bars(chart.axis, guides)))
     } else {
         let series = figure.series();
@@ -117,13 +125,6 @@ pub fn over_contenders(
 
 const LEAST: &str = "1: one waiter is notified";
 const MOST: &str = "N−1: every waiter is notified";
-
-/// Returns the bounds of the fan-out with this many contenders.
-fn fan_out_of(count: usize) -> Vec<Guide> {
-    let guide = |at: f64, label: &str| Guide::new(GuideCourse::Upright(at), label, Weight::Faint);
-    let most = (count > 2).then(|| guide(count as f64 - 1.0, MOST));
-    std::iter::once(guide(1.0, LEAST)).chain(most).collect()
-}
 
 /// Returns the bounds of the fan-out between these numbers of contenders.
 fn fan_out_between(low: f64, high: f64) -> Vec<Guide> {

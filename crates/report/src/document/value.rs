@@ -80,11 +80,7 @@ impl Value {
     }
 
     pub fn is_zero(&self) -> bool {
-        match self {
-            Self::Count(count) => *count == 0,
-            Self::Amount(amount) | Self::Share(amount) => *amount == 0.0,
-            _ => false,
-        }
+        matches!(self, Self::Count(0)) || matches!(self, Self::Amount(of) | Self::Share(of) if *of == 0.0)
     }
 
     pub fn shown(&self) -> String {

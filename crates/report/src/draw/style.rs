@@ -108,11 +108,8 @@ pub fn ink_on(RGBColor(red, green, blue): RGBColor) -> RGBColor {
 /// Returns the colour of a duration, given its position between the shortest and the longest: darker is
 /// longer.
 pub fn heat(share: f64) -> RGBColor {
-    const ENDS: [RGBColor; 2] = [RGBColor(226, 238, 248), RGBColor(10, 60, 120)];
-    let [from, to] = ENDS;
-    let mix = |from: u8, to: u8| {
-        (f64::from(from) + (f64::from(to) - f64::from(from)) * share.clamp(0.0, 1.0)) as u8
-    };
+    let (from, to, share) = (RGBColor(226, 238, 248), RGBColor(10, 60, 120), share.clamp(0.0, 1.0));
+    let mix = |from: u8, to: u8| (f64::from(from) + (f64::from(to) - f64::from(from)) * share) as u8;
     RGBColor(mix(from.0, to.0), mix(from.1, to.1), mix(from.2, to.2))
 }
 

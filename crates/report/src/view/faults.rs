@@ -70,10 +70,8 @@ impl View<'_> {
     pub fn under_faults(&self) -> Vec<UnderFault<'_>> {
         let sets = self.fault_sets();
         let pairs = (0..self.strategies.len()).flat_map(|s| (0..sets.len()).map(move |set| (s, set)));
-        pairs
-            .flat_map(|(strategy, set)| self.cells_of(strategy).map(move |cell| (cell, set)))
-            .filter_map(|(cell, set)| UnderFault::of(cell, set, &sets[set]))
-            .collect()
+        let cells = pairs.flat_map(|(s, set)| self.cells_of(s).map(move |cell| (cell, set)));
+        cells.filter_map(|(cell, set)| UnderFault::of(cell, set, &sets[set])).collect()
     }
 }
 
