@@ -19,7 +19,10 @@ pub fn over_time(view: &View<'_>) -> Result<Chart, String> {
     let election = |at: f64| Guide::new(GuideCourse::Upright(at), "election", Weight::Strong);
     let elections = elections.iter().map(|(at, _)| election(*at));
     let y = Axis::amounts("acquisitions per second", all.iter().flat_map(Curve::heights));
-    let said = one_by_one(all.iter().map(said));
+    let said = one_by_one(all.iter().map(|curve| {
+        let (low, high) = curve.extremes();
+        format!("{}: from {} to {}", curve.label, number(low), number(high))
+    }));
     Ok(Chart {
         id: format!("throughput-over-time-n{contenders}"),
         title: format!("Throughput over time, {}", units::contenders(contenders)),
@@ -31,11 +34,6 @@ pub fn over_time(view: &View<'_>) -> Result<Chart, String> {
             ..Lines::either_way(x, y, all)
         }),
     })
-}
-
-fn said(series: &Curve) -> String {
-    let (low, high) = series.extremes();
-    format!("{}: from {} to {}", series.label, number(low), number(high))
 }
 
 /// Returns a line with a point in the middle of each step, and markers on about a dozen points.

@@ -27,7 +27,9 @@ pub fn by_percentile(view: &View<'_>, measure: Measure) -> Result<Chart, String>
     let all: Vec<(Curve, Survival)> = cells.iter().filter_map(curve).collect();
     let told = one_by_one(all.iter().map(|(series, samples)| told(&series.label, samples)));
     let furthest = Curve::furthest(all.iter().map(|(series, _)| series), 10.0);
-    let floor = floor(view, measure);
+    // Only handoffs have a floor.
+    let floor = view.floor.as_ref().and_then(|floor| floor.handoff);
+    let floor = floor.filter(|floor| measure == Measure::Handoff && floor.p50_us > 0);
     let heights = all.iter().flat_map(|(series, _)| series.heights());
     let y = Axis::durations(&name, heights.chain(floor.map(|floor| floor.p50_us as f64)));
     let series = all.into_iter().map(|(series, _)| series).collect();
@@ -55,11 +57,6 @@ fn told(label: &str, samples: &Survival) -> String {
         format!("{bound}{}", format_micros(found.us))
     };
     format!("{label}: median {}, 99th percentile {}", at(0.5), at(0.99))
-}
-
-/// Returns the floor of a measure; only handoffs have one.
-fn floor(view: &View<'_>, measure: Measure) -> Option<Timing> {
-    view.floor.as_ref()?.handoff.filter(|floor| measure == Measure::Handoff && floor.p50_us > 0)
 }
 
 fn how_to_read(measure: Measure, floor: Option<Timing>, unserved: bool) -> String {

@@ -128,18 +128,17 @@ pub fn annotations(document: &CiReport) -> Vec<String> {
     let is_too_many = troubles.len() > ANNOTATIONS_AT_MOST;
     // The last annotation counts the omitted ones.
     let shown = if is_too_many { ANNOTATIONS_AT_MOST - 1 } else { troubles.len() };
-    let mut lines: Vec<String> = troubles.iter().take(shown).map(|check| annotation(check)).collect();
+    let cut = |text: String| text.chars().take(TEXT_AT_MOST).collect::<String>();
+    let annotation = |check: &&Check| {
+        let title = format!("{} {}: {}", check.kind.name(), check.word(), check.name);
+        command(&cut(title), &cut(check.verdict.why().unwrap_or_default()))
+    };
+    let mut lines: Vec<String> = troubles.iter().take(shown).map(annotation).collect();
     if is_too_many {
         let rest = counted(troubles.len() - shown, "more check", "more checks");
         lines.push(command("zklockbench", &format!("and {rest} did not pass; see the step summary")));
     }
     lines
-}
-
-fn annotation(check: &Check) -> String {
-    let title = format!("{} {}: {}", check.kind.name(), check.word(), check.name);
-    let cut = |text: String| text.chars().take(TEXT_AT_MOST).collect::<String>();
-    command(&cut(title), &cut(check.verdict.why().unwrap_or_default()))
 }
 
 /// Returns a workflow command with the escapes that the runner expects.

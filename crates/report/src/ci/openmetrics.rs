@@ -45,8 +45,12 @@ fn families(document: &CiReport) -> Families {
         families.counter(TIMED_OUT, labels.clone(), cell.totals.timed_out);
         families.counter(UNSERVED, labels.clone(), cell.totals.unserved);
         families.counter(VIOLATIONS, labels.clone(), cell.totals.violations);
-        for value in cell.plain() {
-            aggregate(&mut families, value, &labels);
+        for TrackedValue { figure: which, over } in cell.plain() {
+            let each = [("median", over.median), ("smallest", over.min), ("largest", over.max)].into_iter();
+            let ends = over.interval.map(|one| [("interval_low", one.low), ("interval_high", one.high)]);
+            for (aggregate, value) in each.chain(ends.into_iter().flatten()) {
+                figure(&mut families, *which, value, aggregate, labels.clone());
+            }
         }
     }
     families
@@ -79,15 +83,6 @@ const UNSERVED: (&str, &str) =
     ("unserved", "Waits that ended without the lock or had not ended, over all repetitions");
 const ACQUISITIONS: (&str, &str) = ("acquisitions", "Locks acquired, over all repetitions");
 const VIOLATIONS: (&str, &str) = ("violations", "Violations found, over all repetitions");
-
-fn aggregate(families: &mut Families, value: &TrackedValue, labels: &Labels) {
-    let over = value.over;
-    let each = [("median", over.median), ("smallest", over.min), ("largest", over.max)].into_iter();
-    let ends = over.interval.map(|one| [("interval_low", one.low), ("interval_high", one.high)]);
-    for (aggregate, number) in each.chain(ends.into_iter().flatten()) {
-        figure(families, value.figure, number, aggregate, labels.clone());
-    }
-}
 
 /// Adds a metric in base units. Latency metrics have their statistic as a label.
 fn figure(families: &mut Families, figure: Figure, value: f64, aggregate: &str, mut labels: Labels) {

@@ -66,10 +66,8 @@ pub(super) fn chart(chart: &Chart, id: &str) -> (Markup, Option<String>) {
 /// Returns the values under the pointer, for each position: coordinate, name, and the value of each strategy.
 fn values(lines: &Lines, width: u32) -> String {
     let points = |series: &Curve| -> Vec<PlotPoint> {
-        match lines.x.is_of_percentiles() {
-            true => series.markers.iter().map(|(place, _)| *place).collect(),
-            false => series.line.clone(),
-        }
+        let markers = series.markers.iter().map(|(place, _)| *place);
+        if lines.x.is_of_percentiles() { markers.collect() } else { series.line.clone() }
     };
     let mut places: Vec<f64> = lines.series.iter().flat_map(points).map(|point| point.0).collect();
     places.sort_by(f64::total_cmp);

@@ -211,6 +211,7 @@ fn drivers(view: &View<'_>) -> Table {
 }
 
 fn arrivals(view: &View<'_>) -> Table {
+    let is_open = |cell: &&Cell<'_>| cell.all().any(|one| one.arrived.is_some());
     let count = |cell: &Cell<'_>, of: fn(&Arrived) -> u64| cell.sum(|one| one.arrived.as_ref().map_or(0, of));
     Columns::<&Cell<'_>>::new()
         .words("open load", |cell| view.label(cell))
@@ -237,6 +238,6 @@ fn arrivals(view: &View<'_>) -> Table {
             cell.median(grows).map(|grows| format!("+{}/s", number(grows)))
         })
         .explained("growth of the queue")
-        .table("Outcome of the arrivals", 1, view.cells.iter().filter(|cell| cell.is_open()))
+        .table("Outcome of the arrivals", 1, view.cells.iter().filter(is_open))
         .noted("A wait starts when the arrival is due.")
 }

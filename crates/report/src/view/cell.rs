@@ -107,10 +107,6 @@ impl Cell<'_> {
         self.counting().any(Trial::is_unstable)
     }
 
-    pub fn is_open(&self) -> bool {
-        self.all().any(|one| one.arrived.is_some())
-    }
-
     /// Returns a percentile of a measure: the median over the valid trials (all trials if none is valid). It
     /// is a lower bound if any trial's value is one. `None` if there are no samples, and for waits if the
     /// queue grew.

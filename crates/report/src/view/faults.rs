@@ -29,16 +29,7 @@ impl FaultSet {
     }
 
     pub fn single(&self) -> Option<&str> {
-        match self.labels.as_slice() {
-            [one] => Some(one),
-            _ => None,
-        }
-    }
-
-    fn is_of(&self, trial: &Trial) -> bool {
-        !trial.faults.is_empty()
-            && self.labels.iter().all(|label| trial.faults.iter().any(|fault| fault.label == *label))
-            && trial.faults.iter().all(|fault| self.labels.contains(&fault.label))
+        if let [one] = self.labels.as_slice() { Some(one) } else { None }
     }
 }
 
@@ -107,7 +98,10 @@ impl<'a> UnderFault<'a> {
         let fired: Vec<_> = cell.all().flat_map(|one| &one.faults).filter(is_of_set).collect();
         let counting = cell.counting().flat_map(|one| &one.faults).filter(is_of_set);
         let seen = counting.filter(|fault| fault.proved).collect();
-        let trials: Vec<_> = cell.all().filter(|trial| named.is_of(trial)).collect();
+        let has = |trial: &Trial, label: &str| trial.faults.iter().any(|fault| fault.label == label);
+        let has_all = |trial: &Trial| named.labels.iter().all(|label| has(trial, label));
+        let has_only = |trial: &Trial| trial.faults.iter().all(|fault| named.labels.contains(&fault.label));
+        let trials: Vec<_> = cell.all().filter(|trial| has_all(trial) && has_only(trial)).collect();
         (!fired.is_empty() || !trials.is_empty()).then_some(Self { cell, set, fired, seen, trials })
     }
 
