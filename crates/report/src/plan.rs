@@ -358,7 +358,9 @@ fn checked(one: &Verification) -> Table {
         .numbers(
             "predicted",
             0,
-            move |one| if is_rate(one) { rate(one.predicted) } else { time(one.predicted) },
+            move |one| {
+                if is_rate(one) { rate(one.predicted) } else { time(one.predicted) }
+            },
         )
         .numbers("measured", 0, move |figure| show(figure, figure.measured).at_least(figure.at_least))
         .words("interval", |figure| {

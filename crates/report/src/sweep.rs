@@ -259,15 +259,14 @@ fn note(point: &Point) -> Value {
 }
 
 fn ending(file: &SweepFile) -> Option<String> {
+    let aborted = format!("cut short: {}", shown(file.why.as_deref().unwrap_or("a run failed"), 400));
     let why = match file.ending {
         Ending::Complete => return None,
         Ending::GoingOn => "the sweep was still in progress when this report was written",
         Ending::OutOfTime => "time ran out before all points were precise enough",
         Ending::NotCovered => "time ran out before the whole range was covered",
         Ending::Interrupted => "interrupted: based on the measurements until then",
-        Ending::Aborted => {
-            &format!("cut short: {}", shown(file.why.as_deref().unwrap_or("a run failed"), 400))
-        }
+        Ending::Aborted => &aborted,
     };
     Some(why.to_owned())
 }

@@ -88,13 +88,7 @@ pub fn over_contenders(
     let (at, kind) = if least == most {
         let guide = |at: f64, label: &str| Guide::new(GuideCourse::Upright(at), label, Weight::Faint);
         let bounds = [guide(1.0, LEAST), guide(most as f64 - 1.0, MOST)];
-        let shown = if !is_fan_out {
-            0
-        } else if most > 2 {
-            2
-        } else {
-            1
-        };
+        let shown = usize::from(is_fan_out) + usize::from(is_fan_out && most > 2);
         let guides = bounds.into_iter().take(shown).collect();
         (format!(", {}", contenders(most)), ChartKind::Bars(figure.bars(chart.axis, guides)))
     } else {

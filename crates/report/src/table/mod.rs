@@ -37,7 +37,9 @@ pub(super) fn metric_value(entry: &FigureEntry, value: f64) -> Value {
 pub(super) fn margins(of_figures: impl IntoIterator<Item = (String, f64)>) -> String {
     let mut groups = grouped(of_figures.into_iter().map(|(figure, margin)| (margin, figure)));
     groups.sort_by(|(one, _), (other, _)| one.total_cmp(other));
-    let told = |(margin, of): (f64, _)| format!("{} of {}", percent(margin), listed(&distinct_sorted(of)));
+    let told = |(margin, figures): (f64, Vec<String>)| {
+        format!("{} of {}", percent(margin), listed(&distinct_sorted(figures)))
+    };
     match groups.as_slice() {
         [] => String::new(),
         [(margin, _)] => format!("Margin: {}.", percent(*margin)),
