@@ -97,7 +97,7 @@ fn machine(run: &Leftover, removed: bool) -> Value {
     })
 }
 
-/// Returns the state of a run for programs and for people.
+/// Returns the state of a run as a JSON value and as text.
 fn state(run: &Leftover, removed: bool) -> (&'static str, String) {
     match (removed, run.alive(SystemTime::now())) {
         (true, _) => ("removed", "removed".to_owned()),

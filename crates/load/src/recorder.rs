@@ -587,8 +587,8 @@ impl Recorder {
         }
     }
 
-    /// Returns a callback that records the state changes of a new session. Of an earlier session, which may still be
-    /// closing, only the end is recorded from now on: other changes would look like the end of the new session.
+    /// Returns a callback that records the state changes of a new session. For an earlier session, which may still be
+    /// closing, only its end is recorded from now on: other changes would look like the end of the new session.
     pub fn of_session(&self, session: i64) -> impl Fn(Stamp, SessionState) + 'static {
         self.latest_session.set(session);
         let (id, shared, observation) = (self.id, Arc::clone(&self.shared), self.observation.clone());

@@ -104,7 +104,7 @@ fn first_failure(file: &SweepFile, finding: &Finding) -> Option<String> {
         Some((failure.fault.clone(), variable(file).show(point.at.x), gap(failure.gap?).shown()))
     };
     let mut known = finding.series.points.iter().filter_map(known);
-    let (first, last) = (known.next()?, known.last());
+    let (first, last) = (known.next()?, known.next_back());
     let ends = [Some(&first), last.as_ref()].into_iter().flatten();
     let ends = ends.map(|(_, value, gap)| format!("{gap} with {} {value}", variable(file).name()));
     let (of, fault) = (title(file, finding), &first.0);

@@ -25,8 +25,11 @@ pub(super) fn must_not_be_used(view: &View<'_>) -> Vec<Conclusion> {
     (0..view.strategies.len()).filter_map(of).collect()
 }
 
+/// A verdict of a trial on one of the lock's promises.
+type Promise = fn(&Trial) -> Option<&Verdict>;
+
 fn broken_promise(view: &View<'_>, strategy: usize, label: &str) -> Option<String> {
-    let broken = |promise: fn(&Trial) -> Option<&Verdict>| {
+    let broken = |promise: Promise| {
         let is_broken = |one: &&Trial| matches!(promise(one), Some(Verdict::Violated(_)));
         let trials: Vec<&Trial> = view.cells_of(strategy).flat_map(Cell::all).filter(is_broken).collect();
         let why = trials.first().and_then(|one| promise(one)?.why())?;
@@ -36,7 +39,7 @@ fn broken_promise(view: &View<'_>, strategy: usize, label: &str) -> Option<Strin
     const EXCLUDED: &str = ": it did not exclude other contenders";
     const WAITED: &str = ": it left contenders waiting for a free lock";
     const STUCK: &str = " where such faults happen: it left contenders waiting after everything had healed";
-    let promises: [(fn(&Trial) -> Option<&Verdict>, &str); 4] = [
+    let promises: [(Promise, &str); 4] = [
         (|one| Some(&one.judged.exclusion), EXCLUDED),
         (|one| one.judged.order.as_ref(), EXCLUDED),
         (|one| one.judged.progress.as_ref().filter(|_| one.faults.is_empty()), WAITED),

@@ -195,10 +195,9 @@ pub(super) fn draw_guides(
 /// Returns whether the lines are at least as far from `height` at their left ends as at their right ends.
 fn has_room_left(chart: &Plot<'_, impl Backend>, series: &[Curve], height: f64) -> bool {
     let away = |at: &(f64, f64)| (chart.backend_coord(at).1 - chart.backend_coord(&(at.0, height)).1).abs();
-    let nearest = |end: fn(&[(f64, f64)]) -> Option<&(f64, f64)>| {
-        series.iter().map(|one| end(&one.line).map_or(0, away)).min().unwrap_or(0)
-    };
-    nearest(<[_]>::first) >= nearest(<[_]>::last)
+    let left = series.iter().map(|one| one.line.first().map_or(0, away)).min();
+    let right = series.iter().map(|one| one.line.last().map_or(0, away)).min();
+    left >= right
 }
 
 /// Writes labels above the plot, and skips labels that would touch the previous label.
