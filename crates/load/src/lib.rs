@@ -19,6 +19,7 @@ mod limits;
 mod lock_state;
 mod lock_states;
 mod missing;
+mod one_ensemble;
 mod orphans;
 mod overlaps;
 mod pace;
@@ -55,6 +56,7 @@ use zklockbench_zk::Target;
 pub use counters::NearEnd;
 pub use job::{Job, PublishedRun};
 pub use limits::{LoadLimits, Probing, configured_servers, sessions_of_workers};
+pub use one_ensemble::check_one_ensemble;
 pub use rendezvous::{Credentials, MeetingError, MeetingPlace, Rendezvous, Wait};
 pub use trial::run_trial;
 pub use workspace::{
