@@ -342,7 +342,7 @@ pub(super) async fn open_for(target: &Target, session: Duration) -> Result<Clien
 pub async fn granted_timeout(target: &Target, asked: Duration) -> Result<Duration, Error> {
     let opening = async {
         loop {
-            match target.client(asked).await {
+            match first_client(target, asked).await {
                 // A session with a short timeout may end before a busy server answers.
                 Err(Failure::NotConnected(_)) => tokio::time::sleep(TRIES_AGAIN).await,
                 opened => return opened,
@@ -350,6 +350,15 @@ pub async fn granted_timeout(target: &Target, asked: Duration) -> Result<Duratio
         }
     };
     Ok(opened(target, opening, FIRST_CONTACT).await?.session_timeout())
+}
+
+/// Opens a session, trying a server that listens first: a host that drops packets would use up the time.
+async fn first_client(target: &Target, session: Duration) -> Result<Client, Failure> {
+    let servers: Vec<&str> = target.parts().0.split(',').collect();
+    if servers.len() == 1 {
+        return target.client(session).await;
+    }
+    target.client_at(reach::first_to_listen(&servers).await, session).await
 }
 
 /// Waits for a session. The error states the cause.
@@ -485,7 +494,7 @@ impl Leftover {
 
 /// Returns all runs that have nodes on the ensemble.
 pub async fn leftovers(target: &Target) -> Result<Vec<Leftover>, Error> {
-    let client = opened(target, target.client(SESSION), FIRST_CONTACT).await?;
+    let client = opened(target, first_client(target, SESSION), FIRST_CONTACT).await?;
     let now = CaughtUp::with(&client).await.map_err(|error| refused(target, "list", TOP, error))?;
     let mut found: Vec<Leftover> = Vec::new();
     for top in [TOP, WORKERS_TOP] {
