@@ -303,6 +303,8 @@ pub(super) fn refused(target: &Target, what: &str, path: &str, error: ClientErro
         ClientError::NoNode if what == "create" => {
             ": another client deleted the node above it, or the servers are not one ensemble"
         }
+        ClientError::Unimplemented => ": locks need ZooKeeper 3.5 or later",
+        ClientError::QuotaExceeded => ": raise the quota of the node above it, or use another chroot",
         ClientError::ConnectionLoss => {
             ": the server's log may give the reason, such as a request longer than its jute.maxbuffer"
         }
@@ -677,13 +679,16 @@ mod tests {
     }
 
     #[test]
-    fn lost_connection_error_refers_to_the_server_log() {
+    fn error_suggests_the_cause_or_the_remedy() {
         let target = Target { connect: "zk:1".into(), access: Access::default() };
-        let message = refused(&target, "create", "/zklockbench", ClientError::ConnectionLoss).to_string();
-        assert!(
-            message.ends_with("log may give the reason, such as a request longer than its jute.maxbuffer"),
-            "{message}"
-        );
+        for (error, advice) in [
+            (ClientError::ConnectionLoss, "the reason, such as a request longer than its jute.maxbuffer"),
+            (ClientError::Unimplemented, "locks need ZooKeeper 3.5 or later"),
+            (ClientError::QuotaExceeded, "raise the quota of the node above it, or use another chroot"),
+        ] {
+            let message = refused(&target, "create", "/zklockbench", error).to_string();
+            assert!(message.ends_with(advice), "{message}");
+        }
     }
 
     #[tokio::test]
