@@ -41,10 +41,15 @@ impl Machine {
     }
 
     fn install(&self, arguments: &[&str], wanted: &str) -> Output {
+        self.install_with(None, arguments, wanted)
+    }
+
+    fn install_with(&self, java_home: Option<&Path>, arguments: &[&str], wanted: &str) -> Output {
         let mut command = Command::new(self.path("bash"));
         command.arg(SCRIPT).args(arguments).env("PATH", self.dir.path());
         command.env_remove("JAVA_HOME").env_remove("ZOOKEEPER_HOME").env("ZKLOCKBENCH_INSTALL", wanted);
         command.env("ZKLOCKBENCH_STATE_DIR", self.path("state"));
+        command.envs(java_home.map(|home| ("JAVA_HOME", home)));
         let output = command.output().unwrap();
         assert!(!Path::new(&self.path("called")).exists(), "{}", stderr(&output));
         output
@@ -59,6 +64,17 @@ fn install_lists_missing_packages_and_installs_none_if_refused() {
     for part in ["missing:", "Java 11 or newer", "default-jre-headless", "ZKLOCKBENCH_INSTALL=no"] {
         assert!(said.contains(part), "{part} is missing from:\n{said}");
     }
+}
+
+#[test]
+fn install_names_java_home_if_its_java_is_too_old() {
+    let machine = Machine::bare();
+    let home = machine.path("jdk8");
+    std::fs::create_dir_all(home.join("bin")).unwrap();
+    executable(&home.join("bin/java"), "#!/bin/sh\necho 'openjdk version \"1.8.0_392\"' >&2\n");
+    let said = stderr(&machine.install_with(Some(&home), &["--to-run"], "no"));
+    let expected = format!("Java 11 or newer (correct or unset JAVA_HOME={}, which takes", home.display());
+    assert!(said.contains(&expected), "{said}");
 }
 
 #[test]
