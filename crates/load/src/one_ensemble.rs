@@ -29,7 +29,7 @@ pub async fn check_one_ensemble(target: &Target, servers: &[String], run_id: &st
     if lacking.is_empty() {
         return Ok(());
     }
-    for server in having.iter().take(1) {
+    if let Some(server) = having.first() {
         // The error below is more important.
         let _ = remove(&target.on(server), run_id).await;
     }
