@@ -134,7 +134,7 @@ pub(in crate::cli) fn tell(
     conclude(command, exit, None, || found, to_people)
 }
 
-/// Like [`tell`], but also reports the error of a command that was cut short.
+/// Like [`tell`], but also reports the error of a command that ended early.
 pub(in crate::cli) fn conclude<T: Serialize>(
     command: &str,
     exit: Exit,

@@ -205,7 +205,7 @@ fn notes(file: &AbFile) -> Vec<String> {
             Some(format!("interrupted after {blocks}: based on the measurements until then"))
         }
         Ending::Aborted => {
-            Some(file.why.as_ref().map_or("cut short".into(), |why| format!("cut short: {why}")))
+            Some(file.why.as_ref().map_or("ended early".into(), |why| format!("ended early: {why}")))
         }
     };
     let judged = file.judged().why().map(|why| format!("{}: {why}", file.judged().word()));

@@ -187,7 +187,7 @@ fn doubts(learned: &Learned) -> Vec<String> {
     let of_watch = source.watch.iter().flat_map(|watch| {
         let unknown = "; events before each reconnection are unknown";
         [
-            watch.cut_short.as_ref().map(|why| format!("cut short: {why}")),
+            watch.cut_short.as_ref().map(|why| format!("ended early: {why}")),
             some(watch.reconnects, times, "gap: the connection was lost ", unknown),
             watch.has_unread_nodes.then(|| UNREAD.to_owned()),
         ]

@@ -259,7 +259,7 @@ fn note(point: &Point) -> Value {
 }
 
 fn ending(file: &SweepFile) -> Option<String> {
-    let aborted = format!("cut short: {}", shown(file.why.as_deref().unwrap_or("a run failed"), 400));
+    let aborted = format!("ended early: {}", shown(file.why.as_deref().unwrap_or("a run failed"), 400));
     let why = match file.ending {
         Ending::Complete => return None,
         Ending::GoingOn => "the sweep was still in progress when this report was written",

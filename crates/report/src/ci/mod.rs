@@ -247,7 +247,7 @@ fn of_whole(stored: &StoredRun) -> Check {
         }
         RunEnding::Aborted | RunEnding::GateFailed => {
             let why = why.as_deref().unwrap_or("the environment failed");
-            Some(format!("the run was cut short: {why}; {ran}"))
+            Some(format!("the run ended early: {why}; {ran}"))
         }
     };
     let took = run.ended_at.duration_since(run.started_at).unwrap_or_default();
