@@ -68,7 +68,11 @@ impl Check {
     }
 
     pub fn word(&self) -> &'static str {
-        ["passed", "no evidence", "failed"][usize::from(self.severity())]
+        match self.verdict {
+            Verdict::Held => "passed",
+            Verdict::Unknown(_) => "no evidence",
+            Verdict::Violated(_) => "failed",
+        }
     }
 
     /// Returns the severity; higher is worse.
