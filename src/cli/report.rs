@@ -43,7 +43,7 @@ pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
         fs::remove_file(&output).map_err(Error::cannot("replace", &output))?;
     }
     write(&documents, between.as_ref(), &output, Some("--output"))?;
-    let found = json!({ "runs": args.runs, "report": output });
+    let found = json!({ "runs": output::paths(&args.runs), "report": output.display().to_string() });
     output::tell("report", Exit::Held, &found, || {
         output::text(&format!("{}\nreport: {}", texts.join("\n"), output.display()))
     })
