@@ -62,13 +62,14 @@ pub fn trial_json(run: &Path, index: usize) -> PathBuf {
 
 /// Number of the trial whose JSON file has this name; `None` for any other file.
 pub(super) fn trial_number(file: &str) -> Option<usize> {
-    file.strip_suffix(".json")?.parse().ok()
+    trial_of(file).filter(|_| file.ends_with(".json"))
 }
 
 /// Number of the trial that a file belongs to; `None` if the file belongs to no trial.
 pub(super) fn trial_of(file: &str) -> Option<usize> {
     let (number, rest) = file.split_once('.')?;
-    ["json", "hlog", "history.jsonl"].contains(&rest).then(|| number.parse().ok())?
+    let index = number.parse().ok().filter(|index: &usize| format!("{index:03}") == number)?;
+    ["json", "hlog", "history.jsonl"].contains(&rest).then_some(index)
 }
 
 /// Path of a trial's histograms: `trials/007.hlog`.
@@ -136,6 +137,8 @@ fn remedy(kind: ErrorKind) -> &'static str {
         ErrorKind::PermissionDenied => "fix its permissions, or choose another directory",
         ErrorKind::ReadOnlyFilesystem => "choose a writable directory",
         ErrorKind::NotFound => "check whether it was removed or renamed",
+        ErrorKind::AlreadyExists | ErrorKind::DirectoryNotEmpty => "move away what is there",
+        ErrorKind::InvalidFilename => "choose a shorter name",
         _ => "check the disk, or choose another directory",
     }
 }
@@ -166,17 +169,23 @@ mod tests {
     fn trial_file_names_have_at_least_three_digits() {
         assert_eq!(trial_json(Path::new("r"), 7), Path::new("r/trials/007.json"));
         assert_eq!(trial_hlog(Path::new("r"), 1234), Path::new("r/trials/1234.hlog"));
+        let names =
+            ["007.json", "1234.hlog", "000.history.jsonl", "7.json", "+07.json", "0007.json", "007.bak"];
+        let found = [Some(7), Some(1234), Some(0), None, None, None, None];
+        assert_eq!(names.map(trial_of), found);
     }
 
     #[test]
-    fn full_disk_error_contains_the_path_and_a_remedy() {
-        let error = std::io::Error::from(ErrorKind::StorageFull);
-        let cannot_write = cannot("write", Path::new("out/run.json"), &error);
-        assert!(matches!(cannot_write, Error::Environment(_)));
-        assert!(cannot_write.to_string().starts_with("cannot write out/run.json: "), "{cannot_write}");
-        assert!(
-            cannot_write.to_string().ends_with("free some space, or choose a directory on another disk"),
-            "{cannot_write}"
-        );
+    fn file_system_errors_contain_the_path_and_a_remedy() {
+        for (kind, remedy) in [
+            (ErrorKind::StorageFull, "free some space, or choose a directory on another disk"),
+            (ErrorKind::DirectoryNotEmpty, "move away what is there"),
+            (ErrorKind::InvalidFilename, "choose a shorter name"),
+        ] {
+            let told = cannot("write", Path::new("out/run.json"), &kind.into());
+            assert!(matches!(told, Error::Environment(_)));
+            let told = told.to_string();
+            assert!(told.starts_with("cannot write out/run.json: ") && told.ends_with(remedy), "{told}");
+        }
     }
 }

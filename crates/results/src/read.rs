@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use tar::Archive;
 
 use super::files::{
-    BLANK, RunFile, SCHEMA_VERSION, StoredRun, TrialFile, VersionedFile, digest_of, digest_of_all_from,
+    BLANK, RunFile, SCHEMA_VERSION, StoredRun, TrialFile, VersionedFile, digest_in, digest_of,
 };
 use super::{hlog, layout};
 use zklockbench_core::disk::{self, MIB, Unreadable};
@@ -110,8 +110,7 @@ const CAN_BE_MISSING: [&str; 4] = ["charts/", "server-logs/", "summary.md", layo
 fn unchanged(dir: &Path, run: &RunFile) -> Result<(), Error> {
     for (name, digest) in &run.files {
         let path = dir.join(name);
-        let opened = disk::open(dir, Path::new(name), layout::most(name));
-        match opened.and_then(|file| Ok(digest_of_all_from(file)?)) {
+        match digest_in(dir, name) {
             Ok(now) if now == *digest => {}
             // The report may have been rewritten; it is only derived from the other files.
             Ok(_) if name == layout::REPORT => {}
@@ -176,8 +175,11 @@ fn trial_numbers(dir: &Path, run: &RunFile) -> Result<Vec<usize>, Error> {
     }
     let trials = || counted(run.trials, "trial", "trials");
     if numbers.len() < run.trials {
-        let gap = numbers.iter().zip(0..).position(|(number, expected)| *number != expected);
-        let path = layout::trial_json(dir, gap.unwrap_or(numbers.len()));
+        let in_trials =
+            |name: &str| layout::trial_number(name.strip_prefix(layout::TRIALS)?.strip_prefix('/')?);
+        let listed = run.files.keys().filter_map(|name| in_trials(name));
+        let lost = listed.filter(|number| numbers.binary_search(number).is_err()).min();
+        let path = layout::trial_json(dir, lost.unwrap_or(numbers.len()));
         return Err(broken(&path, &format!("is missing, though the run had {}", trials())));
     }
     if let Some(beyond) = numbers.get(run.trials) {
