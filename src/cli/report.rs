@@ -11,6 +11,7 @@ use crate::run::give_back_memory;
 use zklockbench_analysis::{ab, plan, sweep};
 use zklockbench_core::disk;
 use zklockbench_core::error::{Error, Exit};
+use zklockbench_core::units::distinct_sorted;
 use zklockbench_learn::Learned;
 use zklockbench_report::document::{Document, Section, Table};
 use zklockbench_report::page::{
@@ -30,6 +31,11 @@ pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
         texts.push(text);
         tables.extend(figures);
         give_back_memory();
+    }
+    // Runs from different hosts may have the same name.
+    if distinct_sorted(tables.iter().map(|(name, _)| name)).len() < tables.len() {
+        let paths = output::paths(&args.runs);
+        tables.iter_mut().zip(paths).for_each(|((name, _), path)| *name = path);
     }
     // Only runs can be compared with each other.
     let between = if tables.len() == documents.len() { side_by_side(tables) } else { None };

@@ -88,6 +88,18 @@ fn results_below_a_directory_with_a_non_utf_8_name_are_read_and_exported() {
 }
 
 #[test]
+fn runs_with_the_same_name_are_reported_by_their_paths() {
+    let bench = Bench::new();
+    for host in ["one", "two"] {
+        run_dirs::publish(&bench.path(host), &[records::trial(0)]);
+    }
+    let name = "quick-2026-11-21T08-45-08Z";
+    bench.shows(&format!("report one/{name} two/{name}"));
+    let page = std::fs::read_to_string(bench.path("report.html")).unwrap();
+    assert!(["one", "two"].iter().all(|host| page.contains(&format!(">{host}/{name}<"))), "{page}");
+}
+
+#[test]
 fn man_writes_one_page_or_all_pages() {
     let bench = Bench::new();
     assert!(bench.shows("man run").contains("\\-\\-contenders"));
