@@ -1,6 +1,7 @@
 //! Names of run directories and their files, and remedies for file system errors.
 
-use std::io::ErrorKind;
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -60,16 +61,24 @@ pub fn trial_json(run: &Path, index: usize) -> PathBuf {
     run.join(TRIALS).join(format!("{index:03}.json"))
 }
 
-/// Number of the trial whose JSON file has this name; `None` for any other file.
-pub(super) fn trial_number(file: &str) -> Option<usize> {
-    trial_of(file).filter(|_| file.ends_with(".json"))
+/// Number of the trial whose JSON file has this name, relative to the run; `None` for any other file.
+pub(super) fn trial_number(name: &str) -> Option<usize> {
+    trial_of(name).filter(|_| name.ends_with(".json"))
 }
 
 /// Number of the trial that a file belongs to; `None` if the file belongs to no trial.
-pub(super) fn trial_of(file: &str) -> Option<usize> {
-    let (number, rest) = file.split_once('.')?;
+fn trial_of(name: &str) -> Option<usize> {
+    let (number, rest) = name.strip_prefix(TRIALS)?.strip_prefix('/')?.split_once('.')?;
     let index = number.parse().ok().filter(|index: &usize| format!("{index:03}") == number)?;
     ["json", "hlog", "history.jsonl"].contains(&rest).then_some(index)
+}
+
+/// Names of all trials' files relative to the run, each with the trial's number.
+pub(super) fn files_of_trials(run: &Path) -> io::Result<Vec<(String, usize)>> {
+    let names =
+        fs::read_dir(run.join(TRIALS))?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let names = names.map(|name| format!("{TRIALS}/{name}"));
+    Ok(names.filter_map(|name| trial_of(&name).map(|number| (name, number))).collect())
 }
 
 /// Path of a trial's histograms: `trials/007.hlog`.
@@ -125,7 +134,7 @@ pub fn runs_in(path: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(found)
 }
 
-pub(super) fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Error {
+pub(super) fn cannot(what: &str, path: &Path, error: &io::Error) -> Error {
     Error::environment(format!("cannot {what} {}: {error}; {}", path.display(), remedy(error.kind())))
 }
 
@@ -172,7 +181,8 @@ mod tests {
         let names =
             ["007.json", "1234.hlog", "000.history.jsonl", "7.json", "+07.json", "0007.json", "007.bak"];
         let found = [Some(7), Some(1234), Some(0), None, None, None, None];
-        assert_eq!(names.map(trial_of), found);
+        assert_eq!(names.map(|name| trial_of(&format!("trials/{name}"))), found);
+        assert_eq!(trial_of("007.json"), None);
     }
 
     #[test]

@@ -2,7 +2,6 @@
 //!
 //! Invalid directories are usage errors; I/O errors are environment errors.
 
-use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -127,13 +126,12 @@ fn unchanged(dir: &Path, run: &RunFile) -> Result<(), Error> {
 pub(super) fn read_to_resume(dir: &Path) -> Result<StoredRun, Error> {
     let mut stored = read(dir)?;
     stored.trials.append(&mut stored.replaced);
-    stored.trials.sort_by_key(|trial| trial.spec.index);
     if may_have_more(dir, &stored.run) {
         let uncounted =
             numbers_in(dir)?.into_iter().filter(|number| undigested(dir, &stored.run, *number).is_some());
         stored.trials.extend(uncounted.filter_map(|number| read_trial(dir, number).ok()).collect::<Vec<_>>());
-        stored.trials.sort_by_key(|trial| trial.spec.index);
     }
+    stored.trials.sort_by_key(|trial| trial.spec.index);
     Ok(stored)
 }
 
@@ -149,9 +147,8 @@ fn numbers_in(dir: &Path) -> Result<Vec<usize>, Error> {
     if folder.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
         return Err(broken(&folder, "is not a directory"));
     }
-    let entries = fs::read_dir(&folder).map_err(|error| unreadable(&folder, error.into()))?;
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut numbers: Vec<usize> = names.filter_map(|name| layout::trial_number(&name)).collect();
+    let files = layout::files_of_trials(dir).map_err(|error| unreadable(&folder, error.into()))?;
+    let mut numbers: Vec<usize> = files.iter().filter_map(|(name, _)| layout::trial_number(name)).collect();
     numbers.sort_unstable();
     Ok(numbers)
 }
@@ -175,9 +172,7 @@ fn trial_numbers(dir: &Path, run: &RunFile) -> Result<Vec<usize>, Error> {
     }
     let trials = || counted(run.trials, "trial", "trials");
     if numbers.len() < run.trials {
-        let in_trials =
-            |name: &str| layout::trial_number(name.strip_prefix(layout::TRIALS)?.strip_prefix('/')?);
-        let listed = run.files.keys().filter_map(|name| in_trials(name));
+        let listed = run.files.keys().filter_map(|name| layout::trial_number(name));
         let lost = listed.filter(|number| numbers.binary_search(number).is_err()).min();
         let path = layout::trial_json(dir, lost.unwrap_or(numbers.len()));
         return Err(broken(&path, &format!("is missing, though the run had {}", trials())));
@@ -198,8 +193,8 @@ fn read_trial(dir: &Path, index: usize) -> Result<Trial, Error> {
     let path = layout::trial_hlog(dir, index);
     let log = read_bytes(dir, &path)?;
     let trial = file.trial.to_mut();
-    trial.histograms = hlog::read(&log)
-        .map_err(|hlog::Broken { line, what }| broken(&path, &format!("line {line}: {what}")))?;
+    trial.histograms =
+        hlog::read(&log).map_err(|(line, what)| broken(&path, &format!("line {line}: {what}")))?;
     if trial.spec.index != index {
         return Err(broken(&json, &format!("contains trial {}", trial.spec.index)));
     }
@@ -252,11 +247,6 @@ fn contradictions(file: &TrialFile<'_>) -> Vec<String> {
     found
 }
 
-/// Returns an error if two numbers that must be equal differ.
-fn same(what: &str, said: u64, found: u64) -> Option<String> {
-    (said != found).then(|| format!("{what}: {said} in one place, {found} in another"))
-}
-
 /// Checks that the measured phase is part of the trial, and that the contenders' acquisitions add up.
 fn in_spans(trial: &Trial) -> Vec<String> {
     let (part, whole) = (&trial.measured, &trial.whole);
@@ -272,8 +262,11 @@ fn in_spans(trial: &Trial) -> Vec<String> {
     let larger = known.filter(|(_, part, whole)| part > whole).map(|(what, part, whole)| {
         format!("{what}: {part} in the measured phase, but {whole} in the whole trial")
     });
-    let tallies = trial.tallies.iter().map(|tally| tally.acquired).sum();
-    larger.chain(same("acquisitions", part.acquired(), tallies)).collect()
+    let (acquired, tallies) =
+        (part.acquired(), trial.tallies.iter().map(|tally| tally.acquired).sum::<u64>());
+    let differs =
+        (acquired != tallies).then(|| format!("acquisitions: {acquired} in one place, {tallies} in another"));
+    larger.chain(differs).collect()
 }
 
 /// Checks that the JSON and the `.hlog` were written from the same histograms.
@@ -308,6 +301,8 @@ fn in_violations(trial: &Trial) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn error_of_read(dir: &Path) -> String {

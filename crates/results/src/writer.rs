@@ -233,12 +233,8 @@ impl RunWriter {
     }
 
     fn files_of_trials(&self) -> Result<Vec<(String, usize)>, Error> {
-        let folder = self.dir().join(layout::TRIALS);
-        let entries = fs::read_dir(&folder).map_err(|error| cannot("read", &folder, &error))?;
-        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        Ok(names
-            .filter_map(|name| Some((format!("{}/{name}", layout::TRIALS), layout::trial_of(&name)?)))
-            .collect())
+        layout::files_of_trials(self.dir())
+            .map_err(|error| cannot("read", &self.dir().join(layout::TRIALS), &error))
     }
 
     fn file(&self, mut run: Run, judged: Judged) -> RunFile {
