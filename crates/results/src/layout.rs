@@ -97,7 +97,7 @@ pub(super) fn most(name: &str) -> u64 {
         Some(trial) if trial.ends_with(".json") => 64 * MIB,
         Some(trial) if trial.ends_with(".hlog") => 16 * MIB,
         Some(_) => 64 * 1024 * MIB,
-        None if name == RUN => 4 * MIB,
+        None if name == RUN => 16 * MIB,
         None => 4 * 1024 * MIB,
     }
 }
@@ -183,6 +183,13 @@ mod tests {
         let found = [Some(7), Some(1234), Some(0), None, None, None, None];
         assert_eq!(names.map(|name| trial_of(&format!("trials/{name}"))), found);
         assert_eq!(trial_of("007.json"), None);
+    }
+
+    #[test]
+    fn run_json_of_the_longest_run_is_not_too_large_to_read() {
+        // A scenario has at most 10,000 trials, each of which may be rerun once.
+        let digests = 20_000 * 3 * ("    \"trials/00000.history.jsonl\": \"\",\n".len() + 64);
+        assert!(most(RUN) > digests as u64 + MIB);
     }
 
     #[test]
