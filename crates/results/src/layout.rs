@@ -94,7 +94,7 @@ pub fn trial_history(run: &Path, index: usize) -> PathBuf {
 /// Returns the maximum size in bytes of a file of a run, which depends on its kind.
 pub(super) fn most(name: &str) -> u64 {
     match name.strip_prefix(TRIALS).and_then(|rest| rest.strip_prefix('/')) {
-        Some(trial) if trial.ends_with(".json") => 64 * MIB,
+        Some(trial) if trial.ends_with(".json") => 256 * MIB,
         Some(trial) if trial.ends_with(".hlog") => 16 * MIB,
         Some(_) => 64 * 1024 * MIB,
         None if name == RUN => 16 * MIB,
@@ -154,9 +154,11 @@ fn remedy(kind: ErrorKind) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::time::Duration;
 
     use super::*;
+    use zklockbench_core::measure::Second;
 
     #[test]
     fn run_name_contains_the_scenario_and_the_start_time() {
@@ -186,10 +188,25 @@ mod tests {
     }
 
     #[test]
-    fn run_json_of_the_longest_run_is_not_too_large_to_read() {
+    fn the_longest_run_and_trial_are_not_too_large_to_read() {
         // A scenario has at most 10,000 trials, each of which may be rerun once.
         let digests = 20_000 * 3 * ("    \"trials/00000.history.jsonl\": \"\",\n".len() + 64);
         assert!(most(RUN) > digests as u64 + MIB);
+        // A trial lasts at most a week, and has at most 100,000 contenders.
+        let (count, us) = (1_000_000, 10_000_000_000);
+        let second = Second {
+            acquisitions: count,
+            requests: count,
+            notifications: count,
+            offered: count,
+            waits: count,
+            wait_us: us,
+            service_us: us,
+            handoffs: count,
+            handoff_us: us,
+        };
+        let second = serde_json::to_string_pretty(&BTreeMap::from([("timeline", [second])])).unwrap().len();
+        assert!(most("trials/000.json") > second as u64 * 7 * 24 * 3_600 + 32 * MIB);
     }
 
     #[test]
