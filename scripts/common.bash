@@ -57,8 +57,7 @@ release_version() {
 
 processors() { nproc 2>/dev/null || sysctl -n hw.ncpu; }
 
-# Packages for the image that scripts/base-image builds. A server needs only the jars, and Debian's package
-# `zookeeper` would also install a complete desktop Java.
+# Packages for the image that scripts/base-image builds
 image_packages=(default-jre-headless libzookeeper-java libslf4j-java ca-certificates bash passwd)
 
 has_image_packages() {

@@ -6,6 +6,15 @@
 //!
 //! The libraries are crates in `crates/`; this crate contains the command line and the loop over trials.
 
+/// Returns a usage error with this message if the condition is met.
+macro_rules! refuse_if {
+    ($is_met:expr, $($message:tt)+) => {
+        if $is_met {
+            return Err(zklockbench_core::error::Error::usage(format_args!($($message)+)));
+        }
+    };
+}
+
 pub mod cli;
 pub mod conformance;
 pub mod run;

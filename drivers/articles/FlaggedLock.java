@@ -17,12 +17,12 @@ abstract class FlaggedLock extends TaskLock {
     final void check() {
         if (!connected) return;
         try {
-            acquired |= isFree();
+            if (isFree()) acquired = true;
         } catch (Exception error) {
             System.err.println(error);
             // The waiting thread is not notified.
-            disconnect();
             acquired = false;
+            disconnect();
         }
     }
 

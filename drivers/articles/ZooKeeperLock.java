@@ -77,14 +77,14 @@ final class ZooKeeperLock implements PrintedLock {
     }
 
     @Override
-    public void letGo() throws InterruptedException {
+    public void letGo() {
         try {
             // After a lost reply to the create, `own` is null, and the client rejects the path.
             if (client.exists(own, false) != null) {
                 client.delete(own, -1);
                 own = null;
             }
-        } catch (KeeperException error) {
+        } catch (KeeperException | InterruptedException error) {
             System.err.println(error);
         }
     }

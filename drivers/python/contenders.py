@@ -153,4 +153,5 @@ def serve(ready, contender):
             if kind == "close":
                 del contenders[number]
         else:
-            say({"id": request["id"], "err": "unsupported", "message": kind})
+            known = kind in ("acquire", "release", "echo", "close")
+            say({"id": request["id"], "err": "bad-request" if known else "unsupported", "message": kind})

@@ -29,6 +29,15 @@ use zklockbench_locks::driver::DriverCommand;
 #[derive(Debug, Parser)]
 #[command(name = "zklockbench", version = VERSION, about, max_term_width = 100, arg_required_else_help = true)]
 pub struct Cli {
+    #[command(flatten)]
+    pub options: GlobalArgs,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+// Not a doc comment, which clap would print as the description of the program.
+#[derive(Debug, Clone, Args)]
+pub struct GlobalArgs {
     /// Print the outcome as JSON
     #[arg(long, global = true, display_order = 900)]
     pub json: bool,
@@ -52,8 +61,6 @@ pub struct Cli {
     /// Log steps of servers, trials and faults to standard error, each with the time since the start.
     #[arg(long, short, global = true, display_order = 905, hide_short_help = true, action = ArgAction::Count)]
     pub verbose: u8,
-    #[command(subcommand)]
-    pub command: Command,
 }
 
 const VERSION: &str = if env!("ZKLOCKBENCH_BUILT_FROM").is_empty() {
@@ -154,7 +161,7 @@ pub enum Command {
     },
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct RunArgs {
     /// Scenario file, name of a built-in scenario (`zklockbench scenarios`), or - for standard input
     #[arg(value_hint = ValueHint::FilePath)]
@@ -300,7 +307,7 @@ pub struct BaselineCheckArgs {
     /// Compare even if the load or machine differs; the output reports the differences
     #[arg(long)]
     pub force: bool,
-    /// Compare only runs of this scenario [default: the only scenario in the store]
+    /// Compare only runs of this scenario [default: the scenario of the newest run]
     #[arg(long, value_name = "NAME")]
     pub scenario: Option<String>,
 }
@@ -574,6 +581,8 @@ pub enum DriverLanguage {
     Java,
     /// samuel/go-zookeeper's `Lock`
     Go,
+    /// A queue lock on node-zookeeper-client, installed with npm
+    Node,
 }
 
 #[derive(Debug, Args)]

@@ -88,12 +88,11 @@ fn directories(given: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>), Error> {
         ))
     })?;
     let (usable, others): (Vec<PathBuf>, Vec<PathBuf>) = within.into_iter().partition(|dir| is_one(dir));
-    if usable.is_empty() {
-        return Err(Error::usage(format!(
-            "{} is neither a run nor a calibration, and contains none; `scripts/articles` creates them",
-            given.display()
-        )));
-    }
+    refuse_if!(
+        usable.is_empty(),
+        "{} is neither a run nor a calibration, and contains none; `scripts/articles` creates them",
+        given.display()
+    );
     Ok((usable, others))
 }
 

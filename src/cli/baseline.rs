@@ -161,20 +161,19 @@ fn comparable<'a>(
     sides.find(|side| side.as_ref().map_or(true, is_comparable)).transpose()
 }
 
-/// Returns the requested scenario, or the only scenario in the store.
+/// Returns the requested scenario, or the scenario of the newest run.
 fn scenario(baselines: &[Baseline], store: &Path, asked: Option<&str>) -> Result<String, Error> {
     let all: BTreeSet<&str> = baselines.iter().map(|one| one.run.scenario.as_str()).collect();
-    let listed = || all.iter().map(|name| shown(name, 60)).collect::<Vec<_>>().join(", ");
     let store = store.display();
-    match (asked, all.len()) {
-        (_, 0) => Err(Error::usage(format!("{store} is empty; `zklockbench baseline add RUN` adds a run"))),
+    match (asked, baselines.last()) {
+        (_, None) => {
+            Err(Error::usage(format!("{store} is empty; `zklockbench baseline add RUN` adds a run")))
+        }
+        (None, Some(newest)) => Ok(newest.run.scenario.clone()),
         (Some(name), _) if all.contains(name) => Ok(name.to_owned()),
         (Some(name), _) => {
-            Err(Error::usage(format!("{store} has no run of `{}`, only of {}", shown(name, 60), listed())))
-        }
-        (None, 1) => Ok(all.first().copied().unwrap_or_default().to_owned()),
-        (None, _) => {
-            Err(Error::usage(format!("{store} has runs of {}; choose one with --scenario NAME", listed())))
+            let listed = all.iter().map(|name| shown(name, 60)).collect::<Vec<_>>().join(", ");
+            Err(Error::usage(format!("{store} has no run of `{}`, only of {listed}", shown(name, 60))))
         }
     }
 }

@@ -8,11 +8,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::args::CalibrateArgs;
 use super::output;
-use super::run::open_ensemble::{OpenEnsemble, warm_up};
+use super::run::open_ensemble::{Needs, OpenEnsemble, calibration_site, warm_up};
 use super::run::progress::Progress;
 use super::run::sharing::Sharing;
 use super::run::{host, tool_commit};
-use zklockbench_load::calibrate::{self, CalibrationResult, CalibrationSite, IN_FLIGHT, SESSIONS};
+use zklockbench_load::calibrate::{self, CalibrationResult, IN_FLIGHT, SESSIONS};
 use zklockbench_load::{Environment, LoadLimits, NearEnd, Probing, Workspace};
 use zklockbench_record::{Calibration, EnsembleInfo, synced_writes_per_s};
 
@@ -38,7 +38,8 @@ pub async fn execute(args: CalibrateArgs, stop: &CancellationToken) -> Result<Ex
     let writer = CalibrationWriter::create_dated(&args.out, started_at)?;
     let progress = Progress::new(&TrialPlan::of(&scenario), args.opening.quiet, false);
     let logs = writer.server_logs();
-    let opened = OpenEnsemble::open(&scenario, &args.opening, access, logs, &progress, stop).await?;
+    let (needs, opening) = (Needs::of(&scenario), &args.opening);
+    let opened = OpenEnsemble::open(&scenario, &needs, opening, access, logs, &progress, stop).await?;
     let measured = measure(&opened, &args, &progress, stop).await;
     opened.close();
     let (measured, ensemble) = measured?;
@@ -146,13 +147,7 @@ async fn on(
         return Err(Error::Interrupted);
     }
     progress.note(&format!("measuring for {} s", budget(args).as_secs()));
-    let site = CalibrationSite {
-        target: environment.target.clone(),
-        servers: environment.servers.clone(),
-        place: environment.workspace.root().to_owned(),
-        keep_awake: environment.keep_awake,
-        throttle: environment.limits.throttle.clone(),
-    };
+    let site = calibration_site(environment, environment.workspace.root());
     let mut plan = calibrate::CalibrationPlan::within(budget(args), site.servers.len(), args.rest);
     if site.throttle.is_some() {
         progress.note("the load is limited, so requests are not measured at saturation");

@@ -88,31 +88,32 @@ fn named<'a>(found: &'a [Leftover], name: &str) -> Result<&'a Leftover, Error> {
 
 /// Returns the leftovers of a run as JSON; `newest` is the creation time of the newest node.
 fn machine(run: &Leftover, removed: bool) -> Value {
-    let state = match (removed, run.alive(SystemTime::now())) {
-        (true, _) => "removed",
-        (false, _) if !run.is_own => "not the suite's",
-        (false, None) => "left behind",
-        (false, Some(_)) => "under way",
-    };
     json!({
         "run_id": run.run_id,
         "nodes": run.nodes,
         "ephemeral": run.ephemeral,
         "newest": utc(run.newest),
-        "state": state,
+        "state": state(run, removed).0,
     })
 }
 
-fn describe(run: &Leftover, removed: bool) -> String {
-    let state = match (removed, run.alive(SystemTime::now())) {
-        (true, _) => "removed".to_owned(),
-        (false, _) if !run.is_own => "not created by zklockbench; kept".to_owned(),
-        (false, None) => "left behind".to_owned(),
-        (false, Some(Alive::Sessions(_))) => "may be in progress: one of its sessions is alive".to_owned(),
-        (false, Some(Alive::Until(end))) => {
-            format!("may be in progress until {}: it created a node recently", utc(end))
+/// Returns the state of a run as a JSON value and as text.
+fn state(run: &Leftover, removed: bool) -> (&'static str, String) {
+    match (removed, run.alive(SystemTime::now())) {
+        (true, _) => ("removed", "removed".to_owned()),
+        (false, _) if !run.is_own => ("not the suite's", "not created by zklockbench; kept".to_owned()),
+        (false, None) => ("left behind", "left behind".to_owned()),
+        (false, Some(Alive::Sessions(_))) => {
+            ("under way", "may be in progress: one of its sessions is alive".to_owned())
         }
-    };
+        (false, Some(Alive::Until(end))) => {
+            ("under way", format!("may be in progress until {}: it created a node recently", utc(end)))
+        }
+    }
+}
+
+fn describe(run: &Leftover, removed: bool) -> String {
+    let state = state(run, removed).1;
     let newest = utc(run.newest);
     let nodes = counted(run.nodes, "node", "nodes");
     format!("{}  {nodes}, {} ephemeral, newest {newest}  {state}", one_line(&run.run_id), run.ephemeral)

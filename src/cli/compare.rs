@@ -13,9 +13,7 @@ use zklockbench_core::error::{Error, Exit};
 use zklockbench_report::ci::CiReport;
 
 fn tell_power(power: &Power) -> Result<Exit, Error> {
-    if power.change <= 0.0 {
-        return Err(Error::usage("--power must be above 0%, e.g. 5%"));
-    }
+    refuse_if!(power.change <= 0.0, "--power must be above 0%, e.g. 5%");
     output::tell("compare", Exit::Held, &json!({ "power": power }), || {
         output::text(&zklockbench_report::power(power, output::style()))
     })

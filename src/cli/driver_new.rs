@@ -25,6 +25,7 @@ macro_rules! templates {
 const PYTHON: Files = templates!("python": "my_lock.py", "run", "README.md");
 const JAVA: Files = templates!("java": "MyLock.java", "Driver.java", "pom.xml", "run", "README.md");
 const GO: Files = templates!("go": "my_lock.go", "main.go", "go.mod", "run", "README.md");
+const NODE: Files = templates!("node": "my_lock.js", "driver.js", "package.json", "run", "README.md");
 /// Python implementation of the protocol, also used by this repository's drivers.
 const CONTENDERS: Files = &[("contenders.py", include_str!("../../drivers/python/contenders.py"))];
 
@@ -33,6 +34,7 @@ pub fn execute(args: &DriverNewArgs) -> Result<Exit, Error> {
         DriverLanguage::Python => (PYTHON, CONTENDERS),
         DriverLanguage::Java => (JAVA, &[]),
         DriverLanguage::Go => (GO, &[]),
+        DriverLanguage::Node => (NODE, &[]),
     };
     let place = &args.name;
     fs::create_dir(place).map_err(|error| match error.kind() {

@@ -69,9 +69,11 @@ pub fn options() -> &'static str {
 fn with_those_of(given: &[DriverCommand], variable: &str) -> Result<Vec<DriverCommand>, Error> {
     let mut all: Vec<DriverCommand> = Vec::new();
     for driver in given {
-        if all.iter().any(|other| other.name == driver.name) {
-            return Err(Error::usage(format!("--driver {}: duplicate driver name", driver.name)));
-        }
+        refuse_if!(
+            all.iter().any(|other| other.name == driver.name),
+            "--driver {}: duplicate driver name",
+            driver.name
+        );
         all.push(driver.clone());
     }
     for line in variable.lines().filter(|line| !line.trim().is_empty()) {
@@ -163,12 +165,11 @@ pub fn check_access<'a>(
 /// Rejects scenarios that require features that a driver does not support.
 pub fn check(scenario: &Scenario, driven: &DrivenLocks) -> Result<(), Error> {
     for (name, lock) in used(names(scenario), driven) {
-        if scenario.acquire_timeout.is_some() && !may_time_out(lock) {
-            return Err(Error::usage(format!(
-                "`{name}` does not support timeouts, according to its driver: remove `acquire_timeout` or \
-                 `{name}`"
-            )));
-        }
+        refuse_if!(
+            scenario.acquire_timeout.is_some() && !may_time_out(lock),
+            "`{name}` does not support timeouts, according to its driver: remove `acquire_timeout` or \
+             `{name}`"
+        );
         let faults = scenario.faults.iter().filter_map(|choice| fault::find(&choice.kind));
         if let Some((fault, why)) = faults.filter_map(|fault| Some((fault, unfit(lock, &fault.card)?))).next()
         {

@@ -130,11 +130,10 @@ fn lock(label: &str) -> Result<Lock, Error> {
     let mut words = label.split_whitespace();
     let name = words.next().unwrap_or_default();
     let card = listing::strategy(name).map_err(|error| missing_driver(name).unwrap_or(error))?;
-    if card.other_system().is_some() {
-        return Err(Error::usage(format!(
-            "`{name}` is not a ZooKeeper lock; `explore` supports only ZooKeeper's protocol"
-        )));
-    }
+    refuse_if!(
+        card.other_system().is_some(),
+        "`{name}` is not a ZooKeeper lock; `explore` supports only ZooKeeper's protocol"
+    );
     let mut set: Vec<String> = words.map(setting).collect::<Result<_, _>>()?;
     // Default to a single lease: with more leases, two contenders would never wait for each other.
     if let Holders::Leases(leases) = card.guarantees.holders
@@ -381,17 +380,26 @@ fn text(headline: &str, all: &[Explored], files: &[PathBuf]) -> String {
 
 fn table(one: &Explored) -> String {
     let mut text = format!(
-        "{:<20}{:>6}{:>9}{:>10}{:>7}{:>9}{:>11}{:>12}\n",
-        one.lock, "held", "zombies", "violated", "stuck", "refused", "node left", "unexplored"
+        "{:<20}{:>6}{:>9}{:>10}{:>7}{:>9}{:>14}{:>11}{:>12}\n",
+        one.lock,
+        "held",
+        "zombies",
+        "violated",
+        "stuck",
+        "refused",
+        "out of order",
+        "node left",
+        "unexplored"
     );
     let row = |name: &str, tally: &Tally| {
         format!(
-            "{name:<20}{:>6}{:>9}{:>10}{:>7}{:>9}{:>11}{:>12}\n",
+            "{name:<20}{:>6}{:>9}{:>10}{:>7}{:>9}{:>14}{:>11}{:>12}\n",
             tally.held,
             tally.zombies,
             tally.violated,
             tally.stuck,
             tally.refused,
+            tally.out_of_order,
             tally.node_left,
             tally.unexplored + tally.flaky
         )
@@ -425,15 +433,10 @@ fn write_cases(args: &ExploreArgs, all: &[Explored], servers: &[String]) -> Resu
         let json = serde_json::to_string_pretty(&case).map_err(Error::environment)?;
         let name = format!("{}-{number}.json", one.lock.replace([' ', ':', '/', '='], "-"));
         let file = args.out.join(name);
-        let write = |path: &Path, text: &str| {
-            std::fs::write(path, text)
-                .map_err(|error| Error::environment(format!("{}: {error}", path.display())))
-        };
-        std::fs::create_dir_all(&args.out)
-            .map_err(|error| Error::environment(format!("{}: {error}", args.out.display())))?;
-        write(&file, &(json + "\n"))?;
-        write(&file.with_extension("txt"), &text)?;
-        write(&file.with_extension("svg"), &picture.svg())?;
+        std::fs::create_dir_all(&args.out).map_err(Error::cannot("create", &args.out))?;
+        output::file(&file, &(json + "\n"))?;
+        output::file(&file.with_extension("txt"), &text)?;
+        output::file(&file.with_extension("svg"), &picture.svg())?;
         Ok(file)
     };
     findings.map(write).collect()

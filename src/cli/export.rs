@@ -25,11 +25,10 @@ pub struct ExportArgs {
 
 /// Writes the requested outputs. The exit code reports only whether the outputs were written.
 pub fn execute(args: &ExportArgs) -> Result<Exit, Error> {
-    if !args.outputs.is_any() {
-        return Err(Error::usage(
-            "no output was requested; specify one, e.g. --junit junit.xml (see zklockbench export --help)",
-        ));
-    }
+    refuse_if!(
+        !args.outputs.is_any(),
+        "no output was requested; specify one, e.g. --junit junit.xml (see zklockbench export --help)"
+    );
     let (stored, gated) = (zklockbench_results::read(&args.run)?, Gated::of_stored(&args.run)?);
     let prepared = args.outputs.prepare()?;
     let view = View::of(&stored);
@@ -78,12 +77,11 @@ impl Outputs {
     pub fn prepare(&self) -> Result<Prepared, Error> {
         let files = self.files();
         for (at, file) in files.iter().enumerate() {
-            if files[..at].iter().any(|other| are_same(other, file)) {
-                return Err(Error::usage(format!(
-                    "cannot write two outputs to {}; specify different files",
-                    file.display()
-                )));
-            }
+            refuse_if!(
+                files[..at].iter().any(|other| are_same(other, file)),
+                "cannot write two outputs to {}; specify different files",
+                file.display()
+            );
         }
         let summary = self.github.then(step_summary).transpose()?;
         if let Some(directory) = &self.benchmark_action {

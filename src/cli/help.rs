@@ -6,24 +6,19 @@ use clap::{Arg, Command};
 
 use zklockbench_core::error::Exit;
 
-struct Group {
-    title: &'static str,
-    commands: &'static [HelpEntry],
-}
-
 struct HelpEntry {
     command: &'static str,
-    examples: &'static [&'static str],
-    /// Options that `-h` prints, by heading ("" is clap's default heading); empty for all options.
-    short: &'static [(&'static str, &'static [&'static str])],
+    examples: Option<[&'static str; 2]>,
+    /// Options that `-h` prints by heading ("" is the default one), separated by spaces; empty for all options.
+    short: &'static [(&'static str, &'static str)],
 }
 
-const fn entry(command: &'static str, examples: &'static [&'static str]) -> HelpEntry {
-    HelpEntry { command, examples, short: &[] }
+const fn entry(command: &'static str, first: &'static str, second: &'static str) -> HelpEntry {
+    HelpEntry { command, examples: Some([first, second]), short: &[] }
 }
 
 impl HelpEntry {
-    const fn short(self, short: &'static [(&'static str, &'static [&'static str])]) -> Self {
+    const fn short(self, short: &'static [(&'static str, &'static str)]) -> Self {
         Self { short, ..self }
     }
 
@@ -31,7 +26,7 @@ impl HelpEntry {
     fn shortened(&self, command: Command) -> Command {
         command.mut_args(|arg| {
             let Some(long) = arg.get_long() else { return arg };
-            match self.short.iter().find(|(_, options)| options.contains(&long)) {
+            match self.short.iter().find(|(_, options)| options.split(' ').any(|option| option == long)) {
                 Some(("", _)) => with_brief_help(arg).help_heading(None::<&'static str>),
                 Some((heading, _)) => with_brief_help(arg).help_heading(*heading),
                 None => arg.hide_short_help(true),
@@ -41,138 +36,102 @@ impl HelpEntry {
 
     fn examples(&self) -> impl Iterator<Item = String> {
         let example =
-            move |after: &&str| format!("zklockbench {} {after}", self.command).trim_end().to_owned();
-        self.examples.iter().map(example)
+            move |after: &str| format!("zklockbench {} {after}", self.command).trim_end().to_owned();
+        self.examples.into_iter().flatten().map(example)
     }
 }
 
-const GROUPS: [Group; 5] = [
-    Group {
-        title: "Measure",
-        commands: &[
-            entry(
-                "run",
-                &[
-                    "quick --contenders 20 --set hold=100ms",
-                    "mine.toml --connect zk1:2181,zk2:2181/bench --gate 'wait.p99 < 50ms'",
-                ],
-            )
-            .short(&[
-                ("", &["out", "gate", "junit", "quiet"]),
-                (
-                    "Load and servers",
-                    &["strategies", "contenders", "duration", "repetitions", "set", "connect", "servers"],
-                ),
-            ]),
-            entry(
-                "ab",
-                &[
-                    "quick --a 'strategies=[\"polling\"]' --b 'strategies=[\"baton\"]'",
-                    "quick --a-zookeeper-home zookeeper-3.8 --b-zookeeper-home zookeeper-3.9",
-                ],
-            )
-            .short(&[
-                ("Sides", &["a", "b"]),
-                ("", &["blocks", "out"]),
-                ("Load and servers", &["strategies", "contenders", "set", "connect", "servers"]),
-            ]),
-            entry(
-                "sweep",
-                &[
-                    "quick --over contenders=1..200",
-                    "open-loop --over rate=10..200 --objective 'wait.p99 < 100ms'",
-                ],
-            )
-            .short(&[
-                ("", &["over", "objective", "budget", "out", "quiet"]),
-                ("Load and servers", &["strategies", "contenders", "duration", "set", "connect", "servers"]),
-            ]),
-            entry("calibrate", &["--quick", "--connect zk1:2181,zk2:2181/bench --budget 2m"]),
-            entry("torture", &["--minutes 10", "--seed 7 --rounds 4"]),
-            entry("explore", &["curator-mutex", "'predecessor-watch watch=exists' --contenders 3 --pairs"])
-                .short(&[(
-                    "",
-                    &["contenders", "budget", "pairs", "replay", "out", "quiet", "connect", "servers"],
-                )]),
-            entry(
-                "worker",
-                &[
-                    "quick --connect zk1:2181/bench --run-id job-7 --index 0 --of 4",
-                    "--follow job-7 --connect zk1:2181/bench",
-                ],
-            ),
-            entry("merge", &["results/job-7", "results/job-7 --baseline baselines --junit junit.xml"]),
-        ],
-    },
-    Group {
-        title: "Compare and judge",
-        commands: &[
-            entry("compare", &["results/before results/after", "results/before --power 5%"]),
-            entry("check", &["results/quick-1", "history.jsonl --strict"]),
-            entry("driver", &["check drivers/kazoo/run", "check 'python3 my-lock.py' --lock MyLock"]),
-            entry("baseline", &["add results/quick-1", "check --reference v1.0"]),
-            entry("report", &["results/quick-1", "results/quick-1 results/quick-2 --output both.html"]),
-            entry("export", &["results/quick-1 --junit junit.xml", "results/quick-1 --github"]),
-            entry("articles", &["results/articles", "results/articles --page claims.md"]),
-        ],
-    },
-    Group {
-        title: "Plan",
-        commands: &[
-            entry(
-                "plan",
-                &[
-                    "--clients 20 --rate 5/s --hold 100ms --slo 'wait.p99 < 1s' --verify",
-                    "--from-scenario mine.toml --slo 'wait.p99 < 1s'",
-                ],
-            )
-            .short(&[
-                ("", &["slo", "verify", "out", "quiet"]),
-                (
-                    "Load and servers",
-                    &[
-                        "clients",
-                        "rate",
-                        "hold",
-                        "locks",
-                        "from-scenario",
-                        "strategies",
-                        "connect",
-                        "servers",
-                    ],
-                ),
-            ]),
-            entry(
-                "learn",
-                &["zk1/data zk2/data zk3/data --path /locks", "--connect zk1:2181 --path /locks --for 10m"],
-            )
-            .short(&[
-                ("", &["path", "since", "until", "anonymous", "out", "quiet"]),
-                ("A running ensemble", &["connect", "for", "dry-run"]),
-            ]),
-        ],
-    },
-    Group {
-        title: "Look up",
-        commands: &[
-            entry("scenarios", &["", "quick > mine.toml"]),
-            entry("strategies", &["", "curator-mutex"]),
-            entry("faults", &["", "partition"]),
-            entry("validate", &["quick", "quick --contenders 500 --duration 1m"]),
-            entry("schema", &["> scenario.schema.json", "run"]),
-            entry("completions", &["bash > zklockbench.bash", "zsh"]),
-            entry("man", &["| man -l -", "--out man"]),
-            // clap provides this command.
-            entry("help", &[]),
-        ],
-    },
-    Group {
-        title: "Housekeeping",
-        commands: &[
-            entry("ensemble", &["up --servers 3", "down"]),
-            entry("clean", &["--connect zk1:2181/bench", "--connect zk1:2181/bench --all"]),
-        ],
-    },
+const MEASURE: &[HelpEntry] = &[
+    entry(
+        "run",
+        "quick --contenders 20 --set hold=100ms",
+        "mine.toml --connect zk1:2181,zk2:2181/bench --gate 'wait.p99 < 50ms'",
+    )
+    .short(&[
+        ("", "out gate junit quiet"),
+        ("Load and servers", "strategies contenders duration repetitions set connect servers"),
+    ]),
+    entry(
+        "ab",
+        "quick --a 'strategies=[\"polling\"]' --b 'strategies=[\"baton\"]'",
+        "quick --a-zookeeper-home zookeeper-3.8 --b-zookeeper-home zookeeper-3.9",
+    )
+    .short(&[
+        ("Sides", "a b"),
+        ("", "blocks out"),
+        ("Load and servers", "strategies contenders set connect servers"),
+    ]),
+    entry(
+        "sweep",
+        "quick --over contenders=1..200",
+        "open-loop --over rate=10..200 --objective 'wait.p99 < 100ms'",
+    )
+    .short(&[
+        ("", "over objective budget out quiet"),
+        ("Load and servers", "strategies contenders duration set connect servers"),
+    ]),
+    entry("calibrate", "--quick", "--connect zk1:2181,zk2:2181/bench --budget 2m"),
+    entry("torture", "--minutes 10", "--seed 7 --rounds 4"),
+    entry("explore", "curator-mutex", "'predecessor-watch watch=exists' --contenders 3 --pairs")
+        .short(&[("", "contenders budget pairs replay out quiet connect servers")]),
+    entry(
+        "worker",
+        "quick --connect zk1:2181/bench --run-id job-7 --index 0 --of 4",
+        "--follow job-7 --connect zk1:2181/bench",
+    ),
+    entry("merge", "results/job-7", "results/job-7 --baseline baselines --junit junit.xml"),
+];
+
+const COMPARE: &[HelpEntry] = &[
+    entry("compare", "results/before results/after", "results/before --power 5%"),
+    entry("check", "results/quick-1", "history.jsonl --strict"),
+    entry("driver", "check drivers/kazoo/run", "check 'python3 my-lock.py' --lock MyLock"),
+    entry("baseline", "add results/quick-1", "check --reference v1.0"),
+    entry("report", "results/quick-1", "results/quick-1 results/quick-2 --output both.html"),
+    entry("export", "results/quick-1 --junit junit.xml", "results/quick-1 --github"),
+    entry("articles", "results/articles", "results/articles --page claims.md"),
+];
+
+const PLAN: &[HelpEntry] = &[
+    entry(
+        "plan",
+        "--clients 20 --rate 5/s --hold 100ms --slo 'wait.p99 < 1s' --verify",
+        "--from-scenario mine.toml --slo 'wait.p99 < 1s'",
+    )
+    .short(&[
+        ("", "slo verify out quiet"),
+        ("Load and servers", "clients rate hold locks from-scenario strategies connect servers"),
+    ]),
+    entry("learn", "zk1/data zk2/data zk3/data --path /locks", "--connect zk1:2181 --path /locks --for 10m")
+        .short(&[
+            ("", "path since until anonymous out quiet"),
+            ("A running ensemble", "connect for dry-run"),
+        ]),
+];
+
+const LOOK_UP: &[HelpEntry] = &[
+    entry("scenarios", "", "quick > mine.toml"),
+    entry("strategies", "", "curator-mutex"),
+    entry("faults", "", "partition"),
+    entry("validate", "quick", "quick --contenders 500 --duration 1m"),
+    entry("schema", "> scenario.schema.json", "run"),
+    entry("completions", "bash > zklockbench.bash", "zsh"),
+    entry("man", "| man -l -", "--out man"),
+    // clap provides this command.
+    HelpEntry { command: "help", examples: None, short: &[] },
+];
+
+const HOUSEKEEPING: &[HelpEntry] = &[
+    entry("ensemble", "up --servers 3", "down"),
+    entry("clean", "--connect zk1:2181/bench", "--connect zk1:2181/bench --all"),
+];
+
+const GROUPS: [(&str, &[HelpEntry]); 5] = [
+    ("Measure", MEASURE),
+    ("Compare and judge", COMPARE),
+    ("Plan", PLAN),
+    ("Look up", LOOK_UP),
+    ("Housekeeping", HOUSEKEEPING),
 ];
 
 /// Shortens an option's help in `-h` to the part before the details.
@@ -188,13 +147,13 @@ fn with_brief_help(arg: Arg) -> Arg {
 }
 
 fn entries() -> impl Iterator<Item = &'static HelpEntry> {
-    GROUPS.iter().flat_map(|group| group.commands)
+    GROUPS.iter().flat_map(|(_, commands)| *commands)
 }
 
 pub fn completed(command: Command) -> Command {
     let groups = groups(&command, super::output::width().map_or(WIDTH, usize::from).min(WIDTH));
     let with_examples = |command: Command, entry: &HelpEntry| {
-        if entry.examples.is_empty() {
+        if entry.examples.is_none() {
             return command;
         }
         let lines: String = entry.examples().map(|line| format!("\n  {line}")).collect();
@@ -220,9 +179,9 @@ const NAMES: usize = 15;
 
 fn groups(command: &Command, width: usize) -> String {
     let mut text = String::new();
-    for group in &GROUPS {
-        let _ = writeln!(text, "{}:", group.title);
-        for HelpEntry { command: name, .. } in group.commands {
+    for (title, commands) in &GROUPS {
+        let _ = writeln!(text, "{title}:");
+        for HelpEntry { command: name, .. } in *commands {
             let about = command.find_subcommand(name).and_then(Command::get_about).map(ToString::to_string);
             let about = about.unwrap_or_else(|| "Print this message or the help of a command".to_owned());
             text += &zklockbench_report::wrapped(&about, &format!("  {name:<0$}", NAMES - 2), width);
@@ -267,7 +226,7 @@ mod tests {
             let command = definition.find_subcommand_mut(command).unwrap();
             let known: Vec<String> =
                 command.get_arguments().filter_map(|arg| arg.get_long().map(str::to_owned)).collect();
-            for option in groups.iter().flat_map(|(_, options)| *options) {
+            for option in groups.iter().flat_map(|(_, options)| options.split(' ')) {
                 assert!(known.iter().any(|known| known == option), "{option}");
             }
             let help = command.render_help().to_string();

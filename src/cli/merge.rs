@@ -47,9 +47,7 @@ fn read(named: &[PathBuf]) -> Result<Vec<StoredPart>, Error> {
     let mut dirs = Vec::new();
     for dir in named {
         let found = layout::runs_in(dir)?;
-        if found.is_empty() {
-            return Err(Error::usage(format!("{} contains no part of a run", dir.display())));
-        }
+        refuse_if!(found.is_empty(), "{} contains no part of a run", dir.display());
         dirs.extend(found);
     }
     let mut parts = dirs.into_iter().map(read_part).collect::<Result<Vec<_>, Error>>()?;
@@ -73,25 +71,20 @@ const NAMED: usize = 10;
 fn alike(parts: &[StoredPart]) -> Result<(), Error> {
     let Some(first) = parts.first() else { return Err(Error::usage("there are no parts to merge")) };
     for part in parts {
-        let differs = |what: &str| {
-            Err(Error::usage(format!(
-                "cannot merge {} and {}: they are parts of {what}",
-                first.dir.display(),
-                part.dir.display()
-            )))
-        };
         let [own, other] = [&first.stored.run, &part.stored.run];
-        if own.tool_version != other.tool_version || own.tool_commit != other.tool_commit {
-            return differs("runs made with different versions of zklockbench");
-        }
-        if (&first.workers.run_id, first.workers.of) != (&part.workers.run_id, part.workers.of) {
-            return differs("different runs");
-        }
-        if first.workers.configuration != part.workers.configuration
+        let what = if own.tool_version != other.tool_version || own.tool_commit != other.tool_commit {
+            "runs made with different versions of zklockbench"
+        } else if (&first.workers.run_id, first.workers.of) != (&part.workers.run_id, part.workers.of) {
+            "different runs"
+        } else if first.workers.configuration != part.workers.configuration
             || own.scenario_text != other.scenario_text
         {
-            return differs("runs of different scenarios");
-        }
+            "runs of different scenarios"
+        } else {
+            continue;
+        };
+        let (one, other) = (first.dir.display(), part.dir.display());
+        return Err(Error::usage(format!("cannot merge {one} and {other}: they are parts of {what}")));
     }
     let of = first.workers.of;
     // The parts are sorted by number.
@@ -109,16 +102,15 @@ fn alike(parts: &[StoredPart]) -> Result<(), Error> {
     let is_missing = |index: &usize| parts.binary_search_by_key(index, |part| part.index).is_err();
     let missing: Vec<String> =
         (0..of).filter(is_missing).take(NAMED).map(|index| index.to_string()).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
     let others = if of - parts.len() > NAMED { ", …" } else { "" };
-    Err(Error::usage(format!(
+    refuse_if!(
+        !missing.is_empty(),
         "parts are missing: the run {} had {workers}, but there is no part of worker {}{others}; specify the missing \
          directories, too",
         first.workers.run_id,
         missing.join(", ")
-    )))
+    );
+    Ok(())
 }
 
 /// Returns the merged run's metadata, taken from worker 0 or combined from all parts.

@@ -38,6 +38,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use futures_util::future::select_all;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::filter::Targets;
@@ -46,7 +47,7 @@ use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
 pub use args::Cli;
-use args::{Command, DriverCommands};
+use args::{Command, DriverCommands, GlobalArgs};
 
 use run::metrics::Port;
 use run::open_ensemble::Needs;
@@ -68,16 +69,10 @@ pub fn main() -> ExitCode {
         .and_then(|matches| Ok((asked_for(&matches), Cli::from_arg_matches(&matches)?)));
     shared_args::forget_identity();
     let exit = match parsed {
-        Ok((name, cli)) => {
-            output::choose(output::Chosen {
-                as_json: cli.json,
-                colour: cli.color,
-                all: cli.all,
-                explain: cli.explain,
-                verbose: cli.verbose > 0,
-            });
-            log(cli.verbose);
-            conclude(&name, obey(&name, cli))
+        Ok((name, Cli { options, command })) => {
+            output::choose(&options);
+            log(options.verbose);
+            conclude(&name, obey(&name, &options, command))
         }
         Err(error) => {
             let _ = error.print();
@@ -93,21 +88,19 @@ fn asked_for(matches: &ArgMatches) -> String {
     format!("{name} {}", asked_for(below)).trim_end().to_owned()
 }
 
-fn obey(name: &str, cli: Cli) -> Result<Exit, Error> {
-    if cli.json && cli.command.has_no_outcome() {
-        return Err(Error::usage(format!("`{name}` does not support --json")));
-    }
+fn obey(name: &str, options: &GlobalArgs, command: Command) -> Result<Exit, Error> {
+    refuse_if!(options.json && command.has_no_outcome(), "`{name}` does not support --json");
     // Bind the port before moving to a separate network, where other machines could not reach the port.
-    let port = match &cli.command {
+    let port = match &command {
         Command::Run(args) => args.metrics.map(Port::take).transpose()?,
         _ => None,
     };
-    move_to_own_network(&cli.command);
-    named_scenario(&cli.command).map_or(Ok(()), read_ahead)?;
-    if cli.command.may_name_locks() {
-        drivers::register(&cli.drivers)?;
+    move_to_own_network(&command);
+    named_scenario(&command).map_or(Ok(()), read_ahead)?;
+    if command.may_name_locks() {
+        drivers::register(&options.drivers)?;
     }
-    start(cli, port)
+    start(command, port)
 }
 
 /// Reports an invalid command line, also as JSON if the command line contains `--json`.
@@ -118,7 +111,7 @@ fn refuse(error: &clap::Error) -> Exit {
         let command = words.first().filter(known).map_or("", String::as_str);
         let told = error.to_string();
         let error = Error::usage(told.trim_end().trim_start_matches("error: "));
-        let _ = output::answer_error(command, &error, Vec::new(), None::<&()>);
+        let _ = output::answer_error(command, &error, Vec::new());
     }
     Exit::Usage
 }
@@ -168,7 +161,7 @@ fn is_cut_off(scenario: &Scenario) -> bool {
     scenario.ensemble.is_local() && Needs::of(scenario).links()
 }
 
-fn start(cli: Cli, port: Option<Port>) -> Result<Exit, Error> {
+fn start(command: Command, port: Option<Port>) -> Result<Exit, Error> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -177,7 +170,7 @@ fn start(cli: Cli, port: Option<Port>) -> Result<Exit, Error> {
         let mut interrupt = Interrupt::listen()?;
         let stop = interrupt.token.clone();
         tokio::select! {
-            exit = dispatch(cli.command, port, &stop) => exit,
+            exit = dispatch(command, port, &stop) => exit,
             () = interrupt.insisted() => Err(Error::Interrupted),
         }
     });
@@ -239,7 +232,7 @@ fn conclude(command: &str, result: Result<Exit, Error>) -> Exit {
         output::complain(&error);
         if output::as_json() {
             // If stdout is closed, the exit code still reports the failure.
-            let _ = output::answer_error(command, &error, Vec::new(), None::<&()>);
+            let _ = output::answer_error(command, &error, Vec::new());
         }
         error.exit()
     })
@@ -276,20 +269,16 @@ const LOG: &str = "ZKLOCKBENCH_LOG";
 /// Handler of Ctrl-C, SIGTERM and SIGHUP: the first signal stops cleanly, the second one immediately.
 struct Interrupt {
     token: CancellationToken,
-    signals: [Signal; 3],
+    signals: Vec<Signal>,
 }
 
 impl Interrupt {
     /// Starts handling the signals, so they no longer end the process.
     fn listen() -> Result<Self, Error> {
-        let listen = |kind| {
-            signal(kind).map_err(|error| Error::environment(format!("cannot handle signals: {error}")))
-        };
-        let signals = [
-            listen(SignalKind::interrupt())?,
-            listen(SignalKind::terminate())?,
-            listen(SignalKind::hangup())?,
-        ];
+        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+        let signals = kinds.into_iter().map(signal).collect::<Result<Vec<_>, _>>();
+        let signals =
+            signals.map_err(|error| Error::environment(format!("cannot handle signals: {error}")))?;
         Ok(Self { token: CancellationToken::new(), signals })
     }
 
@@ -301,11 +290,6 @@ impl Interrupt {
     }
 
     async fn next(&mut self) {
-        let [interrupt, terminate, hangup] = &mut self.signals;
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
-        }
+        let _ = select_all(self.signals.iter_mut().map(|signal| Box::pin(signal.recv()))).await;
     }
 }

@@ -8,36 +8,26 @@ use clap::ColorChoice;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::args::GlobalArgs;
 use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::units;
 use zklockbench_report::Style;
 use zklockbench_scenario::MachineDiagnostic;
 
-/// Output options, set before any output.
-static CHOSEN: OnceLock<Chosen> = OnceLock::new();
+/// Options of the command line, set before any output.
+static CHOSEN: OnceLock<GlobalArgs> = OnceLock::new();
 
-pub(in crate::cli) struct Chosen {
-    pub as_json: bool,
-    pub colour: ColorChoice,
-    /// Whether to print every table, column and remark.
-    pub all: bool,
-    /// Whether to explain the columns.
-    pub explain: bool,
-    /// Whether steps are logged; if so, there is no progress bar.
-    pub verbose: bool,
-}
-
-pub(in crate::cli) fn choose(chosen: Chosen) {
+pub(in crate::cli) fn choose(chosen: &GlobalArgs) {
     // Setting fails only if this function is called twice.
-    let _ = CHOSEN.set(chosen);
+    let _ = CHOSEN.set(chosen.clone());
 }
 
 pub(in crate::cli) fn as_json() -> bool {
-    CHOSEN.get().is_some_and(|chosen| chosen.as_json)
+    CHOSEN.get().is_some_and(|chosen| chosen.json)
 }
 
 pub(in crate::cli) fn verbose() -> bool {
-    CHOSEN.get().is_some_and(|chosen| chosen.verbose)
+    CHOSEN.get().is_some_and(|chosen| chosen.verbose > 0)
 }
 
 /// Writes data to stdout. A closed pipe, as with `| head`, is not an error.
@@ -156,34 +146,33 @@ pub(in crate::cli) fn conclude<T: Serialize>(
         to_people()?;
         return cut_short.map_or(Ok(exit), Err);
     }
-    let Some(error) = cut_short else {
-        let (schema_version, exit_code) = (ANSWER_VERSION, exit as u8);
-        let envelope = Envelope { schema_version, command, exit_code, error: None };
-        return json(&JsonAnswer { envelope, found: Some(found()) }).map(|()| exit);
-    };
+    let Some(error) = cut_short else { return answer(command, exit, None, Some(found())) };
     complain(&error);
-    answer_error(command, &error, Vec::new(), Some(&found()))?;
-    Ok(error.exit())
+    answer(command, error.exit(), Some((&error, Vec::new())), Some(found()))
 }
 
-/// Prints an error as JSON, with any mistakes in a file and the results so far. [`complain`] prints the error
-/// as text.
-pub fn answer_error(
+/// Prints an error as JSON, with any mistakes in a file. [`complain`] prints the error as text.
+pub fn answer_error(command: &str, error: &Error, mistakes: Vec<MachineDiagnostic>) -> Result<Exit, Error> {
+    answer(command, error.exit(), Some((error, mistakes)), None::<()>)
+}
+
+fn answer(
     command: &str,
-    error: &Error,
-    mistakes: Vec<MachineDiagnostic>,
-    found: Option<&impl Serialize>,
-) -> Result<(), Error> {
-    let kind = match error {
-        Error::Usage(_) => Kind::Usage,
-        Error::Environment(_) => Kind::Environment,
-        Error::Unknown(_) => Kind::Unknown,
-        Error::Interrupted => Kind::Interrupted,
-    };
-    let failure = Failure { kind, message: error.to_string(), mistakes };
-    let (schema_version, exit_code) = (ANSWER_VERSION, error.exit() as u8);
-    let envelope = Envelope { schema_version, command, exit_code, error: Some(failure) };
-    json(&JsonAnswer { envelope, found })
+    exit: Exit,
+    error: Option<(&Error, Vec<MachineDiagnostic>)>,
+    found: Option<impl Serialize>,
+) -> Result<Exit, Error> {
+    let error = error.map(|(error, mistakes)| {
+        let kind = match error {
+            Error::Usage(_) => Kind::Usage,
+            Error::Environment(_) => Kind::Environment,
+            Error::Unknown(_) => Kind::Unknown,
+            Error::Interrupted => Kind::Interrupted,
+        };
+        Failure { kind, message: error.to_string(), mistakes }
+    });
+    let envelope = Envelope { schema_version: ANSWER_VERSION, command, exit_code: exit as u8, error };
+    json(&JsonAnswer { envelope, found }).map(|()| exit)
 }
 
 pub fn json(value: &impl Serialize) -> Result<(), Error> {
@@ -283,7 +272,7 @@ fn colour_at(text: &str) -> Option<&str> {
 /// Returns whether a stream may be coloured: as set by --color or, by default, on a terminal unless `NO_COLOR`
 /// is set.
 pub fn may_colour(stream: &impl IsTerminal) -> bool {
-    match CHOSEN.get().map(|chosen| chosen.colour) {
+    match CHOSEN.get().map(|chosen| chosen.color) {
         Some(ColorChoice::Always) => return true,
         Some(ColorChoice::Never) => return false,
         Some(ColorChoice::Auto) | None => {}
@@ -294,12 +283,11 @@ pub fn may_colour(stream: &impl IsTerminal) -> bool {
 }
 
 pub fn style() -> Style {
-    let asked = |what: fn(&Chosen) -> bool| CHOSEN.get().is_some_and(what);
     Style {
         colour: may_colour(&io::stdout()),
         width: width(),
-        all: asked(|chosen| chosen.all),
-        explain: asked(|chosen| chosen.explain),
+        all: CHOSEN.get().is_some_and(|chosen| chosen.all),
+        explain: CHOSEN.get().is_some_and(|chosen| chosen.explain),
     }
 }
 

@@ -134,9 +134,7 @@ pub fn write(
         Error::environment(format!("cannot write {}: {error}{help}", path.display()))
     };
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if path.is_dir() {
-        return Err(Error::usage(format!("{} is a directory{}", path.display(), help("specify a file"))));
-    }
+    refuse_if!(path.is_dir(), "{} is a directory{}", path.display(), help("specify a file"));
     // Write to special files, such as /dev/stdout, without replacing them.
     if path.exists() && !path.is_file() {
         return fs::write(path, page).map_err(cannot);

@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use futures_util::future::join_all;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::run::open_ensemble::{OpenEnsemble, measure_floor, warm_up};
+use super::run::open_ensemble::{Needs, OpenEnsemble, measure_floor, warm_up};
 use super::run::progress::Progress;
 use super::run::sharing::Sharing;
 use super::shared_args::{
@@ -46,7 +46,8 @@ impl ReadyEnsemble {
         stop: &CancellationToken,
     ) -> Result<Self, Error> {
         let progress = Progress::new(&TrialPlan::of(scenario), args.quiet, false);
-        let opened = OpenEnsemble::open(scenario, args, access, logs, &progress, stop).await?;
+        let needs = Needs::of(scenario);
+        let opened = OpenEnsemble::open(scenario, &needs, args, access, logs, &progress, stop).await?;
         let sharing = Sharing::of(&opened, &args.sharing, None).await;
         sharing.note().iter().for_each(|note| progress.note(note));
         let limits = LoadLimits::at_most(sharing.at_most);
@@ -69,21 +70,22 @@ impl ReadyEnsemble {
         scenario: &Path,
         place: &Path,
         mut generator: GeneratorArgs,
-        job: Option<JobOptions>,
+        job: Option<(&JobArgs, &Path)>,
         more: Vec<OsString>,
     ) -> Command {
         // Faults on local servers are always allowed.
         generator.allow_faults |= !self.opened.is_external();
         let mut words: Vec<OsString> = Vec::new();
-        match &job {
+        match job.and_then(|(job, out)| Some((job.job.as_ref()?, job.workers?, out))) {
             None => {
                 words.extend(["run".into(), scenario.into(), "--no-progress".into()]);
                 words.extend(options_of(place));
             }
-            Some(JobOptions { name, workers, parts }) => {
+            // This run's process is the first worker, which merges the parts of all workers.
+            Some((name, workers, out)) => {
                 words.extend(["worker".into(), scenario.into()]);
                 words.extend(["--run-id".into(), place.file_name().unwrap_or_default().into()]);
-                words.extend(["--job".into(), name.into(), "--out".into(), parts.into()]);
+                words.extend(["--job".into(), name.into(), "--out".into(), parts_of(out, name).into()]);
                 words.extend(["--index".into(), "0".into(), "--of".into(), workers.to_string().into()]);
                 words.extend(["--merge-into".into(), place.into()]);
             }
@@ -153,23 +155,6 @@ pub fn expected(scenario: &Scenario) -> Duration {
 pub fn own_program() -> Result<PathBuf, Error> {
     std::env::current_exe()
         .map_err(|error| Error::environment(format!("cannot find this program's own file: {error}")))
-}
-
-/// Workers of a series. In each run, the run's own process is the first worker.
-#[derive(Debug, Clone)]
-pub struct JobOptions {
-    pub name: String,
-    pub workers: u16,
-    /// Directory in which all workers store their parts.
-    pub parts: PathBuf,
-}
-
-impl JobOptions {
-    /// Returns the job that these options describe, with its parts below `out`.
-    pub fn of(args: &JobArgs, out: &Path) -> Option<Self> {
-        let (name, workers) = (args.job.clone()?, args.workers?);
-        Some(Self { parts: parts_of(out, &name), name, workers })
-    }
 }
 
 /// Returns the directory for the parts of a job's runs, below the directory that all workers share.
@@ -258,13 +243,12 @@ impl<E> SeriesEnd<E> {
         Self { ending, why: None }
     }
 
-    /// Returns the ending for an error: `interrupted` if the user stopped the series, otherwise `aborted`.
-    pub fn by(error: Error, interrupted: E, aborted: E) -> Self {
-        match error {
-            Error::Interrupted => Self::of(interrupted),
-            Error::Usage(why) | Error::Environment(why) | Error::Unknown(why) => {
-                Self { ending: aborted, why: Some(why) }
-            }
+    /// Returns the ending of a series; after an error, `interrupted` if the user stopped it, otherwise `aborted`.
+    pub fn after(result: Result<E, Error>, interrupted: E, aborted: E) -> Self {
+        match result {
+            Ok(ending) => Self::of(ending),
+            Err(Error::Interrupted) => Self::of(interrupted),
+            Err(error) => Self { ending: aborted, why: Some(error.to_string()) },
         }
     }
 }

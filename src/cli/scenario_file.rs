@@ -105,6 +105,19 @@ impl ScenarioFile {
             replayed: run.replayed.clone(),
         })
     }
+
+    /// Returns the keys with an absolute path of a replayed file, so the scenario runs in any directory.
+    pub fn standing_alone(&self, path: &Path) -> Result<Table, Error> {
+        let mut table: Table = self.text.parse().map_err(Error::usage)?;
+        let replay = table.get_mut("arrivals").and_then(|arrivals| arrivals.get_mut("replay"));
+        if let (Some(replay), Some(replayed)) = (replay, &self.replayed) {
+            let beside = path.parent().unwrap_or(Path::new("")).join(&replayed.file);
+            let absolute = std::path::absolute(&beside).map_err(Error::cannot("find", &beside))?;
+            let file = if replay.is_str() { replay } else { &mut replay["file"] };
+            *file = absolute.display().to_string().into();
+        }
+        Ok(table)
+    }
 }
 
 impl Unusable {
@@ -119,8 +132,7 @@ impl Unusable {
         };
         let error = self.report(path);
         output::complain(&error);
-        output::answer_error(command, &error, mistakes, None::<&()>)?;
-        Ok(error.exit())
+        output::answer_error(command, &error, mistakes)
     }
 
     /// Prints the mistakes as text, and returns the error to exit with.
@@ -393,8 +405,14 @@ impl Overrides {
         change("--time-scale", "time_scale", self.time_scale.map(Value::from));
         change("--evidence", "evidence", self.evidence.clone().map(Value::from));
         change("--seed", "seed", self.seed.map(Value::from));
-        for (option, key, value) in self.columns.keys() {
-            change(option, &format!("{REPLAY}.{key}"), value.map(Value::from));
+        let ColumnArgs { time_column, lock_column, hold_column, time_unit, hold_unit } = &self.columns;
+        for (name, column) in [("time", time_column), ("lock", lock_column), ("hold", hold_column)] {
+            let key = format!("arrivals.replay.{name}_column");
+            change(&format!("--{name}-column"), &key, column.clone().map(Value::from));
+        }
+        for (name, unit) in [("time", time_unit), ("hold", hold_unit)] {
+            let value = unit.map(|unit| unit.name().into());
+            change(&format!("--{name}-unit"), &format!("arrivals.replay.{name}_unit"), value);
         }
         for text in &self.set {
             let (key, value) = assignment("--set", text)?;
@@ -404,8 +422,6 @@ impl Overrides {
         Ok(changes)
     }
 }
-
-const REPLAY: &str = "arrivals.replay";
 
 /// Replaces the path of a file of arrivals with a table, so the columns can be set.
 fn spell_out_replay(table: &mut Table) -> Result<(), Error> {
@@ -435,8 +451,10 @@ fn path(key: &str) -> Vec<String> {
 
 /// Parses `KEY=VALUE`. A value that is not valid TOML is text: `hold=5ms` means `hold="5ms"`.
 pub fn assignment(option: &str, text: &str) -> Result<(String, Value), Error> {
-    let is_plain =
-        |key: &str| !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
+    // The length also limits the nesting.
+    let is_plain = |key: &str| {
+        (1..=200).contains(&key.len()) && key.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
+    };
     let wrong = |help: &str| Error::usage(format!("{option} {}: {help}", shown(text, 80)));
     let parts = text.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
     let Some((key, value)) = parts.filter(|(key, value)| is_plain(key) && !value.is_empty()) else {
@@ -579,7 +597,8 @@ mod tests {
 
     #[test]
     fn invalid_assignments_are_rejected_with_an_example() {
-        for wrong in ["hold", "=5ms", "hold=", "a b=1", ""] {
+        let nested = format!("{}=1", "a.".repeat(60_000));
+        for wrong in ["hold", "=5ms", "hold=", "a b=1", "", &nested] {
             let told = assignment("--b", wrong).unwrap_err().to_string();
             assert!(told.starts_with("--b ") && told.contains("write --b KEY=VALUE"), "{told}");
         }
@@ -607,6 +626,14 @@ mod tests {
         assert_eq!(file.left_out.len(), 2, "{:?}", file.left_out);
         assert!(!file.text.contains("acquisitions") && !file.text.contains("poll_interval"), "{}", file.text);
         assert!(file.overrides.contains(&"without poll_interval".to_owned()), "{:?}", file.overrides);
+        let open = "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\nload = \"open\"\nrate = 5\nduration = \"9s\"\n\
+                    warm_up = \"1s\"\nwarm_up_at_most = \"3s\"\n";
+        let ramp = "arrivals={ramp={from=1,to=9}}".into();
+        let Ok(file) = read(open, &Overrides { set: vec![ramp], ..Overrides::default() }) else {
+            panic!("refused")
+        };
+        assert_eq!(file.left_out.len(), 2, "{:?}", file.left_out);
+        assert!(!file.text.contains("rate = 5") && !file.text.contains("warm_up_at_most"), "{}", file.text);
         // Both keys are mistakes in the file itself, and so are two contradictory options.
         assert!(read(&format!("{BASIS}duration = \"5s\"\n"), &Overrides::default()).is_err());
         let both = Overrides {
@@ -615,6 +642,22 @@ mod tests {
             ..Overrides::default()
         };
         assert!(read(BASIS, &both).is_err());
+    }
+
+    #[test]
+    fn scenario_that_stands_alone_has_the_absolute_path_of_its_replayed_file() {
+        let place = tempfile::tempdir().unwrap();
+        let (path, trace) = (place.path().join("scenario.toml"), place.path().join("trace.csv"));
+        std::fs::write(&trace, "time\n0\n0.5\n").unwrap();
+        for replay in ["\"trace.csv\"", "{ file = \"trace.csv\", time_column = \"time\" }"] {
+            let load = format!("load = \"open\"\narrivals = {{ replay = {replay} }}\n");
+            let text = format!("name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\n{load}");
+            std::fs::write(&path, text).unwrap();
+            let Ok(file) = ScenarioFile::read(&path, &Overrides::default()) else { panic!("refused") };
+            let table = file.standing_alone(&path).unwrap();
+            let replay = &table["arrivals"]["replay"];
+            assert_eq!(replay.get("file").unwrap_or(replay).as_str(), trace.to_str());
+        }
     }
 
     #[test]

@@ -66,8 +66,9 @@ impl Source {
         } else {
             match (disk::read_named(named, LARGEST), Shipped::named(named)) {
                 (Ok(bytes), _) => bytes,
-                (Err(_), Some(shipped)) => shipped.text.into(),
-                (Err(why), None) => return Err(cannot_read(named, &why)),
+                // A built-in scenario must not replace a file that exists but cannot be read.
+                (Err(_), Some(shipped)) if !named.is_file() => shipped.text.into(),
+                (Err(why), _) => return Err(cannot_read(named, &why)),
             }
         };
         let is_stdin = named == Path::new(STDIN);

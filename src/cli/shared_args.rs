@@ -1,6 +1,7 @@
 //! Options shared by several commands.
 
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -103,25 +104,13 @@ impl ColumnArgs {
         }
     }
 
-    /// Returns each option with its key under `replay` and its value.
-    pub fn keys(&self) -> [(&'static str, &'static str, Option<String>); 5] {
-        let unit = |unit: Option<TimeUnit>| unit.map(|unit| unit.name().to_owned());
-        [
-            ("--time-column", "time_column", self.time_column.clone()),
-            ("--lock-column", "lock_column", self.lock_column.clone()),
-            ("--hold-column", "hold_column", self.hold_column.clone()),
-            ("--time-unit", "time_unit", unit(self.time_unit)),
-            ("--hold-unit", "hold_unit", unit(self.hold_unit)),
-        ]
-    }
-
     pub fn are_given(&self) -> bool {
         self.columns() != Columns::default()
     }
 }
 
 /// Options for opening the ensemble.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct OpeningArgs {
     /// Start a fresh local ensemble instead of using the one from `ensemble up`
     #[arg(long)]
@@ -261,7 +250,7 @@ pub struct ConcludingArgs {
 }
 
 /// Options for the location of ZooKeeper.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct InstallArgs {
     /// Directory of an unpacked ZooKeeper release [default: $ZOOKEEPER_HOME, or the release from
     /// `scripts/install --zookeeper`, or the system's package]
@@ -391,34 +380,31 @@ fn margin(text: &str) -> Result<Margin, String> {
 }
 
 pub fn percentage(text: &str) -> Result<f64, String> {
-    let wrong = || format!("`{text}` is not a margin: must be between 0% and 100%, e.g. 5%");
-    let number = text.strip_suffix('%').ok_or_else(wrong)?;
-    let percent: f64 = number.trim().parse().map_err(|_| wrong())?;
-    if (0.0..=100.0).contains(&percent) { Ok(percent / 100.0) } else { Err(wrong()) }
+    let digits = text.strip_suffix('%').unwrap_or_default();
+    let percent = within(text, digits.trim(), 0.0..=100.0, "a margin: must be between 0% and 100%, e.g. 5%")?;
+    Ok(percent / 100.0)
 }
 
 /// Parses a rate per second, such as `200/s` or `200`.
 fn rate(text: &str) -> Result<f64, String> {
-    let number = text.trim().trim_end_matches("/s").trim_end().parse::<f64>();
-    number
-        .ok()
-        .filter(|rate| (1.0..=1e9).contains(rate))
-        .ok_or_else(|| format!("`{text}` is not a rate: write requests per second, e.g. 200/s"))
+    let digits = text.trim().trim_end_matches("/s").trim_end();
+    within(text, digits, 1.0..=1e9, "a rate: write requests per second, e.g. 200/s")
 }
 
 /// Parses a factor, such as `3x` or `3`.
 fn factor(text: &str) -> Result<f64, String> {
-    let number = text.trim().trim_end_matches('x').parse::<f64>();
-    number
-        .ok()
-        .filter(|factor| (1.1..=1e6).contains(factor))
-        .ok_or_else(|| format!("`{text}` is not a valid factor: must be at least 1.1, e.g. 3x"))
+    let digits = text.trim().trim_end_matches('x');
+    within(text, digits, 1.1..=1e6, "a valid factor: must be at least 1.1, e.g. 3x")
 }
 
 fn alpha(text: &str) -> Result<f64, String> {
-    let wrong = || format!("`{text}` is not a valid probability: must be between 0.0001 and 0.5, e.g. 0.05");
-    let alpha: f64 = text.parse().map_err(|_| wrong())?;
-    if (0.000_1..=0.5).contains(&alpha) { Ok(alpha) } else { Err(wrong()) }
+    within(text, text, 0.000_1..=0.5, "a valid probability: must be between 0.0001 and 0.5, e.g. 0.05")
+}
+
+/// Parses a number within a range; `what` describes it in the error.
+fn within(text: &str, digits: &str, range: RangeInclusive<f64>, what: &str) -> Result<f64, String> {
+    let number = digits.parse::<f64>().ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| format!("`{text}` is not {what}"))
 }
 
 /// Largest seed, because scenarios store the seed as a signed 64-bit integer.

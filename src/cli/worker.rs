@@ -159,21 +159,17 @@ fn unseen() -> ConcludingArgs {
 fn of_a_run(args: WorkerArgs, slice: Slice) -> RunArgs {
     RunArgs {
         scenario: args.scenario,
-        resume: None,
         // Record a history: only the order of the ensemble's transactions shows whether workers excluded each other.
         history: slice.is_part(),
         generator: args.generator,
         out: args.out.join(args.run_id.unwrap_or_default()),
         run_id: Some(part_name(slice.index)),
         concluding: unseen(),
-        abort_on_fail: false,
         no_floor: args.no_floor || !slice.leads(),
-        no_reruns: false,
         no_progress: true,
-        metrics: None,
-        outputs: Outputs::default(),
         overrides: args.overrides,
         opening: args.opening,
+        ..RunArgs::default()
     }
 }
 
@@ -226,34 +222,25 @@ fn place(
             }
         }
     };
-    if index >= of {
-        return Err(Error::usage(format!(
-            "there is no worker {index} of {of} ({told}): workers are numbered from 0"
-        )));
-    }
+    refuse_if!(index >= of, "there is no worker {index} of {of} ({told}): workers are numbered from 0");
     Ok(Slice { index, of })
 }
 
 /// Rejects scenarios that cannot be shared by several workers.
 fn check(scenario: &Scenario, slice: Slice) -> Result<(), Error> {
-    if !scenario.ensemble.is_external() {
-        return Err(Error::usage(NEEDS_CONNECT));
-    }
+    refuse_if!(!scenario.ensemble.is_external(), "{NEEDS_CONNECT}");
     if !slice.is_part() {
         return Ok(());
     }
-    if scenario.load == Load::Batch {
-        return Err(Error::usage(
-            "several workers cannot share a batch, because one process coordinates it: use a closed or open load, \
-             or `run`",
-        ));
-    }
-    if scenario.precision.is_some() {
-        return Err(Error::usage(
-            "`precision` is not supported with several workers: remove `precision`, and set \
-             `repetitions`",
-        ));
-    }
+    refuse_if!(
+        scenario.load == Load::Batch,
+        "several workers cannot share a batch, because one process coordinates it: use a closed or open load, \
+         or `run`"
+    );
+    refuse_if!(
+        scenario.precision.is_some(),
+        "`precision` is not supported with several workers: remove `precision`, and set `repetitions`"
+    );
     match scenario.contenders.iter().min() {
         Some(least) if *least < slice.of => Err(Error::usage(format!(
             "cannot spread {} over {}: use fewer workers or more contenders",

@@ -41,12 +41,6 @@ pub(super) async fn ready(command: &DriverCommand) -> Tried {
     let ready = process.ready.clone();
     let names: Vec<&str> = ready.locks.keys().map(String::as_str).collect();
     let seen = format!("locks: {}", names.join(", "));
-    if ready.contenders == 0 {
-        return wrong("`contenders` is 0");
-    }
-    if let Some((name, _)) = ready.locks.iter().find(|(_, lock)| lock.modes.is_empty()) {
-        return wrong(format!("`{name}` declares no mode"));
-    }
     let program = Program { command: command.clone(), ready };
     DrivenLocks::of(vec![program]).map(|_| seen).map_err(Trouble::Wrong)
 }
@@ -68,7 +62,7 @@ pub(super) async fn messages(command: &DriverCommand) -> Tried {
     let until = clock::now() + micros(SOON);
     let reported = loop {
         match process.failure().map(|error| &error.what) {
-            Some(Mishap::Exited(how)) if *how != "exit status 0" => break how.clone(),
+            Some(Mishap::Exited(how)) if !how.starts_with("exit status 0") => break how.clone(),
             Some(_) => break String::new(),
             None if process.last_errors() != before => break "standard error".to_owned(),
             None if clock::now() >= until => break String::new(),
@@ -92,14 +86,14 @@ async fn answer(process: &Process, mut request: Value) -> Result<Answer, Trouble
     process.answer(&mut asked).await.map_err(|error| Trouble::Wrong(why(&error)))
 }
 
-/// Checks that contenders in two processes never hold the same lock at the same time.
+/// Checks that contenders in several processes never hold the same lock at the same time.
 pub(super) async fn exclusion(stage: &Stage<'_>) -> Tried {
     let on = stage.directory().await?;
-    let processes = [stage.process(), stage.process()];
     let count = stage.site.contenders;
+    let processes = stage.processes(count.div_ceil(stage.contenders_each).max(2));
     let mut contenders = Vec::new();
     for number in 0..count {
-        contenders.push(stage.open(&processes[number % 2], number, SESSION, &on).await?);
+        contenders.push(stage.open(&processes, number, SESSION, &on).await?);
     }
     let (turns, each) = (Turns::default(), ACQUISITIONS.div_ceil(count));
     try_join_all(contenders.iter().map(|one| takes_turns(one, each, &turns))).await?;
@@ -109,7 +103,8 @@ pub(super) async fn exclusion(stage: &Stage<'_>) -> Tried {
     }
     let nodes = if stage.is_zookeeper { "; each time, the holder's session had a node" } else { "" };
     Ok(format!(
-        "{count} contenders in 2 processes took the lock {} times, one at a time{nodes}",
+        "{count} contenders in {} processes took the lock {} times, one at a time{nodes}",
+        processes.count(),
         each * count
     ))
 }
@@ -272,9 +267,17 @@ pub(super) async fn end_of_input(stage: &Stage<'_>) -> Tried {
     let on = stage.directory().await?;
     let process = stage.process();
     let holder = stage.open(&process, 0, SHORT_SESSION, &on).await?;
-    let waiter = stage.open(&process, 1, SHORT_SESSION, &on).await?;
+    let waiter = match stage.contenders_each {
+        1 => None,
+        _ => Some(stage.open(&process, 1, SHORT_SESSION, &on).await?),
+    };
     holder.takes(SOON).await?;
-    let mut waiting = pin!(waiter.acquire(None, std::future::pending()));
+    let mut waiting = pin!(async {
+        match &waiter {
+            Some(waiter) => waiter.acquire(None, std::future::pending()).await,
+            None => std::future::pending().await,
+        }
+    });
     if let Some(Err(AcquireError::Failed(failure))) = runtime::timeout(CANCELLED_AFTER, &mut waiting).await {
         return Err(failed("acquire", &failure));
     }
@@ -283,7 +286,7 @@ pub(super) async fn end_of_input(stage: &Stage<'_>) -> Tried {
         return wrong(format!("the driver is still running {EXITS_WITHIN:?} after its input ended"));
     };
     let took = Duration::from_micros(clock::now() - began);
-    let sessions_end = holder.link.timeout().max(waiter.link.timeout()) + EXPIRES_LATE_BY;
+    let sessions_end = holder.link.timeout() + EXPIRES_LATE_BY;
     match stage.node_left(&on, sessions_end, |_| true).await? {
         Some(node) => wrong(format!("{} still exists {sessions_end:?} after the driver ended", node.path)),
         None => Ok(format!("{} after {took:.0?}; no node was left", how(status))),

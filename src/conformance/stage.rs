@@ -4,14 +4,12 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::{NAME, Trouble, not_tried, why, wrong};
 use zklockbench_core::catalog::LockCard;
 use zklockbench_core::clock::{self, micros, millis};
 use zklockbench_core::units::parse_duration;
-use zklockbench_locks::driver::protocol::{Abilities, Ready, TokenKind, WantedMode};
-use zklockbench_locks::driver::{AcquireWanted, DriverCommand, Granted, Link, Parameters, Processes, Wanted};
+use zklockbench_locks::driver::protocol::{Abilities, Parameter, Ready, TokenKind, WantedMode};
+use zklockbench_locks::driver::{DriverCommand, Granted, Link, Parameters, Processes, Wanted};
 use zklockbench_locks::{AcquireError, Acquired};
 use zklockbench_zk::gate::Gate;
 use zklockbench_zk::{Failure, ForeignSession, NodeKind, Observed, Session, Target, runtime};
@@ -44,6 +42,8 @@ pub(super) struct Stage<'a> {
     pub site: &'a CheckSite,
     pub abilities: &'a Abilities,
     pub is_zookeeper: bool,
+    /// Maximum number of contenders in each process.
+    pub contenders_each: usize,
     wanted: Wanted,
     look: Session,
     made: Cell<usize>,
@@ -67,12 +67,17 @@ impl<'a> Stage<'a> {
         };
         let look = site.target.open(2 * SESSION, SOON, Observed::by_nobody()).await?;
         let is_zookeeper = ready.system == LockCard::ZOOKEEPER;
-        Ok(Self { site, abilities, is_zookeeper, wanted, look, made: Cell::new(0) })
+        let contenders_each = ready.contenders.max(1);
+        Ok(Self { site, abilities, is_zookeeper, contenders_each, wanted, look, made: Cell::new(0) })
     }
 
     /// Returns a driver process, which starts with its first contender.
     pub fn process(&self) -> Processes {
-        Processes::new(self.wanted.clone())
+        self.processes(1)
+    }
+
+    pub fn processes(&self, count: usize) -> Processes {
+        Processes::new(Wanted { processes: count, ..self.wanted.clone() })
     }
 
     /// Creates a directory for a lock.
@@ -142,13 +147,12 @@ impl<'a> Stage<'a> {
 
 /// Returns the defaults of a lock's parameters, but with a single lease.
 fn parameters(abilities: &Abilities) -> Parameters {
-    let value = |default: &Value| match default.as_str().map(parse_duration) {
-        Some(Ok(time)) => millis(time).into(),
-        _ => default.clone(),
+    let value = |parameter: &Parameter| match parameter.default.as_str().map(parse_duration) {
+        Some(Ok(time)) if parameter.one_of.is_empty() => millis(time).into(),
+        _ => parameter.default.clone(),
     };
     let all = abilities.parameters.iter();
-    let mut values: Parameters =
-        all.map(|(name, parameter)| (name.clone(), value(&parameter.default))).collect();
+    let mut values: Parameters = all.map(|(name, parameter)| (name.clone(), value(parameter))).collect();
     if let Some(leases) = &abilities.leases {
         values.insert(leases.clone(), 1.into());
     }
@@ -170,8 +174,7 @@ impl Contender<'_> {
         timeout: Option<Duration>,
         cancelled: impl Future<Output = ()>,
     ) -> Acquired<Granted> {
-        let wanted = AcquireWanted { on: self.on, mode: WantedMode::Write, timeout };
-        self.link.acquire(wanted, cancelled).await
+        self.link.acquire(self.on, WantedMode::Write, timeout, cancelled).await
     }
 
     /// Acquires a lock that is free or about to be released.
@@ -231,7 +234,7 @@ impl Contender<'_> {
                 node.owner
             )),
             Some(node) if token.number() != Some(node.czxid) => {
-                wrong(format!("the token is {token:?}, but the czxid of {path} is {}", node.czxid))
+                wrong(format!("the token is {token}, but the czxid of {path} is {}", node.czxid))
             }
             Some(_) => Ok(()),
         }
@@ -296,4 +299,20 @@ pub(super) fn failed(doing: &str, failure: &Failure) -> Trouble {
 /// Returns the first failure of a driver process, if any.
 pub(super) fn failure_of(process: &Processes) -> Option<Trouble> {
     process.failed().first().map(|error| Trouble::Wrong(why(error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn times_are_sent_in_milliseconds_and_words_unchanged() {
+        let abilities = json!({ "timeout": "none", "cancel": "none", "leases": "n", "parameters": {
+            "n": { "default": 7 }, "pause": { "default": "1s" },
+            "level": { "default": "1s", "one_of": ["1s", "off"] } } });
+        let found = parameters(&serde_json::from_value(abilities).unwrap());
+        assert_eq!(json!(found), json!({ "n": 1, "pause": 1000, "level": "1s" }));
+    }
 }

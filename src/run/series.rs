@@ -29,6 +29,8 @@ use zklockbench_core::units::as_utc;
 use zklockbench_ensemble::spawn_mortal;
 use zklockbench_results::{VersionedFile, layout};
 
+/// Command whose runs start their own servers, with their logs and scenarios beside their results.
+pub const TORTURE: &str = "torture";
 /// Interval for polling whether a run has ended, long enough not to disturb the run.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Time limit for a run to end after SIGTERM.
@@ -41,24 +43,12 @@ const FILE: VersionedFile = VersionedFile {
     remedy: "the file is incomplete or damaged: start over without --resume",
 };
 
-/// Options for a new or resumed series.
-pub struct Opening<'a> {
-    /// Command: `ab`, `sweep`, `plan` or `torture`.
-    pub command: &'static str,
-    /// Parent of the series' directory.
-    pub parent: &'a Path,
-    pub name: &'a str,
-    /// Whether to append the time to the name.
-    pub is_dated: bool,
-    /// Directory of the series to resume.
-    pub resume: Option<&'a Path>,
-    /// Options that must be the same when the series is resumed.
-    pub asked: Value,
-    /// Name of the runs' directory.
-    pub runs: &'static str,
-    /// Whether the runs share an ensemble. If so, run names are unique across series, and logs and scenarios are in
-    /// separate directories.
-    pub shares_ensemble: bool,
+/// Name of a new series' directory.
+#[derive(Debug, Clone, Copy)]
+pub enum Name<'a> {
+    /// This name and the time.
+    Dated(&'a str),
+    Exactly(&'a str),
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -138,31 +128,38 @@ impl DoneRun {
 }
 
 impl Series {
-    /// Creates a series, or opens an existing series to resume it.
-    pub fn open(opening: &Opening<'_>) -> Result<Self, Error> {
-        let prefix = match opening.shares_ensemble {
-            true => format!("{}-{:08x}-", opening.command, rand::random::<u32>()),
-            false => String::new(),
+    /// Creates a series of `command` in `parent`, or opens the series in `resume`. The directory `runs` contains the
+    /// runs. `asked` must be the same when the series is resumed.
+    pub fn open(
+        command: &'static str,
+        runs: &'static str,
+        parent: &Path,
+        name: Name<'_>,
+        resume: Option<&Path>,
+        asked: Value,
+    ) -> Result<Self, Error> {
+        // Runs that share an ensemble have names that are unique across series, because nodes have these names.
+        let (prefix, logs, scenarios) = match command {
+            TORTURE => (String::new(), runs, runs),
+            _ => (format!("{command}-{:08x}-", rand::random::<u32>()), "logs", "scenarios"),
         };
-        let (path, file) = match opening.resume {
-            Some(path) => {
-                let mut file = listed(path, opening)?;
+        let (path, file) = match (resume, name) {
+            (Some(path), _) => {
+                let mut file = listed(path, command, &asked)?;
                 file.resumed_after.push(file.runs.len());
                 (path.to_owned(), file)
             }
-            None => {
-                let started_at = SystemTime::now();
-                let path = match opening.is_dated {
-                    true => zklockbench_results::create_dated(opening.parent, opening.name, started_at)?,
-                    false => created(opening.parent, opening.name)?,
+            (None, name) => {
+                let file = begun(command, asked, SystemTime::now());
+                let path = match name {
+                    Name::Dated(name) => zklockbench_results::create_dated(parent, name, file.started_at)?,
+                    Name::Exactly(name) => created(parent, name)?,
                 };
-                (path, begun(opening, started_at))
+                (path, file)
             }
         };
-        let runs = opening.runs;
-        let (logs, scenarios) = if opening.shares_ensemble { ("logs", "scenarios") } else { (runs, runs) };
         let mut series = Self {
-            is_new: opening.resume.is_none(),
+            is_new: resume.is_none(),
             _lock: lock(&path)?,
             path,
             runs,
@@ -329,12 +326,12 @@ impl Drop for Series {
     }
 }
 
-fn begun(opening: &Opening<'_>, started_at: SystemTime) -> SeriesFile {
+fn begun(command: &str, asked: Value, started_at: SystemTime) -> SeriesFile {
     SeriesFile {
         schema_version: FILE.version,
         tool_version: env!("CARGO_PKG_VERSION").into(),
-        command: opening.command.into(),
-        asked: opening.asked.clone(),
+        command: command.into(),
+        asked,
         started_at,
         spent_us: 0,
         resumed_after: Vec::new(),
@@ -350,17 +347,17 @@ fn created(parent: &Path, name: &str) -> Result<PathBuf, Error> {
 }
 
 /// Reads the list of runs in the series to resume.
-fn listed(path: &Path, opening: &Opening<'_>) -> Result<SeriesFile, Error> {
+fn listed(path: &Path, command: &str, asked: &Value) -> Result<SeriesFile, Error> {
     let file: SeriesFile = FILE.read(path)?;
     let refuse = |why: &str| Err(Error::usage(format!("{}: {why}", path.join(FILE.name).display())));
-    if file.command != opening.command {
+    if file.command != command {
         return refuse(&format!(
             "the series belongs to another command: resume it with `zklockbench {}`",
             file.command
         ));
     }
     // The recorded options have been through JSON, so convert the new options in the same way.
-    let asked = serde_json::to_vec(&opening.asked).and_then(|json| disk::from_json::<Value>(&json));
+    let asked = serde_json::to_vec(asked).and_then(|json| disk::from_json::<Value>(&json));
     if !asked.is_ok_and(|asked| asked == file.asked) {
         return refuse(
             "the series was started with other options: pass the original options, and do not change the scenario",
@@ -449,17 +446,8 @@ impl Drop for Running {
 mod tests {
     use super::*;
 
-    fn opening<'a>(parent: &'a Path, resume: Option<&'a Path>, asked: &str) -> Opening<'a> {
-        Opening {
-            command: "ab",
-            parent,
-            name: "test",
-            is_dated: true,
-            resume,
-            asked: asked.into(),
-            runs: "runs",
-            shares_ensemble: true,
-        }
+    fn open(parent: &Path, resume: Option<&Path>, asked: &str) -> Result<Series, Error> {
+        Series::open("ab", "runs", parent, Name::Dated("test"), resume, asked.into())
     }
 
     /// Returns a command that creates the directory, as a run does.
@@ -477,13 +465,13 @@ mod tests {
     async fn resumed_series_does_not_repeat_listed_runs() {
         // Given a series in which one run ended and another left no results
         let (parent, stop) = (tempfile::tempdir().unwrap(), CancellationToken::new());
-        let mut series = Series::open(&opening(parent.path(), None, "x\ny")).unwrap();
+        let mut series = open(parent.path(), None, "x\ny").unwrap();
         let first = series.run("001", &(), leaves, &stop).await.unwrap();
         series.run("002", &(), |_| Ok(Command::new("false")), &stop).await.unwrap();
         let path = series.path().to_owned();
         drop(series);
         // When the series is resumed
-        let mut series = Series::open(&opening(parent.path(), Some(&path), "x\ny")).unwrap();
+        let mut series = open(parent.path(), Some(&path), "x\ny").unwrap();
         // Then the first run is reused, and the second run is repeated under a new name
         let again = series.run("001", &(), must_not_run, &stop).await.unwrap();
         assert_eq!((again.directory, again.code), (first.directory, Some(0)));
@@ -496,11 +484,10 @@ mod tests {
     #[tokio::test]
     async fn series_can_be_resumed_only_by_one_process_with_the_same_options() {
         let (parent, stop) = (tempfile::tempdir().unwrap(), CancellationToken::new());
-        let mut series = Series::open(&opening(parent.path(), None, "x")).unwrap();
+        let mut series = open(parent.path(), None, "x").unwrap();
         series.run("001", &(), leaves, &stop).await.unwrap();
         let path = series.path().to_owned();
-        let told =
-            |asked| Series::open(&opening(parent.path(), Some(&path), asked)).err().unwrap().to_string();
+        let told = |asked| open(parent.path(), Some(&path), asked).err().unwrap().to_string();
         assert!(told("x").contains("is in use"), "{}", told("x"));
         drop(series);
         assert!(told("y").contains("other options"), "{}", told("y"));
@@ -509,7 +496,7 @@ mod tests {
     #[test]
     fn series_without_runs_removes_its_directory() {
         let parent = tempfile::tempdir().unwrap();
-        drop(Series::open(&opening(parent.path(), None, "x")).unwrap());
+        drop(open(parent.path(), None, "x").unwrap());
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
     }
 
@@ -517,11 +504,12 @@ mod tests {
     fn run_directories_outside_the_series_are_rejected() {
         let parent = tempfile::tempdir().unwrap();
         let run = ListedRun { directory: "../x".into(), exit_code: Some(0), took_us: 1, note: Value::Null };
-        let asked = opening(parent.path(), None, "x");
-        let file =
-            SeriesFile { runs: [("001".to_owned(), run)].into(), ..begun(&asked, SystemTime::UNIX_EPOCH) };
+        let file = SeriesFile {
+            runs: [("001".to_owned(), run)].into(),
+            ..begun("ab", "x".into(), SystemTime::UNIX_EPOCH)
+        };
         fs::write(parent.path().join(FILE.name), serde_json::to_vec(&file).unwrap()).unwrap();
-        let told = listed(parent.path(), &asked).unwrap_err().to_string();
+        let told = listed(parent.path(), "ab", &"x".into()).unwrap_err().to_string();
         assert!(told.contains("the directory of a run is outside the series"), "{told}");
     }
 

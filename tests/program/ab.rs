@@ -27,8 +27,9 @@ pub(crate) fn only(directories: Vec<PathBuf>) -> PathBuf {
 
 #[test]
 fn ab_with_two_blocks_stores_its_runs_but_stays_inconclusive() {
-    // Given a side B that holds the lock ten times as long as side A
-    let bench = Bench::with(SHORT);
+    // Given a side B that holds the lock ten times as long as side A, and a gate that no run of `ab` can judge
+    let gate = "gate = [\"throughput not regressed by 5% against baseline\"]\n[ensemble]";
+    let bench = Bench::with(&SHORT.replace("[ensemble]", gate));
     let words = ["ab", "scenario.toml", "--a", "hold=2ms", "--b", "hold=20ms", "--blocks", "2"];
     let output = bench.drawn(&[&words[..], &["--data-dir", "data", "--markdown", "ab.md"]].concat());
     // Then two blocks are too few for a verdict, as reported before and after the runs
@@ -39,8 +40,9 @@ fn ab_with_two_blocks_stores_its_runs_but_stays_inconclusive() {
         "{said}"
     );
     assert!(said.contains("2 blocks of A, B and A again: 6 runs, about "), "{said}");
+    assert!(said.contains("does not judge the scenario's gates"), "{said}");
     assert!(shown.trim_start().starts_with("Inconclusive: B may or may not be worse than A"), "{shown}");
-    // And every run has a directory with the block's seed and the side's overrides
+    // And every run has a directory with the block's seed and the side's scenario
     let directory = only(bench.results());
     let file = read(&directory);
     // (If this host spoils a block, another block replaces it.)
@@ -54,8 +56,7 @@ fn ab_with_two_blocks_stores_its_runs_but_stays_inconclusive() {
             let stored = zklockbench_results::read(&directory.join(&run.directory)).unwrap();
             assert_eq!(stored.run.seed, block.seed, "{run:?}");
             let hold = if run.turn == Turn::B { "20ms" } else { "2ms" };
-            let is_told = |told: &String| told.contains("hold=") && told.contains(hold);
-            assert!(stored.run.overrides.iter().any(is_told), "{:?}", stored.run.overrides);
+            assert!(stored.run.scenario_text.contains(&format!("hold = \"{hold}\"")), "{run:?}");
             assert!(!directory.join(&run.directory).join("charts").exists(), "charts were not requested");
             // And each value matches its trial, or the file states why the value is missing
             let trial = &stored.trials[0];
@@ -157,16 +158,20 @@ fn killing_ab_ends_its_current_run_and_servers() {
 
 #[test]
 fn ab_reports_the_error_of_a_binary_that_writes_no_results() {
-    // Given a binary that fails with an error message
+    // Given a scenario on standard input, and a binary that prints its hold and fails with an error message
     let bench = Bench::with(SHORT);
     let script = "#!/bin/sh\nif [ \"$1\" = --version ]; then echo zklockbench 0.0.9; exit 0; fi\n\
-                  echo 'error: the sky fell' >&2\nexit 3\n";
+                  grep hold \"$2\" >&2\necho 'error: the sky fell' >&2\nexit 3\n";
     let broken = bench.path("broken");
     executable(&broken, script);
-    let sides = format!("--b-program '{}' --blocks 2", broken.display());
-    let (printed, said) = bench.ends(3, &format!("ab scenario.toml {sides} --data-dir data --json"));
+    let sides = format!("--b hold=7ms --b-program '{}' --blocks 2", broken.display());
+    let mut command = bench.typed(&format!("ab - {sides} --data-dir data --json"));
+    let scenario = std::fs::File::open(bench.path("scenario.toml")).unwrap();
+    let output = command.stdin(scenario).output().unwrap();
+    let (printed, said) = (stdout(&output), stderr(&output));
+    assert_eq!(output.status.code(), Some(3), "{said}{printed}");
     assert!(said.contains("B of block 1 left no results (exit code 3)"), "{said}");
-    assert!(said.contains("the sky fell"), "{said}");
+    assert!(said.contains("hold = \"7ms\"") && said.contains("the sky fell"), "{said}");
     let printed: Value = serde_json::from_str(&printed).unwrap();
     assert_eq!((&printed["exit_code"], &printed["ab"]["ending"]), (&Value::from(3), &Value::from("aborted")));
     assert_eq!(printed["ab"]["sides"]["b"]["program_version"], "zklockbench 0.0.9");

@@ -8,6 +8,7 @@ use std::process::Command;
 use yaml_rust2::{Yaml, YamlLoader};
 use zklockbench::cli;
 
+use crate::support::foreign;
 use crate::support::program::{executable, stderr, stdout};
 use crate::support::run_dirs;
 
@@ -49,17 +50,26 @@ impl Repository {
              install) while [ \"$1\" != --root ]; do shift; done; ln -sf '{program}' \"$2/bin/zklockbench\";; *) exit 9;; esac\n"
         );
         executable(&new.path("stubs/cargo"), cargo);
-        let git = Command::new("git").args(["init", "--quiet"]).current_dir(new.path("work")).status();
-        assert!(git.unwrap().success());
+        assert!(new.git(&["init", "--quiet"]));
         new
+    }
+
+    fn git(&self, words: &[&str]) -> bool {
+        let user = ["-c", "user.name=me", "-c", "user.email=me@localhost"];
+        let status = Command::new("git").args(user).args(words).current_dir(self.path("work")).status();
+        status.unwrap().success()
     }
 
     fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    /// Runs all steps of the action for a push to a branch, as a runner does.
     fn push(&self, branch: &str, commit: &str, inputs: &[(&str, &str)]) -> Job {
+        self.run("push", branch, commit, inputs)
+    }
+
+    /// Runs all steps of the action for an event on a branch, as a runner does.
+    fn run(&self, event: &str, branch: &str, commit: &str, inputs: &[(&str, &str)]) -> Job {
         let text = std::fs::read_to_string(Path::new(ROOT).join("action.yml")).unwrap();
         let action = YamlLoader::load_from_str(&text).unwrap().swap_remove(0);
         let mut known: BTreeMap<String, String> = [
@@ -67,8 +77,10 @@ impl Repository {
             ("runner.arch", "X64"),
             ("github.sha", commit),
             ("github.ref_name", branch),
-            ("github.event_name", "push"),
-            ("github.event.repository.default_branch", "main"),
+            ("github.event_name", event),
+            // GitHub omits the repository from the event of a schedule.
+            ("github.event.repository.default_branch", if event == "schedule" { "" } else { "main" }),
+            ("steps.check.outputs.keeps", ""),
             ("github.action_repository", ""),
             ("github.action_ref", ""),
             ("github.token", "secret"),
@@ -95,10 +107,12 @@ impl Repository {
                 Some(uses) => self.stand_in(uses, &step["with"], &known, &mut job),
                 None => self.execute(step, &known, &mut job),
             }
-        }
-        for line in std::fs::read_to_string(self.path("output")).unwrap().lines() {
-            let (name, value) = line.split_once('=').unwrap();
-            job.outputs.insert(name.into(), value.into());
+            for line in std::fs::read_to_string(self.path("output")).unwrap().lines() {
+                let (name, value) = line.split_once('=').unwrap();
+                let id = step["id"].as_str().unwrap_or_default();
+                known.insert(format!("steps.{id}.outputs.{name}"), value.into());
+                job.outputs.insert(name.into(), value.into());
+            }
         }
         for output in action["outputs"].as_hash().unwrap().values() {
             let name = output["value"].as_str().unwrap().trim_start_matches("${{ steps.measure.outputs.");
@@ -127,7 +141,7 @@ impl Repository {
         let mut command = Command::new("bash");
         command.args(["--noprofile", "--norc", "-eo", "pipefail", "-c", &script]);
         command.current_dir(self.path("work")).env("PATH", path.join(":"));
-        command.env("CARGO", self.path("stubs/cargo")).env("RUNNER_TEMP", self.path("temp"));
+        command.env("CARGO", self.path("stubs/cargo")).env("RUNNER_TEMP", self.path("temp dir"));
         command.env("GITHUB_ACTIONS", "true").env("GITHUB_ACTION_PATH", ROOT);
         command.env("GITHUB_OUTPUT", self.path("output")).env("GITHUB_PATH", self.path("path"));
         command.env("GITHUB_STEP_SUMMARY", self.path("summary")).env("GITHUB_SHA", &known["github.sha"]);
@@ -161,6 +175,11 @@ impl Repository {
             "actions/cache/save" => {
                 copy(self.path("work").join(value("path")), self.path("cache").join(value("key")));
             }
+            "actions/checkout" => {
+                let (path, base) = (value("path"), value("ref"));
+                let is_there = self.git(&["worktree", "add", "--quiet", "--force", "--detach", &path, &base]);
+                job.codes.insert(uses.into(), i32::from(!is_there));
+            }
             "actions/upload-artifact" => {
                 let found = value("path");
                 let found = found.lines().filter(|line| self.path("work").join(line).exists());
@@ -181,7 +200,7 @@ impl Repository {
                 std::fs::remove_file(&path).unwrap();
             }
         }
-        std::fs::remove_dir_all(self.path("temp")).unwrap();
+        std::fs::remove_dir_all(self.path("temp dir")).unwrap();
     }
 
     fn cached(&self) -> usize {
@@ -239,6 +258,7 @@ fn action_steps_pass_their_inputs_to_the_program() {
         ("name", "bench"),
         ("gates", gates),
         ("options", "--contenders 5 --set 'hold=10ms' --repetitions 3"),
+        ("driver", "mine=./driver 'a b'"),
     ];
     let push = |branch, commit, exit: &str, more: &[(&str, &str)]| {
         std::fs::write(&code, exit).unwrap();
@@ -261,9 +281,13 @@ fn action_steps_pass_their_inputs_to_the_program() {
         cli::definition().try_get_matches_from(words).unwrap_or_else(|wrong| panic!("{words:?}: {wrong}"));
     }
     let run = &called[0];
-    for word in
-        ["quick", "hold=10ms", "--gate=wait.p99 of 'my lock' < 50ms", "--gate=violations == 0", "--github"]
-    {
+    for word in [
+        "quick",
+        "hold=10ms",
+        "--gate=wait.p99 of 'my lock' < 50ms",
+        "--gate=violations == 0",
+        "mine=./driver 'a b'",
+    ] {
         assert!(run.contains(&word), "{word} is missing from {run:?}");
     }
     // Other branches store no baseline. A failed run is uploaded for inspection, but does not become a baseline
@@ -271,6 +295,13 @@ fn action_steps_pass_their_inputs_to_the_program() {
     let failed = push("main", "c3", "1", &[]);
     assert!(failed.failed() && failed.uploaded.len() == 2, "{failed:?}");
     assert_eq!((failed.outputs["exit-code"].as_str(), repository.cached()), ("1", 1));
+    // A scheduled run is on the default branch; a run for a pull request may not be, although its event names it
+    std::fs::write(&code, "0").unwrap();
+    for event in ["schedule", "pull_request_target", "pull_request"] {
+        assert!(!repository.run(event, "main", event, &inputs).failed(), "{event}");
+        repository.clean();
+        assert_eq!(repository.cached(), 2, "{event}");
+    }
     // An inconclusive result fails the job unless an input allows it
     assert!(push("feature", "c4", "4", &[]).failed());
     let undecided = push("feature", "c5", "4", &[("undecided", "pass")]);
@@ -278,6 +309,69 @@ fn action_steps_pass_their_inputs_to_the_program() {
     // Options with an unclosed quote are rejected instead of truncated
     let cut = push("feature", "c6", "0", &[("options", "--contenders 5 'hold")]);
     assert!(cut.failed() && cut.log.contains("an unclosed quote"), "{cut:?}");
+}
+
+#[test]
+fn action_compares_the_driver_in_the_head_with_the_driver_in_the_base() {
+    // Given a program that starts both drivers, and writes an outcome unless it cannot compare
+    let bench = tempfile::tempdir().unwrap();
+    let [program, calls, code] = ["program", "calls", "code"].map(|name| bench.path().join(name));
+    let text = format!(
+        "#!/bin/bash\n[ \"$1\" = ab ] || exit 0\nprintf '%s\\0' zklockbench \"$@\" >{}\ncode=$(<{})\n\
+         while [ $# -gt 0 ]; do case $1 in --?-driver) eval \"${{2#*=}}\";; --markdown) page=$2;; esac; shift; done\n\
+         [ $code = 3 ] || echo '### Outcome: 5% slower' >\"$page\"\nexit $code\n",
+        calls.display(),
+        code.display()
+    );
+    executable(&program, text);
+    // And a branch `base` with an older driver
+    let repository = Repository::new(program.to_str().unwrap());
+    let driver = repository.path("work/driver");
+    executable(&driver, "#!/bin/sh\necho \"base: $1 in $(pwd)\"\n");
+    let commit = ["commit", "--quiet", "--message", "old"];
+    assert!(repository.git(&["add", "driver"]) && repository.git(&commit));
+    assert!(repository.git(&["branch", "base"]));
+    executable(&driver, "#!/bin/sh\necho \"head: $1\"\n");
+    let push = |exit: &str, more: &[(&str, &str)]| {
+        std::fs::write(&code, exit).unwrap();
+        let _ = std::fs::remove_file(&calls);
+        let inputs = [("name", "my bench"), ("driver", "mine=./driver 'a b'"), ("base", "base")];
+        let job = repository.push("main", "c1", &[&inputs, more].concat());
+        (job, std::fs::read_to_string(repository.path("summary")).unwrap())
+    };
+    // Then each driver starts in its own checkout, and the base is outside the head
+    let (job, summary) = push("0", &[("options", "--blocks 10")]);
+    assert!(!job.failed() && summary == "### Outcome: 5% slower\n", "{job:?}");
+    let base = repository.path("temp dir/zklockbench-base").canonicalize().unwrap();
+    let started = format!("base: a b in {}\n", base.display());
+    assert!(job.log.contains("head: a b\n") && job.log.contains(&started), "{}", job.log);
+    assert!(!job.log.contains("::error"), "{}", job.log);
+    assert_eq!(job.uploaded, ["results/my bench"]);
+    let called = std::fs::read_to_string(&calls).unwrap();
+    let words: Vec<&str> = called.split_terminator('\0').collect();
+    cli::definition().try_get_matches_from(&words).unwrap_or_else(|wrong| panic!("{words:?}: {wrong}"));
+    assert!(words.contains(&"--blocks"), "{words:?}");
+    // A regression fails the job, and so does an inconclusive result unless an input allows it
+    for (exit, undecided, fails) in [("1", "pass", true), ("4", "fail", true), ("4", "pass", false)] {
+        let (job, _) = push(exit, &[("undecided", undecided)]);
+        assert_eq!((job.failed(), job.outputs["exit-code"].as_str()), (fails, exit), "{job:?}");
+        let is_told = job.log.contains("::error title=zklockbench::Outcome: 5%25 slower\n");
+        assert_eq!(is_told, fails, "{}", job.log);
+    }
+    // A comparison that cannot run does not show an earlier outcome
+    let (job, summary) = push("3", &[]);
+    assert!(job.failed() && summary.is_empty(), "{job:?}");
+    // A base that was deleted, and inputs that contradict each other, fail the job before anything is built
+    for more in [("base", "deleted"), ("driver", ""), ("gates", "violations == 0"), ("name", "a/b")] {
+        let (job, _) = push("0", &[more]);
+        assert!(job.failed() && !calls.exists(), "{more:?}: {job:?}");
+        assert!(
+            !job.codes.contains_key("Install zklockbench, Java and ZooKeeper's jars"),
+            "{more:?}: {job:?}"
+        );
+    }
+    // And comparisons leave the baselines alone
+    assert_eq!(repository.cached(), 0);
 }
 
 #[test]
@@ -341,4 +435,41 @@ fn action_gates_runs_against_a_baseline_from_the_same_processor() {
     let fourth = push("c4", &[]);
     assert!(!fourth.failed(), "{}", fourth.log);
     assert!(fourth.log.contains("warning: no baseline to compare with (processors: "), "{}", fourth.log);
+}
+
+#[test]
+#[ignore = "long: eight blocks with a driver"]
+fn action_fails_if_the_head_sends_more_requests_than_the_base() {
+    let Some(python) = foreign::python() else { return };
+    // Given long holds that hide the time of a request
+    let repository = Repository::new(env!("CARGO_BIN_EXE_zklockbench"));
+    let scenario = SHORT.replace("predecessor-watch", "kazoo:Lock").replace("10ms", "20ms");
+    std::fs::write(repository.path("work/short.toml"), scenario).unwrap();
+    let driver = std::fs::read_to_string(foreign::KAZOO).unwrap();
+    std::fs::write(repository.path("work/driver.py"), &driver).unwrap();
+    assert!(repository.git(&["add", "."]) && repository.git(&["commit", "--quiet", "--message", "old"]));
+    assert!(repository.git(&["branch", "base"]));
+    // When the head sends one more request per acquisition
+    let more = driver.replace("got = lock.acquire(", "self.client.exists(\"/\"); got = lock.acquire(");
+    assert_ne!(more, driver);
+    std::fs::write(repository.path("work/driver.py"), more).unwrap();
+    let command = format!("kazoo={python} driver.py");
+    let inputs = [
+        ("name", "bench"),
+        ("scenario", "short.toml"),
+        ("driver", command.as_str()),
+        ("base", "base"),
+        ("options", "--no-charts --duration 600ms"),
+    ];
+    let job = repository.push("feature", "c1", &inputs);
+    // Then the action reports the regression and fails
+    assert_eq!((job.failed(), job.outputs["exit-code"].as_str()), (true, "1"), "{}", job.log);
+    let summary = std::fs::read_to_string(repository.path("summary")).unwrap();
+    assert!(summary.starts_with("### Regressed: B is worse than A: "), "{summary}");
+    assert!(
+        job.log.contains("::error title=zklockbench::Regressed: B is worse than A: requests_per_acquisition"),
+        "{}",
+        job.log
+    );
+    assert_eq!(job.uploaded, ["results/bench"]);
 }

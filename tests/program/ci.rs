@@ -308,15 +308,17 @@ fn every_command_has_the_same_json_envelope_for_results_and_errors() {
 #[test]
 fn baseline_check_fails_when_the_newest_run_regressed() {
     let bench = Bench::new();
-    let add = |minutes: u64, times: f64, commit: &str| {
+    let add_of = |scenario: &str, minutes: u64, times: f64, commit: &str| {
         let noise = [1.0, 1.01, 0.99, 1.02, 0.98, 1.005, 0.995, 1.015, 0.985, 1.008].into_iter().enumerate();
         let trials: Vec<_> =
             noise.map(|(index, noise)| records::trial_taking(index, times * noise)).collect();
         let mut run = records::run(trials.len());
         run.started_at += Duration::from_secs(60 * minutes);
+        run.scenario = scenario.into();
         let run = run_dirs::publish_run(bench.dir.path(), run, &trials);
         bench.shows(&format!("baseline add '{}' --commit {commit}", run.display()));
     };
+    let add = |minutes, times, commit: &str| add_of("quick", minutes, times, commit);
     add(0, 1.0, "first");
     assert!(bench.ends(4, "baseline check").0.contains("no earlier run of `quick`"));
     add(1, 1.5, "slow");
@@ -329,4 +331,9 @@ fn baseline_check_fails_when_the_newest_run_regressed() {
     add(3, 1.0, "mended");
     bench.ends(0, "baseline check");
     assert!(bench.refuses("baseline check --reference nothing").contains("earlier run, commit or directory"));
+    // A pipeline that switches to another scenario keeps its store
+    add_of("other", 4, 1.0, "switched");
+    assert!(bench.ends(4, "baseline check").0.contains("no earlier run of `other`"));
+    bench.ends(0, "baseline check --scenario quick");
+    assert!(bench.refuses("baseline check --scenario third").contains("only of other, quick"));
 }

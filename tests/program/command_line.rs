@@ -176,6 +176,14 @@ fn non_utf_8_scenario_is_rejected_with_the_position_of_the_bad_byte() {
     assert_eq!(mistake["file"], file);
 }
 
+#[test]
+fn oversized_file_is_not_replaced_by_the_built_in_scenario_of_its_name() {
+    let bench = Bench::new();
+    std::fs::File::create(bench.path("quick.toml")).unwrap().set_len(5 << 20).unwrap();
+    let said = bench.refuses("validate quick.toml");
+    assert!(said.contains("cannot read the scenario quick.toml: it is larger than 4 MiB"), "{said}");
+}
+
 /// A minimal scenario.
 const LEAST: &str = "name = \"x\"\nstrategies = [\"polling\"]\ncontenders = 2\nduration = \"1s\"\n";
 

@@ -124,7 +124,7 @@ fn new_python_driver_passes_and_is_never_overwritten() {
 
 #[test]
 #[ignore = "long: compiles the drivers"]
-fn new_java_and_go_drivers_compile_and_pass() {
+fn new_java_go_and_node_drivers_pass() {
     let bench = Bench::new();
     if foreign::curator(&bench.path("cache")).is_some() {
         passes(&bench, &written(&bench, "java", ""), "MyLock", &["cancel"]);
@@ -132,6 +132,10 @@ fn new_java_and_go_drivers_compile_and_pass() {
     if Path::new("/usr/share/gocode/src/github.com/samuel/go-zookeeper").exists() {
         let go = written(&bench, "go", &format!("GOCACHE={}", bench.path("cache").display()));
         passes(&bench, &go, "MyLock", &["acquire timeout", "cancel", "lost session"]);
+    }
+    let node = written(&bench, "node", "");
+    if foreign::has_node_client() {
+        passes(&bench, &node, "MyLock", &["cancel"]);
     }
 }
 
@@ -143,7 +147,7 @@ fn included_drivers_pass_the_checks_of_their_declared_abilities() {
     for lock in ["Semaphore", "ReadWrite"] {
         passes(&bench, &format!("{python} '{KAZOO}'"), lock, &[]);
     }
-    for how in ["honest", "chatters"] {
+    for how in ["honest", "chatters", "one-contender"] {
         passes(&bench, &lying(python, how), "Lock", &[]);
     }
     let mine = mine(&bench, &documented());

@@ -1,8 +1,12 @@
-//! Unusual ends of drivers' acquires and sessions: tries, nodes left next to the lock, and clients that bypass
-//! their proxy.
+//! Unusual ends of drivers' acquires and sessions: tries, expired sessions, nodes left next to the lock, and clients
+//! that bypass their proxy.
 
+use std::process::Command;
+
+use serde_json::json;
 use zklockbench_core::measure::Outcome;
 use zklockbench_record::figures;
+use zklockbench_zk::runtime;
 
 use crate::drivers::{documented, mine};
 use crate::support::ensemble;
@@ -30,6 +34,39 @@ fn try_locks_of_drivers_fail_on_a_held_lock_without_leaving_a_node() {
         // Only tries that are still in progress at the end are unserved
         assert!(trial.unserved() <= 4, "{name}: {}", trial.unserved());
     }
+}
+
+/// A client whose session expires and is replaced during each acquire.
+const EXPIRES: &str = r#"
+class KazooClient:
+    client_id, connected = (7, b"x"), True
+    def __init__(self, *_, **__): pass
+    def add_listener(self, tell): self.tell = tell
+    def start(self): pass
+    def Lock(self, _): return self
+    def acquire(self, **_): return [self.tell(state) for state in ("LOST", "CONNECTED")]
+    def release(self): say("released")
+"#;
+
+#[test]
+fn documented_driver_refuses_unknown_contenders_and_releases_a_lock_of_the_next_session() {
+    let Some(python) = foreign::python() else { return };
+    let bench = Bench::new();
+    let program = documented().replace("from kazoo.client import KazooClient\n", EXPIRES);
+    std::fs::write(bench.path("my-lock.py"), program).unwrap();
+    let mut command = Command::new(python);
+    command.arg(bench.path("my-lock.py"));
+    let mut driver = foreign::Obedient::start(command);
+    let acquire = |id: u64, c: u64| {
+        json!({ "t": "acquire", "id": id, "c": c, "on": "/lock", "mode": "write" }).to_string()
+    };
+    let open = json!({ "t": "open", "id": 2, "c": 0, "connect": "127.0.0.1:1", "session_ms": 10_000 });
+    runtime::block_on(async {
+        driver.obeys(&acquire(1, 9), r#"{"id": 1, "err": "bad-request"}"#).await;
+        driver.obeys(&open.to_string(), r#"{"id": 2, "ok": {"session": "0x7", "password": "78"}}"#).await;
+        driver.obeys(&acquire(3, 0), r#""released""#).await;
+        driver.says(r#"{"id": 3, "err": "session"}"#).await;
+    });
 }
 
 #[test]

@@ -691,7 +691,7 @@ fn drivers_use_tls_if_the_run_does() {
     for trial in &stored.trials {
         assert!(trial.measured.acquired() > 10 && trial.errors.is_empty(), "{:?}", trial.errors);
     }
-    assert!(stderr(&refused).contains("can't encrypt connections"), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("cannot encrypt connections"), "{}", stderr(&refused));
 }
 
 #[test]

@@ -12,6 +12,10 @@ use crate::support::program::{Bench, stderr};
 /// A queue lock with a defect, for the driver template.
 const DEFECTIVE: &str = include_str!("explore/queue_lock.py");
 
+/// The defective lock, with a function that reports a lost hold.
+const LOCK: &str =
+    r#"Queue(self.client, on, lambda: say({"t": "event", "c": self.number, "what": "lost", "at": now()}))"#;
+
 fn explored(bench: &Bench, words: &[&str]) -> (Option<i32>, Value) {
     let words = [&["explore", "--json", "--data-dir", "data"], words].concat();
     answer(&bench.output(&words))
@@ -30,7 +34,10 @@ fn count(explored: &Value, class: &str, what: &str) -> u64 {
 }
 
 fn failures(explored: &Value, class: &str) -> u64 {
-    ["violated", "stuck", "refused", "node_left"].map(|what| count(explored, class, what)).iter().sum()
+    ["violated", "stuck", "refused", "out_of_order", "node_left"]
+        .map(|what| count(explored, class, what))
+        .iter()
+        .sum()
 }
 
 #[test]
@@ -122,7 +129,7 @@ fn explore_finds_a_lock_that_trusts_a_stale_server_and_replays_its_case() {
 }
 
 #[test]
-#[ignore = "long: explores a driver ten times"]
+#[ignore = "long: explores a driver fifteen times"]
 fn explore_finds_each_defect_of_a_queue_lock() {
     let Some(python) = foreign::python() else { return };
     let bench = Bench::new();
@@ -131,7 +138,7 @@ fn explore_finds_each_defect_of_a_queue_lock() {
     let template = std::fs::read_to_string(bench.path("queue/my_lock.py")).unwrap();
     let mine = template
         .replace("import time\n", "import time\nfrom queue_lock import Queue\n")
-        .replace("self.client.Lock(on)", "Queue(self.client, on)");
+        .replace("self.client.Lock(on)", LOCK);
     std::fs::write(bench.path("queue/my_lock.py"), &mine).unwrap();
     let protocol = std::fs::read_to_string(bench.path("queue/contenders.py")).unwrap();
     let driver = |defect: &str| {
@@ -146,16 +153,29 @@ fn explore_finds_each_defect_of_a_queue_lock() {
     for (defect, class, kind) in [
         ("enters-if-the-node-ahead-is-gone", "killed process", "violated"),
         ("enters-after-any-event", "killed process", "violated"),
+        ("cleans-up-after-a-reconnect", "cut connection", "violated"),
         ("still-holds-after-a-retried-release", "lost reply", "violated"),
         ("deletes-the-first-node", "lost reply", "violated"),
         ("keeps-its-node-after-a-timeout", "abandoned wait", "stuck"),
         ("refuses-if-not-first", "undisturbed", "refused"),
+        ("fails-its-release", "undisturbed", "refused"),
     ] {
         let found = explored(defect);
         let headline = found["headline"].as_str().unwrap();
         assert!(headline.starts_with(&format!("q:MyLock: {kind}: ")), "{headline}");
         assert!(count(&found, class, kind) > 0, "{defect}: {found}");
     }
+    let late = explored("none-but-deletes-in-the-background");
+    for class in ["cut connection", "abandoned wait", "orders"] {
+        assert!(count(&late, class, "held") > 1 && count(&late, class, "node_left") == 0, "{class}: {late}");
+    }
+    let reports = explored("none-but-gives-up-after-a-reconnect");
+    assert_eq!(count(&reports, "cut connection", "violated"), 0, "{reports}");
+    assert!(count(&reports, "cut connection", "zombies") > 0, "{reports}");
+    // The template declares `fifo`. Without a delay, the first waiter is notified and served first.
+    let races = explored("serves-in-any-order");
+    assert!(count(&races, "delayed message", "out_of_order") > 0, "{races}");
+    assert_eq!(count(&races, "undisturbed", "out_of_order"), 0, "{races}");
     // A driver that exits when its connection breaks counts as killed.
     let exits = explored("exits-when-suspended");
     for class in ["cut connection", "lost request", "expired session"] {
@@ -172,7 +192,7 @@ fn explore_finds_each_defect_of_a_queue_lock() {
     std::fs::write(bench.path("queue/contenders.py"), wrong).unwrap();
     let output = bench.output(&["explore", "q:MyLock", "--driver", &driver("none"), "--data-dir", "data"]);
     assert_eq!(output.status.code(), Some(3));
-    assert!(stderr(&output).contains(r#"\"ok\":true"#), "{}", stderr(&output));
+    assert!(stderr(&output).contains(r#""ok":true"#), "{}", stderr(&output));
 }
 
 #[test]

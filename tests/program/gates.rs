@@ -33,7 +33,7 @@ fn run(bench: &Bench, more: &[&str]) -> Output {
     let connect = ensemble::place_on_shared();
     let mut arguments = vec!["run", "scenario.toml", "--connect", &connect, "--no-progress", "--all"];
     arguments.extend(more);
-    bench.output(&arguments)
+    bench.command(&arguments).env("GITHUB_STEP_SUMMARY", bench.path("github.md")).output().unwrap()
 }
 
 fn gates(bench: &Bench, run: &str) -> Vec<Outcome> {
@@ -96,9 +96,12 @@ fn run_exit_code_reflects_its_gates() {
 fn run_with_an_optional_baseline_warns_if_none_is_comparable() {
     let bench = Bench::new();
     let gate = "throughput not regressed by 25% against baseline";
-    let gated = ["--baseline", "baselines", "--baseline-optional", "--gate", gate];
+    let gated = ["--baseline", "baselines", "--baseline-optional", "--gate", gate, "--github"];
     if let Some((_, said)) = ends(0, &bench, "first", &gated) {
         assert!(said.contains("no baseline to compare with (there is none yet)"), "{said}");
+        // A passing job must not hide this in its log
+        let summary = std::fs::read_to_string(bench.path("github.md")).unwrap();
+        assert!(summary.contains("regressions were not judged"), "{summary}");
     }
     assert_eq!(gates(&bench, "first").len(), 2, "the baseline gate must be reported as not judged");
     // With a baseline from this processor, the gate is judged: a single repetition is inconclusive

@@ -159,6 +159,14 @@ fn ramps_and_steps_keep_their_initial_rate_during_the_warm_up() {
 }
 
 #[test]
+fn ramp_reaches_its_last_rate_with_the_measured_phase_even_if_the_draw_ends_earlier() {
+    let ramp = spec("arrivals = { ramp = { from = 10, to = 110 } }\nduration = \"60s\"");
+    let whole = draw(&ramp, seconds(60));
+    let half = whole.partition_point(|one| one.at_us < 30_000_000);
+    assert_eq!(draw(&ramp, seconds(30)), whole[..half]);
+}
+
+#[test]
 fn stationary_arrivals_do_not_depend_on_warm_up_or_duration() {
     for process in ["\"poisson\"", "\"constant\"", "{ bursts = { peak = 2, length = \"1s\" } }"] {
         let lines = format!("rate = 10\nduration = \"60s\"\narrivals = {process}\n");

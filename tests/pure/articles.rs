@@ -59,6 +59,7 @@ fn emptied(mut trial: Trial) -> Trial {
     trial.stuck.clear();
     trial.fencing = FencingCounts::default();
     trial.tallies.clear();
+    trial.errors.clear();
     trial.servers.clear();
     trial.accounting.clear();
     trial.histograms.clear();
@@ -120,6 +121,7 @@ fn set(trial: &mut Trial, key: &str, value: &str, number: u64) {
         "timed_out" => trial.whole.outcomes.add(Outcome::TimedOut, amount),
         "failed" => trial.whole.outcomes.add(Outcome::ConnectionLost, amount),
         "violations" => trial.violation_count = amount,
+        "rejected_releases" => drop(trial.errors.insert("release again: bad request".into(), amount)),
         "measured_us" => trial.measured_us = amount,
         "overtaken" => trial.measured.overtaken = amount,
         "most_inside" => trial.most_inside = amount,
@@ -396,11 +398,12 @@ fn article_pages_show_claims_answers_runs_and_the_host() {
     let decisions = Decisions::by(&waits(10_000, 10_000), Some(note.into()));
     let text = text(&decisions);
     assert!(text.starts_with("43 claims: 6 confirmed, 2 refuted, 2 holds when, 33 not decided.\n"), "{text}");
-    for told in [" 1  confirmed    With one ephemeral node and n clients", "from articles-growth-run"] {
+    for told in [" 1  confirmed    With one ephemeral node and many clients", "from articles-growth-run"] {
         assert!(text.contains(told), "{text}");
     }
     let page = evidence_page(&decisions);
     assert!(page.contains("\nMeasured with 2 processors") && page.contains(note), "{page}");
+    assert!(page.contains("is the holder notified?\n"), "{page}");
     let row = "| [1](reference/articles.md#claim-1) | A1 | With one ephemeral node";
     assert!(overview(&decisions).contains(row), "{}", overview(&decisions));
 }
@@ -467,8 +470,8 @@ fn overview(decisions: &Decisions) -> String {
     }
     text += "\n## The comparison as printed\n\n\
              [drivers/articles](../drivers/README.md#included-drivers) rebuilds the articles' Java classes step by step. This command \
-             repeats the comparison of the three strategies (A3) with these classes and with this suite's locks, side by side, in about \
-             six minutes; claims 24 and 25 show what it found:\n\n\
+             repeats A3's comparison with these classes and this suite's locks, side by side, in about six minutes; claims 24 and 25 \
+             show the results:\n\n\
              ```sh\nzklockbench run drivers/articles/printed.toml --driver articles=drivers/articles/run --counting never\n```\n\n\
              Scenarios, options and gates also accept the article's names: `parent-node-watch` for `parent-watch`, and `child-watch`, \
              `child-node-watch`, `node-watch` and `previous-node-watch` for `predecessor-watch`. Results keep our names.\n";

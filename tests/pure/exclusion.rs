@@ -241,6 +241,18 @@ fn trial_verdicts_match_the_snapshot() {
 }
 
 #[test]
+fn progress_under_faults_is_unknown_if_the_trial_was_cut_short() {
+    let progress = |cut_short| {
+        let trial = after(|trial| {
+            trial.faults = vec![fault(true, "seen", None)];
+            trial.cut_short = cut_short;
+        });
+        trial.judged.progress.unwrap().word()
+    };
+    assert_eq!([None, records::interrupted()].map(progress), ["held", "unknown"]);
+}
+
+#[test]
 fn outage_is_attributed_to_a_second_node_only_for_locks_without_a_sync() {
     let is_described = |lock: &str, unanswered: u64, stuck: Vec<Stuck>| {
         let mut trial = records::trial(0);
@@ -457,24 +469,27 @@ const LEFT: Deed = Deed::HasLeft { deleted: None, there: None };
 
 #[test]
 fn zombie_is_not_a_violation_if_the_end_of_its_session_may_be_missing() {
-    let judged = |complete_until| {
-        let expired = Deed::Session(SessionState::Expired);
-        let all = moments(&[
+    let judged = |of_the_zombie: &[(usize, u64, Deed)], complete_until| {
+        let begin = [
             (0, 1_000, ASKS),
             (1, 5_000, ASKS),
             (0, 10_000, ENTERS),
             (1, 20_000, ENTERS),
             (1, 25_000, LEAVES),
             (1, 26_000, LEFT),
-            (0, 40_000, LEAVES),
-            (0, 41_000, expired),
-            (0, 42_000, LEFT),
-        ]);
+        ];
+        let all = moments(&[&begin[..], of_the_zombie].concat());
         let facts = Facts { complete_until, ..Facts::without_moments(LockKind::Mutex).with_moments(all) };
         let trial = after(|trial| trial.facts = Some(facts));
         (trial.violation_count, trial.excused.zombies, trial.excused.uncertain)
     };
-    assert_eq!([judged(None), judged(Some(30_000))], [(0, 1, 0), (0, 0, 1)]);
+    let expired = (0, 41_000, Deed::Session(SessionState::Expired));
+    let leaves = [(0, 40_000, LEAVES), expired, (0, 42_000, LEFT)];
+    let could_not_leave = [(0, 12_000, LEAVES), (0, 13_000, Deed::CouldNotLeave), expired];
+    for of_the_zombie in [leaves, could_not_leave] {
+        let found = [None, Some(30_000)].map(|until| judged(&of_the_zombie, until));
+        assert_eq!(found, [(0, 1, 0), (0, 0, 1)], "{of_the_zombie:?}");
+    }
 }
 
 #[test]

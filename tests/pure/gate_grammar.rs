@@ -86,8 +86,10 @@ fn empty_gates_control_characters_and_infinite_numbers_are_rejected() {
     let told = |text: &str| parse(text, anything()).unwrap_err().to_string();
     assert!(told("wait.p99 < 50ms\u{1b}[31m").starts_with("column 16: `\\u{1b}` is not allowed in a gate"));
     assert!(["", "   "].iter().all(|text| told(text).starts_with("column 1: expected a metric")));
-    let huge = format!("wait.p99 < {}ms", "9".repeat(400));
-    assert!(told(&huge).starts_with("column 12: the number is too large"), "{}", told(&huge));
+    for (digits, unit) in [(400, "ms"), (300, "h")] {
+        let huge = format!("wait.p99 < {}{unit}", "9".repeat(digits));
+        assert!(told(&huge).starts_with("column 12: the number is too large"), "{}", told(&huge));
+    }
 }
 
 #[test]

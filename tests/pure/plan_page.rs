@@ -107,4 +107,6 @@ fn a_plan_marks_metrics_with_unfinished_waits_as_lower_bounds() {
     plan.verifications[0].figures[0].at_least = true;
     let told = zklockbench_report::plan(&plan, Style::EVERYTHING);
     assert!(told.contains("≥ 140 ms"), "{told}");
+    let page = page(&plan);
+    assert!(page.contains(", ≥ 140 ms measured.") && page.contains("Rings (thin: lower bounds)"), "{page}");
 }

@@ -1,9 +1,10 @@
 //! The set of charts of a run, and the shading of faults. `report_gallery.rs` tests the contents of charts.
 
+use crate::support::drawn::svgs;
 use crate::support::views::{self, break_by, fault, view};
 use zklockbench_record::FaultRecord;
 use zklockbench_report::View;
-use zklockbench_report::chart::{draw_all, svgs};
+use zklockbench_report::chart::draw_all;
 
 #[test]
 fn a_complete_run_has_seven_charts_as_svg_and_png() {

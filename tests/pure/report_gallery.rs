@@ -6,11 +6,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::support::drawn::{boxes, colours, texts};
+use crate::support::drawn::{boxes, colours, svgs, texts};
 use crate::support::{records, shown, views};
 use zklockbench_core::measure::{Measure, new_histogram};
 use zklockbench_record::{Election, FaultRecord};
-use zklockbench_report::chart::svgs;
 use zklockbench_report::{Style, View, chart};
 
 /// Describes the charts whose names start with `charts`: each colour with its use count, and all text.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use crate::support::drawn::texts;
+use crate::support::drawn::{svgs, texts};
 use crate::support::shown::{markdown, terminal};
 use crate::support::views::{
     FIVE, acquire, break_all, break_by, fault, interrupt, line, pace, samples, spoil, stuck, trial, trials,
@@ -18,7 +18,7 @@ use zklockbench_record::{
     Parts, Precision, Run, RunOutcome, ServerCounters, ServerInfo, Standstill, Stuck, Trial, Widest,
 };
 use zklockbench_report::view::Bins;
-use zklockbench_report::{Style, View, chart};
+use zklockbench_report::{Style, View};
 use zklockbench_results::RunFile;
 
 const PLAIN: Style = Style::EVERYTHING;
@@ -238,7 +238,7 @@ const BROKEN: &[Row] = &[
 ];
 
 fn heat_map(view: &View<'_>) -> String {
-    let charts = chart::svgs(view).into_iter().filter(|(name, _)| name.starts_with("faults"));
+    let charts = svgs(view).into_iter().filter(|(name, _)| name.starts_with("faults"));
     charts.map(|(name, svg)| format!("{name}: {}\n", texts(&svg.unwrap()).join(" | "))).collect()
 }
 

@@ -81,6 +81,22 @@ fn an_acquire_must_not_request_more_permits_than_leases() {
 }
 
 #[test]
+fn a_batch_of_a_shared_lock_does_not_wait_for_the_holds_of_all_others() {
+    let batch = |strategies: &str| {
+        format!(
+            "name = \"x\"\nload = \"batch\"\ncontenders = 4\nstrategies = [{strategies}]\nhold = \"10s\"\n\
+             acquire_timeout = \"20s\"\n"
+        )
+    };
+    let semaphore = "{ name = \"curator-semaphore\", leases = 3 }";
+    file(&zklockbench_locks::cards(), &batch(semaphore), &[]);
+    file(&zklockbench_locks::cards(), &format!("{}read_ratio = 1\n", batch("\"curator-read-write\"")), &[]);
+    let mutex = "6:19 the last contender of a batch of 4 waits at least 30s => use a longer `acquire_timeout`, or \
+                 remove it to wait without a limit";
+    file(&zklockbench_locks::cards(), &batch(&format!("{semaphore}, \"curator-mutex\"")), &[mutex]);
+}
+
+#[test]
 fn parameters_without_effect_are_dropped() {
     let strategies =
         "\"decides\", { name = \"decides\", policy = \"always\" }, { name = \"decides\", policy = \"some\" }";

@@ -114,6 +114,68 @@ fn scenario_keys_appear_in_trials_estimates_and_advice() {
 }
 
 #[test]
+fn advice_and_estimates_allow_for_locks_that_contenders_share() {
+    let warned = |strategy: &str, lines: &str| {
+        let text =
+            format!("name = \"x\"\nstrategies = [{strategy}]\ncontenders = 20\nhold = \"1s\"\n{lines}");
+        let parsed = parse("x.toml", &text, &zklockbench_load::catalog());
+        let parsed = parsed.unwrap_or_else(|errors| panic!("{errors}"));
+        (told(&parsed.warnings), TrialPlan::of(&parsed.scenario).trials[0].estimated_acquisitions().round())
+    };
+    let timed = "duration = \"10s\"\nwarm_up = \"1s\"\n";
+    let (few, count) = warned("\"baton\"", timed);
+    assert!(few.contains("`baton` with 20 contenders will complete only about 10 acquisitions"), "{few}");
+    assert_eq!(count, 10.0);
+    assert_eq!(warned("\"no-lock\"", timed).0, "");
+    let semaphore = "{ name = \"curator-semaphore\", leases = 10, permits = 2 }";
+    assert_eq!(warned(semaphore, timed), (String::new(), 50.0));
+    let served = "{ name = \"count-semaphore\", leases = 20 }";
+    let idle = warned(served, timed).0;
+    assert!(idle.contains("`count-semaphore leases=20` has enough leases for 20 contenders"), "{idle}");
+    assert_eq!(warned(served, &format!("{timed}locks = \"fresh\"\n")).0, "");
+    // All contenders may request the same lock, and the mean wait is about 1 s.
+    let open = "load = \"open\"\nrate = 9\nlocks = 1\nduration = \"60s\"\nwarm_up = \"1s\"\nacquire_timeout = \"5s\"\n";
+    let ten = "{ name = \"count-semaphore\", leases = 10 }";
+    assert_eq!(warned(ten, open), (String::new(), 540.0));
+    assert_eq!(warned(ten, &open.replace("locks = 1", "locks = 2")).0, "");
+    let mixed = "{ name = \"curator-semaphore+count-semaphore\", \"curator-semaphore.leases\" = 10, \
+                 \"count-semaphore.leases\" = 10 }";
+    assert_eq!(warned(mixed, timed), (String::new(), 100.0));
+    let mixed = "\"curator-read-write+kazoo-read-write\"";
+    assert_eq!(warned(mixed, &format!("{timed}read_ratio = 0.5\n")).0, "");
+}
+
+#[test]
+fn only_arrivals_that_wait_for_a_session_prolong_a_trial() {
+    let seconds = |late: &str| {
+        let lines =
+            "load = \"open\"\nduration = \"60s\"\nrate = 100\nlocks = 20\nhold = \"50ms\"\ncontenders = 5\n";
+        plan(&format!("{lines}late = \"{late}\"\n")).trials[0].estimated_duration().as_secs_f64()
+    };
+    // 100 arrivals a second keep 5.3 sessions busy, 6 % more than there are.
+    assert!((seconds("keep") - seconds("drop") - 0.06 * 60.0).abs() < 0.01);
+}
+
+#[test]
+fn gate_on_a_percentile_with_too_few_planned_samples_gets_advice() {
+    for (lines, count) in [
+        ("acquisitions = 10\ncontenders = [100, 4, 3]", "3 contenders will complete only about 30"),
+        (
+            "load = \"open\"\nrate = 40\nduration = \"10s\"\ncontenders = 3",
+            "3 contenders will complete only about 400",
+        ),
+        ("acquisitions = 1000\ncontenders = [4, 1]", ""),
+        ("duration = \"60s\"\ncontenders = 3", ""),
+    ] {
+        for gate in ["wait.p99 < 1s", "handoff.p99 not regressed by 5% against baseline"] {
+            let warned = told(&parsed(&format!("{lines}\nwarm_up = \"1s\"\ngate = [\"{gate}\"]\n")).warnings);
+            assert_eq!(warned.contains("needs 1000 samples"), !count.is_empty(), "{lines}: {warned}");
+            assert!(warned.contains(count), "{lines}: {warned}");
+        }
+    }
+}
+
+#[test]
 fn the_json_preview_lists_all_trials_and_the_offered_load() {
     let lines = "load = \"open\"\nduration = \"60s\"\nwarm_up = \"1s\"\ncontenders = [10, 20]\nrate_each = 2\n\
                  precision = \"2.5 %\"\nrepetitions = 1\n";

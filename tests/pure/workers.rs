@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use zklockbench_core::measure::Measure;
 use zklockbench_core::verdict::Verdict;
 use zklockbench_judge::history::Judgement;
-use zklockbench_record::{Beside, Trial, of_different_trials};
+use zklockbench_record::{Beside, Election, FaultRecord, Trial, of_different_trials};
 use zklockbench_results::history::merge_histories;
 use zklockbench_scenario::Slice;
 use zklockbench_scenario::schedule::draw;
@@ -50,6 +50,21 @@ fn merged_records_sum_counts_and_keep_the_worse_health() {
     assert_eq!((both.health.lag_share, both.health.invalid.as_deref()), (Some(0.3), Some("late")));
     // And values that need a common clock are missing
     assert!(both.utilisation.is_none() && both.herd.is_none() && both.dispersion.is_empty());
+}
+
+#[test]
+fn election_in_a_merged_record_names_its_fault_by_the_new_number() {
+    let with_fault = |asked_us| {
+        let fault = FaultRecord { number: 1, asked_us, ..FaultRecord::default() };
+        Trial { faults: vec![fault], ..trial(0) }
+    };
+    let mut leader = with_fault(20);
+    leader.elections =
+        Some(vec![Election { seen_us: 25, leader: "zk2:2181".into(), epoch: 5, after_fault: Some(1) }]);
+    let merged = Trial::of_workers(vec![leader, with_fault(10)]).unwrap();
+    let numbered: Vec<_> = merged.faults.iter().map(|fault| (fault.number, fault.asked_us)).collect();
+    assert_eq!(numbered, [(1, 10), (2, 20)]);
+    assert_eq!(merged.elections.unwrap()[0].after_fault, Some(2));
 }
 
 #[test]
@@ -167,6 +182,16 @@ fn overlapping_zxids_of_two_workers_are_a_violation() {
     zklockbench_judge::judge(&mut seen);
     assert!(matches!(seen.judged.verdict, Verdict::Violated(_)), "{:?}", seen.judged);
     assert!(seen.ensemble_order.unwrap().first.unwrap().contains("of `worker-1`"));
+}
+
+#[test]
+fn violation_that_only_the_merged_history_shows_decides_the_verdict() {
+    let judgement = story::judged("mutex complete\n10-11 a/1 acquire ok\n12-13 a/2 acquire ok");
+    let mut seen = trial(0);
+    zklockbench_judge::add_order(&mut seen, &judgement);
+    zklockbench_judge::judge(&mut seen);
+    assert_eq!((seen.violation_count, seen.judged.verdict.word()), (1, "violated"), "{:?}", seen.judged);
+    assert!(seen.most_inside > 1, "a violation implies an overlap");
 }
 
 #[test]

@@ -1,6 +1,18 @@
 //! Extracts the text and the colours from a chart's SVG.
 
 use plotters::style::{FontDesc, FontFamily, FontStyle, register_font};
+use zklockbench_report::document::Chart;
+use zklockbench_report::{View, chart, draw};
+
+/// Every chart of a run as SVG, by file name, or the reason why it was not drawn.
+pub fn svgs(view: &View<'_>) -> Vec<(String, Result<String, String>)> {
+    let place = view.place_line();
+    let named = |(name, chart): (&'static str, Result<Chart, String>)| match chart {
+        Ok(chart) => (chart.id.clone(), draw::svg(&chart, &place).map_err(|error| error.to_string())),
+        Err(why) => (name.to_owned(), Err(why)),
+    };
+    chart::of_run(view).into_iter().filter_map(|one| Some((one.file?, one.chart))).map(named).collect()
+}
 
 /// All pieces of text, in drawing order.
 pub fn texts(svg: &str) -> Vec<&str> {

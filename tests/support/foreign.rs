@@ -81,6 +81,13 @@ pub fn curator(cache: &Path) -> Option<String> {
     Some(format!("curator=env XDG_CACHE_HOME={} '{CURATOR}'", cache.display()))
 }
 
+/// Returns whether Node.js finds its ZooKeeper client, e.g. in `NODE_PATH`.
+pub fn has_node_client() -> bool {
+    let mut node = Command::new("node");
+    node.args(["-p", "require.resolve('node-zookeeper-client')"]).stdout(Stdio::null()).stderr(Stdio::null());
+    node.status().is_ok_and(|status| status.success())
+}
+
 /// Command that runs a script of `tests/interop`.
 pub fn script(python: &str, name: &str) -> Command {
     let mut command = Command::new(python);

@@ -1,6 +1,7 @@
-//! Tests of ZooKeeper that decide claims of articles about its locks. `docs/articles.md` cites these tests. They
+//! Tests of ZooKeeper and Curator that decide claims of articles. `docs/articles.md` cites these tests. They
 //! belong to the `locks` lane and share its servers.
 
+mod curator;
 mod herd;
 mod nodes;
 mod order;

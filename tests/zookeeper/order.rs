@@ -93,32 +93,53 @@ fn logged(directory: PathBuf, below: &str) -> Vec<Change> {
     all
 }
 
+const EXISTS: i32 = 3;
+const SYNC: i32 = 9;
+
 #[test]
 fn reply_to_a_read_carries_the_zxid_of_its_server() {
-    let alone = runtime::block_on(ensemble::alone_of(1));
-    let connect = alone.connect();
-    // Given a session on a raw socket
-    let mut reader = TcpStream::connect(connect.split('/').next().unwrap()).unwrap();
+    let alone = runtime::block_on(ensemble::alone_of(3));
+    // Given a session on a raw socket to each server
+    let mut readers: Vec<TcpStream> = alone.addresses().iter().map(|server| opened(server)).collect();
+    runtime::block_on(async {
+        let scene = scene(&alone.connect()).await;
+        let session = scene.session().await;
+        let create = async |name: &str| {
+            let path = format!("{}/{name}", scene.lock);
+            session.create(&path, &[], NodeKind::Persistent).await.unwrap()
+        };
+        // When another session creates a node and then another node
+        let (node, other) = (create("node").await, create("other").await);
+        // And each server, once it has caught up, answers a read of the first node
+        let zxids: Vec<i64> = readers
+            .iter_mut()
+            .map(|reader| {
+                zxid_of_reply(reader, SYNC, &node.path, &[]);
+                zxid_of_reply(reader, EXISTS, &node.path, &[0])
+            })
+            .collect();
+        // Then each reply has the zxid of the last change, not of the node's
+        let next = create("next").await;
+        assert!(zxids.iter().all(|zxid| (other.czxid..next.czxid).contains(zxid)), "{zxids:x?}: {node:?}");
+    });
+}
+
+/// Opens a session on a raw socket.
+fn opened(server: &str) -> TcpStream {
+    let mut reader = TcpStream::connect(server).unwrap();
     // Protocol version and last zxid; timeout; session; length of the password; password and read-only flag
     let open = [&[0; 12][..], &10_000_i32.to_be_bytes(), &[0; 8], &16_i32.to_be_bytes(), &[0; 17]].concat();
     send(&mut reader, &open);
     next_packet(&mut reader).unwrap();
-    // When another session makes the last write
-    let (path, czxid) = runtime::block_on(async {
-        let scene = scene(&connect).await;
-        let session = scene.session().await;
-        let path = format!("{}/node", scene.lock);
-        let created = session.create(&path, &[], NodeKind::Persistent).await.unwrap();
-        // Then the reply to a read has the zxid of that write
-        let path_length = i32::try_from(path.len()).unwrap().to_be_bytes();
-        let exists =
-            [&1_i32.to_be_bytes()[..], &3_i32.to_be_bytes(), &path_length, path.as_bytes(), &[0]].concat();
-        send(&mut reader, &exists);
-        (path, created.czxid)
-    });
-    let reply = next_packet(&mut reader).unwrap();
-    let zxid = i64::from_be_bytes(reply[8..16].try_into().unwrap());
-    assert_eq!(zxid, czxid, "{path}");
+    reader
+}
+
+/// Sends a request with this path and these further bytes, and returns the zxid of the reply.
+fn zxid_of_reply(server: &mut TcpStream, kind: i32, path: &str, more: &[u8]) -> i64 {
+    let length = i32::try_from(path.len()).unwrap().to_be_bytes();
+    send(server, &[&1_i32.to_be_bytes()[..], &kind.to_be_bytes(), &length, path.as_bytes(), more].concat());
+    let reply = next_packet(server).unwrap();
+    i64::from_be_bytes(reply[8..16].try_into().unwrap())
 }
 
 /// Sends a packet, preceded by its length.

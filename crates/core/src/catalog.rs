@@ -400,8 +400,8 @@ pub fn own_label(label: &str, locks: &[LockCard]) -> String {
 impl LockCard {
     /// Builds the card of a mixed strategy, in which contenders use different locks on the same path. The
     /// strategy tests whether the locks exclude each other. The card has the guarantees common to all
-    /// members, except protection. Parameters are prefixed with their lock, e.g.
-    /// `curator-mutex.retry_times`. The card's memory is never freed.
+    /// members, except protection; the first of several semaphores sets the leases. Parameters are prefixed
+    /// with their lock, e.g. `curator-mutex.retry_times`. The card's memory is never freed.
     pub fn mixed(members: &[&Self]) -> Result<&'static Self, String> {
         let (Some(first), Some(_)) = (members.first(), members.get(1)) else {
             return Err(format!("name at least two locks, separated by `{MIXED_WITH}`"));
@@ -419,6 +419,10 @@ impl LockCard {
                 card.name
             ));
         }
+        let holders = match first.guarantees.holders {
+            Holders::Leases(param) => Holders::Leases(leaked(format!("{}.{param}", first.name))),
+            others => others,
+        };
         let each = |given: fn(&Guarantees) -> bool| members.iter().all(|card| given(&card.guarantees));
         let names: Vec<&str> = members.iter().map(|card| card.name).collect();
         let params = members.iter().flat_map(|card| {
@@ -444,7 +448,7 @@ impl LockCard {
                 reentrant: each(|given| given.reentrant),
                 protection: Protection::None,
                 watches: each(|given| given.watches),
-                holders: first.guarantees.holders,
+                holders,
                 queue: first.guarantees.queue,
             },
             after: &[],

@@ -1,5 +1,6 @@
 //! Parses and formats quantities and names, and removes duplicates from lists.
 
+use std::borrow::Borrow;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -145,6 +146,11 @@ pub fn as_a_word(text: &str) -> String {
     } else {
         format!("'{}'", text.replace('\'', r"'\''"))
     }
+}
+
+/// Joins texts with a separator.
+pub fn joined<T: Borrow<str>>(texts: impl IntoIterator<Item = T>, between: &str) -> String {
+    texts.into_iter().collect::<Vec<T>>().join(between)
 }
 
 /// Joins names into a list for a sentence: `a`, `a and b`, `a, b and c`.

@@ -167,7 +167,7 @@ fn advice(looked: &[String]) -> String {
     format!(
         "a local ensemble needs Java and ZooKeeper, but at least one was not found. Searched:\n{}\n\
          To install:\n  \
-         Debian, Ubuntu:  apt-get install -y zookeeper default-jre-headless\n  \
+         Debian, Ubuntu:  apt-get install -y --no-install-recommends default-jre-headless libzookeeper-java\n  \
          macOS:           brew install zookeeper openjdk\n  \
          elsewhere:       unpack a release from https://zookeeper.apache.org/releases.html and pass \
          --zookeeper-home DIR, or install it for all runs: scripts/install --zookeeper DIR\n  \
@@ -265,7 +265,7 @@ mod tests {
             "ZOOKEEPER_HOME",
             "/nowhere/java",
             "java:",
-            "apt-get install",
+            "apt-get install -y --no-install-recommends default-jre-headless libzookeeper-java",
             "brew",
             "docker",
         ] {

@@ -29,7 +29,8 @@ fn kind(event: &str) -> EventKind {
     }
 }
 
-fn is_release(event: &str) -> bool {
+/// Returns whether the event ends a hold.
+pub fn is_release(event: &str) -> bool {
     kind(event) == EventKind::Release
 }
 
@@ -47,8 +48,7 @@ pub fn single_faults(events: &[(usize, String)]) -> Vec<Decision> {
                 add(Act::LoseReply);
                 add(Act::Cut);
             }
-            EventKind::Reply => add(Act::Cut),
-            EventKind::Release => {}
+            EventKind::Reply | EventKind::Release => add(Act::Cut),
         }
         [Act::Expire, Act::Kill, Act::Freeze].into_iter().for_each(&mut add);
         if has_node(&events[..number], *contender) {
@@ -230,6 +230,7 @@ mod tests {
             (0, "c1: create own node"),
             (0, "c1: create own node, reply"),
             (1, "c2: notification, c1.node1 deleted"),
+            (0, "c1: releases"),
         ]);
         let all = single_faults(&run);
         let at = |event: &str| -> Vec<&str> {
@@ -244,6 +245,7 @@ mod tests {
             at("c2: notification, c1.node1 deleted"),
             [&["lost reply", "cut connection"], &ends[..]].concat()
         );
+        assert_eq!(at("c1: releases"), [&["cut connection"], &ends[..], &["deleted node"]].concat());
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub enum Report {
     Acquired(Option<i64>),
     /// The acquire ended without the lock.
     NotAcquired(Ended),
+    /// The driver reported that the contender's hold is lost.
+    Lost,
     /// The release ended, successfully or not.
     Released(Result<(), Ended>),
 }
@@ -275,7 +277,7 @@ fn driver_end(contender: Option<usize>, failure: &DriverError) -> Option<DriverE
         return None;
     }
     let rule = match failure.what {
-        Mishap::NoAnswer(_) => return None,
+        Mishap::NoAnswer { .. } => return None,
         Mishap::Garbage { .. } => {
             "\nEach line must be a JSON object, and each answer must be {\"id\":…,\"ok\":{…}} or {\"id\":…,\"err\":\"…\"}. \
              See \"Rules\" in docs/testing-your-client.md, and run `zklockbench driver check`."
@@ -419,8 +421,18 @@ async fn live(troupe: Rc<Troupe>, role: Role, mut orders: UnboundedReceiver<Orde
     let config =
         LockConfig { path, params: troupe.lock.params.clone(), contender, drivers: troupe.drivers.clone() };
     let mut lock = (troupe.lock.entry.build)(&config);
-    let mut held = None;
-    while let Some(order) = orders.recv().await {
+    let (mut held, mut is_lost) = (None, false);
+    loop {
+        let order = tokio::select! {
+            biased;
+            order = orders.recv() => order,
+            () = session.over(), if session.stands_for_another() && held.is_some() && !is_lost => {
+                is_lost = true;
+                report(Report::Lost);
+                continue;
+            }
+        };
+        let Some(order) = order else { return };
         match order {
             Order::Acquire(Wanted { mode, timeout }) => {
                 let deadline = timeout.map(|timeout| clock::now() + clock::micros(timeout));
@@ -493,7 +505,8 @@ mod tests {
         let garbage = failure(Mishap::Garbage { why: "`ok` is not an object".into(), line: line.clone() });
         let end = driver_end(Some(0), &garbage).unwrap();
         assert!(end.why.contains(&line) && end.why.contains(r#""ok":{…}"#) && !end.exited, "{end:?}");
-        assert!(driver_end(Some(0), &failure(Mishap::NoAnswer("`release`"))).is_none());
+        let silent = Mishap::NoAnswer { doing: "`release`", wrote: String::new() };
+        assert!(driver_end(Some(0), &failure(silent)).is_none());
     }
 
     #[test]

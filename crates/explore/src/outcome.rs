@@ -18,8 +18,10 @@ worded! {
         Violated = "violated",
         /// A contender waits forever although the lock is free.
         Stuck = "stuck",
-        /// An acquire fails although no fault hit its contender.
+        /// An acquire fails although no fault hit its contender, or a release fails without any fault.
         Refused = "refused",
+        /// A lock that promises the order of arrival admits a contender before one that was already waiting.
+        OutOfOrder = "out of order",
         /// A contender has finished, but its node still exists.
         NodeLeft = "node left",
     }

@@ -2,22 +2,22 @@
 //! inspects the remaining nodes.
 
 mod faults;
+mod verdict;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::cast::{DriverEnd, Wanted};
-use super::judged::{Deed, Intrusion};
+use super::cast::Wanted;
+use super::judged::Deed;
 use super::names::contender_name;
 use super::outcome::{Fault, Nodes, Outcome};
-use super::schedule::{Act, Choice, Decision, Footprint, Schedule};
+use super::schedule::{Choice, Decision, Footprint, Schedule};
 use super::stage::{Contender, Direction, Stage, Status, Unexplored};
 use super::world::World;
-use zklockbench_core::catalog::{Mode, Params};
+use zklockbench_core::catalog::Mode;
 use zklockbench_core::error::Error;
-use zklockbench_locks::{AcquireError, blocks};
 use zklockbench_record::StepKind;
 use zklockbench_zk::session_of;
 
@@ -118,11 +118,6 @@ pub async fn play(
         outcome.unexplored.get_or_insert(end.why);
     }
     Ok(outcome)
-}
-
-/// Returns whether an acquire timed out on a lock whose acquires do not wait, whether or not the lock was held.
-fn is_failed_try(params: &Params, why: &str) -> bool {
-    !blocks(params) && why == AcquireError::TimedOut.to_string()
 }
 
 /// State after the contenders have finished.
@@ -251,11 +246,9 @@ impl Play<'_, '_> {
 
     fn ask(&mut self, contender: usize) {
         self.stage.note(contender, StepKind::Deed, "asks for the lock");
-        self.stage.deeds.add(contender, Deed::Asks);
-        self.stage.set(contender, Status::Acquiring);
+        self.stage.asks(contender);
         self.stage.touch(contender, &format!("{} asks", contender_name(contender)));
-        let is_first = self.stage.all[contender].asked == 0;
-        self.stage.all[contender].asked += 1;
+        let is_first = self.stage.all[contender].asked == 1;
         let timeout = (is_first && self.times_out(contender)).then_some(TIMES_OUT_AFTER);
         if let Some(timeout) = timeout {
             self.gives_up = Some((contender, Instant::now() + timeout));
@@ -508,6 +501,29 @@ impl Play<'_, '_> {
 
     /// Lists the remaining nodes and checks whether they block a new contender.
     async fn look_back(&mut self, usually_left: Option<&Nodes>) -> Result<Aftermath, Unexplored> {
+        let mut left = self.list().await?;
+        let is_stuck = self.stuck.is_some();
+        let beyond = |left: &Nodes| match usually_left {
+            Some(usual) => left.beyond(usual),
+            None if is_stuck => left.beyond(&Nodes::default()),
+            None => Vec::new(),
+        };
+        // A release may return before its node is deleted.
+        if !is_stuck && !beyond(&left).is_empty() {
+            self.stage.all.iter_mut().for_each(|one| one.is_free = true);
+            self.stage.forward_until(Instant::now() + self.stage.world.pace.stuck_after / PATIENCE).await;
+            left = self.list().await?;
+        }
+        let beyond = beyond(&left);
+        let is_blocked = self.schedule.order.is_some()
+            && !is_stuck
+            && !beyond.is_empty()
+            && !self.newcomer_gets_in().await?;
+        Ok(Aftermath { left, beyond, is_blocked })
+    }
+
+    /// Lists the remaining nodes below the lock.
+    async fn list(&self) -> Result<Nodes, Unexplored> {
         let nodes = self.stage.world.cast.list(&self.path).await;
         let nodes = nodes.map_err(|failure| Unexplored(failure.to_string()))?;
         let newcomer = format!("{}.", contender_name(self.schedule.contenders));
@@ -518,16 +534,7 @@ impl Play<'_, '_> {
         }
         left.ephemeral.sort();
         left.persistent.sort();
-        let beyond = match usually_left {
-            Some(usual) => left.beyond(usual),
-            None if self.stuck.is_some() => left.beyond(&Nodes::default()),
-            None => Vec::new(),
-        };
-        let is_blocked = self.schedule.order.is_some()
-            && self.stuck.is_none()
-            && !beyond.is_empty()
-            && !self.newcomer_gets_in().await?;
-        Ok(Aftermath { left, beyond, is_blocked })
+        Ok(left)
     }
 
     /// Returns whether a newcomer gets the lock after an order. The newcomer's requests are not part of the order, so
@@ -539,144 +546,6 @@ impl Play<'_, '_> {
         self.ask(newcomer);
         self.wait_while(newcomer, &Status::Acquiring, self.stage.world.pace.stuck_after).await;
         Ok(self.stage.all[newcomer].status == Status::Holding)
-    }
-
-    fn outcome(&mut self, played: Result<Aftermath, Unexplored>) -> Outcome {
-        let judged = self.stage.deeds.judge();
-        let exclusion = judged.clone().unwrap_or_default();
-        let unmoved = self.stage.all.iter().position(|one| one.is_moving).map(contender_name);
-        self.missed.extend(unmoved.map(|name| format!("{name} did not connect to another server")));
-        // A wait may time out before the schedule reaches the event.
-        let (late, open): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.open).into_iter().partition(|decision| decision.act == Act::TimeOut);
-        self.missed.extend(late.iter().map(|decision| format!("the wait ended before `{}`", decision.at)));
-        let mut left = open.iter().map(|decision| &decision.at).chain(&self.wanted);
-        let diverged = || {
-            left.next().map(|event| {
-                format!("`{event}` did not arrive: the run differed from the one that it varies")
-            })
-        };
-        let unexplored = played.as_ref().err().map(|why| why.0.clone()).or_else(|| judged.err());
-        let unexplored = unexplored.or_else(diverged);
-        let refused = self.refused();
-        let aftermath = played.unwrap_or_default();
-        let fault = if exclusion.violations > 0 {
-            Some(Fault::Violated)
-        } else if self.stuck.is_some() || aftermath.is_blocked {
-            Some(Fault::Stuck)
-        } else if refused.is_some() {
-            Some(Fault::Refused)
-        } else {
-            (!aftermath.beyond.is_empty()).then_some(Fault::NodeLeft)
-        };
-        let entry = exclusion.first.map(|first| self.entry_step(first));
-        let first = exclusion.first.zip(entry);
-        let sentence = fault.map_or_else(String::new, |fault| {
-            self.sentence(fault, first, &aftermath.beyond, refused.as_deref().unwrap_or_default())
-        });
-        let needs = self.causes(first).count();
-        Outcome {
-            schedule: self.schedule.clone(),
-            trace: std::mem::take(&mut self.stage.trace),
-            fault,
-            sentence,
-            entry,
-            needs,
-            zombies: exclusion.zombies,
-            unexplored,
-            impossible: self.missed.first().cloned(),
-            choices: std::mem::take(&mut self.choices),
-            events: std::mem::take(&mut self.events),
-            left: aftermath.left,
-        }
-    }
-
-    /// Describes the failure of a driver, unless the driver exited after a fault hit its contender: such a contender
-    /// counts as killed.
-    fn driver_failure(&self) -> Option<String> {
-        let failures = self.stage.world.cast.driver_failures();
-        let is_unexpected =
-            |end: &DriverEnd| !(end.exited && end.contender.is_some_and(|contender| self.was_hit(contender)));
-        let failure = failures.into_iter().find(is_unexpected)?;
-        Some(format!("{}{}", self.after(None), failure.why))
-    }
-
-    fn was_hit(&self, contender: usize) -> bool {
-        self.taken.iter().any(|(decision, _)| decision.hits(contender))
-    }
-
-    /// Describes an acquire that failed although no fault hit its contender. A stale server affects every contender.
-    fn refused(&self) -> Option<String> {
-        let is_hit = |contender| self.schedule.decisions.iter().any(|decision| decision.hits(contender));
-        let all = self.stage.all.iter().enumerate().filter(|(contender, one)| {
-            one.asked > 0 && !one.is_dead && !is_hit(*contender) && !self.schedule.makes_stale()
-        });
-        let params = &self.stage.world.lock.params;
-        let mut refused = all.filter_map(|(contender, one)| match &one.status {
-            Status::Done(Some(why)) if !is_failed_try(params, why) => Some((contender, why)),
-            _ => None,
-        });
-        let (contender, why) = refused.next()?;
-        Some(format!("{}'s acquire failed although no fault hit it: {why}", self.called(contender)))
-    }
-
-    /// Returns the contender's name in sentences.
-    fn called(&self, contender: usize) -> String {
-        if contender < self.schedule.contenders { contender_name(contender) } else { "a newcomer".to_owned() }
-    }
-
-    /// Returns the index of the intrusion in the trace.
-    fn entry_step(&self, entry: Intrusion) -> usize {
-        let trace = self.stage.trace.iter().enumerate();
-        let mut entries = trace.filter(|(_, step)| step.what == HOLDS).map(|(number, _)| number);
-        entries.nth(entry.entry).unwrap_or(self.stage.trace.len())
-    }
-
-    /// Returns the decisions that may have caused the first violation: those taken before its step in the trace.
-    fn causes(&self, first: Option<(Intrusion, usize)>) -> impl Iterator<Item = &Decision> {
-        let until = first.map_or(usize::MAX, |(_, step)| step);
-        self.taken.iter().filter(move |(_, at)| *at < until).map(|(decision, _)| decision)
-    }
-
-    /// Names the causes of the first violation, or all faults if there was none, as the start of a sentence.
-    fn after(&self, first: Option<(Intrusion, usize)>) -> String {
-        let cause = self.causes(first).map(Decision::cause).collect::<Vec<_>>().join(", and ");
-        if cause.is_empty() { String::new() } else { format!("{cause}; then ") }
-    }
-
-    fn sentence(
-        &self,
-        fault: Fault,
-        first: Option<(Intrusion, usize)>,
-        left: &[String],
-        refused: &str,
-    ) -> String {
-        let after = self.after(first);
-        let nodes = if left.is_empty() { String::new() } else { format!("; remaining: {}", left.join(", ")) };
-        let what = match fault {
-            Fault::Violated => {
-                let name = |who: Option<usize>, other: &str| {
-                    who.map_or_else(|| other.to_owned(), |who| self.called(who))
-                };
-                let intruder = name(first.map(|(first, _)| first.intruder), "a contender");
-                let holder = name(first.and_then(|(first, _)| first.holder), "another contender");
-                format!("{intruder} acquired the lock while {holder} held it")
-            }
-            Fault::Stuck => {
-                let stuck = self.stuck.unwrap_or(self.schedule.contenders);
-                let who = self.called(stuck);
-                if self.is_deaf {
-                    format!("{who} kept waiting{nodes}")
-                } else if self.stage.all[stuck].status == Status::Releasing {
-                    format!("{who}'s release did not return{nodes}")
-                } else {
-                    format!("{who} waited forever although no contender held the lock{nodes}")
-                }
-            }
-            Fault::Refused => refused.to_owned(),
-            Fault::NodeLeft => format!("every contender had finished{nodes}"),
-        };
-        format!("{after}{what}")
     }
 
     async fn clear(&mut self) {
@@ -713,20 +582,5 @@ impl Play<'_, '_> {
                 () = self.stage.wait_until(soon) => {}
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use zklockbench_core::catalog::ParamValue;
-
-    #[test]
-    fn timeout_is_a_failed_try_only_if_acquires_do_not_wait() {
-        let params = |blocking| Params::from([("blocking".to_owned(), ParamValue::Bool(blocking))]);
-        assert!(is_failed_try(&params(false), "timed out"));
-        assert!(!is_failed_try(&params(false), "deadlock"));
-        assert!(!is_failed_try(&params(true), "timed out"));
-        assert!(!is_failed_try(&Params::new(), "timed out"));
     }
 }

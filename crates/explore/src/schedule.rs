@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::names::contender_name;
+use super::play::RELEASES;
 use super::wire::{OperationKind, Request};
 use zklockbench_record::StepKind;
 
@@ -14,7 +15,7 @@ pub enum Act {
     LoseRequest,
     /// The server executes the request; its reply is lost with the connection. Or a notification is lost.
     LoseReply,
-    /// The connection breaks after this reply or notification.
+    /// The connection breaks after this reply or notification, or before this release.
     Cut,
     /// The session ends before this event.
     Expire,
@@ -173,6 +174,7 @@ impl Decision {
             }
             Act::LoseRequest => format!("{who}'s `{what}` was lost{away}"),
             Act::LoseReply => format!("{who}'s `{what}` was carried out, but its reply was lost{away}"),
+            Act::Cut if what == RELEASES => format!("{hit}'s connection broke while it held the lock{away}"),
             Act::Cut => format!("{hit}'s connection broke after {event}{away}"),
             Act::Expire => format!("{hit}'s session ended before {event}"),
             Act::Kill => format!("{hit} was killed before {event}"),
@@ -350,6 +352,8 @@ mod tests {
             Decision::new(Act::LoseReply, "c2: notification, c1.node1 deleted").cause(),
             "c2's `notification, c1.node1 deleted` was lost"
         );
+        let held = Decision::new(Act::Cut, "c1: releases").cause();
+        assert_eq!(held, "c1's connection broke while it held the lock");
         assert_eq!(
             Decision::new(Act::TimeOut, event).of(1).cause(),
             "c2's wait timed out before c1's `delete c1.node1`"

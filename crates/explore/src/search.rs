@@ -50,6 +50,7 @@ pub struct Tally {
     pub violated: u64,
     pub stuck: u64,
     pub refused: u64,
+    pub out_of_order: u64,
     pub node_left: u64,
     /// Failures that did not recur with the same schedule.
     pub flaky: u64,
@@ -59,11 +60,22 @@ pub struct Tally {
     pub unexplored: u64,
 }
 
-added_up!(Tally { held, zombies, violated, stuck, refused, node_left, flaky, impossible, unexplored });
+added_up!(Tally {
+    held,
+    zombies,
+    violated,
+    stuck,
+    refused,
+    out_of_order,
+    node_left,
+    flaky,
+    impossible,
+    unexplored
+});
 
 impl Tally {
     pub fn failed(&self) -> u64 {
-        self.violated + self.stuck + self.refused + self.node_left
+        self.violated + self.stuck + self.refused + self.out_of_order + self.node_left
     }
 }
 
@@ -232,8 +244,14 @@ fn with_a_middle(site: &Site) -> usize {
 
 /// Returns the numbers of contenders and the readers among them, for locks with readers.
 fn readers(contenders: usize, most: usize) -> impl Iterator<Item = (usize, &'static [usize])> {
-    let all: [(usize, &'static [usize]); 5] =
-        [(contenders, &[1]), (contenders, &[0]), (most, &[2]), (most, &[1, 2]), (most, &[0, 2])];
+    let all: [(usize, &'static [usize]); 6] = [
+        (contenders, &[1]),
+        (contenders, &[0]),
+        (most, &[2]),
+        (most, &[1, 2]),
+        (most, &[0, 2]),
+        (most, &[0, 1]),
+    ];
     all.into_iter().filter(|(count, readers)| readers.iter().all(|reader| reader < count))
 }
 
@@ -254,7 +272,8 @@ fn not_tried(site: &Site, scope: Scope) -> Vec<String> {
         (has_others, "moves combined with other faults, and moves by readers"),
         (has_others && site.servers.held.is_ok(), "lagging followers"),
         (true, "session timeouts, and holds of several seconds"),
-        (true, "the order of grants, and leaked watches"),
+        (guarantees.fifo, "the order of grants after faults, among readers, and after simultaneous starts"),
+        (true, "leaked watches"),
     ];
     let parts = parts.into_iter().filter(|(is_left_out, _)| *is_left_out);
     let more = format!("more than {} contenders", with_a_middle(site));
@@ -643,7 +662,13 @@ impl<'a, P: Runs> Search<'a, P> {
             let Some((_, failure)) = repeated else { continue };
             left -= 1;
             failure.seen.runs += 1;
-            failure.seen.times += u64::from(again.fault == Some(failure.fault));
+            if again.fault == Some(failure.fault) {
+                failure.seen.times += 1;
+                // A repetition gives a stuck contender more time, which its sentence names.
+                if failure.fault == Fault::Stuck {
+                    *failure = Finding { seen: failure.seen, ..Finding::of(again, Fault::Stuck) };
+                }
+            }
         }
         Ok(())
     }
@@ -655,6 +680,7 @@ impl<'a, P: Runs> Search<'a, P> {
             Fault::Violated => tally.violated += 1,
             Fault::Stuck => tally.stuck += 1,
             Fault::Refused => tally.refused += 1,
+            Fault::OutOfOrder => tally.out_of_order += 1,
             Fault::NodeLeft => tally.node_left += 1,
         }
         match self.findings.entry((class, fault)) {

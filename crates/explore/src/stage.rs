@@ -20,6 +20,8 @@ use zklockbench_zk::SessionKey;
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 /// Number of times that a contender may send a request before repetitions count as polls.
 const SENT_BEFORE_POLLS: u32 = 2;
+/// Event after which a lock may give up its hold.
+const HOLDER_RECONNECTED: &str = "a new connection during a hold";
 /// Xid of the exploration's own request to close a session.
 const CLOSING: [u8; 4] = i32::MAX.to_be_bytes();
 
@@ -115,6 +117,10 @@ pub struct Contender {
     replaced: Vec<ConnId>,
     /// Number of acquires so far.
     pub asked: u32,
+    /// Whether the contender has joined the queue or found the lock taken during the current acquire.
+    has_arrived: bool,
+    /// Contenders that had arrived and were waiting when this contender last asked for the lock.
+    before: Vec<usize>,
     /// Whether the contender's messages are delivered immediately.
     pub is_free: bool,
     /// Direction of a delayed message, and the event that ends the delay.
@@ -148,6 +154,8 @@ impl Contender {
             has_left_session: false,
             replaced: Vec::new(),
             asked: 0,
+            has_arrived: false,
+            before: Vec::new(),
             is_free: false,
             delayed: None,
             touched: (String::new(), now),
@@ -175,6 +183,12 @@ impl Contender {
         has_finished && self.was_hit && self.lives && self.asked == 1
     }
 
+    /// Returns whether a driver's report of a lost hold is news. If the exploration has ended the contender's session,
+    /// the report concerns that session, even if it arrives during a hold of the client's next session.
+    fn may_lose_hold(&self) -> bool {
+        self.status == Status::Holding && !self.has_lost_right && !self.session_ended
+    }
+
     pub fn front(&self, direction: Direction) -> Option<&Pending> {
         let conn = self.conn.as_ref().filter(|_| !self.is_frozen)?;
         let queue = match direction {
@@ -199,6 +213,10 @@ pub struct Stage<'w> {
     sent: HashMap<(usize, i32, String), u32>,
     /// Whether a contender deleted the node of another contender with a live session.
     pub is_trespassed: bool,
+    /// The first contender that acquired the lock out of order, and the contender that had waited before it asked.
+    pub overtaken: Option<(usize, usize)>,
+    /// The first contender with a failed release, and the reason.
+    pub failed_release: Option<(usize, String)>,
     /// Time at which the servers' links were blocked.
     pub held_since: Option<Instant>,
     /// Contender that moved to the stale server and has sent nothing since.
@@ -221,6 +239,8 @@ impl<'w> Stage<'w> {
             progressed: now,
             sent: HashMap::new(),
             is_trespassed: false,
+            overtaken: None,
+            failed_release: None,
             held_since: None,
             stale_for: None,
             two_clients: None,
@@ -283,6 +303,14 @@ impl<'w> Stage<'w> {
             Some(event) = net.events.recv() => self.heard(event),
             Some((contender, report)) = cast.reports.recv() => self.reported(contender, report),
             () = tokio::time::sleep_until(until) => {}
+        }
+    }
+
+    /// Forwards messages that need no decision until the given time.
+    pub async fn forward_until(&mut self, until: Instant) {
+        while Instant::now() < until {
+            self.wait_until(until).await;
+            self.pass_on();
         }
     }
 
@@ -358,7 +386,9 @@ impl<'w> Stage<'w> {
     /// Returns the time until which the contender may still react, or `None` if no reaction is expected.
     fn reacts_until(&mut self, contender: usize, now: Instant) -> Option<Instant> {
         let one = &self.all[contender];
-        if !one.is_busy() || one.is_frozen || one.is_dead {
+        let reconnects = one.conn.is_none() || one.touched.0 == HOLDER_RECONNECTED;
+        let is_awaited_holder = one.status == Status::Holding && !one.has_lost_right && reconnects;
+        if !(one.is_busy() || is_awaited_holder) || one.is_frozen || one.is_dead {
             return None;
         }
         let Some(conn) = &one.conn else {
@@ -569,11 +599,27 @@ impl<'w> Stage<'w> {
         self.note_write();
     }
 
+    /// Records that a contender asks for the lock, and which contenders are already waiting.
+    pub fn asks(&mut self, contender: usize) {
+        self.deeds.add(contender, Deed::Asks);
+        let waits = |one: &Contender| one.status == Status::Acquiring && one.has_arrived;
+        let before = (0..self.all.len()).filter(|other| waits(&self.all[*other])).collect();
+        let one = &mut self.all[contender];
+        (one.has_arrived, one.before) = (false, before);
+        one.asked += 1;
+        self.set(contender, Status::Acquiring);
+    }
+
     pub fn set(&mut self, contender: usize, status: Status) {
         self.changed(None);
         self.all[contender].status = status;
         self.progressed = Instant::now();
     }
+}
+
+/// Returns a contender that was already waiting when the given contender asked, and is still waiting.
+fn overtaken_by(all: &[Contender], contender: usize) -> Option<usize> {
+    all[contender].before.iter().copied().find(|other| all[*other].status == Status::Acquiring)
 }
 
 fn sent_key(contender: usize, request: &Request) -> (usize, i32, String) {
@@ -589,6 +635,29 @@ pub fn short(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_contender_is_overtaken_while_a_later_contender_holds_the_lock() {
+        let contender = |status, before| Contender { status, before, ..Contender::new(Instant::now()) };
+        let overtaken = |first| {
+            let all = [
+                contender(first, vec![]),
+                contender(Status::Holding, vec![0]),
+                contender(Status::Idle, vec![]),
+            ];
+            [overtaken_by(&all, 1), overtaken_by(&all, 2)]
+        };
+        assert_eq!(overtaken(Status::Acquiring), [Some(0), None]);
+        assert_eq!(overtaken(Status::Done(None)), [None, None]);
+    }
+
+    #[test]
+    fn report_of_a_lost_hold_does_not_concern_a_hold_of_a_later_session() {
+        let holder = || Contender { status: Status::Holding, ..Contender::new(Instant::now()) };
+        assert!(holder().may_lose_hold());
+        assert!(!Contender { session_ended: true, ..holder() }.may_lose_hold());
+        assert!(!Contender { has_lost_right: true, ..holder() }.may_lose_hold());
+    }
 
     #[test]
     fn contender_hit_by_a_fault_acquires_again_if_its_session_is_alive() {

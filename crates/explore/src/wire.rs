@@ -14,6 +14,7 @@ const PING_OPCODE: i32 = 11;
 const AUTH_OPCODE: i32 = 100;
 const SASL_OPCODE: i32 = 102;
 const LENGTH: usize = 4;
+const NODE_EXISTS: i32 = -110;
 
 /// One operation of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,6 +124,13 @@ impl Request {
         self.operations.first().map_or("", |operation| &operation.path)
     }
 
+    /// Returns whether the reply shows that the contender has arrived: it created an ephemeral node, or found the
+    /// node of another contender in its place. A create in a missing directory is no arrival.
+    pub fn arrives(&self, error: i32, created: &[String]) -> bool {
+        let queues = |one: &Operation| one.kind == OperationKind::Create { is_ephemeral: true };
+        (error == NODE_EXISTS || !created.is_empty()) && self.operations.iter().any(queues)
+    }
+
     pub fn writes(&self) -> bool {
         self.operations.iter().any(|operation| {
             matches!(
@@ -218,7 +226,7 @@ pub fn error_name(code: i32) -> String {
         -101 => "no node",
         -102 => "no permission",
         -103 => "wrong version",
-        -110 => "node exists",
+        NODE_EXISTS => "node exists",
         -111 => "not empty",
         -112 => "session expired",
         -121 => "no watcher",
@@ -254,6 +262,8 @@ mod tests {
         assert!(request.writes() && !request.passes());
         let reply = framed(&[&int(7), &9_i64.to_be_bytes(), &int(0), &string("/lock/n-0000000001")]);
         let created = vec!["/lock/n-0000000001".to_owned()];
+        assert!(request.arrives(0, &created) && request.arrives(NODE_EXISTS, &[]));
+        assert!(!request.arrives(-101, &[]), "the lock's directory is missing");
         assert_eq!(Answer::read(&reply, Some(&request)), Some(Answer::Reply { error: 0, created }));
     }
 

@@ -49,7 +49,7 @@ fn learn(trial: &mut Trial, facts: &Facts) -> io::Result<()> {
         checker.feed(place, event).map_err(io::Error::other)
     });
     let judgement = checker.conclude(HistoryEnd::default());
-    add_overlaps(trial, &judgement, facts.began);
+    add_overlaps(trial, &judgement, facts.measured_from);
     fed?;
     if !judgement.violations.is_empty() {
         let mut timelines = Timelines::of(&judgement.violations);
@@ -70,10 +70,10 @@ fn learn(trial: &mut Trial, facts: &Facts) -> io::Result<()> {
     Ok(())
 }
 
-/// Adds the overlaps that the contenders recorded, with times relative to `began`.
-fn add_overlaps(trial: &mut Trial, judgement: &Judgement, began: Stamp) {
+/// Adds the overlaps that the contenders recorded, with times relative to `start`.
+fn add_overlaps(trial: &mut Trial, judgement: &Judgement, start: Stamp) {
     let holder = |holder: &Holder| Holder {
-        entered_us: holder.entered_us.saturating_sub_unsigned(began),
+        entered_us: holder.entered_us.saturating_sub_unsigned(start),
         ..holder.clone()
     };
     let violations = judgement.violations.iter().take(Trial::VIOLATIONS_KEPT);
@@ -147,11 +147,16 @@ fn exclusion(trial: &Trial) -> Verdict {
 /// Verdict on progress: whether every lock that was free and wanted was acquired and, after faults, every waiter was
 /// served. Without faults, starvation is not a violation, but it shows in the waits.
 fn progress(trial: &Trial) -> Option<Verdict> {
-    if let Some(cut) = trial.cut_short.as_ref().filter(|cut| cut.cause == Cause::NoProgress) {
+    let cut = trial.cut_short.as_ref();
+    if let Some(cut) = cut.filter(|cut| cut.cause == Cause::NoProgress) {
         return Some(Verdict::Unknown(vec![cut.why.clone()]));
     }
     let Some(first) = trial.stuck.first() else {
-        return (!trial.faults.is_empty()).then_some(Verdict::Held);
+        let verdict = match cut {
+            Some(_) => Verdict::unknown("the trial was cut short, so some waiters may not have been served"),
+            None => Verdict::Held,
+        };
+        return (!trial.faults.is_empty()).then_some(verdict);
     };
     let stuck = counted(trial.stuck.len(), "contender is", "contenders are");
     let over = if trial.faults.is_empty() { "no fault was requested" } else { "all faults are over" };
@@ -424,15 +429,13 @@ pub fn differences(trial: &Trial, judgement: &Judgement, strict: bool) -> Vec<Di
 /// Adds the results of all workers' combined history to a trial; call [`judge`] afterwards. Workers share no
 /// clock, so only the ensemble's order of transactions shows exclusion across them.
 pub fn add_order(trial: &mut Trial, judgement: &Judgement) {
-    let sum = |count: fn(&super::history::OrderReport) -> u64| -> u64 {
-        judgement.locks.iter().map(|lock| count(&lock.order)).sum()
-    };
-    let (compared, waited) = (sum(|order| order.compared), sum(|order| order.waited));
+    let sum = |count: fn(&LockReport) -> u64| -> u64 { judgement.locks.iter().map(count).sum() };
+    let (compared, waited) = (sum(|lock| lock.order.compared), sum(|lock| lock.order.waited));
     let first = judgement.findings.iter().find(|finding| finding.breach == Breach::Order);
     trial.ensemble_order = Some(EnsembleOrder {
         checked: compared,
         checked_by_zxid: compared,
-        too_early: sum(|order| order.too_early),
+        too_early: sum(|lock| lock.order.too_early),
         contested_by_zxid: waited,
         first: first.map(|finding| format!("{}: {}", finding.lock, finding.what)),
         ..EnsembleOrder::default()
@@ -440,6 +443,11 @@ pub fn add_order(trial: &mut Trial, judgement: &Judgement) {
     trial.evidence.by_transactions = waited;
     let differences = differences(trial, judgement, false);
     trial.unchecked.extend(differences.into_iter().map(|difference| difference.what));
+    // A violation counts even if only the history shows it.
+    trial.violation_count = trial.violation_count.max(sum(|lock| lock.violations.count));
+    if trial.violation_count > 0 {
+        trial.most_inside = trial.most_inside.max(2);
+    }
     let too_little = too_little_across_workers(trial, judgement);
     trial.unchecked.extend(too_little);
 }

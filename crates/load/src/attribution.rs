@@ -30,6 +30,8 @@ struct Notice {
     /// Rank among the waiters woken by the same change.
     rank: Option<u32>,
     useful: bool,
+    /// State of the receiving contender at the time.
+    receiver: Receiver,
 }
 
 /// Notifications of one contender, with their causes. Allocates only until its buffers fit the largest herd.
@@ -67,13 +69,13 @@ impl Attribution {
             // A watch left behind at one lock may fire while the contender uses another lock.
             let of_path = || shared.lock_states.lock_of_node(&notification.path);
             let lock = if shared.open.is_some() { of_path().unwrap_or(lock) } else { lock };
-            let notice = Notice { lock, at, rank, useful };
+            let notice = Notice { lock, at, rank, useful, receiver: self.receiver };
             let cause = cause_of(&shared.lock_states[lock], notification);
             match notification.armed.filter(|_| matches!(cause, Cause::NotYetKnown | Cause::Unknown)) {
                 Some(arm) if self.unresolved.len() < UNRESOLVED_AT_MOST => {
                     self.unresolved.push((arm, notice));
                 }
-                _ => record(recorder, &notice, &cause, self.receiver),
+                _ => record(recorder, &notice, &cause),
             }
         }
         self.inbox.clear();
@@ -91,7 +93,7 @@ impl Attribution {
                 }
                 cause = arm.lowest.map_or(Cause::Unknown, |number| release_or_departure(lock_state, number));
             }
-            record(recorder, notice, &cause, self.receiver);
+            record(recorder, notice, &cause);
             false
         });
     }
@@ -150,8 +152,8 @@ fn release_or_departure(lock_state: &LockState, number: i64) -> Cause {
     }
 }
 
-fn record(recorder: &mut ThreadRecorder, notice: &Notice, cause: &Cause, receiver: Receiver) {
-    let Notice { lock, at, rank, useful } = *notice;
+fn record(recorder: &mut ThreadRecorder, notice: &Notice, cause: &Cause) {
+    let Notice { lock, at, rank, useful, receiver } = *notice;
     if let Cause::Release { called, .. } = cause {
         let took = at.saturating_sub(*called);
         recorder.record(Measure::Notification, at, took);
@@ -175,4 +177,49 @@ fn record(recorder: &mut ThreadRecorder, notice: &Notice, cause: &Cause, receive
             Cause::NotYetKnown | Cause::Unknown => seen.cause_unknown += 1,
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shared::tests::shared;
+    use zklockbench_core::measure::Window;
+    use zklockbench_locks::{Held, QueueNode};
+    use zklockbench_record::LockClaim;
+    use zklockbench_zk::Names;
+
+    #[test]
+    fn late_attribution_uses_the_contenders_state_at_the_notification() {
+        let shared = shared("duration = \"1s\"");
+        let lock_state = &shared.lock_states[0];
+        let list = |numbers: &[i64]| -> Arm {
+            let names: Names = numbers.iter().map(|number| format!("n-{number:010}")).collect();
+            Arm::of_list(&names)
+        };
+        let mut recorder = ThreadRecorder::new(1);
+        recorder.set_window(Window { start: 0, end: Stamp::MAX });
+        // Given a contender that released node 3, and is notified of this release as a writer
+        lock_state.enter(0, LockClaim::WRITE, 5);
+        let node = QueueNode { path: format!("{}/n-0000000003", lock_state.path), sequence: 3, czxid: 103 };
+        lock_state.exit(0, &Held::by(node), LockClaim::WRITE, 10);
+        let mut attribution = Attribution::default();
+        attribution.receiver.released = Some((0, 3));
+        attribution.inbox.push(Notification {
+            kind: EventKind::ChildrenChanged,
+            path: lock_state.path.as_str().into(),
+            at: 20,
+            armed: Some(list(&[3, 4])),
+            zxid: -1,
+            awaited: true,
+            rank: None,
+        });
+        attribution.settle(&shared, 0, &mut recorder, false);
+        assert_eq!(recorder.whole.notifications.by_release(), 0, "the queue has not been listed again");
+        // When the contender has released another node and reads before the queue is listed again
+        attribution.receiver = Receiver { released: Some((0, 5)), reads: true };
+        lock_state.changes.listed(&list(&[4]));
+        attribution.settle_late(&shared, &mut recorder, false);
+        let seen = recorder.whole.notifications;
+        assert_eq!((seen.by_release_spurious, seen.to_releaser, seen.spurious_to_readers), (1, 1, 0));
+    }
 }

@@ -15,7 +15,7 @@ use tracing::debug;
 use super::fresh::FreshLocks;
 use super::keeper::Observation;
 use super::pace::{Pace, Served, Turn};
-use super::recorder::{AcquiredLock, Attempt, HoldEnd, HolderSession, Recorder};
+use super::recorder::{Attempt, HoldEnd, HolderSession, Recorder};
 use super::shared::{Closing, Control, FirstDone, Shared, follow};
 use zklockbench_core::catalog::Mode;
 use zklockbench_core::clock::{self, Stamp};
@@ -155,7 +155,7 @@ impl Contender {
             }
             if self.is_done() {
                 let board = &self.shared.board;
-                let acquired = board.acquired.load(Ordering::Acquire);
+                let acquired = board.measured.load(Ordering::Acquire);
                 board.first_done.get_or_init(|| FirstDone { at: clock::now(), acquired });
                 return;
             }
@@ -348,7 +348,8 @@ impl Contender {
             async { if stays { self.hold(session, entry.acquired, intended).await } else { HoldEnd::Whole } };
         let (ended, was_open) = with_wait_flag(hold).await;
         if ended == HoldEnd::Crashed {
-            return self.die_inside(session.clone(), &entry, &held, intended);
+            self.recorder.crash(&entry, intended);
+            return self.die(session.clone(), "holding");
         }
         self.let_go_again(session, inner).await;
         // A holder that was notified of its session's end stops writing. A paused holder has not been notified yet.
@@ -429,12 +430,6 @@ impl Contender {
         let (directory, _) = held.node.as_ref()?.path.rsplit_once('/')?;
         let is_undated = self.recorder.looks_at_entry();
         Some(HoldOrdering { path: directory.to_owned(), is_written: false, is_undated })
-    }
-
-    fn die_inside(&mut self, session: Session, entry: &AcquiredLock, held: &Held, intended: Duration) {
-        let left = self.recorder.leave(held, entry.mode(), clock::now());
-        self.recorder.write_hold(entry, left, intended, HoldEnd::Crashed);
-        self.die(session, "holding");
     }
 
     /// Returns whether a fault has ended the session without notifying the contender.

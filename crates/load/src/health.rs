@@ -7,8 +7,6 @@
 //! The processor time of an ensemble on the same host is reported but does not invalidate a trial, because the
 //! ensemble's behaviour is a result.
 
-use std::time::Duration;
-
 use statrs::distribution::{Binomial, DiscreteCDF};
 use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
 
@@ -84,17 +82,19 @@ pub fn judge(
     seen: &Part,
     threads: usize,
     end: &Vitals,
-    hold: Duration,
+    has_faults: bool,
     arrived: Option<&Arrived>,
 ) -> Health {
-    let Part { recorder, occurrences: Occurrences { lag_us, lag_basis_us, .. }, timer_lag } = seen;
+    let Part { recorder, occurrences, timer_lag } = seen;
+    let Occurrences { lag_us, lag_basis_us, asked_hold_us, .. } = occurrences;
     let wall_us = end.at.saturating_sub(begin.at).max(1);
     let cpu_us = end.process_us.saturating_sub(begin.process_us);
     let lag_share = (*lag_basis_us > 0).then(|| *lag_us as f64 / *lag_basis_us as f64);
     let overshoot = recorder.histogram(Measure::HoldOvershoot);
-    let held = !overshoot.is_empty() && !hold.is_zero();
     let overshoot_us = overshoot.mean();
-    let hold_share = held.then(|| overshoot_us / clock::micros(hold) as f64);
+    let asked_us = *asked_hold_us as f64 / overshoot.len().max(1) as f64;
+    // Faults also lengthen holds.
+    let hold_share = (asked_us > 0.0 && !has_faults).then(|| overshoot_us / asked_us);
     let host = begin.host.zip(end.host).filter(|(b, e)| e.total > b.total);
     let share_of = |part: fn(&HostTimes) -> u64| {
         host.map(|(b, e)| part(&e).saturating_sub(part(&b)) as f64 / (e.total - b.total) as f64)
@@ -106,7 +106,7 @@ pub fn judge(
     let queued = run_queue_share.unwrap_or(0.0) / each;
     let lateness = recorder.histogram(Measure::Lateness);
     let lateness_p99_us = (!lateness.is_empty()).then(|| lateness.value_at_quantile(0.99));
-    let turn_us = recorder.histogram(Measure::Service).mean() + clock::micros(hold) as f64;
+    let turn_us = recorder.histogram(Measure::Service).mean() + asked_us;
     Health {
         lateness_p99_us,
         timer_lag_p99_us: timer_lag.value_at_quantile(0.99),
@@ -196,7 +196,7 @@ fn invalid_by_processor(arrived: &Arrived, acquired: u64, running: f64, queued: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zklockbench_core::measure::new_histogram;
+    use zklockbench_core::measure::{ThreadRecorder, Window, new_histogram};
 
     #[test]
     fn generator_is_blamed_for_a_missed_rate_only_if_it_was_busy() {
@@ -251,6 +251,21 @@ mod tests {
         assert!(why.contains("held 25 % too long"), "{why}");
         assert_eq!(invalid_by_holds(0.1, 5_000.0), None);
         assert_eq!(invalid_by_holds(1.0, 1_100.0), None, "the timer alone may double a hold of 1 ms");
+    }
+
+    #[test]
+    fn overshoot_is_a_share_of_the_requested_holds_and_unknown_with_faults() {
+        let mut recorder = ThreadRecorder::new(1);
+        recorder.set_window(Window { start: 0, end: Stamp::MAX });
+        (0..10).for_each(|at| recorder.record(Measure::HoldOvershoot, at, 3_000));
+        recorder.settle();
+        let occurrences = Occurrences { asked_hold_us: 10 * 10_000, ..Occurrences::default() };
+        let (seen, vitals) = (Part { recorder, occurrences, ..Part::nothing() }, Vitals::now());
+        let judged = |has_faults| judge(&vitals, &seen, 1, &vitals, has_faults, None);
+        let health = judged(false);
+        assert!(health.hold_overshoot_share.is_some_and(|share| (share - 0.3).abs() < 0.001), "{health:?}");
+        assert!(health.invalid.is_some_and(|why| why.contains("held 30 % too long")));
+        assert_eq!(judged(true).hold_overshoot_share, None);
     }
 
     #[test]

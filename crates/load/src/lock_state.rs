@@ -28,6 +28,8 @@ const NEARBY: usize = 16;
 const ROUNDED_US: u64 = 1_000;
 /// Stands for the node number of a holder without a queue node.
 const NO_NUMBER: i64 = i64::MIN;
+/// Stands for the node number of a holder that crashed instead of releasing.
+const CRASHED: i64 = i64::MIN + 1;
 
 /// Lock number of a contender that is not inside any lock.
 const NOWHERE: usize = usize::MAX;
@@ -74,11 +76,15 @@ pub struct LockState {
     /// Time of the latest release call at which more leases were wanted than the lock has.
     handed_over: AtomicU64,
     writer_left: AtomicU64,
+    /// Time of the latest crash of a holder, and of the first acquisition after it.
+    crashed: AtomicU64,
+    recovered: AtomicU64,
     /// Time of the latest acquisition.
     entered: AtomicU64,
     arrivals: AtomicU64,
     /// Latest served arrivals in descending order: one for each contender that the lock admits at once.
     latest_served: Box<[AtomicU64]>,
+    latest_served_writer: AtomicU64,
     pub fence: Fence,
     pub unserved: UnservedTime,
     /// Releases by the number of the holder's node.
@@ -158,11 +164,14 @@ impl LockState {
             was_crowded: AtomicBool::new(false),
             handed_over: AtomicU64::new(0),
             writer_left: AtomicU64::new(0),
+            crashed: AtomicU64::new(0),
+            recovered: AtomicU64::new(0),
             entered: AtomicU64::new(0),
             arrivals: AtomicU64::new(0),
             latest_served: (0..(capacity / leases.max(1) as usize).max(1))
                 .map(|_| AtomicU64::new(0))
                 .collect(),
+            latest_served_writer: AtomicU64::new(0),
             fence: Fence::default(),
             unserved: UnservedTime::default(),
             latest: Ring::of(LATEST),
@@ -199,8 +208,9 @@ impl LockState {
     }
 
     /// Records that an acquire was served. Returns whether it was overtaken, i.e. whether enough later arrivals
-    /// to take all leases were served before it. Fewer would have left a lease for this acquire.
-    pub fn serve(&self, arrival: u64) -> bool {
+    /// to take all leases were served before it. Fewer would have left a lease for this acquire, and readers do not
+    /// delay readers.
+    pub fn serve(&self, arrival: u64, mode: Mode) -> bool {
         // Each position keeps the later of two arrivals and passes the earlier one on.
         let mut earlier = arrival;
         for place in &self.latest_served {
@@ -209,7 +219,13 @@ impl LockState {
                 break;
             }
         }
-        earlier == arrival
+        match mode {
+            Mode::Read => self.latest_served_writer.load(Ordering::Acquire) > arrival,
+            Mode::Write => {
+                self.latest_served_writer.fetch_max(arrival, Ordering::AcqRel);
+                earlier == arrival
+            }
+        }
     }
 
     /// Records that a contender is inside. Returns whether more leases are taken than the lock has.
@@ -284,13 +300,8 @@ impl LockState {
 
     /// Records that a contender leaves its critical section and is about to release.
     pub fn exit(&self, contender: usize, held: &Held, claim: LockClaim, now: Stamp) {
-        let leases = claim.leases as usize;
-        self.presences.0[contender].store(NOWHERE, Ordering::Release);
-        self.unserved.freed(now);
-        self.inside.fetch_sub(1, Ordering::AcqRel);
-        let taken = self.taken.fetch_sub(leases, Ordering::AcqRel);
+        let taken = self.vacate(contender, claim, now);
         if claim.mode == Mode::Write {
-            self.taken_by_writers.fetch_sub(leases, Ordering::AcqRel);
             self.writer_left.fetch_max(now, Ordering::AcqRel);
         }
         if taken + self.waiting.load(Ordering::Acquire) > self.capacity {
@@ -298,35 +309,64 @@ impl LockState {
         }
         self.changes.ranks.released();
         let number = held.node.as_ref().map(|node| node.sequence);
-        let order = self.releases.fetch_add(1, Ordering::AcqRel);
-        self.latest.slot(order as i64).note(number.unwrap_or(NO_NUMBER), now);
+        self.note_end(number.unwrap_or(NO_NUMBER), now);
         if let Some(number) = number {
             self.released.slot(number).note(number, now);
         }
     }
 
-    /// Returns the time of the last release call that could admit this request; 0 if there is none. A release
-    /// admits no waiter if enough leases were free, and a reader's release admits no reader.
+    /// Records that a holder crashes. Its node blocks the lock until its session ends.
+    pub fn crash(&self, contender: usize, claim: LockClaim, now: Stamp) {
+        self.vacate(contender, claim, now);
+        self.crashed.fetch_max(now, Ordering::AcqRel);
+        self.note_end(CRASHED, now);
+    }
+
+    /// Records that a contender is no longer inside. Returns the number of leases taken before.
+    fn vacate(&self, contender: usize, claim: LockClaim, now: Stamp) -> usize {
+        let leases = claim.leases as usize;
+        self.presences.0[contender].store(NOWHERE, Ordering::Release);
+        self.unserved.freed(now);
+        self.inside.fetch_sub(1, Ordering::AcqRel);
+        if claim.mode == Mode::Write {
+            self.taken_by_writers.fetch_sub(leases, Ordering::AcqRel);
+        }
+        self.taken.fetch_sub(leases, Ordering::AcqRel)
+    }
+
+    fn note_end(&self, number: i64, now: Stamp) {
+        let order = self.releases.fetch_add(1, Ordering::AcqRel);
+        self.latest.slot(order as i64).note(number, now);
+    }
+
+    /// Returns the time of the last release call that could admit this request; 0 if there is none, and `None` if
+    /// the request had to wait for the session of a crashed holder. A release admits no waiter if enough leases
+    /// were free, and a reader's release admits no reader.
     ///
     /// Other workers' releases are unknown. If other workers use the lock, only the preceding node's release
     /// counts.
-    pub fn handed_over(&self, mode: Mode, held: &Held) -> Stamp {
+    pub fn handed_over(&self, mode: Mode, held: &Held, called: Stamp) -> Option<Stamp> {
         if self.has_strangers {
             let before = held.node.as_ref().and_then(|node| self.release_of(node.sequence - 1));
-            return before.unwrap_or(0);
+            return Some(before.unwrap_or(0));
         }
         let latest = if mode == Mode::Read { &self.writer_left } else { &self.handed_over };
-        latest.load(Ordering::Acquire)
+        let [latest, crashed, recovered] =
+            [latest, &self.crashed, &self.recovered].map(|stamp| stamp.load(Ordering::Acquire));
+        Some(latest).filter(|latest| *latest >= crashed || called > recovered)
     }
 
     /// Records an acquisition. Returns the time of the previous acquisition if holders exclude each other.
     pub fn follows(&self, claim: LockClaim, now: Stamp) -> Option<Stamp> {
         let before = self.entered.swap(now, Ordering::AcqRel);
+        if before <= self.crashed.load(Ordering::Acquire) {
+            self.recovered.store(now, Ordering::Release);
+        }
         let is_alone = claim.mode == Mode::Write && self.capacity == 1;
         Some(before).filter(|before| is_alone && *before > 0)
     }
 
-    /// Returns the queue number and time of the last release call up to `at`.
+    /// Returns the queue number and time of the last release call up to `at`; `None` if a holder has crashed since.
     pub fn release_before(&self, at: Stamp) -> Option<(i64, Stamp)> {
         let newest = self.releases.load(Ordering::Acquire);
         let oldest = newest.saturating_sub(LATEST);
@@ -338,7 +378,7 @@ impl LockState {
         }
         let nearby = low.saturating_sub(NEARBY).max(oldest)..(low + NEARBY).min(newest);
         let before = nearby.map(|index| self.noted(index)).filter(|(_, stamp)| *stamp > 0 && *stamp <= at);
-        before.max_by_key(|(_, stamp)| *stamp)
+        before.max_by_key(|(_, stamp)| *stamp).filter(|(number, _)| *number != CRASHED)
     }
 
     /// Returns the number and time of the release with this index.
@@ -438,8 +478,17 @@ mod tests {
     fn acquire_is_overtaken_if_a_later_arrival_was_served_first() {
         let lock_state = LockState::new("/l".into(), 1, LockKind::ReadWrite, 1);
         let (first, second) = (lock_state.arrive(LockClaim::WRITE), lock_state.arrive(LockClaim::WRITE));
-        assert!(!lock_state.serve(second));
-        assert!(lock_state.serve(first));
+        assert!(!lock_state.serve(second, Mode::Write));
+        assert!(lock_state.serve(first, Mode::Write));
+    }
+
+    #[test]
+    fn reader_is_overtaken_only_by_a_writer() {
+        let lock_state = LockState::new("/l".into(), 1, LockKind::ReadWrite, 1);
+        let serve = |arrival, mode| lock_state.serve(arrival, mode);
+        assert_eq!([serve(3, Mode::Read), serve(2, Mode::Read)], [false; 2]);
+        assert!(serve(1, Mode::Write), "two readers overtook the writer");
+        assert!(!serve(5, Mode::Write) && serve(4, Mode::Read), "a writer overtook the reader");
     }
 
     #[test]
@@ -450,14 +499,14 @@ mod tests {
         let [first, second, third, fourth] = arrivals(&lock_state);
         // Then two later arrivals overtook the first, and one overtook the third
         assert_eq!(
-            [second, fourth, first, third].map(|one| lock_state.serve(one)),
+            [second, fourth, first, third].map(|one| lock_state.serve(one, Mode::Write)),
             [false, false, true, false]
         );
         // And if each contender takes two of three leases, a single later arrival is enough to overtake
         let lock_state = LockState::new("/l".into(), 4, LockKind::Semaphore(3), 2);
         let [first, second, third, fourth] = arrivals(&lock_state);
         assert_eq!(
-            [first, third, second, fourth].map(|one| lock_state.serve(one)),
+            [first, third, second, fourth].map(|one| lock_state.serve(one, Mode::Write)),
             [false, false, true, false]
         );
     }
@@ -472,20 +521,43 @@ mod tests {
             lock_state.waits_no_longer(LockClaim::WRITE);
         }
         lock_state.exit(0, &held(1), LockClaim::WRITE, 20);
-        assert_eq!(lock_state.handed_over(Mode::Write, &held(2)), 0);
+        let handed_over = |lock_state: &LockState, mode| lock_state.handed_over(mode, &held(2), 10);
+        assert_eq!(handed_over(&lock_state, Mode::Write), Some(0));
         // A third contender waits for the next release.
         lock_state.enter(0, LockClaim::WRITE, 25);
         let _ = lock_state.arrive(LockClaim::WRITE);
         lock_state.exit(1, &held(2), LockClaim::WRITE, 30);
-        assert_eq!(lock_state.handed_over(Mode::Write, &held(2)), 30);
+        assert_eq!(handed_over(&lock_state, Mode::Write), Some(30));
         // A reader's release admits no other reader.
         let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
         lock_state.enter(0, LockClaim::READ, 10);
         let _ = lock_state.arrive(LockClaim::WRITE);
         lock_state.exit(0, &held(1), LockClaim::READ, 20);
-        assert_eq!(
-            (lock_state.handed_over(Mode::Read, &held(2)), lock_state.handed_over(Mode::Write, &held(2))),
-            (0, 20)
-        );
+        assert_eq!([Mode::Read, Mode::Write].map(|mode| handed_over(&lock_state, mode)), [Some(0), Some(20)]);
+    }
+
+    #[test]
+    fn crash_of_a_holder_is_neither_a_release_nor_a_handoff() {
+        let write = LockClaim::WRITE;
+        let lock_state = LockState::new("/l".into(), 2, LockKind::Mutex, 1);
+        let enters = |contender, now| {
+            lock_state.enter(contender, write, now);
+            lock_state.follows(write, now);
+        };
+        // A contender has waited since 5 for a lock whose second holder enters at 21 and crashes at 30.
+        let _ = lock_state.arrive(write);
+        enters(0, 10);
+        lock_state.exit(0, &held(1), write, 20);
+        enters(0, 21);
+        lock_state.crash(0, write, 30);
+        assert_eq!((lock_state.release_before(25), lock_state.release_before(35)), (Some((1, 20)), None));
+        assert_eq!((lock_state.release_of(2), lock_state.is_held()), (None, false));
+        enters(1, 90);
+        // No release admitted that contender, or a contender that called acquire after the crash.
+        assert_eq!([5, 40].map(|called| lock_state.handed_over(Mode::Write, &held(3), called)), [None; 2]);
+        // Later calls find a working lock.
+        assert_eq!(lock_state.handed_over(Mode::Write, &held(4), 95), Some(20));
+        lock_state.exit(1, &held(3), write, 99);
+        assert_eq!(lock_state.handed_over(Mode::Write, &held(4), 40), Some(99));
     }
 }

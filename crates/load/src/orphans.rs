@@ -32,12 +32,9 @@ pub struct Orphans {
 
 impl Orphans {
     fn see(&mut self, path: &str, stat: &Stat) {
-        let session = session_of(stat.ephemeral_owner);
-        self.ephemeral += u64::from(session.is_some());
+        self.ephemeral += u64::from(session_of(stat.ephemeral_owner).is_some());
         if self.named.len() < Trial::ORPHANS_KEPT {
-            let of =
-                session.map_or_else(|| "persistent".to_owned(), |session| format!("session 0x{session:x}"));
-            self.named.push(format!("{path} ({of})"));
+            self.named.push(format!("{path} ({})", owner_name(stat.ephemeral_owner)));
         }
     }
 
@@ -49,6 +46,11 @@ impl Orphans {
         self.named.truncate(Trial::ORPHANS_KEPT);
         self
     }
+}
+
+/// Names the session of a node's owner, if any.
+pub fn owner_name(owner: i64) -> String {
+    session_of(owner).map_or_else(|| "persistent".to_owned(), |session| format!("session 0x{session:x}"))
 }
 
 /// Children of the run's directory before a trial's load; `None` if they could not be read.

@@ -20,6 +20,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use zookeeper_client::Client;
 
 use super::counters::NearEnd;
+use super::orphans::owner_name;
 use super::shared::Shared;
 use super::workspace::open;
 use zklockbench_core::clock::{self, Stamp};
@@ -277,11 +278,6 @@ impl Node {
         }
     }
 
-    fn session(&self) -> String {
-        session_of(self.owner)
-            .map_or_else(|| "persistent".to_owned(), |session| format!("session 0x{session:x}"))
-    }
-
     /// Describes the owner of a node that belongs to no current session of a contender.
     fn whose(&self, shared: &Shared) -> String {
         match session_of(self.owner) {
@@ -305,7 +301,7 @@ impl Node {
             }
             Some(id) => format!("contender {id}, which is not inside"),
         };
-        format!("{}/{} ({}, {whose})", shared.lock_states[lock].queue(), self.name, self.session())
+        format!("{}/{} ({}, {whose})", shared.lock_states[lock].queue(), self.name, owner_name(self.owner))
     }
 }
 

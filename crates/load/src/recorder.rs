@@ -1,6 +1,7 @@
 //! Records of one contender's cycles: latencies, outcomes, errors, and causes of notifications.
 
-use std::cell::RefMut;
+use std::cell::{Cell, RefMut};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -59,7 +60,8 @@ impl Attempt {
 pub struct AcquiredLock {
     attempt: Attempt,
     pub acquired: Stamp,
-    released_before: Stamp,
+    /// Time of the release that admitted this acquire; `None` if a holder crashed instead.
+    released_before: Option<Stamp>,
     /// Time of the previous holder's acquisition.
     entered_before: Option<Stamp>,
     /// Time for which the previous holder blocked this acquire beyond the scenario's hold limit.
@@ -69,12 +71,6 @@ pub struct AcquiredLock {
     pipe_us: Option<u64>,
     lag_us: u64,
     busy_us: u64,
-}
-
-impl AcquiredLock {
-    pub fn mode(&self) -> Mode {
-        self.attempt.mode
-    }
 }
 
 /// State of a hold's session when its release returns.
@@ -104,6 +100,7 @@ pub struct Recorder {
     shared: Arc<Shared>,
     observation: Observation,
     attribution: Attribution,
+    latest_session: Rc<Cell<i64>>,
     pub acquired: u64,
     pub token: Option<i64>,
     /// Whether the servers' logs show the node of the last acquisition.
@@ -117,9 +114,18 @@ pub struct Recorder {
 impl Recorder {
     pub fn new(id: usize, shared: Arc<Shared>, observation: Observation) -> Self {
         observation.log.borrow_mut().occurrences.tallies.insert(id, Tally::default());
-        let attribution = Attribution::default();
-        let (acquired, token, is_logged, held_back, there) = (0, None, false, Vec::new(), None);
-        Self { id, shared, observation, attribution, acquired, token, is_logged, held_back, there }
+        Self {
+            id,
+            shared,
+            observation,
+            attribution: Attribution::default(),
+            latest_session: Rc::default(),
+            acquired: 0,
+            token: None,
+            is_logged: false,
+            held_back: Vec::new(),
+            there: None,
+        }
     }
 
     fn lock_state(&self) -> &LockState {
@@ -166,8 +172,9 @@ impl Recorder {
     }
 
     /// Records that an acquire is about to be called.
-    pub fn arrives(&self, session: &Session, turn: Turn) -> Attempt {
+    pub fn arrives(&mut self, session: &Session, turn: Turn) -> Attempt {
         let Turn { intended, arrival, mode, hold } = turn;
+        self.attribution.receiver.reads = mode == Mode::Read;
         let _ = (session.take_lag_us(), session.take_busy_us(), session.take_requests());
         session.begins_anew();
         let called = clock::now();
@@ -191,14 +198,14 @@ impl Recorder {
         let acquired = held.told.granted.unwrap_or_else(clock::now).max(attempt.called);
         let lock_state = self.lock_state();
         let claim = self.claim(attempt.mode);
-        let released_before = lock_state.handed_over(claim.mode, held);
+        let entered_before = lock_state.follows(claim, acquired);
+        let released_before = lock_state.handed_over(claim.mode, held, attempt.called);
         if lock_state.enter(self.id, claim, acquired) {
             self.shared.overlaps.note(self.id, || lock_state.all_inside());
         }
-        let entered_before = lock_state.follows(claim, acquired);
         let blocked_us = self.blocked_beyond_limit(lock_state, entered_before, &attempt, acquired);
         lock_state.waits_no_longer(claim);
-        let overtaken = lock_state.serve(attempt.arrival);
+        let overtaken = lock_state.serve(attempt.arrival, claim.mode);
         let zxid = session.known_zxid();
         if self.shared.has_faults() {
             self.shared.gaps.acquired(self.shared.lock_of(self.id), acquired);
@@ -235,13 +242,15 @@ impl Recorder {
         if held.node.as_ref().is_some_and(|node| session.has_asked_to_delete(&node.path)) {
             self.occurrences().given_up_early += 1;
         }
-        self.leave(held, mode, at)
-    }
-
-    /// Records that the contender leaves. A crashing contender leaves without a release.
-    pub fn leave(&self, held: &Held, mode: Mode, at: Stamp) -> Stamp {
         self.lock_state().exit(self.id, held, self.claim(mode), at);
         at
+    }
+
+    /// Records that the contender crashes inside its hold.
+    pub fn crash(&self, entry: &AcquiredLock, intended: Duration) {
+        let at = clock::now();
+        self.lock_state().crash(self.id, self.claim(entry.attempt.mode), at);
+        self.write_hold(entry, at, intended, HoldEnd::Crashed);
     }
 
     /// Reads the lock just before its release if the lock's requests bypassed the session, as a driver's do. The
@@ -295,13 +304,12 @@ impl Recorder {
         let wait = acquired.saturating_sub(attempt.intended);
         let since_call = acquired.saturating_sub(attempt.called);
         // A release after this acquire call is a handoff, because the contender was already waiting.
-        let handoff =
-            (entry.released_before > attempt.called).then(|| acquired.saturating_sub(entry.released_before));
+        let released = entry.released_before.filter(|released| *released > attempt.called);
+        let handoff = released.map(|released| acquired.saturating_sub(released));
         let shared = &*self.shared;
         let lock = shared.lock_of(self.id);
         let part = self.part(attempt.mode);
         let mut recorder = self.observation.recorder.borrow_mut();
-        self.attribution.receiver.reads = attempt.mode == Mode::Read;
         self.attribution.settle_late(shared, &mut recorder, false);
         self.attribution.settle(shared, lock, &mut recorder, true);
         shared.series.acquired(acquired, wait);
@@ -319,7 +327,7 @@ impl Recorder {
             recorder.record(Measure::Pipe, counts_at, pipe_us);
         }
         // With contenders of other workers, it is unknown whether the lock was free.
-        let has_strangers = shared.slice.is_part();
+        let was_free = handoff.is_none() && entry.released_before.is_some() && !shared.slice.is_part();
         match handoff {
             Some(handoff) => {
                 recorder.record(Measure::Handoff, acquired, handoff);
@@ -329,8 +337,8 @@ impl Recorder {
                     recorder.record(Measure::Turn, acquired, acquired.saturating_sub(before));
                 }
             }
-            None if has_strangers => {}
-            None => recorder.record(Measure::Uncontended, acquired, since_call),
+            None if was_free => recorder.record(Measure::Uncontended, acquired, since_call),
+            None => {}
         }
         recorder.count(acquired, |counts| {
             counts.outcomes.add(Outcome::Acquired, 1);
@@ -350,9 +358,10 @@ impl Recorder {
         }
         drop(recorder);
         self.acquired += 1;
+        shared.board.measured.fetch_add(1, Ordering::AcqRel);
         let mut log = self.observation.log.borrow_mut();
         let watches = shared.entry.card.guarantees.watches;
-        if !(watches && has_strangers && handoff.is_none()) {
+        if !watches || was_free || handoff.is_some() {
             log.occurrences.lag_us += entry.lag_us;
             log.occurrences.lag_basis_us += handoff.filter(|_| watches).unwrap_or(since_call);
         }
@@ -367,17 +376,23 @@ impl Recorder {
 
     pub fn write_hold(&self, entry: &AcquiredLock, released: Stamp, intended: Duration, ended: HoldEnd) {
         let held_us = released.saturating_sub(entry.acquired);
+        let has_crashed = ended == HoldEnd::Crashed;
         let mut recorder = self.observation.recorder.borrow_mut();
-        recorder.record(Measure::Hold, released, held_us);
+        if !has_crashed {
+            recorder.record(Measure::Hold, released, held_us);
+        }
         if self.shared.spec.load != Load::Batch && ended == HoldEnd::Whole {
-            let overshoot = held_us.saturating_sub(clock::micros(intended));
-            recorder.record(Measure::HoldOvershoot, released, overshoot);
+            let asked_us = clock::micros(intended);
+            recorder.record(Measure::HoldOvershoot, released, held_us.saturating_sub(asked_us));
+            if recorder.window().contains(released) {
+                self.occurrences().asked_hold_us += asked_us;
+            }
         }
         self.lock_state().was_busy(recorder.window().overlap_us(entry.acquired, released));
         recorder.count(released, |counts| {
-            counts.releases += 1;
+            counts.releases += u64::from(!has_crashed);
             counts.read_held_us += if entry.attempt.mode == Mode::Read { held_us } else { 0 };
-            counts.lost_while_held += u64::from(matches!(ended, HoldEnd::Lost | HoldEnd::Crashed));
+            counts.lost_while_held += u64::from(has_crashed || ended == HoldEnd::Lost);
         });
     }
 
@@ -416,7 +431,7 @@ impl Recorder {
         if window.contains(released) {
             let measured_us =
                 if entry.acquired < window.start { released - window.start } else { intended_us };
-            self.lock_state().was_asked_to_hold(self.claim(entry.mode()), intended_us.min(measured_us));
+            self.lock_state().was_asked_to_hold(self.claim(entry.attempt.mode), intended_us.min(measured_us));
         }
     }
 
@@ -489,7 +504,6 @@ impl Recorder {
             AcquireError::Failed(failure) if !failure.is_definite() => Outcome::ConnectionLost,
             AcquireError::Failed(_) | AcquireError::Deadlock => Outcome::Failed,
         };
-        self.attribution.receiver.reads = attempt.mode == Mode::Read;
         self.collect_notifications(session, false);
         self.thread().count(now, |counts| counts.outcomes.add(outcome, 1));
         if let AcquireError::Failed(failure) = error {
@@ -573,14 +587,19 @@ impl Recorder {
         }
     }
 
-    /// Returns a callback that records the state changes of one session.
+    /// Returns a callback that records the state changes of a new session. For an earlier session, which may still be
+    /// closing, only its end is recorded from now on: other changes would look like the end of the new session.
     pub fn of_session(&self, session: i64) -> impl Fn(Stamp, SessionState) + 'static {
+        self.latest_session.set(session);
         let (id, shared, observation) = (self.id, Arc::clone(&self.shared), self.observation.clone());
+        let latest_session = Rc::clone(&self.latest_session);
         move |at, state| {
             if state != SessionState::Connected {
                 locked(&shared.board.losses).push((at, state));
             }
-            note(&shared, &observation, id, Some(session), at, Deed::Session(state));
+            if state == SessionState::Expired || latest_session.get() == session {
+                note(&shared, &observation, id, Some(session), at, Deed::Session(state));
+            }
         }
     }
 
@@ -641,7 +660,7 @@ fn polls_while_asleep(slept_us: u64, interval: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keeper::Notes;
+    use crate::keeper::{Keeper, Notes};
     use crate::shared::tests::shared;
     use zklockbench_core::measure::Window;
 
@@ -658,7 +677,7 @@ mod tests {
         AcquiredLock {
             attempt: Attempt { intended, called, arrival: 1, mode, hold: None, served: None },
             acquired,
-            released_before: 0,
+            released_before: Some(0),
             entered_before: None,
             blocked_us: 0,
             overtaken: false,
@@ -677,12 +696,53 @@ mod tests {
     }
 
     #[test]
+    fn acquisitions_count_from_the_start_to_the_end_of_the_phase() {
+        let mut recorder = recorder();
+        for acquired in [99, 100, 199, 200] {
+            recorder.write_acquired(&acquired_lock(90, acquired));
+        }
+        assert_eq!((recorder.acquired, recorder.shared.board.measured.load(Ordering::Acquire)), (2, 2));
+    }
+
+    #[tokio::test]
+    async fn only_the_end_of_an_earlier_session_is_recorded() {
+        let keeper = Keeper::start(&std::env::temp_dir(), None, 1).unwrap();
+        let shared = Arc::new(shared("duration = \"1s\""));
+        let observation = Observation::new(&shared, keeper.notes_of(0), 1);
+        let recorder = Recorder::new(0, shared, observation.clone());
+        let of_first = recorder.of_session(1);
+        of_first(5, SessionState::Suspended);
+        let of_second = recorder.of_session(2);
+        of_first(6, SessionState::Connected);
+        of_second(7, SessionState::Suspended);
+        of_first(8, SessionState::Expired);
+        assert_eq!(observation.log.take().notes.finish(), 0);
+        let kept = keeper.end(None).await.unwrap();
+        let changes: Vec<_> = kept.noted.iter().unwrap().map(|one| one.unwrap().1).collect();
+        let changes: Vec<_> = changes.iter().map(|moment| (moment.at, moment.session)).collect();
+        assert_eq!(changes, [(5, Some(1)), (7, Some(2)), (8, Some(1))]);
+    }
+
+    #[test]
     fn lock_is_busy_only_for_the_part_of_a_hold_within_the_phase() {
-        let recorder = recorder();
+        let (recorder, intended) = (recorder(), Duration::from_micros(9));
         for (acquired, released) in [(50, 150), (160, 170), (190, 900)] {
-            recorder.write_hold(&acquired_lock(acquired, acquired), released, Duration::ZERO, HoldEnd::Whole);
+            recorder.write_hold(&acquired_lock(acquired, acquired), released, intended, HoldEnd::Whole);
         }
         assert_eq!(recorder.lock_state().busy_us(), 50 + 10 + 10);
+        assert_eq!(recorder.occurrences().asked_hold_us, 2 * 9, "one hold ended after the phase");
+    }
+
+    #[test]
+    fn crash_is_no_release_and_the_next_acquisition_is_no_handoff() {
+        let mut recorder = recorder();
+        recorder.write_hold(&acquired_lock(110, 120), 130, Duration::ZERO, HoldEnd::Crashed);
+        recorder.write_acquired(&AcquiredLock { released_before: None, ..acquired_lock(125, 190) });
+        let mut thread = recorder.thread();
+        thread.settle();
+        let measures = [Measure::Wait, Measure::Hold, Measure::Handoff, Measure::Uncontended];
+        let samples = measures.map(|measure| thread.histogram(measure).len());
+        assert_eq!((samples, thread.measured.releases), ([1, 0, 0, 0], 0));
     }
 
     #[test]

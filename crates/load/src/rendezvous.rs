@@ -13,6 +13,7 @@ use std::fmt;
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use zookeeper_client::{
     Acls, Client, CreateMode, Error as ClientError, EventType, OneshotWatcher, WatchedEvent,
@@ -334,9 +335,7 @@ impl Rendezvous {
             ClientError::NoNode => MeetingError::Lost(vec![worker]),
             error => self.broken(&error),
         })?;
-        serde_json::from_slice(&data).map_err(|error| {
-            MeetingError::Unlike(format!("worker {worker} has a different version: {error}"))
-        })
+        parsed(&data, worker)
     }
 
     async fn late(&self, name: &str) -> MeetingError {
@@ -523,16 +522,16 @@ impl Rendezvous {
         match self.asked(|| self.client.get_data(&path)).await {
             Ok((data, _)) => {
                 self.counts(|beside| beside.reads += 1);
-                let unlike = |error| {
-                    MeetingError::Unlike(format!(
-                        "worker 0 has a different version: \
-                    {error}"
-                    ))
-                };
-                serde_json::from_slice(&data).map(Some).map_err(unlike)
+                parsed(&data, 0).map(Some)
             }
             Err(ClientError::NoNode) => Ok(None),
             Err(error) => Err(self.broken(&error)),
         }
     }
+}
+
+/// Parses what a worker has written.
+fn parsed<T: DeserializeOwned>(data: &[u8], worker: usize) -> Result<T, MeetingError> {
+    let unlike = |error| MeetingError::Unlike(format!("worker {worker} has a different version: {error}"));
+    serde_json::from_slice(data).map_err(unlike)
 }

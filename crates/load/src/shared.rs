@@ -65,7 +65,7 @@ impl Default for Signals {
     }
 }
 
-/// Moment at which the first contender reached its number of acquisitions, and the total by then.
+/// Moment at which the first contender reached its number of acquisitions, and the measured total by then.
 #[derive(Debug, Clone, Copy)]
 pub struct FirstDone {
     pub at: Stamp,
@@ -83,7 +83,8 @@ pub struct Board {
     pub released: AtomicU64,
     /// Longest negotiated session timeout, in milliseconds.
     pub negotiated_ms: AtomicU64,
-    pub acquired_before: AtomicU64,
+    /// Acquisitions in the measured phase.
+    pub measured: AtomicU64,
     /// Set when the first contender reaches its number of acquisitions.
     pub first_done: OnceLock<FirstDone>,
     /// Longest time so far for which the lock was free while a contender waited for it.
@@ -106,12 +107,10 @@ impl Board {
         counter.load(Ordering::Acquire)
     }
 
-    /// Starts the measured phase. Earlier acquisitions do not count, and neither do earlier outages or the earlier part
-    /// of an outage.
+    /// Starts the measured phase. Earlier outages and the earlier part of an outage do not count.
     pub fn begin_measured(&self) {
         self.standstill_us.store(0, Ordering::Relaxed);
         locked(&self.signs).clear();
-        self.acquired_before.store(self.acquired.load(Ordering::Acquire), Ordering::Release);
     }
 }
 
@@ -152,6 +151,9 @@ pub const COUNTING_LASTS: Duration = Duration::from_secs(2);
 /// Time for completing the last cycles of a counting trial.
 pub const LAST_TURNS: Duration = Duration::from_secs(3);
 
+/// Maximum lateness of the end of a warm-up without a fixed length.
+const WARM_UP_ENDS_WITHIN: Duration = Duration::from_secs(1);
+
 /// Number of sessions opened at once. A server accepts connections one by one, so a thousand simultaneous
 /// connections would only queue until they time out.
 const OPENING_AT_ONCE: usize = 64;
@@ -168,7 +170,8 @@ fn kind_of(entry: &Entry, params: &Params) -> LockKind {
 /// end the phase.
 fn lasts_at_most(spec: &TrialSpec) -> Duration {
     let Stop::After(duration) = spec.stop else { return Duration::ZERO };
-    spec.warm_up_at_most.max(spec.warm_up) + duration
+    let late = if spec.has_open_end() { WARM_UP_ENDS_WITHIN } else { Duration::ZERO };
+    spec.warm_up_at_most.max(spec.warm_up) + late + duration
 }
 
 impl Shared {
@@ -443,6 +446,15 @@ pub(super) mod tests {
     use super::*;
     use zklockbench_scenario::{TrialPlan, parse};
     use zklockbench_zk::Access;
+
+    #[test]
+    fn arrivals_last_until_the_end_of_a_phase_that_starts_late() {
+        let load = "load = \"open\"\nrate = 100\narrivals = \"constant\"";
+        let shared =
+            shared(&format!("{load}\nwarm_up = \"1s\"\nwarm_up_at_most = \"2s\"\nduration = \"3s\""));
+        let arrivals = shared.open.unwrap();
+        assert_eq!(arrivals.due_times(2_100_000, 5_100_000).count(), 300);
+    }
 
     /// Returns the state of a trial of `baton` with two contenders and these lines of a scenario.
     pub fn shared(lines: &str) -> Shared {

@@ -262,9 +262,15 @@ impl<'a> Conductor<'a> {
         };
         let (mut orphans, mut nodes_left, mut near_end) = (None, None, Vec::new());
         if let Some(client) = &session {
-            orphans = self.orphans(client, &beside).await;
-            nodes_left = self.nodes_left(client).await;
-            near_end = self.counters_near_end(client).await;
+            if self.wants_orphans() {
+                orphans = orphans::find(&self.shared, client, environment.workspace.root(), &beside).await;
+            }
+            if self.shared.spec.fresh_locks {
+                nodes_left = fresh::nodes_left(&self.shared, client).await;
+            }
+            if !self.has_fresh_counters() {
+                near_end = counters::of_trial(&self.shared, client).await;
+            }
         }
         self.go_on_from(meeting).await;
         ObservedLoad { loaded, given_up, before, after, orphans, nodes_left, near_end, spread, met }
@@ -343,11 +349,8 @@ impl<'a> Conductor<'a> {
         let begin = self.phase_begins("connect", None);
         let shared = Arc::clone(&self.shared);
         let all = shared.count_own();
-        let connected = async {
-            while Board::read(&shared.board.connected) + Board::read(&shared.board.unconnected) < all {
-                tokio::time::sleep(LOOK_EVERY).await;
-            }
-        };
+        let board = &shared.board;
+        let connected = until(|| Board::read(&board.connected) + Board::read(&board.unconnected) >= all);
         if self.interrupt.run_until_cancelled(connected).await.is_none() {
             self.cut_short(Cause::Interrupted, INTERRUPTED);
         }
@@ -430,19 +433,6 @@ impl<'a> Conductor<'a> {
             let why = format!("{server} no longer serves; it served before trial {trial}");
             (self.sink)(EnvironmentEvent::Warning(&why));
         }
-    }
-
-    async fn orphans(&self, client: &Client, before: &orphans::Before) -> Option<Orphans> {
-        let root = self.environment.workspace.root();
-        if self.wants_orphans() { orphans::find(&self.shared, client, root, before).await } else { None }
-    }
-
-    async fn nodes_left(&self, client: &Client) -> Option<u64> {
-        if self.shared.spec.fresh_locks { fresh::nodes_left(&self.shared, client).await } else { None }
-    }
-
-    async fn counters_near_end(&self, client: &Client) -> Vec<NearEnd> {
-        if self.has_fresh_counters() { Vec::new() } else { counters::of_trial(&self.shared, client).await }
     }
 
     /// Runs work until it ends, the user interrupts it, or the trial is cut short.
@@ -572,7 +562,11 @@ async fn collect<R>(
 }
 
 async fn all_finished(shared: &Shared) {
-    while Board::read(&shared.board.finished) < shared.count_own() {
+    until(|| Board::read(&shared.board.finished) >= shared.count_own()).await;
+}
+
+async fn until(holds: impl Fn() -> bool) {
+    while !holds() {
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }

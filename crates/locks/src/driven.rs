@@ -6,9 +6,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, Told, count_of};
+use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, count_of};
 use crate::driver::protocol::{Abilities, How, Order, Parameter, Ready, TokenKind, WantedMode};
-use crate::driver::{AcquireWanted, DriverCommand, Granted, Link, Processes, Wanted};
+use crate::driver::{DriverCommand, Granted, Link, Processes, Wanted};
 use zklockbench_core::catalog::{Guarantees, Holders, LockCard, Mode, Param, ParamKind, ParamValue, Params};
 use zklockbench_core::clock;
 use zklockbench_core::units::parse_duration;
@@ -17,6 +17,10 @@ use zklockbench_zk::{Failure, Session, sequence_of};
 /// Maximum value of integer parameters: larger integers are not exact in all JSON parsers.
 const MOST: u64 = 1 << 53;
 const LEASES_MOST: u64 = 1_000;
+/// Rule for names of locks and parameters.
+const WORDS: &str = "use letters, digits, `-`, `_` and `.`";
+/// Keys of a scenario's strategy that are not parameters of its lock.
+const KEYS: [&str; 4] = ["driver", "lock", "name", "processes"];
 /// Shortest timeout of a wait; a timeout of 0 means a try.
 const SHORTEST: Duration = Duration::from_millis(1);
 /// Name of the parameter that sets the number of leases per acquire, as in the suite's own semaphores.
@@ -81,6 +85,9 @@ impl DrivenLock {
 /// Returns the entries of a driver's locks, leaked to be `'static` like the suite's own entries.
 pub(super) fn locks_of(program: Program) -> Result<Vec<(Entry, DrivenLock)>, String> {
     let program: &'static Program = Box::leak(Box::new(program));
+    if program.ready.contenders == 0 {
+        return Err(format!("driver `{}`: `contenders` is 0", program.command.name));
+    }
     let locks = program.ready.locks.iter();
     locks.map(|(name, abilities)| lock(program, name, abilities)).collect()
 }
@@ -91,11 +98,11 @@ fn lock(
     abilities: &'static Abilities,
 ) -> Result<(Entry, DrivenLock), String> {
     let driver = &program.command.name;
-    let fine = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    if name.is_empty() || !name.chars().all(fine) {
-        return Err(format!(
-            "driver `{driver}`: `{name}` is not a valid lock name; use letters, digits, `-`, `_` and `.`"
-        ));
+    if !is_word(name) {
+        return Err(format!("driver `{driver}`: `{name}` is not a valid lock name; {WORDS}"));
+    }
+    if !abilities.modes.contains(&WantedMode::Write) {
+        return Err(format!("driver `{driver}`: `{name}` declares no mode `write`"));
     }
     let params = abilities.parameters.iter().map(|(name, parameter)| {
         param(name, parameter).map_err(|why| format!("driver `{driver}`: parameter `{name}`: {why}"))
@@ -151,6 +158,10 @@ fn lock(
     Ok((Entry { card, build }, DrivenLock { program, name, abilities }))
 }
 
+fn is_word(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+}
+
 fn leaked(text: String) -> &'static str {
     Box::leak(text.into_boxed_str())
 }
@@ -183,6 +194,12 @@ fn details(abilities: &Abilities) -> String {
 
 fn param(name: &'static str, parameter: &'static Parameter) -> Result<Param, String> {
     use serde_json::Value;
+    if !is_word(name) {
+        return Err(format!("not a valid name; {WORDS}"));
+    }
+    if KEYS.contains(&name) {
+        return Err("scenarios use this key themselves; rename the parameter".to_owned());
+    }
     let (kind, default) = match &parameter.default {
         Value::Bool(is) => (ParamKind::Bool, is.to_string()),
         Value::Number(number) => match number.as_u64() {
@@ -230,13 +247,13 @@ impl Driven {
 
     /// Returns the hold for a grant, without a node if the driver's report of the node is incomplete.
     fn held(&self, link: &Link, granted: Granted) -> Held {
-        let Granted { done, pipe_us, at } = granted;
+        let Granted { done, told } = granted;
         let node = || {
             let path = done.node_of(&self.path).filter(|_| link.abilities().token == TokenKind::Czxid)?;
             let czxid = done.token.as_ref()?.number()?;
             Some(QueueNode { sequence: sequence_of(&path)?, path, czxid })
         };
-        Held { told: Told { granted: at, pipe_us }, ..Held::of(node()) }
+        Held { told, ..Held::of(node()) }
     }
 }
 
@@ -261,8 +278,9 @@ impl Strategy for Driven {
         // The driver enforces the timeout, and answers every acquire, even a cancelled one.
         let cancel = CancellationToken::new();
         let shown = Patience { deadline: None, tries_once: false, cancel, ..patience.clone() };
-        let wanted = AcquireWanted { on: &self.path, mode, timeout: patience.deadline.map(left) };
-        let acquired = shown.wait(link.acquire(wanted, patience.cancel.cancelled())).await?;
+        let timeout = patience.deadline.map(left);
+        let acquired = link.acquire(&self.path, mode, timeout, patience.cancel.cancelled());
+        let acquired = shown.wait(acquired).await?;
         if let Err(AcquireError::Failed(failure)) = &acquired {
             self.note("acquire", failure);
         }
@@ -330,6 +348,18 @@ mod tests {
     }
 
     #[test]
+    fn drivers_without_contenders_or_writers_are_refused() {
+        for (contenders, modes, why) in [
+            (0, json!(["write"]), "driver `my`: `contenders` is 0"),
+            (1, json!(["read"]), "driver `my`: `L` declares no mode `write`"),
+        ] {
+            let lock = json!({ "timeout": "none", "cancel": "none", "modes": modes });
+            let ready = json!({ "t": "ready", "v": 1, "driver": "my", "contenders": contenders, "locks": { "L": lock } });
+            assert_eq!(locks(ready).unwrap_err(), why);
+        }
+    }
+
+    #[test]
     fn invalid_parameters_are_refused() {
         for (default, why) in [
             (json!(-1), "not a whole number"),
@@ -338,6 +368,10 @@ mod tests {
         ] {
             let error = with_parameters(&json!({ "p": { "default": default } })).unwrap_err();
             assert!(error.contains("driver `my`: parameter `p`") && error.contains(why), "{error}");
+        }
+        for (name, why) in [("processes", "scenarios use this key"), ("a b", "not a valid name")] {
+            let error = with_parameters(&json!({ name: { "default": 1 } })).unwrap_err();
+            assert!(error.contains(&format!("parameter `{name}`: {why}")), "{error}");
         }
     }
 }

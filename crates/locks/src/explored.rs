@@ -7,7 +7,7 @@ pub struct Broken {
     pub lock: &'static str,
     /// Class of faults, as named by `explore`.
     pub after: &'static str,
-    /// `violated`, `stuck`, `refused` or `node left`.
+    /// `violated`, `stuck`, `refused`, `out of order` or `node left`.
     pub promises: &'static [&'static str],
 }
 

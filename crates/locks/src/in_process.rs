@@ -1,17 +1,16 @@
 //! State that the contenders of one process share for one lock. The state is dropped with its last owner.
 
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, Weak};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, Weak};
 
 use zklockbench_core::locked::locked;
 
-type Things<T> = HashMap<(String, usize), Weak<T>>;
-
-pub struct InProcess<T>(LazyLock<Mutex<Things<T>>>);
+/// States, by path and process.
+pub struct InProcess<T>(Mutex<BTreeMap<(String, usize), Weak<T>>>);
 
 impl<T: Default> InProcess<T> {
     pub const fn new() -> Self {
-        Self(LazyLock::new(Mutex::default))
+        Self(Mutex::new(BTreeMap::new()))
     }
 
     /// Returns the state of a process for a lock path, creating it on first use.

@@ -88,9 +88,9 @@ pub struct Held {
 /// A driver's report about a lock that it acquired; empty for the suite's own locks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Told {
-    /// Time at which the driver's library granted the lock.
+    /// Time at which the driver's library granted the lock; `None` if its clock is not the suite's.
     pub granted: Option<Stamp>,
-    /// Time spent in the driver's pipes.
+    /// Time in the driver's two pipes and in its code around the library: the suite's time minus the driver's.
     pub pipe_us: Option<u64>,
 }
 

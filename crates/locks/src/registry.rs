@@ -225,7 +225,7 @@ fn params_of(member: &str, params: &Params) -> Params {
 mod tests {
     use super::*;
     use zklockbench_core::catalog::after::Outcome;
-    use zklockbench_core::catalog::{Param, ParamValue};
+    use zklockbench_core::catalog::{Holders, Param, ParamValue};
 
     #[test]
     fn locks_are_found_by_alias_and_reported_under_their_own_names() {
@@ -273,6 +273,8 @@ mod tests {
         assert_eq!(used(0), ("baton", Params::new()));
         assert_eq!(used(1), ("curator-mutex", Params::from([("retry_times".into(), ParamValue::Count(7))])));
         assert_eq!(used(2).0, "baton");
+        let semaphores = find("curator-semaphore+count-semaphore").unwrap();
+        assert_eq!(semaphores.card.guarantees.holders, Holders::Leases("curator-semaphore.leases"));
         let alone = find("baton").unwrap();
         assert_eq!(member_of(alone, &Params::new(), 5).0.card.name, "baton");
     }

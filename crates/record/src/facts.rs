@@ -57,7 +57,8 @@ impl Traced {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
     pub kind: LockKind,
-    pub began: Stamp,
+    /// Start of the measured phase.
+    pub measured_from: Stamp,
     /// Faults, and messages before overlaps, in chronological order.
     pub traced: Vec<Traced>,
     /// Recorded moments, sorted by time and then by thread.
@@ -95,7 +96,7 @@ impl Facts {
     pub fn without_moments(kind: LockKind) -> Self {
         Self {
             kind,
-            began: 0,
+            measured_from: 0,
             traced: Vec::new(),
             noted: Sorted::of(Self::by_time, Vec::new()),
             created: Sorted::of(Self::by_entry, Vec::new()),
@@ -292,9 +293,17 @@ impl Events<'_> {
             {
                 return Ok((None, None));
             }
-            Deed::HasLeft { .. } | Deed::MayHaveLeft | Deed::CouldNotLeave => {
-                let holding = self.holding.remove(&contender);
+            // A holder whose release failed is inside until it acquires the lock again.
+            Deed::Asks(_) | Deed::HasLeft { .. } | Deed::MayHaveLeft | Deed::CouldNotLeave => {
+                // An acquire in a new session already shows that the hold's session has ended.
+                let is_shown = |holding: &Holding| {
+                    matches!(moment.deed, Deed::Asks(_)) && holding.began.session != moment.session
+                };
+                let holding = self.holding.get(&contender).filter(|holding| !is_shown(holding));
                 let (entered, life) = holding.map_or((at, None), |holding| (holding.began.at, holding.life));
+                if moment.deed != Deed::CouldNotLeave {
+                    self.holding.remove(&contender);
+                }
                 if let Deed::HasLeft { deleted, .. } = &mut moment.deed {
                     *deleted = life.and_then(|life| life.deleted);
                 }
@@ -321,18 +330,17 @@ impl Events<'_> {
         open.map(|holding| Moment { at, deed, ..holding.began }).collect()
     }
 
-    /// How a holder's session ended, if it did. The session had expired if the node was deleted with it,
-    /// unless the hold began after the deletion. The result is `Unknown` if the ensemble lost the node.
+    /// How a holder's session ended, if it did. The session had expired if the node was deleted with it
+    /// during the hold. The result is `Unknown` if the ensemble lost the node.
     fn session_end(&self, life: Option<Life>, entered: Stamp, hold: Hold) -> Option<SessionEnd> {
         let facts = self.facts;
         if facts.closed.contains(&hold) {
             return Some(SessionEnd::Expired);
         }
         let life = life?;
-        let entered_ms = facts.wall.ms(entered);
-        let was_there =
-            life.deleted_at_ms.is_none_or(|deleted| deleted + facts.clocks_differ_ms >= entered_ms);
-        if life.with_its_session && was_there {
+        let [entered_ms, left_ms] = [entered, hold.1].map(|at| facts.wall.ms(at));
+        let inside = entered_ms - facts.clocks_differ_ms..=left_ms + facts.clocks_differ_ms;
+        if life.with_its_session && life.deleted_at_ms.is_none_or(|deleted| inside.contains(&deleted)) {
             return Some(SessionEnd::Expired);
         }
         facts.is_forgotten(&life).then_some(SessionEnd::Unknown)
@@ -507,6 +515,17 @@ mod tests {
         );
         assert_eq!(events_of_a_hold(Life::default(), |_| {}), ["Unknown None"], "the ensemble lost the node");
         assert_eq!(events_of_a_hold(Life::default(), |facts| facts.all_gone = false), ["Ok None"]);
+        let late = 100 + CLOCKS_DIFFER_MS;
+        assert_eq!(events_of_a_hold(with_session(late), |_| {}), ["session", "Ok Some(9)"]);
+        assert_eq!(events_of_a_hold(with_session(late + 1), |_| {}), ["Ok Some(9)"], "the hold had ended");
+        // A holder whose release failed is still inside.
+        let release_failed =
+            |ms| events_of_moments(with_session(ms), &[(95_000, Deed::CouldNotLeave)], |_| {});
+        assert_eq!(release_failed(50)[..2], ["session", "Fail None"]);
+        assert_eq!(release_failed(99)[..2], ["Fail None", "session"]);
+        let asks_again = [(95_000, Deed::CouldNotLeave), (99_000, Deed::Asks(LockClaim::WRITE))];
+        let events = events_of_moments(with_session(99), &asks_again, |_| {});
+        assert_eq!(events[..3], ["Fail None", "session", "Some(\"lock-0\")"]);
         let closed = |facts: &mut Facts| facts.closed.extend([(0, 100_000)]);
         assert_eq!(events_of_a_hold(deleted(95), closed), ["session", "Ok Some(9)"]);
     }

@@ -337,7 +337,7 @@ figures! {
         .column("nodes left/acq", 4)
         .explained("nodes that remain on the ensemble, per acquisition");
     /// Share of acquisitions overtaken by a later arrival; for a semaphore with n leases, by at least n later
-    /// arrivals.
+    /// arrivals. Readers do not overtake readers.
     OVERTAKEN_SHARE = share("overtaken_share", Better::Lower)
         .read(|trial| ratio(trial.measured.overtaken, trial.measured.acquired()))
         .column_in_percent("overtaken", 6)
@@ -388,7 +388,7 @@ figures! {
     BYTES = FigureEntry::new(FigureKind::Count, "bytes", Unit::Bytes, Better::Lower)
         .read(|trial| seen(trial, |counts| counts.bytes_sent + counts.bytes_received));
     /// Acquisitions overtaken by a later arrival; for a semaphore with n leases, by at least n later
-    /// arrivals.
+    /// arrivals. Readers do not overtake readers.
     OVERTAKEN = count("overtaken", Better::Lower).read(|trial| whole(trial.measured.overtaken));
     /// Locks lost while held.
     LOST_WHILE_HELD = count("lost_while_held", Better::Lower).read(|trial| whole(trial.measured.lost_while_held));

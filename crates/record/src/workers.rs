@@ -12,7 +12,7 @@ use super::accounting::{ServersCount, compare_counts};
 use super::facts::Hold;
 use super::judged::{Judged, ShortHolds};
 use super::trial::{Health, Sessions, Tally, Trial};
-use super::{Arrived, FaultRecord, LimitedHolds, Steady, WarmUpEnd};
+use super::{Arrived, LimitedHolds, Steady, WarmUpEnd};
 use zklockbench_core::measure::combine::{add, both, by_key, clear, first, join, keep, least, most, zipped};
 use zklockbench_core::measure::{Histogram, ThreadRecorder, added_up, new_histogram};
 
@@ -54,10 +54,25 @@ impl Trial {
         if self.orphans.is_none() {
             self.orphan_nodes = std::mem::take(&mut other.orphan_nodes);
         }
+        let own = self.faults.len();
+        other.faults.iter_mut().for_each(|fault| fault.number += own);
         self += other;
+        self.renumber_faults();
         self.violations.truncate(Self::VIOLATIONS_KEPT);
         self.interference.truncate(Self::INTERFERENCE_KEPT);
         self
+    }
+
+    /// Numbers the faults in the order in which they were requested.
+    fn renumber_faults(&mut self) {
+        self.faults.sort_by_key(|fault| fault.asked_us);
+        let place = |number: usize| self.faults.iter().position(|fault| fault.number == number);
+        for election in self.elections.iter_mut().flatten() {
+            election.after_fault = election.after_fault.and_then(place).map(|place| place + 1);
+        }
+        for (number, fault) in (1..).zip(&mut self.faults) {
+            fault.number = number;
+        }
     }
 
     /// Combines all workers' views of a trial; `parts` must be in the workers' numerical order. A single
@@ -113,7 +128,7 @@ added_up!(Trial {
     ensemble_order: clear,
     fencing,
     elections: first,
-    faults: add_faults,
+    faults: join,
     interference: join,
     wrong_holds: join,
     stuck: join,
@@ -142,15 +157,6 @@ added_up!(Trial {
 #[allow(clippy::expect_used, reason = "all histograms use the same bounds, so adding cannot fail")]
 fn add_histogram(own: &mut Histogram, other: Histogram) {
     own.add(&other).expect("histograms share their bounds");
-}
-
-/// Merges faults in the order in which they were requested, and renumbers them.
-fn add_faults(own: &mut Vec<FaultRecord>, others: Vec<FaultRecord>) {
-    own.extend(others);
-    own.sort_by_key(|fault| fault.asked_us);
-    for (number, fault) in (1..).zip(own) {
-        fault.number = number;
-    }
 }
 
 // Adds up the slots. The end of the warm-up is taken from the worker with the weaker evidence of a steady state.
@@ -236,6 +242,8 @@ pub struct Occurrences {
     pub lag_us: u64,
     /// Total against which `lag_us` is compared: the handoffs or, for locks without handoffs, the waits.
     pub lag_basis_us: u64,
+    /// Total requested time of the holds whose overshoot was recorded.
+    pub asked_hold_us: u64,
     /// Expected number of polls, from the measured waits.
     pub looks_by_wait: u64,
 }
@@ -260,6 +268,7 @@ added_up!(Occurrences {
     rejoined,
     lag_us,
     lag_basis_us,
+    asked_hold_us,
     looks_by_wait,
 });
 

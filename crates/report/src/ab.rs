@@ -6,17 +6,17 @@ use std::path::Path;
 use super::chart::{Drawn, draw_each};
 use super::comparison::{RATIOS, corrected, finding, of_panels, of_ratios, on_scale};
 use super::document::{
-    Axis, Block, Chart, Columns, Curve, Document, Finding, GAP, Guide, GuideCourse, Lines, Mark, PlotPoint,
-    RatioRow, Ratios, Table, Tone, Value, Weight,
+    Axis, Block, Chart, Columns, Curve, Document, Finding, GAP, Guide, GuideCourse, Lines, Mark, Panels,
+    PlotPoint, RatioRow, Ratios, Table, Tone, Value, Weight,
 };
-use super::page::{drawn, fact, filled, noted, place, program, section};
+use super::page::{drawn, fact, filled, noted, place, program, section, when};
 use super::table::counts::{self, CountedRow};
 use super::table::{Printed, Style, bullets, escaped, folded, margins, markdown_table};
-use zklockbench_analysis::ab::{AbFile, Comparison, Conclusion, Ending, SideRecord, Turn, Values};
+use zklockbench_analysis::ab::{AbFile, Comparison, Conclusion, Ending, Turn, Values};
 use zklockbench_analysis::compare::{self, ComparisonVerdict};
 use zklockbench_core::error::Error;
 use zklockbench_core::measure::Unit;
-use zklockbench_core::units::{self, counted, grouped, listed, percent};
+use zklockbench_core::units::{self, counted, grouped, joined, listed, percent};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_stats::Interval;
 
@@ -25,8 +25,8 @@ const NO_BLOCK: &str = "No block finished, so there is nothing to show.";
 pub fn ab(file: &AbFile, style: Style) -> String {
     let is_shown = |one: &Comparison| style.all || one.verdict != ComparisonVerdict::Same;
     let same = file.comparisons.iter().filter(|one| !is_shown(one)).count();
-    let same =
-        (same > 0).then(|| format!("{} stayed within the margin.", counted(same, "metric", "metrics")));
+    let stayed = || format!("{} stayed within the margin.", counted(same, "metric", "metrics"));
+    let same = (same > 0).then(stayed);
     let notes = notes(file).into_iter().map(|note| format!("! {note}"));
     let printed = Printed {
         outcome: ab_headline(file),
@@ -51,9 +51,8 @@ pub fn ab_markdown(file: &AbFile) -> String {
     let all = grid(file, |_| true);
     said.push(markdown_table(&all));
     let counted = by_kind(file);
-    if !counted.is_empty() {
-        said.extend([markdown_table(&counted), escaped(&counted.legend(&[]))]);
-    }
+    let counts = (!counted.is_empty()).then(|| [markdown_table(&counted), escaped(&counted.legend(&[]))]);
+    said.extend(counts.into_iter().flatten());
     said.extend(bullets(notes(file)));
     let place = format!("Measured on: {}.", places(file));
     said.push(folded("How to read this", &[escaped(&place), escaped(&all.legend(&[]))].join("\n\n")));
@@ -71,42 +70,30 @@ fn both_sides(file: &AbFile) -> [String; 2] {
 
 fn outcome(file: &AbFile) -> (Value, &'static str) {
     let judged = file.judged();
-    let (word, tone, what) = match (&judged, file.conclusion) {
+    let (tone, what) = match (&judged, file.conclusion) {
         (Verdict::Violated(_), _) => return (Value::from(&judged), "VIOLATED: a lock broke a promise"),
-        (_, Conclusion::Regressed) => ("regressed", Tone::Bad, "Regressed: B is worse than A"),
-        (_, Conclusion::Unknown) => {
-            ("inconclusive", Tone::Doubtful, "Inconclusive: B may or may not be worse than A")
-        }
+        (_, Conclusion::Regressed) => (Tone::Bad, "Regressed: B is worse than A"),
+        (_, Conclusion::Unknown) => (Tone::Doubtful, "Inconclusive: B may or may not be worse than A"),
         (Verdict::Unknown(_), _) => {
             return (Value::from(&judged), "Unknown: not enough evidence that the locks held");
         }
-        (_, Conclusion::Improved) => {
-            ("improved", Tone::Good, "Improved: B is better than A, and nothing is worse")
-        }
-        (_, Conclusion::NotWorse) => {
-            ("not worse", Tone::Good, "Not worse: B is not worse than A by more than the margin")
-        }
-        (_, Conclusion::Same) => {
-            ("the same", Tone::Good, "The same: B differs from A by less than the margin")
-        }
+        (_, Conclusion::Improved) => (Tone::Good, "Improved: B is better than A, and nothing is worse"),
+        (_, Conclusion::NotWorse) => (Tone::Good, "Not worse: B is not worse than A by more than the margin"),
+        (_, Conclusion::Same) => (Tone::Good, "The same: B differs from A by less than the margin"),
     };
-    (Value::verdict(word, tone), what)
+    let (word, _) = what.split_once(':').unwrap_or_default();
+    (Value::verdict(word.to_lowercase(), tone), what)
 }
 
 pub fn ab_headline(file: &AbFile) -> String {
     let count = |verdict| file.comparisons.iter().filter(|one| one.verdict == verdict).count();
     let verdicts = ComparisonVerdict::ALL.into_iter().map(|verdict| (count(verdict), verdict.word()));
-    let counts = verdicts.filter(|(count, _)| *count > 0);
-    let counts: Vec<String> = counts.map(|(count, word)| format!("{count} {word}")).collect();
-    let (_, what) = outcome(file);
+    let counts = verdicts.filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}"));
+    let (counts, (_, what)) = (joined(counts, ", "), outcome(file));
     let most = most_changed(file).map_or_else(String::new, |most| format!(": {most}"));
-    format!(
-        "{what}{most} ({}: {}; {}; scenario {}).",
-        counted(file.comparisons.len(), "comparison", "comparisons"),
-        counts.join(", "),
-        counted(file.blocks.len(), "block", "blocks"),
-        file.scenario
-    )
+    let all = counted(file.comparisons.len(), "comparison", "comparisons");
+    let blocks = counted(file.blocks.len(), "block", "blocks");
+    format!("{what}{most} ({all}: {counts}; {blocks}; scenario {}).", file.scenario)
 }
 
 /// Returns the metric with the largest change in the direction of the conclusion.
@@ -129,30 +116,20 @@ fn most_changed(file: &AbFile) -> Option<String> {
 fn places(file: &AbFile) -> String {
     let place = |ensemble: &zklockbench_record::EnsembleInfo| {
         let version = ensemble.servers.first().map_or("not known", |server| server.version.as_str());
-        format!(
-            "{} ensemble, {} (ZooKeeper {version}); data: {}",
-            ensemble.kind,
-            counted(ensemble.servers.len(), "server", "servers"),
-            ensemble.placement
-        )
+        let (kind, servers) = (&ensemble.kind, counted(ensemble.servers.len(), "server", "servers"));
+        format!("{kind} ensemble, {servers} (ZooKeeper {version}); data: {}", ensemble.placement)
     };
     let (a, b) = (&file.sides.a.ensemble, &file.sides.b.ensemble);
-    let where_ = if a.connect == b.connect && !file.sides.a.opened_anew {
-        place(a)
-    } else {
-        format!("A: {}; B: {}", place(a), place(b))
-    };
-    format!(
-        "{where_}; generator on {} with {}",
-        file.host.hostname,
-        counted(file.host.cores, "core", "cores")
-    )
+    let is_shared = a.connect == b.connect && !file.sides.a.opened_anew;
+    let where_ = if is_shared { place(a) } else { format!("A: {}; B: {}", place(a), place(b)) };
+    let cores = counted(file.host.cores, "core", "cores");
+    format!("{where_}; generator on {} with {cores}", file.host.hostname)
 }
 
 fn grid(file: &AbFile, is_shown: impl Fn(&Comparison) -> bool) -> Table {
     let losses = file.comparisons.iter().filter(|one| one.scale == compare::Scale::SharesLost).count();
-    let of_figures =
-        file.comparisons.iter().filter_map(|one| Some((one.figure.clone(), file.margin_of(one)?)));
+    let margin = |one: &Comparison| Some((one.figure.clone(), file.margin_of(one)?));
+    let margins = margins(file.comparisons.iter().filter_map(margin));
     Columns::<&Comparison>::new()
         .words("strategy", |one| one.cells.strategy())
         .numbers("contenders", 0, |one| one.cells.contenders())
@@ -174,7 +151,7 @@ fn grid(file: &AbFile, is_shown: impl Fn(&Comparison) -> bool) -> Table {
         .numbers("A/A", 1, |one| ratio(one, one.itself))
         .explained("the second run of A compared with the first, which shows the noise on this machine")
         .table("Each metric of each combination", 2, file.comparisons.iter().filter(|one| is_shown(one)))
-        .noted(format!("{} {}", corrected(file.comparisons.len() - losses, losses > 0), margins(of_figures)))
+        .noted(format!("{} {}", corrected(file.comparisons.len() - losses, losses > 0), margins))
 }
 
 /// Returns the requests by kind, one row per side.
@@ -195,61 +172,53 @@ fn value(unit: Unit, value: Option<f64>, at_least: bool) -> String {
 fn ratio(of: &Comparison, ratio: Option<Interval>) -> String {
     let Some(ratio) = ratio else { return GAP.into() };
     let end = |end: f64| if end.is_finite() { on_scale(of.scale, end) } else { "no bound".to_owned() };
-    match ratio.is_bounded() {
-        false => end(ratio.value),
-        true => format!("{} [{}, {}]", end(ratio.value), end(ratio.low), end(ratio.high)),
-    }
+    let ends = ratio.is_bounded().then(|| format!(" [{}, {}]", end(ratio.low), end(ratio.high)));
+    end(ratio.value) + &ends.unwrap_or_default()
 }
 
 /// Describes how server restarts affect the comparison; `None` if both sides share an ensemble that was not
 /// restarted.
 fn starts(file: &AbFile) -> Option<String> {
     let (a, b) = (&file.sides.a, &file.sides.b);
-    let kept = [(a, "A"), (b, "B")].into_iter().filter(|(side, _)| !side.opened_anew);
-    let kept: Vec<&str> = kept.map(|(_, name)| name).collect();
-    match kept.as_slice() {
-        [] => Some(
-            "the servers of both sides were restarted for each block, and A's servers again before the second run of A"
-                .to_owned(),
-        ),
-        _ if a.ensemble.connect == b.ensemble.connect => None,
-        kept => Some(format!(
-            "the servers of {} ran throughout, so their state may affect the ratio; \
-             the second run of A cannot show this",
-            listed(kept)
-        )),
-    }
+    let kept = match (a.opened_anew, b.opened_anew) {
+        (true, true) => {
+            let again = "and A's servers again before the second run of A";
+            return Some(format!("the servers of both sides were restarted for each block, {again}"));
+        }
+        _ if a.ensemble.connect == b.ensemble.connect => return None,
+        (true, false) => "B",
+        (false, true) => "A",
+        (false, false) => "A and B",
+    };
+    let hidden = "so their state may affect the ratio; the second run of A cannot show this";
+    Some(format!("the servers of {kept} ran throughout, {hidden}"))
 }
 
 fn notes(file: &AbFile) -> Vec<String> {
-    let mut notes = Vec::new();
-    match file.ending {
-        Ending::Complete => {}
+    let ending = match file.ending {
+        Ending::Complete => None,
         Ending::GoingOn => {
-            notes.push("the comparison was still in progress when this report was written".to_owned())
+            Some("the comparison was still in progress when this report was written".to_owned())
         }
-        Ending::Interrupted => notes.push(format!(
-            "interrupted after {}: based on the measurements until then",
-            counted(file.blocks.len(), "block", "blocks")
-        )),
+        Ending::Interrupted => {
+            let blocks = counted(file.blocks.len(), "block", "blocks");
+            Some(format!("interrupted after {blocks}: based on the measurements until then"))
+        }
         Ending::Aborted => {
-            let why = file.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
-            notes.push(format!("cut short{why}"));
+            Some(file.why.as_ref().map_or("cut short".into(), |why| format!("cut short: {why}")))
         }
-    }
-    notes.extend(file.judged().why().map(|why| format!("{}: {why}", file.judged().word())));
-    notes.extend(reasons(&file.comparisons));
-    notes.extend(resumed(&file.resumed_after));
-    notes.extend(starts(file));
-    if let (Some(until), Some(reached)) = (file.asked.until, file.asked.reached) {
-        let until = percent(until);
-        notes.push(if reached {
-            format!("every interval is within ± {until}; only the intervals' width determined when to stop")
-        } else {
-            format!("not every interval is within ± {until} and allows a verdict")
-        });
-    }
-    notes
+    };
+    let judged = file.judged().why().map(|why| format!("{}: {why}", file.judged().word()));
+    let until = file.asked.until.zip(file.asked.reached).map(|(until, reached)| {
+        let (not, end) = match reached {
+            true => ("", "; only the intervals' width determined when to stop"),
+            false => ("not ", " and allows a verdict"),
+        };
+        format!("{not}every interval is within ± {}{end}", percent(until))
+    });
+    let (reasons, resumed) = (reasons(&file.comparisons), resumed(&file.resumed_after));
+    let before = ending.into_iter().chain(judged).chain(reasons);
+    before.chain(resumed).chain(starts(file)).chain(until).collect()
 }
 
 /// Describes the resumptions in a sentence. Blocks before and after a resumption used different ensembles,
@@ -265,12 +234,10 @@ fn reasons(comparisons: &[Comparison]) -> Vec<String> {
     let told = |one: &Comparison| Some(format!("{}: {}", one.verdict.word(), one.why.as_ref()?));
     let line = |(told, same): (String, Vec<&Comparison>)| match same.as_slice() {
         [one] => format!("{} of {}: {told}", one.figure, one.cells),
-        [first, ..] => format!(
-            "{} (such as {} of {}): {told}",
-            counted(same.len(), "comparison", "comparisons"),
-            first.figure,
-            first.cells
-        ),
+        [Comparison { figure, cells, .. }, ..] => {
+            let count = counted(same.len(), "comparison", "comparisons");
+            format!("{count} (such as {figure} of {cells}): {told}")
+        }
         [] => told,
     };
     grouped(comparisons.iter().filter_map(|one| Some((told(one)?, one)))).into_iter().map(line).collect()
@@ -282,15 +249,11 @@ pub fn of_ab(file: &AbFile) -> Document {
     let same = a.ensemble.connect == b.ensemble.connect;
     let mut measured = vec![Block::Facts(place(&a.ensemble, &file.host))];
     measured.extend((!same).then(|| Block::Facts(place(&b.ensemble, &file.host))));
-    let scenario = |turn: Turn, side: &SideRecord| Block::Code {
-        caption: format!("Scenario of {}:", turn.title()),
-        text: side.scenario_text.clone(),
-    };
     let reproduce = vec![
-        scenario(Turn::A, a),
-        scenario(Turn::B, b),
+        Block::code("Scenario of A:", a.scenario_text.clone()),
+        Block::code("Scenario of B:", b.scenario_text.clone()),
         Block::Facts(vec![
-            fact("Measured", humantime::format_rfc3339_seconds(file.started_at).to_string()),
+            fact("Measured", when(file.started_at)),
             fact("Seed", file.seed.to_string()),
             program(&file.tool_version, file.tool_commit.as_deref()),
         ]),
@@ -327,26 +290,17 @@ pub fn draw_ab(file: &AbFile, dir: &Path) -> Result<Drawn, Error> {
 const OVER_A: [&str; 2] = ["B / A", "A again / A"];
 
 fn ab_ratios(file: &AbFile) -> Result<Chart, String> {
-    let how_to_read =
-        "Bar: interval of B / A. Dots: B / A in each block (lower), and A again / A (upper), which shows \
-                       the noise on this machine. Thick line: no change; thin lines: the margin."
-            .to_owned();
-    let rows =
-        file.comparisons.iter().filter(|one| one.ratio.is_some()).map(|one| ab_row(file, one)).collect();
-    let of = Ratios { of: OVER_A[0], rows };
-    of_ratios("ratios", of, std::iter::once(how_to_read).chain(both_sides(file)).collect())
+    const HOW_TO_READ: &str = "Bar: interval of B / A. Dots: B / A in each block (lower), and A again / A (upper), \
+        which shows the noise on this machine. Thick line: no change; thin lines: the margin.";
+    let measured = file.comparisons.iter().filter(|one| one.ratio.is_some());
+    let of = Ratios { of: OVER_A[0], rows: measured.map(|one| ab_row(file, one)).collect() };
+    of_ratios("ratios", of, [HOW_TO_READ.to_owned()].into_iter().chain(both_sides(file)).collect())
 }
 
 fn ab_row(file: &AbFile, one: &Comparison) -> RatioRow {
     let [below, above] = [0, 1].map(|which| over_a(one, which).map(|(_, ratio)| ratio).collect());
-    RatioRow {
-        label: label(one),
-        verdict: one.verdict,
-        interval: one.ratio,
-        margin: file.margin_of(one).map(|margin| one.scale.margin(margin)),
-        above,
-        below,
-    }
+    let margin = file.margin_of(one).map(|margin| one.scale.margin(margin));
+    RatioRow { label: label(one), verdict: one.verdict, interval: one.ratio, margin, above, below }
 }
 
 /// Charts the ratios in the order of measurement, to reveal drift or a single bad block, which intervals
@@ -355,15 +309,15 @@ fn ab_blocks(file: &AbFile) -> Result<Chart, String> {
     let labels: Vec<String> = file.blocks.iter().map(|block| block.number.to_string()).collect();
     let mut comparisons: Vec<&Comparison> = file.comparisons.iter().collect();
     comparisons.sort_by_key(|one| one.verdict);
-    let panels: Vec<(String, Lines)> =
-        comparisons.into_iter().filter_map(|one| block_panel(one, &labels, file.margin_of(one))).collect();
+    let panel = |one: &Comparison| block_panel(one, &labels, file.margin_of(one));
+    let panels: Vec<(String, Lines)> = comparisons.into_iter().filter_map(panel).collect();
     if panels.is_empty() {
         return Err("no block has a ratio".to_owned());
     }
     let how_to_read = "Dashed: no change, and the margin. A block without a ratio has no marker.".to_owned();
     let caption = std::iter::once(how_to_read).chain(both_sides(file)).collect();
     let keys = OVER_A.map(str::to_owned).into();
-    Ok(of_panels("blocks", "Ratios block by block", keys, panels, caption))
+    Ok(of_panels("blocks", "Ratios block by block", Panels { keys, panels }, caption))
 }
 
 fn block_panel(one: &Comparison, labels: &[String], margin: Option<f64>) -> Option<(String, Lines)> {

@@ -12,16 +12,11 @@ const BUSY: f64 = 0.9;
 /// Renders the outcome and the floor and, with `--all`, the requests of each server.
 pub fn calibration(calibration: &Calibration, style: Style) -> String {
     let requests = calibration.servers.iter().map(|server| requests(calibration, server));
-    let writes = calibration
-        .synced_writes_per_s
-        .map(|per_s| format!("The leader takes {} synced writes a second.", number(per_s)));
-    let printed = Printed {
-        outcome: headline(calibration),
-        tables: [floor(calibration), pairs(calibration)].into_iter().chain(requests).collect(),
-        remarks: missing(calibration).map(|missing| format!("! {missing}")).chain(writes).collect(),
-        ..Printed::default()
-    };
-    printed.text(style)
+    let writes = calibration.synced_writes_per_s.map(number);
+    let writes = writes.map(|per_s| format!("The leader takes {per_s} synced writes a second."));
+    let tables = [floor(calibration), pairs(calibration)].into_iter().chain(requests).collect();
+    let remarks = missing(calibration).map(|missing| format!("! {missing}")).chain(writes).collect();
+    Printed { outcome: headline(calibration), tables, remarks, ..Printed::default() }.text(style)
 }
 
 fn missing(calibration: &Calibration) -> impl Iterator<Item = String> {
@@ -30,25 +25,17 @@ fn missing(calibration: &Calibration) -> impl Iterator<Item = String> {
 
 /// Returns a sentence with the lower bounds for any lock in this environment.
 pub fn headline(calibration: &Calibration) -> String {
-    let took =
-        |what: &str, of: Option<Timing>| of.map(|of| format!("{what} takes {}", format_micros(of.p50_us)));
+    let took = |what, of: Option<Timing>| Some(format!("{what} takes {}", format_micros(of?.p50_us)));
     let floor = &calibration.floor;
     let parts = [took("a handoff", floor.handoff), took("an acquire of a free lock", floor.uncontended)];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
-    match parts.as_slice() {
-        [] => "The floor could not be measured.".to_owned(),
-        parts => format!(
-            "Without a lock, {} (medians{}): no lock can be faster here.",
-            listed(parts),
-            rest(calibration)
-        ),
+    if parts.is_empty() {
+        return "The floor could not be measured.".to_owned();
     }
-}
-
-/// Describes the pause before each measurement; empty if the pause has its default length.
-fn rest(calibration: &Calibration) -> String {
-    let told = |us| format!(", each after {} of rest", format_micros(us));
-    calibration.rest_us.map_or_else(String::new, told)
+    // The pause before each measurement is stored if it differs from the default.
+    let rest = calibration.rest_us.map(|us| format!(", each after {} of rest", format_micros(us)));
+    let (parts, rest) = (listed(&parts), rest.unwrap_or_default());
+    format!("Without a lock, {parts} (medians{rest}): no lock can be faster here.")
 }
 
 /// A request, its latency without other requests, and its rate at saturation.
@@ -109,6 +96,7 @@ fn requests(calibration: &Calibration, server: &ServerFigures) -> Table {
         let figures = server.of(request);
         (request.name(), figures.and_then(|f| f.alone), figures.and_then(|f| f.saturated))
     };
+    let rows = RawRequest::ALL.into_iter().map(of);
     let others = [
         ("watch (change to event)", server.watch, None),
         ("open a session", server.session_open, None),
@@ -124,11 +112,7 @@ fn requests(calibration: &Calibration, server: &ServerFigures) -> Table {
             "{sessions} sessions with {in_flight} requests each in flight; ≥: the generator's processor was the \
              bottleneck"
         ))
-        .table(
-            format!("{} ({})", server.address, server.role),
-            1,
-            RawRequest::ALL.into_iter().map(of).chain(others),
-        )
+        .table(format!("{} ({})", server.address, server.role), 1, rows.chain(others))
 }
 
 /// Returns the replies per second; a lower bound if the generator was saturated.
@@ -149,22 +133,17 @@ pub fn of_calibration(calibration: &Calibration) -> Document {
         section("notes", "Notes", noted(missing(calibration).collect())),
         section("environment", "Measurement environment", [place, measured]),
     ];
-    let verdict = match calibration.missing.is_empty() {
-        true => Value::verdict("measured", Tone::Good),
-        false => Value::verdict("measured in part", Tone::Doubtful),
-    };
+    let is_whole = calibration.missing.is_empty();
+    let (word, tone) = if is_whole { ("measured", Tone::Good) } else { ("measured in part", Tone::Doubtful) };
     let writes = calibration.synced_writes_per_s.map(|per_s| {
-        let sentence = format!(
-            "The leader takes {} synced writes a second; an acquisition needs at least two.",
-            number(per_s)
-        );
-        Finding::new("Writes", Tone::Plain, sentence, None)
+        let leader = format!("The leader takes {} synced writes a second", number(per_s));
+        Finding::new("Writes", Tone::Plain, format!("{leader}; an acquisition needs at least two."), None)
     });
     Document {
         title: "Calibration of an ensemble".to_owned(),
         about: format!("{}, without any lock.", counted(calibration.servers.len(), "server", "servers")),
-        headline: Finding::new("Floor", verdict.tone(), headline(calibration), Some(FLOOR)),
-        verdict,
+        headline: Finding::new("Floor", tone, headline(calibration), Some(FLOOR)),
+        verdict: Value::verdict(word, tone),
         comes_to: "Findings",
         findings: writes.into_iter().collect(),
         strategies: Vec::new(),

@@ -13,12 +13,12 @@ use super::draw;
 use super::page::{drawn, filled, noted, section};
 use super::table::{Printed, Style, bullets, escaped, folded, margins, markdown_table};
 use zklockbench_analysis::compare::{
-    About, CellUnderLoad, Comparison, ComparisonVerdict, LeftOut, Method, Power, PowerRow, Role, Row, Sample,
-    Scale, Side, SideInfo, more_lost,
+    About, CellUnderLoad, Compared, Comparison, ComparisonVerdict, LeftOut, Method, Power, PowerRow, Role,
+    Row, Sample, Scale, Side, SideInfo, more_lost,
 };
 use zklockbench_core::error::Error;
 use zklockbench_core::measure::Measure;
-use zklockbench_core::units::{at_least, capitalised, counted, distinct, grouped, number, percent};
+use zklockbench_core::units::{at_least, capitalised, counted, distinct, grouped, joined, number, percent};
 use zklockbench_record::Unit;
 use zklockbench_stats::Interval;
 
@@ -28,18 +28,11 @@ const MOST_ROWS: usize = 12;
 pub fn comparison(compared: &Comparison, style: Style) -> String {
     let has_same = compared.rows.iter().any(|row| !is_news(row));
     let mut remarks: Vec<String> = forced(compared).map(|why| format!("! {why}")).collect();
-    let (table, legend) = if style.all {
-        (grid(compared, |_| true), None)
-    } else {
-        let mut table = grid(compared, is_news);
-        let hidden = table.rows.len().saturating_sub(MOST_ROWS);
-        table.rows.truncate(MOST_ROWS);
-        if hidden > 0 {
-            remarks.push(format!("{hidden} more rows: use --all to show them."));
-        }
-        (table, has_same.then(|| same_or_shown(compared)))
-    };
-    remarks.extend(legend);
+    let mut table = grid(compared, |row| style.all || is_news(row));
+    let most = if style.all { usize::MAX } else { MOST_ROWS };
+    let hidden = table.rows.drain(table.rows.len().min(most)..).count();
+    remarks.extend((hidden > 0).then(|| format!("{hidden} more rows: use --all to show them.")));
+    remarks.extend((has_same && !style.all).then(|| same_or_shown(compared)));
     remarks.extend(notes(compared).into_iter().map(|note| format!("! {note}")));
     remarks.extend(faster(compared));
     let printed = Printed {
@@ -56,10 +49,9 @@ pub fn comparison(compared: &Comparison, style: Style) -> String {
 fn same_or_shown(compared: &Comparison) -> String {
     let count = |role| compared.rows.iter().filter(|row| !is_news(row) && row.role == role).count();
     let same = counted(count(Role::Decides), "metric", "metrics");
-    match count(Role::Shown) {
-        0 => format!("{same} stayed within the margin."),
-        shown => format!("{same} stayed within the margin; {shown} more do not affect the outcome."),
-    }
+    let shown = count(Role::Shown);
+    let more = if shown > 0 { format!("; {shown} more do not affect the outcome") } else { String::new() };
+    format!("{same} stayed within the margin{more}.")
 }
 
 /// Returns whether a deciding row changed, is inconclusive, or was not measured.
@@ -72,14 +64,11 @@ pub fn comparison_markdown(compared: &Comparison) -> String {
     let mut said = vec![format!("### {}", escaped(&compared.conclusion.sentence))];
     said.extend(forced(compared).map(|why| format!("**{}**", escaped(&why))));
     let (news, same) = (grid(compared, is_news), grid(compared, |row| !is_news(row)));
-    if !news.is_empty() {
-        said.push(markdown_table(&news));
-    }
+    said.extend((!news.is_empty()).then(|| markdown_table(&news)));
     said.extend(faster(compared).iter().map(|line| escaped(line)));
     said.extend(bullets(notes(compared)));
-    if !same.is_empty() {
-        said.push(folded(&format!("Same or informational: {}", same.rows.len()), &markdown_table(&same)));
-    }
+    let rest = || folded(&format!("Same or informational: {}", same.rows.len()), &markdown_table(&same));
+    said.extend((!same.is_empty()).then(rest));
     let sides = bullets(sides(compared)).unwrap_or_default();
     said.push(folded("How to read this", &[sides, escaped(&news.legend(&[]))].join("\n\n")));
     said.join("\n\n") + "\n"
@@ -87,49 +76,47 @@ pub fn comparison_markdown(compared: &Comparison) -> String {
 
 pub(super) fn sides(compared: &Comparison) -> [String; 2] {
     let side = |name: &str, side: &SideInfo| {
-        let runs: Vec<String> = side
-            .runs
-            .iter()
-            .map(|run| {
-                let commit = run.tool_commit.as_deref().unwrap_or("of unknown commit");
-                format!(
-                    "{} of {} by {} {commit} on {}",
-                    run.scenario, run.started_at, run.tool_version, run.host
-                )
-            })
-            .collect();
-        format!("{name}: {} ({})", side.path, runs.join("; "))
+        let runs = side.runs.iter().map(|run| {
+            let commit = run.tool_commit.as_deref().unwrap_or("of unknown commit");
+            format!("{} of {} by {} {commit} on {}", run.scenario, run.started_at, run.tool_version, run.host)
+        });
+        format!("{name}: {} ({})", side.path, joined(runs, "; "))
     };
     [side("Base", &compared.base), side("New", &compared.new)]
 }
 
 fn forced(compared: &Comparison) -> impl Iterator<Item = String> + '_ {
-    compared
-        .forced
-        .iter()
-        .map(|why| format!("Comparison forced, although the runs are not comparable: {why}"))
+    let forced = |why: &String| format!("Comparison forced, although the runs are not comparable: {why}");
+    compared.forced.iter().map(forced)
 }
 
 /// Returns the selected rows, without violation counts of cells that have no violations.
 fn grid(compared: &Comparison, is_shown: impl Fn(&Row) -> bool) -> Table {
+    let is_same = |row: &Row| row.compared.verdict == ComparisonVerdict::Same && row.compared.why.is_none();
+    let is_idle = |row: &Row| row.figure == "violations" && is_same(row);
     let mut rows: Vec<&Row> = compared.rows.iter().filter(|row| !is_idle(row) && is_shown(row)).collect();
     rows.sort_by_key(|row| (row.role, row.compared.verdict));
+    let pairs = match compared.about {
+        About::TheseRuns => "repetitions",
+        About::SuchRuns => "the runs' medians",
+    };
     Columns::<&Row>::new()
         .words("strategy", |row| row.cell.strategy.as_str())
         .numbers("contenders", 0, |row| row.cell.contenders)
         .words("metric", |row| row.figure.as_str())
         .numbers("base", 0, |row| value(&row.compared.base, row.measured_in))
         .numbers("new", 0, |row| value(&row.compared.new, row.measured_in))
-        .numbers("new/base", 1, |row| {
-            row.compared.ratio.map(|ratio| on_scale(row.compared.scale, ratio.value))
-        })
-        .explained(ratio_explained(compared))
+        .numbers("new/base", 1, |row| Some(on_scale(row.compared.scale, row.compared.ratio?.value)))
+        .explained(format!("the median ratio over all pairs of {pairs} (Hodges-Lehmann)"))
         .words("interval", |row| interval(row))
         .explained(format!(
             "range of new/base, with a confidence of at least {}; exact: counts that the load determines",
             percent(1.0 - compared.terms.alpha)
         ))
-        .numbers("reps", 3, |row| repetitions(row))
+        .numbers("reps", 3, |row| {
+            let (was, is) = (row.compared.base.values.len(), row.compared.new.values.len());
+            if was == is { Value::from(was) } else { format!("{was}, {is}").into() }
+        })
         .words("verdict", |row| match row.role {
             Role::Decides => Value::from(row.compared.verdict),
             Role::Shown => format!("({})", row.compared.verdict).into(),
@@ -142,32 +129,18 @@ fn grid(compared: &Comparison, is_shown: impl Fn(&Row) -> bool) -> Table {
         .noted(note(compared))
 }
 
-fn is_idle(row: &Row) -> bool {
-    row.figure == "violations"
-        && row.compared.verdict == ComparisonVerdict::Same
-        && row.compared.why.is_none()
-}
-
-fn ratio_explained(compared: &Comparison) -> &'static str {
-    match compared.about {
-        About::TheseRuns => "the median ratio over all pairs of repetitions (Hodges-Lehmann)",
-        About::SuchRuns => "the median ratio over all pairs of the runs' medians (Hodges-Lehmann)",
-    }
-}
-
 fn note(compared: &Comparison) -> String {
     let unit = match compared.about {
-        About::TheseRuns => {
-            "Medians over the repetitions. They describe these runs; run-to-run variation was not measured."
-        }
-        About::SuchRuns => "Medians over the repetitions; the runs are the unit.",
+        About::TheseRuns => ". They describe these runs; run-to-run variation was not measured",
+        About::SuchRuns => "; the runs are the unit",
     };
     let of_figures = compared.rows.iter().filter_map(|row| {
         let together = if row.strategies.is_empty() { "" } else { " together" };
         Some((format!("{}{together}", row.figure), row.compared.margin?))
     });
     let any_losses = compared.rows.iter().any(|row| row.compared.scale == Scale::SharesLost);
-    format!("{unit} {} {}", corrected(compared.family, any_losses), margins(of_figures))
+    let (corrected, margins) = (corrected(compared.family, any_losses), margins(of_figures));
+    format!("Medians over the repetitions{unit}. {corrected} {margins}")
 }
 
 /// Describes the correction of the verdicts. Losses form a separate family.
@@ -188,21 +161,18 @@ fn interval(row: &Row) -> Option<String> {
     Some(format!("{low} to {high}"))
 }
 
-fn repetitions(row: &Row) -> Value {
-    let (was, is) = (row.compared.base.values.len(), row.compared.new.values.len());
-    if was == is { was.into() } else { format!("{was}, {is}").into() }
-}
-
 /// Formats a ratio of values, or a difference in percentage points for lost shares.
 pub(super) fn on_scale(scale: Scale, ratio: f64) -> String {
-    match scale {
-        Scale::Values => times(ratio),
-        Scale::SharesLost => {
-            let points = 100.0 * (ratio - 1.0);
-            let sign = if points > 0.0 { "+" } else { "" };
-            format!("{sign}{} %", number(points))
-        }
+    match (scale, 100.0 * (ratio - 1.0)) {
+        (Scale::Values, _) => times(ratio),
+        (Scale::SharesLost, points) if points > 0.0 => format!("+{} %", number(points)),
+        (Scale::SharesLost, points) => format!("{} %", number(points)),
     }
+}
+
+/// Describes a ratio of values, or a difference of lost shares.
+pub(super) fn in_words(scale: Scale, ratio: f64) -> String {
+    if scale == Scale::Values { format!("{} times the base's", times(ratio)) } else { more_lost(ratio) }
 }
 
 /// Formats a ratio, which is infinite if the base is 0.
@@ -219,23 +189,20 @@ fn value(sample: &Sample, unit: Unit) -> String {
 }
 
 fn faster(compared: &Comparison) -> Vec<String> {
-    compared
-        .faster
-        .iter()
-        .map(|faster| format!("In the new run, {} (throughput; ±: half the interval).", faster.sentence()))
-        .collect()
+    let said = compared.faster.iter().map(|faster| faster.sentence());
+    said.map(|said| format!("In the new run, {said} (throughput; ±: half the interval).")).collect()
 }
 
 fn notes(compared: &Comparison) -> Vec<String> {
     const MOST: usize = 6;
     let mut notes = whys(compared);
-    notes.extend(without_partner(compared));
+    let only_new: Vec<String> = compared.only_new.iter().map(CellUnderLoad::name).collect();
+    notes.extend((!only_new.is_empty()).then(|| format!("only in the new run: {}", some_of(&only_new))));
     let differences = compared.differences.iter().filter(|one| !one.meaningless);
     notes.extend(differences.map(|one| format!("differs: {}", one.describe())));
     notes.extend(compared.unsound.iter().take(MOST).map(|unsound| format!("excluded: {unsound}")));
-    if let Some(more) = compared.unsound.len().checked_sub(MOST).filter(|more| *more > 0) {
-        notes.push(format!("excluded: {more} more"));
-    }
+    let more = compared.unsound.len().saturating_sub(MOST);
+    notes.extend((more > 0).then(|| format!("excluded: {more} more")));
     notes.extend(left_out(&compared.left_out));
     notes
 }
@@ -253,25 +220,16 @@ fn whys(compared: &Comparison) -> Vec<String> {
 
 fn some_of(names: &[String]) -> String {
     const MOST: usize = 3;
-    match names.len().checked_sub(MOST) {
-        Some(more) if more > 0 => format!("{} and {more} more", names[..MOST].join(", ")),
-        _ => names.join(", "),
-    }
-}
-
-fn without_partner(compared: &Comparison) -> Option<String> {
-    let names: Vec<String> =
-        compared.only_new.iter().map(zklockbench_analysis::compare::CellUnderLoad::name).collect();
-    (!names.is_empty()).then(|| format!("only in the new run: {}", some_of(&names)))
+    let (first, more) = names.split_at(names.len().min(MOST));
+    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+    first.join(", ") + &more
 }
 
 fn left_out(left_out: &[LeftOut]) -> Vec<String> {
     let named = |LeftOut { cell, .. }: &LeftOut| format!("{} at {}", cell.strategy, cell.contenders);
     let groups = grouped(left_out.iter().map(|one| ((&one.figure, &one.why), named(one))));
-    let said = |((figure, why), names): &((_, _), Vec<String>)| {
-        format!("not compared: {figure} of {}: {why}", some_of(names))
-    };
-    groups.iter().map(said).collect()
+    let groups = groups.iter().map(|((figure, why), names)| (figure, why, some_of(names)));
+    groups.map(|(figure, why, names)| format!("not compared: {figure} of {names}: {why}")).collect()
 }
 
 pub fn power(power: &Power, style: Style) -> String {
@@ -280,8 +238,7 @@ pub fn power(power: &Power, style: Style) -> String {
         .numbers("contenders", 0, |row| row.cell.contenders)
         .words("metric", |row| row.figure.as_str())
         .numbers("median", 2, |row| {
-            let median = row.readings.median.filter(|median| median.is_finite());
-            median.map(|median| row.measured_in.show(median))
+            Some(row.measured_in.show(row.readings.median.filter(|it| it.is_finite())?))
         })
         .numbers("spread", 1, |row| row.spread.map(Value::Share))
         .explained("standard deviation of the repetitions")
@@ -297,37 +254,28 @@ pub fn power(power: &Power, style: Style) -> String {
             counted(power.family as u64, "comparison", "comparisons")
         ))
         .table("Repetitions needed", 2, &power.rows);
-    let printed = Printed {
-        outcome: power_headline(power),
-        tables: vec![table],
-        basis: vec![
-            "A change within a metric's margin does not count as a regression: lower --margin as \
-            well."
-                .to_owned(),
-        ],
-        ..Printed::default()
-    };
-    printed.text(style)
+    let basis = "A change within a metric's margin does not count as a regression: lower --margin as well.";
+    let (outcome, tables, basis) = (power_headline(power), vec![table], vec![basis.to_owned()]);
+    Printed { outcome, tables, basis, ..Printed::default() }.text(style)
 }
 
 fn power_headline(power: &Power) -> String {
+    const UNKNOWN: &str = "The spread of the repetitions is unknown with a single repetition or a growing queue. \
+        Run more repetitions first.";
     let change = percent(power.change);
-    let most = power.rows.iter().filter_map(|row| row.repetitions).max();
     let open = power.rows.iter().filter(|row| row.repetitions.is_none()).count();
-    if power.rows.iter().all(|row| row.spread.is_none()) {
-        return "The spread of the repetitions is unknown with a single repetition or a \
-            growing queue. Run more repetitions first."
-            .into();
-    }
-    let Some(most) = most else {
-        return format!("Even 500 repetitions per side would not detect a change of {change}.");
-    };
-    let most = counted(most as u64, "repetition", "repetitions");
     let of = match open {
         0 => "in every metric".to_owned(),
-        open => format!("in all but {}", counted(open as u64, "metric", "metrics")),
+        open => format!("in all but {}", counted(open, "metric", "metrics")),
     };
-    format!("{most} per side would detect a change of {change} {of}.")
+    match power.rows.iter().filter_map(|row| row.repetitions).max() {
+        _ if power.rows.iter().all(|row| row.spread.is_none()) => UNKNOWN.to_owned(),
+        None => format!("Even 500 repetitions per side would not detect a change of {change}."),
+        Some(most) => {
+            let most = counted(most, "repetition", "repetitions");
+            format!("{most} per side would detect a change of {change} {of}.")
+        }
+    }
 }
 
 pub(super) const RATIOS: Link = Link { section: "ratios", text: "ratios" };
@@ -345,15 +293,11 @@ pub fn of_comparison(base: &Side, new: &Side, compared: &Comparison) -> Document
     let words = ["nothing regressed", "regressed", "inconclusive"];
     let verdict = Value::worded(&compared.conclusion.regression.verdict(""), words);
     let limits = forced(compared).map(|sentence| Finding::new("Limits", Tone::Doubtful, sentence, None));
+    let said = format!("{}.", compared.conclusion.sentence);
     Document {
         title: "Comparison of stored runs".to_owned(),
         about: sides(compared).join("; "),
-        headline: Finding::new(
-            "New against base",
-            verdict.tone(),
-            format!("{}.", compared.conclusion.sentence),
-            Some(RATIOS),
-        ),
+        headline: Finding::new("New against base", verdict.tone(), said, Some(RATIOS)),
         verdict,
         comes_to: "Conclusions",
         findings: limits.chain(compared.rows.iter().filter_map(of_row)).collect(),
@@ -363,10 +307,8 @@ pub fn of_comparison(base: &Side, new: &Side, compared: &Comparison) -> Document
 }
 
 fn of_row(row: &Row) -> Option<Finding> {
-    let ratio = row.compared.ratio.map_or_else(String::new, |one| match row.compared.scale {
-        Scale::Values => format!(": {} times the base's", times(one.value)),
-        Scale::SharesLost => format!(": {}", more_lost(one.value)),
-    });
+    let ratio = row.compared.ratio.map(|one| format!(": {}", in_words(row.compared.scale, one.value)));
+    let ratio = ratio.unwrap_or_default();
     let sentence = format!("{} of {}{ratio}.", row.figure, row.cell.name());
     finding(row.compared.verdict, sentence).filter(|_| row.role == Role::Decides)
 }
@@ -399,16 +341,15 @@ fn draw_into(path: &Path, place: &str, chart: impl FnOnce() -> Result<Chart, Str
 }
 
 fn ratios_compared(compared: &Comparison) -> Result<Chart, String> {
-    let how_to_read = "Bar: interval of new / base for that comparison alone. Dots: repetitions of the base \
-                       (upper) and of the new run (lower), divided by the base's median. Thick line: no change; \
-                       thin lines: the margin."
-        .to_owned();
+    const HOW_TO_READ: &str = "Bar: interval of new / base for that comparison alone. Dots: repetitions of the \
+        base (upper) and of the new run (lower), divided by the base's median. Thick line: no change; thin lines: \
+        the margin.";
     let sides = format!("base: {}; new: {}", compared.base.path, compared.new.path);
     let is_measured = |row: &&Row| row.compared.method.is_some_and(|method| method != Method::Exact);
     let rows = compared.rows.iter().filter(is_measured).map(ratio_row).collect();
     let of = Ratios { of: "new / base", rows };
     let forced = forced(compared).map(|said| said + ".");
-    of_ratios("comparison", of, [how_to_read, sides].into_iter().chain(forced).collect())
+    of_ratios("comparison", of, [HOW_TO_READ.to_owned(), sides].into_iter().chain(forced).collect())
 }
 
 /// Returns a chart of these ratios, worst verdict first; an error with the reason if there are none.
@@ -431,24 +372,14 @@ pub(super) fn of_ratios(id: &str, mut ratios: Ratios, caption: Vec<String>) -> R
 }
 
 fn ratio_row(row: &Row) -> RatioRow {
-    let [above, below] = relative(row);
+    let Compared { base, new, verdict, ratio, margin, scale, .. } = &row.compared;
+    // Repetitions are relative to the base's median; there are none for a ratio to 0.
+    let relative = |value: &f64| scale.relative(base.median?, *value);
+    let [above, below] = [base, new].map(|side| side.values.iter().filter_map(relative).collect());
     let shown = if row.role == Role::Shown { " (informational)" } else { "" };
-    RatioRow {
-        label: format!("{}, {}: {}{shown}", row.cell.strategy, row.cell.contenders, row.figure),
-        verdict: row.compared.verdict,
-        interval: row.compared.ratio,
-        margin: row.compared.margin.map(|margin| row.compared.scale.margin(margin)),
-        above,
-        below,
-    }
-}
-
-/// Returns the repetitions of both sides relative to the base's median, on the scale of the ratio; empty for a
-/// ratio to 0.
-fn relative(row: &Row) -> [Vec<f64>; 2] {
-    let relative = |value: &f64| row.compared.scale.relative(row.compared.base.median?, *value);
-    let of = |values: &[f64]| values.iter().filter_map(relative).collect::<Vec<f64>>();
-    [of(&row.compared.base.values), of(&row.compared.new.values)]
+    let label = format!("{}, {}: {}{shown}", row.cell.strategy, row.cell.contenders, row.figure);
+    let margin = margin.map(|margin| scale.margin(margin));
+    RatioRow { label, verdict: *verdict, interval: *ratio, margin, above, below }
 }
 
 const SIDES: [&str; 2] = ["base", "new"];
@@ -457,9 +388,8 @@ const SIDES: [&str; 2] = ["base", "new"];
 fn percentiles_compared(base: &Side, new: &Side, compared: &Comparison) -> Result<Chart, String> {
     let mut rows: Vec<_> = compared.rows.iter().filter(|row| row.strategies.is_empty()).collect();
     rows.sort_by_key(|row| row.compared.verdict);
-    let cells = distinct(rows.iter().map(|row| &row.cell));
-    let panels: Vec<(String, Lines)> =
-        cells.into_iter().filter_map(|cell| panel(cell, [base, new])).collect();
+    let cells = distinct(rows.iter().map(|row| &row.cell)).into_iter();
+    let panels: Vec<(String, Lines)> = cells.filter_map(|cell| panel(cell, [base, new])).collect();
     if panels.is_empty() {
         return Err("no valid trial of either side measured a wait".to_owned());
     }
@@ -470,21 +400,16 @@ fn percentiles_compared(base: &Side, new: &Side, compared: &Comparison) -> Resul
     let caption = std::iter::once(how_to_read.to_owned()).chain(forced).collect();
     let keys = SIDES.iter().zip([&compared.base.path, &compared.new.path]);
     let keys = keys.map(|(side, path)| format!("{side}: {path}")).collect();
-    Ok(of_panels("waits", "Wait by percentile, both sides", keys, panels, caption))
+    Ok(of_panels("waits", "Wait by percentile, both sides", Panels { keys, panels }, caption))
 }
 
-pub(super) fn of_panels(
-    id: &str,
-    title: &str,
-    keys: Vec<String>,
-    panels: Vec<(String, Lines)>,
-    mut caption: Vec<String>,
-) -> Chart {
-    let headings: Vec<&str> = panels.iter().map(|(heading, _)| heading.as_str()).collect();
-    let said = format!("{}.", headings.join("; "));
-    let (panels, more) = Panels::of(keys, panels);
-    caption.extend(more);
-    Chart { id: id.to_owned(), title: title.to_owned(), said, caption, kind: ChartKind::Panels(panels) }
+const MOST_PANELS: usize = 12;
+
+pub(super) fn of_panels(id: &str, title: &str, mut all: Panels, mut caption: Vec<String>) -> Chart {
+    let said = one_by_one(all.panels.iter().map(|(heading, _)| heading.clone()));
+    let more = all.panels.drain(all.panels.len().min(MOST_PANELS)..).count();
+    caption.extend((more > 0).then(|| format!("{more} more are not shown.")));
+    Chart { id: id.to_owned(), title: title.to_owned(), said, caption, kind: ChartKind::Panels(all) }
 }
 
 fn panel(cell: &CellUnderLoad, sides: [&Side; 2]) -> Option<(String, Lines)> {
@@ -498,16 +423,8 @@ fn panel(cell: &CellUnderLoad, sides: [&Side; 2]) -> Option<(String, Lines)> {
     }
     let furthest = Curve::furthest(&series, 10.0);
     let y = Axis::durations("wait", series.iter().flat_map(Curve::heights));
-    let grew: Vec<&str> = SIDES
-        .into_iter()
-        .zip(sides)
-        .filter(|(_, side)| side.queue_grew(cell))
-        .map(|(name, _)| name)
-        .collect();
-    let grew = match grew.as_slice() {
-        [] => String::new(),
-        names => format!(" (the queue of the {} grew)", names.join(" and the ")),
-    };
-    let heading = format!("{}{grew}", cell.name());
-    Some((heading, Lines::new(Axis::percentiles(furthest), y, series)))
+    let grew = SIDES.into_iter().zip(sides).filter(|(_, side)| side.queue_grew(cell));
+    let grew = joined(grew.map(|(name, _)| name), " and the ");
+    let grew = if grew.is_empty() { grew } else { format!(" (the queue of the {grew} grew)") };
+    Some((cell.name() + &grew, Lines::new(Axis::percentiles(furthest), y, series)))
 }

@@ -5,12 +5,13 @@ use super::document::{
     Axis, Bar, Bars, Block, Chart, ChartKind, Column, Columns, Curve, Document, Finding, Lines, Link, Mark,
     PlotPoint, Table, Tone, Value, words,
 };
-use super::page::{fact, filled, noted, program, section};
+use super::page::{fact, filled, noted, program, section, when};
 use super::table::{Printed, Style};
-use zklockbench_core::units::{capitalised, counted, format_micros, listed, number, one_line, percent};
+use zklockbench_core::units::{
+    capitalised, counted, format_micros, joined, listed, number, one_line, percent,
+};
 use zklockbench_learn::{
-    Bounded, Family, FamilyKind, HandoffBasis, Key, Learned, LogFacts, LongWait, ScenarioFile, SourceKind,
-    Times,
+    Bounded, Family, FamilyKind, HandoffBasis, Key, Learned, LongWait, ScenarioFile, SourceKind, Times,
 };
 
 /// Renders the outcome, a table of the families, and remarks.
@@ -36,28 +37,23 @@ pub fn headline(learned: &Learned) -> String {
         };
     }
     let families = counted(learned.families.len() as u64 + learned.left_out, "lock family", "lock families");
-    let slowest = learned.families.iter().max_by_key(|family| (p99(family), family.acquisitions));
+    let slowest =
+        learned.families.iter().max_by_key(|family| (p99(family).unwrap_or(0), family.acquisitions));
     let sentence = slowest.map_or_else(String::new, |family| {
-        let waits =
-            family.wait.as_ref().map(|wait| format!("waits p99 {}", format_micros(wait.p99.logged_us)));
-        let parts: Vec<String> = waits.into_iter().chain(hottest(family)).collect();
-        format!("; {}: {}", one_line(&family.name), parts.join(", "))
+        let waits = p99(family).map(|us| format!("waits p99 {}", format_micros(us)));
+        let hottest = family.keys.first().filter(|_| family.locks > 1);
+        let hottest = hottest.map(|key| format!("one key takes {} of the load", percent(key.share)));
+        format!("; {}: {}", one_line(&family.name), joined(waits.into_iter().chain(hottest), ", "))
     });
     format!("{families}, {} acquisitions/s{sentence}", number(learned.rate()))
 }
 
-fn p99(family: &Family) -> u64 {
-    family.wait.as_ref().map_or(0, |wait| wait.p99.logged_us)
+fn p99(family: &Family) -> Option<u64> {
+    family.wait.as_ref().map(|wait| wait.p99.logged_us)
 }
 
-/// Describes the share of the most popular lock; `None` for a family with one lock.
-fn hottest(family: &Family) -> Option<String> {
-    let key = family.keys.first().filter(|_| family.locks > 1)?;
-    Some(format!("one key takes {} of the load", percent(key.share)))
-}
-
-fn bounded(times: Option<&Times>, of: fn(&Times) -> Bounded) -> Option<Value> {
-    times.map(|times| Value::micros(of(times).logged_us))
+fn bounded(times: &Option<Times>, of: fn(&Times) -> Bounded) -> Option<Value> {
+    times.as_ref().map(|times| Value::micros(of(times).logged_us))
 }
 
 fn families(learned: &Learned) -> Table {
@@ -68,15 +64,15 @@ fn families(learned: &Learned) -> Table {
         .numbers("locks", 2, |family| family.locks)
         .numbers("acquired", 0, |family| family.acquisitions)
         .numbers("/s", 0, |family| Value::Amount(family.rate))
-        .numbers("wait p50", 1, |family| bounded(family.wait.as_ref(), |times| times.p50))
+        .numbers("wait p50", 1, |family| bounded(&family.wait, |times| times.p50))
         .explained(
             "from the creation of the node to the end of its predecessor; a client's wait is longer by a \
              handoff",
         )
-        .numbers("wait p99", 0, |family| bounded(family.wait.as_ref(), |times| times.p99))
-        .numbers("hold p50", 0, |family| bounded(family.hold.as_ref(), |times| times.p50))
+        .numbers("wait p99", 0, |family| bounded(&family.wait, |times| times.p99))
+        .numbers("hold p50", 0, |family| bounded(&family.hold, |times| times.p50))
         .explained("from the end of the wait to the end of the node; a client's hold is shorter by a handoff")
-        .numbers("hold p99", 1, |family| bounded(family.hold.as_ref(), |times| times.p99))
+        .numbers("hold p99", 1, |family| bounded(&family.hold, |times| times.p99))
         .numbers("sessions", 4, |family| known_sessions(family))
         .numbers("queue", 5, |family| family.longest_queue)
         .explained("largest number of nodes in one queue, including holders; for a semaphore, largest number of holders")
@@ -133,26 +129,23 @@ fn remarks(learned: &Learned) -> Vec<String> {
 fn family_remarks(family: &Family) -> Vec<String> {
     let name = one_line(&family.name);
     let staying = family.staying.first().map(|node| {
-        let more = match family.staying_nodes.max(family.staying.len() as u64) {
-            1 => String::new(),
-            all => format!(" ({} more)", all - 1),
-        };
+        let more = more(family.staying_nodes.max(family.staying.len() as u64));
         let what = if node.is_holder { "has held" } else { "has waited in" };
-        format!(
-            "! stuck: session {} {what} {} for {}{more}",
-            node.session,
-            one_line(&node.lock),
-            format_micros(node.age_us)
-        )
+        let (lock, age) = (one_line(&node.lock), format_micros(node.age_us));
+        format!("! stuck: session {} {what} {lock} for {age}{more}", node.session)
     });
     let lost = family.endings.session_ended_holding;
-    let lost = (lost > 0).then(|| {
-        format!("{name}: {} ended with the session, not with a release.", counted(lost, "hold", "holds"))
-    });
+    let holds = counted(lost, "hold", "holds");
+    let lost = (lost > 0).then(|| format!("{name}: {holds} ended with the session, not with a release."));
     let empty = family.empty_directories;
-    let empty = (empty > family.locks / 2 && empty > 100)
-        .then(|| format!("{name}: {empty} empty lock directories are never deleted."));
+    let is_littered = empty > family.locks / 2 && empty > 100;
+    let empty = is_littered.then(|| format!("{name}: {empty} empty lock directories are never deleted."));
     staying.into_iter().chain(lost).chain(empty).collect()
+}
+
+/// Returns the number of items besides the first as text; empty if there are none.
+fn more(all: u64) -> String {
+    if all > 1 { format!(" ({} more)", all - 1) } else { String::new() }
 }
 
 fn handoff(family: &Family) -> Option<String> {
@@ -169,59 +162,41 @@ fn handoff(family: &Family) -> Option<String> {
 
 /// Returns reasons to doubt the learned load.
 fn doubts(learned: &Learned) -> Vec<String> {
+    const UNREAD: &str = "nodes: not all existing nodes were read; requests that wait for the others seem to get the \
+        lock at once; narrow --path";
+    const SKIPPED: &str = " of a deposed leader skipped; if a server caught up from a snapshot, add the snapshots \
+        (dataDir)";
+    const LAST: &str = " not in the logs of a majority of the servers; they may be uncommitted";
+    let (are, times) = (["transaction is", "transactions are"], ["time", "times"]);
+    let some = |count: u64, [one, many]: [&str; 2], before: &str, after: &str| {
+        (count > 0).then(|| format!("{before}{}{after}", counted(count, one, many)))
+    };
     let source = &learned.source;
-    let steps = u64::from(source.clock_steps);
-    let mut doubts = Vec::new();
-    if let Some(logs) = &source.logs {
-        doubts.extend(logs.damage.first().map(|damage| {
-            let more = if logs.damaged > 1 { format!(" ({} more)", logs.damaged - 1) } else { String::new() };
-            format!("damage: {0}, byte {2}: {1}{more}", damage.file, damage.what, damage.at)
-        }));
-        doubts.extend((logs.missing > 0).then(|| {
-            let missing = counted(logs.missing, "transaction is", "transactions are");
-            format!("gap: {missing} in no log; add the directories of the other servers")
-        }));
-        doubts.extend((logs.uncommitted > 0).then(|| {
-            let skipped = counted(logs.uncommitted, "transaction", "transactions");
-            format!(
-                "uncommitted: {skipped} of a deposed leader skipped; if a server caught up from a snapshot, add the \
-                 snapshots (dataDir)"
-            )
-        }));
-        doubts.extend((logs.unconfirmed > 0).then(|| {
-            let last = counted(logs.unconfirmed, "transaction is", "transactions are");
-            format!(
-                "end: the last {last} not in the logs of a majority of the servers; they may be uncommitted"
-            )
-        }));
-    }
-    if let Some(watch) = &source.watch {
-        doubts.extend(watch.cut_short.as_ref().map(|why| format!("cut short: {why}")));
-        doubts.extend((watch.reconnects > 0).then(|| {
-            let lost = counted(watch.reconnects, "time", "times");
-            format!("gap: the connection was lost {lost}; events before each reconnection are unknown")
-        }));
-        doubts.extend(watch.has_unread_nodes.then(|| {
-            "nodes: not all existing nodes were read; requests that wait for the others seem to get the lock at \
-             once; narrow --path"
-                .to_owned()
-        }));
-    }
-    doubts.extend((steps > 0).then(|| {
-        format!(
-            "clock: set back {}; durations that span a change are excluded",
-            counted(steps, "time", "times")
-        )
-    }));
-    doubts.extend(
-        source.has_folded_locks.then(|| "locks: too many to distinguish; some were merged".to_owned()),
-    );
-    doubts
-}
-
-/// Returns the number of servers. Files of older versions contain only the directories.
-fn servers(logs: &LogFacts) -> u64 {
-    if logs.servers == 0 { logs.directories.len() as u64 } else { logs.servers }
+    let of_logs = source.logs.iter().flat_map(|logs| {
+        let damage = logs.damage.first().map(|damage| {
+            let (file, what, at, more) = (&damage.file, &damage.what, damage.at, more(logs.damaged));
+            format!("damage: {file}, byte {at}: {what}{more}")
+        });
+        [
+            damage,
+            some(logs.missing, are, "gap: ", " in no log; add the directories of the other servers"),
+            some(logs.uncommitted, ["transaction", "transactions"], "uncommitted: ", SKIPPED),
+            some(logs.unconfirmed, are, "end: the last ", LAST),
+        ]
+    });
+    let of_watch = source.watch.iter().flat_map(|watch| {
+        let unknown = "; events before each reconnection are unknown";
+        [
+            watch.cut_short.as_ref().map(|why| format!("cut short: {why}")),
+            some(watch.reconnects, times, "gap: the connection was lost ", unknown),
+            watch.has_unread_nodes.then(|| UNREAD.to_owned()),
+        ]
+    });
+    let excluded = "; durations that span a change are excluded";
+    let steps = some(u64::from(source.clock_steps), times, "clock: set back ", excluded);
+    let folded =
+        source.has_folded_locks.then(|| "locks: too many to distinguish; some were merged".to_owned());
+    of_logs.chain(of_watch).chain([steps, folded]).flatten().collect()
 }
 
 /// Describes the extent of the logs or of the watch.
@@ -230,18 +205,19 @@ fn extent(learned: &Learned) -> String {
     let lasts = format_micros(source.lasts_us);
     let from = humantime::format_rfc3339_seconds(source.from);
     match (&source.logs, &source.watch) {
-        (Some(logs), _) => format!(
-            "{} of {} in {} from {from}; locks account for {} of all writes.",
-            counted(writes.transactions, "transaction", "transactions"),
-            counted(servers(logs), "server", "servers"),
-            lasts,
-            percent(writes.lock_share)
-        ),
-        (None, Some(watch)) => format!(
-            "{} in {lasts} from {from}, at most {} in a second.",
-            counted(watch.notifications, "notification", "notifications"),
-            watch.most_per_second
-        ),
+        (Some(logs), _) => {
+            let transactions = counted(writes.transactions, "transaction", "transactions");
+            // Files of older versions contain only the directories.
+            let servers = if logs.servers == 0 { logs.directories.len() as u64 } else { logs.servers };
+            let (servers, share) = (counted(servers, "server", "servers"), percent(writes.lock_share));
+            format!(
+                "{transactions} of {servers} in {lasts} from {from}; locks account for {share} of all writes."
+            )
+        }
+        (None, Some(watch)) => {
+            let seen = counted(watch.notifications, "notification", "notifications");
+            format!("{seen} in {lasts} from {from}, at most {} in a second.", watch.most_per_second)
+        }
         (None, None) => format!("{lasts} from {from}."),
     }
 }
@@ -250,15 +226,11 @@ fn extent(learned: &Learned) -> String {
 fn sentence(family: &Family) -> String {
     let locks = counted(family.locks, "lock", "locks");
     let sessions = known_sessions(family).map(|count| counted(count, "session", "sessions"));
-    let zipf =
-        family.zipf.map(|exponent| format!("popularity like Zipf's law with s = {}", number(exponent)));
+    let zipf = family.zipf.map(|s| format!("popularity like Zipf's law with s = {}", number(s)));
     let bursty = family.dispersion.iter().find(|one| !one.is_like_poisson).map(|one| {
-        format!(
-            "arrivals in windows of {} {} (index of dispersion {})",
-            format_micros(one.window_us),
-            if one.index > 1.0 { "come in bursts" } else { "are more even than independent arrivals" },
-            number(one.index)
-        )
+        let (window, index) = (format_micros(one.window_us), number(one.index));
+        let how = if one.index > 1.0 { "come in bursts" } else { "are more even than independent arrivals" };
+        format!("arrivals in windows of {window} {how} (index of dispersion {index})")
     });
     let parts: Vec<String> = [Some(locks), sessions, zipf, bursty].into_iter().flatten().collect();
     format!("{}, {}: {}.", family.name, family.recipe.words(), listed(&parts))
@@ -271,8 +243,8 @@ pub fn of_learned(learned: &Learned) -> Document {
     let unknowable = learned.unknowable.iter().map(|fact| capitalised(fact)).collect();
     let facts = Block::Facts(vec![
         fact("Read", extent(learned)),
-        fact("From", humantime::format_rfc3339_seconds(learned.source.from).to_string()),
-        fact("To", humantime::format_rfc3339_seconds(learned.source.to).to_string()),
+        fact("From", when(learned.source.from)),
+        fact("To", when(learned.source.to)),
         program(&learned.tool_version, learned.tool_commit.as_deref()),
     ]);
     let sections = [
@@ -318,44 +290,21 @@ fn charted(learned: &Learned) -> impl Iterator<Item = (usize, &Family)> {
 
 /// Returns every chart that has data.
 fn charts(learned: &Learned) -> Vec<Chart> {
-    let over_time = [
-        over_time(learned, "arrivals", "Arrivals over time", "arrivals per second", |family| {
-            &family.over_time.arrivals
-        }),
-        over_time(learned, "queue", "Waiting requests over time", "waiting requests", |family| {
-            &family.over_time.waiting
-        }),
+    let arrivals = ["arrivals", "Arrivals over time", "arrivals per second"];
+    let queue = ["queue", "Waiting requests over time", "waiting requests"];
+    let charts = [
+        over_time(learned, arrivals, |family| &family.over_time.arrivals),
+        over_time(learned, queue, |family| &family.over_time.waiting),
+        distribution(learned, "wait", |family| &family.wait),
+        distribution(learned, "hold", |family| &family.hold),
+        keys(learned),
+        longest_waits(learned),
     ];
-    let distributions = [
-        distribution(learned, "waits", "Waits by percentile", "wait, as logged", |family| {
-            family.wait.as_ref()
-        }),
-        distribution(learned, "holds", "Holds by percentile", "hold, as logged", |family| {
-            family.hold.as_ref()
-        }),
-    ];
-    over_time
-        .into_iter()
-        .chain(distributions)
-        .chain([keys(learned), longest_waits(learned)])
-        .flatten()
-        .collect()
+    charts.into_iter().flatten().collect()
 }
 
-fn chart(
-    id: &str,
-    title: &str,
-    caption: impl Into<String>,
-    said: impl Iterator<Item = String>,
-    kind: ChartKind,
-) -> Chart {
-    Chart {
-        id: id.to_owned(),
-        title: title.to_owned(),
-        said: said.collect::<Vec<_>>().join(" "),
-        caption: vec![caption.into()],
-        kind,
-    }
+fn chart(id: &str, title: &str, caption: impl Into<String>, said: String, kind: ChartKind) -> Chart {
+    Chart { id: id.to_owned(), title: title.to_owned(), said, caption: vec![caption.into()], kind }
 }
 
 fn lines(id: &str, title: &str, caption: &str, x: Axis, y: Axis, series: Vec<Curve>) -> Option<Chart> {
@@ -363,42 +312,29 @@ fn lines(id: &str, title: &str, caption: &str, x: Axis, y: Axis, series: Vec<Cur
         let (low, high) = curve.extremes();
         format!("{}: from {} to {}.", curve.label, y.told(low), y.told(high))
     });
-    let said: Vec<String> = said.collect();
-    let kind = ChartKind::Lines(Lines::new(x, y, series));
-    (!said.is_empty()).then(|| chart(id, title, caption, said.into_iter(), kind))
+    let said = joined(said, " ");
+    (!series.is_empty()).then(|| chart(id, title, caption, said, ChartKind::Lines(Lines::new(x, y, series))))
 }
 
-fn over_time<'l>(
-    learned: &'l Learned,
-    id: &str,
-    title: &str,
-    axis: &str,
-    of: impl Fn(&'l Family) -> &'l [f64],
-) -> Option<Chart> {
-    let series: Vec<Curve> = charted(learned)
-        .filter(|(_, family)| of(family).iter().any(|value| *value > 0.0))
-        .map(|(at, family)| {
-            let bin_s = family.over_time.bin_us as f64 / 1e6;
-            let middles = (0_u32..).map(|bin| (f64::from(bin) + 0.5) * bin_s);
-            let line: Vec<PlotPoint> = middles.zip(of(family).iter().copied()).collect();
-            Curve { line, ..Curve::new(at, one_line(&family.name)) }
-        })
-        .collect();
+fn over_time(learned: &Learned, [id, title, axis]: [&str; 3], of: fn(&Family) -> &[f64]) -> Option<Chart> {
+    let has_any = |(_, family): &(usize, &Family)| of(family).iter().any(|value| *value > 0.0);
+    let curve = |(at, family): (usize, &Family)| {
+        let bin_s = family.over_time.bin_us as f64 / 1e6;
+        let middles = (0_u32..).map(|bin| (f64::from(bin) + 0.5) * bin_s);
+        let line: Vec<PlotPoint> = middles.zip(of(family).iter().copied()).collect();
+        Curve { line, ..Curve::new(at, one_line(&family.name)) }
+    };
+    let series: Vec<Curve> = charted(learned).filter(has_any).map(curve).collect();
     let high = series.iter().flat_map(Curve::heights).fold(0.0, f64::max);
     let x = Axis::from_zero("seconds since the first transaction", Curve::furthest(&series, 1.0));
     let caption = "Means over intervals of equal length.";
     lines(id, title, caption, x, Axis::from_zero(axis, high), series)
 }
 
-fn distribution<'l>(
-    learned: &'l Learned,
-    id: &str,
-    title: &str,
-    axis: &str,
-    of: impl Fn(&'l Family) -> Option<&'l Times>,
-) -> Option<Chart> {
-    let curve = |(at, family): (usize, &'l Family)| {
-        let times = of(family)?;
+fn distribution(learned: &Learned, id: &str, of: fn(&Family) -> &Option<Times>) -> Option<Chart> {
+    let (title, axis) = (format!("{}s by percentile", capitalised(id)), format!("{id}, as logged"));
+    let curve = |(at, family): (usize, &Family)| {
+        let times = of(family).as_ref()?;
         let last = times.count.max(2) as f64;
         let rarity = |share: f64| (1.0 / (1.0 - share).max(1.0 / last)).min(last);
         // The log has a resolution of 1 ms, so shorter times are drawn as 1 ms.
@@ -407,27 +343,25 @@ fn distribution<'l>(
         Some(Curve::new(at, one_line(&family.name)).through(line, Mark::default()))
     };
     let series: Vec<Curve> = charted(learned).filter_map(curve).collect();
-    let samples = series.iter().filter_map(|curve| curve.line.last()).map(|end| end.0).fold(2.0, f64::max);
-    let y = Axis::durations(axis, series.iter().flat_map(Curve::heights));
+    let samples = Curve::furthest(&series, 2.0);
+    let y = Axis::durations(&axis, series.iter().flat_map(Curve::heights));
     let caption =
         "As logged, to the millisecond: a client's hold is shorter by the handoff, and its wait longer.";
-    lines(id, title, caption, Axis::percentiles(samples), y, series)
+    lines(&format!("{id}s"), &title, caption, Axis::percentiles(samples), y, series)
 }
 
 fn bars(id: &str, title: &str, caption: String, axis: Axis, rows: Vec<Bar>) -> Chart {
-    let said: Vec<String> = rows.iter().map(|row| format!("{}: {}.", row.label, row.value)).collect();
+    let said = joined(rows.iter().map(|row| format!("{}: {}.", row.label, row.value)), " ");
     let kind = ChartKind::Bars(Bars { axis, parts: Vec::new(), guides: Vec::new(), rows });
-    chart(id, title, caption, said.into_iter(), kind)
+    chart(id, title, caption, said, kind)
 }
 
 /// Charts the most popular locks of the busiest family with several locks.
 fn keys(learned: &Learned) -> Option<Chart> {
     let family = learned.families.iter().find(|family| family.locks > 1)?;
-    let row = |key: &Key| {
-        let value = format!("{} ({})", percent(key.share), key.arrivals);
-        Bar::new(0, one_line(&key.lock), 100.0 * key.share, value)
-    };
-    let rows: Vec<Bar> = family.keys.iter().take(ROWS).map(row).collect();
+    let value = |key: &Key| format!("{} ({})", percent(key.share), key.arrivals);
+    let row = |key: &Key| Bar::new(0, one_line(&key.lock), 100.0 * key.share, value(key));
+    let rows = family.keys.iter().take(ROWS).map(row).collect();
     let most = family.keys.first().map_or(1.0, |key| 100.0 * key.share);
     let axis = Axis::from_zero("share of the requests (%)", most);
     let caption = format!("Locks in the family {}: {}.", one_line(&family.name), family.locks);
@@ -447,7 +381,7 @@ fn longest_waits(learned: &Learned) -> Option<Chart> {
         let value = format!("{}{end}, session {}", format_micros(wait.waited_us), wait.session);
         Bar::new(0, label, wait.waited_us as f64 / 1e6, value)
     };
-    let rows: Vec<Bar> = all.iter().map(row).collect();
     let caption = "In request order; times are in seconds since the first transaction.".to_owned();
-    Some(bars("longest-waits", "The longest waits", caption, Axis::from_zero("wait (s)", most), rows))
+    let (axis, rows) = (Axis::from_zero("wait (s)", most), all.iter().map(row).collect());
+    Some(bars("longest-waits", "The longest waits", caption, axis, rows))
 }

@@ -34,9 +34,8 @@ pub struct Row {
 impl From<&Timeline> for Picture {
     fn from(timeline: &Timeline) -> Self {
         let until = i64::try_from(timeline.together_us).unwrap_or(i64::MAX);
-        let is_entry =
-            |step: &TimelineStep| step.at_us <= 0 && step.contender == Some(1) && step.kind == StepKind::Deed;
-        let entry = timeline.steps.iter().rposition(is_entry).unwrap_or(0);
+        let is_deed = |step: &TimelineStep| step.contender == Some(1) && step.kind == StepKind::Deed;
+        let entry = timeline.steps.iter().rposition(|step| step.at_us <= 0 && is_deed(step)).unwrap_or(0);
         let rows = timeline.steps.iter().enumerate().map(|(number, step)| Row {
             at: Some(relative(step.at_us)),
             lane: step.contender.filter(|lane| *lane < timeline.contenders.len()),
@@ -87,11 +86,7 @@ impl Picture {
     /// Renders the picture as text of at most 80 columns.
     pub fn text(&self) -> String {
         let is_shaded = self.is_shaded();
-        let left = match (self.has_times(), is_shaded) {
-            (true, _) => TIMES,
-            (false, true) => 2,
-            (false, false) => 0,
-        };
+        let left = if self.has_times() { TIMES } else { 2 * usize::from(is_shaded) };
         let lane = (WIDTH - left) / self.lanes.len().max(1);
         let heads: Vec<String> =
             self.lanes.iter().map(|name| format!("{:<lane$}", shown(name, lane.saturating_sub(2)))).collect();
@@ -114,10 +109,9 @@ impl Picture {
     pub fn svg(&self) -> String {
         let left = if self.has_times() { TIMES_WIDTH } else { MARGIN };
         let (width, height) = (left + MARGIN + LANE * self.lanes.len(), HEAD + ROW * (self.rows.len() + 1));
-        let drawing = Drawing { left, server: left + LANE };
         let shaded = self.rows.iter().position(|row| row.is_shaded);
         let shaded_rows = self.rows.iter().filter(|row| row.is_shaded).count();
-        let lanes = self.lanes.iter().enumerate().map(|(one, name)| (drawing.lane(one), name.as_str()));
+        let lanes = self.lanes.iter().enumerate().map(|(one, name)| (lane_x(left, one), name.as_str()));
         let markup = html! {
             svg xmlns="http://www.w3.org/2000/svg" class="messages" viewBox={ "0 0 " (width) " " (height) }
                 font-family="sans-serif" font-size="12" {
@@ -125,11 +119,11 @@ impl Picture {
                 @if let Some(first) = shaded {
                     rect.together x="0" y=(HEAD + ROW * first + ROW / 4) width=(width) height=(ROW * shaded_rows) {}
                 }
-                @for (x, name) in lanes.chain([(drawing.server, "server")]) {
+                @for (x, name) in lanes.chain([(left + LANE, "server")]) {
                     line x1=(x) y1=(HEAD) x2=(x) y2=(height) {}
                     text x=(x) y="20" text-anchor=(if x == left { "start" } else { "middle" }) { (one_line(name)) }
                 }
-                @for (row, number) in self.rows.iter().zip(1..) { (drawing.row(row, HEAD + ROW * number)) }
+                @for (row, number) in self.rows.iter().zip(1..) { (row.svg(left, HEAD + ROW * number)) }
             }
         };
         markup.into_string() + "\n"
@@ -162,57 +156,51 @@ const STYLE: &str = ".messages line{stroke:#888}.messages .lost{stroke:#c0392b;s
                      .messages text{fill:#222;font-size:12px}.messages .fault{fill:#c0392b}\
                      @media(prefers-color-scheme:dark){.messages text{fill:#ddd}.messages .fault{fill:#ff8a7a}}";
 
-/// Positions of a picture.
-struct Drawing {
-    left: usize,
-    server: usize,
+/// Returns the x coordinate of a contender's lane: the first lane is left of the server, and the others are right
+/// of the server.
+const fn lane_x(left: usize, contender: usize) -> usize {
+    left + if contender == 0 { 0 } else { LANE * (contender + 1) - LANE / 4 }
 }
 
-impl Drawing {
-    /// Returns the x coordinate of a contender's lane: the first lane is left of the server, and the others are
-    /// right of the server.
-    fn lane(&self, contender: usize) -> usize {
-        self.left + if contender == 0 { 0 } else { LANE * (contender + 1) - LANE / 4 }
-    }
-
-    fn row(&self, row: &Row, y: usize) -> Markup {
-        let (above, what, server) = (y - 4, one_line(&row.what), self.server);
-        let lane = row.lane.map(|lane| self.lane(lane));
+impl Row {
+    /// Draws the row at this height, in a picture whose first lane is at `left`.
+    fn svg(&self, left: usize, y: usize) -> Markup {
+        let (above, what, server) = (y - 4, one_line(&self.what), left + LANE);
+        let lane = self.lane.map(|lane| lane_x(left, lane));
         let (anchor, near) = match lane {
             None => ("middle", server),
             Some(x) if x < server => ("start", x + 6),
             Some(x) => ("end", x - 6),
         };
-        let class = match row.kind {
-            _ if lane.is_none() => "fault",
-            StepKind::Deed => "deed",
-            StepKind::Fault => "fault",
+        let class = match (lane, self.kind) {
+            (None, _) | (_, StepKind::Fault) => "fault",
+            (_, StepKind::Deed) => "deed",
             _ => "",
         };
         html! {
-            @if let Some(x) = lane { (self.arrow(row.kind, x, y)) }
-            @if let Some(at) = &row.at {
-                text x=(self.left - 12) y=(above) text-anchor="end" { (one_line(at)) }
+            @if let Some(x) = lane { (arrow(self.kind, x, server, y)) }
+            @if let Some(at) = &self.at {
+                text x=(left - 12) y=(above) text-anchor="end" { (one_line(at)) }
             }
             text class=(class) x=(near) y=(above) text-anchor=(anchor) { (what) }
         }
     }
+}
 
-    /// Returns the arrow of a message to or from the lane at `x`.
-    fn arrow(&self, kind: StepKind, x: usize, y: usize) -> Markup {
-        let half = usize::midpoint(x, self.server);
-        let (from, to, class) = match kind {
-            StepKind::Request => (x, self.server, ""),
-            StepKind::Reply | StepKind::Notification => (self.server, x, ""),
-            StepKind::LostRequest => (x, half, "lost"),
-            StepKind::LostReply => (self.server, half, "lost"),
-            StepKind::Deed | StepKind::Fault => return html! {},
-        };
-        let (head, up, down) = (if to > from { to - 6 } else { to + 6 }, y - 4, y + 4);
-        html! {
-            line class=(class) x1=(from) y1=(y) x2=(to) y2=(y) {}
-            path d={ "M" (to) " " (y) "L" (head) " " (up) "L" (head) " " (down) "z" } fill="#888" {}
-        }
+/// Returns the arrow of a message to or from the lane at `x`.
+fn arrow(kind: StepKind, x: usize, server: usize, y: usize) -> Markup {
+    let half = usize::midpoint(x, server);
+    let (from, to, class) = match kind {
+        StepKind::Request => (x, server, ""),
+        StepKind::Reply | StepKind::Notification => (server, x, ""),
+        StepKind::LostRequest => (x, half, "lost"),
+        StepKind::LostReply => (server, half, "lost"),
+        StepKind::Deed | StepKind::Fault => return html! {},
+    };
+    let (head, up, down) = (if to > from { to - 6 } else { to + 6 }, y - 4, y + 4);
+    html! {
+        line class=(class) x1=(from) y1=(y) x2=(to) y2=(y) {}
+        path d={ "M" (to) " " (y) "L" (head) " " (up) "L" (head) " " (down) "z" } fill="#888" {}
     }
 }
 

@@ -2,16 +2,18 @@
 
 use super::document::{
     Axis, Block, Chart, ChartKind, Columns, Curve, Document, Ends, Finding, Guide, GuideCourse, Lines, Link,
-    Mark, Table, Tone, Value, Weight,
+    Mark, Marked, Table, Tone, Value, Weight,
 };
-use super::page::{fact, filled, noted, place, program, section};
+use super::page::{fact, filled, noted, place, program, section, when};
 use super::table::{Printed, Style};
-use zklockbench_analysis::model::{Fit, Part, Predicted, Prediction};
+use zklockbench_analysis::model::{Part, Predicted, Prediction};
 use zklockbench_analysis::plan::{
     Answer, ByServers, Checked, CheckedFailure, CurvePoint, FailureCost, FreshCost, Headroom, MapCell,
-    MapChoice, MeasuredLoad, MeasuredRange, PlanFile, Sensitivity, Verification, most_promising, wait_of,
+    MapChoice, MeasuredRange, PlanFile, Sensitivity, Verification, most_promising, wait_of,
 };
-use zklockbench_core::units::{a_day, as_a_word, capitalised, counted, format_micros, grouped, number};
+use zklockbench_core::units::{
+    a_day, as_a_word, capitalised, counted, format_micros, grouped, joined, number,
+};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::figures::{THROUGHPUT, WAIT_P50, WAIT_P99, WON_SHARE};
 
@@ -23,16 +25,15 @@ pub fn plan(plan: &PlanFile, style: Style) -> String {
         std::iter::once(sentence).chain(costs.map(move |cost| format!("{}: {cost}.", answer.strategy)))
     });
     let verified = plan.verifications.iter().map(|one| format!("Verified with {}", verified(one)));
-    let noted = |note: String| format!("! {note}");
-    let missing = missing(plan).into_iter().map(noted);
-    let others = plan.caveats().into_iter().chain(left_out(plan)).chain(unverified(plan));
     let failed = plan.verifications.iter().flat_map(|one| one.notes.clone());
+    let doubts = [missing(plan), plan.caveats(), left_out(plan), unverified(plan)].concat().into_iter();
+    let doubts = doubts.chain(failed).map(|note| format!("! {note}"));
     let verifications = plan.verifications.iter().flat_map(|one| [checked(one), checked_failures(one)]);
     let tables = [by_servers(plan), waits(plan), ensemble(plan), fresh(plan), failures(plan), fits(plan)];
     let printed = Printed {
         outcome: headline(plan),
         tables: tables.into_iter().chain(verifications).collect(),
-        remarks: verified.chain(answers).chain(missing).chain(others.chain(failed).map(noted)).collect(),
+        remarks: verified.chain(answers).chain(doubts).collect(),
         basis: vec![capitalised(&plan.question.describe())],
         more: sensitivities(plan).into_iter().chain(plan.place().map(|place| format!("{place}."))).collect(),
         ..Printed::default()
@@ -43,7 +44,7 @@ pub fn plan(plan: &PlanFile, style: Style) -> String {
 /// Returns the recommended lock and its predictions, or the reason why no lock is recommended, preceded by a
 /// warning if the verification contradicts the recommendation.
 pub fn headline(plan: &PlanFile) -> String {
-    doubt(plan).into_iter().chain([recommendation(plan)]).collect::<Vec<_>>().join(" ")
+    joined(doubt(plan).into_iter().chain([recommendation(plan)]), " ")
 }
 
 fn recommendation(plan: &PlanFile) -> String {
@@ -57,12 +58,11 @@ fn recommendation(plan: &PlanFile) -> String {
         return format!("UNKNOWN: no strategy is known to meet {}: {why}.", objective.text);
     }
     let locks = plan.answers.iter().filter_map(|answer| Some((answer.locks_needed?, &answer.strategy))).min();
-    let instead = match locks {
-        None => "hold for less time, request less often, or allow a longer wait".to_owned(),
-        Some((locks, strategy)) => format!(
-            "spread the load over {locks} locks ({strategy}), hold for less time, or allow a longer wait"
-        ),
+    let (first, rarer) = match locks {
+        None => (String::new(), " request less often,"),
+        Some((locks, strategy)) => (format!("spread the load over {locks} locks ({strategy}), "), ""),
     };
+    let instead = format!("{first}hold for less time,{rarer} or allow a longer wait");
     format!("NO: no strategy meets {} ({why}): {instead}.", objective.text)
 }
 
@@ -99,13 +99,17 @@ fn of_prediction(answer: &Answer, read: impl Fn(&Prediction) -> Value) -> Option
     answer.prediction.as_ref().map(read)
 }
 
+/// Returns the type of a throughput's or a wait's values.
+fn quantity(is_rate: bool) -> fn(f64) -> Value {
+    if is_rate { Value::Rate } else { Value::Duration }
+}
+
 fn waits(plan: &PlanFile) -> Table {
+    let quantity = quantity(plan.question.objective.figure == THROUGHPUT.figure());
     Columns::<&Answer>::new()
         .words("strategy", |answer| answer.strategy.as_str())
         .words("plan", |answer| word(&answer.verdict))
-        .metric(&WON_SHARE, |answer| {
-            Some(within(Value::Share, answer.prediction.as_ref()?.won_share?))
-        })
+        .metric(&WON_SHARE, |answer| Some(within(Value::Share, answer.prediction.as_ref()?.won_share?)))
         .metric(&WAIT_P50, |answer| of_prediction(answer, |one| time(one.wait_p50)))
         .explained(
             "from the request to the acquisition; the 90 % interval is for a trial of 20,000 arrivals and includes \
@@ -113,14 +117,11 @@ fn waits(plan: &PlanFile) -> Table {
         )
         .metric(&WAIT_P99, |answer| of_prediction(answer, |one| time(one.wait_p99)))
         .numbers("measured", 1, move |answer| {
-            let shown = |one: &MeasuredLoad| unit_value(plan, one.value).at_least(one.at_least);
-            answer.measured.as_ref().map(shown)
+            answer.measured.as_ref().map(|one| quantity(one.value).at_least(one.at_least))
         })
         .explained("the objective's metric under your own load")
         .numbers("wait p99.9", 4, |answer| of_prediction(answer, |one| time(one.wait_p999)))
-        .numbers("p99 if holds vary", 5, |answer| {
-            answer.if_variable.as_ref().map(|varied| time(varied.prediction.wait_p99))
-        })
+        .numbers("p99 if holds vary", 5, |answer| Some(time(answer.if_variable.as_ref()?.prediction.wait_p99)))
         .explained("with exponentially distributed holds, because only their mean is known")
         .numbers("throughput", 3, |answer| of_prediction(answer, |one| rate(one.throughput)))
         .numbers("lock busy", 2, |answer| of_prediction(answer, |one| Value::Share(one.utilisation.middle)))
@@ -131,15 +132,6 @@ fn waits(plan: &PlanFile) -> Table {
         .table("Predictions for each lock", 1, &plan.answers)
         .lean()
         .shown_if(is_predicted(plan))
-}
-
-/// Returns a value of the objective's metric.
-fn unit_value(plan: &PlanFile, value: f64) -> Value {
-    if plan.question.objective.figure == THROUGHPUT.figure() {
-        Value::Rate(value)
-    } else {
-        Value::Duration(value)
-    }
 }
 
 fn map(plan: &PlanFile) -> Table {
@@ -207,6 +199,9 @@ fn fresh(plan: &PlanFile) -> Table {
 
 fn failures(plan: &PlanFile) -> Table {
     let rows = plan.answers.iter().flat_map(|one| one.failures.iter().map(move |cost| (one, cost)));
+    let longest = plan.answers.iter().flat_map(|answer| &answer.failures).map(|cost| cost.granted_us).max();
+    let granted = longest.filter(|us| *us > 0).map(format_micros);
+    let granted = granted.map_or_else(String::new, |us| format!(" Session timeout granted: {us}."));
     Columns::<(&Answer, &FailureCost)>::new()
         .words("strategy", |(answer, _)| answer.strategy.as_str())
         .words("failure", |(_, cost)| cost.fault.as_str())
@@ -231,7 +226,7 @@ fn failures(plan: &PlanFile) -> Table {
         .words("meanwhile", |(_, cost)| cost.meanwhile.as_ref().map(word))
         .explained("whether the objective is met after the outage, while the server is still down")
         .table("What failures cost", 1, rows)
-        .noted(format!("Medians, with minimum and maximum.{}", granted(plan)))
+        .noted(format!("Medians, with minimum and maximum.{granted}"))
         .lean()
 }
 
@@ -255,15 +250,6 @@ fn by_servers(plan: &PlanFile) -> Table {
         .noted(format!("With {strategy}, all servers on one host."))
 }
 
-/// Returns a sentence on the session timeout that the servers granted.
-fn granted(plan: &PlanFile) -> String {
-    let all = plan.answers.iter().flat_map(|answer| &answer.failures).map(|cost| cost.granted_us);
-    match all.max().unwrap_or(0) {
-        0 => String::new(),
-        us => format!(" Session timeout granted: {}.", format_micros(us)),
-    }
-}
-
 pub(super) fn measured(range: MeasuredRange) -> Value {
     let MeasuredRange { least_us, median_us, most_us, at_least } = range;
     let [least, most] = [least_us, most_us].map(Value::micros);
@@ -275,22 +261,22 @@ pub(super) fn measured(range: MeasuredRange) -> Value {
 
 fn fits(plan: &PlanFile) -> Table {
     let range = |from: f64, to: f64, unit: &str| format!("{} to {}{unit}", number(from), number(to));
-    let rows = plan.answers.iter().map(|answer| (answer.strategy.as_str(), answer.fit.as_ref()));
-    Columns::<(&str, Option<&Fit>)>::new()
-        .words("strategy", |(strategy, _)| *strategy)
-        .numbers("first", 0, |(_, fit)| Some(part((*fit)?.first)))
-        .numbers("more", 0, |(_, fit)| (*fit)?.each_more.map(part))
-        .numbers("load", 0, |(_, fit)| (*fit)?.by_rate.map(part))
-        .numbers("off", 0, |(_, fit)| Some(Value::Share((*fit)?.spread)))
+    let part = |part: Part| format!("{} ± {} µs", number(part.us), number(part.error_us));
+    Columns::<&Answer>::new()
+        .words("strategy", |answer| answer.strategy.as_str())
+        .numbers("first", 0, move |answer| Some(part(answer.fit.as_ref()?.first)))
+        .numbers("more", 0, move |answer| answer.fit.as_ref()?.each_more.map(part))
+        .numbers("load", 0, move |answer| answer.fit.as_ref()?.by_rate.map(part))
+        .numbers("off", 0, |answer| Some(Value::Share(answer.fit.as_ref()?.spread)))
         .explained("deviation of the trials from the fit (standard deviation)")
-        .numbers("trials", 0, |(_, fit)| Some((*fit)?.residuals.len()))
-        .numbers("measured at", 1, move |(_, fit)| {
-            fit.map(|fit| range(fit.range.rate_from, fit.range.rate_to, "/s"))
+        .numbers("trials", 0, |answer| Some(answer.fit.as_ref()?.residuals.len()))
+        .numbers("measured at", 1, move |answer| {
+            answer.fit.as_ref().map(|fit| range(fit.range.rate_from, fit.range.rate_to, "/s"))
         })
-        .numbers("waiting", 2, move |(_, fit)| {
-            fit.map(|fit| range(fit.range.waiting_from, fit.range.waiting_to, ""))
+        .numbers("waiting", 2, move |answer| {
+            answer.fit.as_ref().map(|fit| range(fit.range.waiting_from, fit.range.waiting_to, ""))
         })
-        .table("Inputs of the predictions", 1, rows)
+        .table("Inputs of the predictions", 1, &plan.answers)
         .noted(
             "handoff = first + more × (waiting − 1) + load × acquisitions a second, fitted over trials. ±: standard error. \
              Missing: not significantly different from zero.",
@@ -298,24 +284,16 @@ fn fits(plan: &PlanFile) -> Table {
         .shown_if(plan.answers.iter().any(|answer| answer.fit.is_some()))
 }
 
-fn part(part: Part) -> String {
-    format!("{} ± {} µs", number(part.us), number(part.error_us))
-}
-
 /// Describes the objective's metric with longer or shorter service times, for each strategy.
 fn sensitivities(plan: &PlanFile) -> Vec<String> {
     let figure = plan.question.objective.figure;
     let one = |one: &Sensitivity| {
-        let change = format!("{:+.0} %", 100.0 * (one.service - 1.0));
-        format!("{change}: {}{}", figure.unit().show(one.value), if one.holds { "" } else { " (misses)" })
+        let (change, misses) = (100.0 * (one.service - 1.0), if one.holds { "" } else { " (misses)" });
+        format!("{change:+.0} %: {}{misses}", figure.unit().show(one.value))
     };
     let of = |answer: &Answer| {
-        let all: Vec<String> = answer.sensitivity.iter().map(one).collect();
-        format!(
-            "{}: {figure} if holds and handoffs are longer or shorter: {}",
-            answer.strategy,
-            all.join(", ")
-        )
+        let all = joined(answer.sensitivity.iter().map(one), ", ");
+        format!("{}: {figure} if holds and handoffs are longer or shorter: {all}", answer.strategy)
     };
     plan.answers.iter().filter(|answer| !answer.sensitivity.is_empty()).map(of).collect()
 }
@@ -325,9 +303,9 @@ fn missing(plan: &PlanFile) -> Vec<String> {
     let all = plan.answers.iter().flat_map(|answer| {
         answer.missing.iter().map(move |missing| (missing.as_str(), answer.strategy.as_str()))
     });
-    let said = |(text, of): (&str, Vec<&str>)| match of.len() == plan.answers.len() {
-        true => format!("not known: {text}"),
-        false => format!("not known for {}: {text}", of.join(", ")),
+    let said = |(text, of): (&str, Vec<&str>)| {
+        let of = (of.len() < plan.answers.len()).then(|| format!(" for {}", of.join(", ")));
+        format!("not known{}: {text}", of.unwrap_or_default())
     };
     grouped(all).into_iter().map(said).collect()
 }
@@ -338,22 +316,17 @@ fn left_out(plan: &PlanFile) -> Vec<String> {
 
 /// Returns the strategy and load of a verification, and whether it met the objective.
 fn verified(one: &Verification) -> String {
-    let agrees = one
-        .agrees
-        .map_or("", |agrees| if agrees { ", as predicted" } else { ", contrary to the prediction" });
-    format!(
-        "{}: {} at {}/s over {}; {}{agrees}.",
-        one.strategy,
-        counted(one.arrivals, "arrival", "arrivals"),
-        number(one.rate),
-        counted(one.locks as u64, "lock", "locks"),
-        match one.verdict() {
-            Verdict::Held => "the objective was met".to_owned(),
-            Verdict::Violated(_) if one.held => format!("it failed: {}", why(&one.verdict())),
-            Verdict::Violated(_) => "the objective was missed".to_owned(),
-            Verdict::Unknown(_) => format!("inconclusive: {}", why(&one.verdict())),
-        },
-    )
+    let (arrivals, locks) =
+        (counted(one.arrivals, "arrival", "arrivals"), counted(one.locks, "lock", "locks"));
+    let result = match one.verdict() {
+        Verdict::Held => "the objective was met".to_owned(),
+        Verdict::Violated(_) if one.held => format!("it failed: {}", why(&one.verdict())),
+        Verdict::Violated(_) => "the objective was missed".to_owned(),
+        Verdict::Unknown(_) => format!("inconclusive: {}", why(&one.verdict())),
+    };
+    let end =
+        one.agrees.map_or("", |same| if same { ", as predicted" } else { ", contrary to the prediction" });
+    format!("{}: {arrivals} at {}/s over {locks}; {result}{end}.", one.strategy, number(one.rate))
 }
 
 fn why(verdict: &Verdict) -> String {
@@ -374,22 +347,21 @@ fn doubt(plan: &PlanFile) -> Option<String> {
 }
 
 fn told(is_so: bool, good: &str, bad: &str) -> Value {
-    match is_so {
-        true => Value::verdict(good, Tone::Good),
-        false => Value::verdict(bad, Tone::Bad),
-    }
+    if is_so { Value::verdict(good, Tone::Good) } else { Value::verdict(bad, Tone::Bad) }
 }
 
 fn checked(one: &Verification) -> Table {
     let is_rate = |figure: &Checked| figure.figure == THROUGHPUT.card.name;
-    let show = move |figure: &Checked, value| {
-        if is_rate(figure) { Value::Rate(value) } else { Value::Duration(value) }
-    };
+    let show = move |figure: &Checked, value| quantity(is_rate(figure))(value);
     Columns::<&Checked>::new()
         .words("metric", |figure| figure.figure.as_str())
-        .numbers("predicted", 0, move |figure| {
-            if is_rate(figure) { rate(figure.predicted) } else { time(figure.predicted) }
-        })
+        .numbers(
+            "predicted",
+            0,
+            move |one| {
+                if is_rate(one) { rate(one.predicted) } else { time(one.predicted) }
+            },
+        )
         .numbers("measured", 0, move |figure| show(figure, figure.measured).at_least(figure.at_least))
         .words("interval", |figure| {
             if figure.at_least && figure.measured <= figure.predicted.high {
@@ -434,6 +406,8 @@ pub fn of_plan(plan: &PlanFile) -> Document {
         all.into_iter().chain(noted(one.notes.clone()))
     });
     let lacks = missing(plan).into_iter().chain(left_out(plan)).map(|note| capitalised(&note));
+    let place = plan.ensemble.as_ref().zip(plan.host.as_ref()).map(|(ensemble, host)| place(ensemble, host));
+    let environment = place.map(Block::Facts).into_iter().chain(noted(plan.caveats()));
     let basis = [fits(plan).into()].into_iter().chain(noted(sensitivities(plan)));
     let sections = [
         section(CURVE.section, "Waits by rate", [curve(plan)]),
@@ -443,7 +417,7 @@ pub fn of_plan(plan: &PlanFile) -> Document {
         section("missing", "What is missing", noted(lacks.collect())),
         section("load", "The load", load(plan)),
         section("basis", "Model inputs", basis),
-        section("environment", "Measurement environment", environment(plan)),
+        section("environment", "Measurement environment", environment),
         section("reproduce", "How to reproduce this", reproduce(plan)),
     ];
     let verdict = word(&plan.verdict());
@@ -471,20 +445,16 @@ fn load(plan: &PlanFile) -> Option<Block> {
 
 fn findings(plan: &PlanFile) -> Vec<Finding> {
     let tone = |verdict: &Verdict| word(verdict).tone();
-    let tried = plan
-        .verifications
-        .iter()
-        .map(|one| Finding::new("Verified", tone(&one.verdict()), verified(one), Some(VERIFICATION)));
+    let tried = plan.verifications.iter().map(|one| (tone(&one.verdict()), verified(one)));
+    let tried = tried.map(|(tone, said)| Finding::new("Verified", tone, said, Some(VERIFICATION)));
     let answers = plan.answers.iter().map(|answer| {
-        let sentences = std::iter::once(answer.sentence(&plan.question.objective))
-            .chain(answer.failures.iter().filter_map(FailureCost::sentence))
-            .map(|sentence| format!("{}.", capitalised(&sentence)))
-            .collect::<Vec<_>>();
-        Finding::new(answer.strategy.as_str(), tone(&answer.verdict), sentences.join(" "), Some(FIGURES))
+        let costs = answer.failures.iter().filter_map(FailureCost::sentence);
+        let sentences = [answer.sentence(&plan.question.objective)].into_iter().chain(costs);
+        let sentences = joined(sentences.map(|sentence| format!("{}.", capitalised(&sentence))), " ");
+        Finding::new(answer.strategy.as_str(), tone(&answer.verdict), sentences, Some(FIGURES))
     });
-    let not_tried = unverified(plan)
-        .into_iter()
-        .map(|sentence| Finding::new("Not verified", Tone::Doubtful, format!("{sentence}."), None));
+    let not_tried = unverified(plan).into_iter().map(|one| format!("{one}."));
+    let not_tried = not_tried.map(|one| Finding::new("Not verified", Tone::Doubtful, one, None));
     tried.chain(not_tried).chain(answers).collect()
 }
 
@@ -506,10 +476,12 @@ fn curve(plan: &PlanFile) -> Block {
     let (least, most) = (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max));
     let objective = format!("Objective: {}.", question.objective.text);
     let said = plan.answers.iter().filter_map(|answer| said(plan, answer));
-    let said: Vec<String> = std::iter::once(objective).chain(said).collect();
-    let is_measured = series.iter().any(|one| !one.measured.is_empty());
-    let rings =
-        if is_measured { " Rings: measured by the verification, at the same rate per lock." } else { "" };
+    let measured = || series.iter().flat_map(|one| &one.measured);
+    let thin = if measured().any(|(_, mark)| mark.doubtful) { " (thin: lower bounds)" } else { "" };
+    let rings = measured()
+        .next()
+        .map(|_| format!(" Rings{thin}: measured by the verification, at the same rate per lock."));
+    let rings = rings.unwrap_or_default();
     let caption = format!(
         "Lines: predicted; shaded: the 90 % interval; markers: your rate.{rings} A line ends \
          about where the objective is missed, or at the end of the measured range."
@@ -520,17 +492,16 @@ fn curve(plan: &PlanFile) -> Block {
         true => Axis::logarithmic("lock requests a second", [least, most]),
         false => Axis::from_zero("lock requests a second", most),
     };
-    let limit =
-        limit.map(|at| Guide::new(GuideCourse::Level(at), question.objective.text.as_str(), Weight::Limit));
+    let limit = limit.map(|at| Guide::new(GuideCourse::Level(at), &*question.objective.text, Weight::Limit));
     let rate = format!("your rate: {}/s", number(question.rate));
-    let guides =
-        limit.into_iter().chain([Guide::new(GuideCourse::Upright(question.rate), rate, Weight::Strong)]);
+    let rate = Guide::new(GuideCourse::Upright(question.rate), rate, Weight::Strong);
+    let guides = limit.into_iter().chain([rate]).collect();
     Block::from(Chart {
         id: "waits-over-rate".to_owned(),
         title,
-        said: said.join(" "),
+        said: joined([objective].into_iter().chain(said), " "),
         caption: vec![caption],
-        kind: ChartKind::Lines(Lines { guides: guides.collect(), ..Lines::either_way(x, y, series) }),
+        kind: ChartKind::Lines(Lines { guides, ..Lines::either_way(x, y, series) }),
     })
 }
 
@@ -540,24 +511,25 @@ fn asked(plan: &PlanFile, answer: &Answer) -> Option<CurvePoint> {
 }
 
 /// Returns the waits measured in a strategy's verifications, each at its rate for the planned number of locks.
-fn verified_waits(plan: &PlanFile, answer: &Answer) -> Vec<(f64, f64)> {
+fn verified_waits(plan: &PlanFile, answer: &Answer) -> Vec<Marked> {
     let figure = wait_of(&plan.question.objective).to_string();
     let own = plan.verifications.iter().filter(|one| one.strategy == answer.strategy);
     own.filter_map(|one| {
         let checked = one.figures.iter().find(|checked| checked.figure == figure)?;
         // With more locks than planned, a verification has a proportionally higher total rate.
-        Some((one.rate * plan.question.locks as f64 / one.locks as f64, checked.measured))
+        let rate = one.rate * plan.question.locks as f64 / one.locks as f64;
+        Some(((rate, checked.measured), Mark { doubtful: checked.at_least, violated: false }))
     })
     .collect()
 }
 
 fn line(plan: &PlanFile, answer: &Answer, strategy: usize) -> Option<Curve> {
     let asked = asked(plan, answer)?;
-    let ends = |point: &CurvePoint| Ends {
-        at: point.rate,
-        low: point.wait.low,
-        middle: point.wait.middle,
-        high: point.wait.high,
+    let ends = |CurvePoint { rate: at, wait: Predicted { low, middle, high } }: &CurvePoint| Ends {
+        at: *at,
+        low: *low,
+        middle: *middle,
+        high: *high,
     };
     Some(Curve {
         line: answer.curve.iter().map(|point| (point.rate, point.wait.middle)).collect(),
@@ -572,25 +544,13 @@ fn said(plan: &PlanFile, answer: &Answer) -> Option<String> {
     let (asked, first, last) = (asked(plan, answer)?, answer.curve.first()?, answer.curve.last()?);
     let wait = |us: f64| Value::Duration(us).shown();
     let at = |point: &CurvePoint| format!("{} at {}/s", wait(point.wait.middle), number(point.rate));
-    let measured: Vec<String> =
-        verified_waits(plan, answer).iter().map(|(_, us)| format!(", {} measured", wait(*us))).collect();
-    Some(format!(
-        "{}: from {} to {}; at {}/s, your rate, {} (90 %: {} to {}){}.",
-        answer.strategy,
-        at(first),
-        at(last),
-        number(asked.rate),
-        wait(asked.wait.middle),
-        wait(asked.wait.low),
-        wait(asked.wait.high),
-        measured.concat()
-    ))
-}
-
-fn environment(plan: &PlanFile) -> Vec<Block> {
-    let place = plan.ensemble.as_ref().zip(plan.host.as_ref()).map(|(ensemble, host)| place(ensemble, host));
-    let facts = place.map(Block::Facts);
-    facts.into_iter().chain(noted(plan.caveats())).collect()
+    let measured = verified_waits(plan, answer)
+        .into_iter()
+        .map(|((_, us), mark)| format!(", {} measured", Value::Duration(us).at_least(mark.doubtful).shown()));
+    let [low, middle, high] = [asked.wait.low, asked.wait.middle, asked.wait.high].map(wait);
+    let all = format!("{}: from {} to {}", answer.strategy, at(first), at(last));
+    let asked = format!("at {}/s, your rate, {middle} (90 %: {low} to {high})", number(asked.rate));
+    Some(format!("{all}; {asked}{}.", measured.collect::<String>()))
 }
 
 /// Returns the words of a command without `--resume` and its directory.
@@ -604,13 +564,12 @@ fn asks_anew(command: &[String]) -> impl Iterator<Item = &str> {
 
 fn reproduce(plan: &PlanFile) -> Vec<Block> {
     let words = asks_anew(&plan.command).skip(1).map(as_a_word);
-    let command: Vec<String> = std::iter::once("zklockbench".to_owned()).chain(words).collect();
-    let sources: Vec<String> = plan.sources.iter().map(|source| source.display().to_string()).collect();
+    let command = ["zklockbench".to_owned()].into_iter().chain(words);
     vec![
-        Block::Code { caption: "Repeat the plan:".to_owned(), text: command.join(" ") },
+        Block::code("Repeat the plan:", joined(command, " ")),
         Block::Facts(vec![
-            fact("Asked", humantime::format_rfc3339_seconds(plan.asked_at).to_string()),
-            fact("Based on", sources.join(", ")),
+            fact("Asked", when(plan.asked_at)),
+            fact("Based on", joined(plan.sources.iter().map(|source| source.display().to_string()), ", ")),
             program(&plan.tool_version, plan.tool_commit.as_deref()),
         ]),
     ]

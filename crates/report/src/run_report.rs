@@ -14,7 +14,7 @@ use zklockbench_analysis::gate::{Outcome, overall};
 use zklockbench_core::disk::{self, MIB, Unreadable};
 use zklockbench_core::error::Error;
 use zklockbench_core::measure::Measure;
-use zklockbench_core::units::{contenders, listed, number};
+use zklockbench_core::units::{contenders, joined, listed, number};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::figures::THROUGHPUT;
 
@@ -35,10 +35,7 @@ impl<'a> RunReport<'a> {
     }
 
     pub fn other_conclusions(&self) -> &[Conclusion] {
-        let told = match self.headline.says {
-            Says::Conclusions(told) => told,
-            Says::Gate | Says::Run => 0,
-        };
+        let told = if let Says::Conclusions(told) = self.headline.says { told } else { 0 };
         &self.conclusions[told..]
     }
 }
@@ -82,23 +79,22 @@ impl Headline {
             (Verdict::Violated(_), ..) => (violated, Says::Run, format!("{}.", why())),
             (_, _, Some(gate)) => {
                 let alarm = if gate.tone == Tone::Bad { "FAILED" } else { "UNKNOWN" };
-                let more = match not_passed.count() {
-                    0 => String::new(),
-                    more => format!(" ({} of {} gates did not pass.)", more + 1, gates.len()),
-                };
-                (Some(alarm), Says::Gate, format!("{}{more}", gate.sentence))
+                let all = 1 + not_passed.count();
+                let more = format!(" ({all} of {} gates did not pass.)", gates.len());
+                (Some(alarm), Says::Gate, gate.sentence + if all > 1 { more.as_str() } else { "" })
             }
             (Verdict::Unknown(_), ..) => (Some("UNKNOWN"), Says::Run, format!("{}.", why())),
             (Verdict::Held, Some(first), None) => (None, Says::Conclusions(1), first.sentence.clone()),
             (Verdict::Held, None, None) => (None, Says::Run, in_figures(view)),
         };
         let part = view.unfinished.as_ref().map_or_else(String::new, |part| format!("{part}. "));
-        Self {
-            verdict: verdict(judged, is_only_stuck, gated),
-            alarm,
-            sentence: format!("{part}{sentence}"),
-            says,
-        }
+        let verdict = match (judged, overall(&gated.gates)) {
+            (Verdict::Violated(_), _) => Value::judged(judged, is_only_stuck),
+            (_, Verdict::Violated(_)) => Value::verdict("gate FAILED", Tone::Bad),
+            (Verdict::Held, Verdict::Unknown(_)) => Value::verdict("gate unknown", Tone::Doubtful),
+            _ => Value::judged(judged, is_only_stuck),
+        };
+        Self { verdict, alarm, sentence: part + &sentence, says }
     }
 
     pub fn text(&self) -> String {
@@ -115,22 +111,9 @@ fn must_not_be_used(conclusions: &[Conclusion]) -> (usize, String) {
     let broken: Vec<&Conclusion> =
         conclusions.iter().take_while(|one| one.topic == Topic::MustNotBeUsed).collect();
     let (told, others) = broken.split_at(broken.len().min(LOCKS_TOLD));
-    let mut said: Vec<String> = told.iter().map(|one| one.sentence.clone()).collect();
-    let names: Vec<&str> = others.iter().flat_map(|one| &one.strategies).map(String::as_str).collect();
-    if !names.is_empty() {
-        said.push(format!("{} must not be used either.", listed(&names)));
-    }
-    (told.len(), said.join(" "))
-}
-
-fn verdict(judged: &Verdict, is_only_stuck: bool, gated: &Gated) -> Value {
-    match (judged, overall(&gated.gates)) {
-        (Verdict::Held | Verdict::Unknown(_), Verdict::Violated(_)) => {
-            Value::verdict("gate FAILED", Tone::Bad)
-        }
-        (Verdict::Held, Verdict::Unknown(_)) => Value::verdict("gate unknown", Tone::Doubtful),
-        _ => Value::judged(judged, is_only_stuck),
-    }
+    let names: Vec<&String> = others.iter().flat_map(|one| &one.strategies).collect();
+    let others = (!names.is_empty()).then(|| format!("{} must not be used either.", listed(&names)));
+    (told.len(), joined(told.iter().map(|one| one.sentence.clone()).chain(others), " "))
 }
 
 /// Describes the main metrics of a run without comparisons.
@@ -145,8 +128,8 @@ fn in_figures(view: &View<'_>) -> String {
     let median = wait(0.5).map(|wait| format!("a median wait of {wait}"));
     let tail = wait(0.99).map(|wait| format!("a 99th percentile of {wait}"));
     let held = (cell.verdict() == Some(Verdict::Held)).then(|| "exclusion held".to_owned());
-    let said: Vec<String> = [pace, median, tail, held].into_iter().flatten().collect();
-    format!("{} with {}: {}.", view.label(cell), contenders(cell.contenders), said.join(", "))
+    let said = joined([pace, median, tail, held].into_iter().flatten(), ", ");
+    format!("{} with {}: {said}.", view.label(cell), contenders(cell.contenders))
 }
 
 pub const SUMMARY: &str = "summary.json";

@@ -11,6 +11,7 @@ use super::conclusions::Conclusion;
 use super::view::{Cell, Spread};
 use zklockbench_analysis::gate::Outcome;
 use zklockbench_core::measure::{Latency, Measure};
+use zklockbench_core::units::grouped;
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::{Arrived, Figure, Judged, Missing, Precision, Trial};
 use zklockbench_results::StoredRun;
@@ -214,19 +215,14 @@ fn figures(cell: &Cell<'_>) -> BTreeMap<String, Aggregate> {
             values.entry(name.to_owned()).or_default().push(value);
         }
     }
-    let measured =
-        values.into_iter().filter_map(|(name, values)| Some((name, Aggregate::of(values, false)?)));
-    measured.collect()
+    values.into_iter().filter_map(|(name, values)| Some((name, Aggregate::of(values, false)?))).collect()
 }
 
 fn latencies(cell: &Cell<'_>) -> BTreeMap<Measure, LatencySummary> {
-    let mut values: BTreeMap<Measure, Vec<Latency>> = BTreeMap::new();
-    let is_told = |measure: Measure| !(cell.is_unstable() && measure.is_of_the_queue());
-    let all = cell.counting().flat_map(Trial::latencies);
-    for (measure, latency) in all.filter(|(measure, _)| is_told(*measure)) {
-        values.entry(measure).or_default().push(latency);
-    }
-    values.into_iter().filter_map(|(measure, each)| Some((measure, latency(&each)?))).collect()
+    let is_told = |measure: &Measure| !(cell.is_unstable() && measure.is_of_the_queue());
+    let values = grouped(cell.counting().flat_map(Trial::latencies)).into_iter();
+    let values = values.filter(|(measure, _)| is_told(measure));
+    values.filter_map(|(measure, each)| Some((measure, latency(&each)?))).collect()
 }
 
 fn latency(each: &[Latency]) -> Option<LatencySummary> {
@@ -235,6 +231,7 @@ fn latency(each: &[Latency]) -> Option<LatencySummary> {
         Aggregate::of(each.iter().map(|one| of(one) as f64), at_least)
     };
     let is_cut = each.iter().any(|one| one.is_at_least(1.0));
+    let is_max_bound = each.iter().any(|one| one.max_at_least);
     Some(LatencySummary {
         samples: each.iter().map(|one| one.count).sum(),
         mean_us: Aggregate::of(each.iter().map(|one| one.mean_us), is_cut)?,
@@ -243,10 +240,7 @@ fn latency(each: &[Latency]) -> Option<LatencySummary> {
         p90_us: percentile(0.9, |one| one.p90_us)?,
         p99_us: percentile(0.99, |one| one.p99_us)?,
         p999_us: percentile(0.999, |one| one.p999_us)?,
-        max_us: Aggregate::of(
-            each.iter().map(|one| one.max_us as f64),
-            each.iter().any(|one| one.max_at_least),
-        )?,
+        max_us: Aggregate::of(each.iter().map(|one| one.max_us as f64), is_max_bound)?,
     })
 }
 

@@ -16,11 +16,10 @@ use zklockbench_analysis::sweep::{
     Collapse, Decision, Edge, Ending, FailurePoint, Finding, Point, State, SweepFile, Variable,
 };
 use zklockbench_core::error::Error;
-use zklockbench_core::measure::{Figure, Measure, Statistic};
-use zklockbench_core::units::{capitalised, counted, format_micros, grouped, number, shown};
+use zklockbench_core::units::{capitalised, counted, format_micros, grouped, joined, number, shown};
 use zklockbench_core::verdict::Verdict;
-use zklockbench_record::FigureEntry;
 use zklockbench_record::figures::{THROUGHPUT, WAIT_P50, WAIT_P99};
+use zklockbench_record::{Figure, FigureEntry};
 use zklockbench_stats::Interval;
 
 /// Renders the outcome, each point, and the findings as text.
@@ -43,10 +42,7 @@ pub fn sweep(file: &SweepFile, notes: &[String], style: Style) -> String {
 
 /// Returns the tables, the most important first.
 fn tables(file: &SweepFile) -> [Table; 2] {
-    match is_about_sessions(file) {
-        true => [failures(file), points(file)],
-        false => [points(file), failures(file)],
-    }
+    if is_about_sessions(file) { [failures(file), points(file)] } else { [points(file), failures(file)] }
 }
 
 /// Returns whether the sweep varies the session timeout, to show its effect on the cost of failures.
@@ -63,12 +59,8 @@ fn variable(file: &SweepFile) -> Variable {
 /// is held.
 pub fn headline(file: &SweepFile) -> String {
     let judged = file.judged();
-    let alarm = match &judged {
-        Verdict::Held => String::new(),
-        Verdict::Violated(_) | Verdict::Unknown(_) => {
-            format!("{}: {}. ", judged.word().to_uppercase(), judged.why().unwrap_or_default())
-        }
-    };
+    let why = || judged.why().unwrap_or_default();
+    let alarm = (judged != Verdict::Held).then(|| format!("{}: {}. ", judged.word().to_uppercase(), why()));
     let name = variable(file).name();
     let show = |value: f64| variable(file).show(variable(file).round(value));
     let edge = |finding: &Finding| {
@@ -92,21 +84,17 @@ pub fn headline(file: &SweepFile) -> String {
             Collapse::NotFound { up_to: None, .. } => format!("{of} not measured"),
         }
     };
-    let ends: Vec<String> = file.findings.iter().filter_map(edge).collect();
-    let costs: Vec<String> =
-        file.findings.iter().filter_map(|finding| first_failure(file, finding)).collect();
-    let said = match (&file.objective, ends.as_slice()) {
-        (_, []) if file.findings.is_empty() => "No run finished".to_owned(),
-        (Some(objective), ends @ [_, ..]) => {
-            format!("Values of {name} that meet {}: {}", objective.text, ends.join(", "))
+    let ends = joined(file.findings.iter().filter_map(edge), ", ");
+    let costs = joined(file.findings.iter().filter_map(|finding| first_failure(file, finding)), "; ");
+    let said = match &file.objective {
+        _ if file.findings.is_empty() => "No run finished".to_owned(),
+        Some(objective) if !ends.is_empty() => {
+            format!("Values of {name} that meet {}: {ends}", objective.text)
         }
-        (None, _) if is_about_sessions(file) && !costs.is_empty() => costs.join("; "),
-        _ => {
-            let ends: Vec<String> = file.findings.iter().map(collapse).collect();
-            format!("Collapse over {name}: {}", ends.join(", "))
-        }
+        None if is_about_sessions(file) && !costs.is_empty() => costs,
+        _ => format!("Collapse over {name}: {}", joined(file.findings.iter().map(collapse), ", ")),
     };
-    format!("{alarm}{said}.")
+    format!("{}{said}.", alarm.unwrap_or_default())
 }
 
 /// Describes the outages that the first fault causes at the smallest and the largest value.
@@ -115,95 +103,66 @@ fn first_failure(file: &SweepFile, finding: &Finding) -> Option<String> {
         let failure = point.failures.first()?;
         Some((failure.fault.clone(), variable(file).show(point.at.x), gap(failure.gap?).shown()))
     };
-    let known: Vec<_> = finding.series.points.iter().filter_map(known).collect();
-    let (fault, ..) = known.first()?;
-    let (name, of) = (variable(file).name(), title(file, finding));
-    let mut ends = vec![known.first()?];
-    ends.extend(known.last().filter(|_| known.len() > 1));
-    let ends: Vec<String> =
-        ends.into_iter().map(|(_, value, gap)| format!("{gap} with {name} {value}")).collect();
-    Some(format!("{of}: `{fault}` stops the lock for {}", ends.join(", ")))
+    let mut known = finding.series.points.iter().filter_map(known);
+    let (first, last) = (known.next()?, known.next_back());
+    let ends = [Some(&first), last.as_ref()].into_iter().flatten();
+    let ends = ends.map(|(_, value, gap)| format!("{gap} with {} {value}", variable(file).name()));
+    let (of, fault) = (title(file, finding), &first.0);
+    Some(format!("{of}: `{fault}` stops the lock for {}", joined(ends, ", ")))
 }
 
 fn extent(file: &SweepFile) -> String {
-    let over: Vec<String> = file.over.iter().map(ToString::to_string).collect();
-    let reps = counted(file.samples.len(), "trial", "trials");
-    format!(
-        "Sweep of {} over {}: {} in {}, {}.",
-        file.scenario,
-        over.join(" and "),
-        reps,
-        counted(file.runs.len(), "run", "runs"),
-        format_micros(file.spent_us)
-    )
+    let over = joined(file.over.iter().map(ToString::to_string), " and ");
+    let trials = counted(file.samples.len(), "trial", "trials");
+    let (runs, spent) = (counted(file.runs.len(), "run", "runs"), format_micros(file.spent_us));
+    format!("Sweep of {} over {over}: {trials} in {runs}, {spent}.", file.scenario)
 }
 
 /// Returns the name of a series: the strategy and, with a second variable, its value.
 fn title(file: &SweepFile, finding: &Finding) -> String {
     let strategy = shown(&finding.series.strategy, 80);
-    match (file.over.get(1), finding.series.beside) {
-        (Some(over), Some(value)) => {
-            format!("{strategy}, {} {}", over.variable.name(), over.variable.show(value))
-        }
-        _ => strategy,
-    }
+    let second = file.over.get(1).map(|over| over.variable).zip(finding.series.beside);
+    let second = second.map(|(variable, value)| format!(", {} {}", variable.name(), variable.show(value)));
+    strategy + &second.unwrap_or_default()
 }
 
 fn sentences(file: &SweepFile, finding: &Finding) -> Vec<String> {
     let show = |value: f64| variable(file).show(value);
     let name = variable(file).name();
-    let mut said = Vec::new();
-    if let (Some(edge), Some(objective)) = (&finding.objective, file.objective.as_ref().map(|one| &one.text))
-    {
-        said.push(match edge {
-            Edge::Between { kept, missed, undecided } => {
-                let end = if kept < missed { "highest" } else { "lowest" };
-                let open = match undecided.as_slice() {
-                    [] => String::new(),
-                    some => {
-                        let some: Vec<String> = some.iter().map(|value| show(*value)).collect();
-                        format!("; inconclusive at {}", some.join(", "))
-                    }
-                };
-                format!(
-                    "{objective}: the {end} value of {name} that meets the objective is between {} (met) and {} \
-                     (missed){open}.",
-                    show(*kept),
-                    show(*missed)
-                )
-            }
-            Edge::AllKept { up_to } => format!("{objective}: met up to {}, the largest value tried.", show(*up_to)),
-            Edge::NoneKept { from } => format!("{objective}: missed from {} on.", show(*from)),
-            Edge::Unknown { kept, missed, why } => {
-                let known = [(kept, "met up to"), (missed, "missed from")];
-                let known: Vec<String> = known
-                    .into_iter()
-                    .filter_map(|(value, word)| Some(format!("{word} {}, ", show((*value)?))))
-                    .collect();
-                let rest = if known.is_empty() { "inconclusive" } else { "the rest inconclusive" };
-                format!("{objective}: {}{rest}: {why}.", known.concat())
-            }
-        });
-    }
-    said.push(match &finding.collapse {
-        Collapse::Between { held: Some(held), broke, why } => {
-            format!("Collapse: between {} and {}: {why}.", show(*held), show(*broke))
+    let known = |what: &str, value: Option<f64>| value.map(|value| format!("{what} {}", show(value)));
+    let edge = finding.objective.as_ref().map(|edge| match edge {
+        Edge::Between { kept, missed, undecided } => {
+            let end = if kept < missed { "highest" } else { "lowest" };
+            let (kept, missed) = (show(*kept), show(*missed));
+            let open = joined(undecided.iter().map(|value| show(*value)), ", ");
+            let open = if open.is_empty() { open } else { format!("; inconclusive at {open}") };
+            format!(
+                "the {end} value of {name} that meets the objective is between {kept} (met) and {missed} \
+                 (missed){open}"
+            )
         }
-        Collapse::Between { held: None, broke, why } => {
-            format!("Collapse: already at {}: {why}.", show(*broke))
-        }
-        Collapse::NotFound { up_to, saturated_at } => {
-            let up_to = up_to.map_or_else(String::new, |up_to| format!(" up to {}", show(up_to)));
-            let end = saturated_at.map_or_else(String::new, |from| {
-                format!(
-                    "; from {} on, the load generator could not keep up, so the lock was not tested",
-                    show(from)
-                )
-            });
-            format!("Collapse: not found{up_to}{end}.")
+        Edge::AllKept { up_to } => format!("met up to {}, the largest value tried", show(*up_to)),
+        Edge::NoneKept { from } => format!("missed from {} on", show(*from)),
+        Edge::Unknown { kept, missed, why } => {
+            let known = [known("met up to", *kept), known("missed from", *missed)].into_iter().flatten();
+            let rest = if kept.or(*missed).is_none() { "inconclusive" } else { "the rest inconclusive" };
+            format!("{}: {why}", joined(known.chain([rest.to_owned()]), ", "))
         }
     });
-    said
+    let edge = file.objective.as_ref().zip(edge).map(|(of, edge)| format!("{}: {edge}.", of.text));
+    let collapse = match &finding.collapse {
+        Collapse::Between { held: Some(held), broke, why } => {
+            format!("between {} and {}: {why}", show(*held), show(*broke))
+        }
+        Collapse::Between { held: None, broke, why } => format!("already at {}: {why}", show(*broke)),
+        Collapse::NotFound { up_to, saturated_at } => {
+            let up_to = known(" up to", *up_to).unwrap_or_default();
+            let end = " on, the load generator could not keep up, so the lock was not tested";
+            let end = known("; from", *saturated_at).map(|from| from + end).unwrap_or_default();
+            format!("not found{up_to}{end}")
+        }
+    };
+    edge.into_iter().chain([format!("Collapse: {collapse}.")]).collect()
 }
 
 /// A point, and one of the faults at it, if there are any.
@@ -212,22 +171,26 @@ type Row<'f> = (&'f Finding, &'f Point, Option<&'f FailurePoint>);
 /// Returns the columns that identify the strategy, the fault (if requested) and the point. Also returns their
 /// number, excluding the column of the first variable.
 fn columns(file: &SweepFile, has_faults: bool) -> (Columns<'_, Row<'_>>, usize) {
-    let (mut columns, mut labels) = (Columns::<Row<'_>>::new(), 1);
-    columns = columns.words("strategy", |(finding, ..)| shown(&finding.series.strategy, 60));
+    let labels = 1 + usize::from(has_faults) + usize::from(file.over.len() > 1);
+    let strategy = |(finding, ..): &Row<'_>| shown(&finding.series.strategy, 60);
+    let mut columns = Columns::<Row<'_>>::new().words("strategy", strategy);
     if has_faults {
         columns = columns.words("fault", |(.., failure)| failure.map(|one| one.fault.as_str()));
-        labels += 1;
     }
     if let Some(second) = file.over.get(1).map(|over| over.variable) {
-        columns = columns.numbers(second.name(), 0, move |(_, point, _)| {
-            point.at.beside.map_or_else(String::new, |value| second.show(value))
-        });
-        labels += 1;
+        let show = move |value| second.show(value);
+        columns = columns
+            .numbers(second.name(), 0, move |(_, point, _)| point.at.beside.map(show).unwrap_or_default());
     }
     (columns.numbers(variable(file).name(), 0, |(_, point, _)| variable(file).show(point.at.x)), labels)
 }
 
 fn points(file: &SweepFile) -> Table {
+    const LEGEND: &str = "Values: medians of the valid repetitions. ±: half of their range. ≥: waits were cut off by the \
+        end of the trial.";
+    let is_saturated = file.samples.iter().any(|sample| sample.state == State::Saturated);
+    let saturated =
+        if is_saturated { " Generator saturated: these points do not test the lock." } else { "" };
     let (columns, labels) = columns(file, false);
     let mut columns = columns
         .numbers("reps", 3, |(_, point, _)| point.repetitions)
@@ -239,20 +202,24 @@ fn points(file: &SweepFile) -> Table {
             .words("objective", |(_, point, _)| point.decision.map(Decision::word))
             .explained("met or missed if all five repetitions agree, which is wrong at most 1 time in 20");
     }
-    let points = file
-        .findings
-        .iter()
-        .flat_map(|finding| finding.series.points.iter().map(move |point| (finding, point, None)));
+    let found = file.findings.iter();
+    let points = found.flat_map(|one| one.series.points.iter().map(move |point| (one, point, None)));
     columns
         .column(Column { spare: 1, ..words("note") }, |(_, point, _)| note(point))
         .table("Each point of each strategy", labels, points)
-        .noted(legend(file))
+        .noted(format!("{LEGEND}{saturated}"))
         .lean()
 }
 
 /// Returns the effects of each fault at each point, grouped by fault.
 fn failures(file: &SweepFile) -> Table {
     let (columns, labels) = columns(file, true);
+    let rows = file.findings.iter().flat_map(|finding| {
+        let all = finding.series.points.iter().flat_map(|point| {
+            point.failures.iter().map(move |one| (one.fault.as_str(), (finding, point, Some(one))))
+        });
+        grouped(all).into_iter().flat_map(|(_, rows)| rows)
+    });
     columns
         .numbers("granted", 0, |(_, point, _)| Some(point.granted_us).filter(|us| *us > 0).map(Value::micros))
         .explained("session timeout that the servers granted")
@@ -265,30 +232,19 @@ fn failures(file: &SweepFile) -> Table {
         })
         .explained("sessions that ended, excluding a crashed contender's")
         .numbers("times", 1, |(.., failure)| failure.map(|failure| failure.times))
-        .table("What failures cost at each point", labels, file.findings.iter().flat_map(failure_rows))
+        .table("What failures cost at each point", labels, rows)
         .noted("Medians, with minimum and maximum.")
 }
 
-fn failure_rows(finding: &Finding) -> Vec<Row<'_>> {
-    let all = finding.series.points.iter().flat_map(|point| {
-        point.failures.iter().map(move |one| (one.fault.as_str(), (finding, point, Some(one))))
-    });
-    let by_fault = grouped(all);
-    by_fault.into_iter().flat_map(|(_, rows)| rows).collect()
-}
-
 fn gap(range: MeasuredRange) -> Value {
-    match range.most_us {
-        0 => "< 5 ms".into(),
-        _ => measured(range),
-    }
+    if range.most_us == 0 { "< 5 ms".into() } else { measured(range) }
 }
 
 /// Returns a value with the half-width of its interval.
 fn interval(entry: &FigureEntry, found: Option<Interval>) -> Value {
     let shown = found.map(|found| {
-        let half = found.half_width().map_or_else(String::new, |half| format!(" ±{:.0}%", 100.0 * half));
-        format!("{}{half}", metric_value(entry, found.value).shown())
+        let half = found.half_width().map(|half| format!(" ±{:.0}%", 100.0 * half)).unwrap_or_default();
+        metric_value(entry, found.value).shown() + &half
     });
     shown.into()
 }
@@ -302,53 +258,33 @@ fn note(point: &Point) -> Value {
     }
 }
 
-fn legend(file: &SweepFile) -> String {
-    let mut said =
-        "Values: medians of the valid repetitions. ±: half of their range. ≥: waits were cut off by the end of the trial."
-            .to_owned();
-    if file.samples.iter().any(|sample| sample.state == State::Saturated) {
-        said.push_str(" Generator saturated: these points do not test the lock.");
-    }
-    said
-}
-
 fn ending(file: &SweepFile) -> Option<String> {
-    match file.ending {
-        Ending::Complete => None,
-        Ending::GoingOn => Some("the sweep was still in progress when this report was written".into()),
-        Ending::OutOfTime => Some("time ran out before all points were precise enough".into()),
-        Ending::NotCovered => Some("time ran out before the whole range was covered".into()),
-        Ending::Interrupted => Some("interrupted: based on the measurements until then".into()),
-        Ending::Aborted => {
-            let why = file.why.as_deref().unwrap_or("a run failed");
-            Some(format!("cut short: {}", shown(why, 400)))
-        }
-    }
+    let aborted = format!("cut short: {}", shown(file.why.as_deref().unwrap_or("a run failed"), 400));
+    let why = match file.ending {
+        Ending::Complete => return None,
+        Ending::GoingOn => "the sweep was still in progress when this report was written",
+        Ending::OutOfTime => "time ran out before all points were precise enough",
+        Ending::NotCovered => "time ran out before the whole range was covered",
+        Ending::Interrupted => "interrupted: based on the measurements until then",
+        Ending::Aborted => &aborted,
+    };
+    Some(why.to_owned())
 }
 
 const CURVES: Link = Link { section: "curves", text: "curves" };
 
 pub fn of_sweep(sweep: &SweepFile) -> Document {
     let finding = |found: &Finding| {
-        document::Finding::new(
-            title(sweep, found),
-            Tone::Plain,
-            sentences(sweep, found).join(" "),
-            Some(CURVES),
-        )
+        let said = sentences(sweep, found).join(" ");
+        document::Finding::new(title(sweep, found), Tone::Plain, said, Some(CURVES))
     };
     let notes = ending(sweep).iter().map(|note| capitalised(note)).collect();
     let measured = sweep.ensembles.first().map(|ensemble| Block::Facts(place(ensemble, &sweep.host)));
-    let over: Vec<String> = sweep.over.iter().map(|over| format!(" --over {over}")).collect();
+    let over: String = sweep.over.iter().map(|over| format!(" --over {over}")).collect();
+    let repeat = format!("zklockbench sweep SCENARIO{over} --seed {}", sweep.seed);
     let reproduce = vec![
-        Block::Code {
-            caption: "The scenario, with all changes:".to_owned(),
-            text: sweep.scenario_text.clone(),
-        },
-        Block::Code {
-            caption: "Repeat the sweep:".to_owned(),
-            text: format!("zklockbench sweep SCENARIO{} --seed {}", over.concat(), sweep.seed),
-        },
+        Block::code("The scenario, with all changes:", sweep.scenario_text.clone()),
+        Block::code("Repeat the sweep:", repeat),
         page::measured(sweep.started_at, &sweep.tool_version, sweep.tool_commit.as_deref()),
     ];
     let sections = [
@@ -373,103 +309,65 @@ pub fn of_sweep(sweep: &SweepFile) -> Document {
 
 /// Draws both charts of a sweep into a directory.
 pub fn draw_sweep(file: &SweepFile, dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    let trials = counted(file.samples.len(), "trial", "trials");
+    let kind = file.ensembles.first().map_or("none", |ensemble| ensemble.kind.as_str());
+    let generator = format!("{} with {}", file.host.hostname, counted(file.host.cores, "core", "cores"));
+    let what = format!("scenario {}, {} load, {trials}", file.scenario, file.load);
+    let place = format!("{what}; ZooKeeper ensemble: {kind}; generator on {generator}");
     let charts = charts(file).into_iter().map(|chart| ("sweep", Ok(chart)));
-    Ok(draw_each(charts, &measured_on(file), dir)?.files)
+    Ok(draw_each(charts, &place, dir)?.files)
 }
 
 /// Returns the charts of a sweep. Omits a chart whose metric was never measured.
 fn charts(file: &SweepFile) -> Vec<Chart> {
-    let throughput = Swept {
-        id: "sweep-throughput",
-        name: "throughput",
-        axis: "acquisitions per second",
-        of: |point| point.throughput,
-        is_bound: |_| false,
-        figure: THROUGHPUT.figure(),
+    let throughput = |point: &Point| (point.throughput, false);
+    let wait = |point: &Point| (point.wait_p99, point.wait_p99_at_least);
+    let texts = ["throughput", "throughput", "acquisitions per second"];
+    let throughput = chart(file, texts, THROUGHPUT.figure(), throughput);
+    let wait = chart(file, ["wait", "wait p99", "wait, 99th percentile"], WAIT_P99.figure(), wait);
+    throughput.into_iter().chain(wait).collect()
+}
+
+/// A metric at a point, and whether it is a lower bound.
+type Read = fn(&Point) -> (Option<Interval>, bool);
+
+fn chart(file: &SweepFile, [id, name, axis]: [&str; 3], figure: Figure, read: Read) -> Option<Chart> {
+    const CAPTION: &str = "Line: median of the valid repetitions; bars: their lowest and highest values; hollow: a \
+        lower bound, or doubtful.";
+    let variable = file.over.first()?.variable;
+    let all = file.findings.iter().enumerate();
+    let all = all.map(|(at, finding)| series(Curve::new(at, title(file, finding)), finding, read));
+    let all: Vec<Curve> = all.filter(|series| !series.line.is_empty()).collect();
+    let measured: Vec<f64> = all.iter().flat_map(|series| &series.line).map(|point| point.0).collect();
+    measured.first()?;
+    let limit = file.objective.as_ref().filter(|objective| objective.figure == figure);
+    let heights = all.iter().flat_map(Curve::heights).chain(limit.map(|objective| objective.limit));
+    let y = match figure == THROUGHPUT.figure() {
+        true => Axis::amounts(axis, heights),
+        false => Axis::durations(axis, heights),
     };
-    let wait = Swept {
-        id: "sweep-wait",
-        name: "wait p99",
-        axis: "wait, 99th percentile",
-        of: |point| point.wait_p99,
-        is_bound: |point| point.wait_p99_at_least,
-        figure: Figure::Latency(Measure::Wait, Statistic::percent(99)),
-    };
-    [throughput, wait].iter().filter_map(|swept| swept.chart(file)).collect()
+    let limit = limit.map(|one| Guide::new(GuideCourse::Level(one.limit), &*one.text, Weight::Limit));
+    let (said, lines) = (said(&all), Lines::either_way(across(variable, &measured), y, all));
+    Some(Chart {
+        id: format!("sweep-{id}"),
+        title: format!("{} by {}", capitalised(name), variable.name()),
+        said,
+        caption: vec![CAPTION.to_owned()],
+        kind: ChartKind::Lines(Lines { guides: limit.into_iter().collect(), ..lines }),
+    })
 }
 
-fn measured_on(file: &SweepFile) -> String {
-    format!(
-        "scenario {}, {} load, {}; ZooKeeper ensemble: {}; generator on {} with {}",
-        file.scenario,
-        file.load,
-        counted(file.samples.len(), "trial", "trials"),
-        file.ensembles.first().map_or("none", |ensemble| ensemble.kind.as_str()),
-        file.host.hostname,
-        counted(file.host.cores, "core", "cores")
-    )
-}
-
-struct Swept {
-    id: &'static str,
-    name: &'static str,
-    axis: &'static str,
-    of: fn(&Point) -> Option<Interval>,
-    is_bound: fn(&Point) -> bool,
-    figure: Figure,
-}
-
-impl Swept {
-    fn chart(&self, file: &SweepFile) -> Option<Chart> {
-        let variable = file.over.first()?.variable;
-        let mut all: Vec<Curve> =
-            file.findings.iter().enumerate().map(|(at, finding)| self.series(file, at, finding)).collect();
-        all.retain(|series| !series.line.is_empty());
-        let measured: Vec<f64> = all.iter().flat_map(|series| &series.line).map(|point| point.0).collect();
-        if measured.is_empty() {
-            return None;
-        }
-        let limit = file.objective.as_ref().filter(|objective| objective.figure == self.figure);
-        let caption = "Line: median of the valid repetitions; bars: their lowest and highest values; hollow: a lower bound, \
-                       or doubtful.";
-        let heights = all.iter().flat_map(Curve::heights).chain(limit.map(|objective| objective.limit));
-        let y = match self.figure == THROUGHPUT.figure() {
-            true => Axis::amounts(self.axis, heights),
-            false => Axis::durations(self.axis, heights),
-        };
-        let guide = |at: f64, label: &str| Guide::new(GuideCourse::Level(at), label, Weight::Limit);
-        Some(Chart {
-            id: self.id.to_owned(),
-            title: format!("{} by {}", capitalised(self.name), variable.name()),
-            said: said(&all),
-            caption: vec![caption.to_owned()],
-            kind: ChartKind::Lines(Lines {
-                guides: limit.map(|objective| guide(objective.limit, &objective.text)).into_iter().collect(),
-                ..Lines::either_way(across(variable, &measured), y, all)
-            }),
-        })
+/// Adds the points at which the metric was measured.
+fn series(mut curve: Curve, finding: &Finding, read: Read) -> Curve {
+    for point in &finding.series.points {
+        let (Some(found), is_bound) = read(point) else { continue };
+        let (at, doubtful) = ((point.at.x, found.value), point.state != State::Sound || is_bound);
+        curve.line.push(at);
+        curve.markers.push((at, Mark { doubtful, violated: point.state == State::Violated }));
+        let Interval { value: middle, low, high, .. } = found;
+        curve.whiskers.extend(high.is_finite().then_some(Ends { at: at.0, low, middle, high }));
     }
-
-    fn series(&self, file: &SweepFile, at: usize, finding: &Finding) -> Curve {
-        let known = || finding.series.points.iter().filter_map(|point| Some((point, (self.of)(point)?)));
-        let place = |(point, found): (&Point, Interval)| (point.at.x, found.value);
-        let mark = |point: &Point| Mark {
-            doubtful: point.state != State::Sound || (self.is_bound)(point),
-            violated: point.state == State::Violated,
-        };
-        let ends = known().filter(|(_, found)| found.high.is_finite()).map(|(point, found)| Ends {
-            at: point.at.x,
-            low: found.low,
-            middle: found.value,
-            high: found.high,
-        });
-        Curve {
-            line: known().map(place).collect(),
-            markers: known().map(|known| (place(known), mark(known.0))).collect(),
-            whiskers: ends.collect(),
-            ..Curve::new(at, title(file, finding))
-        }
-    }
+    curve
 }
 
 fn said(all: &[Curve]) -> String {

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use super::arrivals::{Arrivals, Popularity};
-use super::fields::{CLIENT, FAULT, POLL_INTERVAL_PARAM};
+use super::fields::{CLIENT, FAULT, GATE, POLL_INTERVAL_PARAM};
+use super::gate::Subject;
 use super::model::{EnsembleChoice, Load, RateOf, Scenario, Stop, TrialSpec};
 use super::plan::{HANDOFF, Offered, TrialPlan, scaled_fault};
 use super::value::written;
 use zklockbench_core::catalog::fault::{FaultCard, FaultChoice, Start, Target};
-use zklockbench_core::catalog::{Holders, LockCard};
+use zklockbench_core::catalog::{Holders, LockCard, members};
+use zklockbench_core::measure::{Figure, Measure};
 use zklockbench_core::units::{contenders, counted, format_duration, number};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,10 +38,12 @@ pub fn of(scenario: &Scenario, locks: &[LockCard], faults: &[FaultCard]) -> Vec<
         repetitions(scenario),
         trials.first().and_then(short_hold),
         warm_up(scenario),
-        few_acquisitions(&trials),
-        impatience(&trials),
+        few_acquisitions(&trials, locks),
+        few_samples(scenario, &trials),
+        impatience(&trials, locks),
         tries_without_pause(&trials),
         idle_locks(scenario),
+        idle_leases(&trials),
         session_timeout(scenario),
         burst(scenario, &trials),
         whole_seconds(scenario),
@@ -82,8 +86,9 @@ fn warm_up(scenario: &Scenario) -> Option<Advice> {
     (has_none && !replays).then(|| advice("duration", message, "add a line such as warm_up = \"1s\""))
 }
 
-fn few_acquisitions(trials: &[TrialSpec]) -> Option<Advice> {
+fn few_acquisitions(trials: &[TrialSpec], cards: &[LockCard]) -> Option<Advice> {
     let timed = trials.iter().filter(|trial| matches!(trial.stop, Stop::After(_)));
+    let timed = timed.filter(|trial| all_locks(trial, cards, excludes));
     let few = timed.map(|trial| (trial.estimated_acquisitions(), trial));
     let (count, TrialSpec { strategy, contenders: number, load, .. }) =
         few.min_by(|a, b| a.0.total_cmp(&b.0)).filter(|(count, _)| *count < ACQUISITIONS_FEW)?;
@@ -98,9 +103,37 @@ fn few_acquisitions(trials: &[TrialSpec]) -> Option<Advice> {
     Some(advice("duration", message, &help))
 }
 
-fn impatience(trials: &[TrialSpec]) -> Option<Advice> {
-    let waiting =
-        trials.iter().filter(|trial| !trial.only_tries()).max_by_key(|trial| trial.estimated_wait())?;
+/// Warns about a gate whose percentile needs more acquisitions than are planned.
+fn few_samples(scenario: &Scenario, trials: &[TrialSpec]) -> Option<Advice> {
+    // The number of acquisitions in a closed load with a duration is only a rough estimate.
+    let planned = |trial: &TrialSpec| match (Offered::of(trial), trial.stop) {
+        (Some(offered), _) => Some(offered.arrivals),
+        (None, Stop::Acquisitions(_)) => Some(trial.estimated_acquisitions()),
+        (None, Stop::After(_)) => None,
+    };
+    scenario.gates.iter().find_map(|gate| {
+        let Subject { figure, scope } = &gate.condition.subject;
+        // Each acquisition has one wait and at most one handoff.
+        let Figure::Latency(Measure::Wait | Measure::Handoff, _) = figure else { return None };
+        let needed = figure.samples_needed();
+        let is_short = |trial: &&TrialSpec| planned(trial).is_some_and(|count| count < needed as f64);
+        let covered = trials.iter().filter(|trial| scope.covers(&trial.strategy.label, trial.contenders));
+        let trial = covered.filter(is_short).min_by_key(|trial| trial.contenders)?;
+        let (label, with) = (&trial.strategy.label, contenders(trial.contenders));
+        let message = format!(
+            "`{figure}` needs {needed} samples in each repetition, but `{label}` with {with} will complete only about \
+             {:.0} acquisitions",
+            planned(trial)?
+        );
+        let help = "use more `acquisitions`, a longer `duration` or a lower percentile; otherwise, the gate may be \
+                    unknown";
+        Some(advice(GATE, message, help))
+    })
+}
+
+fn impatience(trials: &[TrialSpec], cards: &[LockCard]) -> Option<Advice> {
+    let waits = |trial: &&TrialSpec| !trial.only_tries() && all_locks(trial, cards, excludes);
+    let waiting = trials.iter().filter(waits).max_by_key(|trial| trial.estimated_wait())?;
     let (timeout, wait) = (waiting.acquire_timeout?, waiting.estimated_wait());
     let (label, with) = (&waiting.strategy.label, contenders(waiting.contenders));
     let message =
@@ -127,6 +160,24 @@ fn idle_locks(scenario: &Scenario) -> Option<Advice> {
     let message = format!("with {}, only {fewest} of {locks} {are} used", contenders(*fewest));
     let is_idle = scenario.locks > *fewest && scenario.load.open().is_none();
     is_idle.then(|| advice("locks", message, "use larger contender counts or fewer locks"))
+}
+
+/// Warns about a semaphore with enough leases for all contenders, so that its limit is never tested.
+fn idle_leases(trials: &[TrialSpec]) -> Option<Advice> {
+    let most = trials.iter().map(|trial| trial.contenders).max().filter(|most| *most > 1)?;
+    let is_idle = |trial: &&TrialSpec| {
+        // In an open load, all contenders may request the same lock. Fresh locks have no queue anyway.
+        let locks = if trial.load.open().is_some() { 1 } else { trial.locks };
+        let served = trial.holders().saturating_mul(locks);
+        trial.contenders == most && trial.holders() > 1 && most <= served && !trial.fresh_locks
+    };
+    let TrialSpec { strategy, .. } = trials.iter().find(is_idle)?;
+    let message = format!(
+        "`{}` has enough leases for {}, so no contender waits for a lease",
+        strategy.label,
+        contenders(most)
+    );
+    Some(advice("contenders", message, "use more contenders, or fewer leases or locks"))
 }
 
 fn session_timeout(scenario: &Scenario) -> Option<Advice> {
@@ -176,9 +227,10 @@ fn whole_seconds(scenario: &Scenario) -> Option<Advice> {
 }
 
 fn nobody_reads(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -> Option<Advice> {
-    let mut listed = cards.iter().filter(|card| scenario.strategies.iter().any(|one| one.name == card.name));
-    let in_vain =
-        trials.iter().any(TrialSpec::has_readers) && !listed.any(|card| card.guarantees.has_read_side());
+    let mut names = scenario.strategies.iter().flat_map(|listed| members(&listed.name));
+    let has_read_side =
+        |name: &str| cards.iter().any(|card| card.name == name && card.guarantees.has_read_side());
+    let in_vain = trials.iter().any(TrialSpec::has_readers) && !names.any(has_read_side);
     let message = "no listed strategy has a read side, so every request is a write";
     let help = "list a strategy with a read side, or remove `read_ratio`";
     in_vain.then(|| advice("read_ratio", message, help))
@@ -192,22 +244,27 @@ fn rate_key(scenario: &Scenario) -> &'static str {
     }
 }
 
-/// Returns whether at most one contender of this trial can hold a lock at a time.
-fn is_alone(trial: &TrialSpec, card: &LockCard) -> bool {
-    let one = match card.guarantees.holders {
-        Holders::One => true,
-        Holders::ReadersOrOneWriter => !trial.has_readers(),
-        Holders::Leases(_) => false,
-    };
-    card.guarantees.exclusive && one
+/// Returns whether at most one contender can hold this lock at a time, in a load with or without reads.
+pub(super) fn has_one_holder(card: &LockCard, reads: bool) -> bool {
+    excludes(card, reads) && !matches!(card.guarantees.holders, Holders::Leases(_))
+}
+
+/// Returns whether the lock limits the number of holders, in a load with or without reads.
+fn excludes(card: &LockCard, reads: bool) -> bool {
+    card.guarantees.exclusive && !(reads && card.guarantees.has_read_side())
+}
+
+/// Returns whether all locks of the trial's strategy have this property in the trial's load.
+fn all_locks(trial: &TrialSpec, cards: &[LockCard], has: fn(&LockCard, bool) -> bool) -> bool {
+    let card = |name: &str| cards.iter().find(|card| card.name == name);
+    members(&trial.strategy.name).all(|name| card(name).is_some_and(|card| has(card, trial.has_readers())))
 }
 
 fn saturation(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -> Option<Advice> {
-    let card = |trial: &TrialSpec| cards.iter().find(|card| card.name == trial.strategy.name);
     // Fresh locks and tries have no queue.
     let queues = trials.iter().filter(|trial| !trial.fresh_locks && !trial.only_tries());
-    let alone = queues.filter(|trial| card(trial).is_some_and(|card| is_alone(trial, card)));
-    let offered = alone
+    let offered = queues
+        .filter(|trial| all_locks(trial, cards, has_one_holder))
         .filter_map(Offered::of)
         .max_by(|one, other| one.peak_utilisation().total_cmp(&other.peak_utilisation()))?;
     let lock = match scenario.locks {
@@ -325,9 +382,7 @@ fn ends_late(trials: &[TrialSpec], at: usize, fault: &FaultChoice) -> Option<Adv
             Start::At(at) => at,
             Start::AfterAcquisitions(count) => time(measured * count as f64 / trial.estimated_acquisitions()),
         };
-        let starts = fault.every.saturating_mul(fault.times.saturating_sub(1));
-        let parts = [starts, fault.jitter, fault.duration.unwrap_or_default()];
-        let end = parts.into_iter().fold(begins, Duration::saturating_add);
+        let end = FaultChoice { start: Start::At(begins), ..fault.clone() }.ends_at()?;
         (end.saturating_add(TAKES_EFFECT) > time(measured)).then_some((end, time(measured)))
     };
     let (end, measured) = trials.iter().filter_map(end_of).max()?;

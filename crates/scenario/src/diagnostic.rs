@@ -73,6 +73,9 @@ pub struct MachineDiagnostic {
     pub help: Option<String>,
 }
 
+/// Maximum number of diagnostics to render, because rendering scans the whole text for each.
+const SHOWN: usize = 100;
+
 /// All diagnostics for one file, sorted by position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostics {
@@ -130,8 +133,11 @@ impl Diagnostics {
 
     pub fn render(&self, coloured: bool) -> String {
         let renderer = if coloured { Renderer::styled() } else { Renderer::plain() };
-        let shown: Vec<_> =
-            self.list.iter().map(|diagnostic| self.render_one(diagnostic, &renderer)).collect();
+        let mut shown: Vec<_> =
+            self.list.iter().take(SHOWN).map(|diagnostic| self.render_one(diagnostic, &renderer)).collect();
+        if let Some(more @ 1..) = self.list.len().checked_sub(SHOWN) {
+            shown.push(format!("and {more} more"));
+        }
         shown.join("\n\n")
     }
 
@@ -212,15 +218,20 @@ fn position(text: &str, offset: usize) -> Position {
     Position { line: before.matches('\n').count() + 1, column: before[line_start..].chars().count() + 1 }
 }
 
+/// Maximum number of characters of a name to compare with candidates.
+const LONGEST_NAME: usize = 500;
+
 /// Returns the closest candidate, if it is close enough to suggest.
 ///
 /// Case is ignored, and so is the difference between `_` and `-`. A different word order or a missing prefix
 /// before `:` or `/` costs little. Otherwise, about one typo per three characters is tolerated.
 pub fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let letters = plain(typed).chars().count();
+    // The rest of a longer text resembles no name, and the comparison would take minutes.
+    let typed: String = typed.chars().take(LONGEST_NAME).collect();
+    let letters = plain(&typed).chars().count();
     candidates
         .into_iter()
-        .map(|candidate| (how_far(typed, candidate), candidate))
+        .map(|candidate| (how_far(&typed, candidate), candidate))
         .filter(|(distance, candidate)| *distance <= (candidate.chars().count().min(letters) / 3).max(1))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
@@ -321,6 +332,14 @@ mod tests {
     }
 
     #[test]
+    fn only_the_first_100_diagnostics_are_rendered() {
+        let of = |count| (0..count).map(|at| Diagnostic::error(at..at + 1, "wrong", "do this")).collect();
+        let shown = |count| Diagnostics::new("a.toml", &"x".repeat(500), of(count)).render(false);
+        assert!(!shown(100).contains("more") && shown(500).ends_with("\n\nand 400 more"));
+        assert_eq!(shown(500).matches("error: wrong").count(), 100);
+    }
+
+    #[test]
     fn error_in_an_option_quotes_the_option_instead_of_generated_text() {
         let text = "seed = 1\n\n[ensemble]\nservers = 2\n";
         let option = |key: &[&str], text: &str| Written {
@@ -356,6 +375,7 @@ mod tests {
             ("a prefix is enough", &locks[..], "predecessor", Some("predecessor-watch")),
             ("an unrelated name has no suggestion", &locks[..], "zebra", None),
             ("an empty name has no suggestion", &locks[..], "", None),
+            ("only the start of a long text counts", &locks[..], "x".repeat(1_000_000).as_str(), None),
             ("words in another order", &scenarios[..], "faults/kill-leader", Some("faults/leader-killed")),
             ("words in another order", &scenarios[..], "watch-parent", Some("parent-watch")),
             ("itself", &scenarios[..], "faults/slow-reader", Some("faults/slow-reader")),

@@ -133,7 +133,7 @@ pub enum Reference {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quantity {
-    /// Finite and not negative.
+    /// From 0 to 1e18, so that the value is finite.
     pub number: f64,
     pub unit: Written,
 }

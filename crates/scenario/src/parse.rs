@@ -1,5 +1,6 @@
 //! Parses the text of a scenario file into a scenario, or reports everything wrong with the text.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
 
@@ -98,13 +99,13 @@ fn not_toml(text: &str, errors: &[Error]) -> Vec<Diagnostic> {
         ["unclosed array,", "unclosed inline"].iter().any(|part| error.message().contains(part))
     };
     let is_open = errors.iter().any(never_closed);
-    let mut found: Vec<(Range<usize>, Diagnostic)> = Vec::new();
+    let (mut found, mut lines) = (Vec::new(), BTreeSet::new());
     for error in errors {
         let span = error.span().unwrap_or(0..0);
         let line = line_of(text, span.start);
-        if found.iter().all(|(other, _)| *other != line) {
-            let help = help(error.message(), &text[line.clone()]);
-            found.push((line, Diagnostic::error(span, format!("not TOML: {}", error.message()), help)));
+        if lines.insert(line.start) {
+            let help = help(error.message(), &text[line]);
+            found.push(Diagnostic::error(span, format!("not TOML: {}", error.message()), help));
         }
         // Everything after an unclosed list or table counts as part of it.
         if is_open
@@ -113,7 +114,7 @@ fn not_toml(text: &str, errors: &[Error]) -> Vec<Diagnostic> {
             break;
         }
     }
-    found.into_iter().map(|(_, diagnostic)| diagnostic).collect()
+    found
 }
 
 const HELP: [(&str, &str); 6] = [

@@ -6,7 +6,7 @@ use rand::seq::SliceRandom;
 use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::arrivals::{Arrivals, Open, Replay};
+use super::arrivals::{Arrivals, Late, Open, Replay};
 use super::fields::POLL_INTERVAL_PARAM;
 use super::model::{
     EnsembleChoice, Load, Order, RateOf, Scenario, Settling, Stop, StrategyChoice, TrialSpec,
@@ -90,13 +90,16 @@ fn trial(
     repetition: u32,
 ) -> TrialSpec {
     let scale = scenario.time_scale;
+    // The label stays as written.
+    let mut strategy = strategy.clone();
+    scale_params(&mut strategy.params, scale);
     let stop = match scenario.stop {
         Stop::After(duration) => Stop::After(duration.mul_f64(scale)),
         Stop::Acquisitions(each) => Stop::Acquisitions(each),
     };
     TrialSpec {
         index: 0,
-        strategy: scaled(strategy, scale),
+        strategy,
         contenders,
         repetition,
         locks: if scenario.fresh_locks { contenders } else { scenario.locks },
@@ -139,13 +142,6 @@ fn offered(load: &Load, rate_of: RateOf, contenders: usize) -> Load {
         }
         _ => load.clone(),
     }
-}
-
-/// Scales the durations of a strategy, but keeps its label as written.
-fn scaled(strategy: &StrategyChoice, scale: f64) -> StrategyChoice {
-    let mut strategy = strategy.clone();
-    scale_params(&mut strategy.params, scale);
-    strategy
 }
 
 fn scale_params(params: &mut Params, scale: f64) {
@@ -286,7 +282,8 @@ impl TrialSpec {
         match self.stop {
             Stop::Acquisitions(each) => each as f64 * self.contenders as f64,
             Stop::After(duration) => {
-                let by_lock = duration.as_secs_f64() / self.cycle() * self.locks.min(self.contenders) as f64;
+                let holders = self.locks.saturating_mul(self.holders()).min(self.contenders);
+                let by_lock = duration.as_secs_f64() / self.cycle() * holders as f64;
                 let by_contender = duration.as_secs_f64() / self.own_cycle() * self.contenders as f64;
                 let arrives = Offered::of(self).map_or(f64::INFINITY, |offered| offered.arrivals);
                 by_lock.min(by_contender).min(arrives)
@@ -326,8 +323,10 @@ impl TrialSpec {
     /// Returns the estimated wait of the last contender in a lock's queue or, in an open load, the mean wait.
     /// For an overloaded open load, returns the wait of the last arrival.
     pub fn estimated_wait(&self) -> Duration {
-        if let Some(busy) = self.service_utilisation() {
-            let waits = if busy < 1.0 { self.cycle() * busy / (1.0 - busy) } else { self.backlog(busy) };
+        if let Some(offered) = Offered::of(self) {
+            let busy = self.service_utilisation(&offered);
+            let between = self.cycle() / self.holders() as f64;
+            let waits = if busy < 1.0 { between * busy / (1.0 - busy) } else { self.backlog(busy) };
             return time(waits);
         }
         time(self.busiest().max(1.0) * self.cycle() - self.mean_hold().as_secs_f64())
@@ -337,15 +336,19 @@ impl TrialSpec {
         let around = 2.0 * PHASE_S
             + self.contenders as f64 * (CONNECT_S + DRAIN_S)
             + self.locks as f64 * (CREATE_S + REMOVE_S);
-        let left = self.service_utilisation().map_or(0.0, |busy| self.backlog(busy));
+        let left = Offered::of(self).map_or(0.0, |offered| {
+            // Dropped arrivals do not wait for a session.
+            let keeps = self.load.open().is_some_and(|open| open.late == Late::Keep);
+            let pool = if keeps { offered.busy_sessions(HANDOFF) / self.contenders as f64 } else { 0.0 };
+            self.backlog(self.service_utilisation(&offered).max(pool))
+        });
         around + self.ramp_up.as_secs_f64() + self.warm_up.as_secs_f64() + self.measured() + left
     }
 
     /// Returns the utilisation of an open load's most popular lock, including handoffs; above 1 if arrivals
     /// exceed the lock's capacity.
-    fn service_utilisation(&self) -> Option<f64> {
-        let offered = Offered::of(self)?;
-        Some(offered.rate * offered.hottest * (offered.hold + HANDOFF).as_secs_f64())
+    fn service_utilisation(&self, offered: &Offered) -> f64 {
+        offered.rate * offered.hottest * (offered.hold + HANDOFF).as_secs_f64() / self.holders() as f64
     }
 
     /// Returns the seconds needed to serve the arrivals that are still waiting at the end of the measured phase.
@@ -353,7 +356,14 @@ impl TrialSpec {
         if self.only_tries() {
             return 0.0;
         }
-        let most = self.load.open().map_or(0.0, |open| open.backlog_at_most.as_secs_f64());
+        let most = self.load.open().map_or(0.0, |open| match open.late {
+            Late::Keep => open.backlog_at_most.as_secs_f64(),
+            // Only arrivals with a contender wait.
+            Late::Drop => {
+                let queue = self.contenders as f64 / self.holders() as f64;
+                open.backlog_at_most.as_secs_f64().min(queue * self.cycle())
+            }
+        });
         ((busy - 1.0) * self.measured()).clamp(0.0, most)
     }
 
@@ -368,8 +378,23 @@ impl TrialSpec {
         }
     }
 
+    /// Returns the maximum number of simultaneous holders of a lock: for a semaphore, its leases divided by the
+    /// permits of an acquire; otherwise one.
+    pub(super) fn holders(&self) -> usize {
+        // Drivers and mixed strategies prefix these names: `max_leases`, `curator-semaphore.leases`.
+        let counts = |name: &'static str| {
+            self.strategy.params.iter().filter_map(move |(param, value)| match value {
+                ParamValue::Count(count) if param.ends_with(name) => usize::try_from(*count).ok(),
+                _ => None,
+            })
+        };
+        let (leases, permits) = (counts("leases").min().unwrap_or(1), counts("permits").max().unwrap_or(1));
+        (leases / permits.max(1)).max(1)
+    }
+
+    /// Returns the number of rounds in which all contenders of the busiest lock acquire once.
     fn busiest(&self) -> f64 {
-        self.contenders.div_ceil(self.locks.max(1)) as f64
+        self.contenders.div_ceil(self.locks.max(1).saturating_mul(self.holders())) as f64
     }
 
     /// Returns the seconds between acquisitions of a busy lock.
@@ -452,8 +477,10 @@ impl Offered {
             Arrivals::Replay(replay) => of_replay(replay, open, trial, measured),
             _ => (trial.mean_hold(), open.popularity.hottest(trial.locks)),
         };
-        let peak_rate = open.arrivals.peak_rate(measured);
-        Some(Self { rate, peak_rate, arrivals: rate * measured.as_secs_f64(), hold, hottest })
+        let arrivals = rate * measured.as_secs_f64();
+        // Each fresh lock is used once.
+        let hottest = if trial.fresh_locks { hottest.min(1.0 / arrivals) } else { hottest };
+        Some(Self { rate, peak_rate: open.arrivals.peak_rate(measured), arrivals, hold, hottest })
     }
 
     /// Returns the share of the time that the most popular lock is held, excluding handoffs. At 1 or more,

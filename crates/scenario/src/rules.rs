@@ -1,8 +1,10 @@
 //! Rejects impossible combinations of individually valid keys.
 
+use std::collections::BTreeSet;
 use std::iter;
 use std::time::Duration;
 
+use super::advice::has_one_holder;
 use super::arrivals::Replay;
 use super::diagnostic::listed;
 use super::distribution::Distribution;
@@ -165,7 +167,8 @@ fn queues(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     None
 }
 
-/// Rejects a timeout that always expires: the last contender of a batch waits for the holds of all others.
+/// Rejects a timeout that always expires: the last contender for a lock with one holder waits for the holds of
+/// all others.
 fn patience(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (timeout, value) = (file.said.acquire_timeout?.0, file.places.value("acquire_timeout")?);
     if timeout.is_zero() {
@@ -174,6 +177,10 @@ fn patience(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
         return None;
     }
     let Times(hold) = file.said.hold.as_ref().filter(|_| file.clients.is_empty())?;
+    let reads = file.said.read_ratio?.0 > 0.0;
+    if !file.strategies.iter().any(|listed| has_one_holder(listed.card, reads)) {
+        return None;
+    }
     let shortest = match hold {
         Distribution::Fixed(hold) => *hold,
         Distribution::Uniform { min, .. } => *min,
@@ -206,9 +213,9 @@ fn rate(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
         (false, given) => {
             let takers = listed(PROCESSES_WITH_RATE);
             let help = format!("remove the key, or use another arrival process: {takers}");
-            for (_, key) in given {
+            for (name, key) in given {
                 let message = format!("`{}` sets its own arrival rate", process.name());
-                sink.error(key.clone(), message, help.as_str());
+                sink.idle(&[*name], key.clone(), message, help.as_str());
             }
         }
     }
@@ -230,7 +237,7 @@ fn changes_at_once(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let message =
         format!("`{}` starts with the measured phase, which a longer warm-up would delay", process.name());
     let help = "remove the key, or use a longer `warm_up`";
-    (changes && is_longer).then(|| sink.error(value, message, help))
+    (changes && is_longer).then(|| sink.idle(&["warm_up_at_most"], value, message, help))
 }
 
 /// Checks that a trial has at least one arrival, and no more arrivals than fit in memory. `time_scale` does
@@ -258,9 +265,10 @@ fn count(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
 
 fn contenders_once(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let counts = file.said.contenders.as_ref()?;
-    for (index, count) in counts.iter().enumerate() {
+    let mut before = BTreeSet::new();
+    for count in counts {
         let number = count.get_ref().0;
-        if counts[..index].iter().any(|before| before.get_ref().0 == number) {
+        if !before.insert(number) {
             sink.error(
                 count.span(),
                 format!("`{number}` is listed twice"),
@@ -412,7 +420,7 @@ fn replayed_from_the_start(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     {
         if let Some(value) = file.places.value(name).filter(|_| is_set) {
             let message = format!("a replay has no `{name}`: every arrival of its file is measured");
-            sink.error(value, message, "remove the key");
+            sink.idle(&[name], value, message, "remove the key");
         }
     }
     None

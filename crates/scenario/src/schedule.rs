@@ -80,6 +80,7 @@ pub fn draw(spec: &TrialSpec, lasts: Duration) -> Vec<Arrival> {
 
 /// Returns the arrivals with their times and, for a replay, the values from the file.
 fn wanted(spec: &TrialSpec, open: &Open, lasts: Duration) -> Box<dyn Iterator<Item = TraceArrival> + Send> {
+    let end = lasts.as_secs_f64();
     let times: Box<dyn Iterator<Item = u64> + Send> = match &open.arrivals {
         Arrivals::Replay(replay) => {
             let (from, end) = (clock::micros(spec.warm_up), clock::micros(lasts));
@@ -93,10 +94,10 @@ fn wanted(spec: &TrialSpec, open: &Open, lasts: Duration) -> Box<dyn Iterator<It
         Arrivals::Constant { rate } => Box::new(evenly(*rate, lasts)),
         Arrivals::Bursts { rate, peak, length } => Box::new(bursts(*rate, *peak, *length, lasts, spec.seed)),
         Arrivals::Poisson { rate } => {
-            Box::new(changing(vec![Stretch::flat(0.0, lasts.as_secs_f64(), *rate)], spec.seed))
+            Box::new(changing(vec![Stretch::flat(0.0, end, *rate)], end, spec.seed))
         }
         Arrivals::Day { .. } | Arrivals::Ramp { .. } | Arrivals::Steps(_) => {
-            Box::new(changing(stretches(spec, &open.arrivals, lasts.as_secs_f64()), spec.seed))
+            Box::new(changing(stretches(spec, &open.arrivals, end), end, spec.seed))
         }
     };
     Box::new(times.map(|at_us| TraceArrival { at_us, lock: None, hold: None, mode: None }))
@@ -206,12 +207,13 @@ impl Stretch {
 }
 
 /// Thins candidates (Lewis and Shedler), which arrive at the highest rate of their stretch. Each candidate is
-/// kept with a probability equal to the current rate divided by the highest rate.
-fn changing(stretches: Vec<Stretch>, seed: u64) -> impl Iterator<Item = u64> + Send {
+/// kept with a probability equal to the current rate divided by the highest rate. Candidates end at `end`.
+fn changing(stretches: Vec<Stretch>, end: f64, seed: u64) -> impl Iterator<Item = u64> + Send {
     let (mut gaps, mut thinning) = (stream(seed, Purpose::Gap), stream(seed, Purpose::Thinning));
-    let of = |stretch: &Stretch| Candidates { at: stretch.from, to: stretch.to, rate: stretch.highest };
-    let candidates: Vec<_> = stretches.into_iter().map(|stretch| (of(&stretch), stretch)).collect();
-    let mut left = candidates.into_iter();
+    let of = move |stretch: Stretch| {
+        (Candidates { at: stretch.from, to: stretch.to.min(end), rate: stretch.highest }, stretch)
+    };
+    let mut left = stretches.into_iter().map(of);
     let mut current = left.next();
     std::iter::from_fn(move || {
         loop {
@@ -258,7 +260,6 @@ fn stretches(spec: &TrialSpec, arrivals: &Arrivals, end: f64) -> Vec<Stretch> {
         }
         _ => {}
     }
-    stretches.iter_mut().for_each(|stretch| stretch.to = stretch.to.min(end));
     stretches.retain(|stretch| stretch.from < stretch.to);
     stretches
 }

@@ -205,7 +205,7 @@ pub(super) fn written(duration: Duration) -> String {
 fn duration(value: &Value, bounds: &RangeInclusive<Duration>) -> Result<Duration, Wrong> {
     let text = match value {
         Value::String(text) => text,
-        Value::Integer(_) | Value::Float(_) => {
+        Value::Integer(0..) | Value::Float(0.0..=1e9) => {
             let help = format!("write \"{value}ms\" or \"{value}s\", in quotes and with a unit");
             return Err(wrong_type("a duration", value, &help));
         }
@@ -248,7 +248,9 @@ impl<const LEAST: u64, const MOST: u64> Kind for Number<LEAST, MOST> {
             other => {
                 // For "40/s", suggest the bare number, because the key implies the unit.
                 let digits = other.as_str().map(|text| text.trim().trim_end_matches("/s").trim_end());
-                if let Some(digits) = digits.filter(|digits| digits.parse::<f64>().is_ok()) {
+                if let Some(digits) = digits
+                    .filter(|digits| digits.parse::<f64>().is_ok_and(|number| Self::BOUNDS.contains(&number)))
+                {
                     help = format!("write {digits}, without quotes or a unit");
                 }
                 return Err(wrong_type("a number", value, &help));

@@ -8,6 +8,7 @@ import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.retry.ExponentialBackoffRetry;
+import org.apache.zookeeper.KeeperException;
 
 /**
  * Edit this file to define how your lock opens a session, acquires and releases. Driver.java implements the protocol.
@@ -20,6 +21,7 @@ final class MyLock {
 
     private final CuratorFramework client;
     private final int sessionMillis;
+    private volatile boolean expired;
     /** Mode of the current acquire: `write`, or `read` if your lock declares readers. */
     String mode = "write";
     private final Map<String, InterProcessMutex> locks = new HashMap<>();
@@ -39,7 +41,10 @@ final class MyLock {
         client.getConnectionStateListenable().addListener((of, state) -> {
             switch (state) {
                 case SUSPENDED -> tell.accept("suspended", null);
-                case LOST -> tell.accept("expired", null);
+                case LOST -> {
+                    expired = true;
+                    tell.accept("expired", null);
+                }
                 // After an expiry, Curator opens another session, which also belongs to this contender.
                 case CONNECTED, RECONNECTED -> tell.accept("connected", session());
                 default -> { }
@@ -69,9 +74,15 @@ final class MyLock {
     /** Acquires the lock in the directory `on`; returns false after the timeout. 0 never waits; a negative timeout waits forever. */
     boolean acquire(String on, long timeoutMillis) throws Exception {
         InterProcessMutex lock = locks.computeIfAbsent(on, path -> new InterProcessMutex(client, path));
-        if (timeoutMillis >= 0) return lock.acquire(timeoutMillis, TimeUnit.MILLISECONDS);
-        lock.acquire();
-        return true;
+        boolean held = true;
+        if (timeoutMillis >= 0) held = lock.acquire(timeoutMillis, TimeUnit.MILLISECONDS);
+        else lock.acquire();
+        if (held && expired) {
+            // Curator acquired the lock in its next session.
+            lock.release();
+            throw new KeeperException.SessionExpiredException();
+        }
+        return held;
     }
 
     void release(String on) throws Exception {

@@ -18,7 +18,7 @@ class MyContender(Contender):
     """Contender with its own session and locks. Everything except `told` runs on its own thread."""
 
     def open(self, request):
-        self.locks = {}
+        self.locks, self.expired = {}, False
         self.session_s = request["session_ms"] / 1000
         auth = [("digest", request["auth"])] if "auth" in request else None
         self.client = KazooClient(
@@ -32,6 +32,7 @@ class MyContender(Contender):
 
     def told(self, state):
         what = {"CONNECTED": "connected", "SUSPENDED": "suspended", "LOST": "expired"}[state]
+        self.expired |= state == "LOST"
         # After an expiry, kazoo opens another session, which also belongs to this contender.
         new = {"session": self.session()} if what == "connected" else {}
         say({"t": "event", "c": self.number, "what": what, "at": now(), **new})
@@ -49,6 +50,10 @@ class MyContender(Contender):
             raise Lost(repr(error)) from error
         if not got:
             raise NotHeld("timeout")
+        if self.expired:
+            # kazoo acquired the lock in its next session.
+            lock.release()
+            raise Lost("the session has expired")
 
     def release(self, on):
         self.locks[on].release()

@@ -26,7 +26,7 @@ use zklockbench_analysis::compare::{Scale, Terms, counts_losses, losses};
 use zklockbench_record::{CellKey, EnsembleInfo, Floor, Trial};
 use zklockbench_stats::{Design, Interval};
 
-use crate::run::series::{Opening, Series};
+use crate::run::series::{Name, Series};
 use args::AbArgs;
 use side::{BySide, Side, compared_drivers, questions};
 use zklockbench_core::clock::micros;
@@ -63,17 +63,9 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
     let estimate = Estimate::of(&a, &b, length, &args, &questions);
     announce(&args, &a, &b, &questions, &estimate);
     versions.iter().for_each(|note| output::note(note));
-    let name = format!("ab-{}", a.scenario().name);
-    let mut series = Series::open(&Opening {
-        command: "ab",
-        parent: &args.out,
-        name: &name,
-        is_dated: true,
-        resume: args.resume.as_deref(),
-        asked: asked(&args, &a, &b),
-        runs: RUNS,
-        shares_ensemble: true,
-    })?;
+    let (name, asked) = (format!("ab-{}", a.scenario().name), asked(&args, &a, &b));
+    let (out, resume) = (&args.out, args.resume.as_deref());
+    let mut series = Series::open("ab", RUNS, out, Name::Dated(&name), resume, asked)?;
     // Repeat an incomplete block, because all runs of a block must use the same ensembles.
     let whole =
         (1..).find(|number| !Turn::ALL.iter().all(|turn| series.has(&key(*number, *turn)))).unwrap_or(1);
@@ -102,11 +94,8 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
             under_way.open(turn, stop).await?;
         }
     }
-    let ran = under_way.run(stop).await;
-    under_way.conclude(ran.map_or_else(
-        |error| SeriesEnd::by(error, Ending::Interrupted, Ending::Aborted),
-        |()| SeriesEnd::of(Ending::Complete),
-    ))
+    let ran = under_way.run(stop).await.map(|()| Ending::Complete);
+    under_way.conclude(SeriesEnd::after(ran, Ending::Interrupted, Ending::Aborted))
 }
 
 /// Returns when requests can be counted on the wire. TLS hides them, and Kerberos needs the servers' own names.
@@ -237,6 +226,9 @@ fn announce(args: &AbArgs, a: &Side, b: &Side, questions: &[FigureQuestion], est
         output::note(
             "note: A and B are identical, so the comparison measures only noise (change a side with --a or --b)",
         );
+    }
+    if !a.scenario().gates.is_empty() {
+        output::note("note: `ab` does not judge the scenario's gates; check them with `run`");
     }
     if args.opening.quiet {
         return;
@@ -425,14 +417,15 @@ impl ComparisonInProgress {
         stop: &CancellationToken,
     ) -> Result<BlockRun, Error> {
         let side = self.sides.of(turn);
-        let AbArgs { scenario, generator, .. } = &self.args;
-        let generator = GeneratorArgs { counting: self.counting(block, turn), ..generator.clone() };
+        let counting = self.counting(block, turn);
+        let generator = GeneratorArgs { counting, ..self.args.generator.clone() };
+        let scenario = self.series.scenario(side.turn.name(), &side.text)?;
         let (owner, opened) = (self.owner(turn), &self.opened);
         let command = |place: &Path| {
             let missing = || Error::environment(format!("the ensemble of {} is not open", turn.title()));
             let ensemble = opened.get(&owner).ok_or_else(missing)?;
-            let (program, changes) = (&side.program.path, side.changes(block.seed));
-            let mut run = ensemble.run(program, scenario, place, generator, None, changes);
+            let seed = vec!["--seed".into(), block.seed.to_string().into()];
+            let mut run = ensemble.run(&side.program.path, &scenario, place, generator, None, seed);
             side.drivers.iter().for_each(|drivers| drivers.pass_on(&mut run));
             Ok(run)
         };

@@ -1,7 +1,6 @@
 //! The two sides: their scenarios, ensembles, binaries and drivers. Also compares the drivers' declarations
 //! and chooses default metrics for the load.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,12 +21,13 @@ use zklockbench_record::figures::{REQUESTS_PER_ACQUISITION, THROUGHPUT};
 use zklockbench_record::{Figure, Statistic};
 use zklockbench_scenario::{Load, Scenario, StrategyChoice, TrialPlan, TrialSpec};
 
-/// Scenario keys that `ab` sets itself, each with the option to use instead.
-const DECIDED: [(&str, &str); 4] = [
+/// Scenario keys that `ab` sets itself, each with what to use instead.
+const DECIDED: [(&str, &str); 5] = [
     ("repetitions", "each block runs every combination once; use --blocks"),
     ("precision", "use --until, which adds blocks until the intervals are narrow enough"),
     ("repetitions_at_most", "use --blocks-at-most"),
     ("seed", "each block draws its own seed from the comparison's --seed"),
+    ("gate", "choose metrics with --figure and --margin, and check gates with `run`"),
 ];
 
 pub struct BySide<T> {
@@ -51,6 +51,8 @@ pub struct Side {
     /// Options of the side as typed, and descriptions of its drivers.
     pub differs: Vec<String>,
     pub file: ScenarioFile,
+    /// Scenario for the runs, which may use another binary and cannot read standard input again.
+    pub text: String,
     /// ZooKeeper directory of this side, if specified.
     pub zookeeper_home: Option<PathBuf>,
     pub program: Program,
@@ -79,28 +81,29 @@ impl Side {
         let file = ScenarioFile::read_with(&args.scenario, &overrides, locks)
             .map_err(|unusable| of_side(unusable.report(&args.scenario)))?;
         let scenario = &file.parsed.scenario;
-        if scenario.precision.is_some() {
-            return Err(Error::usage(format!(
-                "{} sets `precision`, which `ab` does not support: remove the key, and use --until {}%",
-                args.scenario.display(),
-                scenario.precision.map_or(5.0, |precision| 100.0 * precision.share)
-            )));
-        }
-        if Needs::of(scenario).own_servers() {
-            return Err(Error::usage(
-                "`ab` cannot inject faults that break servers, because all blocks share the servers: remove these \
-                 faults, or compare two runs with `zklockbench compare`",
-            ));
-        }
-        if own.zookeeper_home.is_some() && !scenario.ensemble.is_local() {
-            return Err(Error::usage(format!(
-                "--{}-zookeeper-home needs local servers, but {} runs against other servers",
-                turn.name(),
-                turn.title()
-            )));
-        }
+        refuse_if!(
+            scenario.precision.is_some(),
+            "{} sets `precision`, which `ab` does not support: remove the key, and use --until {}%",
+            args.scenario.display(),
+            scenario.precision.map_or(5.0, |precision| 100.0 * precision.share)
+        );
+        refuse_if!(
+            Needs::of(scenario).own_servers(),
+            "`ab` cannot inject faults that break servers, because all blocks share the servers: remove these \
+             faults, or compare two runs with `zklockbench compare`"
+        );
+        refuse_if!(
+            own.zookeeper_home.is_some() && !scenario.ensemble.is_local(),
+            "--{}-zookeeper-home needs local servers, but {} runs against other servers",
+            turn.name(),
+            turn.title()
+        );
+        let mut written = file.standing_alone(&args.scenario)?;
+        // The comparison judges no gates, and a gate on a baseline would refuse to run without one.
+        written.remove("gate");
         Ok(Self {
             turn,
+            text: written.to_string(),
             differs: differs(own, drivers.as_ref()),
             zookeeper_home: own
                 .zookeeper_home
@@ -152,57 +155,6 @@ impl Side {
         };
         self.drivers.iter().flat_map(|drivers| &drivers.own).map(record).collect()
     }
-
-    /// Returns options for the side's binary that override the scenario.
-    pub fn changes(&self, seed: u64) -> Vec<OsString> {
-        // List every field, so that a new option causes a compile error here. `place` is unused because the ensemble
-        // is already open, and `hosts` because `ab` rejects faults that need its commands.
-        let Overrides {
-            place: _,
-            hosts: _,
-            repetitions: _,
-            seed: _,
-            strategies,
-            contenders,
-            duration,
-            time_scale,
-            evidence,
-            gate,
-            columns,
-            set,
-        } = &self.overrides;
-        let mut words: Vec<OsString> = Vec::new();
-        let mut option = |name: &str, value: OsString| words.extend([name.into(), value]);
-        option("--repetitions", "1".into());
-        option("--seed", seed.to_string().into());
-        if !contenders.is_empty() {
-            let counts: Vec<String> = contenders.iter().map(i64::to_string).collect();
-            option("--contenders", counts.join(",").into());
-        }
-        if !strategies.is_empty() {
-            option("--strategies", strategies.join(",").into());
-        }
-        if let Some(duration) = duration {
-            option("--duration", duration.into());
-        }
-        if let Some(factor) = time_scale {
-            option("--time-scale", factor.to_string().into());
-        }
-        if let Some(evidence) = evidence {
-            option("--evidence", evidence.into());
-        }
-        for gate in gate {
-            option("--gate", gate.into());
-        }
-        for (name, _, value) in columns.keys() {
-            value.into_iter().for_each(|value| option(name, value.into()));
-        }
-        // Omit ensemble keys, because the ensemble is already open.
-        for set in set.iter().filter(|set| !is_about(set, "ensemble")) {
-            option("--set", set.into());
-        }
-        words
-    }
 }
 
 /// Returns the overrides of a side: its own overrides, and all common ones that they do not replace.
@@ -219,15 +171,11 @@ fn overrides(turn: Turn, common: &Overrides, own: &SideArgs) -> Result<Overrides
         let (key, value) = assignment(&format!("--{}", turn.name()), text)?;
         all.set.push(format!("{key}={value}"));
     }
-    let refuse =
-        |key: &str, why: &str| Error::usage(format!("`{key}` cannot be set for a comparison: {why}"));
+    let options = [("repetitions", all.repetitions.is_some()), ("gate", !all.gate.is_empty())];
     for (key, why) in DECIDED {
-        if all.set.iter().any(|set| is_about(set, key)) {
-            return Err(refuse(key, why));
+        if options.contains(&(key, true)) || all.set.iter().any(|set| is_about(set, key)) {
+            return Err(Error::usage(format!("`{key}` cannot be set for a comparison: {why}")));
         }
-    }
-    if all.repetitions.is_some() {
-        return Err(refuse("repetitions", DECIDED[0].1));
     }
     all.repetitions = Some(1);
     Ok(all)
@@ -393,9 +341,7 @@ pub fn questions(
     };
     let planned =
         each(&cells, false, |cells| common(cells, &|trial| usual(trial, is_counted(&trial.strategy))));
-    if planned.is_empty() {
-        return Err(Error::usage("A and B have no default metric in common: choose one with --figure"));
-    }
+    refuse_if!(planned.is_empty(), "A and B have no default metric in common: choose one with --figure");
     Ok([planned, each(&cells, true, |cells| common(cells, &lost))].concat())
 }
 
@@ -477,6 +423,13 @@ mod tests {
         assert!(
             refused(Overrides { repetitions: Some(3), ..Overrides::default() }, &[]).contains("--blocks")
         );
+        // A gate that `ab` accepted but did not judge would always pass.
+        let gated = Overrides { gate: vec!["throughput > 1/s".into()], ..Overrides::default() };
+        assert!(refused(gated, &[]).contains("check gates with `run`"));
+        assert!(
+            refused(Overrides::default(), &["gate=[\"throughput > 1/s\"]"])
+                .contains("check gates with `run`")
+        );
     }
 
     #[test]
@@ -491,11 +444,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn side_binary_gets_all_overrides_except_the_ensemble() {
+    async fn runs_of_a_side_get_a_scenario_with_all_overrides() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(
             file.path(),
-            "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\nduration = \"1s\"\n",
+            "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\nduration = \"1s\"\n\
+             gate = [\"throughput not regressed by 5% against baseline\"]\n",
         )
         .unwrap();
         let scenario = file.path().to_str().unwrap();
@@ -514,8 +468,6 @@ mod tests {
             "baton",
             "--evidence",
             "0.99@1%",
-            "--gate",
-            "throughput > 1/s",
         ];
         let crate::cli::args::Command::Ab(args) =
             crate::cli::args::Cli::try_parse_from(words).unwrap().command
@@ -525,12 +477,12 @@ mod tests {
         let side = Side::read(Turn::B, &args, &args.side_b.clone().into()).await.unwrap();
         assert_eq!(side.differs, ["hold=6ms", "ensemble.servers=1"]);
         assert!(matches!(side.scenario().ensemble, EnsembleChoice::Local { servers: 1, .. }));
-        let told: Vec<String> = side.changes(7).into_iter().map(|word| word.into_string().unwrap()).collect();
-        assert_eq!(
-            told.join(" "),
-            "--repetitions 1 --seed 7 --strategies baton --duration 2s --evidence 0.99@1% --gate throughput > 1/s \
-             --set hold=\"6ms\""
-        );
+        let written: toml::Table = side.text.parse().unwrap();
+        let duration = written["duration"].as_str();
+        assert_eq!((written["hold"].as_str(), duration), (Some("6ms"), Some("2s")), "{}", side.text);
+        assert_eq!(written["repetitions"].as_integer(), Some(1));
+        // A gate on a baseline would refuse to run without one.
+        assert_eq!(written.get("gate"), None);
     }
 
     fn names(text: &str) -> Vec<String> {

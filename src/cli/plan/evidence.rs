@@ -77,24 +77,20 @@ impl StoredEvidence {
     pub fn take(&mut self, path: &Path) -> Result<(), Error> {
         let mut found = FoundDirectories::default();
         collect(path, DEPTH, &mut found)?;
-        if found.runs.is_empty() && found.plans.is_empty() {
-            return Err(Error::usage(format!(
-                "{} contains neither a run nor a calibration; specify a directory created by `run`, `sweep` \
-                 or `calibrate`",
-                path.display()
-            )));
-        }
+        refuse_if!(
+            found.runs.is_empty() && found.plans.is_empty(),
+            "{} contains neither a run nor a calibration; specify a directory created by `run`, `sweep` \
+             or `calibrate`",
+            path.display()
+        );
         found.plans.sort();
         for plan in found.plans {
             self.take_plan(&plan)?;
         }
         found.runs.sort();
         for one in found.runs {
-            if disk::has(&one, layout::RUN) {
-                self.take_run(&one, None)?
-            } else {
-                self.take_calibration(&one)?
-            }
+            let is_run = disk::has(&one, layout::RUN);
+            if is_run { self.take_run(&one, None)? } else { self.take_calibration(&one)? }
         }
         Ok(())
     }
@@ -175,28 +171,24 @@ impl StoredEvidence {
 
     /// Checks that a result is from the same host and ensemble as the earlier results.
     fn fits(&mut self, dir: &Path, host: &HostInfo, ensemble: &EnsembleInfo) -> Result<(), Error> {
-        let apart = |what: String, before: String| {
-            Err(Error::usage(format!(
-                "{}: {what} than the earlier results ({before}), so they cannot be combined; use results from \
-                one environment",
-                dir.display()
-            )))
-        };
+        const APART: &str = "so they cannot be combined; use results from one environment";
+        let dir = dir.display();
         if let Some((host_before, ensemble_before)) = &self.place {
             let (is, before) = (processors(host), processors(host_before));
-            if is != before {
-                return apart(format!("it was measured on different processors ({is})"), before);
-            }
+            refuse_if!(
+                is != before,
+                "{dir}: it was measured on different processors ({is}) than the earlier results ({before}), {APART}"
+            );
             let (is, before) = (servers(ensemble), servers(ensemble_before));
-            if !is_like(ensemble_before, ensemble) {
-                return apart(format!("it is from an ensemble with different servers ({is})"), before);
-            }
+            refuse_if!(
+                !is_like(ensemble_before, ensemble),
+                "{dir}: it is from an ensemble with different servers ({is}) than the earlier results ({before}), {APART}"
+            );
         }
         if let Some([is, before]) = self.other_placement(ensemble) {
             return Err(Error::usage(format!(
-                "{}: the servers kept their data {is}, but {before} in the earlier results, which changes write \
-                 times: use results from one environment",
-                dir.display(),
+                "{dir}: the servers kept their data {is}, but {before} in the earlier results, which changes write \
+                 times: use results from one environment"
             )));
         }
         self.in_memory = ensemble.is_in_memory().or(self.in_memory);

@@ -18,7 +18,7 @@ use super::evidence::{StoredEvidence, VERIFIES};
 use super::own_load::{BUSY, OwnLoad, Wanted, copies};
 use super::question::{AskedLoad, PlanArgs};
 use crate::cli::output;
-use crate::cli::runs::{JobOptions, ReadyEnsemble, alike, own_program, run_apart};
+use crate::cli::runs::{ReadyEnsemble, alike, own_program, run_apart};
 use crate::cli::shared_args::{GeneratorArgs, PlaceArgs};
 use crate::run::series::Series;
 use zklockbench_analysis::plan::{Answer, FreshCost, MeasuredLoad, Question, QuestionLoad, WRITES};
@@ -319,7 +319,7 @@ impl Planning<'_> {
         takes: Duration,
     ) -> Result<PathBuf, Error> {
         let (file, program) = (self.series.scenario(name, scenario)?, own_program()?);
-        let job = JobOptions::of(&self.args.job, &self.args.out);
+        let job = Some((&self.args.job, self.args.out.as_path()));
         let generator = self.args.generator.clone();
         let command = |place: &Path| Ok(on.ready.run(&program, &file, place, generator, job, Vec::new()));
         self.left(on, name, takes, command).await

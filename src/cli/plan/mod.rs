@@ -20,7 +20,7 @@ use super::run::open_ensemble::Needs;
 use super::run::tool_commit;
 use super::runs::{command_line, how_to_resume, leading, tell_resumed, to_resume};
 use super::{drivers, output};
-use crate::run::series::{Opening, Series};
+use crate::run::series::{Name, Series};
 use countdown::Countdown;
 use evidence::StoredEvidence;
 use measuring::{PlanEnsemble, Planning, STARTS};
@@ -68,16 +68,9 @@ async fn answer_and_verify(
     let mut stored_evidence = read_evidence(&args, &asked_load, stop).await?;
     let strategies = strategies(&args, &asked_load, &stored_evidence)?;
     check_place(&args, &asked_load.scenario, &strategies)?;
-    let series = Series::open(&Opening {
-        command: "plan",
-        parent: &args.out,
-        name: "plan",
-        is_dated: true,
-        resume: args.resume.as_deref(),
-        asked: asked(&args, &asked_load.question, &strategies),
-        runs: RUNS,
-        shares_ensemble: true,
-    })?;
+    let asked = asked(&args, &asked_load.question, &strategies);
+    let (name, resume) = (Name::Dated("plan"), args.resume.as_deref());
+    let series = Series::open("plan", RUNS, &args.out, name, resume, asked)?;
     tell_resumed(series.count(), args.opening.quiet);
     let takes = |breaks_servers| takes(&args, &asked_load, &strategies, breaks_servers);
     let countdown = Countdown::of(takes(None), args.opening.quiet);
@@ -316,9 +309,7 @@ fn strategies(
             let meant = did_you_mean(name, names, "`zklockbench strategies` lists them");
             return Err(Error::usage(format!("there is no strategy `{}`; {meant}", shown(name, 40))));
         };
-        if !is_exclusive(&card) {
-            return Err(Error::usage(format!("cannot plan for `{name}`, because it is not exclusive")));
-        }
+        refuse_if!(!is_exclusive(&card), "cannot plan for `{name}`, because it is not exclusive");
     }
     Ok(args.strategies.iter().map(|label| own_label(label)).collect())
 }
@@ -343,12 +334,11 @@ fn order(card: &LockCard) -> Order {
 /// Rejects options for an ensemble that is not used, and an ensemble that cannot add the round-trip time.
 fn check_place(args: &PlanArgs, scenario: &Scenario, strategies: &[String]) -> Result<(), Error> {
     let measures = args.from.is_empty() || args.verify;
-    if !measures && args.place.servers.is_some() {
-        return Err(Error::usage(
-            "--servers has no effect with --from, because nothing is measured: remove one of the two, or \
-             add --verify",
-        ));
-    }
+    refuse_if!(
+        !measures && args.place.servers.is_some(),
+        "--servers has no effect with --from, because nothing is measured: remove one of the two, or \
+         add --verify"
+    );
     if !measures {
         return Ok(());
     }

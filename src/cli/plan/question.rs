@@ -114,9 +114,8 @@ const LOCKS_MOST: u32 = 100_000;
 fn locks(text: &str) -> Result<u32, String> {
     text.parse().ok().filter(|locks| (1..=LOCKS_MOST).contains(locks)).ok_or_else(|| {
         format!(
-            "`{}` is not a number of locks from 1 to {LOCKS_MOST}; set a single number: a plan that misses its \
-             objective reports how many locks \
-             would meet it",
+            "`{}` is not a number of locks from 1 to {LOCKS_MOST}; set a single number: a plan that misses \
+             its objective reports how many locks would meet it",
             shown(text, 40)
         )
     })
@@ -132,7 +131,10 @@ fn popularity_in_toml(popularity: Popularity) -> Option<String> {
 
 /// Parses `uniform`, `zipf`, `zipf 0.8`, or a popularity as in a scenario.
 fn popularity(text: &str) -> Result<Popularity, String> {
-    let wrong = || format!("`{}` is not a spread; write uniform, zipf, or e.g. 'zipf 0.8'", shown(text, 40));
+    let wrong = || {
+        let text = shown(text, 40);
+        format!("`{text}` is not a spread; write uniform, zipf, or a power from 0 to 5 such as 'zipf 0.8'")
+    };
     let text = text.trim();
     let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text);
     let words: Vec<&str> = inner.split([' ', '=', ':']).filter(|word| !word.is_empty()).collect();
@@ -140,7 +142,7 @@ fn popularity(text: &str) -> Result<Popularity, String> {
         ["uniform"] => Ok(Popularity::Uniform),
         ["zipf"] => Ok(Popularity::Zipf(1.0)),
         ["zipf", power] => {
-            let power = power.parse().ok().filter(|power: &f64| (0.0..=10.0).contains(power));
+            let power = power.parse().ok().filter(|power: &f64| (0.0..=5.0).contains(power));
             power.map(Popularity::Zipf).ok_or_else(wrong)
         }
         _ => Err(wrong()),
@@ -200,51 +202,47 @@ impl AskedLoad {
             Overrides { place: args.place.clone(), columns: args.columns.clone(), ..Overrides::default() };
         let file = ScenarioFile::read(path, &overrides).map_err(|unusable| unusable.report(path))?;
         let scenario = &file.parsed.scenario;
-        let refuse = |why: &str| Error::usage(format!("{}: {why}", path.display()));
+        let named = path.display();
+        let refuse = |why: &str| Error::usage(format!("{named}: {why}"));
         let spec =
             TrialPlan::of(scenario).trials.into_iter().next().ok_or_else(|| refuse("there is no trial"))?;
-        if spec.load == zklockbench_scenario::Load::Batch {
-            return Err(refuse("a plan needs a continuous load: write load = \"open\" or \"closed\""));
-        }
-        if scenario.contenders.len() != 1 {
-            return Err(refuse("a plan needs a single number of contenders: specify one"));
-        }
+        refuse_if!(
+            spec.load == zklockbench_scenario::Load::Batch,
+            "{named}: a plan needs a continuous load: write load = \"open\" or \"closed\""
+        );
+        refuse_if!(
+            scenario.contenders.len() != 1,
+            "{named}: a plan needs a single number of contenders: specify one"
+        );
         let only_tries = spec.only_tries();
-        if spec.load.open().is_some_and(|open| open.late == Late::Drop) && !only_tries {
-            return Err(refuse(
-                "a plan predicts the waits of all requests, so requests must not be dropped: remove \
-                `late`",
-            ));
-        }
-        if spec.acquire_timeout.is_some() && !only_tries {
-            return Err(refuse(
-                "a plan predicts the waits of all requests, so requests must not time out: remove `acquire_timeout`, \
-                 or set it to \"0s\" to plan for tries",
-            ));
-        }
-        if args.compare_servers && !scenario.ensemble.is_local() && args.place.servers.is_none() {
-            return Err(refuse(
-                "--compare-servers starts local servers, but the scenario has an existing ensemble: remove \
-                 `connect`, or set --servers",
-            ));
-        }
-        if args.verify && only_tries {
-            return Err(refuse(
-                "--verify compares waits, but tries do not wait: run the scenario itself with --gate 'won_share > 0.9'",
-            ));
-        }
-        if spec.fresh_locks {
-            return Err(refuse(
-                "a plan needs locks that are requested repeatedly: set --rate and --hold instead, and add \
-                 --fresh-locks",
-            ));
-        }
-        if spec.has_readers() || spec.depth > 1 || !spec.faults.is_empty() {
-            return Err(refuse(
-                "a plan needs locks that admit one contender at a time, and no faults: remove `read_ratio`, \
-                 `depth` and the faults",
-            ));
-        }
+        refuse_if!(
+            spec.load.open().is_some_and(|open| open.late == Late::Drop) && !only_tries,
+            "{named}: a plan predicts the waits of all requests, so requests must not be dropped: remove `late`"
+        );
+        refuse_if!(
+            spec.acquire_timeout.is_some() && !only_tries,
+            "{named}: a plan predicts the waits of all requests, so requests must not time out: remove `acquire_timeout`, \
+             or set it to \"0s\" to plan for tries"
+        );
+        refuse_if!(
+            args.compare_servers && !scenario.ensemble.is_local() && args.place.servers.is_none(),
+            "{named}: --compare-servers starts local servers, but the scenario has an existing ensemble: remove \
+             `connect`, or set --servers"
+        );
+        refuse_if!(
+            args.verify && only_tries,
+            "{named}: --verify compares waits, but tries do not wait: run the scenario itself with --gate 'won_share > 0.9'"
+        );
+        refuse_if!(
+            spec.fresh_locks,
+            "{named}: a plan needs locks that are requested repeatedly: set --rate and --hold instead, and add \
+             --fresh-locks"
+        );
+        refuse_if!(
+            spec.has_readers() || spec.depth > 1 || !spec.faults.is_empty(),
+            "{named}: a plan needs locks that admit one contender at a time, and no faults: remove `read_ratio`, \
+             `depth` and the faults"
+        );
         let load = PlannedLoad::of(&spec, Order::Fifo).ok_or_else(|| refuse("the load has no duration"))?;
         let question = Question {
             clients: spec.contenders,
@@ -257,7 +255,7 @@ impl AskedLoad {
             think: load.is_closed().then(|| spec.all_thinks().to_toml()),
             round_trip: None,
             session_timeout: Some(scenario.session_timeout),
-            scenario: Some(standing_alone(&file.text, path)?),
+            scenario: Some(file.standing_alone(path)?.to_string()),
             only_tries,
             objective: args.slo.clone(),
         };
@@ -311,23 +309,6 @@ fn missing(options: &str) -> Error {
     Error::usage(format!("describe the load with {options}, or with --from-scenario"))
 }
 
-/// Makes the path of a replayed file absolute, so the scenario runs in any directory.
-fn standing_alone(text: &str, path: &Path) -> Result<String, Error> {
-    let mut table: Table =
-        text.parse().map_err(|error| Error::usage(format!("{}: {error}", path.display())))?;
-    let replay = table.get_mut("arrivals").and_then(|arrivals| arrivals.get_mut("replay"));
-    let file = match replay {
-        Some(Value::Table(parts)) => parts.get_mut("file"),
-        alone => alone,
-    };
-    if let Some(Value::String(replay)) = file {
-        let beside = path.parent().unwrap_or(Path::new("")).join(&*replay);
-        let absolute = std::path::absolute(&beside).map_err(|error| Error::environment(error.to_string()))?;
-        *replay = absolute.display().to_string();
-    }
-    Ok(table.to_string())
-}
-
 #[cfg(test)]
 pub mod tests {
     use clap::{CommandFactory, FromArgMatches, Parser};
@@ -358,6 +339,15 @@ pub mod tests {
         let args = OnlyPlan::from_arg_matches(&found).map_err(Error::usage)?.args;
         let asked = AskedLoad::of(&args)?;
         Ok((args, asked))
+    }
+
+    #[test]
+    fn popularity_is_limited_as_in_a_scenario() {
+        assert_eq!(popularity("zipf 5"), Ok(Popularity::Zipf(5.0)));
+        assert_eq!(popularity("{ zipf = 0.8 }"), Ok(Popularity::Zipf(0.8)));
+        for wrong in ["zipf 5.1", "zipf -1", "zipf NaN", "pareto", ""] {
+            assert!(popularity(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -26,8 +26,7 @@ use zklockbench_scenario::Scenario;
 /// Options for judging and reporting a run.
 #[derive(Default)]
 pub(in crate::cli) struct Concluding {
-    strict: bool,
-    charts: bool,
+    args: ConcludingArgs,
     /// Whether to print only the first line.
     only_outcome: bool,
     baseline: Option<Baseline>,
@@ -36,8 +35,7 @@ pub(in crate::cli) struct Concluding {
 impl Concluding {
     /// Finds and reads the baseline before anything is started.
     pub fn of(args: &ConcludingArgs, only_outcome: bool, scenario: &Scenario) -> Result<Self, Error> {
-        let baseline = Baseline::find(args, scenario)?;
-        Ok(Self { strict: args.strict, charts: !args.no_charts, only_outcome, baseline })
+        Ok(Self { args: args.clone(), only_outcome, baseline: Baseline::find(args, scenario)? })
     }
 }
 
@@ -65,7 +63,7 @@ impl MeasuredRun {
         {
             output::warn(error);
         }
-        if concluding.charts {
+        if !concluding.args.no_charts {
             draw(&view, sealed.dir());
             let name = sealed.name();
             let source = Source { name: &name, stored: found.stored(), view: &view };
@@ -111,19 +109,22 @@ pub(super) struct RunResult {
     only_outcome: bool,
     gated: zklockbench_report::Gated,
     comparison: Option<Comparison>,
+    /// Whether a baseline was requested, but none is comparable.
+    lacks_baseline: bool,
     exit: Exit,
 }
 
 impl RunResult {
     pub fn of(scenario: &Scenario, path: PathBuf, stored: StoredRun, concluding: &Concluding) -> Self {
-        let Concluding { strict, only_outcome, baseline, .. } = concluding;
-        let strict = if *strict { zklockbench_judge::zombies(&stored.trials) } else { Verdict::Held };
+        let Concluding { args, only_outcome, baseline } = concluding;
+        let strict = if args.strict { zklockbench_judge::zombies(&stored.trials) } else { Verdict::Held };
         let verdict = stored.run.judged.verdict.clone().and(strict);
         let ending = stored.run.outcome.ending;
         let side = Side { path: path.clone(), runs: vec![Loaded { path: path.clone(), stored }] };
         let (gated, comparison) = gates::judge(scenario, &side, baseline.as_ref(), &verdict);
         let exit = ending.exit(&gate::overall(&gated.gates));
-        Self { path, side, only_outcome: *only_outcome, gated, comparison, exit }
+        let lacks_baseline = baseline.is_some() && gated.baseline.is_none();
+        Self { path, side, only_outcome: *only_outcome, gated, comparison, lacks_baseline, exit }
     }
 
     fn stored(&self) -> &StoredRun {
@@ -145,6 +146,9 @@ impl RunResult {
         let is_gated = scenario.gates.iter().any(|gate| gate.condition.needs_baseline());
         if let Some(comparison) = comparison.as_ref().filter(|_| !is_gated) {
             document = document.with_comparison(comparison);
+        }
+        if self.lacks_baseline {
+            document.notes.push("No baseline was comparable, so regressions were not judged".to_owned());
         }
         let written = outputs.write(&document.with_fact("results", &path.display().to_string()));
         let error = error.or(written.err());

@@ -116,13 +116,12 @@ impl Candidate {
 
     fn check(&self, scenario: &str) -> Result<(), Error> {
         for Loaded { path, stored } in self.read()?.runs {
-            if stored.run.scenario != scenario {
-                return Err(Error::usage(format!(
-                    "--baseline: {} is a run of `{}`, not of `{scenario}`",
-                    path.display(),
-                    shown(&stored.run.scenario, 60),
-                )));
-            }
+            refuse_if!(
+                stored.run.scenario != scenario,
+                "--baseline: {} is a run of `{}`, not of `{scenario}`",
+                path.display(),
+                shown(&stored.run.scenario, 60),
+            );
         }
         Ok(())
     }

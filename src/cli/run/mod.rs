@@ -94,25 +94,25 @@ pub(super) async fn measure(
     worker: Option<WorkerPlace>,
     stop: &CancellationToken,
 ) -> Result<MeasuredRun, Error> {
-    let needs = Needs::of(&file.parsed.scenario);
-    let driven = DrivenLocks::registered();
-    needs.check(&file.parsed.scenario, driven, &args.generator, &args.opening.access)?;
-    let plan = TrialPlan::of(&file.parsed.scenario);
+    let scenario = &file.parsed.scenario;
+    let needs = Needs::of(scenario);
+    needs.check(scenario, DrivenLocks::registered(), &args.generator, &args.opening.access)?;
+    let plan = TrialPlan::of(scenario);
     if let Some(why) = host::lacks_memory(&plan, worker.as_ref().map_or(Slice::WHOLE, |worker| worker.slice))
     {
         return Err(Error::Environment(why));
     }
-    needs.check_host_commands(&file.parsed.scenario, args.overrides.hosts.as_deref()).await?;
+    needs.check_host_commands(scenario, args.overrides.hosts.as_deref()).await?;
     // Check the baseline before anything is started. Gates of workers are judged on the merged run.
     let concluding = match worker {
-        None => Concluding::of(&args.concluding, args.opening.quiet, &file.parsed.scenario)?,
+        None => Concluding::of(&args.concluding, args.opening.quiet, scenario)?,
         Some(_) => Concluding::default(),
     };
-    let access = args.opening.access.access(args.overrides.unnamed(&file.parsed.scenario))?;
+    let access = args.opening.access.access(args.overrides.unnamed(scenario))?;
     // Only the leading worker prints notes on the scenario.
     if worker.as_ref().is_none_or(|worker| worker.slice.leads()) {
         file.left_out.iter().for_each(|left| output::note(&format!("note: {left}")));
-        for advice in advice(&file.parsed.scenario, &zklockbench_locks::cards(), &fault::cards()) {
+        for advice in advice(scenario, &zklockbench_locks::cards(), &fault::cards()) {
             output::note(&format!("note: {}: {} ({})", advice.key, advice.message, advice.help));
         }
     }
@@ -134,15 +134,14 @@ pub(super) async fn measure(
         ));
     }
     let started_at = SystemTime::now();
-    let scenario = &file.parsed.scenario.name;
     let (mut writer, stored) = match (there, &args.run_id) {
         (Some((writer, stored)), _) => (writer, Some(stored)),
         (None, Some(name)) => (RunWriter::create(&args.out, name)?, None),
-        (None, None) => (RunWriter::create_dated(&args.out, scenario, started_at)?, None),
+        (None, None) => (RunWriter::create_dated(&args.out, &scenario.name, started_at)?, None),
     };
     writer.tell_if_kept(if worker.is_some() { tell_kept } else { tell_resumable });
     let of_workers = worker.as_ref().map(|worker| worker.run_id.clone()).or(args.run_id.clone());
-    let run_id = of_workers.unwrap_or_else(|| unique(&layout::run_name(scenario, started_at)));
+    let run_id = of_workers.unwrap_or_else(|| unique(&layout::run_name(&scenario.name, started_at)));
     let trials = counted(plan.trials.len(), "trial", "trials");
     let progress = Progress::new(&plan, args.opening.quiet, !args.no_progress);
     match &stored {
@@ -159,8 +158,7 @@ pub(super) async fn measure(
         }
     }
     let logs = writer.server_logs();
-    let opened =
-        OpenEnsemble::open(&file.parsed.scenario, &args.opening, access, logs, &progress, stop).await?;
+    let opened = OpenEnsemble::open(scenario, &needs, &args.opening, access, logs, &progress, stop).await?;
     let hosts = opened.host_commands(args.overrides.hosts.as_deref(), &needs);
     let hosts = stop.run_until_cancelled(hosts).await.unwrap_or(Err(Error::Interrupted))?;
     let slice = worker.as_ref().map_or(Slice::WHOLE, |worker| worker.slice);
@@ -173,7 +171,7 @@ pub(super) async fn measure(
         return Err(error);
     }
     sharing.note().iter().for_each(|note| progress.note(note));
-    let live = Live::new(scenario, started_at, plan.trials.len());
+    let live = Live::new(&scenario.name, started_at, plan.trials.len());
     let metrics = port.map(|port| port.serve(live)).transpose()?;
     if let Some(metrics) = &metrics {
         progress.note(&format!("metrics at {}", metrics.url()));
@@ -229,6 +227,9 @@ fn unique(name: &str) -> String {
     format!("{name}-{:04x}", rand::random::<u16>())
 }
 
+/// Limits of the load, and the requests that watch its effect.
+type Watched = (LoadLimits, Option<Probing>);
+
 struct RunInProgress {
     args: RunArgs,
     concluding: Concluding,
@@ -281,30 +282,12 @@ impl RunInProgress {
         }
         ensemble.config.extend(self.sharing.facts());
         let slice = rendezvous.as_ref().map_or(Slice::WHOLE, |rendezvous| rendezvous.slice);
-        let (workspace, _alive) = match self.workspace(slice).await {
-            Ok(made) => made,
+        let (workspace, _alive, (limits, probing)) = match self.prepare(slice).await {
+            Ok(prepared) => prepared,
             Err(error) => {
                 if let Some(rendezvous) = rendezvous {
                     rendezvous.leave(false).await;
                 }
-                return Err(error);
-            }
-        };
-        let share = self.sharing.at_most.map(|per_s| per_s / slice.of as f64);
-        let limits = LoadLimits::at_most(share);
-        let workspace = workspace.limited_by(limits.throttle.clone());
-        let stop_if_slower = self.sharing.stop_if_slower;
-        let watching = match slice.leads() {
-            true => limits.watching(&self.opened.target, &self.opened.addresses, stop_if_slower).await,
-            false => Ok((limits, None)),
-        };
-        let (limits, probing) = match watching {
-            Ok(watching) => watching,
-            Err(error) => {
-                if let Some(rendezvous) = rendezvous {
-                    rendezvous.leave(false).await;
-                }
-                self.opened.clear(&workspace).await;
                 return Err(error);
             }
         };
@@ -348,19 +331,28 @@ impl RunInProgress {
         Ok(MeasuredRun { concluding, file, writer, run, ran })
     }
 
-    /// Creates the run's directory and sign of life on the ensemble, if this is the leading worker.
-    async fn workspace(&self, slice: Slice) -> Result<(Workspace, Option<SignOfLife>), Error> {
+    /// Creates the run's directory and sign of life on the ensemble, and watches its latency, if this is the leading
+    /// worker.
+    async fn prepare(&self, slice: Slice) -> Result<(Workspace, Option<SignOfLife>, Watched), Error> {
         let target = &self.opened.target;
+        let limits = LoadLimits::at_most(self.sharing.at_most.map(|per_s| per_s / slice.of as f64));
+        let throttle = limits.throttle.clone();
         if !slice.leads() {
-            return Ok((Workspace::made_by_another(target.clone(), &self.run_id), None));
+            let workspace = Workspace::made_by_another(target.clone(), &self.run_id).limited_by(throttle);
+            return Ok((workspace, None, (limits, None)));
         }
-        let workspace = Workspace::create(target.clone(), &self.run_id).await?;
-        if self.opened.started.is_some() {
-            return Ok((workspace, None));
-        }
-        NearEnd::told(workspace.counters_near_end().await).into_iter().for_each(output::warn);
-        match workspace.show_life().await {
-            Ok(alive) => Ok((workspace, Some(alive))),
+        let workspace = Workspace::create(target.clone(), &self.run_id).await?.limited_by(throttle);
+        let prepared = async {
+            let mut alive = None;
+            if self.opened.started.is_none() {
+                NearEnd::told(workspace.counters_near_end().await).into_iter().for_each(output::warn);
+                alive = Some(workspace.show_life().await?);
+            }
+            let slower = self.sharing.stop_if_slower;
+            Ok::<_, Error>((alive, limits.watching(target, &self.opened.addresses, slower).await?))
+        };
+        match prepared.await {
+            Ok((alive, watched)) => Ok((workspace, alive, watched)),
             Err(error) => {
                 self.opened.clear(&workspace).await;
                 Err(error)

@@ -74,7 +74,7 @@ pub async fn examine<T>(
     let logs = tempfile::tempdir()
         .map_err(|error| Error::environment(format!("cannot create a directory for logs: {error}")))?;
     let logs_at = logs.path().into();
-    let opened = OpenEnsemble::open_for(&scenario, needs, opening, access, logs_at, &progress, stop).await?;
+    let opened = OpenEnsemble::open(&scenario, needs, opening, access, logs_at, &progress, stop).await?;
     let done = async {
         let name = format!("{command}-{:08x}", rand::random::<u32>());
         let workspace = Workspace::create(opened.target.clone(), &name).await?;
@@ -95,18 +95,6 @@ impl OpenEnsemble {
     /// servers get a random identity unless the user provides one: other users of this host can connect, but must
     /// not be able to delete a lock's nodes.
     pub async fn open(
-        scenario: &Scenario,
-        args: &OpeningArgs,
-        access: Access,
-        logs: PathBuf,
-        progress: &Progress,
-        stop: &CancellationToken,
-    ) -> Result<Self, Error> {
-        Self::open_for(scenario, &Needs::of(scenario), args, access, logs, progress, stop).await
-    }
-
-    /// Like [`OpenEnsemble::open`], but with explicit needs instead of the needs of the scenario's faults.
-    async fn open_for(
         scenario: &Scenario,
         needs: &Needs,
         args: &OpeningArgs,
@@ -155,14 +143,13 @@ impl OpenEnsemble {
         let (Some(file), Servers::External { is_as_listed, .. }) = (file, &self.servers) else {
             return Ok(None);
         };
-        if !is_as_listed {
-            return Err(Error::usage(format!(
-                "{}: server numbers are ambiguous, because the connect string does not list each server once (found {}): \
-                 list one address of each server",
-                file.display(),
-                shown(&self.addresses.join(", "), 200)
-            )));
-        }
+        refuse_if!(
+            !is_as_listed,
+            "{}: server numbers are ambiguous, because the connect string does not list each server once (found {}): \
+             list one address of each server",
+            file.display(),
+            shown(&self.addresses.join(", "), 200)
+        );
         let hosts = Hosts::read(file, &self.addresses)?;
         if needs.own_servers() {
             hosts.check().await?;
@@ -217,11 +204,7 @@ impl OpenEnsemble {
     }
 
     pub fn ended(&self) -> Option<String> {
-        match &self.servers {
-            Servers::Fresh(local) => local.ended(),
-            Servers::Contained(compose) => compose.ended(),
-            Servers::Kept(_) | Servers::External { .. } => None,
-        }
+        self.started.as_ref()?.ended_by_itself()
     }
 
     pub async fn answers(&self) -> bool {
@@ -293,14 +276,11 @@ impl Servers {
         logs: &Path,
         progress: &Progress,
     ) -> Result<Self, Error> {
+        let is_ours = !scenario.ensemble.is_external();
+        refuse_if!(is_ours && args.access.wants_tls(), "TLS needs an existing ensemble: add --connect");
+        refuse_if!(is_ours && args.access.sasl.is_some(), "--sasl needs an existing ensemble: add --connect");
         match &scenario.ensemble {
             EnsembleChoice::Connect(connect) => external(connect, access).await,
-            _ if args.access.wants_tls() => {
-                Err(Error::usage("TLS needs an existing ensemble: add --connect"))
-            }
-            _ if args.access.sasl.is_some() => {
-                Err(Error::usage("--sasl needs an existing ensemble: add --connect"))
-            }
             EnsembleChoice::Compose(file) => {
                 progress.note(&format!("creating the containers of {}", file.display()));
                 let compose = Compose::create(file).await?;
@@ -491,12 +471,11 @@ impl Needs {
         if let Some(missing) = self.missing_here(scenario) {
             return Err(Error::Environment(missing));
         }
-        if scenario.ensemble.is_external() && !self.0.is_empty() && !generator.allow_faults {
-            return Err(Error::usage(
-                "the scenario injects faults, but this run does not start the ensemble: --allow-faults permits faults \
-                 on the run's own contenders and connections; add --hosts FILE for faults on servers",
-            ));
-        }
+        refuse_if!(
+            scenario.ensemble.is_external() && !self.0.is_empty() && !generator.allow_faults,
+            "the scenario injects faults, but this run does not start the ensemble: --allow-faults permits faults \
+             on the run's own contenders and connections; add --hosts FILE for faults on servers"
+        );
         let reads =
             |choice: &&FaultChoice| fault::find(&choice.kind).is_some_and(|entry| entry.card.reads_requests);
         if let Some(choice) = scenario.faults.iter().find(reads).filter(|_| access.wants_tls()) {
@@ -505,23 +484,19 @@ impl Needs {
                 choice.kind
             )));
         }
-        if self.0.contains(&Capability::Proxies) && access.wants_kerberos() {
-            return Err(Error::usage(
-                "Kerberos needs the servers' names, but connection faults require a proxy: remove the \
-                 faults or \
-                 --sasl gssapi",
-            ));
-        }
+        refuse_if!(
+            self.0.contains(&Capability::Proxies) && access.wants_kerberos(),
+            "Kerberos needs the servers' names, but connection faults require a proxy: remove the faults or \
+             --sasl gssapi"
+        );
         drivers::check_access(drivers::names(scenario), driven, access)
     }
 }
 
 /// Checks the scenario's Compose file. Returns why this machine cannot run it; `None` if it can.
 pub async fn check_compose_file(scenario: &Scenario) -> Result<Option<String>, Error> {
-    match &scenario.ensemble {
-        EnsembleChoice::Compose(file) => Compose::check(file).await,
-        EnsembleChoice::Local { .. } | EnsembleChoice::Connect(_) => Ok(None),
-    }
+    let EnsembleChoice::Compose(file) = &scenario.ensemble else { return Ok(None) };
+    Compose::check(file).await
 }
 
 fn check_fault(choice: &FaultChoice, card: &FaultCard, compose: &Compose) -> Result<(), String> {
@@ -614,15 +589,20 @@ pub async fn measure_floor(
     measured.unwrap_or_else(|error| Floor::not_measured(error.to_string()))
 }
 
-async fn measured_floor(environment: &Environment, stop: &CancellationToken) -> Result<Floor, Error> {
-    let place = environment.workspace.place(FLOOR).await?;
-    let site = CalibrationSite {
+/// Returns the parts of the environment that a calibration below `place` needs.
+pub fn calibration_site(environment: &Environment, place: &str) -> CalibrationSite {
+    CalibrationSite {
         target: environment.target.clone(),
         servers: environment.servers.clone(),
-        place: place.clone(),
+        place: place.to_owned(),
         keep_awake: environment.keep_awake,
         throttle: environment.limits.throttle.clone(),
-    };
+    }
+}
+
+async fn measured_floor(environment: &Environment, stop: &CancellationToken) -> Result<Floor, Error> {
+    let place = environment.workspace.place(FLOOR).await?;
+    let site = calibration_site(environment, &place);
     let floor = calibrate::floor(site, FLOOR_WITHIN, stop).await;
     environment.workspace.clear(&place).await?;
     Ok(floor)

@@ -17,11 +17,10 @@ use zklockbench_scenario::{EnsembleChoice, TrialPlan, TrialSpec};
 
 /// Continues the run in this directory with its recorded scenario and original options.
 pub fn take_over(dir: &Path, args: &mut RunArgs) -> Result<(ScenarioFile, Resumed), Error> {
-    if args.overrides.change_more_than_the_place()? {
-        return Err(Error::usage(
-            "a resumed run keeps its scenario: remove the options that change the scenario",
-        ));
-    }
+    refuse_if!(
+        args.overrides.change_more_than_the_place()?,
+        "a resumed run keeps its scenario: remove the options that change the scenario"
+    );
     let resumed = RunWriter::resume(dir)?;
     let (Resumed::Whole(_, stored) | Resumed::Partial(_, stored)) = &resumed;
     let run = &stored.run;
@@ -77,9 +76,10 @@ fn starts_alike(run: &RunFile, args: &mut RunArgs) -> Result<(), Error> {
     if run.ensemble.kind == "external" {
         return Ok(());
     }
-    if args.opening.cold && !was_cold {
-        return Err(Error::usage("the run's servers were warmed up: remove --cold (or ZKLOCKBENCH_COLD)"));
-    }
+    refuse_if!(
+        args.opening.cold && !was_cold,
+        "the run's servers were warmed up: remove --cold (or ZKLOCKBENCH_COLD)"
+    );
     args.opening.cold = was_cold;
     args.opening.fresh |= run.ensemble.kind == "local";
     Ok(())

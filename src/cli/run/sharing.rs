@@ -71,15 +71,14 @@ impl Sharing {
         let Some(at_most) = self.at_most else { return Ok(()) };
         let open = plan.trials.iter().filter(|trial| trial.load.open().is_some());
         let most = open.map(|trial| trial.estimated_requests_per_s()).fold(0.0, f64::max);
-        if most <= at_most {
-            return Ok(());
-        }
-        Err(Error::usage(format!(
+        refuse_if!(
+            most > at_most,
             "the arrivals need about {most:.0} requests/s, but the limit is {} requests/s{}: lower `rate` or raise \
              --at-most",
             number(at_most),
             self.reason()
-        )))
+        );
+        Ok(())
     }
 
     fn reason(&self) -> String {
@@ -95,19 +94,14 @@ impl Sharing {
     /// Returns the limits of the load on one line; `None` if the load is unlimited.
     pub fn note(&self) -> Option<String> {
         let stop =
-            self.stop_if_slower.map(|factor| format!("the run ends if latency rises {}x", number(factor)));
-        match (self.at_most, stop) {
-            (None, None) => None,
-            (None, Some(stop)) => Some(format!("load unlimited{}; {stop}", self.reason())),
-            (Some(at_most), stop) => {
-                let stop = stop.map_or_else(String::new, |stop| format!("; {stop}"));
-                Some(format!(
-                    "load limited to {} requests/s{}{stop} (--at-most raises the limit, --allow-saturation removes it)",
-                    number(at_most),
-                    self.reason()
-                ))
-            }
-        }
+            self.stop_if_slower.map(|factor| format!("; the run ends if latency rises {}x", number(factor)));
+        let reason = self.reason();
+        let Some(at_most) = self.at_most else { return Some(format!("load unlimited{reason}{}", stop?)) };
+        Some(format!(
+            "load limited to {} requests/s{reason}{} (--at-most raises the limit, --allow-saturation removes it)",
+            number(at_most),
+            stop.unwrap_or_default()
+        ))
     }
 
     /// Returns the limits as facts for the run's record.

@@ -19,8 +19,8 @@ use super::output;
 use super::run::open_ensemble::Needs;
 use super::run::{host, places as where_results_are, tool_commit};
 use super::runs::{
-    AROUND_A_RUN, JobOptions, NEEDS_CONNECT, ReadyEnsemble, SeriesEnd, alike, expected, how_to_resume,
-    leading, own_program, run_apart, tell_resumed, to_resume, with_paths,
+    AROUND_A_RUN, NEEDS_CONNECT, ReadyEnsemble, SeriesEnd, alike, expected, how_to_resume, leading,
+    own_program, run_apart, tell_resumed, to_resume, with_paths,
 };
 use super::shared_args::GeneratorArgs;
 use zklockbench_analysis::sweep::{
@@ -28,7 +28,7 @@ use zklockbench_analysis::sweep::{
 };
 use zklockbench_locks::DrivenLocks;
 
-use crate::run::series::{DoneRun, Opening, Series};
+use crate::run::series::{DoneRun, Name, Series};
 use question::{SweepArgs, SweepQuestion, announcement};
 use zklockbench_core::clock::micros;
 use zklockbench_core::error::{Error, Exit};
@@ -61,16 +61,10 @@ pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, 
         precise: if question.breaks_sessions() { f64::INFINITY } else { PRECISE },
     };
     let named = args.run_id.as_ref().map(|name| args.out.join(name)).filter(|path| path.is_dir());
-    let series = Series::open(&Opening {
-        command: "sweep",
-        parent: &args.out,
-        name: &args.run_id.clone().unwrap_or_else(|| format!("sweep-{}", scenario.name)),
-        is_dated: args.run_id.is_none(),
-        resume: args.resume.as_deref().or(named.as_deref()),
-        asked: asked(&args, &question),
-        runs: POINTS,
-        shares_ensemble: true,
-    })?;
+    let dated = format!("sweep-{}", scenario.name);
+    let name = args.run_id.as_deref().map_or(Name::Dated(&dated), Name::Exactly);
+    let (resume, asked) = (args.resume.as_deref().or(named.as_deref()), asked(&args, &question));
+    let series = Series::open("sweep", POINTS, &args.out, name, resume, asked)?;
     if !args.opening.quiet {
         output::note(&announcement(&question, &ask.grid, budget));
     }
@@ -104,10 +98,7 @@ pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, 
     };
     let mut under_way = SweepInProgress { args, question, ask, file, series, ensemble: None };
     let measured = leading(&under_way.args.job.clone(), under_way.target(), under_way.measure(stop)).await;
-    under_way.conclude(
-        measured
-            .map_or_else(|error| SeriesEnd::by(error, Ending::Interrupted, Ending::Aborted), SeriesEnd::of),
-    )
+    under_way.conclude(SeriesEnd::after(measured, Ending::Interrupted, Ending::Aborted))
 }
 
 /// Settings that must be the same when the sweep is resumed; the budget may change.
@@ -256,7 +247,7 @@ impl SweepInProgress {
                 let words = [place_words, generator.words(), seed.into(), vec!["--quiet".into()]];
                 return run_apart(&scenario, place, words.concat());
             };
-            let job = JobOptions::of(&args.job, &args.out);
+            let job = Some((&args.job, args.out.as_path()));
             let hosts = with_paths(&[("--hosts", &args.overrides.hosts)]);
             let more = [seed.into(), hosts].concat();
             Ok(open.ready.run(&own_program()?, &scenario, place, args.generator.clone(), job, more))

@@ -15,7 +15,9 @@ use zklockbench_analysis::sweep::{At, Over, Values, Variable};
 use zklockbench_core::error::Error;
 use zklockbench_core::units::{format_duration, run_id, shown};
 use zklockbench_scenario::fields::POLL_INTERVAL_PARAM;
-use zklockbench_scenario::{Catalog, DISTANCE_NOTE, EnsembleChoice, Load, Scenario, Stop, distance, parse};
+use zklockbench_scenario::{
+    Arrivals, Catalog, DISTANCE_NOTE, EnsembleChoice, Load, Scenario, Stop, distance, parse,
+};
 
 #[derive(Debug, Args)]
 pub struct SweepArgs {
@@ -89,13 +91,11 @@ impl SweepQuestion {
         }
         base.insert("repetitions".into(), Value::from(1));
         let has_rate = base.contains_key("rate");
-        if over.iter().any(|over| over.variable == Variable::Rate) && !has_rate {
-            return Err(Error::usage(
-                "rate cannot be swept: the scenario has no total `rate`; write load = \
-                 \"open\" and rate = …, \
-                 with arrivals that have a single rate (docs/workloads.md)",
-            ));
-        }
+        refuse_if!(
+            over.iter().any(|over| over.variable == Variable::Rate) && !has_rate,
+            "rate cannot be swept: the scenario has no total `rate`; write load = \"open\" and rate = …, with \
+             arrivals that have a single rate (docs/workloads.md)"
+        );
         let text = toml::to_string(&base).map_err(Error::usage)?;
         let failures = AddedFailures::to(&file.parsed.scenario, &over);
         let table = |at| table_at(&base, &over, failures.as_ref(), at);
@@ -105,12 +105,11 @@ impl SweepQuestion {
         // Also parse the other ends of the ranges, to report mistakes before anything starts.
         corners[1..].iter().try_for_each(|corner| at(*corner).map(drop))?;
         let adds_faults = failures.is_some() || over.iter().any(|over| over.variable == Variable::Delay);
-        if adds_faults && scenario.ensemble.is_external() && !args.generator.allow_faults {
-            return Err(Error::usage(
-                "the sweep adds faults, but does not start this ensemble: --allow-faults permits faults on the sweep's \
-                 own contenders and connections",
-            ));
-        }
+        refuse_if!(
+            adds_faults && scenario.ensemble.is_external() && !args.generator.allow_faults,
+            "the sweep adds faults, but does not start this ensemble: --allow-faults permits faults on the sweep's \
+             own contenders and connections"
+        );
         let strategies = scenario.strategies.iter().map(|choice| choice.label.clone()).collect();
         Ok(Self { strategies, over, objective, scenario, text, failures, base })
     }
@@ -190,120 +189,84 @@ fn choose(table: &mut Table, strategies: Vec<Value>) {
 
 /// Rejects options that the sweep sets itself.
 fn refuse(overrides: &Overrides, over: &[Over]) -> Result<(), Error> {
-    if over.len() > 2 {
-        return Err(Error::usage(format!(
-            "--over was passed {} times: sweep one or two variables",
-            over.len()
-        )));
-    }
-    if let [one, other] = over
-        && one.variable == other.variable
-    {
-        return Err(Error::usage(format!(
-            "--over {} was passed twice: sweep one variable, or two different variables",
-            one.variable.name()
-        )));
-    }
+    refuse_if!(over.len() > 2, "--over was passed {} times: sweep one or two variables", over.len());
+    refuse_if!(
+        matches!(over, [one, other] if one.variable == other.variable),
+        "--over {} was passed twice: sweep one variable, or two different variables",
+        over[0].variable.name()
+    );
     let swept = |variable| over.iter().any(|over: &Over| over.variable == variable);
-    let refused = [
-        (
-            !overrides.contenders.is_empty() && swept(Variable::Contenders),
-            "--contenders",
-            "the sweep sets it",
-        ),
-        (overrides.place.servers.is_some() && swept(Variable::Servers), "--servers", "the sweep sets it"),
-        (
-            overrides.repetitions.is_some(),
-            "--repetitions",
-            "the sweep repeats each point until it is precise enough",
-        ),
-        (!overrides.gate.is_empty(), "--gate", "set the condition with --objective instead"),
-        (
-            overrides.time_scale.is_some()
-                && [Variable::Rate, Variable::Hold, Variable::Delay, Variable::SessionTimeout]
-                    .into_iter()
-                    .any(swept),
-            "--time-scale",
-            "it would change the swept values",
-        ),
-    ];
-    match refused.iter().find(|(is_given, ..)| *is_given) {
-        Some((_, option, why)) => Err(Error::usage(format!(
-            "cannot use {option} with this sweep: \
-            {why}"
-        ))),
-        None => Ok(()),
-    }
+    let refuse = |is_given: bool, option: &str, why: &str| -> Result<(), Error> {
+        refuse_if!(is_given, "cannot use {option} with this sweep: {why}");
+        Ok(())
+    };
+    let sets = "the sweep sets it";
+    refuse(!overrides.contenders.is_empty() && swept(Variable::Contenders), "--contenders", sets)?;
+    refuse(overrides.place.servers.is_some() && swept(Variable::Servers), "--servers", sets)?;
+    let repeats = "the sweep repeats each point until it is precise enough";
+    refuse(overrides.repetitions.is_some(), "--repetitions", repeats)?;
+    refuse(!overrides.gate.is_empty(), "--gate", "set the condition with --objective instead")?;
+    let scaled = [Variable::Rate, Variable::Hold, Variable::Delay, Variable::SessionTimeout];
+    let changes = overrides.time_scale.is_some() && scaled.into_iter().any(swept);
+    refuse(changes, "--time-scale", "it would change the swept values")
 }
 
 fn check(scenario: &Scenario, over: &[Over]) -> Result<(), Error> {
     let swept = |variable| over.iter().any(|over: &Over| over.variable == variable);
-    let refused = |why: String| Err(Error::usage(why));
-    if Needs::of(scenario).own_servers() && scenario.ensemble.is_external() {
-        return refused(
-            "the scenario breaks servers that the sweep does not start: remove --connect or these faults"
-                .into(),
-        );
-    }
-    if let Load::Open(open) = &scenario.load
-        && matches!(open.arrivals, zklockbench_scenario::Arrivals::Replay(_))
-    {
-        return refused("arrivals from a file cannot be swept: choose another arrival process".into());
-    }
-    if swept(Variable::Rate) && scenario.load.open().is_none() {
-        return refused(format!(
-            "rate cannot be swept: the scenario's load is {}, so the contenders determine the rate; \
-             sweep \
-             contenders instead, or write load = \"open\" and a rate",
-            scenario.load.name()
-        ));
-    }
-    if scenario.contenders.len() > 1 && !swept(Variable::Contenders) {
-        return refused(format!(
-            "the scenario has {} contender counts: choose one with --contenders, or use --over contenders=…",
-            scenario.contenders.len()
-        ));
-    }
-    if scenario.time_scale != 1.0 && [Variable::Rate, Variable::Hold, Variable::Delay].into_iter().any(swept)
-    {
-        return refused("`time_scale` would change the swept values: remove it from the scenario".into());
-    }
-    if swept(Variable::Servers) && !scenario.ensemble.is_local() {
-        return refused(
-            "servers cannot be swept on an existing ensemble: remove --connect and --compose".into(),
-        );
-    }
-    if swept(Variable::Delay) && !scenario.faults.is_empty() {
-        return refused(
-            "delay cannot be swept if the scenario has faults: remove its [[fault]] tables".into(),
-        );
-    }
+    refuse_if!(
+        Needs::of(scenario).own_servers() && scenario.ensemble.is_external(),
+        "the scenario breaks servers that the sweep does not start: remove --connect or these faults"
+    );
+    let arrivals = scenario.load.open().map(|open| &open.arrivals);
+    refuse_if!(
+        matches!(arrivals, Some(Arrivals::Replay(_))),
+        "arrivals from a file cannot be swept: choose another arrival process"
+    );
+    refuse_if!(
+        swept(Variable::Rate) && scenario.load.open().is_none(),
+        "rate cannot be swept: the scenario's load is {}, so the contenders determine the rate; sweep \
+         contenders instead, or write load = \"open\" and a rate",
+        scenario.load.name()
+    );
+    refuse_if!(
+        scenario.contenders.len() > 1 && !swept(Variable::Contenders),
+        "the scenario has {} contender counts: choose one with --contenders, or use --over contenders=…",
+        scenario.contenders.len()
+    );
+    refuse_if!(
+        scenario.time_scale != 1.0
+            && [Variable::Rate, Variable::Hold, Variable::Delay].into_iter().any(swept),
+        "`time_scale` would change the swept values: remove it from the scenario"
+    );
+    refuse_if!(
+        swept(Variable::Servers) && !scenario.ensemble.is_local(),
+        "servers cannot be swept on an existing ensemble: remove --connect and --compose"
+    );
+    refuse_if!(
+        swept(Variable::Delay) && !scenario.faults.is_empty(),
+        "delay cannot be swept if the scenario has faults: remove its [[fault]] tables"
+    );
     if swept(Variable::SessionTimeout) {
-        check_session_timeout(scenario, swept(Variable::Delay)).map_err(Error::usage)?;
+        check_session_timeout(scenario, swept(Variable::Delay))?;
     }
-    if swept(Variable::Delay) && !matches!(scenario.stop, Stop::After(_)) {
-        return refused(
-            "delay can be swept only if the measured phase has a duration: set one with --duration".into(),
-        );
-    }
+    refuse_if!(
+        swept(Variable::Delay) && !matches!(scenario.stop, Stop::After(_)),
+        "delay can be swept only if the measured phase has a duration: set one with --duration"
+    );
     Ok(())
 }
 
 /// Rejects scenarios to which a session timeout sweep cannot add failures.
-fn check_session_timeout(scenario: &Scenario, sweeps_delay: bool) -> Result<(), &'static str> {
-    if sweeps_delay {
-        return Err("delay and session_timeout both add faults: sweep one of the two");
-    }
-    if scenario.load == Load::Batch {
-        return Err(
-            "session_timeout is swept with failures, which a batch does not support: use load = \"closed\"",
-        );
-    }
-    if scenario.time_scale != 1.0 && scenario.faults.is_empty() {
-        return Err(
-            "session_timeout is swept with failures, and `time_scale` would change their times: remove it",
-        );
-    }
+fn check_session_timeout(scenario: &Scenario, sweeps_delay: bool) -> Result<(), Error> {
+    refuse_if!(sweeps_delay, "delay and session_timeout both add faults: sweep one of the two");
+    refuse_if!(
+        scenario.load == Load::Batch,
+        "session_timeout is swept with failures, which a batch does not support: use load = \"closed\""
+    );
+    refuse_if!(
+        scenario.time_scale != 1.0 && scenario.faults.is_empty(),
+        "session_timeout is swept with failures, and `time_scale` would change their times: remove it"
+    );
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use super::args::TortureArgs;
 use super::runs::{command_line, run_apart, with_paths};
 use super::{drivers, listing, output};
 
-use crate::run::series::{DoneRun, Opening, Series};
+use crate::run::series::{DoneRun, Name, Series, TORTURE};
 use draw::Rounds;
 use zklockbench_core::catalog::LockCard;
 use zklockbench_core::catalog::fault::{Capability, FaultCard};
@@ -43,23 +43,13 @@ pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit
     let minutes = args.minutes.unwrap_or(if args.rounds.is_some() { u64::MAX / 60 } else { MINUTES });
     let most = args.rounds.unwrap_or(u64::MAX);
     if args.show {
-        if output::as_json() {
-            return Err(Error::usage("cannot combine --show with --json, because --show prints scenarios"));
-        }
+        refuse_if!(output::as_json(), "cannot combine --show with --json, because --show prints scenarios");
         // A round takes about half a minute.
         let texts: Vec<String> = (1..=most.min(2 * minutes)).map(|number| rounds.scenario(number)).collect();
         return output::data(&texts.join("\n")).map(|()| Exit::Held);
     }
-    let mut series = Series::open(&Opening {
-        command: "torture",
-        parent: &args.out,
-        name: "torture",
-        is_dated: true,
-        resume: None,
-        asked: json!({ "seed": seed }),
-        runs: "rounds",
-        shares_ensemble: false,
-    })?;
+    let (name, asked) = (Name::Dated(TORTURE), json!({ "seed": seed }));
+    let mut series = Series::open(TORTURE, "rounds", &args.out, name, None, asked)?;
     left_out.iter().for_each(|why| output::note(&format!("skipped: {why}")));
     output::note(&format!("seed {seed}; repeat the same rounds with: {}", again(seed, &args)));
     let (options, mut done) = (options(&args), Vec::new());
@@ -83,7 +73,7 @@ pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit
     let verdict = done.iter().map(|round| round.verdict.clone()).fold(Verdict::Held, Verdict::and);
     let results = series.path().display().to_string();
     let found = || json!({ "results": results, "seed": seed, "rounds": &done, "left_out": &left_out });
-    output::conclude("torture", RunEnding::Complete.exit(&verdict), error, found, || {
+    output::conclude(TORTURE, RunEnding::Complete.exit(&verdict), error, found, || {
         output::text(&format!("{}\nresults: {results}", tally(seed, &done)))
     })
 }

@@ -26,8 +26,13 @@ struct Explored {
 }
 
 /// Broken promises: the key of each count, and the promise's name.
-const BROKEN: [(&str, &str); 4] =
-    [("violated", "violated"), ("stuck", "stuck"), ("refused", "refused"), ("node_left", "node left")];
+const BROKEN: [(&str, &str); 5] = [
+    ("violated", "violated"),
+    ("stuck", "stuck"),
+    ("refused", "refused"),
+    ("out_of_order", "out of order"),
+    ("node_left", "node left"),
+];
 
 fn run() -> Run {
     serde_json::from_str(&std::fs::read_to_string(file(RUN)).unwrap()).unwrap()

@@ -77,13 +77,13 @@ fn makers(claim: &Decision) -> String {
 
 fn section(claim: &Decision) -> String {
     let mut text = format!(
-        "\n## Claim {}\n\n> {}\n\n({}) **{}**: {}.\n\nDecided by: {}.\n",
+        "\n## Claim {}\n\n> {}\n\n({}) **{}**: {}.\n\nDecided by: {}\n",
         claim.number,
         claim.claim,
         makers(claim),
         zklockbench_core::units::capitalised(claim.answer.name()),
         claim.sentence,
-        claim.decided_by.trim_end_matches('.')
+        punctuated(&claim.decided_by)
     );
     if !claim.figures.is_empty() {
         text += "\n| metric | |\n|---|---:|\n";
@@ -97,6 +97,11 @@ fn section(claim: &Decision) -> String {
         text += &format!("\nFrom {}.\n", all.join(", "));
     }
     text
+}
+
+/// Returns the text with a full stop at its end, unless it ends with a question.
+fn punctuated(text: &str) -> String {
+    if text.ends_with(['.', '?']) { text.to_owned() } else { format!("{text}.") }
 }
 
 /// Renders a link to a test, which is specified as `file::name`.

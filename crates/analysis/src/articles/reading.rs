@@ -223,7 +223,6 @@ fn of_trials() -> Vec<Entry> {
             Stop::After(_) => None,
         }),
         count("contenders", Nothing, |trial| whole(trial.spec.contenders as u64)),
-        count("overtaken", Nothing, |trial| whole(trial.measured.overtaken)),
         count("waits_in_vain", ItsEnd, |trial| whole(trial.tallies.iter().map(|tally| tally.unserved).sum())),
         count("faults_proved", Nothing, |trial| whole(trial.faults_proved() as u64)),
         count("sessions_lost", Nothing, |trial| whole(trial.sessions.expired + trial.sessions.rejoined)),
@@ -241,9 +240,6 @@ fn of_trials() -> Vec<Entry> {
         median("took", Of::Us, ItsEnd, |trial| whole(trial.measured_us)),
         median("longest_wait", Of::Us, ItsTimes, |trial| {
             trial.tallies.iter().map(|tally| tally.longest_wait_us as f64).reduce(f64::max)
-        }),
-        median("overtaken_of_acquired", Of::Share, ItsEnd, |trial| {
-            per_acquisition(trial.measured.overtaken, trial.measured.acquired())
         }),
         median("requests_each", Of::Amount, ItsEnd, |trial| each(trial, trial.whole.requests.total())),
         median("bytes_each", Of::Bytes, ItsEnd, |trial| {

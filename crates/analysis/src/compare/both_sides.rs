@@ -50,6 +50,7 @@ impl Planned {
             Self::Tested(test) => test.base,
         }
     }
+
     /// Returns whether the metric is subject to chance, even if a test was impossible.
     pub fn takes_a_test(&self, figure: Figure) -> bool {
         let is_exact = matches!(self, Self::Done(compared) if compared.method == Some(Method::Exact));

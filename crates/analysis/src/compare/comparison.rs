@@ -278,8 +278,9 @@ fn planned_row(key: &CellUnderLoad, pair: &BothSides<'_>, chosen: Chosen, ask: &
 fn conclude(planned: Vec<PlannedRow>, losses: usize) -> (Vec<Row>, usize) {
     // Losses and informational metrics form separate families, so that they do not weaken the deciding metrics.
     let [deciding, shown] = [Role::Decides, Role::Shown].map(|role| {
-        let of_role = planned.iter().filter(|row| row.chosen.role == role && row.takes_a_test());
-        of_role.filter(|row| !counts_losses(row.chosen.figure)).count()
+        let of_role = planned.iter().filter(|row| row.chosen.role == role);
+        let tested = of_role.filter(|row| row.planned.takes_a_test(row.chosen.figure));
+        tested.filter(|row| !counts_losses(row.chosen.figure)).count()
     });
     let row = |row: PlannedRow| {
         let family = match row.chosen {
@@ -293,10 +294,6 @@ fn conclude(planned: Vec<PlannedRow>, losses: usize) -> (Vec<Row>, usize) {
 }
 
 impl PlannedRow {
-    fn takes_a_test(&self) -> bool {
-        self.planned.takes_a_test(self.chosen.figure)
-    }
-
     fn conclude(self, family: usize) -> Row {
         let Chosen { figure, role } = self.chosen;
         let compared = self.planned.conclude(family);

@@ -32,8 +32,8 @@ pub struct GateFamily<'a> {
 }
 
 pub struct ComparedFigure {
-    /// `violated` if the metric has become worse by more than the margin.
-    pub regression: Verdict,
+    /// Whether the metric has become worse by more than the margin.
+    pub regression: Regression,
     /// Factor by which the metric has become worse.
     pub ratio: f64,
     /// The comparison as a sentence without a full stop.
@@ -52,8 +52,8 @@ impl<'a> GateFamily<'a> {
     /// Judges whether the metric has become worse by more than this percentage.
     pub fn judge(&self, figure: Figure, cell: &CellKey, percents: f64) -> ComparedFigure {
         let cannot = |why: &str| {
-            let why = format!("it cannot be compared with the baseline: {why}");
-            ComparedFigure { regression: Verdict::unknown(why.clone()), ratio: 0.0, sentence: why }
+            let sentence = format!("it cannot be compared with the baseline: {why}");
+            ComparedFigure { regression: Regression::Unknown, ratio: 0.0, sentence }
         };
         if !self.meaningless.is_empty() {
             return cannot(&self.meaningless.join("; "));
@@ -88,7 +88,7 @@ fn found(figure: Figure, compared: &Compared) -> ComparedFigure {
     });
     let said = [was, ratio(compared), compared.why.clone()];
     let sentence = said.into_iter().flatten().collect::<Vec<_>>().join("; ");
-    ComparedFigure { regression: compared.regression.verdict(&sentence), ratio: times, sentence }
+    ComparedFigure { regression: compared.regression, ratio: times, sentence }
 }
 
 /// Returns the factor by which the metric has become worse; below 1 if it has become better.

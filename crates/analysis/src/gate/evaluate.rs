@@ -76,7 +76,11 @@ impl Evaluation<'_> {
             let by_verdict = rank(&a.check.verdict).cmp(&rank(&b.check.verdict));
             by_verdict.then(b.weight.total_cmp(&a.weight))
         });
-        let verdict = checks.iter().map(|weighed| weighed.check.with_place()).reduce(Verdict::and);
+        let with_place = |Weighed { check, .. }: &Weighed| {
+            let place = cell_name(&check.strategy, check.contenders);
+            check.verdict.clone().with_reasons(|reason| format!("{place}: {reason}"))
+        };
+        let verdict = checks.iter().map(with_place).reduce(Verdict::and);
         let about_nothing = || Verdict::unknown("nothing in the scenario matches the gate");
         Outcome {
             gate: gate.condition.to_string(),
@@ -175,7 +179,7 @@ impl Evaluation<'_> {
         let (verdict, sentence, weight) = match found {
             Some(ComparedFigure { regression, ratio, sentence }) => {
                 let sentence = said(sentence);
-                (regression.with_reasons(|_| sentence.clone()), sentence, ratio)
+                (regression.verdict(&sentence), sentence, ratio)
             }
             None => {
                 let sentence = said(doubts.join("; "));
@@ -398,13 +402,6 @@ fn exclusion(cell: &CellKey, trials: &[Trial]) -> Option<Check> {
     let held = || format!("held in {}", counted(own.len(), "trial", "trials"));
     let sentence = verdict.why().unwrap_or_else(held);
     Some(check(cell, verdict, None, None, sentence))
-}
-
-impl Check {
-    fn with_place(&self) -> Verdict {
-        let place = cell_name(&self.strategy, self.contenders);
-        self.verdict.clone().with_reasons(|reason| format!("{place}: {reason}"))
-    }
 }
 
 /// Detects during a run when a gate can no longer pass.

@@ -32,7 +32,6 @@ pub(super) const UNEVEN: f64 = 1.05;
 pub struct PlannedLoad {
     spec: TrialSpec,
     order: Order,
-    lasts: Duration,
     /// Whether only the mean of the holds is known.
     knows_mean_only: bool,
 }
@@ -40,11 +39,8 @@ pub struct PlannedLoad {
 impl PlannedLoad {
     /// Returns the load of an open or closed trial with a fixed duration; `None` for other trials.
     pub fn of(spec: &TrialSpec, order: Order) -> Option<Self> {
-        let Stop::After(lasts) = spec.stop else { return None };
-        if spec.load == Load::Batch {
-            return None;
-        }
-        Some(Self { spec: spec.clone(), order, lasts, knows_mean_only: false }.in_order(order))
+        let is_fixed = matches!(spec.stop, Stop::After(_)) && spec.load != Load::Batch;
+        is_fixed.then(|| Self { spec: spec.clone(), order, knows_mean_only: false }.in_order(order))
     }
 
     /// Returns the same load with the arrivals of `asked` if that is a replay, because results do not contain
@@ -90,9 +86,8 @@ impl PlannedLoad {
             return self.busiest((CHANGING * count) as usize).unwrap_or(self);
         }
         let seconds = (count / self.rate().max(1e-6)).clamp(1.0, 1e8);
-        self.lasts = Duration::from_secs_f64(seconds);
         self.spec.warm_up = Duration::from_secs_f64(0.02 * seconds);
-        self.spec.stop = Stop::After(self.lasts);
+        self.spec.stop = Stop::After(Duration::from_secs_f64(seconds));
         self
     }
 
@@ -103,6 +98,7 @@ impl PlannedLoad {
 
     /// Returns the same load with the rate (or, if closed, the number of clients) multiplied by this factor.
     pub fn times(mut self, factor: f64) -> Self {
+        let lasts = self.lasts();
         if self.is_closed() {
             self.spec.contenders = ((self.spec.contenders as f64 * factor).round() as usize).max(1);
         }
@@ -111,8 +107,7 @@ impl PlannedLoad {
                 // Arrivals from a file are compressed in time.
                 Arrivals::Replay(_) => {
                     open.arrivals = open.arrivals.clone().scaled(1.0 / factor);
-                    self.lasts = self.lasts.div_f64(factor);
-                    self.spec.stop = Stop::After(self.lasts);
+                    self.spec.stop = Stop::After(lasts.div_f64(factor));
                 }
                 _ => open.arrivals = open.arrivals.clone().times(factor),
             }
@@ -219,7 +214,10 @@ impl PlannedLoad {
     }
 
     pub fn lasts(&self) -> Duration {
-        self.lasts
+        match self.spec.stop {
+            Stop::After(lasts) => lasts,
+            Stop::Acquisitions(_) => Duration::ZERO,
+        }
     }
 
     /// Returns whether the arrivals have a constant rate that can be multiplied.
@@ -234,12 +232,12 @@ impl PlannedLoad {
 
     /// Returns the busiest part of a load with a changing rate, if the load has more than `most` arrivals.
     pub fn busiest(&self, most: usize) -> Option<Self> {
-        let is_long = self.is_changing() && self.rate() * self.lasts.as_secs_f64() > most as f64;
+        let is_long = self.is_changing() && self.rate() * self.lasts().as_secs_f64() > most as f64;
         let open = self.spec.load.open().filter(|_| is_long)?;
         let (arrivals, lasts) = match &open.arrivals {
             Arrivals::Replay(replay) => {
                 // A file may continue after the end of the load.
-                let all = replay.trace.partition_point(|one| one.at_us < micros(self.lasts));
+                let all = replay.trace.partition_point(|one| one.at_us < micros(self.lasts()));
                 let part = shortest(all, most, |at| replay.trace[at].at_us as f64);
                 let from = replay.trace[part.start].at_us;
                 let earlier = |one: &TraceArrival| TraceArrival { at_us: one.at_us - from, ..*one };
@@ -249,9 +247,9 @@ impl PlannedLoad {
                 (Arrivals::Replay(replay), lasts)
             }
             changing => {
-                let piece = self.lasts / PIECES;
+                let piece = self.lasts() / PIECES;
                 let until: Vec<f64> =
-                    (0..=PIECES).map(|at| changing.arrivals_until(piece * at, self.lasts)).collect();
+                    (0..=PIECES).map(|at| changing.arrivals_until(piece * at, self.lasts())).collect();
                 let enough = |from: usize| until.partition_point(|count| *count < until[from] + most as f64);
                 let ends = (0..until.len()).map(|from| (from, enough(from)));
                 let ends = ends.filter(|(_, to)| *to < until.len());
@@ -266,14 +264,14 @@ impl PlannedLoad {
         let mut spec = self.spec.clone();
         spec.load = Load::Open(Open { arrivals, ..open.clone() });
         spec.stop = Stop::After(lasts);
-        Some(Self { spec, lasts, ..self.clone() })
+        Some(Self { spec, ..self.clone() })
     }
 
     /// Returns the arrivals per second. For a closed load, the maximum that think times, holds and locks
     /// permit.
     pub fn rate(&self) -> f64 {
         match self.spec.load.open() {
-            Some(open) => open.arrivals.mean_rate(self.lasts),
+            Some(open) => open.arrivals.mean_rate(self.lasts()),
             None => most_acquisitions(&self.spec, Duration::ZERO),
         }
     }
@@ -286,7 +284,7 @@ impl PlannedLoad {
     /// Calls `then` with the model's input: the trial's own arrivals, or different ones for each seed.
     pub fn with_case<T>(&self, is_its_own: bool, then: impl FnOnce(&LoadCase<'_>) -> T) -> T {
         let warm_up = self.spec.warm_up;
-        let whole = warm_up + self.lasts;
+        let whole = warm_up + self.lasts();
         let draw = |seed: u64| {
             let seed = if is_its_own { self.spec.seed } else { seed };
             let spec = TrialSpec { seed, ..self.spec.clone() };

@@ -142,7 +142,7 @@ pub struct Counts {
     /// Bytes of replies and notifications, computed from the wire format.
     pub bytes_received: u64,
     /// Acquisitions overtaken by a later arrival; for a semaphore with n leases, by at least n later
-    /// arrivals.
+    /// arrivals. Readers do not overtake readers.
     pub overtaken: u64,
     /// Acquires during which the client library hid reads and notifications. If there are any, the counts of
     /// requests, notifications, names and bytes are too low and are not reported.

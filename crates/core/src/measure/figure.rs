@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Measure;
-use crate::units::{counted, format_micros, number};
+use crate::units::{counted, format_micros, number, shown};
 use crate::worded;
 
 /// A metric of a trial, displayed as its name: `wait.p99`, `throughput`, `requests_per_acquisition`.
@@ -120,6 +120,7 @@ impl FromStr for Statistic {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let unknown = || {
+            let text = shown(text, 60);
             format!("`{text}` is not a statistic: use mean, min, max or a percentile such as p50 or p99.9")
         };
         match text {
@@ -201,6 +202,7 @@ impl fmt::Display for Figure {
 fn unknown(text: &str, plain: &[&FigureCard]) -> String {
     let measures = Measure::all().into_iter().map(Measure::name);
     let names: Vec<String> = measures.chain(plain.iter().map(|card| card.name.to_owned())).collect();
+    let text = &shown(text, 60);
     let nearest = names.iter().map(|name| (strsim::damerau_levenshtein(text, name), name)).min();
     match nearest {
         Some((distance, name)) if distance <= 2 => {
@@ -234,6 +236,8 @@ mod tests {
         assert!(error_for("wiat.p99").contains("did you mean `wait`?"), "{}", error_for("wiat.p99"));
         assert!(error_for("wait").contains("`wait.p99`"), "{}", error_for("wait"));
         assert!(error_for("xyzzy").contains("wait.p99"), "{}", error_for("xyzzy"));
+        let long = "x".repeat(1_000_000);
+        assert!([error_for(&long), error_for(&format!("wait.{long}"))].iter().all(|error| error.len() < 300));
     }
 
     #[test]

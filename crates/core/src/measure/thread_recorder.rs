@@ -182,12 +182,11 @@ impl ThreadRecorder {
     ///
     /// `part` is the measure of read or write waits, if the load includes reads.
     pub fn record_unserved(&mut self, part: Option<Measure>, intended: Stamp, ended: Stamp) -> Option<u64> {
-        let until = ended.min(self.window.end);
-        if until < self.window.start || intended >= self.window.end {
+        let at = ended.min(self.window.end.saturating_sub(1));
+        if at < self.window.start || intended >= self.window.end {
             return None;
         }
-        let waited = until.saturating_sub(intended);
-        let at = until.min(self.window.end - 1);
+        let waited = ended.min(self.window.end).saturating_sub(intended);
         for parts in parts_of(part) {
             self.put(parts.not_ended, at, waited);
             self.record_begun_before(parts, intended, at);
@@ -321,6 +320,8 @@ mod tests {
     fn unserved_wait_counts_until_the_window_closes() {
         let mut recorder = ThreadRecorder::new(1);
         assert_eq!(recorder.record_unserved(None, 1, 5), None, "the window is closed");
+        recorder.set_window(Window { start: 100, end: 100 });
+        assert_eq!(recorder.record_unserved(None, 10, 300), None, "the window is empty");
         recorder.set_window(Window { start: 100, end: 200 });
         assert_eq!(recorder.record_unserved(None, 10, 99), None, "the wait ended before the window");
         assert_eq!(recorder.record_unserved(None, 200, 300), None, "the wait began after the window");

@@ -3,6 +3,7 @@
 use tokio::time::Instant;
 
 use super::Play;
+use crate::candidates::is_release;
 use crate::names::contender_name;
 use crate::schedule::{Act, Decision, Move};
 use crate::stage::{Direction, Status, Unexplored};
@@ -16,9 +17,12 @@ impl Play<'_, '_> {
         decision: &Decision,
     ) -> Result<(), Unexplored> {
         let contender = decision.victim.unwrap_or(contender);
-        if matches!(decision.act, Act::Expire | Act::Kill | Act::Freeze)
-            && !self.stage.is_connected(contender)
-        {
+        let needs_connection = match decision.act {
+            Act::Expire | Act::Kill | Act::Freeze => true,
+            Act::Cut => is_release(&decision.at),
+            _ => false,
+        };
+        if needs_connection && !self.stage.is_connected(contender) {
             self.missed.push(format!("{} had no connection at `{}`", contender_name(contender), decision.at));
             return Ok(());
         }
@@ -53,8 +57,10 @@ impl Play<'_, '_> {
                 self.stage.deliver(contender, direction, true);
             }
             Act::Cut => {
-                self.events.push((contender, decision.at.clone()));
-                self.stage.deliver(contender, direction, false);
+                if !is_release(&decision.at) {
+                    self.events.push((contender, decision.at.clone()));
+                    self.stage.deliver(contender, direction, false);
+                }
                 self.fault_noted(contender, "the connection breaks");
                 self.stage.disconnect(contender);
             }
@@ -99,10 +105,7 @@ impl Play<'_, '_> {
         };
         self.fault_noted(contender, "its wait times out");
         self.stage.leave_unlearned(contender);
-        while Instant::now() < end {
-            self.stage.wait_until(end).await;
-            self.stage.pass_on();
-        }
+        self.stage.forward_until(end).await;
         self.stage.touch(contender, "its wait times out");
     }
 

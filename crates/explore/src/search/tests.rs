@@ -83,6 +83,15 @@ fn violation_is_a_finding_even_if_it_does_not_always_recur() {
 }
 
 #[test]
+fn stuck_contender_is_described_as_in_its_last_run_which_gave_it_more_time() {
+    let site = site();
+    let mut search = search(&site, false, &[Some(Fault::Stuck); 2]);
+    let first = Outcome { needs: 7, ..outcome(fault(Act::Kill), Some(Fault::Stuck)) };
+    search.count(vec![("x", first)]).unwrap();
+    assert_eq!(search.findings[&("x", Fault::Stuck)].needs, 0);
+}
+
+#[test]
 fn stuck_contender_is_reported_as_unexplored_if_its_schedule_was_not_repeated() {
     let site = site();
     let mut search = search(&site, true, &[]);
@@ -217,7 +226,14 @@ fn undisturbed_run_without_an_acquisition_is_no_base() {
 }
 
 #[test]
-fn readers_compete_with_a_writer_between_them() {
-    assert!(readers(2, 3).eq([(2, &[1][..]), (2, &[0]), (3, &[2]), (3, &[1, 2]), (3, &[0, 2])]));
+fn readers_compete_with_a_writer_before_between_and_after_them() {
+    assert!(readers(2, 3).eq([
+        (2, &[1][..]),
+        (2, &[0]),
+        (3, &[2]),
+        (3, &[1, 2]),
+        (3, &[0, 2]),
+        (3, &[0, 1])
+    ]));
     assert!(readers(1, 3).all(|(contenders, readers)| readers.iter().all(|reader| *reader < contenders)));
 }

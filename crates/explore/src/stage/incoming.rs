@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tokio::time::Instant;
 
-use super::{CLOSING, Conn, Direction, Pending, Stage, Status, short};
+use super::{CLOSING, Conn, Direction, HOLDER_RECONNECTED, Pending, Stage, Status, overtaken_by, short};
 use crate::cast::{Ended, Report};
 use crate::judged::Deed;
 use crate::net::{ConnId, NetEvent};
@@ -32,7 +32,8 @@ impl Stage<'_> {
         let one = &mut self.all[contender];
         one.session = session;
         one.replaced.extend(one.conn.as_ref().map(|conn| conn.id));
-        self.touch(contender, "a new connection");
+        let is_holder = self.all[contender].status == Status::Holding;
+        self.touch(contender, if is_holder { HOLDER_RECONNECTED } else { "a new connection" });
         self.moves += 1;
         // A client may repeat its requests on a new connection.
         self.sent.retain(|(one, ..), _| *one != contender);
@@ -118,6 +119,7 @@ impl Stage<'_> {
             Some(Answer::Reply { error, created }) => {
                 let Some(awaited) = conn.awaited.pop_front() else { return };
                 self.all[contender].is_answered_since = self.all[contender].session_ended;
+                self.all[contender].has_arrived |= awaited.request.arrives(error, &created);
                 is_poll = awaited.is_poll;
                 if error == 0 {
                     self.forget_deleted(contender, &awaited.request);
@@ -176,7 +178,17 @@ impl Stage<'_> {
                     self.deeds.add(contender, Deed::GainsRight);
                 }
                 self.deeds.add(contender, Deed::Enters { token });
+                let overtaken = overtaken_by(&self.all, contender).map(|other| (contender, other));
+                self.overtaken = self.overtaken.or(overtaken);
                 Status::Holding
+            }
+            // A lease may end, or a lock may give up its hold, although the session is alive.
+            Report::Lost => {
+                if self.all[contender].may_lose_hold() {
+                    self.note(contender, StepKind::Deed, "has lost the lock");
+                    self.lose_right(contender);
+                }
+                return;
             }
             Report::NotAcquired(Ended { why, lives }) => {
                 self.closed(contender, lives);
@@ -190,7 +202,10 @@ impl Stage<'_> {
                 self.all[contender].lives = outcome.is_ok();
                 let what = match &outcome {
                     Ok(()) => "has released".to_owned(),
-                    Err(Ended { why, .. }) => format!("release failed: {why}"),
+                    Err(Ended { why, .. }) => {
+                        self.failed_release.get_or_insert_with(|| (contender, why.clone()));
+                        format!("release failed: {why}")
+                    }
                 };
                 self.note(contender, StepKind::Deed, what);
                 self.deeds.add(contender, Deed::HasLeft { is_sure: outcome.is_ok() });

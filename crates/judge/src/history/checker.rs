@@ -344,7 +344,7 @@ impl EventContext<'_> {
 
     /// Records that the release failed, or that its result is unknown.
     fn has_not_left(&mut self, step: Step) {
-        self.stand.not_let = Some(step);
+        self.stand.failed = (step == Step::Fail).then_some(self.at.place);
         if let Some(hold) = self.stand.hold.filter(|_| step == Step::Fail) {
             self.lock.occupancy(self.at.clock).stays(hold, self.at);
         }
@@ -354,7 +354,7 @@ impl EventContext<'_> {
     /// outside.
     fn goes_on_without(&mut self) {
         let soundness = self.stand.after_release();
-        if let Some(hold) = self.stand.hold.filter(|_| self.stand.not_let == Some(Step::Fail)) {
+        if let Some(hold) = self.stand.hold.filter(|_| self.stand.failed.is_some()) {
             self.lock.occupancy(self.at.clock).leave(hold, self.at, false);
         }
         self.has_left(soundness);
@@ -370,7 +370,7 @@ impl EventContext<'_> {
 impl Stand {
     /// Soundness of the session after an unsuccessful release: only a live session reports a failure.
     fn after_release(&self) -> Soundness {
-        if self.not_let == Some(Step::Fail) { Soundness::Sound } else { Soundness::Unknown }
+        if self.failed.is_some() { Soundness::Sound } else { Soundness::Unknown }
     }
 }
 
@@ -429,9 +429,7 @@ impl Checker {
     /// contender entered.
     fn stop_waiting_for_releases(&mut self, who: usize, at: Moment) {
         for (lock, stand) in &mut self.contenders.all[who].stands {
-            if let Some(hold) =
-                stand.hold.filter(|_| stand.at == At::NotLet && stand.not_let == Some(Step::Unknown))
-            {
+            if let Some(hold) = stand.hold.filter(|_| stand.at == At::NotLet && stand.failed.is_none()) {
                 self.locks[*lock].occupancy(at.clock).resolve(hold, Soundness::Unknown);
             }
         }
@@ -452,7 +450,7 @@ impl Checker {
 fn tell_holder(stand: &mut Stand, lock: &mut Lock, state: SessionState, at: Moment) {
     let Some(hold) = stand.hold else { return };
     let occupancy = lock.occupancy(at.clock);
-    let holds_on = stand.at == At::NotLet && stand.not_let == Some(Step::Fail);
+    let holds_on = stand.at == At::NotLet && stand.failed.is_some();
     let believes = holds_on || matches!(stand.at, At::Inside | At::AskingAgain | At::Easing);
     match state {
         SessionState::Suspended => occupancy.suspend(hold, true, at.place),

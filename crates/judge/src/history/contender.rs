@@ -27,8 +27,8 @@ pub struct Stand {
     pub lost: bool,
     pub token: Option<i64>,
     pub asked: Option<CalledAcquire>,
-    /// Result of the last unsuccessful release.
-    pub not_let: Option<Step>,
+    /// Line of the last unsuccessful release's answer, if the answer was `fail`.
+    pub failed: Option<LinePosition>,
     /// Newest token that the resource had accepted when the pending write was called.
     pub writing: Option<Option<Newest>>,
 }

@@ -57,7 +57,8 @@ impl Conductor<'_> {
         let mut seen = Part::merged(threads.into_iter().map(|thread| thread.part));
         let arrived = self.arrived(&loaded, given_up, &mut seen.recorder);
         let Loaded { window, begin, end, steady, .. } = loaded;
-        let mut health = health::judge(&begin, &seen, running, &end, self.hold_by_timers(), arrived.as_ref());
+        let has_faults = self.shared.has_faults();
+        let mut health = health::judge(&begin, &seen, running, &end, has_faults, arrived.as_ref());
         let Part { recorder, occurrences: mut seen, .. } = seen;
         health.invalid = health.invalid.or(spread.as_ref().and_then(|spread| self.too_far_apart(spread)));
         health.standstill_us = self.shared.board.standstill_us.load(Ordering::Relaxed);
@@ -70,10 +71,10 @@ impl Conductor<'_> {
         let wrong_holds = self.wrong_holds(seen.short_holds, window);
         health.invalid = health.invalid.or(wrong_holds.first().cloned());
         // Without faults and stuck contenders, the logs contain the end of every node.
-        let may_lack_ends = self.shared.has_faults() || !self.stuck.is_empty();
+        let may_lack_ends = has_faults || !self.stuck.is_empty();
         let all_gone = may_lack_ends && orphans.as_ref().is_some_and(|orphans| orphans.in_queues == 0);
         let mut facts = Facts {
-            began: self.shared.signals.start.borrow().unwrap_or(0),
+            measured_from: window.start,
             traced: self.shared.overlaps.traced(&self.faults, window.start),
             closed: self.closed(&seen.closing),
             all_gone,
@@ -175,16 +176,8 @@ impl Conductor<'_> {
         let ends_itself =
             self.shared.spec.load == Load::Closed && matches!(self.shared.spec.stop, Stop::Acquisitions(_));
         let first = self.shared.board.first_done.get().filter(|_| ends_itself)?;
-        let before = self.shared.board.acquired_before.load(Ordering::Acquire);
-        Some(FullCrew {
-            lasted_us: first.at.saturating_sub(window.start),
-            acquired: first.acquired.saturating_sub(before),
-        })
-    }
-
-    /// Returns the average intended hold time; zero with faults, which also lengthen holds.
-    fn hold_by_timers(&self) -> Duration {
-        if self.shared.has_faults() { Duration::ZERO } else { self.shared.spec.mean_hold() }
+        let lasted_us = first.at.saturating_sub(window.start);
+        Some(FullCrew { lasted_us, acquired: first.acquired })
     }
 
     /// Describes how the holds deviated from their requested times.

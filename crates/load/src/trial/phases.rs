@@ -12,7 +12,7 @@ use super::super::health::Vitals;
 use super::super::series::Steadiness;
 use super::super::shared::{Board, COUNTING_LASTS, Shared};
 use super::super::{Environment, batch, progress};
-use super::{Conductor, INTERRUPTED, LOOK_EVERY, Loaded, STARTED, meeting, servers_ended};
+use super::{Conductor, INTERRUPTED, LOOK_EVERY, Loaded, STARTED, meeting, servers_ended, until};
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::measure::Window;
 use zklockbench_record::{Cause, Steady, WarmUpEnd};
@@ -134,11 +134,7 @@ impl Conductor<'_> {
             return 0;
         }
         let begin = self.phase_begins("backlog", None);
-        let served = async {
-            while !arrivals.have_all_ended() {
-                tokio::time::sleep(LOOK_EVERY).await;
-            }
-        };
+        let served = until(|| arrivals.have_all_ended());
         // Remaining arrivals are a result, not a failure.
         let bounded = async { drop(tokio::time::timeout(open.backlog_at_most, served).await) };
         self.until_cut_short(bounded).await;
@@ -250,9 +246,7 @@ async fn outlasted(environment: &Environment, shared: &Shared, open: Stamp, heal
     let (before, healed_at) = (acquired(), clock::now());
     let hits_servers = spec.faults.iter().any(|fault| reaches_servers(&fault.kind));
     let patience = if hits_servers { SERVED_AGAIN_WITHIN } else { Duration::ZERO };
-    while acquired() == before && clock::now() - healed_at < clock::micros(patience) {
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
+    until(|| acquired() != before || clock::now() - healed_at >= clock::micros(patience)).await;
     let planned = open + clock::micros(spec.stop.lasts().unwrap_or_default());
     let end = planned.max(clock::now() + clock::micros(rest));
     tokio::time::sleep(Duration::from_micros(end.saturating_sub(clock::now()))).await;

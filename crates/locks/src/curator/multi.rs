@@ -74,9 +74,11 @@ impl Strategy for CuratorMulti {
                 }
             }
         }
-        match why {
-            Some(why) => Err(self.give_back(session, taken, why).await),
-            None => Ok(self.keep(taken)),
+        let Some(why) = why else { return Ok(self.keep(taken)) };
+        // A failed release may leave a node, so its failure takes precedence.
+        match self.release_in_reverse(session, taken).await {
+            Err(failure) if !failure.is_definite() => Err(failure.into()),
+            _ => Err(why),
         }
     }
 
@@ -100,20 +102,6 @@ impl CuratorMulti {
         let node = taken.get(self.zeroth).and_then(|held| held.node.clone());
         self.taken.push(taken);
         Held::of(node)
-    }
-
-    /// Releases the members that a failed acquire took. A failed release may leave a node, so its failure
-    /// takes precedence.
-    async fn give_back(
-        &mut self,
-        session: &Session,
-        taken: Vec<(usize, Held)>,
-        why: AcquireError,
-    ) -> AcquireError {
-        match self.release_in_reverse(session, taken).await {
-            Err(failure) if !failure.is_definite() => failure.into(),
-            _ => why,
-        }
     }
 
     /// Releases each member in reverse order; returns the first failure.

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use futures_util::future::{join, join_all};
 use tokio::sync::Notify;
@@ -246,7 +246,7 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.object.waiting().remove(&self.task);
+        locked(&self.object.waiting).remove(&self.task);
     }
 }
 
@@ -256,14 +256,10 @@ impl SharedObject {
         OBJECTS.of(path, 0)
     }
 
-    fn waiting(&self) -> MutexGuard<'_, HashMap<u64, (String, Arc<Notify>)>> {
-        locked(&self.waiting)
-    }
-
     /// Registers a task that is about to watch a path and wait.
     pub fn wait_for(self: &Arc<Self>, path: &str) -> Waiting {
         let (task, woken) = (self.tasks.fetch_add(1, Ordering::Relaxed), Arc::<Notify>::default());
-        self.waiting().insert(task, (path.to_owned(), Arc::clone(&woken)));
+        locked(&self.waiting).insert(task, (path.to_owned(), Arc::clone(&woken)));
         Waiting { object: Arc::clone(self), task, woken }
     }
 
@@ -273,7 +269,7 @@ impl SharedObject {
     /// The task just behind is woken by the server's event instead. In Curator all tasks share a session, so
     /// that task's list is answered after the delete; here it might not be.
     pub async fn release<T>(&self, session: &Session, own: &str, leaving: impl Future<Output = T>) -> T {
-        let watched: Vec<(String, Arc<Notify>)> = self.waiting().values().cloned().collect();
+        let watched: Vec<(String, Arc<Notify>)> = locked(&self.waiting).values().cloned().collect();
         let checks = join_all(watched.iter().map(|(path, _)| session.check_watches(path)));
         let (_, left) = join(checks, leaving).await;
         watched.iter().filter(|(path, _)| path != own).for_each(|(_, woken)| woken.notify_one());

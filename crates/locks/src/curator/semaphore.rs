@@ -242,12 +242,8 @@ pub struct SharedCount {
     path: String,
     seed: u64,
     retry: Retry,
-    known: Option<Known>,
-}
-
-struct Known {
-    count: u64,
-    watch: Watch,
+    /// The number, and the watch that fires when it changes.
+    known: Option<(u64, Watch)>,
 }
 
 impl SharedCount {
@@ -262,21 +258,21 @@ impl SharedCount {
         if self.known.is_none() {
             self.start(session).await?;
         }
-        if let Some(Known { count, watch }) = &self.known
+        if let Some((count, watch)) = &self.known
             && watch.is_armed()
         {
             return Ok(*count);
         }
         let (data, watch) = self.retry.around(|| session.get_data_and_watch(&self.path)).await?;
         let count = u64::from(number(&data).unwrap_or(0));
-        self.known = Some(Known { count, watch });
+        self.known = Some((count, watch));
         Ok(count)
     }
 
     /// Returns when the number has changed since it was read.
     pub async fn changed(&mut self) {
         match &mut self.known {
-            Some(Known { watch, .. }) if watch.is_armed() => {
+            Some((_, watch)) if watch.is_armed() => {
                 watch.changed().await;
             }
             Some(_) => {}

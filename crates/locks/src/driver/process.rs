@@ -18,8 +18,8 @@ use serde::Serialize;
 use tokio::sync::{oneshot, watch};
 
 use super::protocol::{Answer, Ready, Request, VERSION};
-use super::{DriverChild, DriverCommand, LastLines};
-use reading::read_answers;
+use super::{DriverCommand, LastLines, how};
+use reading::{Unfinished, read_answers};
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::locked::locked;
 use zklockbench_zk::SessionState;
@@ -35,11 +35,10 @@ const TICK: Duration = Duration::from_millis(20);
 /// Time allowed to exit after the end of input, and then after SIGTERM. The process is killed after both.
 const EXITS_WITHIN: Duration = Duration::from_secs(5);
 const TERMINATES_WITHIN: Duration = Duration::from_secs(2);
+/// Time for reading the last lines of a process that has exited, in microseconds.
+const READ_AFTER_EXIT: u64 = 1_000_000;
 /// Maximum backlog of a driver that does not read its input, in bytes.
 const LONGEST_BACKLOG: usize = 4 << 20;
-/// Number of lines to keep from the end of standard error, and maximum number of characters per line.
-const LAST_LINES: usize = 32;
-const LONGEST_ERROR_LINE: usize = 500;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("driver `{driver}` {what}{stderr}")]
@@ -69,8 +68,12 @@ pub enum Mishap {
     Refused(String),
     #[error("violated the protocol: {why}: {line}")]
     Garbage { why: String, line: String },
-    #[error("did not answer {0} in time")]
-    NoAnswer(&'static str),
+    #[error("did not answer {doing} in time{wrote}")]
+    NoAnswer {
+        doing: &'static str,
+        /// Text without a line break that the driver wrote last, as text to append.
+        wrote: String,
+    },
     #[error("does not read its input")]
     DoesNotRead,
     #[error("ended: {0}")]
@@ -126,6 +129,7 @@ struct Inner {
     last_errors: LastLines,
     /// Last line before `ready` that is not part of the protocol.
     foreign: Mutex<String>,
+    unfinished: Unfinished,
     failed: OnceLock<DriverError>,
     /// Set once the process is ready. No request is sent before that.
     is_ready: OnceLock<()>,
@@ -155,8 +159,7 @@ impl Process {
     /// Like [`Self::start`], on the caller's thread.
     pub fn start_here(command: &DriverCommand) -> Result<Self, DriverError> {
         let not_started = |why: String| DriverError::of(command.name.clone(), Mishap::NotStarted(why));
-        let DriverChild { child, group, input: pipe, output, errors } =
-            command.spawn(&[]).map_err(not_started)?;
+        let (child, group, pipe, output, errors) = command.spawn().map_err(not_started)?;
         rustix::io::ioctl_fionbio(&pipe, true).map_err(|error| not_started(error.to_string()))?;
         let inner = Arc::new(Inner {
             name: command.name.clone(),
@@ -170,8 +173,9 @@ impl Process {
             reopened: Default::default(),
             events: Mutex::default(),
             stopped: Mutex::default(),
-            last_errors: LastLines::new(LAST_LINES, LONGEST_ERROR_LINE),
+            last_errors: LastLines::default(),
             foreign: Mutex::default(),
+            unfinished: Unfinished::default(),
             failed: OnceLock::new(),
             is_ready: OnceLock::new(),
             closing: OnceLock::new(),
@@ -195,8 +199,11 @@ impl Process {
             // The reading thread has ended and recorded the reason.
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => Err(inner.failure()),
             Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
+                let mut wrote = inner.unfinished.to_string();
                 let last = locked(&inner.foreign).clone();
-                let wrote = if last.is_empty() { last } else { format!("; its last line: {last}") };
+                if wrote.is_empty() && !last.is_empty() {
+                    wrote = format!("; its last line: {last}");
+                }
                 Err(inner.fails(Mishap::NotReady { wrote }))
             }
         }
@@ -230,7 +237,7 @@ impl Process {
     /// Sets the deadline of a pending request to `within` from now.
     pub fn expect(&self, id: u64, within: Duration) {
         if let Some(pending) = locked(&self.inner.pending).get_mut(&id) {
-            pending.due = Some(clock::now() + clock::micros(within));
+            pending.due = Some(clock::now().saturating_add(clock::micros(within)));
         }
     }
 
@@ -289,7 +296,7 @@ impl Process {
 
     /// Returns the last lines of the process's standard error, as text to append.
     pub fn last_errors(&self) -> String {
-        self.inner.last_errors()
+        self.inner.last_errors.text()
     }
 
     /// Closes the process's input and returns the exit status, if the process exits within this time. Blocks
@@ -324,7 +331,7 @@ impl Inner {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (to, answer) = oneshot::channel();
         let asked = clock::now();
-        let due = within.map(|within| asked + clock::micros(within));
+        let due = within.map(|within| asked.saturating_add(clock::micros(within)));
         locked(&self.pending).insert(id, Pending { to, doing, due });
         OpenRequest { id, asked, answer }
     }
@@ -338,8 +345,8 @@ impl Inner {
         if !fits {
             self.fails(Mishap::DoesNotRead);
         }
-        // Requests registered after the failure get no answer.
-        if self.failed.get().is_some() {
+        // Requests registered after the failure or the end of input get no answer.
+        if self.failed.get().is_some() || self.closing.get().is_some() {
             locked(&self.pending).clear();
         }
     }
@@ -351,7 +358,7 @@ impl Inner {
 
     /// Records a permanent failure: ends all pending requests and kills the process.
     fn fails(&self, what: Mishap) -> DriverError {
-        let stderr = if what == Mishap::Killed { String::new() } else { self.last_errors() };
+        let stderr = if what == Mishap::Killed { String::new() } else { self.last_errors.text() };
         let _ = self.failed.set(DriverError { driver: self.name.clone(), what, stderr });
         self.kill();
         self.ends_all();
@@ -363,14 +370,6 @@ impl Inner {
         for states in locked(&self.contenders).values() {
             states.send_replace(SessionState::Expired);
         }
-    }
-
-    fn last_errors(&self) -> String {
-        let lines = self.last_errors.all();
-        if lines.is_empty() {
-            return String::new();
-        }
-        lines.iter().fold("; its last output:".to_owned(), |text, line| format!("{text}\n    {line}"))
     }
 
     fn kill(&self) {
@@ -417,9 +416,11 @@ fn thread(name: &str, inner: Arc<Inner>, work: impl FnOnce(&Inner) + Send + 'sta
     std::thread::Builder::new().name(name.into()).spawn(move || work(&inner)).map(drop)
 }
 
-/// Periodically writes the backlog, sends echoes, and fails the driver if an answer is overdue.
+/// Periodically writes the backlog, sends echoes, and fails the driver if an answer is overdue, or if the process
+/// has exited without closing its output.
 fn watch_over(inner: &Inner) {
     let mut asked_at = clock::now();
+    let mut exited_at = None;
     loop {
         std::thread::sleep(TICK);
         if inner.failed.get().is_some() || inner.closing.get().is_some() {
@@ -433,6 +434,13 @@ fn watch_over(inner: &Inner) {
         let went_on = stopped.went_on;
         drop(stopped);
         let now = clock::now();
+        if let Some(status) = inner.has_exited(Duration::ZERO)
+            && now >= *exited_at.get_or_insert(now) + READ_AFTER_EXIT
+        {
+            let status = how(status);
+            inner.fails(Mishap::Exited(format!("{status}, but a child process keeps its output open")));
+            return;
+        }
         // After a stop, the process gets `ECHO_WITHIN` to answer, even if a deadline has passed.
         let overdue = |pending: &Pending| {
             pending.due.is_some_and(|due| now >= due)
@@ -441,7 +449,7 @@ fn watch_over(inner: &Inner) {
         let late =
             locked(&inner.pending).values().find(|pending| overdue(pending)).map(|pending| pending.doing);
         if let Some(doing) = late {
-            inner.fails(Mishap::NoAnswer(doing));
+            inner.fails(Mishap::NoAnswer { doing, wrote: inner.unfinished.to_string() });
             return;
         }
         if inner.is_ready.get().is_some() && now >= asked_at + clock::micros(ECHO_EVERY) {
@@ -458,11 +466,12 @@ pub type Parameters = BTreeMap<String, serde_json::Value>;
 mod tests {
     use super::*;
 
+    const READY: &str =
+        r#"{"t":"ready","v":1,"driver":"test","locks":{"L":{"timeout":"native","cancel":"none"}}}"#;
+
     /// Returns a driver that sends `ready` and then runs `then`.
     fn driver(then: &str) -> DriverCommand {
-        let ready =
-            r#"{"t":"ready","v":1,"driver":"test","locks":{"L":{"timeout":"native","cancel":"none"}}}"#;
-        shell(&format!("read hello; echo '{ready}'; {then}"))
+        shell(&format!("read hello; echo '{READY}'; {then}"))
     }
 
     fn shell(script: &str) -> DriverCommand {
@@ -485,9 +494,10 @@ mod tests {
         })
     }
 
-    /// Sends an echo with this deadline and returns its failure.
+    /// Sends an echo with this deadline and returns its failure. The driver has one contender, 0.
     async fn failure(then: &str, within: Duration) -> DriverError {
         let process = Process::start_here(&driver(then)).unwrap();
+        drop(process.follow(0));
         let mut asked = process.ask("an echo", Some(within), |id| Request::Echo { id, c: None });
         let began = clock::now();
         let ended = tokio::time::timeout(within + SOON, process.answer(&mut asked)).await.unwrap();
@@ -513,6 +523,8 @@ mod tests {
         let began = clock::now();
         process.close();
         assert!(clock::now() - began < clock::micros(SOON) && process.failure().is_none());
+        let mut late = process.ask("an echo", None, |id| Request::Echo { id, c: None });
+        assert!(tokio::time::timeout(SOON, process.answer(&mut late)).await.unwrap().is_err());
     }
 
     #[test]
@@ -535,13 +547,24 @@ mod tests {
             let began = clock::now();
             let garbage = refused(&format!("cat <<'END'\n{broken}\nEND\nsleep 60"));
             assert!(
-                matches!(&garbage.what, Mishap::Garbage { why, line } if why.starts_with("not JSON") && *line == broken.escape_debug().to_string()),
+                matches!(&garbage.what, Mishap::Garbage { why, line } if why.starts_with("not JSON") && line == broken),
                 "{garbage}"
             );
             assert!(clock::now() - began < 5_000_000, "{broken}");
         }
-        let missing = DriverCommand { program: "/no/such/program".into(), ..shell("") };
-        assert!(matches!(Process::start_here(&missing).err().unwrap().what, Mishap::NotStarted(_)));
+        let left = refused("sleep 60 & exit 3").to_string();
+        assert!(left.contains("exit status 3, but a child process keeps its output open"), "{left}");
+        let mistakes = [
+            ("/no/such/program", "(os error 2)"),
+            ("Cargo.toml", "; write ./Cargo.toml"),
+            ("./Cargo.toml", "; make it executable: chmod +x ./Cargo.toml"),
+            ("/", "; name a program, not a directory"),
+        ];
+        for (program, advice) in mistakes {
+            let why =
+                Process::start_here(&DriverCommand { program: program.into(), ..shell("") }).err().unwrap();
+            assert!(matches!(why.what, Mishap::NotStarted(why) if why.ends_with(advice)), "{program}");
+        }
     }
 
     #[tokio::test]
@@ -553,6 +576,10 @@ mod tests {
         let stranger =
             failure(r#"read line; echo '{"t":"event","c":9,"what":"expired"}'; sleep 60"#, SOON).await;
         assert!(stranger.to_string().contains("no contender 9"), "{stranger}");
+        let nameless =
+            r#"read line; echo '{"t":"event","c":0,"what":"connected","session":"seven"}'; sleep 60"#;
+        let nameless = failure(nameless, SOON).await;
+        assert!(nameless.to_string().contains("`session` must be `0x`"), "{nameless}");
         let long = failure("read line; head -c 100000 /dev/zero | tr '\\0' x; sleep 60", SOON).await;
         assert!(long.to_string().contains("a line of more than"), "{long}");
         let half = failure("read line; printf '{\"id\"'; exit 0", SOON).await;
@@ -608,7 +635,25 @@ mod tests {
         assert_eq!(dead.what, Mishap::Exited("killed by signal 9".into()));
         assert!(dead.stderr.contains("out of memory"));
         let hung = failure("sleep 60 & wait", Duration::from_millis(300)).await;
-        assert_eq!(hung.what, Mishap::NoAnswer("an echo"));
+        assert_eq!(hung.what, Mishap::NoAnswer { doing: "an echo", wrote: String::new() });
+        let left = failure("sleep 60 & exit 3", SOON).await.to_string();
+        assert!(left.contains("exit status 3, but a child process keeps its output open"), "{left}");
+    }
+
+    #[tokio::test]
+    async fn answer_without_a_line_break_is_reported_with_its_text() {
+        // A single write, so that the text arrives together with `ready`.
+        let process = Process::start_here(&shell(&format!(
+            r#"read hello; printf '%s\n%s' '{READY}' '{{"id":1,"ok":{{}}}}'; sleep 60"#
+        )));
+        let process = process.unwrap();
+        let within = Duration::from_millis(50);
+        let mut asked = process.ask("an echo", Some(within), |id| Request::Echo { id, c: None });
+        let ended = tokio::time::timeout(SOON, process.answer(&mut asked)).await.unwrap().unwrap_err();
+        assert_eq!(
+            ended.to_string(),
+            r#"driver `my` did not answer an echo in time; its last line has no line break: {"id":1,"ok":{}}"#
+        );
     }
 
     #[tokio::test]

@@ -18,10 +18,11 @@ use super::protocol::{
     Abilities, Answer, Believed, Done, DriverClock, How, Request, WantedMode, WantedSasl, WantedTls,
     password_bytes, session_id,
 };
-use crate::{AcquireError, Acquired};
+use crate::{AcquireError, Acquired, Told};
 use zklockbench_core::catalog::LockCard;
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::locked::locked;
+use zklockbench_core::units::one_line;
 use zklockbench_zk::gate::{Gate, Movement};
 use zklockbench_zk::{Failure, ForeignSession, Sasl, SessionKey, SessionState, Target, Tls};
 
@@ -77,18 +78,7 @@ pub struct Link {
 #[derive(Debug)]
 pub struct Granted {
     pub done: Done,
-    /// Time in the two pipes and in the driver's code around the library: the suite's time minus the
-    /// driver's.
-    pub pipe_us: Option<u64>,
-    /// Time at which the library returned; `None` if the driver's clock is not the suite's.
-    pub at: Option<Stamp>,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub struct AcquireWanted<'a> {
-    pub on: &'a str,
-    pub mode: WantedMode,
-    pub timeout: Option<Duration>,
+    pub told: Told,
 }
 
 /// Round-trip times of empty requests, in microseconds.
@@ -178,11 +168,10 @@ impl Processes {
         }
     }
 
-    /// Returns the failures so far, except kills by faults.
-    pub fn failures(&self) -> Vec<String> {
-        let failed = self.at_rest().filter_map(|process| process.failure().cloned());
-        failed.for_each(|error| self.note_failure(&error));
-        locked(&self.failures).iter().cloned().collect()
+    /// Returns the failures of requests and of processes, except kills by faults.
+    pub fn failures(&self) -> BTreeSet<String> {
+        let failed = self.failed().into_iter().map(|error| error.to_string());
+        locked(&self.failures).iter().cloned().chain(failed).collect()
     }
 
     /// Returns the failures of current and replaced processes, except kills by faults.
@@ -221,12 +210,6 @@ impl Processes {
         self.slots.iter().filter_map(|slot| slot.try_lock().ok()?.clone())
     }
 
-    fn note_failure(&self, error: &DriverError) {
-        if error.what != Mishap::Killed {
-            locked(&self.failures).insert(error.to_string());
-        }
-    }
-
     /// Opens a session for a contender, in a new process if its own has ended.
     pub async fn open(
         &self,
@@ -236,7 +219,7 @@ impl Processes {
         within: Duration,
         gate: &Arc<Gate>,
     ) -> Result<Arc<Link>, Failure> {
-        let process = self.process_of(contender).await.map_err(|error| self.failure_of(error))?;
+        let process = self.process_of(contender).await.map_err(ended)?;
         // Each session gets a new number, so that late answers and events of the previous session cannot be mistaken
         // for its own.
         let number = self.opened.fetch_add(1, Ordering::Relaxed);
@@ -252,7 +235,7 @@ impl Processes {
             lock: self.wanted.lock.clone(),
             parameters: self.wanted.parameters.clone(),
         });
-        let answered = process.answer(&mut asked).await.map_err(|error| self.failure_of(error))?;
+        let answered = process.answer(&mut asked).await.map_err(ended)?;
         let done = done(answered)?;
         let key = Self::key_of(&process, &done)?;
         let link = Arc::new(Link {
@@ -278,10 +261,7 @@ impl Processes {
         if process.ready.system != LockCard::ZOOKEEPER {
             return Ok(None);
         }
-        let id = opened.session.as_deref().and_then(session_id);
-        let id = id.ok_or_else(|| Failure::Refused("the driver's `open` returned no session id".into()))?;
-        let password = opened.password.as_deref().and_then(password_bytes);
-        Ok(Some(SessionKey::of_another(id, password)))
+        session_key(opened).map(Some).map_err(|why| Failure::Refused(format!("the driver's `open` {why}")))
     }
 
     pub fn link(&self, contender: usize) -> Option<Arc<Link>> {
@@ -296,7 +276,6 @@ impl Processes {
         if let Some(ended) = process.take() {
             self.late.fetch_add(ended.late_grants(), Ordering::Relaxed);
             if let Some(error) = ended.failure().filter(|error| error.what != Mishap::Killed) {
-                self.note_failure(error);
                 locked(&self.failed).push(error.clone());
             }
         }
@@ -308,11 +287,6 @@ impl Processes {
         let started = Arc::new(started.inspect_err(|error| locked(&self.failed).push(error.clone()))?);
         *process = Some(Arc::clone(&started));
         Ok(started)
-    }
-
-    fn failure_of(&self, error: DriverError) -> Failure {
-        self.note_failure(&error);
-        Failure::DriverEnded(error.to_string())
     }
 
     /// Ends all processes and kills those that do not exit in time. Blocks the caller's thread.
@@ -345,10 +319,11 @@ impl Link {
     /// Waits for the lock until `cancelled` completes. A lock granted afterwards is released.
     pub async fn acquire(
         &self,
-        wanted: AcquireWanted<'_>,
+        on: &str,
+        mode: WantedMode,
+        timeout: Option<Duration>,
         cancelled: impl Future<Output = ()>,
     ) -> Acquired<Granted> {
-        let AcquireWanted { on, mode, timeout } = wanted;
         let within = timeout.map(|timeout| timeout + self.patience());
         let mut asked = self.process.ask("`acquire`", within, |id| Request::Acquire {
             id,
@@ -376,7 +351,8 @@ impl Link {
         let own = from.zip(to).map(|(from, to)| to.saturating_sub(from));
         let pipe_us = own.map(|own| arrived.saturating_sub(asked).saturating_sub(own));
         let fits = locked(&self.pipe).clock_fits == Some(true);
-        Ok(Granted { done, pipe_us, at: to.filter(|_| fits).map(clock::of_monotonic) })
+        let granted = to.filter(|_| fits).map(|to| granted_at(to, arrived));
+        Ok(Granted { done, told: Told { granted, pipe_us } })
     }
 
     /// Abandons a wait: awaits its answer, and releases the lock if it was granted after all.
@@ -407,8 +383,7 @@ impl Link {
     }
 
     async fn answer(&self, asked: &mut OpenRequest) -> Result<Answer, Failure> {
-        let answered = self.process.answer(asked).await;
-        answered.map_err(|error| Failure::DriverEnded(error.to_string()))
+        self.process.answer(asked).await.map_err(ended)
     }
 
     fn patience(&self) -> Duration {
@@ -446,6 +421,29 @@ impl ForeignSession for Link {
     fn crash(&self) {
         self.process.kill();
     }
+}
+
+fn ended(error: DriverError) -> Failure {
+    Failure::DriverEnded(error.to_string())
+}
+
+fn session_key(opened: &Done) -> Result<SessionKey, String> {
+    let session = opened.session.as_deref().ok_or("returned no session id")?;
+    let id = session_id(session).filter(|id| *id != 0).ok_or_else(|| {
+        format!(
+            "returned the session id `{}`; return a connected session's id: `0x` and up to 16 hexadecimal digits",
+            one_line(session)
+        )
+    })?;
+    let password = opened.password.as_deref().map(|password| {
+        password_bytes(password).ok_or("returned a `password` that is not pairs of hexadecimal digits")
+    });
+    Ok(SessionKey::of_another(id, password.transpose()?))
+}
+
+/// Returns the time of a grant, according to the driver; at the latest, the arrival of its answer.
+fn granted_at(to: u64, arrived: Stamp) -> Stamp {
+    clock::of_monotonic(to).min(arrived)
 }
 
 /// Errors after which the lock is certainly not held.
@@ -519,6 +517,28 @@ mod tests {
         assert!(matches!(granted(answered(r#"{"id":1,"err":"timeout"}"#)), Err(AcquireError::TimedOut)));
         let open = granted(answered(r#"{"id":1,"err":"timeout","held":"maybe"}"#));
         assert!(matches!(open, Err(AcquireError::Failed(failure)) if !failure.is_definite()));
+    }
+
+    #[test]
+    fn grant_is_never_later_than_its_answer() {
+        assert_eq!(granted_at(u64::MAX, 7), 7);
+        assert_eq!(granted_at(0, 7), 0);
+    }
+
+    #[test]
+    fn session_without_a_usable_id_or_password_is_refused() {
+        let key = |session: Option<&str>, password: Option<&str>| {
+            let [session, password] = [session, password].map(|text| text.map(str::to_owned));
+            session_key(&Done { session, password, ..Done::default() })
+        };
+        assert_eq!(key(Some("0x7f"), None).unwrap().id(), 0x7f);
+        assert!(key(Some("0x7f"), Some("00ff")).unwrap().has_password());
+        assert_eq!(key(None, None).err().unwrap(), "returned no session id");
+        for id in ["0x0", "-0x7f", "72058159523987463", "lease 7"] {
+            let why = key(Some(id), None).err().unwrap();
+            assert!(why.starts_with(&format!("returned the session id `{id}`; return a connected")), "{why}");
+        }
+        assert!(key(Some("0x7f"), Some("secret")).err().unwrap().contains("`password`"));
     }
 
     #[test]

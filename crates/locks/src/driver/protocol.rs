@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use schemars::{JsonSchema, schema_for};
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -306,6 +306,7 @@ pub enum Believed {
 
 /// Result of a successful request.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(expecting = "an object")]
 pub struct Done {
     /// Answer to `open`: session id, `0x` and hexadecimal digits.
     #[serde(default)]
@@ -340,10 +341,19 @@ impl Done {
 
 /// A fencing token: a number up to 2^53, or a string of decimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a whole number or a string of digits")]
 pub enum Token {
     Number(i64),
     Text(String),
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Text(text) => write!(f, "{text:?}"),
+        }
+    }
 }
 
 impl Token {
@@ -433,6 +443,9 @@ impl Line {
         struct Tagged {
             t: Option<IgnoredAny>,
         }
+        if line.trim_ascii().is_empty() {
+            return Err("not JSON: the line is empty".into());
+        }
         // Avoid building a tree, because every cycle reads two answers.
         let is_event = match serde_json::from_slice::<Tagged>(line) {
             Ok(Tagged { t }) => t.is_some(),
@@ -440,17 +453,25 @@ impl Line {
             Err(error) => return Err(format!("not JSON: {error}")),
         };
         if is_event {
-            return serde_json::from_slice(line)
-                .map(Self::Event)
-                .map_err(|error| format!("not an event: {error}"));
+            return message("an event", line).map(Self::Event);
         }
-        let answer: Answer =
-            serde_json::from_slice(line).map_err(|error| format!("not an answer: {error}"))?;
+        let answer: Answer = message("an answer", line)?;
         if answer.ok.is_some() == answer.err.is_some() {
             return Err("an answer must have either `ok` or `err`".into());
         }
         Ok(Self::Answer(Box::new(answer)))
     }
+}
+
+/// Reads a message of this kind; the error names the wrong field.
+pub fn message<T: DeserializeOwned>(kind: &str, line: &[u8]) -> Result<T, String> {
+    serde_json::from_slice(line).map_err(|error| {
+        // Tracking the fields takes time, so only wrong messages are read again with their fields.
+        let again = &mut serde_json::Deserializer::from_slice(line);
+        let located = serde_path_to_error::deserialize::<_, T>(again);
+        let why = located.err().map_or_else(|| error.to_string(), |located| located.to_string());
+        format!("not {kind}: {why}")
+    })
 }
 
 /// Returns the JSON Schemas of all messages: `request` for messages to a driver, all others for messages from
@@ -518,7 +539,33 @@ mod tests {
         let read = |line: &str| Line::read(line.as_bytes());
         assert!(matches!(read(r#"{"id":1,"ok":{"token":"12","later":1},"later":2}"#), Ok(Line::Answer(_))));
         assert!(read(r#"{"id":1}"#).is_err() && read(r#"{"id":1,"ok":{},"err":"busy"}"#).is_err());
-        assert!(read("hello").unwrap_err().starts_with("not JSON"));
         assert!(read(r#"{"t":"event","c":1,"what":"tired"}"#).unwrap_err().starts_with("not an event"));
+    }
+
+    #[test]
+    fn wrong_messages_are_reported_with_their_fields() {
+        for (line, why) in [
+            ("hello", "not JSON: expected value"),
+            ("\r\n", "not JSON: the line is empty"),
+            (r#"{"id":1,"ok":{}}{"id":2,"ok":{}}"#, "not JSON: trailing characters"),
+            (r#"{"id":1,"ok":{},"to":NaN}"#, "not JSON: expected value"),
+            (r#"{"id":-1,"ok":{}}"#, "not an answer: id: invalid value: integer `-1`, expected u64"),
+            (
+                r#"{"id":1,"ok":{},"to":7.5}"#,
+                "not an answer: to: invalid type: floating point `7.5`, expected u64",
+            ),
+            (r#"{"id":1,"ok":true}"#, "not an answer: ok: invalid type: boolean `true`, expected an object"),
+            (
+                r#"{"id":1,"ok":{"token":7.5}}"#,
+                "not an answer: ok.token: expected a whole number or a string",
+            ),
+            (r#"{"t":"event","c":"0","what":"late"}"#, "not an event: c: invalid type: string"),
+        ] {
+            let error = Line::read(line.as_bytes()).unwrap_err();
+            assert!(error.starts_with(why), "{line}: {error}");
+        }
+        let locks = r#"{"t":"ready","v":1,"driver":"my 1","locks":{"L":{"cancel":"none"}}}"#;
+        let error = message::<Ready>("a `ready`", locks.as_bytes()).unwrap_err();
+        assert!(error.starts_with("not a `ready`: locks.L: missing field `timeout`"), "{error}");
     }
 }

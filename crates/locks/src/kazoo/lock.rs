@@ -204,7 +204,7 @@ async fn leave_as_kazoo(session: &Session, held: Held) -> Result<(), Failure> {
 
 /// Returns the pause before the next attempt; each pause is about twice as long as the previous one.
 fn next_pause(pause: &mut Duration) -> Duration {
-    let now = jittered(*pause);
+    let now = pause.mul_f64(rand::rng().random_range(0.6..1.4));
     *pause = (now * 2).min(LONGEST_PAUSE);
     now
 }
@@ -236,10 +236,6 @@ async fn back_off(pause: &mut Duration, patience: &Patience) -> Acquired<()> {
     patience.sleep(now).await
 }
 
-fn jittered(pause: Duration) -> Duration {
-    pause.mul_f64(rand::rng().random_range(0.6..1.4))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,7 +258,8 @@ mod tests {
     #[test]
     fn jittered_pause_varies_by_up_to_two_fifths() {
         for _ in 0..100 {
-            let pause = jittered(FIRST_PAUSE);
+            let mut pause = FIRST_PAUSE;
+            let pause = next_pause(&mut pause);
             assert!((Duration::from_millis(60)..Duration::from_millis(140)).contains(&pause), "{pause:?}");
         }
     }

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -132,13 +132,9 @@ impl RemoteTurn {
 }
 
 impl Cohort {
-    fn queue(&self) -> MutexGuard<'_, LocalQueue> {
-        locked(&self.0)
-    }
-
     async fn turn(self: &Arc<Self>, patience: &Patience) -> Acquired<Turn> {
         let granted = {
-            let mut queue = self.queue();
+            let mut queue = locked(&self.0);
             if !queue.is_taken {
                 queue.is_taken = true;
                 return Ok(Turn { cohort: Arc::clone(self), remote: None, is_given_away: false });
@@ -156,14 +152,14 @@ impl Cohort {
     }
 
     fn is_wanted(&self) -> bool {
-        self.queue().waiting.iter().any(|waiting| !waiting.is_closed())
+        locked(&self.0).waiting.iter().any(|waiting| !waiting.is_closed())
     }
 
     /// Passes the turn, and the lock if given, to the next waiter. If there is no waiter, releases the lock.
     fn pass(self: &Arc<Self>, mut remote: Option<RemoteTurn>) {
         loop {
             let next = {
-                let mut queue = self.queue();
+                let mut queue = locked(&self.0);
                 let next = queue.waiting.pop_front();
                 if next.is_none() && remote.is_none() {
                     queue.is_taken = false;
@@ -269,20 +265,16 @@ impl Tenure {
     /// Prepares the first handover: starts a task in the owner's session that will delete the node.
     fn keep(self: &Arc<Self>, session: &Session, retry: Retry) {
         let (keeper, orders) = oneshot::channel();
-        *self.keeper() = Some(keeper);
+        *locked(&self.keeper) = Some(keeper);
         // `over` is also cancelled when the task is dropped because the contender died or gave up its session.
         let over = self.over.clone().drop_guard();
         runtime::spawn_detached(keep(session.clone(), Arc::clone(self), retry, orders, over));
     }
 
-    fn keeper(&self) -> MutexGuard<'_, Option<oneshot::Sender<Order>>> {
-        locked(&self.keeper)
-    }
-
     /// Orders the deletion of the node without waiting for the result. If there is no keeper, the node ends with
     /// its session.
     fn order_end(&self) {
-        let keeper = self.keeper().take();
+        let keeper = locked(&self.keeper).take();
         if let Some(keeper) = keeper {
             // If the keeper is gone, so are the session and the node.
             let _ = keeper.send(None);
@@ -291,7 +283,7 @@ impl Tenure {
 
     /// Leaves the queue, in the session of the node.
     async fn end(&self, session: &Session, remote: &mut CuratorQueue) -> Result<(), Failure> {
-        let keeper = self.keeper().take();
+        let keeper = locked(&self.keeper).take();
         let Some(keeper) = keeper else {
             // The lock was never handed over.
             return remote.leave(session, self.node.clone()).await;
@@ -459,7 +451,7 @@ mod tests {
         let turn = third.await.unwrap();
         assert!(turn.remote.is_none() && !cohort.is_wanted());
         drop(turn);
-        assert!(!cohort.queue().is_taken);
+        assert!(!locked(&cohort.0).is_taken);
     }
 
     #[tokio::test]
@@ -507,6 +499,6 @@ mod tests {
         let turn = cohort.turn(&Patience::default()).await.unwrap();
         let (tenure, mut orders) = tenure(10);
         turn.give(Some(RemoteTurn { tenure, number: 1 }));
-        assert!(matches!(orders.try_recv(), Ok(None)) && !cohort.queue().is_taken);
+        assert!(matches!(orders.try_recv(), Ok(None)) && !locked(&cohort.0).is_taken);
     }
 }

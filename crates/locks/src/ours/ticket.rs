@@ -63,13 +63,13 @@ impl Ticket {
         announced: Announced,
         patience: &Patience,
     ) -> Acquired<()> {
-        let mut before = node.number_at(-1);
+        let mut before = node.sequence - 1;
         let (data, _) = announced?;
         let first_of_all = node.sequence == 0 && data.is_empty();
         if first_of_all || number_in(&data) == Some(before) {
             return Ok(());
         }
-        let mut path = format!("{}/n-{before:010}", self.lock);
+        let mut path = format!("{}/{}", self.lock, node.name_at("n-", -1));
         loop {
             if let Some(mut watch) = watch_data(session, &path).await? {
                 patience.wait(watch.changed()).await?;

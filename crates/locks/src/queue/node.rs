@@ -150,15 +150,10 @@ impl QueueNode {
         Ok(numbered().map(move |(number, name)| (number - own, name)))
     }
 
-    /// Returns the sequence number at this distance behind this node.
-    pub fn number_at(&self, places: i64) -> i64 {
-        self.sequence + places
-    }
-
     /// Returns the name of the node at this distance behind this one, if all nodes of the queue have this
     /// prefix.
     pub fn name_at(&self, prefix: &str, places: i64) -> String {
-        format!("{prefix}{:010}", self.number_at(places))
+        format!("{prefix}{:010}", self.sequence + places)
     }
 
     /// Leaves the queue. A missing node is not an error.

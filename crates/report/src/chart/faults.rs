@@ -4,6 +4,7 @@ use super::caption_of_doubts;
 use crate::View;
 use crate::document::{Axis, Chart, ChartKind, Heat, HeatRow, Shade, Tile};
 use crate::view::{Cell, Fate, FaultSet, SHORTEST_US, UnderFault};
+use zklockbench_core::units::joined;
 
 pub fn faults(view: &View<'_>) -> Result<Chart, String> {
     let sets = view.fault_sets();
@@ -19,12 +20,10 @@ pub fn faults(view: &View<'_>) -> Result<Chart, String> {
         Some(tile(found, scale.as_ref()))
     };
     let several = view.contender_counts().len() > 1;
-    let row = |cell: &&Cell<'_>| HeatRow {
-        label: match several {
-            true => format!("{}, {}", view.label(cell), cell.contenders),
-            false => view.label(cell).to_owned(),
-        },
-        tiles: (0..sets.len()).map(|set| tile(cell, set)).collect(),
+    let row = |cell: &&Cell<'_>| {
+        let count = if several { format!(", {}", cell.contenders) } else { String::new() };
+        let tiles = (0..sets.len()).map(|set| tile(cell, set)).collect();
+        HeatRow { label: format!("{}{count}", view.label(cell)), tiles }
     };
     let rows: Vec<HeatRow> = cells.iter().map(row).collect();
     Ok(Chart {
@@ -39,22 +38,16 @@ pub fn faults(view: &View<'_>) -> Result<Chart, String> {
 /// Returns the scale shared by all tiles; `None` if no lock was ever acquired again. The scale starts at the
 /// shortest gap that can be recorded, so times that differ little have similar colours.
 fn scale(under: &[UnderFault<'_>]) -> Option<Axis> {
-    let times: Vec<f64> = under
-        .iter()
-        .filter_map(|one| Some(one.recovery()?.0))
-        .filter(|us| us.is_finite())
-        .map(|us| us.max(SHORTEST_US))
-        .collect();
-    (!times.is_empty()).then(|| Axis::durations("recovery", times.into_iter().chain([SHORTEST_US])))
+    let times = under.iter().filter_map(|one| Some(one.recovery()?.0)).filter(|us| us.is_finite());
+    let longest = times.map(|us| us.max(SHORTEST_US)).reduce(f64::max)?;
+    Some(Axis::durations("recovery", [SHORTEST_US, longest]))
 }
 
 fn tile(under: &UnderFault<'_>, scale: Option<&Axis>) -> Tile {
     let (said, fate) = under.told();
     let shade = match fate {
         Fate::Unknown => Shade::None,
-        Fate::Recovered(us) => {
-            scale.map_or(Shade::None, |scale| Shade::Time(scale.share(us.max(SHORTEST_US)).clamp(0.0, 1.0)))
-        }
+        Fate::Recovered(us) => scale.map_or(Shade::None, |of| Shade::Time(of.share(us.max(SHORTEST_US)))),
         Fate::Stuck => Shade::Stuck,
         Fate::Violated => Shade::Violated,
     };
@@ -63,30 +56,20 @@ fn tile(under: &UnderFault<'_>, scale: Option<&Axis>) -> Tile {
 
 /// Returns the text alternative of the tiles.
 fn said(rows: &[HeatRow], sets: &[FaultSet]) -> String {
-    let tiles = |row: &HeatRow| {
-        let told =
-            row.tiles.iter().zip(sets).filter_map(|(tile, set)| {
-                Some(format!("{}: {}", set.name(), tile.as_ref()?.said.join(", ")))
-            });
-        told.collect::<Vec<_>>().join("; ")
+    let tile = |(tile, set): (&Option<Tile>, &FaultSet)| {
+        Some(format!("{}: {}", set.name(), tile.as_ref()?.said.join(", ")))
     };
-    let row = |row: &HeatRow| format!("{}: {}.", row.label, tiles(row));
-    rows.iter().map(row).collect::<Vec<_>>().join(" ")
+    let tiles = |row: &HeatRow| joined(row.tiles.iter().zip(sets).filter_map(tile), "; ");
+    joined(rows.iter().map(|row| format!("{}: {}.", row.label, tiles(row))), " ")
 }
 
 fn how_to_read(sets: &[FaultSet]) -> Vec<String> {
-    let mut said = vec![
-        "Time from a fault's effect to the next acquisition (median over proved faults).".to_owned(),
-        "Violated, stuck: violations and stuck contenders of all repetitions. Darker: longer.".to_owned(),
-    ];
-    if sets.len() > 1 && sets.iter().any(|set| set.single().is_none()) {
-        said.push(
-            "A column with several faults shows the violations and stuck contenders of trials with exactly these \
-             faults. Times are in the columns of single faults."
-                .to_owned(),
-        );
-    }
-    said
+    const ALL: &str = "Time from a fault's effect to the next acquisition (median over proved faults). Violated, \
+        stuck: violations and stuck contenders of all repetitions. Darker: longer.";
+    const TOGETHER: &str = "A column with several faults shows the violations and stuck contenders of trials with \
+        exactly these faults. Times are in the columns of single faults.";
+    let has_several = sets.len() > 1 && sets.iter().any(|set| set.single().is_none());
+    [Some(ALL), has_several.then_some(TOGETHER)].into_iter().flatten().map(str::to_owned).collect()
 }
 
 #[cfg(test)]

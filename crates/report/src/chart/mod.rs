@@ -14,7 +14,7 @@ use super::draw;
 use super::view::Cell;
 use zklockbench_core::error::Error;
 use zklockbench_core::measure::Measure;
-use zklockbench_core::units::{counted, grouped};
+use zklockbench_core::units::{counted, grouped, joined};
 use zklockbench_record::{Trial, figures};
 
 pub use super::ab::draw_ab;
@@ -29,11 +29,9 @@ pub struct Drawn {
     pub left_out: Vec<(String, String)>,
 }
 
-type NamedChart = (&'static str, Result<Chart, String>);
-
 /// A chart of a run, for the page and, if it has a file name, for a file.
 pub struct RunChart {
-    file: Option<&'static str>,
+    pub file: Option<&'static str>,
     /// Title to use if there is no chart.
     pub title: &'static str,
     pub section: &'static str,
@@ -71,31 +69,16 @@ pub fn of_run(view: &View<'_>) -> Vec<RunChart> {
     times.into_iter().chain(figures).chain(others).flatten().collect()
 }
 
-fn with_files(view: &View<'_>) -> impl Iterator<Item = NamedChart> {
-    of_run(view).into_iter().filter_map(|one| Some((one.file?, one.chart)))
-}
-
 /// Draws all charts of a run into a directory, which is created if needed. Overwrites existing files.
 pub fn draw_all(view: &View<'_>, dir: &Path) -> Result<Drawn, Error> {
-    draw_each(with_files(view), &view.place_line(), dir)
+    let charts = of_run(view).into_iter().filter_map(|one| Some((one.file?, one.chart)));
+    draw_each(charts, &view.place_line(), dir)
 }
 
-/// Returns every chart of a run as SVG, by file name, or the reason why it was not drawn.
-pub fn svgs(view: &View<'_>) -> Vec<(String, Result<String, String>)> {
-    let place = view.place_line();
-    let text = |chart: &Chart| draw::svg(chart, &place).map_err(|error| error.to_string());
-    let named = |(name, chart): NamedChart| match chart {
-        Ok(chart) => (chart.id.clone(), text(&chart)),
-        Err(why) => (name.to_owned(), Err(why)),
-    };
-    with_files(view).map(named).collect()
-}
-
-pub(super) fn draw_each(
-    charts: impl IntoIterator<Item = NamedChart>,
-    place: &str,
-    dir: &Path,
-) -> Result<Drawn, Error> {
+pub(super) fn draw_each<C>(charts: C, place: &str, dir: &Path) -> Result<Drawn, Error>
+where
+    C: IntoIterator<Item = (&'static str, Result<Chart, String>)>,
+{
     let mut drawn = Drawn::default();
     for (name, chart) in charts {
         match chart {
@@ -116,15 +99,11 @@ pub(super) fn draw_each(
 
 /// Returns the text alternative of a chart, with one statement per item.
 pub(super) fn one_by_one(said: impl Iterator<Item = String>) -> String {
-    format!("{}.", said.collect::<Vec<_>>().join("; "))
+    joined(said, "; ") + "."
 }
 
 fn mark_of(cell: &Cell<'_>) -> Mark {
     Mark { doubtful: !cell.is_sound(), violated: cell.is_violated() }
-}
-
-fn mark_of_one(trial: &Trial) -> Mark {
-    Mark { doubtful: !trial.is_sound(), violated: trial.is_violated() }
 }
 
 /// Returns the contender count at which the most cells satisfy `has`, and those cells.
@@ -137,9 +116,7 @@ fn in_common<'v>(view: &'v View<'_>, has: impl Fn(&Cell<'_>) -> bool) -> Option<
 /// trials.
 fn caption_of(view: &View<'_>, mut said: Vec<String>, cells: &[&Cell<'_>]) -> Vec<String> {
     let violated = by_strategy(cells, |cell| cell.is_violated());
-    if !violated.is_empty() {
-        said.push("Red cross: the lock broke a promise.".to_owned());
-    }
+    said.extend((!violated.is_empty()).then(|| "Red cross: the lock broke a promise.".to_owned()));
     let mut caption = caption_of_doubts(view, said, cells);
     caption.extend(violated.iter().map(|(strategy, cells)| {
         let why = cells.iter().find_map(|cell| cell.why_violated()).unwrap_or_default();
@@ -151,15 +128,17 @@ fn caption_of(view: &View<'_>, mut said: Vec<String>, cells: &[&Cell<'_>]) -> Ve
 /// Like [`caption_of`], but for a chart with its own marks for violations.
 fn caption_of_doubts(view: &View<'_>, mut said: Vec<String>, cells: &[&Cell<'_>]) -> Vec<String> {
     let doubtful = by_strategy(cells, |cell| cell.all().any(|one| !one.is_sound()));
-    if !doubtful.is_empty() {
-        said.push(
-            "Hollow: invalid or partial trials; medians exclude them if there is a valid one.".to_owned(),
-        );
-    }
+    let hollow = "Hollow: invalid or partial trials; medians exclude them if there is a valid one.";
+    said.extend((!doubtful.is_empty()).then(|| hollow.to_owned()));
     said.extend(view.remarks.iter().map(|remark| format!("{remark}.")));
-    let mut caption = vec![said.join(" ")];
-    caption.extend(doubtful.iter().map(|(strategy, cells)| doubt(view, *strategy, cells)));
-    caption
+    let doubt = |(strategy, cells): (usize, Vec<&Cell<'_>>)| {
+        let all = || cells.iter().flat_map(|cell| cell.all());
+        let why = all().find_map(Trial::unsound).unwrap_or_default();
+        let unsound = all().filter(|one| !one.is_sound()).count();
+        let of = format!("{unsound} of {}", counted(all().count(), "trial", "trials"));
+        format!("Hollow: {}: {of}, the first {why}", named(view, strategy, &cells))
+    };
+    [said.join(" ")].into_iter().chain(doubtful.into_iter().map(doubt)).collect()
 }
 
 fn by_strategy<'a>(
@@ -169,17 +148,9 @@ fn by_strategy<'a>(
     grouped(cells.iter().filter(|cell| holds(cell)).map(|cell| (cell.strategy, *cell)))
 }
 
-fn doubt(view: &View<'_>, strategy: usize, cells: &[&Cell<'_>]) -> String {
-    let all = || cells.iter().flat_map(|cell| cell.all());
-    let why = all().find_map(Trial::unsound);
-    let unsound = all().filter(|one| !one.is_sound()).count();
-    let of = format!("{unsound} of {}", counted(all().count(), "trial", "trials"));
-    format!("Hollow: {}: {of}, the first {}", named(view, strategy, cells), why.unwrap_or_default())
-}
-
 fn named(view: &View<'_>, strategy: usize, cells: &[&Cell<'_>]) -> String {
     let label = view.strategies.get(strategy).map_or("?", String::as_str);
-    let counts: Vec<String> = cells.iter().map(|cell| cell.contenders.to_string()).collect();
-    let noun = if counts == ["1"] { "contender" } else { "contenders" };
-    format!("{label} at {} {noun}", counts.join(", "))
+    let counts = joined(cells.iter().map(|cell| cell.contenders.to_string()), ", ");
+    let noun = if counts == "1" { "contender" } else { "contenders" };
+    format!("{label} at {counts} {noun}")
 }

@@ -1,13 +1,13 @@
 //! Charts a metric by number of contenders: as lines, or as bars if all strategies ran with the same number.
 
-use super::{caption_of, mark_of, mark_of_one};
+use super::{caption_of, mark_of, one_by_one};
 use crate::View;
 use crate::document::{Axis, Bar, Bars, Chart, ChartKind, Curve, Guide, GuideCourse, Lines, Mark, Weight};
 use crate::view::Cell;
 use zklockbench_core::measure::Unit;
 use zklockbench_core::units::{contenders, distinct_sorted, number};
 use zklockbench_record::figures::FAN_OUT;
-use zklockbench_record::{FigureChart, FigureEntry};
+use zklockbench_record::{FigureChart, FigureEntry, Trial};
 
 /// A metric and the cells to chart.
 struct Plotted<'a> {
@@ -43,9 +43,10 @@ impl Plotted<'_> {
     }
 
     /// Returns the values of individual repetitions, if there are several.
-    fn dots<'c>(&'c self, cell: &'c Cell<'_>) -> impl Iterator<Item = (f64, Mark)> + 'c {
+    fn dots(&self, cell: &Cell<'_>) -> impl Iterator<Item = (f64, Mark)> {
+        let mark = |one: &Trial| Mark { doubtful: !one.is_sound(), violated: one.is_violated() };
         let shown = cell.all().filter(|_| cell.trials.len() > 1);
-        shown.filter_map(|one| Some((self.drawn_as(self.entry.of(one)?), mark_of_one(one))))
+        shown.filter_map(move |one| Some((self.drawn_as(self.entry.of(one)?), mark(one))))
     }
 
     fn bars(&self, axis: &str, guides: Vec<Guide>) -> Bars {
@@ -57,10 +58,9 @@ impl Plotted<'_> {
         };
         let rows: Vec<Bar> = self.cells.iter().map(row).collect();
         let dots = rows.iter().flat_map(|row| &row.dots).map(|(value, _)| *value);
-        let compared = guides.iter().filter_map(|guide| match guide.course {
-            GuideCourse::Upright(at) => Some(at),
-            _ => None,
-        });
+        let upright =
+            |guide: &Guide| if let GuideCourse::Upright(at) = guide.course { Some(at) } else { None };
+        let compared = guides.iter().filter_map(upright);
         let highest = rows.iter().map(Bar::length).chain(dots).chain(compared).fold(0.0, f64::max);
         Bars { axis: Axis::from_zero(axis, highest), parts: Vec::new(), guides, rows }
     }
@@ -68,9 +68,8 @@ impl Plotted<'_> {
     /// Returns the text alternative: the values with the most contenders.
     fn said(&self, most: usize) -> String {
         let shown = self.cells.iter().filter(|cell| cell.contenders == most);
-        let all: Vec<String> =
-            shown.map(|cell| format!("{}: {}", self.view.label(cell), number(self.median(cell)))).collect();
-        format!("With {}: {}.", contenders(most), all.join("; "))
+        let value = |cell: &&Cell<'_>| format!("{}: {}", self.view.label(cell), number(self.median(cell)));
+        format!("With {}: {}", contenders(most), one_by_one(shown.map(value)))
     }
 }
 
@@ -86,10 +85,12 @@ pub fn over_contenders(
         return Err(chart.missing.unwrap_or_default().to_owned());
     };
     let is_fan_out = entry.figure() == FAN_OUT.figure();
-    let (title, kind) = if least == most {
-        let guides = if is_fan_out { fan_out_of(most) } else { Vec::new() };
-        let title = format!("{}, {}", chart.title, contenders(most));
-        (title, ChartKind::Bars(figure.bars(chart.axis, guides)))
+    let (at, kind) = if least == most {
+        let guide = |at: f64, label: &str| Guide::new(GuideCourse::Upright(at), label, Weight::Faint);
+        let bounds = [guide(1.0, LEAST), guide(most as f64 - 1.0, MOST)];
+        let shown = usize::from(is_fan_out) + usize::from(is_fan_out && most > 2);
+        let guides = bounds.into_iter().take(shown).collect();
+        (format!(", {}", contenders(most)), ChartKind::Bars(figure.bars(chart.axis, guides)))
     } else {
         let series = figure.series();
         let heights = series.iter().flat_map(Curve::heights);
@@ -102,32 +103,22 @@ pub fn over_contenders(
         };
         let counts: Vec<f64> = counts.iter().map(|count| *count as f64).collect();
         let x = Axis::measured("contenders, one session each", &counts);
-        let title = format!("{} by number of contenders", chart.title);
-        (title, ChartKind::Lines(Lines { guides, ..Lines::either_way(x, y, series) }))
+        let lines = Lines { guides, ..Lines::either_way(x, y, series) };
+        (" by number of contenders".to_owned(), ChartKind::Lines(lines))
     };
     let mut caption = Vec::new();
-    let repetitions = view.cells.iter().map(|cell| cell.trials.len()).max().unwrap_or(0);
-    if repetitions > 1 {
-        caption.push(format!(
-            "Line or bar: the median of up to {repetitions} repetitions; small dots: the repetitions."
-        ));
-    }
-    if is_fan_out && figure.cells.iter().any(|cell| figure.median(cell) == 0.0) {
-        caption.push("0: waiters are not notified, but poll again later.".to_owned());
-    }
+    let most_trials = view.cells.iter().map(|cell| cell.trials.len()).max().filter(|trials| *trials > 1);
+    caption.extend(most_trials.map(|trials| {
+        format!("Line or bar: the median of up to {trials} repetitions; small dots: the repetitions.")
+    }));
+    let has_zero = is_fan_out && figure.cells.iter().any(|cell| figure.median(cell) == 0.0);
+    caption.extend(has_zero.then(|| "0: waiters are not notified, but poll again later.".to_owned()));
     let (said, caption) = (figure.said(most), caption_of(view, caption, &figure.cells));
-    Ok(Chart { id: chart.id.to_owned(), title, said, caption, kind })
+    Ok(Chart { id: chart.id.to_owned(), title: chart.title.to_owned() + &at, said, caption, kind })
 }
 
 const LEAST: &str = "1: one waiter is notified";
 const MOST: &str = "N−1: every waiter is notified";
-
-/// Returns the bounds of the fan-out with this many contenders.
-fn fan_out_of(count: usize) -> Vec<Guide> {
-    let guide = |at: f64, label: &str| Guide::new(GuideCourse::Upright(at), label, Weight::Faint);
-    let most = (count > 2).then(|| guide(count as f64 - 1.0, MOST));
-    std::iter::once(guide(1.0, LEAST)).chain(most).collect()
-}
 
 /// Returns the bounds of the fan-out between these numbers of contenders.
 fn fan_out_between(low: f64, high: f64) -> Vec<Guide> {

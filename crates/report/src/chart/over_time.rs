@@ -4,28 +4,25 @@ use super::{caption_of, in_common, mark_of, one_by_one};
 use crate::View;
 use crate::document::{Axis, Band, Chart, ChartKind, Curve, Guide, GuideCourse, Lines, PlotPoint, Weight};
 use crate::view::Cell;
-use zklockbench_core::units::{self, distinct, number};
+use zklockbench_core::units::{self, distinct, joined, number};
 use zklockbench_record::{FaultRecord, Trial};
 
 pub fn over_time(view: &View<'_>) -> Result<Chart, String> {
     let (contenders, cells) = in_common(view, |cell| cell.over_time().is_some())
         .ok_or("no measured phase was long enough to plot over time")?;
     let all: Vec<Curve> = cells.iter().map(|cell| series(view, cell)).collect();
-    let mut how_to_read = Vec::new();
-    if cells.iter().any(|cell| cell.trials.len() > 1) {
-        how_to_read.push("Each step: the median over the repetitions.".to_owned());
-    }
-    let end = Curve::furthest(&all, 1.0);
-    let x = Axis::from_zero("seconds since the start of the measured phase", end);
-    let last = x.high();
-    let shade = Shade::of(&cells, last);
-    how_to_read.extend(shade.said());
-    let elections = elections(view, &cells, last);
-    how_to_read.extend(elections_said(&elections));
+    let is_repeated = cells.iter().any(|cell| cell.trials.len() > 1);
+    let step = is_repeated.then(|| "Each step: the median over the repetitions.".to_owned());
+    let x = Axis::from_zero("seconds since the start of the measured phase", Curve::furthest(&all, 1.0));
+    let (shade, elections) = (Shade::of(&cells, x.high), elections(view, &cells, x.high));
+    let how_to_read = [step, shade.said(), elections_said(&elections)].into_iter().flatten().collect();
     let election = |at: f64| Guide::new(GuideCourse::Upright(at), "election", Weight::Strong);
     let elections = elections.iter().map(|(at, _)| election(*at));
     let y = Axis::amounts("acquisitions per second", all.iter().flat_map(Curve::heights));
-    let said = one_by_one(all.iter().map(said));
+    let said = one_by_one(all.iter().map(|curve| {
+        let (low, high) = curve.extremes();
+        format!("{}: from {} to {}", curve.label, number(low), number(high))
+    }));
     Ok(Chart {
         id: format!("throughput-over-time-n{contenders}"),
         title: format!("Throughput over time, {}", units::contenders(contenders)),
@@ -37,11 +34,6 @@ pub fn over_time(view: &View<'_>) -> Result<Chart, String> {
             ..Lines::either_way(x, y, all)
         }),
     })
-}
-
-fn said(series: &Curve) -> String {
-    let (low, high) = series.extremes();
-    format!("{}: from {} to {}", series.label, number(low), number(high))
 }
 
 /// Returns a line with a point in the middle of each step, and markers on about a dozen points.
@@ -82,17 +74,15 @@ impl Shade {
     }
 
     fn said(&self) -> Option<String> {
-        let names: Vec<String> = match self.labels.as_slice() {
+        let names = match self.labels.as_slice() {
             [] => return None,
-            [one] => vec![one.clone()],
-            many => many.iter().zip(1..).map(|(label, number)| format!("({number}) {label}")).collect(),
+            [one] => one.clone(),
+            many => joined(many.iter().zip(1..).map(|(label, at)| format!("({at}) {label}")), ", "),
         };
         let several = self.locks.len() > 1;
         let deeper = if several { "; darker: more strategies under the fault" } else { "" };
-        Some(format!(
-            "Shaded: from the request for a fault to its end, in the first valid repetition{deeper}: {}.",
-            names.join(", ")
-        ))
+        let shaded = "Shaded: from the request for a fault to its end, in the first valid repetition";
+        Some(format!("{shaded}{deeper}: {names}."))
     }
 
     /// Returns one band for each period during which the same locks were under a fault.
@@ -152,11 +142,8 @@ fn elections(view: &View<'_>, cells: &[&Cell<'_>], end: f64) -> Vec<(f64, String
 
 fn elections_said(seen: &[(f64, String)]) -> Option<String> {
     let told = seen.iter().take(ELECTIONS_TOLD).map(|(at, trial)| format!("{trial}, at {at:.1} s"));
-    let told = told.collect::<Vec<_>>().join("; ");
-    let more = match seen.len().saturating_sub(ELECTIONS_TOLD) {
-        0 => String::new(),
-        more => format!("; and {more} more"),
-    };
+    let more = seen.len().saturating_sub(ELECTIONS_TOLD);
+    let told = joined(told.chain((more > 0).then(|| format!("and {more} more"))), "; ");
     let what = "Dashed: a leader election that nothing in the scenario caused";
-    (!seen.is_empty()).then(|| format!("{what}: {told}{more}."))
+    (!seen.is_empty()).then(|| format!("{what}: {told}."))
 }

@@ -31,20 +31,17 @@ pub fn shares(view: &View<'_>) -> Result<Chart, String> {
     let said = one_by_one(said);
     let x = Axis::from_zero("contenders, by descending number of acquisitions", count as f64);
     let highest = all.iter().flat_map(Curve::heights).fold(1.0, f64::max);
-    let guide = Guide::new(GuideCourse::Level(1.0), "even share", Weight::Faint);
     let caption = "A flat line at 1 is perfectly fair. Medians over the repetitions, with contenders ordered by their \
                    number of acquisitions.";
+    let read = "From the contender with the most to the one with the least, as multiples of an even share.";
+    let guides = vec![Guide::new(GuideCourse::Level(1.0), "even share", Weight::Faint)];
+    let lines = Lines::new(x, Axis::from_zero("multiple of an even share", highest), all);
     Ok(Chart {
         id: format!("shares-n{count}"),
         title: format!("Shares of the acquisitions, {}", contenders(count)),
-        said: format!(
-            "From the contender with the most to the one with the least, as multiples of an even share. {said}"
-        ),
+        said: format!("{read} {said}"),
         caption: caption_of(view, vec![caption.to_owned()], &cells),
-        kind: ChartKind::Lines(Lines {
-            guides: vec![guide],
-            ..Lines::new(x, Axis::from_zero("multiple of an even share", highest), all)
-        }),
+        kind: ChartKind::Lines(Lines { guides, ..lines }),
     })
 }
 
@@ -66,33 +63,26 @@ pub fn kinds(view: &View<'_>) -> Result<Chart, String> {
     let has = |cell: &Cell<'_>| !cell.requests().is_empty();
     let missing = || REQUESTS_PER_ACQUISITION.chart.and_then(|chart| chart.missing).unwrap_or_default();
     let (count, cells) = in_common(view, has).ok_or_else(missing)?;
-    let used =
-        |kind: &RequestKind| cells.iter().any(|cell| cell.requests().iter().any(|(other, _)| other == kind));
-    let kinds: Vec<RequestKind> = RequestKind::ALL.into_iter().filter(used).collect();
+    let used = cells.iter().flat_map(|cell| cell.requests()).map(|(kind, _)| kind).collect::<Vec<_>>();
+    let kinds: Vec<RequestKind> = RequestKind::ALL.into_iter().filter(|kind| used.contains(kind)).collect();
     let said = cells.iter().map(|cell| {
-        let parts: Vec<String> = cell
-            .requests()
-            .iter()
-            .map(|(kind, amount)| format!("{} {}", number(*amount), name(*kind)))
-            .collect();
-        format!("{}: {}", view.label(cell), listed(&parts))
+        let parts = cell.requests().into_iter();
+        let parts =
+            parts.map(|(kind, amount)| format!("{} {}", number(amount), kind.name().replace('_', " ")));
+        format!("{}: {}", view.label(cell), listed(&parts.collect::<Vec<_>>()))
     });
     let colour = |kind: &RequestKind| RequestKind::ALL.iter().position(|one| one == kind).unwrap_or(0);
-    let parts = kinds.iter().map(|kind| PartName { name: name(*kind), colour: colour(kind) });
+    let parts =
+        kinds.iter().map(|kind| PartName { name: kind.name().replace('_', " "), colour: colour(kind) });
     let caption = "The repetition with the median total is drawn.";
     let rows: Vec<Bar> = cells.iter().map(|cell| row(view, cell, &kinds)).collect();
-    let highest = rows.iter().map(Bar::length).fold(0.0, f64::max);
+    let axis = Axis::from_zero("requests per acquisition", rows.iter().map(Bar::length).fold(0.0, f64::max));
     Ok(Chart {
         id: format!("requests-by-kind-n{count}"),
         title: format!("Requests by kind, {}", contenders(count)),
         said: one_by_one(said),
         caption: caption_of(view, vec![caption.to_owned()], &cells),
-        kind: ChartKind::Bars(Bars {
-            axis: Axis::from_zero("requests per acquisition", highest),
-            parts: parts.collect(),
-            guides: Vec::new(),
-            rows,
-        }),
+        kind: ChartKind::Bars(Bars { axis, parts: parts.collect(), guides: Vec::new(), rows }),
     })
 }
 
@@ -105,8 +95,4 @@ fn row(view: &View<'_>, cell: &Cell<'_>, kinds: &[RequestKind]) -> Bar {
     let whole = Bar::new(cell.strategy, view.label(cell), 0.0, String::new());
     let bar = Bar { parts, mark: mark_of(cell), ..whole };
     Bar { value: number(bar.length()), ..bar }
-}
-
-fn name(kind: RequestKind) -> String {
-    kind.name().replace('_', " ")
 }

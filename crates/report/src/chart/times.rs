@@ -8,19 +8,18 @@ use crate::document::{
 };
 use crate::view::Cell;
 use zklockbench_core::measure::{Measure, Survival, Woken, rank_label};
-use zklockbench_core::units::{self, capitalised, format_micros};
+use zklockbench_core::units::{self, capitalised, format_micros, joined};
 use zklockbench_record::{Timing, Trial};
 
 pub fn by_percentile(view: &View<'_>, measure: Measure) -> Result<Chart, String> {
     let name = measure.name().replace('_', " ");
-    let has =
-        |cell: &Cell<'_>| cell.has_samples(measure) && !(measure.is_of_the_queue() && cell.is_unstable());
-    let (contenders, cells) = in_common(view, has).ok_or_else(|| {
-        match view.cells.iter().any(|cell| cell.has_samples(measure)) {
-            true => format!("the queue grew, so each {name} depends on the length of the trial"),
-            false => format!("no trial measured a {name}"),
-        }
-    })?;
+    let grows = |cell: &Cell<'_>| measure.is_of_the_queue() && cell.is_unstable();
+    let has = |cell: &Cell<'_>| cell.has_samples(measure) && !grows(cell);
+    let missing = || match view.cells.iter().any(|cell| cell.has_samples(measure)) {
+        true => format!("the queue grew, so each {name} depends on the length of the trial"),
+        false => format!("no trial measured a {name}"),
+    };
+    let (contenders, cells) = in_common(view, has).ok_or_else(missing)?;
     let curve = |cell: &&Cell<'_>| {
         let samples = cell.pooled(measure)?;
         Some((series(cell.strategy, view.label(cell), &samples, mark_of(cell)), samples))
@@ -28,20 +27,24 @@ pub fn by_percentile(view: &View<'_>, measure: Measure) -> Result<Chart, String>
     let all: Vec<(Curve, Survival)> = cells.iter().filter_map(curve).collect();
     let told = one_by_one(all.iter().map(|(series, samples)| told(&series.label, samples)));
     let furthest = Curve::furthest(all.iter().map(|(series, _)| series), 10.0);
-    let floor = floor(view, measure);
-    let heights: Vec<f64> = all.iter().flat_map(|(series, _)| series.heights()).collect();
-    let heights = heights.into_iter().chain(floor.map(|floor| floor.p50_us as f64));
-    let y = Axis::durations(&name, heights);
+    // Only handoffs have a floor.
+    let floor = view.floor.as_ref().and_then(|floor| floor.handoff);
+    let floor = floor.filter(|floor| measure == Measure::Handoff && floor.p50_us > 0);
+    let heights = all.iter().flat_map(|(series, _)| series.heights());
+    let y = Axis::durations(&name, heights.chain(floor.map(|floor| floor.p50_us as f64)));
     let series = all.into_iter().map(|(series, _)| series).collect();
-    let counts_open = measure.open_parts().is_some();
-    let unserved = cells.iter().any(|cell| counts_open && cell.sum(Trial::unserved) > 0);
+    let guide = floor.map(|Timing { p50_us, .. }| {
+        let label = format!("floor: {}", format_micros(p50_us));
+        Guide::new(GuideCourse::Level(p50_us as f64), label, Weight::Strong)
+    });
+    let unserved = measure.open_parts().is_some() && cells.iter().any(|cell| cell.sum(Trial::unserved) > 0);
     Ok(Chart {
         id: format!("{}-by-percentile-n{contenders}", measure.name().replace('_', "-")),
         title: format!("{} by percentile, {}", capitalised(&name), units::contenders(contenders)),
         said: told,
         caption: caption_of(view, vec![how_to_read(measure, floor, unserved)], &cells),
         kind: ChartKind::Lines(Lines {
-            guides: floor.into_iter().map(guide).collect(),
+            guides: guide.into_iter().collect(),
             ..Lines::either_way(Axis::percentiles(furthest), y, series)
         }),
     })
@@ -54,16 +57,6 @@ fn told(label: &str, samples: &Survival) -> String {
         format!("{bound}{}", format_micros(found.us))
     };
     format!("{label}: median {}, 99th percentile {}", at(0.5), at(0.99))
-}
-
-/// Returns the floor of a measure; only handoffs have one.
-fn floor(view: &View<'_>, measure: Measure) -> Option<Timing> {
-    view.floor.as_ref()?.handoff.filter(|floor| measure == Measure::Handoff && floor.p50_us > 0)
-}
-
-fn guide(floor: Timing) -> Guide {
-    let label = format!("floor: {}", format_micros(floor.p50_us));
-    Guide::new(GuideCourse::Level(floor.p50_us as f64), label, Weight::Strong)
 }
 
 fn how_to_read(measure: Measure, floor: Option<Timing>, unserved: bool) -> String {
@@ -81,11 +74,9 @@ fn how_to_read(measure: Measure, floor: Option<Timing>, unserved: bool) -> Strin
         let median = format_micros(floor.p50_us);
         format!("Dashed: the floor, {median}, a handoff without a lock (median of {}).", floor.count)
     });
-    let unserved = unserved.then(|| {
-        "The length of an unserved wait is unknown: a line ends where only unserved waits remain.".to_owned()
-    });
-    let sentences = [what, pooled].map(str::to_owned).into_iter().chain(floor).chain(unserved);
-    sentences.collect::<Vec<_>>().join(" ")
+    let open = "The length of an unserved wait is unknown: a line ends where only unserved waits remain.";
+    let open = unserved.then(|| open.to_owned());
+    joined([what, pooled].map(str::to_owned).into_iter().chain(floor).chain(open), " ")
 }
 
 /// Returns a line through these samples, with markers at its end and at the percentiles that have a tick.
@@ -124,8 +115,9 @@ fn markers(samples: &Survival, mark: Mark) -> Vec<Marked> {
 }
 
 pub fn herd(view: &View<'_>) -> Result<Chart, String> {
-    let contenders = view.herd_count().ok_or("no release woke two waiters")?;
-    let cells: Vec<_> = view.cells_at(contenders).filter(|cell| !cell.herd().is_empty()).collect();
+    let wakes_two = |cell: &Cell<'_>| cell.herd().iter().any(|woken| woken.from_rank > 1);
+    let has = |cell: &Cell<'_>| !cell.herd().is_empty() && view.cells_at(cell.contenders).any(wakes_two);
+    let (contenders, cells) = in_common(view, has).ok_or("no release woke two waiters")?;
     let all: Vec<Curve> = cells.iter().map(|cell| herd_series(view, cell)).collect();
     let last = Curve::furthest(&all, 1.0);
     let labels: Vec<String> = (0..last as usize).map(rank_label).collect();

@@ -21,28 +21,33 @@ const TEXT_AT_MOST: usize = 500;
 pub fn summary(document: &CiReport, most: usize) -> String {
     let mut page = Page { text: String::new(), left: most.saturating_sub(RESERVE) };
     let (about, counts) = (format!("zklockbench: {}", text(&document.title)), document.counts());
-    let title = match &document.headline {
-        Some(headline) => format!("### {}\n\n**{about}: {counts}**\n\n", text(headline)),
-        None => format!("### {about}\n\n**{counts}**\n\n"),
+    let (title, bold) = match &document.headline {
+        Some(headline) => (text(headline), format!("{about}: {counts}")),
+        None => (about, counts),
     };
-    if !page.push(&title) {
+    if !page.push(&format!("### {title}\n\n**{bold}**\n\n")) {
         return String::new();
     }
     let troubles = document.troubles();
-    page.list(
-        "| check | verdict | why |\n| --- | --- | --- |\n",
-        troubles.iter().map(|check| trouble(check)),
-        ["more check did not pass", "more checks did not pass"],
-    );
+    let heading = "| check | verdict | why |\n| --- | --- | --- |\n";
+    let more = ["more check did not pass", "more checks did not pass"];
+    let trouble = |check: &&Check| {
+        let sign = if matches!(check.verdict, Verdict::Violated(_)) { "❌" } else { "❔" };
+        let [name, why] = [check.name.clone(), check.verdict.why().unwrap_or_default()].map(|one| text(&one));
+        format!("| {}: {name} | {sign} {} | {why} |\n", check.kind.name(), check.word())
+    };
+    page.list(heading, troubles.iter().map(trouble), more);
     if let Some(place) = document.fact("measured on") {
         page.push(&format!("Measured on: {}.\n\n", text(place)));
     }
-    let columns = columns(document);
-    page.list(
-        &heading(&columns),
-        document.cells.iter().map(|cell| row(cell, &columns)),
-        ["more row", "more rows"],
-    );
+    let values = || document.cells.iter().flat_map(|cell| &cell.values);
+    let is_measured = |figure: &Figure| values().any(|value| value.figure == *figure);
+    let columns: Vec<Figure> = super::tracked().filter(is_measured).collect();
+    let rows = document.cells.iter().map(|cell| row(cell, &columns));
+    let names: String = columns.iter().map(|figure| format!(" {} |", text(&figure.to_string()))).collect();
+    let rules = " ---: |".repeat(columns.len());
+    let heading = format!("| strategy, contenders | valid | verdict |{names}\n| --- | ---: | --- |{rules}\n");
+    page.list(&heading, rows, ["more row", "more rows"]);
     let notes = document.notes.iter().map(|note| format!("- {}\n", text(note)));
     page.list("", notes, ["more note", "more notes"]);
     page.text
@@ -87,27 +92,6 @@ impl Page {
     }
 }
 
-fn trouble(check: &Check) -> String {
-    let why = check.verdict.why().unwrap_or_default();
-    let sign = if matches!(check.verdict, Verdict::Violated(_)) { "❌" } else { "❔" };
-    format!("| {}: {} | {sign} {} | {} |\n", check.kind.name(), text(&check.name), check.word(), text(&why))
-}
-
-fn columns(document: &CiReport) -> Vec<Figure> {
-    let measured = |figure: &Figure| {
-        document.cells.iter().any(|cell| cell.values.iter().any(|value| value.figure == *figure))
-    };
-    super::tracked().filter(measured).collect()
-}
-
-fn heading(columns: &[Figure]) -> String {
-    let names: String = columns.iter().map(|figure| format!(" {} |", text(&figure.to_string()))).collect();
-    format!(
-        "| strategy, contenders | valid | verdict |{names}\n| --- | ---: | --- |{}\n",
-        " ---: |".repeat(columns.len())
-    )
-}
-
 fn row(cell: &CellFigures, columns: &[Figure]) -> String {
     let value = |figure: &Figure| {
         let value = cell.values.iter().find(|value| value.figure == *figure);
@@ -122,11 +106,7 @@ fn row(cell: &CellFigures, columns: &[Figure]) -> String {
 /// Returns a text that Markdown shows verbatim, on one line and cut to [`TEXT_AT_MOST`] characters.
 fn text(raw: &str) -> String {
     let mut safe = String::with_capacity(raw.len());
-    for (at, letter) in raw.chars().enumerate() {
-        if at == TEXT_AT_MOST {
-            safe.push('…');
-            break;
-        }
+    for letter in raw.chars().take(TEXT_AT_MOST) {
         match letter {
             '\\' | '`' | '*' | '_' | '~' | '|' | '[' | ']' | '$' | '#' => safe.extend(['\\', letter]),
             '<' => safe.push_str("&lt;"),
@@ -138,7 +118,7 @@ fn text(raw: &str) -> String {
             letter => safe.push(letter),
         }
     }
-    safe
+    safe + if raw.chars().nth(TEXT_AT_MOST).is_some() { "…" } else { "" }
 }
 
 /// Returns the annotations, one workflow command per line. All are errors, because an unknown verdict also
@@ -148,21 +128,17 @@ pub fn annotations(document: &CiReport) -> Vec<String> {
     let is_too_many = troubles.len() > ANNOTATIONS_AT_MOST;
     // The last annotation counts the omitted ones.
     let shown = if is_too_many { ANNOTATIONS_AT_MOST - 1 } else { troubles.len() };
-    let mut lines: Vec<String> = troubles.iter().take(shown).map(|check| annotation(check)).collect();
+    let cut = |text: String| text.chars().take(TEXT_AT_MOST).collect::<String>();
+    let annotation = |check: &&Check| {
+        let title = format!("{} {}: {}", check.kind.name(), check.word(), check.name);
+        command(&cut(title), &cut(check.verdict.why().unwrap_or_default()))
+    };
+    let mut lines: Vec<String> = troubles.iter().take(shown).map(annotation).collect();
     if is_too_many {
         let rest = counted(troubles.len() - shown, "more check", "more checks");
         lines.push(command("zklockbench", &format!("and {rest} did not pass; see the step summary")));
     }
     lines
-}
-
-fn annotation(check: &Check) -> String {
-    let title = format!("{} {}: {}", check.kind.name(), check.word(), check.name);
-    command(&cut(&title), &cut(&check.verdict.why().unwrap_or_default()))
-}
-
-fn cut(text: &str) -> String {
-    text.chars().take(TEXT_AT_MOST).collect()
 }
 
 /// Returns a workflow command with the escapes that the runner expects.

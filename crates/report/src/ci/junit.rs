@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
 
-use super::{Check, CheckKind, CiReport};
+use super::{Check, CheckKind, CiReport, TrackedValue};
 use zklockbench_core::verdict::Verdict;
 
 pub fn render(document: &CiReport) -> Result<String, String> {
@@ -35,19 +35,12 @@ fn suite(document: &CiReport, kind: CheckKind, checks: &[&Check]) -> TestSuite {
         suite.extra.insert("hostname".into(), host.into());
     }
     suite.add_properties(document.facts.iter().map(|(name, value)| Property::new(*name, value.as_str())));
-    if kind == CheckKind::Lock {
-        suite.add_properties(figures(document));
+    for cell in document.cells.iter().filter(|_| kind == CheckKind::Lock) {
+        let name = |value: &TrackedValue| format!("{}: {}", cell.name(), value.figure);
+        suite.add_properties(cell.values.iter().map(|value| Property::new(name(value), value.shown())));
     }
     suite.add_test_cases(checks.iter().map(|check| case(document, check)));
     suite
-}
-
-fn figures(document: &CiReport) -> impl Iterator<Item = Property> {
-    document.cells.iter().flat_map(|cell| {
-        cell.values
-            .iter()
-            .map(|value| Property::new(format!("{}: {}", cell.name(), value.figure), value.shown()))
-    })
 }
 
 fn case(document: &CiReport, check: &Check) -> TestCase {

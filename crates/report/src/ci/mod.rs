@@ -9,14 +9,15 @@ pub mod trackers;
 
 use std::time::{Duration, SystemTime};
 
+use crate::comparison::in_words;
 use crate::summary::{Aggregate, Repetitions, Totals};
 use crate::table::{gate_check_told, gate_title};
 use crate::view::Cell;
 use crate::{RunReport, View};
-use zklockbench_analysis::compare::{Compared, Comparison, Method, Regression, Role, Row, Scale, more_lost};
+use zklockbench_analysis::compare::{Compared, Comparison, Method, Regression, Role, Row};
 use zklockbench_analysis::gate::Outcome;
 use zklockbench_core::measure::Measure;
-use zklockbench_core::units::{self, cell_name, counted, format_micros, harmless, number};
+use zklockbench_core::units::{self, cell_name, counted, format_micros, harmless, joined};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_core::worded;
 use zklockbench_record::{Figure, RunEnding, Statistic, Trial, Unit, figures};
@@ -67,11 +68,7 @@ impl Check {
     }
 
     pub fn word(&self) -> &'static str {
-        match self.verdict {
-            Verdict::Held => "passed",
-            Verdict::Violated(_) => "failed",
-            Verdict::Unknown(_) => "no evidence",
-        }
+        ["passed", "no evidence", "failed"][usize::from(self.severity())]
     }
 
     /// Returns the severity; higher is worse.
@@ -105,20 +102,12 @@ pub struct TrackedValue {
 
 /// Returns the metrics reported to CI: a subset small enough to review.
 pub fn tracked() -> impl Iterator<Item = Figure> {
-    const TIMES: [(Measure, u32); 5] = [
-        (Measure::Wait, 50),
-        (Measure::Wait, 99),
-        (Measure::Handoff, 50),
-        (Measure::Handoff, 99),
-        (Measure::Uncontended, 50),
-    ];
-    let times = TIMES.map(|(measure, percent)| Figure::Latency(measure, Statistic::percent(percent)));
+    use Measure::{Handoff, Uncontended, Wait};
+    let times = [(Wait, 50), (Wait, 99), (Handoff, 50), (Handoff, 99), (Uncontended, 50)];
+    let times = times.map(|(measure, percent)| Figure::Latency(measure, Statistic::percent(percent)));
+    let tracked = figures::ALL.iter().filter(|entry| entry.tracked).map(|entry| entry.figure());
     // Throughput comes first, because it is the main measure of speed.
-    let (speed, others): (Vec<Figure>, Vec<Figure>) = figures::ALL
-        .iter()
-        .filter(|entry| entry.tracked)
-        .map(|entry| entry.figure())
-        .partition(|figure| figure.unit() == Unit::PerSecond);
+    let (speed, others): (Vec<_>, Vec<_>) = tracked.partition(|figure| figure.unit() == Unit::PerSecond);
     speed.into_iter().chain(times).chain(others)
 }
 
@@ -149,12 +138,11 @@ impl CiReport {
         let scenario = comparison.new.runs.first().map_or("comparison", |run| run.scenario.as_str());
         let began =
             comparison.new.runs.first().and_then(|run| humantime::parse_rfc3339(&run.started_at).ok());
-        let empty = Self::empty(scenario, began.unwrap_or(SystemTime::UNIX_EPOCH));
         let report = Self {
             headline: Some(clean(&comparison.conclusion.sentence)),
             facts: sides.map(|(name, side)| (name, clean(&side.path))).into(),
             notes: comparison.unsound.iter().chain(&comparison.forced).map(|note| clean(note)).collect(),
-            ..empty
+            ..Self::empty(scenario, began.unwrap_or(SystemTime::UNIX_EPOCH))
         };
         report.with_comparison(comparison)
     }
@@ -196,8 +184,7 @@ impl CiReport {
 
     /// Returns the checks that did not pass, worst first.
     pub fn troubles(&self) -> Vec<&Check> {
-        let mut troubles: Vec<&Check> =
-            self.checks.iter().filter(|check| check.verdict != Verdict::Held).collect();
+        let mut troubles: Vec<&Check> = self.checks.iter().filter(|check| check.severity() > 0).collect();
         troubles.sort_by_key(|check| std::cmp::Reverse(check.severity()));
         troubles
     }
@@ -206,9 +193,9 @@ impl CiReport {
     pub fn counts(&self) -> String {
         let count = |severity| self.checks.iter().filter(|check| check.severity() == severity).count();
         let [passed, unknown, failed] = [0, 1, 2].map(count);
-        let told = [(failed, "failed"), (unknown, "without evidence"), (passed, "passed")];
-        let told = told.iter().filter(|(count, word)| *count > 0 || *word == "passed");
-        told.map(|(count, word)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")
+        let told = [(failed, "failed"), (unknown, "without evidence"), (passed, "passed")].into_iter();
+        let told = told.filter(|(count, word)| *count > 0 || *word == "passed");
+        joined(told.map(|(count, word)| format!("{count} {word}")), ", ")
     }
 }
 
@@ -241,6 +228,7 @@ fn clean(text: &str) -> String {
     text.chars().map(|c| if matches!(c, '\n' | '\r' | '\t') { " ".to_owned() } else { harmless(c) }).collect()
 }
 
+const ALONE: &str = "a single contender has no other contender to exclude";
 const EVERY_TRIAL: &str = "every planned trial ran";
 
 /// Checks that all planned trials ran. No other check reports cells without trials.
@@ -249,16 +237,17 @@ fn of_whole(stored: &StoredRun) -> Check {
     // A trial and its replacement count once.
     let trials = stored.trials.len();
     let ran = format!("{trials} of {} ran", counted(run.planned_trials, "trial", "trials"));
+    let why = run.outcome.why.as_deref().map(clean);
     let why = match run.outcome.ending {
         RunEnding::Complete if trials >= run.planned_trials => None,
         RunEnding::Complete => Some(ran.clone()),
         RunEnding::Interrupted => {
-            let why = run.outcome.why.as_deref().map_or_else(String::new, |why| format!("; {}", clean(why)));
+            let why = why.map_or_else(String::new, |why| format!("; {why}"));
             Some(format!("the run was interrupted: {ran}{why}"))
         }
         RunEnding::Aborted | RunEnding::GateFailed => {
-            let why = run.outcome.why.as_deref().unwrap_or("the environment failed");
-            Some(format!("the run was cut short: {}; {ran}", clean(why)))
+            let why = why.as_deref().unwrap_or("the environment failed");
+            Some(format!("the run was cut short: {why}; {ran}"))
         }
     };
     let took = run.ended_at.duration_since(run.started_at).unwrap_or_default();
@@ -267,11 +256,8 @@ fn of_whole(stored: &StoredRun) -> Check {
 
 fn of_row(row: &Row) -> Check {
     let word = row.compared.verdict.word();
-    let said: Vec<String> = ratio(&row.compared).into_iter().chain(row.compared.why.clone()).collect();
-    let sentence = match said.as_slice() {
-        [] => word.to_owned(),
-        said => format!("{word}: {}", said.join("; ")),
-    };
+    let said = joined(ratio(&row.compared).into_iter().chain(row.compared.why.clone()), "; ");
+    let sentence = if said.is_empty() { word.to_owned() } else { format!("{word}: {said}") };
     let name = format!("{}: {}", row.cell.name(), row.figure);
     compared(CheckKind::Comparison, &name, row.compared.regression, &sentence)
 }
@@ -283,21 +269,16 @@ fn compared(kind: CheckKind, name: &str, regression: Regression, said: &str) -> 
 
 /// Returns the ratio as text; `None` if there is no finite ratio, or if counts are equal.
 fn ratio(compared: &Compared) -> Option<String> {
-    let exact = compared.method == Some(Method::Exact);
     let ratio = compared.ratio.map(|ratio| ratio.value).filter(|ratio| ratio.is_finite())?;
-    let is_equal = exact && (ratio - 1.0).abs() < f64::EPSILON;
-    (!is_equal).then(|| match compared.scale {
-        Scale::Values => format!("{} times the base's", number(ratio)),
-        Scale::SharesLost => more_lost(ratio),
-    })
+    let is_equal = compared.method == Some(Method::Exact) && (ratio - 1.0).abs() < f64::EPSILON;
+    (!is_equal).then(|| in_words(compared.scale, ratio))
 }
 
 fn of_gate(gate: &Outcome, took: Duration) -> Check {
-    let seen =
-        gate.checks.iter().map(|check| clean(&format!("{}: {}", check.word(), gate_check_told(check))));
+    let seen = gate.checks.iter().map(|check| format!("{}: {}", check.word(), gate_check_told(check)));
     let kind = if gate.is_of_every_run() { CheckKind::Run } else { CheckKind::Gate };
     let verdict = gate.verdict.clone().with_reasons(|reason| clean(&reason));
-    Check::new(kind, &gate_title(gate), verdict, seen.collect(), took)
+    Check::new(kind, &gate_title(gate), verdict, seen.map(|line| clean(&line)).collect(), took)
 }
 
 /// Returns the verdict on a strategy's trials. For a single contender, checks only that it was measured.
@@ -305,17 +286,12 @@ fn of_lock(cell: &Cell<'_>, figures: &CellFigures) -> Check {
     let unsound = || cell.all().filter_map(Trial::unsound).map(|why| clean(&why)).collect();
     let Repetitions { ran, sound } = figures.repetitions;
     let Totals { acquired, unserved, violations, .. } = figures.totals;
-    let mut seen = vec![format!(
-        "{}, {sound} valid; {acquired} acquired, {unserved} unserved, {}",
-        counted(ran, "repetition", "repetitions"),
-        counted(violations, "violation", "violations")
-    )];
-    if figures.verdict.is_none() {
-        seen.push(
-            "a single contender has no other contender to exclude, so the only check is that it was measured"
-                .into(),
-        );
-    }
+    let ran = counted(ran, "repetition", "repetitions");
+    let violations = counted(violations, "violation", "violations");
+    let mut seen =
+        vec![format!("{ran}, {sound} valid; {acquired} acquired, {unserved} unserved, {violations}")];
+    let alone = || format!("{ALONE}, so the only check is that it was measured");
+    seen.extend(figures.verdict.is_none().then(alone));
     seen.extend(figures.values.iter().map(|value| format!("{}: {}", value.figure, value.shown())));
     let took = Duration::from_micros(cell.sum(|one| one.measured_us));
     let verdict = figures.verdict.clone().unwrap_or_else(|| Verdict::unknown_if(unsound()));
@@ -336,11 +312,10 @@ fn figures(label: &str, cell: &Cell<'_>) -> CellFigures {
 
 fn facts(stored: &StoredRun, view: &View<'_>) -> Vec<(&'static str, String)> {
     let run = &stored.run.run;
-    let mut facts = vec![("scenario", run.scenario.clone()), ("seed", run.seed.to_string())];
-    if !run.overrides.is_empty() {
-        facts.push(("overrides", run.overrides.join(" ")));
-    }
-    facts.extend([
+    let facts = [
+        ("scenario", run.scenario.clone()),
+        ("seed", run.seed.to_string()),
+        ("overrides", run.overrides.join(" ")),
         ("version", run.tool_version.clone()),
         ("commit", run.tool_commit.clone().unwrap_or_default()),
         ("host", run.host.hostname.clone()),
@@ -348,9 +323,9 @@ fn facts(stored: &StoredRun, view: &View<'_>) -> Vec<(&'static str, String)> {
         ("cpu", run.host.cpu.clone()),
         ("cores", run.host.cores.to_string()),
         ("measured on", view.place_line()),
-    ]);
+    ];
     let floor = view.floor.as_ref().and_then(|floor| floor.handoff);
-    facts.extend(floor.map(|floor| ("floor of a handoff, p50", format_micros(floor.p50_us))));
-    let told = facts.into_iter().filter(|(_, value)| !value.is_empty());
+    let floor = floor.map(|floor| ("floor of a handoff, p50", format_micros(floor.p50_us)));
+    let told = facts.into_iter().chain(floor).filter(|(_, value)| !value.is_empty());
     told.map(|(name, value)| (name, clean(&value))).collect()
 }

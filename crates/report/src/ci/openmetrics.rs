@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::remote_write::Series;
-use super::{CellFigures, CiReport, TrackedValue, clean, tracked};
+use super::{CiReport, TrackedValue, clean, tracked};
 use zklockbench_record::{Figure, Trial, Unit};
 
 /// Content type for clients that accept OpenMetrics.
@@ -28,25 +28,29 @@ pub fn series(document: &CiReport) -> Vec<Series> {
 
 fn families(document: &CiReport) -> Families {
     let mut families = Families::default();
+    let label_name = |name: &str| name.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
     let facts = document.facts.iter().map(|(name, value)| (label_name(name), value.clone()));
-    families.run_info("The run and its environment", facts.collect());
+    families.gauge(RUN_INFO, "The run and its environment", facts.collect(), 1.0);
     families.run(document.began, document.took, "Duration of the run");
     for check in &document.checks {
-        for word in VERDICTS {
-            let labels = vec![
-                ("kind".into(), check.kind.name().to_owned()),
-                ("check".into(), check.name.clone()),
-                ("verdict".into(), word.to_owned()),
-            ];
+        for word in ["held", "violated", "unknown"] {
+            let labels = labels([("kind", check.kind.name()), ("check", &check.name), ("verdict", word)]);
             let is = f64::from(u8::from(check.verdict.word() == word));
             families.gauge(("check", ""), "1 if the check had this verdict, else 0", labels, is);
         }
     }
     for cell in &document.cells {
         let labels = of_cell(&cell.strategy, cell.contenders);
-        counts(&mut families, cell, &labels);
-        for value in cell.plain() {
-            aggregate(&mut families, value, &labels);
+        families.counter(ACQUISITIONS, labels.clone(), cell.totals.acquired);
+        families.counter(TIMED_OUT, labels.clone(), cell.totals.timed_out);
+        families.counter(UNSERVED, labels.clone(), cell.totals.unserved);
+        families.counter(VIOLATIONS, labels.clone(), cell.totals.violations);
+        for TrackedValue { figure: which, over } in cell.plain() {
+            let each = [("median", over.median), ("smallest", over.min), ("largest", over.max)].into_iter();
+            let ends = over.interval.map(|one| [("interval_low", one.low), ("interval_high", one.high)]);
+            for (aggregate, value) in each.chain(ends.into_iter().flatten()) {
+                figure(&mut families, *which, value, aggregate, labels.clone());
+            }
         }
     }
     families
@@ -59,51 +63,26 @@ pub fn plain(text: &str) -> String {
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();
     let mut plain = String::with_capacity(text.len());
     for line in text.lines().filter(|line| !line.starts_with("# UNIT ") && *line != "# EOF") {
-        let mut words = line.splitn(4, ' ');
-        match [words.next(), words.next(), words.next(), words.next()] {
-            [Some("#"), Some(kind), Some(name), Some(rest)] if counters.contains(&name) => {
+        match line.splitn(4, ' ').collect::<Vec<_>>().as_slice() {
+            ["#", kind, name, rest] if counters.contains(name) => {
                 plain += &format!("# {kind} {name}_total {rest}\n");
             }
-            _ => {
-                plain += line;
-                plain.push('\n');
-            }
+            _ => plain.extend([line, "\n"]),
         }
     }
     plain
 }
 
 const PREFIX: &str = "zklockbench";
-const VERDICTS: [&str; 3] = ["held", "violated", "unknown"];
+/// Facts are labels of a gauge with the value 1, because Pushgateway and node_exporter reject the info type of
+/// OpenMetrics.
+const RUN_INFO: (&str, &str) = ("run_info", "");
 
-fn counts(families: &mut Families, cell: &CellFigures, labels: &Labels) {
-    let totals = &cell.totals;
-    for (described, count) in [
-        (ACQUISITIONS, totals.acquired),
-        (("timed_out", "Acquires that timed out, over all repetitions"), totals.timed_out),
-        (
-            ("unserved", "Waits that ended without the lock or had not ended, over all repetitions"),
-            totals.unserved,
-        ),
-        (VIOLATIONS, totals.violations),
-    ] {
-        families.counter(described, labels.clone(), count);
-    }
-}
-
+const TIMED_OUT: (&str, &str) = ("timed_out", "Acquires that timed out, over all repetitions");
+const UNSERVED: (&str, &str) =
+    ("unserved", "Waits that ended without the lock or had not ended, over all repetitions");
 const ACQUISITIONS: (&str, &str) = ("acquisitions", "Locks acquired, over all repetitions");
 const VIOLATIONS: (&str, &str) = ("violations", "Violations found, over all repetitions");
-
-fn aggregate(families: &mut Families, value: &TrackedValue, labels: &Labels) {
-    let over = value.over;
-    let mut each = vec![("median", over.median), ("smallest", over.min), ("largest", over.max)];
-    each.extend(
-        over.interval.iter().flat_map(|one| [("interval_low", one.low), ("interval_high", one.high)]),
-    );
-    for (aggregate, number) in each {
-        figure(families, value.figure, number, aggregate, labels.clone());
-    }
-}
 
 /// Adds a metric in base units. Latency metrics have their statistic as a label.
 fn figure(families: &mut Families, figure: Figure, value: f64, aggregate: &str, mut labels: Labels) {
@@ -120,23 +99,19 @@ fn figure(families: &mut Families, figure: Figure, value: f64, aggregate: &str, 
         // The names of metrics in bytes already contain `bytes`.
         Unit::Amount | Unit::Bytes => ("", value),
     };
-    families.gauge(
-        (&name, unit),
-        "The aggregate label identifies the statistic over the repetitions",
-        labels,
-        value,
-    );
+    let help = "The aggregate label identifies the statistic over the repetitions";
+    families.gauge((&name, unit), help, labels, value);
 }
 
 fn of_cell(strategy: &str, contenders: usize) -> Labels {
-    vec![("strategy".into(), strategy.to_owned()), ("contenders".into(), contenders.to_string())]
-}
-
-fn label_name(text: &str) -> String {
-    text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
+    labels([("strategy", strategy), ("contenders", &contenders.to_string())])
 }
 
 type Labels = Vec<(String, String)>;
+
+fn labels<const N: usize>(all: [(&str, &str); N]) -> Labels {
+    all.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+}
 
 /// Metric families of an exposition, in order of first use.
 #[derive(Debug, Default)]
@@ -159,12 +134,6 @@ impl MetricFamily {
 }
 
 impl Families {
-    /// Adds facts as labels of a gauge with the value 1. Pushgateway and node_exporter reject the info type
-    /// of OpenMetrics.
-    fn run_info(&mut self, help: &'static str, labels: Labels) {
-        self.gauge(("run_info", ""), help, labels, 1.0);
-    }
-
     fn run(&mut self, began: SystemTime, lasts: Duration, help: &'static str) {
         let began = began.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         self.gauge(("run_started_timestamp", "seconds"), "Start time of the run", Vec::new(), began);
@@ -174,35 +143,28 @@ impl Families {
     /// Adds a value by name and unit (which may be empty), unless it is not finite.
     fn gauge(&mut self, (name, unit): (&str, &'static str), help: &'static str, labels: Labels, value: f64) {
         if value.is_finite() {
-            self.add(name, unit, help, false, (labels, value));
+            let gap = if unit.is_empty() { "" } else { "_" };
+            let name = format!("{PREFIX}_{name}{gap}{unit}");
+            self.add(MetricFamily { name, unit, help, is_counter: false, samples: vec![(labels, value)] });
         }
     }
 
     fn counter(&mut self, (name, help): (&str, &'static str), labels: Labels, count: u64) {
-        self.add(name, "", help, true, (labels, count as f64));
+        let (name, samples) = (format!("{PREFIX}_{name}"), vec![(labels, count as f64)]);
+        self.add(MetricFamily { name, unit: "", help, is_counter: true, samples });
     }
 
-    fn add(
-        &mut self,
-        name: &str,
-        unit: &'static str,
-        help: &'static str,
-        is_counter: bool,
-        sample: (Labels, f64),
-    ) {
-        let suffix = if unit.is_empty() { String::new() } else { format!("_{unit}") };
-        let name = format!("{PREFIX}_{name}{suffix}");
-        match self.0.iter_mut().find(|family| family.name == name) {
-            Some(family) => family.samples.push(sample),
-            None => self.0.push(MetricFamily { name, unit, help, is_counter, samples: vec![sample] }),
+    fn add(&mut self, more: MetricFamily) {
+        match self.0.iter_mut().find(|family| family.name == more.name) {
+            Some(family) => family.samples.extend(more.samples),
+            None => self.0.push(more),
         }
     }
 
     fn series(self) -> Vec<Series> {
         let of_family = |family: MetricFamily| {
-            let name = ("__name__".to_owned(), family.sample_name());
-            let named = move |(labels, value): (Labels, f64)| ([labels, vec![name.clone()]].concat(), value);
-            family.samples.into_iter().map(named)
+            let name = labels([("__name__", &family.sample_name())]);
+            family.samples.into_iter().map(move |(labels, value)| ([labels, name.clone()].concat(), value))
         };
         self.0.into_iter().flat_map(of_family).collect()
     }
@@ -282,15 +244,11 @@ impl Live {
     }
 
     pub fn phase(&mut self, name: &str) {
-        if let Some(under_way) = &mut self.under_way {
-            under_way.phase = clean(name);
-        }
+        self.under_way.iter_mut().for_each(|trial| trial.phase = clean(name));
     }
 
     pub fn acquired(&mut self, acquired: u64) {
-        if let Some(under_way) = &mut self.under_way {
-            under_way.acquired = under_way.acquired.max(acquired);
-        }
+        self.under_way.iter_mut().for_each(|trial| trial.acquired = trial.acquired.max(acquired));
     }
 
     pub fn trial_ended(&mut self, trial: &Trial) {
@@ -308,45 +266,30 @@ impl Live {
 
     pub fn render(&self, now: SystemTime) -> String {
         let mut families = Families::default();
-        let facts = [("scenario", self.scenario.as_str()), ("version", env!("CARGO_PKG_VERSION"))];
-        let labels = facts.map(|(name, value)| (name.into(), value.into()));
-        families.run_info("The run in progress", labels.into());
+        let facts = labels([("scenario", &self.scenario), ("version", env!("CARGO_PKG_VERSION"))]);
+        families.gauge(RUN_INFO, "The run in progress", facts, 1.0);
         let lasts = now.duration_since(self.began).unwrap_or_default();
         families.run(self.began, lasts, "Time since the start of the run");
-        let planned = self.planned as f64;
-        families.gauge(("trials_planned", ""), "Trials planned so far", Vec::new(), planned);
-        if let Some(UnderWay { strategy, contenders, repetition, phase, .. }) = &self.under_way {
-            let mut labels = of_cell(strategy, *contenders);
-            labels.extend([("repetition".into(), repetition.to_string()), ("phase".into(), phase.clone())]);
-            families.gauge(("trial_under_way", ""), "1 for the trial in progress", labels, 1.0);
+        families.gauge(("trials_planned", ""), "Trials planned so far", Vec::new(), self.planned as f64);
+        let mut cells = self.cells.clone();
+        if let Some(UnderWay { strategy, contenders, repetition, phase, acquired }) = &self.under_way {
+            cells.entry((strategy.clone(), *contenders)).or_default().acquired += acquired;
+            let trial = labels([("repetition", &repetition.to_string()), ("phase", phase)]);
+            let trial = [of_cell(strategy, *contenders), trial].concat();
+            families.gauge(("trial_under_way", ""), "1 for the trial in progress", trial, 1.0);
         }
-        for ((strategy, contenders), so_far) in &self.with_under_way() {
-            so_far.tell(&mut families, strategy, *contenders);
+        for ((strategy, contenders), so_far) in cells {
+            let cell = of_cell(&strategy, contenders);
+            families.counter(ACQUISITIONS, cell.clone(), so_far.acquired);
+            families.counter(VIOLATIONS, cell.clone(), so_far.violations);
+            for (verdict, count) in so_far.ended {
+                let ended = [cell.clone(), labels([("verdict", verdict)])].concat();
+                families.counter(("trials", "Completed trials by verdict"), ended, count);
+            }
+            for (which, value) in so_far.last {
+                figure(&mut families, which, value, "last", cell.clone());
+            }
         }
         families.text()
-    }
-
-    fn with_under_way(&self) -> BTreeMap<(String, usize), SoFar> {
-        let mut cells = self.cells.clone();
-        if let Some(now) = &self.under_way {
-            cells.entry((now.strategy.clone(), now.contenders)).or_default().acquired += now.acquired;
-        }
-        cells
-    }
-}
-
-impl SoFar {
-    fn tell(&self, families: &mut Families, strategy: &str, contenders: usize) {
-        let labels = of_cell(strategy, contenders);
-        families.counter(ACQUISITIONS, labels.clone(), self.acquired);
-        families.counter(VIOLATIONS, labels.clone(), self.violations);
-        for (verdict, count) in &self.ended {
-            let mut labels = labels.clone();
-            labels.push(("verdict".into(), (*verdict).to_owned()));
-            families.counter(("trials", "Completed trials by verdict"), labels, *count);
-        }
-        for (which, value) in &self.last {
-            figure(families, *which, *value, "last", labels.clone());
-        }
     }
 }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{CellFigures, CiReport, TrackedValue};
+use super::{ALONE, CellFigures, CiReport, TrackedValue};
 use zklockbench_core::units::number;
+use zklockbench_core::verdict::Verdict;
 use zklockbench_record::{Better, Unit};
 
 #[derive(Serialize)]
@@ -19,22 +20,24 @@ struct Metric {
 /// Renders the Bencher Metric Format (version 0): the measures of each strategy at each contender count, with
 /// median and range. Metrics without a plain value are omitted.
 pub fn bencher(document: &CiReport) -> Result<String, String> {
-    let benchmarks: BTreeMap<String, BTreeMap<String, Metric>> = document
-        .cells
-        .iter()
-        .map(|cell| (cell.name(), cell.plain().map(|value| (measure(value), metric(value))).collect()))
-        .filter(|(_, measures): &(String, BTreeMap<_, _>)| !measures.is_empty())
-        .collect();
+    let mut benchmarks: BTreeMap<String, BTreeMap<String, Metric>> = BTreeMap::new();
+    for (cell, value) in plain(document) {
+        let over = value.over;
+        let (lower_value, upper_value) =
+            over.interval.map_or((over.min, over.max), |one| (one.low, one.high));
+        let metric = Metric { value: over.median, lower_value, upper_value };
+        benchmarks.entry(cell.name()).or_default().insert(measure(value), metric);
+    }
     pretty(&benchmarks)
+}
+
+/// Returns all plain values with their cells.
+fn plain(document: &CiReport) -> impl Iterator<Item = (&CellFigures, &TrackedValue)> {
+    document.cells.iter().flat_map(|cell| cell.plain().map(move |value| (cell, value)))
 }
 
 fn pretty(figures: &impl Serialize) -> Result<String, String> {
     serde_json::to_string_pretty(figures).map(|text| text + "\n").map_err(|error| error.to_string())
-}
-
-fn metric(TrackedValue { over, .. }: &TrackedValue) -> Metric {
-    let (low, high) = over.interval.map_or((over.min, over.max), |interval| (interval.low, interval.high));
-    Metric { value: over.median, lower_value: low, upper_value: high }
 }
 
 /// Returns the measure as a slug in Bencher's style, e.g. `wait-p99-us`. The format has no units, so the slug
@@ -69,21 +72,16 @@ struct Benchmark {
 /// Returns the two files of `github-action-benchmark`: metrics where higher is better, and the others.
 /// Metrics without a plain value are omitted, because the action would read them as 0.
 pub fn benchmark_action(document: &CiReport) -> Result<[(&'static str, String); 2], String> {
-    let file = |better| pretty(&benchmarks(document, better));
+    let file = |better| {
+        let own = plain(document).filter(|(_, value)| value.figure.better() == better);
+        pretty(&own.map(benchmark).collect::<Vec<_>>())
+    };
     Ok([(BIGGER, file(Better::Higher)?), (SMALLER, file(Better::Lower)?)])
-}
-
-fn benchmarks(document: &CiReport, better: Better) -> Vec<Benchmark> {
-    let all = document.cells.iter().flat_map(|cell| cell.plain().map(move |value| (cell, value)));
-    all.filter(|(_, value)| value.figure.better() == better).map(benchmark).collect()
 }
 
 fn benchmark((cell, value): (&CellFigures, &TrackedValue)) -> Benchmark {
     let over = value.over;
-    let verdict = cell
-        .verdict
-        .as_ref()
-        .map_or("a single contender has no other contender to exclude", |verdict| verdict.word());
+    let verdict = cell.verdict.as_ref().map_or(ALONE, Verdict::word);
     Benchmark {
         name: format!("{}: {}", cell.name(), value.figure),
         unit: unit(value.figure.unit()),

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::View;
 use super::document::Link;
 use ranking::Field;
+use zklockbench_core::worded;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Conclusion {
@@ -30,23 +31,25 @@ pub struct Conclusion {
     pub evidence: Evidence,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Topic {
-    /// A lock broke a promise.
-    MustNotBeUsed,
-    /// Limits of the other conclusions.
-    Limits,
-    /// Effects of a fault.
-    Faults,
-    /// The fastest strategy.
-    Fastest,
-    /// The strategy with the least load on the ensemble.
-    Lightest,
-    /// The fairest strategy.
-    Fairest,
-    /// The strategy to use with these settings, and its cost.
-    Choice,
+worded! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Topic by title {
+        /// A lock broke a promise.
+        MustNotBeUsed = "Must not be used",
+        /// Limits of the other conclusions.
+        Limits = "Note",
+        /// Effects of a fault.
+        Faults = "Under faults",
+        /// The fastest strategy.
+        Fastest = "Fastest",
+        /// The strategy with the least load on the ensemble.
+        Lightest = "Lightest",
+        /// The fairest strategy.
+        Fairest = "Fairest",
+        /// The strategy to use with these settings, and its cost.
+        Choice = "What to use",
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

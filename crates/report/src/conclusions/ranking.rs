@@ -49,9 +49,7 @@ const TOTAL_TIME: Aspect = Aspect {
 /// Median wait of an open load, whose throughput is the offered rate.
 const WAIT: Aspect = Aspect {
     evidence: Evidence::Table,
-    shown: |value, is_bound| {
-        format!("a median wait of {}", Value::Duration(value).at_least(is_bound).shown())
-    },
+    shown: |us, is_bound| format!("a median wait of {}", Value::Duration(us).at_least(is_bound).shown()),
     reading: |trial| trial.reading(Figure::Latency(Measure::Wait, Statistic::percent(50))).ok(),
     ..TOTAL_TIME
 };
@@ -65,9 +63,7 @@ const LOAD: Aspect = Aspect {
     shown: |value, _| format!("{} requests and notifications per acquisition", number(value)),
     beaten: |label, times, _| format!("; {label} takes {times} times as many"),
     // Counts from a separate trial are not readings of this trial.
-    reading: |trial| {
-        requests_and_notifications(trial).filter(|_| !trial.is_counted_apart()).map(Reading::exact)
-    },
+    reading: |one| requests_and_notifications(one).filter(|_| !one.is_counted_apart()).map(Reading::exact),
 };
 
 const FAIRNESS: Aspect = Aspect {
@@ -124,8 +120,7 @@ impl<'a> Field<'a> {
     pub fn standings(&self, limits: Limits) -> Vec<Standing> {
         let aspects = [self.speed, &LOAD, &FAIRNESS].into_iter();
         let counts = self.view.contender_counts();
-        let each = aspects.flat_map(|aspect| counts.iter().map(move |count| (aspect, *count)));
-        let each = each.map(|(aspect, count)| self.entries(aspect, count));
+        let each = aspects.flat_map(|aspect| counts.iter().map(move |count| self.entries(aspect, *count)));
         let mut open: Vec<Standing> = each.filter(|standing| standing.entries.len() > 1).collect();
         // The correction is for all pairs, because the best strategy is not known in advance.
         let family: usize = open.iter().map(|one| one.entries.len() * (one.entries.len() - 1) / 2).sum();
@@ -161,9 +156,8 @@ impl<'a> Field<'a> {
         let reading = |trial: &Trial| Some((trial.spec.repetition, (aspect.reading)(trial)?));
         let readings: Vec<(u32, Reading)> = cell.counting().map(reading).collect::<Option<_>>()?;
         let is_exact = |pair: &[(u32, Reading)]| pair[0].1.value == pair[1].1.value && !pair[0].1.at_least;
-        let is_determined = aspect.topic == Topic::Lightest
-            && cell.counting().all(is_determined)
-            && readings.windows(2).all(is_exact);
+        let is_counted = aspect.topic == Topic::Lightest && readings.windows(2).all(is_exact);
+        let is_determined = is_counted && cell.counting().all(is_determined);
         let label = self.view.label(cell).to_owned();
         (!readings.is_empty()).then_some(Entry { label, readings, is_determined, against: None })
     }
@@ -180,10 +174,8 @@ fn is_determined(trial: &Trial) -> bool {
     let is_of = |what: Counted| what == Counted::Requests || what.is_event();
     let mut lines = trial.accounting.iter().filter(|line| is_of(line.what)).peekable();
     let errors = figures::ERRORS.of(trial).is_some_and(|errors| errors > 0.0);
-    trial.spec.load.name() == "batch"
-        && !errors
-        && lines.peek().is_some()
-        && lines.all(|line| line.expected.is_some())
+    let is_batch = trial.spec.load.name() == "batch" && !errors;
+    is_batch && lines.peek().is_some() && lines.all(|line| line.expected.is_some())
 }
 
 /// A strategy with the readings of its valid repetitions.
@@ -206,10 +198,6 @@ impl Entry {
     /// Returns whether the median is a lower bound, because of unserved waits.
     pub fn is_bound(&self) -> bool {
         self.readings.iter().any(|(_, reading)| reading.at_least)
-    }
-
-    fn readings(&self) -> Vec<Reading> {
-        self.readings.iter().map(|(_, reading)| *reading).collect()
     }
 
     /// Returns whether the best strategy is better by more than the margin.
@@ -241,19 +229,17 @@ impl Standing {
     /// Compares the best strategy with every other strategy, corrected for `family` comparisons.
     fn conclude(&mut self, limits: Limits, family: usize) {
         let better = self.aspect.better;
+        let all_exact = self.entries.iter().all(|entry| entry.is_determined);
         let (best, others) = self.entries.split_at_mut(1);
         let best = &best[0];
-        let mut all_exact = true;
+        let readings = |one: &Entry| one.readings.iter().map(|(_, reading)| *reading).collect::<Vec<_>>();
         for other in others {
-            let is_exact = best.is_determined && other.is_determined;
-            all_exact &= is_exact;
             // Each repetition ran all strategies, so the values of one repetition form a block.
             let blocks = || Block::of_repetitions(other.readings.clone(), best.readings.clone());
-            let compared = match is_exact {
-                true => exactly(&other.readings(), &best.readings(), better),
+            other.against = Some(match best.is_determined && other.is_determined {
+                true => exactly(&readings(other), &readings(best), better),
                 false => Test::of_blocks(&blocks(), better, limits, family).judge(family),
-            };
-            other.against = Some(compared);
+            });
         }
         self.repetitions = self.entries.iter().map(|entry| entry.readings.len()).min().unwrap_or(0);
         self.needed = Design::Independent.fewest(limits.share(family));

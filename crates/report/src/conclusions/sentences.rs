@@ -41,23 +41,21 @@ fn standing(of: &Standing, limits: Limits) -> Conclusion {
     // Exact counts need no interval.
     let once = if of.repetitions < 2 { ", counted in one trial only" } else { "" };
     let among = if of.apart.is_empty() { "" } else { " of those counted" };
-    let (certainty, said) = match leaders.as_slice() {
+    let (certainty, said) = match listed(&leaders) {
         _ if !of.decidable => {
-            let why = too_few(of);
-            (Certainty::Unknown, format!("it is unknown which lock is {superlative}: {why}"))
+            (Certainty::Unknown, format!("it is unknown which lock is {superlative}: {}", too_few(of)))
         }
-        [best] => {
+        best if leaders.len() == 1 => {
             let value = of.shown(of.best());
             let next = of.beaten().next().and_then(|next| multiple(of, next)).unwrap_or_default();
             (Certainty::Shown, format!("{best} is {superlative}{among}: {value}{once}{next}"))
         }
-        several if of.is_level() => {
-            let (several, margin) = (listed(several), percent(limits.margin));
-            (Certainty::Same, format!("{several} are equally {adjective}{among}, to within {margin}"))
+        all if of.is_level() => {
+            let margin = percent(limits.margin);
+            (Certainty::Same, format!("{all} are equally {adjective}{among}, to within {margin}"))
         }
-        several => {
-            let several = listed(several);
-            let why = format!("{several} differ by no more than noise could explain");
+        all => {
+            let why = format!("{all} differ by no more than noise could explain");
             (Certainty::Tied, format!("no single lock is shown to be {superlative}{among}: {why}"))
         }
     };
@@ -115,9 +113,8 @@ fn choice(field: &Field<'_>, standings: &[Standing], focus: usize, limits: Limit
     let most = if speed.decidable { usize::MAX } else { 1 };
     let fastest = names(speed.leaders().take(most).filter(|entry| is_proven(&entry.label)));
     if fastest.is_empty() {
-        let sentence = format!(
-            "No recommendation for {at}: it is unknown whether the fastest lock excluded other contenders."
-        );
+        let why = "it is unknown whether the fastest lock excluded other contenders";
+        let sentence = format!("No recommendation for {at}: {why}.");
         return Some(conclude(Certainty::Unknown, Vec::new(), sentence));
     }
     if !speed.decidable {
@@ -136,19 +133,15 @@ fn choice(field: &Field<'_>, standings: &[Standing], focus: usize, limits: Limit
     let multiple = last.and_then(|last| multiple(speed, last));
     let value = format!("{}{}", speed.shown(own), multiple.unwrap_or_default());
     let why = match (chosen.len(), load.filter(|_| is_lighter)) {
-        (_, Some(load)) => {
-            format!("Nothing measured was significantly faster, and {}.", least_load(&chosen, load))
-        }
-        (1, None) => "No other candidate was as fast.".to_owned(),
-        (_, None) => {
-            "Nothing measured was significantly faster, and the metrics do not separate them.".to_owned()
+        (1, None) => "No other candidate was as fast".to_owned(),
+        (_, load) => {
+            let and = load.map(|load| least_load(&chosen, load));
+            let and = and.unwrap_or_else(|| "the metrics do not separate them".to_owned());
+            format!("Nothing measured was significantly faster, and {and}")
         }
     };
-    let costs = match chosen.as_slice() {
-        [one] => costs(field, focus, one, speed, load),
-        _ => String::new(),
-    };
-    Some(conclude(certainty, chosen, format!("Use {named} with {at}: {value}. {why}{costs}")))
+    let costs = if let [one] = &*chosen { costs(field, focus, one, speed, load) } else { String::new() };
+    Some(conclude(certainty, chosen, format!("Use {named} with {at}: {value}. {why}.{costs}")))
 }
 
 /// Returns a sentence on an inconclusive ranking: the medians, and how to get an answer.
@@ -158,11 +151,9 @@ fn undecided(speed: &Standing, at: &str) -> String {
         None => "compare fewer strategies".to_owned(),
     };
     let end = |entry: &Entry| format!("{} ({})", speed.shown(entry), entry.label);
-    let range = speed
-        .entries
-        .last()
-        .map_or_else(String::new, |last| format!(" Medians: {} to {}.", end(speed.best()), end(last)));
-    format!("No winner yet with {at}: {}; {confirm}.{range}", too_few(speed))
+    let last = speed.entries.last().unwrap_or_else(|| speed.best());
+    let (why, best, last) = (too_few(speed), end(speed.best()), end(last));
+    format!("No winner yet with {at}: {why}; {confirm}. Medians: {best} to {last}.")
 }
 
 /// Returns the strategies of `fastest` that are not heavier than the lightest strategy of the run; all if the
@@ -185,31 +176,26 @@ fn lightest(fastest: &[String], load: &Standing, limits: Limits) -> Vec<String> 
 fn least_load(chosen: &[String], load: &Standing) -> String {
     let counted: Vec<&String> = chosen.iter().filter(|label| load.entry(label).is_some()).collect();
     let among = if counted.len() < chosen.len() { " of those counted" } else { "" };
-    let (subject, verb) = match (counted.len() == chosen.len(), counted.as_slice()) {
-        (true, [_]) => ("it".to_owned(), "puts"),
-        (true, _) => ("they".to_owned(), "put"),
-        (false, [one]) => ((*one).clone(), "puts"),
-        (false, several) => (listed(several), "put"),
+    let verb = if counted.len() == 1 { "puts" } else { "put" };
+    let subject = match (counted.len() == chosen.len(), counted.len()) {
+        (true, 1) => "it".to_owned(),
+        (true, _) => "they".to_owned(),
+        (false, _) => listed(&counted),
     };
     format!("{subject} {verb} the least load on the ensemble{among}")
-}
-
-fn amount(value: f64, one: &str) -> String {
-    let shown = number(value);
-    let ending = if shown == "1" { "" } else { "s" };
-    format!("{shown} {one}{ending}")
 }
 
 /// Describes the costs of the chosen lock: its requests, its tail, and the savings of a lighter lock.
 fn costs(field: &Field<'_>, focus: usize, label: &str, speed: &Standing, load: Option<&Standing>) -> String {
     let Some(cell) = field.ranked(focus, label) else { return String::new() };
     let requests = cell.figure(&REQUESTS_PER_ACQUISITION).zip(cell.figure(&NOTIFICATIONS_PER_ACQUISITION));
+    let amount = |value: f64, one: &str| {
+        let shown = number(value);
+        format!("{shown} {one}{}", if shown == "1" { "" } else { "s" })
+    };
     let requests = requests.map(|(requests, notifications)| {
-        format!(
-            " It costs {} and {} per acquisition.",
-            amount(requests, "request"),
-            amount(notifications, "notification")
-        )
+        let notifications = amount(notifications, "notification");
+        format!(" It costs {} and {notifications} per acquisition.", amount(requests, "request"))
     });
     let tail = cell.percentile(Measure::Wait, 0.99);
     let tail = tail.map(|wait| format!(" The 99th percentile of its waits is {}.", wait.shown()));

@@ -4,19 +4,14 @@ use super::{Certainty, Conclusion, Evidence, Topic};
 use crate::View;
 use crate::view::{Cell, UnderFault};
 use zklockbench_core::units::{
-    at_least, capitalised, contenders, counted, distinct_sorted, format_micros, listed,
+    at_least, capitalised, contenders, counted, distinct_sorted, format_micros, joined, listed,
 };
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::Trial;
 
 /// Returns a conclusion about the run as a whole.
-fn of_the_run(
-    topic: Topic,
-    certainty: Certainty,
-    strategies: Vec<String>,
-    evidence: Evidence,
-    sentence: String,
-) -> Conclusion {
+fn of_the_run(topic: Topic, evidence: Evidence, strategies: Vec<String>, sentence: String) -> Conclusion {
+    let certainty = Certainty::Shown;
     Conclusion { topic, certainty, contenders: None, strategies, sentence, evidence }
 }
 
@@ -25,32 +20,34 @@ pub(super) fn must_not_be_used(view: &View<'_>) -> Vec<Conclusion> {
     let of = |strategy: usize| {
         let label = view.strategies[strategy].clone();
         let sentence = broken_promise(view, strategy, &label)?;
-        let certainty = Certainty::Shown;
-        Some(of_the_run(Topic::MustNotBeUsed, certainty, vec![label], Evidence::Verdicts, sentence))
+        Some(of_the_run(Topic::MustNotBeUsed, Evidence::Verdicts, vec![label], sentence))
     };
     (0..view.strategies.len()).filter_map(of).collect()
 }
 
+/// A verdict of a trial on one of the lock's promises.
+type Promise = fn(&Trial) -> Option<&Verdict>;
+
 fn broken_promise(view: &View<'_>, strategy: usize, label: &str) -> Option<String> {
-    let broken = |promise: fn(&Trial) -> Option<&Verdict>| {
+    let broken = |promise: Promise| {
         let is_broken = |one: &&Trial| matches!(promise(one), Some(Verdict::Violated(_)));
         let trials: Vec<&Trial> = view.cells_of(strategy).flat_map(Cell::all).filter(is_broken).collect();
         let why = trials.first().and_then(|one| promise(one)?.why())?;
         let of = view.cells_of(strategy).map(|cell| cell.trials.len()).sum::<usize>();
         Some(format!("in {} of {} ({why})", trials.len(), counted(of, "trial", "trials")))
     };
-    let excluded =
-        broken(|one| Some(&one.judged.exclusion)).or_else(|| broken(|one| one.judged.order.as_ref()));
-    if let Some(why) = excluded {
-        return Some(format!("{label} must not be used: it did not exclude other contenders {why}."));
-    }
-    if let Some(why) = broken(|one| one.judged.progress.as_ref().filter(|_| one.faults.is_empty())) {
-        return Some(format!("{label} must not be used: it left contenders waiting for a free lock {why}."));
-    }
-    let stuck = broken(|one| one.judged.progress.as_ref())?;
-    Some(format!(
-        "{label} must not be used where such faults happen: it left contenders waiting after everything had healed {stuck}."
-    ))
+    const EXCLUDED: &str = ": it did not exclude other contenders";
+    const WAITED: &str = ": it left contenders waiting for a free lock";
+    const STUCK: &str = " where such faults happen: it left contenders waiting after everything had healed";
+    let promises: [(Promise, &str); 4] = [
+        (|one| Some(&one.judged.exclusion), EXCLUDED),
+        (|one| one.judged.order.as_ref(), EXCLUDED),
+        (|one| one.judged.progress.as_ref().filter(|_| one.faults.is_empty()), WAITED),
+        (|one| one.judged.progress.as_ref(), STUCK),
+    ];
+    promises
+        .into_iter()
+        .find_map(|(promise, how)| Some(format!("{label} must not be used{how} {}.", broken(promise)?)))
 }
 
 /// Returns the limits of the other conclusions.
@@ -64,43 +61,34 @@ pub(super) fn limits(view: &View<'_>) -> Vec<Conclusion> {
         let why = |cell: &Cell<'_>| cell.verdict().and_then(|verdict| verdict.why()).unwrap_or_default();
         first.map_or_else(String::new, |cell| format!("with {}: {}", contenders(cell.contenders), why(cell)))
     };
-    let limit = |certainty, is: &dyn Fn(&Cell<'_>) -> bool, evidence, sentence: &dyn Fn(&str) -> String| {
-        let strategies = view.strategies.iter().enumerate();
-        let limited = strategies.filter(|(strategy, _)| view.cells_of(*strategy).any(is));
-        let names: Vec<String> = limited.map(|(_, name)| name.clone()).collect();
-        let sentence = sentence(&listed(&names));
-        (!names.is_empty()).then(|| of_the_run(Topic::Limits, certainty, names, evidence, sentence))
+    let limit = |certainty, evidence, is: &dyn Fn(&Cell<'_>) -> bool, [before, after]: [&str; 2]| {
+        let limited = (0..view.strategies.len()).filter(|strategy| view.cells_of(*strategy).any(is));
+        let names: Vec<String> = limited.map(|strategy| view.strategies[strategy].clone()).collect();
+        let said = format!("{before}{}{after}", listed(&names));
+        let is_limited = !names.is_empty();
+        is_limited.then(|| Conclusion { certainty, ..of_the_run(Topic::Limits, evidence, names, said) })
     };
     let idle = if !view.cells.is_empty() && view.cells.iter().all(is_idle) {
-        let sentence = "No lock was acquired in any trial, so nothing can be concluded.".to_owned();
-        Some(of_the_run(Topic::Limits, Certainty::Unknown, Vec::new(), Evidence::Table, sentence))
+        let said = "No lock was acquired in any trial, so nothing can be concluded.".to_owned();
+        let limit = of_the_run(Topic::Limits, Evidence::Table, Vec::new(), said);
+        Some(Conclusion { certainty: Certainty::Unknown, ..limit })
     } else {
-        limit(Certainty::Shown, &is_idle, Evidence::Table, &|names| {
-            format!("{names} never acquired the lock at some contender counts.")
-        })
+        let said = ["", " never acquired the lock at some contender counts."];
+        limit(Certainty::Shown, Evidence::Table, &is_idle, said)
     };
+    let based = format!(": a lock based on {}, not on ZooKeeper. Its guarantees are different.", systems());
+    let slow =
+        " could not keep up with the arrivals: the queue kept growing, so there is no wait to compare.";
+    let unsound =
+        ["At some contender counts, all trials of ", " are invalid or partial; these are not ranked."];
+    let doubted = format!(" excluded other contenders ({}), so no recommendation relies on it.", unknown());
+    let unproven = ["It is unknown whether ", &doubted];
     let others = [
-        limit(Certainty::Shown, &|cell| system(cell).is_some(), Evidence::Table, &|names| {
-            format!("{names}: a lock based on {}, not on ZooKeeper. Its guarantees are different.", systems())
-        }),
+        limit(Certainty::Shown, Evidence::Table, &|cell| system(cell).is_some(), ["", &based]),
         idle,
-        limit(Certainty::Shown, &|cell| cell.is_unstable(), Evidence::Notes, &|names| {
-            format!(
-                "{names} could not keep up with the arrivals: the queue kept growing, so there is no wait to compare."
-            )
-        }),
-        limit(Certainty::Unknown, &|cell| !cell.is_sound(), Evidence::Notes, &|names| {
-            format!(
-                "At some contender counts, all trials of {names} are invalid or partial; these are not \
-                 ranked."
-            )
-        }),
-        limit(Certainty::Unknown, &is_unknown, Evidence::Verdicts, &|names| {
-            format!(
-                "It is unknown whether {names} excluded other contenders ({}), so no recommendation relies on it.",
-                unknown()
-            )
-        }),
+        limit(Certainty::Shown, Evidence::Notes, &|cell| cell.is_unstable(), ["", slow]),
+        limit(Certainty::Unknown, Evidence::Notes, &|cell| !cell.is_sound(), unsound),
+        limit(Certainty::Unknown, Evidence::Verdicts, &is_unknown, unproven),
     ];
     others.into_iter().flatten().collect()
 }
@@ -113,20 +101,13 @@ pub(super) fn of_faults(view: &View<'_>) -> Vec<Conclusion> {
     let rows = view.under_faults();
     let sets = view.fault_sets();
     let singles = sets.iter().enumerate().filter_map(|(at, set)| Some((at, set.single()?)));
-    let mut told: Vec<(f64, Conclusion)> = singles
-        .filter_map(|(at, label)| {
-            let gaps = gaps(view, rows.iter().filter(|row| row.set == at));
-            let longest = gaps.last()?.0;
-            let sentence = format!(
-                "{}: {}. {}.",
-                capitalised(label),
-                outage(&gaps),
-                capitalised(&aftermath(view, label))
-            );
-            let (topic, evidence) = (Topic::Faults, Evidence::Faults);
-            Some((longest, of_the_run(topic, Certainty::Shown, Vec::new(), evidence, sentence)))
-        })
-        .collect();
+    let told = singles.filter_map(|(at, label)| {
+        let gaps = gaps(view, rows.iter().filter(|row| row.set == at));
+        let (name, aftermath) = (capitalised(label), capitalised(&aftermath(view, label)));
+        let said = format!("{name}: {}. {aftermath}.", outage(&gaps));
+        Some((gaps.last()?.0, of_the_run(Topic::Faults, Evidence::Faults, Vec::new(), said)))
+    });
+    let mut told: Vec<(f64, Conclusion)> = told.collect();
     told.sort_by(|(one, _), (other, _)| other.total_cmp(one));
     told.into_iter().map(|(_, one)| one).take(FAULTS_TOLD).collect()
 }
@@ -156,9 +137,8 @@ fn outage(gaps: &[(f64, String, String)]) -> String {
         }
     };
     let names: Vec<&str> = endless.iter().map(|(_, _, label)| label.as_str()).collect();
-    let endless =
-        (!names.is_empty()).then(|| format!("with {} the lock was never acquired again", listed(&names)));
-    ended.into_iter().chain(endless).collect::<Vec<_>>().join("; ")
+    let never = format!("with {} the lock was never acquired again", listed(&names));
+    joined(ended.into_iter().chain((!names.is_empty()).then_some(never)), "; ")
 }
 
 /// Describes the effects on holders and waiters in the trials with that fault.
@@ -171,15 +151,11 @@ fn aftermath(view: &View<'_>, label: &str) -> String {
     let waits = waits.map(|wait| {
         format!("99th percentile of waits around it: {}", at_least(format_micros(wait.us), wait.at_least))
     });
-    let lost: Vec<String> = [
-        (sum(|trial| trial.whole.lost_while_held), "hold", "holds"),
-        (sum(Trial::waits_lost), "wait", "waits"),
-    ]
-    .into_iter()
-    .filter(|(count, ..)| *count > 0)
-    .map(|(count, one, many)| counted(count, one, many))
-    .collect();
-    let lost = (!lost.is_empty()).then(|| format!("{} lost", listed(&lost)));
+    let (holds, waits_lost) = (sum(|trial| trial.whole.lost_while_held), sum(Trial::waits_lost));
+    let lost = [(holds, "hold", "holds"), (waits_lost, "wait", "waits")].into_iter();
+    let lost = lost.filter(|(count, ..)| *count > 0).map(|(count, one, many)| counted(count, one, many));
+    let lost = joined(lost, " and ");
+    let lost = (!lost.is_empty()).then(|| format!("{lost} lost"));
     let stuck = sum(|trial| trial.stuck.len() as u64);
     let is_violated = trials.iter().any(|trial| trial.is_violated());
     let is_only_stuck = trials.iter().all(|trial| !trial.is_violated() || trial.judged.is_only_stuck());
@@ -196,5 +172,5 @@ fn aftermath(view: &View<'_>, label: &str) -> String {
         0 => "none stuck".to_owned(),
         some => format!("{} stuck", counted(some, "contender", "contenders")),
     };
-    waits.into_iter().chain(lost).chain([violations, stuck]).collect::<Vec<_>>().join(", ")
+    joined(waits.into_iter().chain(lost).chain([violations, stuck]), ", ")
 }

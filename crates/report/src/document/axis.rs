@@ -6,13 +6,16 @@ use plotters::coord::combinators::{IntoLogRange, LogCoord};
 use plotters::coord::ranged1d::{BoldPoints, KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use plotters::coord::types::RangedCoordf64;
 use zklockbench_core::units::{format_micros, number};
+use zklockbench_core::worded;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scale {
-    Linear,
-    Log,
-    /// Logarithm of the value + 1, so that 0 has a position.
-    LogFromZero,
+worded! {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    enum Scale by suffix {
+        Linear = "",
+        Log = " (log scale)",
+        /// Logarithm of the value + 1, so that 0 has a position.
+        LogFromZero = " (log scale from 0)",
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,8 +31,8 @@ pub struct Axis {
     name: String,
     unit: Unit,
     scale: Scale,
-    low: f64,
-    high: f64,
+    pub low: f64,
+    pub high: f64,
     /// Ticks with labels that override the labels of the scale.
     ticks: Vec<(f64, String)>,
     has_all_ticks: bool,
@@ -98,7 +101,7 @@ impl Axis {
     /// Creates an axis with one column for each label, starting at 1.
     pub fn columns(name: &str, labels: &[String]) -> Self {
         let axis = Self::new(name, Unit::Number, Scale::Linear, (0.5, labels.len() as f64 + 0.5));
-        axis.labelled(numbered(labels))
+        axis.labelled(labels.iter().zip(1_u32..).map(|(label, at)| (f64::from(at), label.clone())))
     }
 
     /// Creates an axis with one row for each label, starting at 1 at the top.
@@ -128,10 +131,10 @@ impl Axis {
         let wide = |label: &str| (label.chars().count() as f64 * 8.0 + 10.0) / (LABEL as f64 * most as f64);
         let mut kept: Vec<&(f64, String)> = Vec::new();
         for tick in self.ticks.iter().rev() {
-            let is_free = |next: &&&(f64, String)| {
+            let is_free = |next: &&(f64, String)| {
                 self.share(next.0) - self.share(tick.0) > f64::midpoint(wide(&tick.1), wide(&next.1))
             };
-            if self.has_all_ticks || kept.is_empty() || kept.last().is_some_and(|next| is_free(&next)) {
+            if self.has_all_ticks || kept.last().is_none_or(is_free) {
                 kept.push(tick);
             }
         }
@@ -146,20 +149,7 @@ impl Axis {
 
     /// Returns the name and scale of the axis; ticks show the unit.
     pub fn title(&self) -> String {
-        let scale = match self.scale {
-            Scale::Linear => "",
-            Scale::Log => " (log scale)",
-            Scale::LogFromZero => " (log scale from 0)",
-        };
-        format!("{}{scale}", self.name)
-    }
-
-    pub const fn high(&self) -> f64 {
-        self.high
-    }
-
-    pub const fn low(&self) -> f64 {
-        self.low
+        self.name.clone() + self.scale.suffix()
     }
 
     /// Returns the position of a value on the axis: 0 at its low end, 1 at its high end.
@@ -182,21 +172,15 @@ impl Axis {
 
     /// Returns the label of a value: the label of its tick, or else the value formatted in the axis's unit.
     pub fn told(&self, value: f64) -> String {
-        if let Some((_, label)) = self.ticks.iter().find(|(at, _)| *at == value) {
-            return label.clone();
-        }
-        match self.unit {
-            Unit::Micros => format_micros(value.round() as u64),
-            Unit::Number => number(value),
-            Unit::Rarity => {
+        match (self.unit, self.ticks.iter().find(|(at, _)| *at == value)) {
+            (_, Some((_, label))) => label.clone(),
+            (Unit::Micros, _) => format_micros(value.round() as u64),
+            (Unit::Number, _) => number(value),
+            (Unit::Rarity, _) => {
                 let digits = (value.max(1.0).log10().ceil() as usize).saturating_sub(1);
                 format!("{:.digits$} %", 100.0 * (1.0 - 1.0 / value.max(1.0)))
             }
         }
-    }
-
-    fn logarithms(&self, zero: f64) -> LogCoord<f64> {
-        (self.low..self.high).log_scale().zero_point(zero).into()
     }
 }
 
@@ -206,11 +190,12 @@ impl Ranged for Axis {
 
     fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
         let value = value.clamp(self.low.min(self.high), self.high.max(self.low));
-        match self.scale {
-            Scale::Linear => RangedCoordf64::from(self.range()).map(&value, limit),
-            Scale::Log => self.logarithms(0.0).map(&value, limit),
-            Scale::LogFromZero => self.logarithms(-1.0).map(&value, limit),
-        }
+        let zero = match self.scale {
+            Scale::Linear => return RangedCoordf64::from(self.range()).map(&value, limit),
+            Scale::Log => 0.0,
+            Scale::LogFromZero => -1.0,
+        };
+        LogCoord::from(self.range().log_scale().zero_point(zero)).map(&value, limit)
     }
 
     fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
@@ -237,10 +222,6 @@ impl ValueFormatter<f64> for Axis {
             _ => self.told(*value),
         }
     }
-}
-
-fn numbered(labels: &[String]) -> impl Iterator<Item = (f64, String)> + '_ {
-    labels.iter().enumerate().map(|(at, label)| (at as f64 + 1.0, label.clone()))
 }
 
 /// Returns the minimum and maximum of the values, or 1 and 1 without values.

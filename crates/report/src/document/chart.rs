@@ -35,13 +35,6 @@ pub enum ChartKind {
     Heat(Heat),
 }
 
-impl ChartKind {
-    /// Returns whether the chart's labels need the full width of a page.
-    pub const fn is_wide(&self) -> bool {
-        matches!(self, Self::Panels(_) | Self::Ratios(_))
-    }
-}
-
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lines {
     pub x: Axis,
@@ -79,8 +72,8 @@ pub struct Curve {
     pub whiskers: Vec<Ends>,
     /// Intervals along the whole line.
     pub shaded: Vec<Ends>,
-    /// Measured points that verify a predicted line.
-    pub measured: Vec<PlotPoint>,
+    /// Measured points that verify a predicted line; doubtful if they are lower bounds.
+    pub measured: Vec<Marked>,
 }
 
 impl Curve {
@@ -110,8 +103,9 @@ impl Curve {
 
     /// Returns all y values.
     pub fn heights(&self) -> impl Iterator<Item = f64> + '_ {
-        let points = self.line.iter().chain(self.dots.iter().map(|(place, _)| place)).chain(&self.measured);
-        points.map(|place| place.1).chain(self.ends().flat_map(|ends| [ends.low, ends.high]))
+        let marked = self.dots.iter().chain(&self.measured).map(|(place, _)| place);
+        let points = self.line.iter().chain(marked).map(|place| place.1);
+        points.chain(self.ends().flat_map(|ends| [ends.low, ends.high]))
     }
 
     /// Returns the lowest and the highest value.
@@ -181,17 +175,6 @@ pub struct Panels {
     pub keys: Vec<String>,
     /// Panels with their headings.
     pub panels: Vec<(String, Lines)>,
-}
-
-impl Panels {
-    const AT_MOST: usize = 12;
-
-    /// Returns the first panels, and a sentence about the omitted ones for the caption.
-    pub fn of(keys: Vec<String>, mut panels: Vec<(String, Lines)>) -> (Self, Option<String>) {
-        let more = panels.len().saturating_sub(Self::AT_MOST);
-        panels.truncate(Self::AT_MOST);
-        (Self { keys, panels }, (more > 0).then(|| format!("{more} more are not shown.")))
-    }
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -67,9 +67,9 @@ pub enum Block {
     Text(String),
     Table(Table),
     Chart(Box<Chart>),
+    /// The title of a chart, and the reason why there is none as a sentence without a full stop.
     NoChart {
         title: String,
-        /// Reason, as a sentence without a full stop.
         why: String,
     },
     /// Notes that every renderer must show.
@@ -84,6 +84,12 @@ pub enum Block {
         caption: String,
         picture: Picture,
     },
+}
+
+impl Block {
+    pub fn code(caption: impl Into<String>, text: String) -> Self {
+        Self::Code { caption: caption.into(), text }
+    }
 }
 
 impl From<Table> for Block {

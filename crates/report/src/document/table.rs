@@ -6,10 +6,12 @@ use crate::View;
 use crate::view::Cell;
 use zklockbench_record::FigureEntry;
 
+/// Heading of a column, including the unit if there is one.
+type Heading = &'static str;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column {
-    /// Heading, including the unit if there is one.
-    pub heading: &'static str,
+    pub heading: Heading,
     /// Whether the column contains numbers, which are right-aligned.
     pub numbers: bool,
     /// Order of omission if space is short: highest first. A column with 0 is never omitted.
@@ -17,7 +19,7 @@ pub struct Column {
 }
 
 /// Returns a column of text.
-pub const fn words(heading: &'static str) -> Column {
+pub const fn words(heading: Heading) -> Column {
     Column { heading, numbers: false, spare: 0 }
 }
 
@@ -30,7 +32,7 @@ pub struct Table {
     pub labels: usize,
     pub rows: Vec<Vec<Value>>,
     /// Explanations of columns by their headings, and of [`GAP`].
-    explained: Vec<(&'static str, String)>,
+    explained: Vec<(Heading, String)>,
     /// Sentences about the table as a whole.
     note: String,
 }
@@ -54,9 +56,7 @@ impl Table {
 
     /// Removes all rows unless `is_shown`.
     pub fn shown_if(mut self, is_shown: bool) -> Self {
-        if !is_shown {
-            self.rows.clear();
-        }
+        self.rows.retain(|_| is_shown);
         self
     }
 
@@ -79,68 +79,61 @@ impl Table {
     /// Removes columns whose values are all missing or zero. The note lists columns of zeros.
     pub fn lean(self) -> Self {
         let mut table = self.without_idle_columns();
-        let zeros = table.remove_zeros();
-        if !zeros.is_empty() {
-            table.note = format!("{} 0 in every row: {}.", table.note, zeros.join(", ")).trim().to_owned();
+        for (rows, has_gaps) in [("every row", false), ("every row with a value", true)] {
+            let is_zero = |value: &Value| value.is_zero() || has_gaps && value.is_not_measured();
+            let zeros = table.remove(|table, at| table.columns[at].spare > 0 && table.all(at, is_zero));
+            if !zeros.is_empty() {
+                table.note = format!("{} 0 in {rows}: {}.", table.note, zeros.join(", ")).trim().to_owned();
+            }
         }
         table
     }
 
     /// Removes columns without measurements, and `reps` if all are 1.
     pub fn without_idle_columns(mut self) -> Self {
-        let idle = |at: usize| {
-            let is_idle = |value: &Value| {
-                value.is_not_measured()
-                    || self.columns[at].heading == "reps" && *value == (Value::OutOf { part: 1, whole: 1 })
-            };
-            at >= self.labels && self.rows.iter().all(|row| is_idle(&row[at]))
-        };
-        let idle: Vec<usize> = (0..self.columns.len()).filter(|at| idle(*at)).collect();
-        self.remove(&idle);
+        let one = Value::OutOf(1, 1);
+        self.remove(|table, at| {
+            let is_idle = |value: &Value| *value == one && table.columns[at].heading == "reps";
+            at >= table.labels && table.all(at, |value| value.is_not_measured() || is_idle(value))
+        });
         self
     }
 
-    /// Removes optional columns whose measured values are all 0, and returns their headings.
-    fn remove_zeros(&mut self) -> Vec<&'static str> {
-        let is_zero = |at: &usize| {
-            let values = || self.rows.iter().map(|row| &row[*at]).filter(|value| !value.is_not_measured());
-            self.columns[*at].spare > 0 && values().next().is_some() && values().all(Value::is_zero)
-        };
-        let zeros: Vec<usize> = (0..self.columns.len()).filter(is_zero).collect();
-        self.remove(&zeros)
-    }
-
     /// Removes the most dispensable column and returns its heading; `None` if all columns are required.
-    pub fn remove_spare_column(&mut self) -> Option<&'static str> {
-        let is_empty = |at: usize| self.rows.iter().all(|row| row[at].is_not_measured());
-        let spare = (0..self.columns.len())
-            .filter(|at| self.columns[*at].spare > 0)
-            .max_by_key(|at| (is_empty(*at), self.columns[*at].spare))?;
-        self.remove(&[spare]).pop()
+    pub fn remove_spare_column(&mut self) -> Option<Heading> {
+        let is_spare = |at: &usize| self.columns[*at].spare > 0;
+        let rank = |at: &usize| (self.all(*at, Value::is_not_measured), self.columns[*at].spare);
+        let spare = (0..self.columns.len()).filter(is_spare).max_by_key(rank)?;
+        self.remove(|_, at| at == spare).pop()
     }
 
     /// Removes the columns that identify the rows.
     pub fn without_labels(mut self) -> Self {
-        let labels: Vec<usize> = (0..self.labels).collect();
-        self.remove(&labels);
+        self.remove(|table, at| at < table.labels);
         Self { labels: 0, ..self }
     }
 
-    /// Removes the columns at these positions, in ascending order, and returns their headings.
-    fn remove(&mut self, columns: &[usize]) -> Vec<&'static str> {
+    /// Returns whether all values of the column have this property.
+    fn all(&self, at: usize, has: impl Fn(&Value) -> bool) -> bool {
+        self.rows.iter().all(|row| has(&row[at]))
+    }
+
+    /// Removes the columns with this property, and returns their headings.
+    fn remove(&mut self, is_removed: impl Fn(&Self, usize) -> bool) -> Vec<Heading> {
+        let removed: Vec<usize> = (0..self.columns.len()).filter(|at| is_removed(self, *at)).collect();
         for row in &mut self.rows {
-            columns.iter().rev().for_each(|at| drop(row.remove(*at)));
+            removed.iter().rev().for_each(|at| drop(row.remove(*at)));
         }
-        let mut removed: Vec<_> = columns.iter().rev().map(|at| self.columns.remove(*at).heading).collect();
-        removed.reverse();
-        removed
+        let mut headings: Vec<_> = removed.iter().rev().map(|at| self.columns.remove(*at).heading).collect();
+        headings.reverse();
+        headings
     }
 }
 
 /// Columns of a table, in order, with functions that read their values from a row.
 pub struct Columns<'c, R> {
     columns: Vec<(Column, Read<'c, R>)>,
-    explained: Vec<(&'static str, String)>,
+    explained: Vec<(Heading, String)>,
 }
 
 type Read<'c, R> = Box<dyn Fn(&R) -> Value + 'c>;
@@ -165,16 +158,11 @@ impl<'c, R> Columns<'c, R> {
         self
     }
 
-    pub fn words<V: Into<Value>>(self, heading: &'static str, read: impl Fn(&R) -> V + 'c) -> Self {
+    pub fn words<V: Into<Value>>(self, heading: Heading, read: impl Fn(&R) -> V + 'c) -> Self {
         self.column(words(heading), read)
     }
 
-    pub fn numbers<V: Into<Value>>(
-        self,
-        heading: &'static str,
-        spare: u8,
-        read: impl Fn(&R) -> V + 'c,
-    ) -> Self {
+    pub fn numbers<V: Into<Value>>(self, heading: Heading, spare: u8, read: impl Fn(&R) -> V + 'c) -> Self {
         self.column(Column { heading, numbers: true, spare }, read)
     }
 
@@ -196,15 +184,31 @@ impl<'c, R> Columns<'c, R> {
 
     /// Returns the table of these rows. The first `labels` columns identify a row.
     pub fn table(
-        mut self,
+        self,
         caption: impl Into<String>,
         labels: usize,
         rows: impl IntoIterator<Item = R>,
     ) -> Table {
         let values = |row: R| self.columns.iter().map(|(_, read)| read(&row)).collect();
         let rows = rows.into_iter().map(values).collect();
-        self.explained.push((GAP, "not measured".to_owned()));
         let columns = self.columns.iter().map(|(column, _)| *column).collect();
-        Table { caption: caption.into(), explained: self.explained, ..Table::new(columns, labels, rows) }
+        let explained = [self.explained, vec![(GAP, "not measured".to_owned())]].concat();
+        Table { caption: caption.into(), explained, ..Table::new(columns, labels, rows) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn note_on_columns_of_zeros_distinguishes_rows_without_a_value() {
+        let table = Columns::<Option<u64>>::new()
+            .numbers("row", 0, |_| 1_u64)
+            .numbers("zeros", 1, |_| 0_u64)
+            .numbers("gaps", 1, |row| *row)
+            .table("", 1, [Some(0), None])
+            .lean();
+        assert_eq!(table.legend(&[]), "0 in every row: zeros. 0 in every row with a value: gaps.");
     }
 }

@@ -20,22 +20,13 @@ pub enum Value {
     Multiple(f64),
     /// Minimum and maximum of several amounts.
     Range(f64, f64),
-    /// A part of a whole; displayed as the whole if both are equal.
-    OutOf {
-        part: u64,
-        whole: u64,
-    },
-    Verdict {
-        word: String,
-        tone: Tone,
-    },
+    /// A part and the whole; displayed as the whole if both are equal.
+    OutOf(u64, u64),
+    Verdict(String, Tone),
     /// A lower bound, e.g. because a wait had not ended.
     AtLeast(Box<Value>),
-    Between {
-        middle: Box<Value>,
-        low: Box<Value>,
-        high: Box<Value>,
-    },
+    /// A value with the lower and the upper end of its interval.
+    Between(Box<[Value; 3]>),
     /// Not measured, or not applicable.
     NotMeasured,
     /// The queue of an open load grew, so the value would depend on the length of the trial.
@@ -53,7 +44,7 @@ pub enum Tone {
 
 impl Value {
     pub fn verdict(word: impl Into<String>, tone: Tone) -> Self {
-        Self::Verdict { word: word.into(), tone }
+        Self::Verdict(word.into(), tone)
     }
 
     /// Creates a verdict, with a special word if the only violation is that contenders were stuck.
@@ -81,7 +72,7 @@ impl Value {
 
     /// Returns the value with the ends of its interval.
     pub fn between(self, low: Self, high: Self) -> Self {
-        Self::Between { middle: Box::new(self), low: Box::new(low), high: Box::new(high) }
+        Self::Between(Box::new([self, low, high]))
     }
 
     pub fn is_not_measured(&self) -> bool {
@@ -89,16 +80,12 @@ impl Value {
     }
 
     pub fn is_zero(&self) -> bool {
-        match self {
-            Self::Count(count) => *count == 0,
-            Self::Amount(amount) | Self::Share(amount) => *amount == 0.0,
-            _ => false,
-        }
+        matches!(self, Self::Count(0)) || matches!(self, Self::Amount(of) | Self::Share(of) if *of == 0.0)
     }
 
     pub fn shown(&self) -> String {
         match self {
-            Self::Text(text) | Self::Verdict { word: text, .. } => one_line(text),
+            Self::Text(text) | Self::Verdict(text, _) => one_line(text),
             Self::Count(count) => count.to_string(),
             Self::Amount(amount) => number(*amount),
             Self::Duration(us) => format_micros(us.round().max(0.0) as u64),
@@ -106,36 +93,32 @@ impl Value {
             Self::Rate(rate) => format!("{}/s", number(*rate)),
             Self::Multiple(times) => format!("{}×", number(*times)),
             Self::Range(low, high) => format!("{}-{}", number(*low), number(*high)),
-            Self::OutOf { part, whole } if part == whole => whole.to_string(),
-            Self::OutOf { part, whole } => format!("{part} of {whole}"),
+            Self::OutOf(part, whole) if part == whole => whole.to_string(),
+            Self::OutOf(part, whole) => format!("{part} of {whole}"),
             Self::AtLeast(value) => format!("≥ {}", value.shown()),
-            Self::Between { middle, low, high } => {
-                format!("{} ({} to {})", middle.shown(), low.shown(), high.shown())
-            }
+            Self::Between(of) => format!("{} ({} to {})", of[0].shown(), of[1].shown(), of[2].shown()),
             Self::NotMeasured => "-".to_owned(),
             Self::Unstable => "unstable".to_owned(),
         }
     }
 
     pub fn tone(&self) -> Tone {
-        match self {
-            Self::Verdict { tone, .. } => *tone,
-            _ => Tone::Plain,
-        }
+        if let Self::Verdict(_, tone) = self { *tone } else { Tone::Plain }
     }
 
     /// Returns a number to sort by; `None` for text.
     pub fn rank(&self) -> Option<f64> {
         match self {
-            Self::Count(count) | Self::OutOf { part: count, .. } => Some(*count as f64),
+            Self::Count(count) | Self::OutOf(count, _) => Some(*count as f64),
             Self::Amount(value)
             | Self::Duration(value)
             | Self::Share(value)
             | Self::Rate(value)
             | Self::Multiple(value)
             | Self::Range(value, _) => Some(*value),
-            Self::AtLeast(value) | Self::Between { middle: value, .. } => value.rank(),
-            Self::Text(_) | Self::Verdict { .. } | Self::NotMeasured | Self::Unstable => None,
+            Self::AtLeast(value) => value.rank(),
+            Self::Between(of) => of[0].rank(),
+            Self::Text(_) | Self::Verdict(..) | Self::NotMeasured | Self::Unstable => None,
         }
     }
 }
@@ -158,9 +141,7 @@ impl From<ComparisonVerdict> for Value {
             ComparisonVerdict::Regressed => Tone::Bad,
             ComparisonVerdict::Improved => Tone::Good,
             ComparisonVerdict::Same => Tone::Plain,
-            ComparisonVerdict::NotMeasured | ComparisonVerdict::Inconclusive | ComparisonVerdict::Differs => {
-                Tone::Doubtful
-            }
+            _ => Tone::Doubtful,
         };
         Self::verdict(verdict.word(), tone)
     }
@@ -210,8 +191,8 @@ mod tests {
             (Value::Duration(1_500_000.0), "1.5 s", Some(1_500_000.0)),
             (at_least, "≥ 1.23 ms", Some(1_234.0)),
             (Value::Share(0.254), "25.4 %", Some(0.254)),
-            (Value::OutOf { part: 2, whole: 3 }, "2 of 3", Some(2.0)),
-            (Value::OutOf { part: 3, whole: 3 }, "3", Some(3.0)),
+            (Value::OutOf(2, 3), "2 of 3", Some(2.0)),
+            (Value::OutOf(3, 3), "3", Some(3.0)),
             (Value::Unstable, "unstable", None),
             (Value::NotMeasured, "-", None),
         ] {

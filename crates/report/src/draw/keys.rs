@@ -7,7 +7,7 @@ use plotters::style::text_anchor::HPos;
 use super::style::{
     INK, LINE_WIDTH, MEDIUM, anchored, colour, corners, dash, gaps, part, text_width, units, wrap,
 };
-use super::{Area, Medium};
+use super::{Area, Backend, Medium, Painted};
 use crate::document::{ChartKind, Curve};
 
 #[derive(Debug, Clone, Copy)]
@@ -17,7 +17,7 @@ pub(super) enum Key {
 }
 
 /// Returns the entries of the legend. A line chart's entries are ordered by the lines' last values, highest first.
-pub(super) fn keys(kind: &ChartKind) -> Vec<(Key, &str)> {
+fn keys(kind: &ChartKind) -> Vec<(Key, &str)> {
     match kind {
         ChartKind::Lines(lines) => {
             let end = |series: &Curve| series.line.last().map_or(0.0, |end| end.1);
@@ -52,18 +52,15 @@ pub(super) fn keys_height(kind: &ChartKind) -> u32 {
 }
 
 /// Draws the keys on the right and returns the remaining area.
-pub(super) fn with_keys<DB: DrawingBackend>(
-    keys: &[(Key, &str)],
-    medium: Medium<'_>,
-    area: Area<DB>,
-) -> DrawResult<Area<DB>, DB> {
+pub(super) fn with_keys<D: Backend>(kind: &ChartKind, medium: Medium<'_>, area: Area<D>) -> Painted<Area<D>> {
+    let keys = keys(kind);
     let widest = keys.iter().flat_map(|(_, label)| lines(label)).map(|line| text_width(&line, MEDIUM)).max();
     let Some(widest) = widest else { return Ok(area) };
     let right = widest + units(SAMPLE + 3 * MARGIN);
     let (area, side) = area.split_horizontally(area.dim_in_pixel().0 - right);
     let mut y = units(ABOVE + MARGIN + LINE / 2).cast_signed();
     for (key, label) in keys {
-        draw_sample(&side, *key, (units(MARGIN).cast_signed(), y), medium.has_gaps)?;
+        draw_sample(&side, key, (units(MARGIN).cast_signed(), y), medium.has_gaps)?;
         for line in lines(label) {
             let x = units(MARGIN + SAMPLE).cast_signed();
             side.draw(&Text::new(line, (x, y), anchored(MEDIUM, INK, HPos::Left)))?;
@@ -74,21 +71,17 @@ pub(super) fn with_keys<DB: DrawingBackend>(
 }
 
 /// Draws a key's sample: a line with its marker, or a piece of a bar.
-pub(super) fn draw_sample<DB: DrawingBackend>(
-    area: &Area<DB>,
-    key: Key,
-    (x, y): (i32, i32),
-    has_gaps: bool,
-) -> DrawResult<(), DB> {
+pub(super) fn draw_sample(on: &Area<impl Backend>, key: Key, (x, y): (i32, i32), has_gaps: bool) -> Painted {
     match key {
         Key::Look(look) => {
             let (ends, (long, gap)) = ([(x, y), (x + 84, y)], gaps(dash(look), has_gaps));
-            area.draw(&DashedPathElement::new(ends, long, gap, colour(look).stroke_width(LINE_WIDTH)))?;
+            on.draw(&DashedPathElement::new(ends, long, gap, colour(look).stroke_width(LINE_WIDTH)))?;
             let corners = corners(look, x + 42).into_iter().map(|(across, down)| (across, y + down));
-            area.draw(&Polygon::new(corners.collect::<Vec<_>>(), colour(look)))
+            on.draw(&Polygon::new(corners.collect::<Vec<_>>(), colour(look)))?;
         }
         Key::Part(number) => {
-            area.draw(&Rectangle::new([(x + 50, y - 14), (x + 80, y + 14)], part(number).filled()))
+            on.draw(&Rectangle::new([(x + 50, y - 14), (x + 80, y + 14)], part(number).filled()))?;
         }
     }
+    Ok(())
 }

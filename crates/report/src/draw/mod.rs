@@ -13,15 +13,15 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use png::{ColorType, Encoder};
 
-use super::document::{Axis, Chart, ChartKind, Lines};
+use super::document::{Axis, Chart, ChartKind};
 use zklockbench_core::disk;
 use zklockbench_core::error::Error;
 
-use keys::{Key, draw_sample, keys, keys_height, with_keys};
+use keys::{Key, draw_sample, keys_height, with_keys};
 pub use lines::plot_area;
 pub use style::{DENSITY, THEMED, colour, hex, page_colour, part};
 use style::{
-    GUIDE_DASH, GUIDE_WIDTH, INK, LARGE, LINE_WIDTH, SMALL, dash, is_solid, shorten, text, units, wrap,
+    GUIDE_DASH, GUIDE_WIDTH, INK, LARGE, LINE_WIDTH, SMALL, SOLID, dash, shorten, text, units, wrap,
 };
 
 /// Destination of a chart.
@@ -37,6 +37,11 @@ pub struct Medium<'a> {
 
 type Area<DB> = DrawingArea<DB, Shift>;
 type Plot<'a, DB> = ChartContext<'a, DB, Cartesian2d<Axis, Axis>>;
+type Painted<T = ()> = Result<T, Box<dyn std::error::Error>>;
+
+/// A backend of plotters whose errors can be boxed.
+trait Backend: DrawingBackend<ErrorType: 'static> {}
+impl<DB: DrawingBackend<ErrorType: 'static>> Backend for DB {}
 
 const WIDTH: u32 = 1000;
 pub const PAGE_WIDTH: u32 = 640;
@@ -70,8 +75,7 @@ pub fn svg(chart: &Chart, place: &str) -> Result<String, Error> {
 pub fn page_svg(chart: &Chart, is_other_scale: bool) -> (String, (u32, u32)) {
     let medium = Medium { place: None, has_gaps: false, is_other_scale };
     let size = size(chart, medium);
-    let text = drawn(chart, medium, size).unwrap_or_default();
-    (svg_contents(&text), size)
+    (svg_contents(&drawn(chart, medium, size).unwrap_or_default()), size)
 }
 
 /// Returns the line and marker of a strategy as contents of an SVG element, and the size of that element.
@@ -81,8 +85,7 @@ pub fn page_key(look: usize) -> (String, (u32, u32)) {
     // Writing to a string cannot fail.
     drop(draw_sample(&root, Key::Look(look), (0, 14), false));
     drop(root);
-    let text = with_dashes(text);
-    (svg_contents(&text), size)
+    (svg_contents(&with_dashes(text)), size)
 }
 
 /// Returns the contents of an SVG element.
@@ -94,8 +97,7 @@ fn svg_contents(svg: &str) -> String {
 fn drawn(chart: &Chart, medium: Medium<'_>, size: (u32, u32)) -> Result<String, Error> {
     let mut text = String::new();
     let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
-    paint(chart, medium, &root)
-        .map_err(|error| Error::environment(format!("cannot draw an SVG: {error}")))?;
+    paint(chart, medium, &root).map_err(|why| Error::environment(format!("cannot draw an SVG: {why}")))?;
     drop(root);
     Ok(with_dashes(text))
 }
@@ -106,7 +108,7 @@ fn with_dashes(mut text: String) -> String {
     let line = |look: usize| format!(r#"stroke="{}" stroke-width="{LINE_WIDTH}""#, hex(colour(look)));
     let looks = (0..64).map(|look| (line(look), dash(look)));
     for (line, dash) in looks.chain([(format!(r#"stroke-width="{GUIDE_WIDTH}" points"#), GUIDE_DASH)]) {
-        if !is_solid(dash) && text.contains(&line) {
+        if dash.0 != SOLID && text.contains(&line) {
             let gaps = format!(r#"stroke-dasharray="{} {}" {line}"#, units(dash.0), units(dash.1));
             text = text.replace(&line, &gaps);
         }
@@ -115,19 +117,18 @@ fn with_dashes(mut text: String) -> String {
 }
 
 pub fn png(chart: &Chart, place: &str) -> Result<Vec<u8>, Error> {
-    let failed = |why: String| Error::environment(format!("cannot draw a PNG: {why}"));
+    let failed = |why: &dyn std::fmt::Display| Error::environment(format!("cannot draw a PNG: {why}"));
     let medium = Medium { place: Some(place), has_gaps: true, is_other_scale: false };
     let (width, height) = size(chart, medium);
     let mut dots = vec![u8::MAX; width as usize * height as usize * 3];
     let root = BitMapBackend::with_buffer(&mut dots, (width, height)).into_drawing_area();
-    paint(chart, medium, &root).map_err(|error| failed(error.to_string()))?;
+    paint(chart, medium, &root).map_err(|error| failed(&error))?;
     drop(root);
     let mut bytes = Vec::new();
     let mut encoder = Encoder::new(&mut bytes, width, height);
     encoder.set_color(ColorType::Rgb);
-    let written =
-        encoder.write_header().and_then(|mut file| file.write_image_data(&dots).and_then(|()| file.finish()));
-    written.map_err(|error| failed(error.to_string()))?;
+    let mut file = encoder.write_header().map_err(|error| failed(&error))?;
+    file.write_image_data(&dots).and_then(|()| file.finish()).map_err(|error| failed(&error))?;
     Ok(bytes)
 }
 
@@ -135,24 +136,18 @@ impl Medium<'_> {
     const fn is_page(self) -> bool {
         self.place.is_none()
     }
-
-    fn scale(self, lines: &Lines) -> &Axis {
-        lines.other_y.as_ref().filter(|_| self.is_other_scale).unwrap_or(&lines.y)
-    }
 }
 
 /// Returns the size of the entire picture in units.
 fn size(chart: &Chart, medium: Medium<'_>) -> (u32, u32) {
     let keys = if medium.is_page() { 0 } else { keys_height(&chart.kind) };
+    let wide = if medium.is_page() { PAGE_WIDTH } else { WIDTH };
     let (width, height) = match &chart.kind {
-        ChartKind::Lines(_) if medium.is_page() => (PAGE_WIDTH, lines::PAGE_HEIGHT),
-        ChartKind::Lines(_) => (WIDTH, 480.max(keys)),
-        ChartKind::Panels(panels) => (WIDTH, lines::panels_height(panels)),
-        ChartKind::Bars(bars) => {
-            let width = if medium.is_page() { PAGE_WIDTH } else { WIDTH };
-            (width, rows::bars_height(bars).max(keys))
-        }
-        ChartKind::Ratios(ratios) => (WIDTH, rows::ratios_height(ratios)),
+        ChartKind::Lines(_) if medium.is_page() => (wide, lines::PAGE_HEIGHT),
+        ChartKind::Lines(_) => (wide, 480.max(keys)),
+        ChartKind::Panels(all) => (WIDTH, lines::PANEL * all.panels.len().div_ceil(lines::BESIDE) as u32),
+        ChartKind::Bars(bars) => (wide, rows::height(bars.rows.len(), rows::BAR).max(keys)),
+        ChartKind::Ratios(ratios) => (WIDTH, rows::height(ratios.rows.len(), rows::RATIO)),
         ChartKind::Heat(heat) => rows::heat_size(heat),
     };
     let around = match medium.place {
@@ -168,10 +163,7 @@ fn size(chart: &Chart, medium: Medium<'_>) -> (u32, u32) {
 /// Returns lines of text below the title and below the chart.
 fn around(chart: &Chart, place: &str, width: u32) -> [Vec<String>; 2] {
     let lines = |text: &String| wrap(text, SMALL, units(width - 2 * MARGIN));
-    let headings = match &chart.kind {
-        ChartKind::Heat(heat) => rows::numbered_columns(heat),
-        _ => None,
-    };
+    let headings = if let ChartKind::Heat(heat) = &chart.kind { rows::numbered_columns(heat) } else { None };
     let mut caption: Vec<String> = chart.caption.iter().flat_map(lines).collect();
     if caption.len() > CAPTION_LINES {
         caption.truncate(CAPTION_LINES - 1);
@@ -181,13 +173,12 @@ fn around(chart: &Chart, place: &str, width: u32) -> [Vec<String>; 2] {
     [lines(&place.to_owned()).into_iter().take(3).collect(), caption]
 }
 
-fn paint<DB: DrawingBackend>(chart: &Chart, medium: Medium<'_>, root: &Area<DB>) -> DrawResult<(), DB> {
+fn paint(chart: &Chart, medium: Medium<'_>, root: &Area<impl Backend>) -> Painted {
     let area = match medium.place {
         Some(place) => framed(chart, place, root)?,
         None => root.margin(units(PAGE_MARGIN), units(PAGE_MARGIN), units(PAGE_MARGIN), units(PAGE_MARGIN)),
     };
-    let keys = if medium.is_page() { Vec::new() } else { keys(&chart.kind) };
-    let area = with_keys(&keys, medium, area)?;
+    let area = if medium.is_page() { area } else { with_keys(&chart.kind, medium, area)? };
     match &chart.kind {
         ChartKind::Lines(all) => lines::draw(all, medium, &area)?,
         ChartKind::Panels(all) => lines::draw_panels(all, medium, &area)?,
@@ -195,11 +186,11 @@ fn paint<DB: DrawingBackend>(chart: &Chart, medium: Medium<'_>, root: &Area<DB>)
         ChartKind::Ratios(all) => rows::draw_ratios(all, &area)?,
         ChartKind::Heat(all) => rows::draw_heat(all, &area)?,
     }
-    root.present()
+    Ok(root.present()?)
 }
 
 /// Draws the frame of a chart in a file and returns the remaining area.
-fn framed<DB: DrawingBackend>(chart: &Chart, place: &str, root: &Area<DB>) -> DrawResult<Area<DB>, DB> {
+fn framed<DB: Backend>(chart: &Chart, place: &str, root: &Area<DB>) -> Painted<Area<DB>> {
     root.fill(&WHITE)?;
     let width = root.dim_in_pixel().0;
     let [place, caption] = around(chart, place, width / DENSITY);

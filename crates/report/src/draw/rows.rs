@@ -3,17 +3,18 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 use zklockbench_analysis::compare::ComparisonVerdict;
+use zklockbench_core::units::joined;
 
-use super::lines::{Around, axes, draw_cross, draw_guides};
+use super::lines::{axes, draw_cross, draw_guides};
 use super::style::{
     ALARM, FAINT, GOOD, INK, MEDIUM, RULE, SMALL, STUCK, anchored, colour, heat, ink_on, part, shorten,
     text_width, units, wrap,
 };
-use super::{Area, Medium, Plot};
+use super::{Area, Backend, Medium, Painted, Plot};
 use crate::document::{Axis, Bar, Bars, Heat, RatioRow, Ratios, Shade, Tile};
 
-const BAR: u32 = 44;
-const RATIO: u32 = 28;
+pub(super) const BAR: u32 = 44;
+pub(super) const RATIO: u32 = 28;
 /// Height of the axis labels, the axis title and the labels of guides.
 const AXIS: u32 = 74;
 /// Width of the text to the right of bars and ratios.
@@ -29,19 +30,15 @@ fn labelled<'a>(labels: impl Iterator<Item = &'a str>, width: u32, share: f64) -
     (Axis::rows(&labels), widest + units(12))
 }
 
-pub(super) fn bars_height(bars: &Bars) -> u32 {
-    BAR * bars.rows.len() as u32 + AXIS
+/// Returns the height of a chart with this many rows of this height.
+pub(super) const fn height(rows: usize, row: u32) -> u32 {
+    row * rows as u32 + AXIS
 }
 
-pub(super) fn draw_bars<DB: DrawingBackend>(
-    bars: &Bars,
-    medium: Medium<'_>,
-    area: &Area<DB>,
-) -> DrawResult<(), DB> {
+pub(super) fn draw_bars(bars: &Bars, medium: Medium<'_>, area: &Area<impl Backend>) -> Painted {
     let labels = bars.rows.iter().map(|row| row.label.as_str());
     let (y, left) = labelled(labels, area.dim_in_pixel().0, 0.42);
-    let around = Around { above: units(24), left, right: units(VALUE) };
-    let mut chart = axes(area, &bars.axis, &y, &around)?;
+    let mut chart = axes(area, &bars.axis, &y, [units(24), left, units(VALUE)])?;
     draw_guides(&mut chart, &bars.guides, &[], medium)?;
     for (row, at) in bars.rows.iter().zip(1_u32..) {
         draw_bar(&mut chart, bars, row, f64::from(at))?;
@@ -49,27 +46,18 @@ pub(super) fn draw_bars<DB: DrawingBackend>(
     Ok(())
 }
 
-fn draw_bar<DB: DrawingBackend>(
-    chart: &mut Plot<'_, DB>,
-    bars: &Bars,
-    row: &Bar,
-    at: f64,
-) -> DrawResult<(), DB> {
-    let has_parts = bars.parts.len() > 1;
+fn draw_bar(chart: &mut Plot<'_, impl Backend>, bars: &Bars, row: &Bar, at: f64) -> Painted {
     let mut length = 0.0;
     for one in &row.parts {
         let (from, to) = ((length, at - 0.32), (length + one.length, at + 0.32));
         length = to.0;
-        if has_parts {
+        if bars.parts.len() > 1 {
             let fill = part(bars.parts.get(one.of).map_or(0, |part| part.colour));
             chart.draw_series([Rectangle::new([from, to], fill.filled())])?;
-            if one.length >= 0.1 * bars.axis.high() {
-                let style = anchored(SMALL, ink_on(fill), HPos::Center);
-                chart.draw_series([Text::new(
-                    one.label.clone(),
-                    (f64::midpoint(from.0, to.0), at),
-                    style,
-                )])?;
+            if one.length >= 0.1 * bars.axis.high {
+                let (middle, style) =
+                    (f64::midpoint(from.0, to.0), anchored(SMALL, ink_on(fill), HPos::Center));
+                chart.draw_series([Text::new(one.label.clone(), (middle, at), style)])?;
             }
         } else if row.mark.doubtful {
             let outline = vec![from, (to.0, from.1), to, (from.0, to.1), from];
@@ -92,20 +80,20 @@ fn draw_bar<DB: DrawingBackend>(
     Ok(())
 }
 
-pub(super) fn ratios_height(ratios: &Ratios) -> u32 {
-    RATIO * ratios.rows.len() as u32 + AXIS
-}
-
 /// Largest ratio on the scale. Larger ratios, and ratios below its reciprocal, are drawn at the ends of the scale.
 const FARTHEST: f64 = 10.0;
 
-pub(super) fn draw_ratios<DB: DrawingBackend>(ratios: &Ratios, area: &Area<DB>) -> DrawResult<(), DB> {
+pub(super) fn draw_ratios(ratios: &Ratios, area: &Area<impl Backend>) -> Painted {
     let labels = ratios.rows.iter().map(|row| row.label.as_str());
     let (y, left) = labelled(labels, area.dim_in_pixel().0, 0.55);
-    let around = Around { above: units(24), left, right: units(VERDICT) };
+    let values = |row: &RatioRow| {
+        let ends = row.interval.into_iter().flat_map(|one| [one.low, one.value, one.high]);
+        let dots = row.above.iter().chain(&row.below).copied();
+        ends.chain(dots).chain(row.margin.into_iter().flatten()).collect::<Vec<f64>>()
+    };
     let all = ratios.rows.iter().flat_map(values).chain([1.0]);
     let x = Axis::logarithmic(ratios.of, all.map(|ratio| ratio.clamp(1.0 / FARTHEST, FARTHEST)));
-    let mut chart = axes(area, &x, &y, &around)?;
+    let mut chart = axes(area, &x, &y, [units(24), left, units(VERDICT)])?;
     let below = ratios.rows.len() as f64 + 0.5;
     chart.draw_series([PathElement::new([(1.0, 0.5), (1.0, below)], INK.stroke_width(4))])?;
     for (row, at) in ratios.rows.iter().zip(1_u32..) {
@@ -114,27 +102,15 @@ pub(super) fn draw_ratios<DB: DrawingBackend>(ratios: &Ratios, area: &Area<DB>) 
     Ok(())
 }
 
-fn values(row: &RatioRow) -> impl Iterator<Item = f64> + '_ {
-    let ends = row.interval.into_iter().flat_map(|one| [one.low, one.value, one.high]);
-    ends.chain(row.above.iter().chain(&row.below).copied()).chain(ends_of_margin(row))
-}
-
-fn ends_of_margin(row: &RatioRow) -> impl Iterator<Item = f64> {
-    row.margin.into_iter().flatten()
-}
-
-fn draw_ratio<DB: DrawingBackend>(chart: &mut Plot<'_, DB>, row: &RatioRow, at: f64) -> DrawResult<(), DB> {
+fn draw_ratio(chart: &mut Plot<'_, impl Backend>, row: &RatioRow, at: f64) -> Painted {
     let ink = match row.verdict {
         ComparisonVerdict::Regressed => ALARM,
         ComparisonVerdict::Improved => GOOD,
         ComparisonVerdict::Same => colour(0),
-        ComparisonVerdict::Differs | ComparisonVerdict::Inconclusive | ComparisonVerdict::NotMeasured => {
-            FAINT
-        }
+        _ => FAINT,
     };
-    let margins = ends_of_margin(row)
-        .map(|end| PathElement::new([(end, at - 0.5), (end, at + 0.5)], RULE.stroke_width(2)));
-    chart.draw_series(margins)?;
+    let edge = |end: f64| PathElement::new([(end, at - 0.5), (end, at + 0.5)], RULE.stroke_width(2));
+    chart.draw_series(row.margin.into_iter().flatten().map(edge))?;
     for (values, up, ink) in [(&row.above, -0.25, FAINT), (&row.below, 0.25, ink)] {
         chart.draw_series(values.iter().map(|value| Circle::new((*value, at + up), 4, ink.filled())))?;
     }
@@ -143,9 +119,8 @@ fn draw_ratio<DB: DrawingBackend>(chart: &mut Plot<'_, DB>, row: &RatioRow, at: 
         let bar = ErrorBar::new_horizontal(at, low, one.value, high, ink.filled().stroke_width(6), 16);
         chart.draw_series([bar])?;
     }
-    let end = (chart.x_range().end, at);
     let word = Text::new(row.verdict.word(), (16, 0), anchored(SMALL, ink, HPos::Left));
-    chart.draw_series([EmptyElement::at(end) + word])?;
+    chart.draw_series([EmptyElement::at((chart.x_range().end, at)) + word])?;
     Ok(())
 }
 
@@ -166,15 +141,12 @@ fn written(tile: &Tile, width: u32) -> Vec<String> {
     tile.said.iter().flat_map(|said| wrap(said, SMALL, units(width - 6))).collect()
 }
 
-fn tile_height(heat: &Heat) -> u32 {
-    let width = tile_width(heat);
-    let tiles = heat.rows.iter().flat_map(|row| row.tiles.iter().flatten());
-    LINE * tiles.map(|tile| written(tile, width).len()).max().unwrap_or(1).max(1) as u32 + 12
-}
-
 pub(super) fn heat_size(heat: &Heat) -> (u32, u32) {
-    let width = heat_labels(heat) + tile_width(heat) * heat.columns.len() as u32 + 60;
-    (width.max(super::WIDTH), tile_height(heat) * heat.rows.len() as u32 + AXIS)
+    let tile = tile_width(heat);
+    let tiles = heat.rows.iter().flat_map(|row| row.tiles.iter().flatten());
+    let lines = tiles.map(|one| written(one, tile).len()).max().unwrap_or(1).max(1) as u32;
+    let width = heat_labels(heat) + tile * heat.columns.len() as u32 + 60;
+    (width.max(super::WIDTH), height(heat.rows.len(), LINE * lines + 12))
 }
 
 /// Returns the names of the numbered columns, if they are too long to fit below the tiles.
@@ -182,10 +154,10 @@ pub(super) fn numbered_columns(heat: &Heat) -> Option<String> {
     let most = units(tile_width(heat) - 6);
     let fit = heat.columns.iter().all(|name| text_width(name, MEDIUM) < most);
     let named = heat.columns.iter().zip(1..).map(|(name, number)| format!("({number}) {name}"));
-    (!fit).then(|| format!("Columns: {}.", named.collect::<Vec<_>>().join(", ")))
+    (!fit).then(|| format!("Columns: {}.", joined(named, ", ")))
 }
 
-pub(super) fn draw_heat<DB: DrawingBackend>(heat: &Heat, area: &Area<DB>) -> DrawResult<(), DB> {
+pub(super) fn draw_heat(heat: &Heat, area: &Area<impl Backend>) -> Painted {
     let width = area.dim_in_pixel().0;
     let labels = heat.rows.iter().map(|row| row.label.as_str());
     let (y, left) = labelled(labels, width, f64::from(units(heat_labels(heat))) / f64::from(width));
@@ -195,7 +167,7 @@ pub(super) fn draw_heat<DB: DrawingBackend>(heat: &Heat, area: &Area<DB>) -> Dra
     };
     let tile_width = tile_width(heat);
     let unused = width.saturating_sub(left + units(tile_width) * names.len() as u32);
-    let mut chart = axes(area, &Axis::tiles(&names), &y, &Around { above: units(24), left, right: unused })?;
+    let mut chart = axes(area, &Axis::tiles(&names), &y, [units(24), left, unused])?;
     for (row, down) in heat.rows.iter().zip(1_u32..) {
         for (tile, across) in row.tiles.iter().zip(1_u32..) {
             draw_tile(&mut chart, tile.as_ref(), tile_width, (f64::from(across), f64::from(down)))?;
@@ -204,12 +176,7 @@ pub(super) fn draw_heat<DB: DrawingBackend>(heat: &Heat, area: &Area<DB>) -> Dra
     Ok(())
 }
 
-fn draw_tile<DB: DrawingBackend>(
-    chart: &mut Plot<'_, DB>,
-    tile: Option<&Tile>,
-    width: u32,
-    at: (f64, f64),
-) -> DrawResult<(), DB> {
+fn draw_tile(chart: &mut Plot<'_, impl Backend>, tile: Option<&Tile>, width: u32, at: (f64, f64)) -> Painted {
     let (from, to) = ((at.0 - 0.48, at.1 - 0.46), (at.0 + 0.48, at.1 + 0.46));
     let colour = match tile.map_or(Shade::None, |tile| tile.shade) {
         Shade::None => WHITE,
@@ -227,11 +194,8 @@ fn draw_tile<DB: DrawingBackend>(
     let lines = tile.map_or_else(|| vec!["-".to_owned()], |tile| written(tile, width));
     let middle = lines.len().saturating_sub(1) as i32 * LINE.cast_signed();
     for (line, row) in lines.into_iter().zip(0_i32..) {
-        let text = Text::new(
-            line,
-            (0, row * units(LINE).cast_signed() - middle),
-            anchored(SMALL, ink, HPos::Center),
-        );
+        let down = row * units(LINE).cast_signed() - middle;
+        let text = Text::new(line, (0, down), anchored(SMALL, ink, HPos::Center));
         chart.draw_series([EmptyElement::at(at) + text])?;
     }
     Ok(())

@@ -42,7 +42,7 @@ const PARTS: [u32; 12] = [
 
 /// Lengths of dashes and gaps in pixels. The first pattern is a solid line.
 const DASHES: [(u32, u32); 5] = [(SOLID, 0), (10, 4), (3, 3), (18, 5), (6, 3)];
-const SOLID: u32 = 1_000_000;
+pub const SOLID: u32 = 1_000_000;
 pub const GUIDE_DASH: (u32, u32) = (6, 4);
 
 /// Widths of strategies' lines and of guides; no other line has either width.
@@ -94,10 +94,6 @@ pub const fn gaps(dash: (u32, u32), has_gaps: bool) -> (u32, u32) {
     if has_gaps { (units(dash.0), units(dash.1)) } else { (SOLID, 0) }
 }
 
-pub const fn is_solid(dash: (u32, u32)) -> bool {
-    dash.0 == SOLID
-}
-
 /// Returns the colour in SVG notation.
 pub fn hex(RGBColor(red, green, blue): RGBColor) -> String {
     format!("#{red:02X}{green:02X}{blue:02X}")
@@ -112,11 +108,8 @@ pub fn ink_on(RGBColor(red, green, blue): RGBColor) -> RGBColor {
 /// Returns the colour of a duration, given its position between the shortest and the longest: darker is
 /// longer.
 pub fn heat(share: f64) -> RGBColor {
-    const ENDS: [RGBColor; 2] = [RGBColor(226, 238, 248), RGBColor(10, 60, 120)];
-    let [from, to] = ENDS;
-    let mix = |from: u8, to: u8| {
-        (f64::from(from) + (f64::from(to) - f64::from(from)) * share.clamp(0.0, 1.0)) as u8
-    };
+    let (from, to, share) = (RGBColor(226, 238, 248), RGBColor(10, 60, 120), share.clamp(0.0, 1.0));
+    let mix = |from: u8, to: u8| (f64::from(from) + (f64::from(to) - f64::from(from)) * share) as u8;
     RGBColor(mix(from.0, to.0), mix(from.1, to.1), mix(from.2, to.2))
 }
 

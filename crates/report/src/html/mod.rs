@@ -202,14 +202,13 @@ fn chart(chart: &Chart, id: &str) -> Markup {
         return self::heat(chart, heat);
     }
     let own = format!("{id}-chart-{}", chart.id);
-    let other = match &chart.kind {
-        ChartKind::Lines(lines) => lines.other_y.as_ref(),
-        _ => None,
-    };
+    let other = if let ChartKind::Lines(lines) = &chart.kind { lines.other_y.as_ref() } else { None };
     let other = other.map(|axis| if axis.is_linear() { "linear axis" } else { "logarithmic axis" });
+    // Their labels need the full width of a page.
+    let is_wide = matches!(chart.kind, ChartKind::Panels(_) | ChartKind::Ratios(_));
     let (drawing, values) = svg::chart(chart, &own);
     html! {
-        figure.chart.whole[chart.kind.is_wide()] #(own) {
+        figure.chart.whole[is_wide] #(own) {
             figcaption { h3 { (text(&chart.title)) } }
             @if let Some(other) = other { label.toggle { input.axis type="checkbox"; " " (other) } }
             div.scroll.plot tabindex="0" role="group" aria-label=(text(&format!("{}: use the arrow keys to read the values", chart.title))) {

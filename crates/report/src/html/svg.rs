@@ -1,7 +1,5 @@
 //! Embeds SVG from plotters in a page, whose style replaces the colours.
 
-use std::fmt::Write as _;
-
 use maud::{Markup, PreEscaped, html};
 use plotters::coord::ranged1d::Ranged;
 use serde_json::json;
@@ -17,25 +15,22 @@ const POSITIONS: usize = 160;
 pub(super) fn style(strategies: usize) -> String {
     let themed = THEMED.map(|(drawn, name)| (hex(drawn), name.to_owned()));
     let looks = (0..strategies).map(|look| (hex(colour(look)), format!("c{}", page_colour(look))));
-    themed.into_iter().chain(looks).fold(String::new(), |mut style, (drawn, name)| {
-        let _ = write!(
-            style,
+    let rule = |(drawn, name): (String, String)| {
+        format!(
             "svg [fill=\"{drawn}\"]{{fill:var(--{name})}}svg [stroke=\"{drawn}\"]{{stroke:var(--{name})}}"
-        );
-        style
-    })
+        )
+    };
+    themed.into_iter().chain(looks).map(rule).collect()
 }
 
 /// Returns the style that hides deselected strategies within the element with this id.
 pub(super) fn switches(id: &str, strategies: usize) -> String {
-    (0..strategies).fold(String::new(), |mut style, look| {
+    let rule = |look| {
         let (drawn, off) = (hex(colour(look)), format!("#{id}:has(#{id}-k{look}:not(:checked))"));
-        let _ = write!(
-            style,
-            "{off} .plot [fill=\"{drawn}\"],{off} .plot [stroke=\"{drawn}\"],{off} li.k{look}{{display:none}}"
-        );
-        style
-    })
+        let hidden = ["fill", "stroke"].map(|what| format!("{off} .plot [{what}=\"{drawn}\"],")).concat();
+        format!("{hidden}{off} li.k{look}{{display:none}}")
+    };
+    (0..strategies).map(rule).collect()
 }
 
 pub(super) fn swatch(look: usize) -> Markup {
@@ -50,10 +45,7 @@ pub(super) fn swatch(look: usize) -> Markup {
 /// Returns a chart, and the values under the pointer as JSON that is safe within a page.
 pub(super) fn chart(chart: &Chart, id: &str) -> (Markup, Option<String>) {
     let (drawn, (width, height)) = page_svg(chart, false);
-    let lines = match &chart.kind {
-        ChartKind::Lines(lines) => Some(lines),
-        _ => None,
-    };
+    let lines = if let ChartKind::Lines(lines) = &chart.kind { Some(lines) } else { None };
     let other = lines.and_then(|lines| lines.other_y.as_ref()).map(|_| page_svg(chart, true).0);
     let (title, said) = (format!("{id}-t"), format!("{id}-d"));
     let markup = html! {
@@ -74,10 +66,8 @@ pub(super) fn chart(chart: &Chart, id: &str) -> (Markup, Option<String>) {
 /// Returns the values under the pointer, for each position: coordinate, name, and the value of each strategy.
 fn values(lines: &Lines, width: u32) -> String {
     let points = |series: &Curve| -> Vec<PlotPoint> {
-        match lines.x.is_of_percentiles() {
-            true => series.markers.iter().map(|(place, _)| *place).collect(),
-            false => series.line.clone(),
-        }
+        let markers = series.markers.iter().map(|(place, _)| *place);
+        if lines.x.is_of_percentiles() { markers.collect() } else { series.line.clone() }
     };
     let mut places: Vec<f64> = lines.series.iter().flat_map(points).map(|point| point.0).collect();
     places.sort_by(f64::total_cmp);
@@ -89,15 +79,13 @@ fn values(lines: &Lines, width: u32) -> String {
         let at = |place: &f64| {
             let value = lines.y.told(own.iter().find(|point| point.0 == *place)?.1);
             let ends = series.ends().find(|ends| ends.at == *place);
-            let ends =
-                ends.map(|ends| format!(" ({} to {})", lines.y.told(ends.low), lines.y.told(ends.high)));
+            let ends = ends.map(|of| format!(" ({} to {})", lines.y.told(of.low), lines.y.told(of.high)));
             Some(value + &ends.unwrap_or_default())
         };
         json!({ "k": series.look, "v": places.iter().map(at).collect::<Vec<_>>() })
     };
     let series: Vec<_> = lines.series.iter().map(of_series).collect();
-    let across = plot_area(lines)[0];
-    let named = |at: &f64| json!([lines.x.map(at, across), lines.x.told(*at)]);
+    let named = |at: &f64| json!([lines.x.map(at, plot_area(lines)[0]), lines.x.told(*at)]);
     let places: Vec<_> = places.iter().map(named).collect();
     let what = json!({ "width": width, "name": lines.x.title(), "x": places, "s": series });
     what.to_string().replace('<', "\\u003c")

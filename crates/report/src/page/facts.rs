@@ -8,7 +8,7 @@ use crate::calibration::floor_grid;
 use crate::document::{Block, Columns, Table, Tone, Value};
 use crate::view::Cell;
 use zklockbench_core::measure::Outcome;
-use zklockbench_core::units::{counted, format_micros, number};
+use zklockbench_core::units::{counted, format_micros, joined, number, percent};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::{EnsembleInfo, HostInfo, Trial, UNCOUNTED, WITHOUT_LOGS};
 
@@ -22,26 +22,21 @@ pub(crate) fn place(ensemble: &EnsembleInfo, host: &HostInfo) -> Vec<(String, Va
         fact("Server", format!("{}, {}, ZooKeeper {}", server.address, server.role, server.version))
     }));
     facts.push(fact("Data", ensemble.placement.clone()));
-    let system = format!("{} {}", host.os, host.kernel);
-    let host = [
-        host.hostname.clone(),
-        host.cpu.clone(),
-        counted(host.cores, "core", "cores"),
-        format!("{} of memory", gibibytes(host.memory_bytes)),
-        system.trim().to_owned(),
-    ];
+    let memory = format!("{} GiB of memory", number(host.memory_bytes as f64 / f64::from(1 << 30)));
+    let (cores, system) = (counted(host.cores, "core", "cores"), format!("{} {}", host.os, host.kernel));
+    let host = [host.hostname.as_str(), &host.cpu, &cores, &memory, system.trim()];
     // Hosts may hide some of these facts.
-    facts.push(fact(
-        "Generator",
-        host.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", "),
-    ));
+    facts.push(fact("Generator", joined(host.into_iter().filter(|part| !part.is_empty()), ", ")));
     facts
 }
 
 /// Returns the time and program of a measurement.
 pub(crate) fn measured(at: SystemTime, version: &str, commit: Option<&str>) -> Block {
-    let at = humantime::format_rfc3339_seconds(at).to_string();
-    Block::Facts(vec![fact("Measured", at), program(version, commit)])
+    Block::Facts(vec![fact("Measured", when(at)), program(version, commit)])
+}
+
+pub(crate) fn when(at: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(at).to_string()
 }
 
 pub(crate) fn program(version: &str, commit: Option<&str>) -> (String, Value) {
@@ -49,56 +44,37 @@ pub(crate) fn program(version: &str, commit: Option<&str>) -> (String, Value) {
     fact("Program", format!("zklockbench {version}{commit}"))
 }
 
+const SHARED: &str = "Servers and generator share one host and compete for its processors: compare strategies within \
+    this run, not metrics across hosts.";
+const LIMITED: &str =
+    " to protect other clients of the ensemble: throughput reflects the limit, not the locks.";
+const COLD: &str = "The servers were not warmed up, so the first trials are slower than later ones.";
+
 pub(super) fn environment(source: &Source<'_>) -> impl Iterator<Item = Block> {
     let run = &source.stored.run;
     let ensemble = &run.ensemble;
     let mut facts = place(ensemble, &run.host);
     facts.push(fact("Threads", run.generator_threads.to_string()));
-    let when = |time| humantime::format_rfc3339_seconds(time).to_string();
     facts.push(fact("Measured", format!("{} to {}", when(run.started_at), when(run.ended_at))));
     facts.push(program(&run.tool_version, run.tool_commit.as_deref()));
-    let mut limits = Vec::new();
-    if ensemble.shares_host {
-        limits.push(
-            "Servers and generator share one host and compete for its processors: compare strategies within \
-             this run, not metrics across hosts."
-                .to_owned(),
-        );
-    }
-    if ensemble.starts_cold {
-        limits.push(
-            "The servers were not warmed up, so the first trials are slower than later ones.".to_owned(),
-        );
-    }
-    if let Some(rate) = ensemble.load_limit() {
-        limits.push(format!(
-            "The load was limited to {rate} to protect other clients of the ensemble: throughput reflects \
-             the limit, not the locks."
-        ));
-    }
+    let shared = ensemble.shares_host.then(|| SHARED.to_owned());
+    let cold = ensemble.starts_cold.then(|| COLD.to_owned());
+    let limit = ensemble.load_limit().map(|rate| format!("The load was limited to {rate}{LIMITED}"));
     let missing =
         ensemble.config.iter().filter(|(name, _)| [UNCOUNTED, WITHOUT_LOGS].contains(&name.as_str()));
-    limits.extend(missing.map(|(name, why)| format!("The {name} are {why}.")));
-    let busiest = source.stored.trials.iter().map(|trial| trial.health.cpu_share).fold(0.0, f64::max);
-    if busiest > 0.0 {
-        limits.push(format!("The generator used up to {} of one core.", Value::Share(busiest).shown()));
-    }
-    let disk = source.stored.trials.iter().filter_map(Trial::busiest_disk).reduce(f64::max);
-    limits.extend(disk.map(|share| {
-        format!(
-            "The busiest server spent up to {} of a trial waiting for its log to be synced to disk.",
-            Value::Share(share).shown()
-        )
-    }));
-    let idle = source.stored.trials.iter().filter_map(|trial| trial.health.host_idle_share).reduce(f64::min);
-    limits.extend(idle.map(|idle| {
-        format!("At its busiest, the generator's host was {} idle.", Value::Share(idle).shown())
-    }));
+    let missing = missing.map(|(name, why)| format!("The {name} are {why}."));
+    let trials = || source.stored.trials.iter();
+    let busiest = trials().map(|trial| trial.health.cpu_share).reduce(f64::max).filter(|share| *share > 0.0);
+    let busiest = busiest.map(|share| format!("The generator used up to {} of one core.", percent(share)));
+    let disk = trials().filter_map(Trial::busiest_disk).reduce(f64::max).map(percent);
+    let disk = disk.map(|share| {
+        format!("The busiest server spent up to {share} of a trial waiting for its log to be synced to disk.")
+    });
+    let idle = trials().filter_map(|trial| trial.health.host_idle_share).reduce(f64::min).map(percent);
+    let idle = idle.map(|idle| format!("At its busiest, the generator's host was {idle} idle."));
+    let of_ensemble = shared.into_iter().chain(cold).chain(limit).chain(missing);
+    let limits = of_ensemble.chain(busiest).chain(disk).chain(idle).collect();
     std::iter::once(Block::Facts(facts)).chain(noted(limits))
-}
-
-fn gibibytes(bytes: u64) -> String {
-    format!("{} GiB", number(bytes as f64 / f64::from(1 << 30)))
 }
 
 pub(super) fn outcomes(source: &Source<'_>) -> Table {
@@ -143,8 +119,7 @@ pub(super) fn servers(source: &Source<'_>) -> Table {
     let each = |cell: &Cell<'_>, key| {
         let is_counted = |trial: &&Trial| trial.servers.iter().any(|server| !server.has_restarted());
         let acquired: u64 = cell.counting().filter(is_counted).map(|trial| trial.whole.acquired()).sum();
-        let growth = growth(cell, key).filter(|_| acquired > 0);
-        growth.map(|growth| Value::Amount(growth / acquired as f64))
+        Some(Value::Amount(growth(cell, key).filter(|_| acquired > 0)? / acquired as f64))
     };
     let mut columns = Columns::<&Cell<'_>>::of_cells(source.view, |cell| cell);
     for (heading, key) in [
@@ -157,9 +132,8 @@ pub(super) fn servers(source: &Source<'_>) -> Table {
     }
     let table = columns
         .numbers("mean log sync", 1, |cell| {
-            let sync = growth(cell, "zk_sum_fsynctime").zip(growth(cell, "zk_cnt_fsynctime"));
-            let sync = sync.filter(|(_, count)| *count > 0.0);
-            sync.map(|(ms, count)| Value::Duration(1e3 * ms / count))
+            let count = growth(cell, "zk_cnt_fsynctime").filter(|count| *count > 0.0)?;
+            Some(Value::Duration(1e3 * growth(cell, "zk_sum_fsynctime")? / count))
         })
         .table("Server counters", 2, &source.view.cells)
         .noted(
@@ -184,17 +158,15 @@ pub(super) fn floor(view: &View<'_>) -> Vec<Block> {
         "Duration of raw requests without a lock, measured before the first trial: no lock can be faster.",
     );
     let missing = floor.missing.iter().map(|why| Block::Text(format!("Not measured: {why}.")));
-    let outlier = floor.outlier_us.map(|us| {
-        let us = format_micros(us);
+    let outlier = floor.outlier_us.map(format_micros).map(|us| {
         Block::Text(format!("An earlier measurement, {us} for a handoff, was an outlier and was replaced."))
     });
     [table.into()].into_iter().chain(missing).chain(outlier).collect()
 }
 
 pub(super) fn verdicts(source: &Source<'_>) -> Table {
-    let all = |cell: &Cell<'_>, promise: fn(&Trial) -> Option<&Verdict>| {
-        cell.all().filter_map(promise).cloned().reduce(Verdict::and)
-    };
+    type Promise = fn(&Trial) -> Option<&Verdict>;
+    let all = |cell: &Cell<'_>, of: Promise| cell.all().filter_map(of).cloned().reduce(Verdict::and);
     let word = |verdict: Option<Verdict>| verdict.map(|verdict| Value::from(&verdict));
     Columns::<&Cell<'_>>::of_cells(source.view, |cell| cell)
         .words("verdict", |cell| cell.judged())
@@ -207,20 +179,16 @@ pub(super) fn verdicts(source: &Source<'_>) -> Table {
         .words("progress", |cell| word(all(cell, |one| one.judged.progress.as_ref())))
         .explained("every waiter was served once all faults had healed")
         .words("counts", |cell| {
-            all(cell, |one| one.judged.accounting.as_ref()).map(|verdict| match verdict {
+            Some(match all(cell, |one| one.judged.accounting.as_ref())? {
                 // Counts that disagree cast doubt on metrics, not on the lock.
-                Verdict::Held => Value::verdict("agree", Tone::Good),
                 Verdict::Violated(_) => Value::verdict("disagree", Tone::Doubtful),
-                Verdict::Unknown(_) => Value::verdict("unknown", Tone::Doubtful),
+                other => Value::worded(&other, ["agree", "", "unknown"]),
             })
         })
         .numbers("acquisitions", 1, |cell| cell.sum(|trial| trial.measured.acquired()))
         .numbers("checked", 1, |cell| cell.sum(Trial::checked))
         .explained("acquisitions at which a violation would have been detected")
-        .words("why", |cell| {
-            let why = cell.verdict().and_then(|verdict| verdict.why());
-            why.filter(|why| !why.is_empty())
-        })
+        .words("why", |cell| cell.verdict()?.why().filter(|why| !why.is_empty()))
         .table("Verdicts", 2, &source.view.cells)
         .noted("A single contender has no other contender to exclude.")
 }
@@ -231,19 +199,18 @@ pub(super) fn reproduce(source: &Source<'_>) -> [Block; 3] {
     let command = format!("zklockbench run {}.toml --seed {}", run.scenario, run.seed);
     let overrides = if run.overrides.is_empty() { "none".to_owned() } else { run.overrides.join(" ") };
     [
-        Block::Code { caption: "Save the scenario below, and run:".to_owned(), text: command },
+        Block::code("Save the scenario below, and run:", command),
         Block::Facts(vec![
             fact("Seed", run.seed.to_string()),
             fact("Overrides", overrides),
             fact("Directory", source.name.to_owned()),
         ]),
-        Block::Code { caption: "The scenario as run".to_owned(), text: run.scenario_text.clone() },
+        Block::code("The scenario as run", run.scenario_text.clone()),
     ]
 }
 
 pub(super) fn method(source: &Source<'_>) -> [Block; 6] {
-    let load = source.stored.trials.first().map_or("closed", |trial| trial.spec.load.name());
-    let load = match load {
+    let load = match source.stored.trials.first().map_or("closed", |trial| trial.spec.load.name()) {
         "batch" => "In a batch, all contenders queue up behind a holder, and each acquires once.",
         "open" => {
             "In an open load, arrivals keep coming, whether or not earlier arrivals have been served; a wait \

@@ -8,13 +8,13 @@ pub use super::comparison::of_comparison;
 pub use super::learned::of_learned;
 pub use super::plan::of_plan;
 pub use super::sweep::of_sweep;
-pub(super) use facts::{fact, measured, place, program};
+pub(super) use facts::{fact, measured, place, program, when};
 
 use super::conclusions::{Certainty, Conclusion, Evidence, Topic};
-use super::document::{Block, Chart, Document, Finding, Link, Section, Table, Tone, Value, words};
+use super::document::{Block, Chart, Document, Finding, Section, Table, Tone, Value, words};
 use super::picture::headline as headline_of;
 use super::table::counts::accounting;
-use super::table::{basis, gates_not_passed, gates_sentence, gates_table, tables, worth_showing};
+use super::table::{GATES, basis, gates_not_passed, gates_sentence, gates_table, tables, worth_showing};
 use super::{Gated, RunReport, Says, View, chart};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_results::StoredRun;
@@ -30,9 +30,7 @@ pub fn document(source: &Source<'_>, report: &RunReport<'_>) -> Document {
     let view = source.view;
     let mut rest = chart::of_run(view);
     let mut charts = |section: &str| -> Vec<Block> {
-        let (own, others) = std::mem::take(&mut rest).into_iter().partition(|one| one.section == section);
-        rest = others;
-        own.into_iter().map(|one| drawn(one.title, one.chart)).collect()
+        rest.extract_if(.., |one| one.section == section).map(|one| drawn(one.title, one.chart)).collect()
     };
     let sections = [
         section(GATES.section, "Gates", gates(report.gated)),
@@ -50,40 +48,34 @@ pub fn document(source: &Source<'_>, report: &RunReport<'_>) -> Document {
         section("floor", "The floor", facts::floor(view)),
         section("environment", "Measurement environment", facts::environment(source)),
         section("verdicts", "Verdicts and their evidence", [facts::verdicts(source)]),
-        section("notes", "Notes", notes(view)),
+        section("notes", "Notes", noted(view.notes()).into_iter().chain([accounting(view).into()])),
         section("reproduce", "How to reproduce this", facts::reproduce(source)),
         section("method", "Method in short", facts::method(source)),
     ];
+    // A section that consists only of reasons for missing charts is omitted.
+    let has_contents = |one: &Section| !one.blocks.iter().all(|block| matches!(block, Block::NoChart { .. }));
+    // If a lock of the run broke a promise, no finding has a positive tone.
+    let is_violated = matches!(view.judged.verdict, Verdict::Violated(_));
+    let dampened = |one: Finding| match one.tone {
+        Tone::Good if is_violated => Finding { tone: Tone::Plain, ..one },
+        _ => one,
+    };
+    let not_passed = gates_not_passed(worth_showing(&report.gated.gates).unwrap_or_default());
     Document {
         title: view.title.clone(),
         about: view.question.clone().unwrap_or_default(),
         verdict: report.headline.verdict.clone(),
         headline: headline(report),
         comes_to: "Conclusions",
-        findings: not_passed(report.gated)
+        findings: not_passed
             .skip(usize::from(report.headline.says == Says::Gate))
             .chain(report.other_conclusions().iter().map(finding))
-            .map(|finding| not_praised(finding, &view.judged.verdict))
+            .map(dampened)
             .collect(),
         strategies: view.strategies.clone(),
-        sections: filled(sections.into_iter().filter(|section| !has_only_reasons(section))),
+        sections: filled(sections.into_iter().filter(has_contents)),
     }
 }
-
-/// Returns whether a section consists only of reasons for missing charts, in which case it is omitted.
-fn has_only_reasons(section: &Section) -> bool {
-    section.blocks.iter().all(|block| matches!(block, Block::NoChart { .. }))
-}
-
-/// Returns the finding, without a positive tone if a lock of the run broke a promise.
-fn not_praised(finding: Finding, verdict: &Verdict) -> Finding {
-    match (verdict, finding.tone) {
-        (Verdict::Violated(_), Tone::Good) => Finding { tone: Tone::Plain, ..finding },
-        _ => finding,
-    }
-}
-
-const GATES: Link = Link { section: "gates", text: "the gates" };
 
 fn headline(report: &RunReport<'_>) -> Finding {
     let (sentence, tone) = (report.headline.text(), report.headline.verdict.tone());
@@ -92,11 +84,6 @@ fn headline(report: &RunReport<'_>) -> Finding {
         (Says::Gate, _) => Finding::new("Gate", tone, sentence, Some(GATES)),
         _ => Finding::new("Outcome", tone, sentence, Some(Evidence::Verdicts.link())),
     }
-}
-
-fn not_passed(gated: &Gated) -> impl Iterator<Item = Finding> {
-    gates_not_passed(worth_showing(&gated.gates).unwrap_or_default())
-        .map(|gate| Finding::new(format!("Gate {}", gate.word), gate.tone, gate.sentence, Some(GATES)))
 }
 
 fn gates(gated: &Gated) -> impl Iterator<Item = Block> {
@@ -117,16 +104,7 @@ fn finding(one: &Conclusion) -> Finding {
         (Topic::Limits, _) | (_, Certainty::Unknown | Certainty::Tied) => Tone::Doubtful,
         (_, Certainty::Shown | Certainty::Same) => Tone::Good,
     };
-    let topic = match one.topic {
-        Topic::MustNotBeUsed => "Must not be used",
-        Topic::Limits => "Note",
-        Topic::Faults => "Under faults",
-        Topic::Fastest => "Fastest",
-        Topic::Lightest => "Lightest",
-        Topic::Fairest => "Fairest",
-        Topic::Choice => "What to use",
-    };
-    Finding::new(topic, tone, one.sentence.clone(), Some(one.evidence.link()))
+    Finding::new(one.topic.title(), tone, one.sentence.clone(), Some(one.evidence.link()))
 }
 
 /// Returns the main metrics of several runs, given the name and the [whole](Table::whole) table of each.
@@ -145,13 +123,9 @@ pub fn side_by_side(runs: Vec<(String, Table)>) -> Option<Section> {
 }
 
 /// Returns a section with these blocks, without empty tables.
-pub fn section<B: Into<Block>>(
-    id: &'static str,
-    title: &str,
-    blocks: impl IntoIterator<Item = B>,
-) -> Section {
+pub fn section<B: Into<Block>>(id: &'static str, title: &str, all: impl IntoIterator<Item = B>) -> Section {
     let is_filled = |block: &Block| !matches!(block, Block::Table(table) if table.is_empty());
-    let blocks = blocks.into_iter().map(Into::into).filter(is_filled).collect();
+    let blocks = all.into_iter().map(Into::into).filter(is_filled).collect();
     Section { id, title: title.to_owned(), blocks }
 }
 
@@ -186,8 +160,4 @@ fn violations(view: &View<'_>) -> impl Iterator<Item = Block> {
             Block::Picture { caption, picture: timeline.into() }
         })
     })
-}
-
-fn notes(view: &View<'_>) -> impl Iterator<Item = Block> {
-    noted(view.notes()).into_iter().chain([accounting(view).into()])
 }

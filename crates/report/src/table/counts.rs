@@ -7,6 +7,7 @@ use crate::View;
 use crate::document::{Columns, Table, Tone, Value};
 use crate::view::AccountingRow;
 use zklockbench_core::measure::RequestKind;
+use zklockbench_core::units::joined;
 use zklockbench_record::{CountedTurns, Counting};
 
 pub(super) const HOW: &str = "counted on the wire, in a separate trial in which nothing is timed";
@@ -26,8 +27,7 @@ impl CountedRow<'_> {
 
     fn by_name(&self, named: &BTreeMap<String, u64>) -> Option<String> {
         let told = named.iter().map(|(name, times)| format!("{} {name}", self.each(*times).shown()));
-        let told: Vec<String> = told.collect();
-        (!told.is_empty()).then(|| told.join(", "))
+        Some(joined(told, ", ")).filter(|told| !told.is_empty())
     }
 }
 
@@ -106,15 +106,11 @@ pub(crate) fn accounting(view: &View<'_>) -> Table {
         .numbers("client", 0, |row| row.line.client)
         .numbers("cost model", 0, |row| row.line.expected)
         .numbers("servers", 0, |row| row.line.servers)
-        .words("agree", |row| row.agrees.map(agree))
+        .words("agree", |row| match row.agrees? {
+            true => Some(Value::verdict("yes", Tone::Plain)),
+            false => Some(Value::verdict("NO", Tone::Bad)),
+        })
         .explained("in each repetition")
         .table("Counts of the client, the cost model and the servers", 2, view.accounting())
         .noted("Sums over all repetitions.")
-}
-
-fn agree(agrees: bool) -> Value {
-    match agrees {
-        true => Value::verdict("yes", Tone::Plain),
-        false => Value::verdict("NO", Tone::Bad),
-    }
 }

@@ -2,9 +2,9 @@
 
 use super::Style;
 use super::layout::{escaped, painted};
-use crate::document::{Table, Tone, Value, words};
+use crate::document::{Finding, Link, Table, Tone, Value, words};
 use zklockbench_analysis::gate::{Check, Outcome, overall};
-use zklockbench_core::units::{cell_name, harmless};
+use zklockbench_core::units::{cell_name, harmless, joined};
 use zklockbench_core::verdict::Verdict;
 
 /// Maximum width of the column of gates; longer gates break the alignment.
@@ -17,10 +17,11 @@ const NOT_PASSED: usize = 3;
 /// only the implicit gate.
 pub fn gates(outcomes: &[Outcome], style: Style) -> Option<String> {
     let of_scenario = worth_showing(outcomes)?;
-    let not_passed = of_scenario.iter().filter(|outcome| outcome.verdict != Verdict::Held).take(NOT_PASSED);
-    let named: Vec<&Outcome> = if style.all { of_scenario.iter().collect() } else { not_passed.collect() };
-    let width =
-        named.iter().map(|outcome| gate_title(outcome).chars().count()).max().unwrap_or(0).min(GATE_WIDTH);
+    let most = if style.all { usize::MAX } else { NOT_PASSED };
+    let is_named = |outcome: &&Outcome| style.all || outcome.verdict != Verdict::Held;
+    let named: Vec<&Outcome> = of_scenario.iter().filter(is_named).take(most).collect();
+    let widths = named.iter().map(|outcome| gate_title(outcome).chars().count());
+    let width = widths.max().unwrap_or(0).min(GATE_WIDTH);
     let mut lines = vec![format!("Gates: {}.", gates_sentence(of_scenario))];
     for outcome in named {
         let word = painted(&Value::verdict(format!("{:7}", outcome.word()), tone(outcome)), style);
@@ -71,33 +72,25 @@ fn tone(outcome: &Outcome) -> Tone {
     Value::from(&outcome.verdict).tone()
 }
 
-pub(crate) struct GateNotPassed {
-    pub word: &'static str,
-    pub tone: Tone,
-    /// The gate and its first observation.
-    pub sentence: String,
-}
+pub(crate) const GATES: Link = Link { section: "gates", text: "the gates" };
 
-/// Returns the gates that did not pass, worst first.
-pub(crate) fn gates_not_passed(outcomes: &[Outcome]) -> impl Iterator<Item = GateNotPassed> {
+/// Returns the gates that did not pass, worst first, each with its first observation.
+pub(crate) fn gates_not_passed(outcomes: &[Outcome]) -> impl Iterator<Item = Finding> {
     let not_passed = outcomes.iter().filter(|outcome| outcome.verdict != Verdict::Held);
     not_passed.map(|outcome| {
         let first = found(outcome).into_iter().next().map_or_else(String::new, |first| format!(": {first}"));
-        let sentence = format!("{}{first}.", gate_title(outcome));
-        GateNotPassed { word: outcome.word(), tone: tone(outcome), sentence }
+        let (topic, sentence) = (outcome.word(), format!("{}{first}.", gate_title(outcome)));
+        Finding::new(format!("Gate {topic}"), tone(outcome), sentence, Some(GATES))
     })
 }
 
 pub fn gates_markdown(outcomes: &[Outcome]) -> Option<String> {
-    let named = worth_showing(outcomes)?;
-    let mut text = String::from("#### Gates\n\n| | gate | observed |\n|---|---|---|\n");
-    for outcome in named {
-        let found: Vec<String> = found(outcome).iter().map(|line| escaped(line)).collect();
-        let line =
-            format!("| {} | {} | {} |\n", outcome.word(), escaped(&gate_title(outcome)), found.join("<br>"));
-        text.push_str(&line);
-    }
-    Some(text)
+    let line = |outcome: &Outcome| {
+        let found = joined(found(outcome).iter().map(|line| escaped(line)), "<br>");
+        format!("| {} | {} | {found} |\n", outcome.word(), escaped(&gate_title(outcome)))
+    };
+    let lines: String = worth_showing(outcomes)?.iter().map(line).collect();
+    Some(format!("#### Gates\n\n| | gate | observed |\n|---|---|---|\n{lines}"))
 }
 
 /// Returns all gates, if the scenario defines any.
@@ -106,29 +99,23 @@ pub(crate) fn worth_showing(outcomes: &[Outcome]) -> Option<&[Outcome]> {
 }
 
 pub(crate) fn gate_title(outcome: &Outcome) -> String {
-    match &outcome.name {
-        Some(name) => format!("{name}: {}", outcome.gate),
-        None => outcome.gate.clone(),
-    }
+    let name = outcome.name.as_ref().map_or_else(String::new, |name| format!("{name}: "));
+    name + &outcome.gate
 }
 
 /// Returns the observations of all cells that did not pass or, if all passed, of the cell nearest to its limit.
 fn found(outcome: &Outcome) -> Vec<String> {
-    let bad: Vec<String> =
-        outcome.checks.iter().filter(|check| check.verdict != Verdict::Held).map(gate_check_told).collect();
-    if !bad.is_empty() {
-        return bad;
-    }
+    let bad = outcome.checks.iter().filter(|check| check.verdict != Verdict::Held);
+    let bad: Vec<String> = bad.map(gate_check_told).collect();
     match (outcome.verdict.why(), outcome.checks.as_slice()) {
+        _ if !bad.is_empty() => bad,
         (Some(why), _) => vec![why],
-        (None, [first, rest @ ..]) if !outcome.is_of_every_run() => {
-            let nearest = match rest.len() {
-                0 => String::new(),
-                more => format!("; nearest of {}", more + 1),
-            };
-            vec![format!("{}{nearest}", gate_check_told(first))]
+        (None, []) => Vec::new(),
+        _ if outcome.is_of_every_run() => Vec::new(),
+        (None, [only]) => vec![gate_check_told(only)],
+        (None, [first, ..]) => {
+            vec![format!("{}; nearest of {}", gate_check_told(first), outcome.checks.len())]
         }
-        (None, _) => Vec::new(),
     }
 }
 

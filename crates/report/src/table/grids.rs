@@ -4,14 +4,17 @@ use super::counts::{self, CountedRow};
 use super::{faults, metric_value};
 use crate::View;
 use crate::document::{Column, Columns, Table, Value, words};
+use crate::summary::Repetitions;
 use crate::view::Cell;
 use zklockbench_core::measure::{Measure, Statistic};
-use zklockbench_core::units::{format_micros, listed, number};
+use zklockbench_core::units::{format_micros, joined, listed, number};
 use zklockbench_record::figures::{
     self, FAILED_TRY_P50, HANDOFF_P50, OFFERED, THROUGHPUT, TOTAL_TIME, UTILISATION_BUSIEST, WAIT_MAX,
     WAIT_P50, WAIT_P99,
 };
-use zklockbench_record::{Arrived, DriverRecord, EchoTimes, FigureEntry, LostHold, LostHolds, Timing, Trial};
+use zklockbench_record::{
+    Arrived, DriverRecord, EchoTimes, FigureEntry, Floor, LostHold, LostHolds, Timing, Trial,
+};
 use zklockbench_stats::median;
 
 /// Returns the tables of a run, most important first: locks under faults, then all metrics, then arrivals.
@@ -37,14 +40,21 @@ impl Table {
             .words("strategy", |cell| view.label(cell))
             .numbers("contenders", 0, |cell| contenders(cell))
             .words("verdict", |cell| cell.judged())
-            .numbers("reps", 8, |cell| repetitions(cell))
+            .numbers("reps", 8, |cell| {
+                let Repetitions { ran, sound } = Repetitions::of(cell);
+                Value::OutOf(sound as u64, ran as u64)
+            })
             .explained("valid repetitions");
-        columns = metric(columns, &OFFERED);
-        columns = metric(columns, &THROUGHPUT)
-            .numbers("min-max", 4, |cell| range(cell))
+        columns = columns
+            .metric(&OFFERED, |cell| measured(cell, &OFFERED))
+            .metric(&THROUGHPUT, |cell| measured(cell, &THROUGHPUT))
+            .numbers("min-max", 4, |cell| {
+                let spread = cell.spread(|one| THROUGHPUT.of(one)).filter(|spread| spread.count > 1)?;
+                Some(Value::Range(spread.min, spread.max))
+            })
             .explained("smallest and largest repetition");
         for entry in [&TOTAL_TIME, &WAIT_P50, &WAIT_P99, &WAIT_MAX, &HANDOFF_P50, &FAILED_TRY_P50] {
-            columns = metric(columns, entry);
+            columns = columns.metric(entry, move |cell| measured(cell, entry));
         }
         let (handoffs, uncontended) = floors(view);
         columns = columns
@@ -61,7 +71,7 @@ impl Table {
             .explained("longest time that a lock was free, wanted and not acquired");
         let placed = [THROUGHPUT.card, OFFERED.card, TOTAL_TIME.card];
         for entry in figures::ALL.iter().filter(|entry| !placed.contains(&entry.card)) {
-            columns = metric(columns, entry);
+            columns = columns.metric(entry, move |cell| measured(cell, entry));
         }
         columns
             .numbers("violations", 1, |cell| cell.violations())
@@ -69,13 +79,6 @@ impl Table {
             .table("Each strategy at each contender count", 1, &view.cells)
             .noted(note(view))
     }
-}
-
-fn metric<'c, 'v>(
-    columns: Columns<'c, &'v Cell<'v>>,
-    entry: &'static FigureEntry,
-) -> Columns<'c, &'v Cell<'v>> {
-    columns.metric(entry, move |cell| measured(cell, entry))
 }
 
 /// Returns a metric of a cell over its repetitions, as a table value.
@@ -95,19 +98,21 @@ fn measured(cell: &Cell<'_>, entry: &FigureEntry) -> Value {
 
 /// Returns notes on the whole table.
 fn note(view: &View<'_>) -> String {
-    let repeated = view.cells.iter().any(|cell| cell.trials.len() > 1);
-    let has_unserved = view.cells.iter().any(|cell| cell.sum(Trial::unserved) > 0);
-    let has_bound =
-        view.cells.iter().any(|cell| cell.longest(Measure::Wait).is_some_and(|longest| longest.at_least));
+    /// Values that are displayed as 1 do not count as below the floor.
+    const BELOW_FLOOR: f64 = 0.995;
+    let any = |is: &dyn Fn(&Cell<'_>) -> bool| view.cells.iter().any(is);
+    let is_bound = |cell: &Cell<'_>| cell.longest(Measure::Wait).is_some_and(|longest| longest.at_least);
+    let is_below = |multiple: Option<f64>| multiple.is_some_and(|multiple| multiple < BELOW_FLOOR);
+    let is_unserved = any(&|cell| cell.sum(Trial::unserved) > 0) && any(&is_bound);
+    let is_slow = any(&|cell| is_below(view.handoff_over_floor(cell)))
+        || any(&|cell| is_below(view.uncontended_over_floor(cell)));
     let notes = [
-        repeated.then(|| "Medians of the valid repetitions.".to_owned()),
-        (has_unserved && has_bound).then(|| "≥: at least, because of unserved waits.".to_owned()),
-        is_below_floor(view).then(|| {
-            "A multiple below 1 means that the host was slower while the floor was measured.".to_owned()
-        }),
-        on_the_wire(view),
+        (any(&|cell| cell.trials.len() > 1), "Medians of the valid repetitions."),
+        (is_unserved, "≥: at least, because of unserved waits."),
+        (is_slow, "A multiple below 1 means that the host was slower while the floor was measured."),
     ];
-    notes.into_iter().flatten().collect::<Vec<_>>().join(" ")
+    let notes = notes.into_iter().filter(|(is_so, _)| *is_so).map(|(_, note)| note.to_owned());
+    joined(notes.chain(on_the_wire(view)), " ")
 }
 
 /// Returns a sentence on the metrics that were counted in a separate trial for drivers' locks.
@@ -122,53 +127,29 @@ fn on_the_wire(view: &View<'_>) -> Option<String> {
 
 /// Returns the explanations of the floors on which multiples are based; empty if no floor was measured.
 fn floors(view: &View<'_>) -> (String, String) {
-    let told = |what: &str, timing: Option<Timing>| {
-        timing.map_or_else(String::new, |Timing { count, p50_us, .. }| {
-            format!("its median as a multiple of {}, the median of {count} {what}", format_micros(p50_us))
-        })
+    let told = |what: &str, of: fn(&Floor) -> Option<Timing>| {
+        let Some(Timing { count, p50_us, .. }) = view.floor.as_ref().and_then(of) else {
+            return String::new();
+        };
+        format!("its median as a multiple of {}, the median of {count} {what}", format_micros(p50_us))
     };
-    let floor = view.floor.as_ref();
-    (
-        told(
-            "handoffs without a lock, measured before the first trial",
-            floor.and_then(|floor| floor.handoff),
-        ),
-        told("uncontended acquires by raw requests", floor.and_then(|floor| floor.uncontended)),
-    )
-}
-
-fn is_below_floor(view: &View<'_>) -> bool {
-    /// Values that are displayed as 1 do not count as below the floor.
-    const BELOW_FLOOR: f64 = 0.995;
-    let multiples = |cell| [view.handoff_over_floor(cell), view.uncontended_over_floor(cell)];
-    view.cells.iter().flat_map(multiples).flatten().any(|multiple| multiple < BELOW_FLOOR)
-}
-
-fn range(cell: &Cell<'_>) -> Option<Value> {
-    let spread = cell.spread(|one| THROUGHPUT.of(one)).filter(|spread| spread.count > 1)?;
-    Some(Value::Range(spread.min, spread.max))
-}
-
-fn repetitions(cell: &Cell<'_>) -> Value {
-    let sound = cell.all().filter(|one| one.is_sound()).count();
-    Value::OutOf { part: sound as u64, whole: cell.trials.len() as u64 }
+    let handoff = told("handoffs without a lock, measured before the first trial", |floor| floor.handoff);
+    (handoff, told("uncontended acquires by raw requests", |floor| floor.uncontended))
 }
 
 /// Returns the number of contenders, and how many had a session if some had none.
 fn contenders(cell: &Cell<'_>) -> Value {
     let whole = cell.contenders as u64;
-    Value::OutOf { part: cell.took_part().min(whole), whole }
+    Value::OutOf(cell.took_part().min(whole), whole)
 }
 
 /// Describes the numbers of invalid and partial trials; remarks state the reasons.
 fn marks(cell: &Cell<'_>) -> Option<String> {
     let count = |marked: fn(&Trial) -> bool| cell.all().filter(|one| marked(one)).count();
-    let marks = [
-        (count(|one| one.health.invalid.is_some()), "invalid"),
-        (count(|one| one.cut_short.is_some()), "partial"),
-    ];
-    let said = marks.iter().filter(|(count, _)| *count > 0).map(|(count, mark)| format!("{count} {mark}"));
-    Some(said.collect::<Vec<_>>().join(", ")).filter(|said| !said.is_empty())
+    let invalid = (count(|one| one.health.invalid.is_some()), "invalid");
+    let marks = [invalid, (count(|one| one.cut_short.is_some()), "partial")].into_iter();
+    let said = marks.filter(|(count, _)| *count > 0).map(|(count, mark)| format!("{count} {mark}"));
+    Some(joined(said, ", ")).filter(|said| !said.is_empty())
 }
 
 /// One strategy at one contender count, and the holds lost in its trials.
@@ -207,8 +188,7 @@ fn middle((_, lost): &LostRow<'_>, time: fn(&LostHold) -> Option<u64>) -> Option
 fn drivers(view: &View<'_>) -> Table {
     let driver = |cell| Some((cell, Cell::all(cell).find_map(|trial| trial.driver.as_ref())?));
     let echo = |times: Option<EchoTimes>| times.map(|times| Value::micros(times.p50_us));
-    let pipe =
-        |cell: &Cell<'_>, quantile| cell.percentile(Measure::Pipe, quantile).map(|at| Value::Duration(at.us));
+    let pipe = |cell: &Cell<'_>, at| Some(Value::Duration(cell.percentile(Measure::Pipe, at)?.us));
     Columns::<(&Cell<'_>, &DriverRecord)>::of_cells(view, |(cell, _)| cell)
         .words("program", |(_, driver)| driver.program.clone())
         .numbers("processes", 1, |(_, driver)| driver.processes)
@@ -231,8 +211,8 @@ fn drivers(view: &View<'_>) -> Table {
 }
 
 fn arrivals(view: &View<'_>) -> Table {
-    let count =
-        |cell: &Cell<'_>, count: fn(&Arrived) -> u64| cell.sum(|one| one.arrived.as_ref().map_or(0, count));
+    let is_open = |cell: &&Cell<'_>| cell.all().any(|one| one.arrived.is_some());
+    let count = |cell: &Cell<'_>, of: fn(&Arrived) -> u64| cell.sum(|one| one.arrived.as_ref().map_or(0, of));
     Columns::<&Cell<'_>>::new()
         .words("open load", |cell| view.label(cell))
         .numbers("contenders", 0, |cell| contenders(cell))
@@ -247,9 +227,8 @@ fn arrivals(view: &View<'_>) -> Table {
         .explained("the part of the wait after the call to acquire")
         .numbers("service p99", 2, |cell| cell.percentile(Measure::Service, 0.99))
         .numbers("lateness p99", 6, |cell| {
-            let late =
-                |one: &Trial| Some(one.health.lateness_p99_us.filter(|_| one.arrived.is_some())? as f64);
-            cell.median(late).map(Value::Duration)
+            let late = |one: &Trial| one.health.lateness_p99_us.filter(|_| one.arrived.is_some());
+            cell.median(|one| Some(late(one)? as f64)).map(Value::Duration)
         })
         .explained("delay of the generator's acquire calls")
         .numbers("lock busy", 1, |cell| cell.figure(&UTILISATION_BUSIEST).map(Value::Share))
@@ -259,6 +238,6 @@ fn arrivals(view: &View<'_>) -> Table {
             cell.median(grows).map(|grows| format!("+{}/s", number(grows)))
         })
         .explained("growth of the queue")
-        .table("Outcome of the arrivals", 1, view.cells.iter().filter(|cell| cell.is_open()))
+        .table("Outcome of the arrivals", 1, view.cells.iter().filter(is_open))
         .noted("A wait starts when the arrival is due.")
 }

@@ -6,7 +6,7 @@ use comfy_table::{
 };
 
 use crate::document::{Table, Tone, Value};
-use zklockbench_core::units::harmless;
+use zklockbench_core::units::{harmless, joined};
 
 /// The only rule is below the headings, in a character that every terminal supports.
 const LEAN: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('-').junction('-'));
@@ -53,9 +53,8 @@ pub(super) fn drawn(grid: &Table, style: Style) -> Vec<String> {
     if style.explain && !legend.is_empty() {
         said.extend([String::new(), legend]);
     }
-    if !left_out.is_empty() {
-        said.push(format!("Left out at this width: {}.", left_out.join(", ")));
-    }
+    let names = left_out.join(", ");
+    said.extend((!left_out.is_empty()).then(|| format!("Left out at this width: {names}.")));
     said
 }
 
@@ -110,7 +109,7 @@ fn named_above(grid: &Table, labels: &[Value], last: &[Value]) -> Option<String>
         true => format!("{} {}", value.shown(), column.heading),
         false => value.shown(),
     });
-    (labels != last).then(|| named.collect::<Vec<_>>().join(", "))
+    (labels != last).then(|| joined(named, ", "))
 }
 
 /// Returns the width of a table without wrapping, measured without colour codes, which take no space.
@@ -121,11 +120,10 @@ fn width_of(grid: &Table) -> usize {
 
 /// Returns whether the label columns are at least as wide as their longest word.
 fn has_room_for_labels(grid: &Table, width: usize) -> bool {
-    let texts = |at: usize| {
-        let values = grid.rows.iter().map(move |row| row[at].shown());
-        std::iter::once(grid.columns[at].heading.to_owned()).chain(values)
+    let longest = |at: usize, of: fn(&str) -> usize| {
+        let values = grid.rows.iter().map(|row| of(&row[at].shown()));
+        values.max().unwrap_or(0).max(of(grid.columns[at].heading))
     };
-    let longest = |at: usize, of: fn(&str) -> usize| texts(at).map(|text| of(&text)).max().unwrap_or(0);
     let sum = |of: fn(&str) -> usize| (0..grid.labels).map(|at| longest(at, of)).sum::<usize>();
     let whole = |text: &str| text.chars().count();
     let word = |text: &str| text.split_whitespace().map(|word| word.chars().count()).max().unwrap_or(0);
@@ -141,23 +139,22 @@ fn stacked(grid: &Table, style: Style) -> String {
         lines.extend(named_above(grid, labels, last));
         last = labels;
         let columns = grid.columns[grid.labels..].iter().zip(values);
-        let told = columns
-            .filter(|(_, value)| !value.is_not_measured())
-            .map(|(column, value)| format!("{} {}", column.heading, painted(value, style)));
-        lines.push(format!("{INDENT}{}", told.collect::<Vec<_>>().join("; ")));
+        let told = columns.filter(|(_, value)| !value.is_not_measured());
+        let told = told.map(|(column, value)| format!("{} {}", column.heading, painted(value, style)));
+        lines.push(format!("{INDENT}{}", joined(told, "; ")));
     }
     lines.join("\n")
 }
 
 pub(super) fn painted(value: &Value, style: Style) -> String {
     let text = console::style(value.shown()).force_styling(style.colour);
-    match value.tone() {
+    let text = match value.tone() {
         Tone::Bad => text.red().bold(),
         Tone::Doubtful => text.yellow(),
         Tone::Good => text.green(),
         Tone::Plain => text,
-    }
-    .to_string()
+    };
+    text.to_string()
 }
 
 fn draw(grid: &Table, style: Style, width: Option<u16>) -> String {
@@ -168,9 +165,8 @@ fn draw(grid: &Table, style: Style, width: Option<u16>) -> String {
     } else {
         table.force_no_tty();
     }
-    table.set_header(
-        grid.columns.iter().map(|column| Text::new(column.heading).add_attribute(Attribute::Bold)),
-    );
+    let headings = grid.columns.iter().map(|column| Text::new(column.heading));
+    table.set_header(headings.map(|heading| heading.add_attribute(Attribute::Bold)));
     let mut last: &[Value] = &[];
     for row in &grid.rows {
         // A strategy is named once, above all its contender counts.
@@ -205,11 +201,10 @@ fn coloured(value: &Value) -> Text {
 
 pub(crate) fn markdown_table(grid: &Table) -> String {
     let line = |cells: Vec<String>| format!("| {} |", cells.join(" | "));
-    let headings = line(grid.columns.iter().map(|column| column.heading.to_owned()).collect());
-    let rule =
-        line(grid.columns.iter().map(|column| if column.numbers { "---:" } else { "---" }.into()).collect());
-    let rows = grid.rows.iter().map(|row| line(row.iter().map(|value| escaped(&value.shown())).collect()));
-    [headings, rule].into_iter().chain(rows).collect::<Vec<_>>().join("\n")
+    let headings: Vec<String> = grid.columns.iter().map(|column| column.heading.to_owned()).collect();
+    let rule = grid.columns.iter().map(|column| if column.numbers { "---:" } else { "---" }.into()).collect();
+    let rows = grid.rows.iter().map(|row| row.iter().map(|value| escaped(&value.shown())).collect());
+    joined([headings, rule].into_iter().chain(rows).map(line), "\n")
 }
 
 /// Returns a text that Markdown shows verbatim, on one line.

@@ -10,11 +10,11 @@ mod run;
 
 use super::document::Value;
 use zklockbench_core::measure::Unit;
-use zklockbench_core::units::{distinct_sorted, grouped, listed, percent};
+use zklockbench_core::units::{distinct_sorted, grouped, joined, listed, percent};
 use zklockbench_record::FigureEntry;
 
 pub(super) use gates::{
-    gate_check_told, gate_title, gates_not_passed, gates_sentence, gates_table, worth_showing,
+    GATES, gate_check_told, gate_title, gates_not_passed, gates_sentence, gates_table, worth_showing,
 };
 pub use gates::{gates, gates_markdown};
 pub(super) use grids::tables;
@@ -37,12 +37,12 @@ pub(super) fn metric_value(entry: &FigureEntry, value: f64) -> Value {
 pub(super) fn margins(of_figures: impl IntoIterator<Item = (String, f64)>) -> String {
     let mut groups = grouped(of_figures.into_iter().map(|(figure, margin)| (margin, figure)));
     groups.sort_by(|(one, _), (other, _)| one.total_cmp(other));
-    let told = |(margin, figures): &(f64, Vec<String>)| {
-        format!("{} of {}", percent(*margin), listed(&distinct_sorted(figures)))
+    let told = |(margin, figures): (f64, Vec<String>)| {
+        format!("{} of {}", percent(margin), listed(&distinct_sorted(figures)))
     };
     match groups.as_slice() {
         [] => String::new(),
         [(margin, _)] => format!("Margin: {}.", percent(*margin)),
-        some => format!("Margins: {}.", some.iter().map(told).collect::<Vec<_>>().join("; ")),
+        _ => format!("Margins: {}.", joined(groups.into_iter().map(told), "; ")),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::layout::{Style, drawn, fitted, wrapped};
 use crate::document::Table;
-use zklockbench_core::units::{counted, grouped, one_line, shown};
+use zklockbench_core::units::{counted, grouped, joined, one_line, shown};
 
 /// Everything that a command may print.
 #[derive(Debug, Default)]
@@ -39,10 +39,8 @@ impl Printed {
     fn whole(self, style: Style) -> String {
         let mut said = vec![self.outcome, String::new()];
         said.extend(self.above);
-        for table in self.tables.iter().filter(|table| !table.is_empty()) {
-            said.extend(drawn(table, style));
-            said.push(String::new());
-        }
+        let tables = self.tables.iter().filter(|table| !table.is_empty());
+        said.extend(tables.flat_map(|table| [drawn(table, style), vec![String::new()]].concat()));
         said.extend(self.pictures);
         said.extend(self.remarks.iter().map(|remark| line(remark, style)));
         said.extend(self.more.iter().map(|remark| line(remark, style)));
@@ -86,18 +84,15 @@ fn finished(mut said: Vec<String>) -> String {
 
 fn line(remark: &str, style: Style) -> String {
     let width = style.text_width();
-    match remark.strip_prefix("! ") {
-        Some(rest) => wrapped(&one_line(rest), "! ", width),
-        None => wrapped(&one_line(remark), "", width),
-    }
+    let (begin, rest) = remark.strip_prefix("! ").map_or(("", remark), |rest| ("! ", rest));
+    wrapped(&one_line(rest), begin, width)
 }
 
 /// Returns the remarks, with only the first of each kind.
 fn once_a_kind(remarks: &[String]) -> Vec<String> {
-    let kind = |at: usize, remark: &str| match remark.strip_prefix("! ").and_then(|rest| rest.split_once(':'))
-    {
-        Some((kind, _)) => kind.to_owned(),
-        None => at.to_string(),
+    let kind = |at: usize, remark: &str| {
+        let kind = remark.strip_prefix("! ").and_then(|rest| rest.split_once(':'));
+        kind.map_or_else(|| at.to_string(), |(kind, _)| kind.to_owned())
     };
     let kinds = grouped(remarks.iter().enumerate().map(|(at, remark)| (kind(at, remark), remark)));
     let first = |(_, same): (String, Vec<&String>)| match same.as_slice() {
@@ -113,11 +108,11 @@ fn hidden(counts: [usize; 4], can_explain: bool) -> Option<String> {
     const NOUNS: [[&str; 2]; 4] =
         [["column", "columns"], ["table", "tables"], ["picture", "pictures"], ["remark", "remarks"]];
     let parts = counts.into_iter().zip(NOUNS).filter(|(count, _)| *count > 0);
-    let parts: Vec<String> = parts.map(|(count, [one, many])| counted(count, one, many)).collect();
-    let all = (!parts.is_empty()).then(|| format!("--all adds {}", parts.join(", ")));
+    let parts = joined(parts.map(|(count, [one, many])| counted(count, one, many)), ", ");
+    let all = (!parts.is_empty()).then(|| format!("--all adds {parts}"));
     let explain = can_explain.then(|| "--explain explains the columns".to_owned());
-    let both: Vec<String> = all.into_iter().chain(explain).collect();
-    (!both.is_empty()).then(|| format!("({})", both.join("; ")))
+    let both = joined(all.into_iter().chain(explain), "; ");
+    (!both.is_empty()).then(|| format!("({both})"))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::picture::timeline_text;
 use crate::view::Cell;
 use crate::{Headline, RunReport, View};
 use zklockbench_analysis::compare::Comparison;
-use zklockbench_core::units::{capitalised, counted, format_micros, one_line};
+use zklockbench_core::units::{capitalised, counted, format_micros, joined, one_line};
 use zklockbench_core::verdict::Verdict;
 
 /// Renders the outcome, then the table and the remarks; with `--all`, every table and remark.
@@ -27,29 +27,20 @@ pub fn terminal(report: &RunReport<'_>, compared: Option<&Comparison>, style: St
     let unchecked = if is_checked { None } else { unchecked(view) };
     let tables = tables(view).into_iter().chain(is_checked.then(|| accounting(view))).collect();
     let against = compared.map(|one| format!("Against the baseline: {}.", one.conclusion.sentence));
-    let basis = basis(view);
-    let (basis, more) = if style.all {
-        (basis, unchecked.into_iter().collect())
-    } else {
-        (brief_basis(view), unchecked.into_iter().chain(basis).collect())
-    };
+    let (basis, gates) = (basis(view), gates(&report.gated.gates, style));
+    let (basis, rest) = if style.all { (basis, Vec::new()) } else { (brief_basis(view), basis) };
     let printed = Printed {
         outcome: first_line(&report.headline, style),
-        above: [gates(&report.gated.gates, style), empty]
-            .into_iter()
-            .flatten()
-            .reduce(|gates, empty| gates + &empty),
+        above: gates.into_iter().chain(empty).reduce(|gates, empty| gates + &empty),
         tables,
         pictures: pictures(view),
         remarks: against.into_iter().chain(first).chain(notes).chain(conclusions).collect(),
         basis,
-        more,
+        more: unchecked.into_iter().chain(rest).collect(),
     };
     let text = printed.text(style);
-    match compared.filter(|_| style.all) {
-        Some(one) => format!("{text}\n{}", comparison(one, style)),
-        None => text,
-    }
+    let compared = compared.filter(|_| style.all).map(|one| format!("\n{}", comparison(one, style)));
+    text + &compared.unwrap_or_default()
 }
 
 /// Returns the first violation of each strategy.
@@ -85,24 +76,16 @@ pub fn markdown(report: &RunReport<'_>) -> String {
     let view = report.view;
     let mut said = vec![format!("### {}", escaped(&report.headline.text()))];
     said.extend(gates_markdown(&report.gated.gates).map(|gates| gates.trim_end().to_owned()));
-    if view.cells.is_empty() {
-        said.push("No trial ran; nothing to show.".to_owned());
-    }
-    let mut legends = Vec::new();
-    for table in tables(view) {
-        said.push(markdown_table(&table));
-        legends.push(escaped(&table.legend(&[])));
-    }
+    said.extend(view.cells.is_empty().then(|| "No trial ran; nothing to show.".to_owned()));
+    let (tables, accounting) = (tables(view), accounting(view));
+    said.extend(tables.iter().map(markdown_table));
     said.extend(bullets(report.other_conclusions().iter().map(|one| &one.sentence)));
     said.extend(bullets(view.notes()));
     said.extend(basis(view).iter().map(|line| escaped(line)));
-    if !legends.is_empty() {
-        said.push(folded("How to read this", &legends.join("\n\n")));
-    }
-    let accounting = accounting(view);
-    if !accounting.is_empty() {
-        said.push(folded("Counts: client, cost model and servers", &markdown_table(&accounting)));
-    }
+    let legends = joined(tables.iter().map(|table| escaped(&table.legend(&[]))), "\n\n");
+    said.extend((!tables.is_empty()).then(|| folded("How to read this", &legends)));
+    let counts = || folded("Counts: client, cost model and servers", &markdown_table(&accounting));
+    said.extend((!accounting.is_empty()).then(counts));
     said.join("\n\n") + "\n"
 }
 
@@ -142,7 +125,7 @@ pub(crate) fn basis(view: &View<'_>) -> Vec<String> {
 /// Returns the verdict, and the ensemble's host and data, which affect every result.
 fn brief_basis(view: &View<'_>) -> Vec<String> {
     let measured = view.place.iter().take_while(|place| !place.starts_with("scenario "));
-    let measured = measured.cloned().collect::<Vec<_>>().join("; ");
+    let measured = joined(measured.map(String::as_str), "; ");
     let evidence = view.evidence.as_ref().filter(|_| view.judged.verdict == Verdict::Held);
     let held = evidence.map(|evidence| format!("Exclusion held; {evidence}."));
     held.into_iter().chain([format!("{}.", capitalised(&measured))]).collect()
@@ -159,10 +142,10 @@ fn evidence(view: &View<'_>) -> Option<String> {
         return Some(format!("Evidence: {evidence}."));
     }
     let longest = trials().map(|trial| trial.excused.longest_unsafe_us).max().unwrap_or(0);
+    let (zombies, longest) =
+        (counted(zombies, "acquisition was", "acquisitions were"), format_micros(longest));
     Some(format!(
-        "Evidence: {evidence}. Zombies: {} made while a holder without a live session was inside, for up to {}; \
-         --strict counts that as a violation.",
-        counted(zombies, "acquisition was", "acquisitions were"),
-        format_micros(longest)
+        "Evidence: {evidence}. Zombies: {zombies} made while a holder without a live session was inside, for up to \
+         {longest}; --strict counts that as a violation."
     ))
 }

@@ -1,8 +1,7 @@
 //! Counts of client, cost model and servers side by side.
 
-use std::collections::BTreeSet;
-
 use super::{Cell, View};
+use zklockbench_core::units::grouped;
 use zklockbench_record::{Accounting, Counted};
 
 /// One line of a cell's three-way check, summed over the repetitions.
@@ -18,36 +17,25 @@ pub struct AccountingRow {
 impl View<'_> {
     /// Returns the three-way check of every cell, line by line.
     pub fn accounting(&self) -> Vec<AccountingRow> {
-        let rows_of = |cell: &Cell<'_>| -> Vec<AccountingRow> {
-            let row = |what| AccountingRow {
-                strategy: self.label(cell).to_owned(),
-                contenders: cell.contenders,
-                line: sum(cell, what),
-                agrees: lines(cell, what).filter_map(Accounting::agrees).reduce(|all, one| all && one),
+        let rows_of = |cell: &Cell<'_>| {
+            let mut lines = grouped(cell.all().flat_map(|one| &one.accounting).map(|line| (line.what, line)));
+            lines.sort_by_key(|(what, _)| *what);
+            let row = |(what, lines): (Counted, Vec<&Accounting>)| {
+                // If a repetition lacks a count, the sum is also missing, because a partial sum would look like a
+                // disagreement.
+                let total =
+                    |number: fn(&Accounting) -> Option<u64>| lines.iter().map(|one| number(one)).sum();
+                let client = total(|line| line.client);
+                let (expected, servers) = (total(|line| line.expected), total(|line| line.servers));
+                AccountingRow {
+                    strategy: self.label(cell).to_owned(),
+                    contenders: cell.contenders,
+                    line: Accounting { what, client, expected, servers },
+                    agrees: lines.iter().filter_map(|line| line.agrees()).reduce(|all, one| all && one),
+                }
             };
-            whats(cell).into_iter().map(row).collect()
+            lines.into_iter().map(row).collect::<Vec<_>>()
         };
         self.cells.iter().flat_map(rows_of).collect()
-    }
-}
-
-/// Returns the counted quantities, in table order.
-fn whats(cell: &Cell<'_>) -> BTreeSet<Counted> {
-    cell.all().flat_map(|one| &one.accounting).map(|line| line.what).collect()
-}
-
-fn lines<'c>(cell: &'c Cell<'_>, what: Counted) -> impl Iterator<Item = &'c Accounting> {
-    cell.all().flat_map(|one| &one.accounting).filter(move |line| line.what == what)
-}
-
-/// Sums one line. If a repetition lacks a count, the sum is also missing, because a partial sum would look
-/// like a disagreement.
-fn sum(cell: &Cell<'_>, what: Counted) -> Accounting {
-    let total = |number: fn(&Accounting) -> Option<u64>| lines(cell, what).map(number).sum();
-    Accounting {
-        what,
-        client: total(|line| line.client),
-        expected: total(|line| line.expected),
-        servers: total(|line| line.servers),
     }
 }

@@ -1,10 +1,10 @@
 //! A cell: one strategy at one contender count, with all its repetitions and its metrics.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use crate::document::Value;
 use zklockbench_core::measure::{Histogram, Measure, Quantile, RequestKind, Survival, Woken};
+use zklockbench_core::units::grouped;
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::figures::REQUESTS_PER_ACQUISITION;
 use zklockbench_record::{Counting, FigureEntry, Steady, Trial};
@@ -107,10 +107,6 @@ impl Cell<'_> {
         self.counting().any(Trial::is_unstable)
     }
 
-    pub fn is_open(&self) -> bool {
-        self.all().any(|one| one.arrived.is_some())
-    }
-
     /// Returns a percentile of a measure: the median over the valid trials (all trials if none is valid). It
     /// is a lower bound if any trial's value is one. `None` if there are no samples, and for waits if the
     /// queue grew.
@@ -140,10 +136,9 @@ impl Cell<'_> {
     /// Returns the delays from a release to its notifications by class of ranks: medians over the valid
     /// trials (all trials if none is valid). Empty if nothing was recorded.
     pub fn herd(&self) -> Vec<Woken> {
-        let mut classes: BTreeMap<u32, Vec<&Woken>> = BTreeMap::new();
-        for woken in self.counting().flat_map(|one| one.herd.iter().flatten()) {
-            classes.entry(woken.from_rank).or_default().push(woken);
-        }
+        let all = self.counting().flat_map(|one| one.herd.iter().flatten());
+        let mut classes = grouped(all.map(|woken| (woken.from_rank, woken)));
+        classes.sort_by_key(|(rank, _)| *rank);
         let median = |all: &[&Woken], us: fn(&Woken) -> u64| {
             let spread = Spread::of(all.iter().map(|woken| us(woken) as f64));
             spread.map_or(0, |spread| spread.median.round() as u64)
@@ -154,7 +149,7 @@ impl Cell<'_> {
             p99_us: median(&all, |woken| woken.p99_us),
             ..*all[0]
         };
-        classes.into_values().map(pooled).collect()
+        classes.into_iter().map(|(_, all)| pooled(all)).collect()
     }
 
     /// Returns the requests per acquisition by kind, from the trial with the median total, so that the kinds
@@ -164,12 +159,12 @@ impl Cell<'_> {
             self.counting().filter_map(|one| Some((REQUESTS_PER_ACQUISITION.of(one)?, one))).collect();
         counting.sort_by(|(one, _), (other, _)| one.total_cmp(other));
         let Some(last) = counting.len().checked_sub(1) else { return Vec::new() };
-        let middle = [counting[last / 2].1, counting[counting.len() / 2].1];
-        let of = |kind, one: &Trial| {
-            let counted = one.requests_by_kind();
-            counted.map_or(0.0, |(requests, acquired)| requests.get(kind) as f64 / acquired as f64)
+        let middle = [counting[last / 2].1, counting[counting.len() / 2].1].map(Trial::requests_by_kind);
+        let amount = |kind| {
+            let counted = middle.iter().flatten();
+            counted.map(|(requests, acquired)| requests.get(kind) as f64 / *acquired as f64).sum::<f64>()
+                / 2.0
         };
-        let amount = |kind| middle.into_iter().map(|one| of(kind, one)).sum::<f64>() / 2.0;
         let kinds = RequestKind::ALL.into_iter().map(|kind| (kind, amount(kind)));
         kinds.filter(|(_, amount)| *amount > 0.0).collect()
     }
@@ -202,8 +197,8 @@ impl Cell<'_> {
 
     /// Returns whether stuck contenders are the only violations in all trials.
     pub fn is_only_stuck(&self) -> bool {
-        let mut violated = self.all().filter(|one| one.is_violated()).peekable();
-        violated.peek().is_some() && violated.all(|one| one.judged.is_only_stuck())
+        let mut violated = self.all().filter(|one| one.is_violated());
+        self.is_violated() && violated.all(|one| one.judged.is_only_stuck())
     }
 
     /// Returns the reason for the first violation.
@@ -244,34 +239,24 @@ pub struct Bins {
 impl Bins {
     /// Returns bins at the recorded resolution: slots of a few milliseconds or, from older versions, seconds.
     pub fn of(trial: &Trial) -> Self {
-        let seconds = || Self {
-            bin_us: 1_000_000,
-            acquired: trial.timeline.iter().map(|second| second.acquisitions).collect(),
-        };
+        let seconds = || (1_000_000, trial.timeline.iter().map(|second| second.acquisitions).collect());
         let slots = |steady: &Steady| {
             // Slots start with the load, including the unmeasured warm-up.
             let before = steady.warm_up_us.checked_div(steady.slot_us)?;
             let after = steady.acquired.get(usize::try_from(before).ok()?..)?;
             let acquired: Vec<u64> = after.iter().map(|count| u64::from(*count)).collect();
-            (!acquired.is_empty()).then_some(Self { bin_us: steady.slot_us, acquired })
+            (!acquired.is_empty()).then_some((steady.slot_us, acquired))
         };
-        let bins = trial.steady.as_ref().and_then(slots).unwrap_or_else(seconds);
+        let (bin_us, mut acquired) = trial.steady.as_ref().and_then(slots).unwrap_or_else(seconds);
         // An incomplete last bin is dropped, because it would look like a collapse.
-        let full = usize::try_from(trial.measured_us / bins.bin_us.max(1)).unwrap_or(usize::MAX);
-        Self { acquired: bins.acquired.into_iter().take(full).collect(), ..bins }
+        acquired.truncate(usize::try_from(trial.measured_us / bin_us.max(1)).unwrap_or(usize::MAX));
+        Self { bin_us, acquired }
     }
 
     fn merged(&self, times: u64) -> Self {
         let times = usize::try_from(times.max(1)).unwrap_or(usize::MAX);
-        Self {
-            bin_us: self.bin_us * times as u64,
-            acquired: self.acquired.chunks_exact(times).map(|bins| bins.iter().sum()).collect(),
-        }
-    }
-
-    /// Returns the total length of the full bins, in microseconds.
-    fn lasted_us(&self) -> u64 {
-        self.bin_us * self.acquired.len() as u64
+        let acquired = self.acquired.chunks_exact(times).map(|bins| bins.iter().sum()).collect();
+        Self { bin_us: self.bin_us * times as u64, acquired }
     }
 }
 
@@ -292,10 +277,9 @@ impl RateOverTime {
     fn of(all: &[Bins]) -> Option<Self> {
         let all: Vec<&Bins> = all.iter().filter(|bins| !bins.acquired.is_empty()).collect();
         let coarsest = all.iter().map(|bins| bins.bin_us).max().filter(|us| *us > 0)?;
-        let (lasted, acquired) = all.iter().fold((0, 0), |(lasted, acquired), bins| {
-            (lasted + bins.lasted_us(), acquired + bins.acquired.iter().sum::<u64>())
-        });
-        let longest = all.iter().map(|bins| bins.lasted_us()).max()?;
+        let lengths = || all.iter().map(|bins| bins.bin_us * bins.acquired.len() as u64);
+        let (lasted, longest) = (lengths().sum::<u64>(), lengths().max()?);
+        let acquired: u64 = all.iter().flat_map(|bins| &bins.acquired).sum();
         let by_count = if acquired == 0 { 0.0 } else { lasted as f64 / acquired as f64 * PER_BIN };
         let wanted = by_count.max((longest / BINS_AT_MOST) as f64);
         let times = STEPS.into_iter().find(|times| (times * coarsest) as f64 >= wanted)?;

@@ -29,16 +29,7 @@ impl FaultSet {
     }
 
     pub fn single(&self) -> Option<&str> {
-        match self.labels.as_slice() {
-            [one] => Some(one),
-            _ => None,
-        }
-    }
-
-    fn is_of(&self, trial: &Trial) -> bool {
-        !trial.faults.is_empty()
-            && self.labels.iter().all(|label| trial.faults.iter().any(|fault| fault.label == *label))
-            && trial.faults.iter().all(|fault| self.labels.contains(&fault.label))
+        if let [one] = self.labels.as_slice() { Some(one) } else { None }
     }
 }
 
@@ -70,10 +61,8 @@ impl View<'_> {
     pub fn under_faults(&self) -> Vec<UnderFault<'_>> {
         let sets = self.fault_sets();
         let pairs = (0..self.strategies.len()).flat_map(|s| (0..sets.len()).map(move |set| (s, set)));
-        pairs
-            .flat_map(|(strategy, set)| self.cells_of(strategy).map(move |cell| (cell, set)))
-            .filter_map(|(cell, set)| UnderFault::of(cell, set, &sets[set]))
-            .collect()
+        let cells = pairs.flat_map(|(s, set)| self.cells_of(s).map(move |cell| (cell, set)));
+        cells.filter_map(|(cell, set)| UnderFault::of(cell, set, &sets[set])).collect()
     }
 }
 
@@ -109,7 +98,10 @@ impl<'a> UnderFault<'a> {
         let fired: Vec<_> = cell.all().flat_map(|one| &one.faults).filter(is_of_set).collect();
         let counting = cell.counting().flat_map(|one| &one.faults).filter(is_of_set);
         let seen = counting.filter(|fault| fault.proved).collect();
-        let trials: Vec<_> = cell.all().filter(|trial| named.is_of(trial)).collect();
+        let has = |trial: &Trial, label: &str| trial.faults.iter().any(|fault| fault.label == label);
+        let has_all = |trial: &Trial| named.labels.iter().all(|label| has(trial, label));
+        let has_only = |trial: &Trial| trial.faults.iter().all(|fault| named.labels.contains(&fault.label));
+        let trials: Vec<_> = cell.all().filter(|trial| has_all(trial) && has_only(trial)).collect();
         (!fired.is_empty() || !trials.is_empty()).then_some(Self { cell, set, fired, seen, trials })
     }
 
@@ -157,10 +149,8 @@ impl<'a> UnderFault<'a> {
             (self.order().map(|(early, _)| early), "too early", Fate::Violated),
             (self.sum(|trial| trial.stuck.len() as u64), "stuck", Fate::Stuck),
         ];
-        let wrong = all.into_iter().filter_map(|(count, word, fate)| {
-            let count = count.filter(|count| *count > 0)?;
-            Some((format!("{count} {word}"), fate))
-        });
+        let wrong = all.into_iter().filter(|(count, ..)| count.is_some_and(|count| count > 0));
+        let wrong = wrong.map(|(count, word, fate)| (format!("{} {word}", count.unwrap_or(0)), fate));
         let wrong: Vec<(String, Fate)> = wrong.collect();
         let time = (!self.fired.is_empty()).then(|| match self.recovery() {
             None => ("not proved".to_owned(), Fate::Unknown),
@@ -168,11 +158,10 @@ impl<'a> UnderFault<'a> {
             Some((us, _)) => (recovery_word(us), Fate::Stuck),
         });
         let is_judged = time.is_none() && wrong.is_empty() && !self.trials.is_empty();
-        let verdict = || match verdict(self.trials.iter().copied(), self.cell.contenders) {
-            Some(Verdict::Violated(_)) => "VIOLATED",
-            other => other.as_ref().map_or("no verdict", Verdict::word),
-        };
-        let judged = is_judged.then(|| verdict().to_owned());
+        let judged = is_judged.then(|| match verdict(self.trials.iter().copied(), self.cell.contenders) {
+            Some(Verdict::Violated(_)) => "VIOLATED".to_owned(),
+            other => other.as_ref().map_or("no verdict", Verdict::word).to_owned(),
+        });
         let fate = wrong.first().or(time.as_ref()).map_or(Fate::Unknown, |(_, fate)| *fate);
         let said = time.map(|(text, _)| text).into_iter().chain(judged);
         (said.chain(wrong.into_iter().map(|(text, _)| text)).collect(), fate)

@@ -88,14 +88,6 @@ impl<'a> View<'a> {
         self.contender_counts().into_iter().max_by_key(score).filter(|count| score(count).1 > 0)
     }
 
-    /// Returns the contender count for the herd curve; `None` if no release woke two waiters.
-    pub fn herd_count(&self) -> Option<usize> {
-        let wakes_two = |cell: &Cell<'_>| cell.herd().iter().any(|woken| woken.from_rank > 1);
-        self.best_common_count(|cell| {
-            !cell.herd().is_empty() && self.cells_at(cell.contenders).any(wakes_two)
-        })
-    }
-
     pub fn place_line(&self) -> String {
         self.place.join("; ")
     }

@@ -2,13 +2,13 @@
 
 use std::ops::Add;
 
-use super::{Cell, View};
+use super::{AccountingRow, Cell, View};
 use zklockbench_core::measure::{HIGHEST_US, Measure};
-use zklockbench_core::units::{a_day, cell_name, counted, format_duration, format_micros, number, percent};
-use zklockbench_record::figures::{NODES_LEFT, OFFERED, OVERRAN, RELEASES_OVERRAN, THROUGHPUT};
-use zklockbench_record::{
-    Arrived, Disagreement, Election, FaultRecord, FigureEntry, LimitedHolds, Stuck, Trial,
+use zklockbench_core::units::{
+    a_day, cell_name, counted, format_duration, format_micros, joined, number, percent,
 };
+use zklockbench_record::figures::{NODES_LEFT, OFFERED, OVERRAN, RELEASES_OVERRAN, THROUGHPUT};
+use zklockbench_record::{Arrived, Disagreement, Election, FigureEntry, LimitedHolds, Stuck, Trial};
 
 /// Maximum number of listed reasons for a violation per cell.
 const REASONS_TOLD: usize = 3;
@@ -54,31 +54,22 @@ impl View<'_> {
             let number = trial.spec.repetition;
             trial.judged.verdict.reasons().iter().map(move |why| (number, why))
         });
-        let mut lines: Vec<String> =
-            reasons.map(|(number, why)| format!("{of}, repetition {number}: {why}")).collect();
-        let more = lines.len().saturating_sub(REASONS_TOLD);
-        lines.truncate(REASONS_TOLD);
-        if more > 0 {
-            let reasons = counted(more, "more reason", "more reasons");
-            lines.push(format!("{of}: {reasons}, in the files of its trials"));
-        }
+        let reasons = reasons.map(|(number, why)| format!("{of}, repetition {number}: {why}"));
+        let mut lines: Vec<String> = reasons.collect();
+        let more = lines.drain(lines.len().min(REASONS_TOLD)..).count();
+        let reasons = counted(more, "more reason", "more reasons");
+        lines.extend((more > 0).then(|| format!("{of}: {reasons}, in the files of its trials")));
         lines
     }
 
     fn disagreements(&self) -> Vec<String> {
         let shown = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
-        let rows = self.accounting().into_iter().filter(|row| row.agrees == Some(false));
-        rows.map(|row| {
-            format!(
-                "counts disagree: {}: {}: client {}, cost model {}, servers {}",
-                cell_name(&row.strategy, row.contenders),
-                row.line.what.name(),
-                shown(row.line.client),
-                shown(row.line.expected),
-                shown(row.line.servers)
-            )
-        })
-        .collect()
+        let told = |row: AccountingRow| {
+            let (name, what) = (cell_name(&row.strategy, row.contenders), row.line.what.name());
+            let [client, model, servers] = [row.line.client, row.line.expected, row.line.servers].map(shown);
+            format!("counts disagree: {name}: {what}: client {client}, cost model {model}, servers {servers}")
+        };
+        self.accounting().into_iter().filter(|row| row.agrees == Some(false)).map(told).collect()
     }
 
     /// Returns remarks on missing wire counts, and on wire counts that differ from the client's.
@@ -92,10 +83,8 @@ impl View<'_> {
         let fan_out =
             counting.by_release_missing.iter().map(|why| format!("not counted: {name}: fan-out: {why}"));
         let disagree = counting.disagreements().into_iter().map(|Disagreement { what, wire, client }| {
-            format!(
-                "counts disagree: {name}: {}: on the wire {wire}, client {client}",
-                what.replace('_', " ")
-            )
+            let what = what.replace('_', " ");
+            format!("counts disagree: {name}: {what}: on the wire {wire}, client {client}")
         });
         fan_out.chain(disagree).collect()
     }
@@ -109,10 +98,8 @@ impl View<'_> {
 fn doubts_of(trial: &Trial) -> Vec<String> {
     let of = trial.repetition();
     let stood = trial.standstill.as_ref().map(|stood| {
-        let signs = match stood.signs.as_slice() {
-            [] => "cause unknown".to_owned(),
-            signs => signs.join("; "),
-        };
+        let signs = stood.signs.join("; ");
+        let signs = if signs.is_empty() { "cause unknown" } else { &signs };
         let lasted = format_micros(stood.lasted_us);
         format!("for {lasted} the lock was free, but no waiter acquired it: {signs}")
     });
@@ -141,8 +128,9 @@ fn notes_on_faults(trial: &Trial) -> Vec<String> {
     let of = trial.repetition();
     let mut notes = stuck(trial, &of);
     for fault in &trial.faults {
-        let which = || format!("{of}: fault {} ({} on {})", fault.number, fault.label, fault.target);
-        notes.extend(doubts(fault).map(|(what, why)| format!("{what}: {}: {why}", which())));
+        let which = format!("{of}: fault {} ({} on {})", fault.number, fault.label, fault.target);
+        notes.extend((!fault.proved).then(|| format!("not proved: {which}: {}", fault.proof)));
+        notes.extend(fault.left.as_ref().map(|why| format!("not healed: {which}: {why}")));
     }
     notes
 }
@@ -154,33 +142,32 @@ fn unserved(cell: &Cell<'_>) -> Option<String> {
     let acquired = cell.sum(|one| one.measured.acquired());
     let told = timed_out > 0 || cell.longest(Measure::Wait).is_some_and(|longest| longest.at_least);
     let others = unserved.saturating_sub(timed_out);
-    (unserved > 0 && told).then(|| {
-        format!("{acquired} acquired, {timed_out} timed out, {others} failed otherwise or were still waiting")
-    })
+    let said = format!(
+        "{acquired} acquired, {timed_out} timed out, {others} failed otherwise or were still waiting"
+    );
+    (unserved > 0 && told).then_some(said)
 }
 
 /// Describes the holds at and beyond the scenario's limit.
 fn limited(cell: &Cell<'_>) -> Option<String> {
     let all = cell.all().filter_map(|trial| trial.limited_holds).reduce(LimitedHolds::add)?;
     let [overrun, blocked] = [all.longest_overrun_us, all.longest_blocked_us].map(format_micros);
-    let ended = Some(format!("{} ended at the limit", counted(all.ended_at_limit, "hold", "holds")));
+    let ended = format!("{} ended at the limit", counted(all.ended_at_limit, "hold", "holds"));
     let overran = (all.overran > 0).then(|| format!("{} lasted longer, by up to {overrun}", all.overran));
-    let blocked =
-        (all.blocked > 0).then(|| format!("stuck holders blocked others beyond it for up to {blocked}"));
-    Some([ended, overran, blocked].into_iter().flatten().collect::<Vec<_>>().join("; "))
+    let blocked = format!("stuck holders blocked others beyond it for up to {blocked}");
+    let blocked = (all.blocked > 0).then_some(blocked);
+    Some(joined([ended].into_iter().chain(overran).chain(blocked), "; "))
 }
 
 /// Describes the nodes that fresh locks leave, and their growth over a day at the measured rate.
 fn nodes_left(cell: &Cell<'_>) -> Option<String> {
     let nodes = cell.figure(&NODES_LEFT)?;
+    if nodes <= 0.0 {
+        return Some("none".to_owned());
+    }
     let growth = |rate: f64| format!(", {} a day at {}/s", a_day(nodes * rate), number(rate));
     let growth = cell.figure(&THROUGHPUT).map_or_else(String::new, growth);
-    Some(match nodes > 0.0 {
-        true => {
-            format!("{} per acquisition{growth}; of these, servers remove empty containers", number(nodes))
-        }
-        false => "none".to_owned(),
-    })
+    Some(format!("{} per acquisition{growth}; of these, servers remove empty containers", number(nodes)))
 }
 
 /// Describes the acquires and releases that exceeded the acquire timeout, with the longest excess of each.
@@ -193,9 +180,9 @@ fn overran(cell: &Cell<'_>) -> Option<String> {
     };
     let acquires = told(&OVERRAN, Measure::Overrun, "acquire", "acquires");
     let releases = told(&RELEASES_OVERRAN, Measure::ReleaseOverrun, "release", "releases");
-    let all: Vec<String> = acquires.into_iter().chain(releases).collect();
+    let all = joined(acquires.into_iter().chain(releases), " and ");
     let timeout = format_duration(timeout);
-    (!all.is_empty()).then(|| format!("the timeout of {timeout} was exceeded by {}", all.join(" and ")))
+    (!all.is_empty()).then(|| format!("the timeout of {timeout} was exceeded by {all}"))
 }
 
 /// Describes the nodes left in the trials of a cell, with examples.
@@ -205,18 +192,17 @@ fn orphans(cell: &Cell<'_>) -> Option<String> {
     let acquired = cell.sum(|trial| trial.whole.acquired()).max(1);
     let each = number(left as f64 / acquired as f64);
     let nodes = counted(left, "node was", "nodes were");
-    let named: Vec<&str> = first.orphan_nodes.iter().take(ORPHANS_TOLD).map(String::as_str).collect();
-    let named = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
+    let named = joined(first.orphan_nodes.iter().take(ORPHANS_TOLD).map(String::as_str), ", ");
+    let named = if named.is_empty() { named } else { format!(": {named}") };
     Some(format!("{nodes} left after all contenders had released, {each} per acquisition{named}"))
 }
 
 /// Returns remarks on one trial: a growing queue, a missed rate with its likely limit, and dropped arrivals.
 fn of_open_load(trial: &Trial) -> Vec<(&'static str, Option<String>)> {
     let Some(Arrived { offered, dropped, .. }) = trial.arrived else { return Vec::new() };
+    let grows = trial.steady.as_ref().and_then(|steady| steady.grows_per_s()).map(number);
     let unstable =
-        trial.steady.as_ref().and_then(|steady| steady.grows_per_s()).map(|grows| {
-            format!("the queue grew by {} a second, so waits have no percentiles", number(grows))
-        });
+        grows.map(|grows| format!("the queue grew by {grows} a second, so waits have no percentiles"));
     // Failed tries do not count as missed acquisitions.
     let rates = OFFERED.of(trial).zip(THROUGHPUT.of(trial)).filter(|_| !trial.spec.only_tries());
     let missed = rates.filter(|(due, achieved)| *achieved < Arrived::ACHIEVED * due);
@@ -225,13 +211,11 @@ fn of_open_load(trial: &Trial) -> Vec<(&'static str, Option<String>)> {
         format!("{achieved} of {due} acquisitions a second; in use: {}", in_use(trial))
     });
     let distorted = trial.dispersion.iter().find(|one| one.is_off()).map(|first| {
+        let [issued, scheduled] = [first.issued, first.scheduled].map(number);
+        let windows = format!("{} windows of {}", first.windows, format_micros(first.width_us));
         format!(
-            "arrivals were not issued as scheduled: over {} windows of {} the index of dispersion is {}, but {} was \
-             scheduled",
-            first.windows,
-            format_micros(first.width_us),
-            number(first.issued),
-            number(first.scheduled)
+            "arrivals were not issued as scheduled: over {windows} the index of dispersion is {issued}, but \
+             {scheduled} was scheduled"
         )
     });
     let dropped = (dropped > 0).then(|| format!("{dropped} of {offered} arrivals found no free session"));
@@ -246,9 +230,7 @@ fn in_use(trial: &Trial) -> String {
     let disk = trial.busiest_disk().map(|share| ("the servers' log", share));
     let mut used: Vec<(&str, f64)> = [lock, generator, host, disk].into_iter().flatten().collect();
     used.sort_by(|(_, one), (_, other)| other.total_cmp(one));
-    let told: Vec<String> =
-        used.into_iter().map(|(what, share)| format!("{what} {}", percent(share))).collect();
-    told.join(", ")
+    joined(used.into_iter().map(|(what, share)| format!("{what} {}", percent(share))), ", ")
 }
 
 /// Returns a sentence on an election and its time.
@@ -267,29 +249,21 @@ const STUCK_TOLD: usize = 20;
 
 fn stuck(trial: &Trial, of: &str) -> Vec<String> {
     let told = trial.stuck.iter().take(STUCK_TOLD).map(|one| format!("stuck: {of}: {}", who(one)));
-    let (more, number) = (trial.stuck.len().saturating_sub(STUCK_TOLD), trial.spec.index);
-    let more =
-        (more > 0).then(|| format!("stuck: {of}: {more} more; trials/{number:03}.json lists them all"));
-    told.chain(more).collect()
+    let (more, file) = (trial.stuck.len().saturating_sub(STUCK_TOLD), trial.spec.index);
+    let all = format!("stuck: {of}: {more} more; trials/{file:03}.json lists them all");
+    told.chain((more > 0).then_some(all)).collect()
 }
 
 fn who(stuck: &Stuck) -> String {
-    let waited = format_micros(stuck.waited_us);
-    let mut said = vec![format!("contender {} waited {waited} for lock {}", stuck.contender, stuck.lock)];
-    said.push(stuck.node.as_ref().map_or_else(|| "no node found".to_owned(), |node| format!("node {node}")));
-    said.extend(stuck.position.map(|before| format!("nodes before it: {before}")));
-    said.extend(stuck.blocked_by.as_ref().map(|first| format!("blocked by {first}")));
-    said.push(match stuck.watches.as_slice() {
-        [] => "watches nothing".to_owned(),
-        paths => format!("watches {}", paths.join(" ")),
-    });
-    said.join(", ")
+    let Stuck { contender, lock, waited_us, node, position, blocked_by, watches, .. } = stuck;
+    let node = node.as_ref().map_or_else(|| "no node found".to_owned(), |node| format!("node {node}"));
+    let before = position.map(|before| format!("nodes before it: {before}"));
+    let blocked = blocked_by.as_ref().map(|first| format!("blocked by {first}"));
+    let watches = if watches.is_empty() { "nothing".to_owned() } else { watches.join(" ") };
+    let waited = format!("contender {contender} waited {} for lock {lock}", format_micros(*waited_us));
+    let parts = [Some(waited), Some(node), before, blocked, Some(format!("watches {watches}"))];
+    joined(parts.into_iter().flatten(), ", ")
 }
 
 /// Maximum number of orphans listed in a note.
 const ORPHANS_TOLD: usize = 3;
-
-fn doubts(fault: &FaultRecord) -> impl Iterator<Item = (&'static str, &str)> {
-    let unproved = (!fault.proved).then_some(("not proved", fault.proof.as_str()));
-    unproved.into_iter().chain(fault.left.iter().map(|why| ("not healed", why.as_str())))
-}

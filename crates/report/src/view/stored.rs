@@ -9,7 +9,7 @@ use zklockbench_core::measure::Measure;
 use zklockbench_core::units::{
     cell_name, counted, distinct_sorted, format_micros, grouped, listed, percent, shown,
 };
-use zklockbench_record::{EnsembleInfo, Floor, RunEnding, Trial};
+use zklockbench_record::{EnsembleInfo, RunEnding, Trial};
 use zklockbench_results::{RunFile, StoredRun};
 
 impl<'a> View<'a> {
@@ -31,13 +31,7 @@ impl<'a> View<'a> {
             strategies,
             floor: stored.run.floor.clone(),
             unfinished: unfinished(stored),
-            remarks: [
-                remarks(stored),
-                not_compared(&stored.trials),
-                busy_generator(stored),
-                made_again(&stored.replaced),
-            ]
-            .concat(),
+            remarks: remarks(stored),
             judged: stored.run.judged.clone(),
             evidence: evidence(&stored.trials),
         }
@@ -65,27 +59,23 @@ fn strategies(stored: &StoredRun) -> Vec<String> {
 }
 
 fn cells<'a>(trials: &[(usize, &'a Trial)]) -> Vec<Cell<'a>> {
-    let together =
-        |a: &(usize, &Trial), b: &(usize, &Trial)| a.0 == b.0 && a.1.spec.contenders == b.1.spec.contenders;
-    let cell = |same: &[(usize, &'a Trial)]| Cell {
-        strategy: same[0].0,
-        contenders: same[0].1.spec.contenders,
-        trials: same.iter().map(|(_, trial)| Cow::Borrowed(*trial)).collect(),
-    };
-    trials.chunk_by(together).map(cell).collect()
+    let keyed = trials.iter().map(|(at, trial)| ((*at, trial.spec.contenders), Cow::Borrowed(*trial)));
+    let cell = |((strategy, contenders), trials)| Cell { strategy, contenders, trials };
+    grouped(keyed).into_iter().map(cell).collect()
 }
 
 fn remarks(stored: &StoredRun) -> Vec<String> {
     let run = &stored.run;
     let precision = run.precision.as_ref().map(|found| format!("precision: {}", found.describe()));
-    ending(stored)
-        .into_iter()
-        .chain(resumed(run))
-        .chain(of_workers(stored))
-        .chain(precision)
-        .chain(run.floor.as_ref().and_then(no_floor))
-        .chain(granted(&stored.trials))
-        .collect()
+    let no_floor = run.floor.as_ref().and_then(|floor| {
+        let (is_partial, why) = (floor.handoff.is_some(), floor.missing.as_ref()?);
+        let what = if is_partial { "the floor does not cover all servers" } else { "floor not measured" };
+        Some(format!("{what}: {why}"))
+    });
+    let of_run = [ending(stored), resumed(run), of_workers(stored), precision, no_floor];
+    let of_trials = granted(&stored.trials).into_iter().chain(not_compared(&stored.trials));
+    let of_trials = of_trials.chain(busy_generator(stored)).chain(made_again(&stored.replaced));
+    of_run.into_iter().flatten().chain(of_trials).collect()
 }
 
 /// Returns remarks on granted session timeouts that differ from the requested timeout.
@@ -93,12 +83,8 @@ fn granted(trials: &[Trial]) -> Vec<String> {
     let differing = trials.iter().filter_map(|trial| Some((trial.granted_otherwise()?, trial)));
     let told = |((asked, granted), trials): ((u64, u64), Vec<&Trial>)| {
         let labels = distinct_sorted(trials.iter().map(|trial| trial.spec.strategy.label.as_str()));
-        format!(
-            "session timeout: requested {}, granted {} ({})",
-            format_micros(asked),
-            format_micros(granted),
-            listed(&labels)
-        )
+        let ([asked, granted], labels) = ([asked, granted].map(format_micros), listed(&labels));
+        format!("session timeout: requested {asked}, granted {granted} ({labels})")
     };
     grouped(differing).into_iter().map(told).collect()
 }
@@ -109,33 +95,18 @@ fn of_workers(stored: &StoredRun) -> Option<String> {
     let workers = stored.run.workers.as_ref().filter(|workers| workers.of > 1)?;
     if workers.is_part() {
         let part = workers.parts.first().map_or(0, |part| part.index);
-        let merge = "merge all parts before you use any metric of the run";
-        return Some(format!(
-            "Only the part of worker {part} of {} in the run {}: {merge}",
-            workers.of, workers.run_id
-        ));
+        let of = format!("Only the part of worker {part} of {} in the run {}", workers.of, workers.run_id);
+        return Some(of + ": merge all parts before you use any metric of the run");
     }
     let hosts = distinct_sorted(workers.parts.iter().map(|part| part.host.as_str()));
     let sum = |of: fn(&Trial) -> u64| stored.trials.iter().map(of).sum::<u64>();
     let handoffs = sum(|trial| trial.histograms.get(&Measure::Handoff).map_or(0, |samples| samples.len()));
     let acquired = sum(|trial| trial.measured.acquired());
-    let spread = stored.trials.iter().filter_map(|trial| trial.start_spread_us).max();
-    let spread =
-        spread.map_or_else(String::new, |spread| format!(", which started within {}", format_micros(spread)));
-    Some(format!(
-        "Run by {} on {}{spread}. Handoffs were timed only within each worker: {handoffs} of {}",
-        counted(workers.of, "worker", "workers"),
-        counted(hosts.len(), "host", "hosts"),
-        counted(acquired, "acquisition", "acquisitions")
-    ))
-}
-
-/// Returns the reason why the floor, or part of it, was not measured; `None` if nothing is missing.
-fn no_floor(floor: &Floor) -> Option<String> {
-    let why = floor.missing.as_ref()?;
-    let what =
-        if floor.handoff.is_some() { "the floor does not cover all servers" } else { "floor not measured" };
-    Some(format!("{what}: {why}"))
+    let spread = stored.trials.iter().filter_map(|trial| trial.start_spread_us).max().map(format_micros);
+    let spread = spread.map_or_else(String::new, |spread| format!(", which started within {spread}"));
+    let (workers, hosts) = (counted(workers.of, "worker", "workers"), counted(hosts.len(), "host", "hosts"));
+    let timed = format!("{handoffs} of {}", counted(acquired, "acquisition", "acquisitions"));
+    Some(format!("Run by {workers} on {hosts}{spread}. Handoffs were timed only within each worker: {timed}"))
 }
 
 /// Share of a generator thread's time above which the generator may have limited the throughput.
@@ -146,11 +117,9 @@ const BUSY: f64 = 0.9;
 fn busy_generator(stored: &StoredRun) -> Vec<String> {
     let threads = stored.run.generator_threads.max(1) as f64;
     let told = |trial: &Trial| {
-        let share = trial.health.cpu_share / threads;
-        (trial.arrived.is_none() && share >= BUSY).then(|| {
-            let (of, share) = (trial.repetition(), percent(share));
-            format!("busy generator: {of}: its threads ran {share} of the time; use more threads (--threads)")
-        })
+        let (of, share) = (trial.repetition(), trial.health.cpu_share / threads);
+        let ran = format!("its threads ran {} of the time; use more threads (--threads)", percent(share));
+        (trial.arrived.is_none() && share >= BUSY).then(|| format!("busy generator: {of}: {ran}"))
     };
     stored.trials.iter().filter_map(told).collect()
 }
@@ -158,8 +127,7 @@ fn busy_generator(stored: &StoredRun) -> Vec<String> {
 /// Describes the trials that were rerun because the generator spoiled their measurements.
 fn made_again(replaced: &[Trial]) -> Vec<String> {
     let why = |trial: &Trial| trial.health.invalid.clone().unwrap_or_default();
-    let told = |trial: &Trial| format!("rerun: {}: {}", trial.repetition(), why(trial));
-    replaced.iter().map(told).collect()
+    replaced.iter().map(|trial| format!("rerun: {}: {}", trial.repetition(), why(trial))).collect()
 }
 
 fn unfinished(stored: &StoredRun) -> Option<String> {
@@ -175,17 +143,17 @@ fn unfinished(stored: &StoredRun) -> Option<String> {
 fn ending(stored: &StoredRun) -> Option<String> {
     let run = &stored.run;
     let ran = format!("{} of {} ran", stored.trials.len(), counted(run.planned_trials, "trial", "trials"));
-    match run.outcome.ending {
-        RunEnding::Complete => None,
+    let why = run.outcome.why.as_deref();
+    Some(match run.outcome.ending {
+        RunEnding::Complete => return None,
         RunEnding::Interrupted => {
-            let why = run.outcome.why.as_ref().map_or_else(String::new, |why| format!("; {why}"));
-            Some(format!("The run was interrupted: {ran}{why}"))
+            let why = why.map_or_else(String::new, |why| format!("; {why}"));
+            format!("The run was interrupted: {ran}{why}")
         }
         RunEnding::Aborted | RunEnding::GateFailed => {
-            let why = run.outcome.why.as_deref().unwrap_or("the environment failed");
-            Some(format!("The run ended early: {why}; {ran}"))
+            format!("The run ended early: {}; {ran}", why.unwrap_or("the environment failed"))
         }
-    }
+    })
 }
 
 /// Describes the segments of a resumed run: their trials, and how each segment ended.
@@ -200,10 +168,9 @@ fn resumed(run: &RunFile) -> Option<String> {
             }
             some => format!("trials {}", listed(&some.iter().map(ToString::to_string).collect::<Vec<_>>())),
         };
-        let again = match part.made_again.len() {
-            0 => String::new(),
-            count => format!(", {count} of them restarted from the beginning"),
-        };
+        let count = part.made_again.len();
+        let again = format!(", {count} of them restarted from the beginning");
+        let again = if count > 0 { again.as_str() } else { "" };
         let why = part.outcome.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
         let how = match part.outcome.ending {
             RunEnding::Complete => "to the end".to_owned(),
@@ -211,9 +178,8 @@ fn resumed(run: &RunFile) -> Option<String> {
             RunEnding::Aborted | RunEnding::GateFailed => format!("ended early{why}"),
         };
         let floor = part.floor.as_ref().and_then(|floor| floor.handoff);
-        let floor = floor.map_or_else(String::new, |floor| {
-            format!(", floor of a handoff {}", format_micros(floor.p50_us))
-        });
+        let floor = floor.map(|floor| format!(", floor of a handoff {}", format_micros(floor.p50_us)));
+        let floor = floor.unwrap_or_default();
         format!("from {from}: {trials}{again} ({how}{floor})")
     });
     let parts: Vec<String> = parts.collect();
@@ -224,25 +190,19 @@ fn resumed(run: &RunFile) -> Option<String> {
 
 /// Returns sentences on the measurement environment, most important first.
 fn place(run: &RunFile, load: Option<&str>) -> Vec<String> {
-    let mut said = vec![ensemble(&run.ensemble), host(run)];
-    if !run.ensemble.placement.is_empty() {
-        said.push(format!("data: {}", run.ensemble.placement));
-    }
-    if run.ensemble.starts_cold {
-        said.push("servers not warmed up".to_owned());
-    }
-    if let Some(rate) = run.ensemble.load_limit() {
-        said.push(format!("load limited to {rate}: throughput reflects the limit, not the locks"));
-    }
+    let (placement, overrides) = (&run.ensemble.placement, &run.overrides);
+    let data = (!placement.is_empty()).then(|| format!("data: {placement}"));
+    let cold = run.ensemble.starts_cold.then(|| "servers not warmed up".to_owned());
+    let limited = |rate| format!("load limited to {rate}: throughput reflects the limit, not the locks");
     let load = load.map_or_else(String::new, |load| format!("{load} load, "));
-    said.push(format!("scenario {}, {load}seed {}", run.scenario, run.seed));
-    said.extend(run.replayed.as_ref().map(|file| {
+    let scenario = format!("scenario {}, {load}seed {}", run.scenario, run.seed);
+    let replayed = run.replayed.as_ref().map(|file| {
         format!("arrivals from {} (SHA-256 {}…)", shown(&file.file, 60), shown(&file.sha256, 12))
-    }));
-    if !run.overrides.is_empty() {
-        said.push(format!("changed by options: {}", run.overrides.join(", ")));
-    }
-    said
+    });
+    let changed = (!overrides.is_empty()).then(|| format!("changed by options: {}", overrides.join(", ")));
+    let required = [ensemble(&run.ensemble), host(run)].into_iter().chain(data).chain(cold);
+    let limited = run.ensemble.load_limit().map(limited);
+    required.chain(limited).chain([scenario]).chain(replayed).chain(changed).collect()
 }
 
 /// Returns reasons for missing server counts: one line for each server and reason.
@@ -259,7 +219,8 @@ fn ensemble(ensemble: &EnsembleInfo) -> String {
         0 => "unknown number of servers".to_owned(),
         servers => counted(servers, "server", "servers"),
     };
-    let told = ensemble.servers.iter().map(|server| short(&server.version));
+    // A server's version is such as `3.9.4-abc, built on …`.
+    let told = ensemble.servers.iter().filter_map(|server| server.version.split(['-', ',', ' ']).next());
     let versions = distinct_sorted(told.filter(|told| told.starts_with(|c: char| c.is_ascii_digit())));
     let version = match versions.as_slice() {
         [] if ensemble.servers.is_empty() => String::new(),
@@ -267,11 +228,6 @@ fn ensemble(ensemble: &EnsembleInfo) -> String {
         some => format!(" (ZooKeeper {})", some.join(" and ")),
     };
     format!("{} ensemble, {servers}{version}", ensemble.kind)
-}
-
-/// Returns the version number of a server's version such as `3.9.4-abc, built on …`.
-fn short(version: &str) -> &str {
-    version.split(['-', ',', ' ']).next().unwrap_or(version)
 }
 
 fn host(run: &RunFile) -> String {

@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::{
     Across, Condition, Limit, Quantity, Reference, Relation, Rule, Scope, Subject, Written, has_floor,
 };
+use crate::diagnostic::nearest;
 use zklockbench_core::catalog::{LockCard, NOT_ZOOKEEPER, own_label};
 use zklockbench_core::measure::{Better, Figure, FigureCard, Unit};
 use zklockbench_core::units::shown;
@@ -413,7 +414,8 @@ impl<'t> Reader<'t, '_> {
 
     fn number(&mut self, help: &str) -> Read<(f64, Range<usize>)> {
         let (digits, span) = self.take(Lexeme::digits, "a number", help)?;
-        match digits.parse().ok().filter(|number: &f64| number.is_finite()) {
+        // Below this limit, the value is finite in every unit.
+        match digits.parse().ok().filter(|number: &f64| *number < 1e18) {
             Some(number) => Ok((number, span)),
             None => Err(self.mistake(span, "the number is too large", help)),
         }
@@ -487,9 +489,7 @@ fn stray_help(text: &str) -> &'static str {
 }
 
 fn strategies_help(label: &str, strategies: &[String]) -> String {
-    let near = |one: &&String| strsim::damerau_levenshtein(label, one) <= (one.len() / 3).max(1);
-    let meant = strategies.iter().find(|one| one.starts_with(label)).or_else(|| strategies.iter().find(near));
-    match meant {
+    match nearest(label, strategies.iter().map(String::as_str)) {
         Some(meant) => format!("did you mean `{}`?", quoted(meant)),
         None => {
             let all: Vec<_> = strategies.iter().map(|one| format!("`{}`", quoted(one))).collect();

@@ -24,8 +24,10 @@ fn end_of_history(stand: &mut Stand, lock: &mut Lock, clock: usize, lived: impl 
         At::Inside | At::AskingAgain | At::Easing if stand.lost => occupancy.vanish(hold),
         At::Inside | At::AskingAgain | At::Easing => occupancy.remain(hold, lived),
         At::NotLet if stand.lost => occupancy.vanish(hold),
-        At::NotLet => occupancy.resolve(hold, stand.after_release()),
-        At::Leaving => occupancy.resolve(hold, Soundness::Unknown),
+        At::NotLet if stand.failed.is_some() => {
+            occupancy.remain(hold, |since| stand.failed >= Some(since) || lived(since));
+        }
+        At::NotLet | At::Leaving => occupancy.resolve(hold, Soundness::Unknown),
         At::Outside | At::Asking | At::Maybe => {}
     }
 }

@@ -1,6 +1,8 @@
 //! Reads a driver's output: `ready`, answers, events, and violations of the protocol.
 
-use std::io::{BufRead, BufReader, Read};
+use std::fmt;
+use std::io::{self, BufRead, BufReader, Read};
+use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -8,11 +10,12 @@ use tokio::sync::{oneshot, watch};
 
 use super::super::how;
 use super::super::protocol::{
-    Answer, Event, FOREIGN_LINES, LONGEST_LINE, Line, Ready, VERSION, What, broken_ready, session_id,
+    Answer, Event, FOREIGN_LINES, LONGEST_LINE, Line, Ready, VERSION, What, broken_ready, message, session_id,
 };
 use super::{Inner, Mishap};
 use zklockbench_core::clock;
 use zklockbench_core::locked::locked;
+use zklockbench_core::units::one_line;
 use zklockbench_zk::SessionState;
 
 /// Maximum number of events per second: a base, plus an allowance for each contender.
@@ -24,6 +27,7 @@ const SHOWN: usize = 200;
 /// Reads answers and events until the output ends or the driver fails. Answers that arrive together are
 /// passed on together, so that each batch wakes its receivers only once.
 pub(super) fn read_answers(inner: &Inner, output: impl Read, ready: &std::sync::mpsc::Sender<Ready>) {
+    let output = Noted { output, unfinished: &inner.unfinished };
     let mut output = BufReader::with_capacity(LONGEST_LINE, output);
     let (mut line, mut answered) = (Vec::new(), Vec::new());
     let (mut is_ready, mut foreign) = (false, 0);
@@ -108,7 +112,10 @@ impl Inner {
         }
         drop(events);
         // Requests of a session that the client opened itself are not foreign interference.
-        event.session.as_deref().and_then(session_id).into_iter().for_each(zklockbench_zk::note_own_session);
+        if let Some(session) = &event.session {
+            let id = session_id(session).ok_or("`session` must be `0x` and up to 16 hexadecimal digits")?;
+            zklockbench_zk::note_own_session(id);
+        }
         match event.what {
             What::Connected if states.borrow().is_terminated() => {
                 let count = &self.reopened[usize::from(event.session.is_none())];
@@ -163,7 +170,43 @@ fn pass_on(told: &mut Vec<AddressedAnswer>) {
 
 /// Discards output, so that a driver being killed does not block on its pipe.
 fn drain(mut output: impl Read) {
-    let _ = std::io::copy(&mut output, &mut std::io::sink());
+    let _ = io::copy(&mut output, &mut io::sink());
+}
+
+/// Text since the last line break in a driver's output, up to [`SHOWN`] bytes.
+#[derive(Default)]
+pub(super) struct Unfinished(Mutex<Vec<u8>>);
+
+/// Formats the text to append to a failure; empty if the output ends with a line break.
+impl fmt::Display for Unfinished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = locked(&self.0);
+        if text.is_empty() {
+            return Ok(());
+        }
+        write!(f, "; its last line has no line break: {}", shown(&text))
+    }
+}
+
+/// A driver's output; notes the text since the last line break.
+struct Noted<'a, R> {
+    output: R,
+    unfinished: &'a Unfinished,
+}
+
+impl<R: Read> Read for Noted<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.output.read(buffer)?;
+        let mut rest = &buffer[..length];
+        let mut unfinished = locked(&self.unfinished.0);
+        if let Some(end) = rest.iter().rposition(|byte| *byte == b'\n') {
+            unfinished.clear();
+            rest = &rest[end + 1..];
+        }
+        let room = SHOWN.saturating_sub(unfinished.len());
+        unfinished.extend(rest.iter().take(room));
+        Ok(length)
+    }
 }
 
 enum Greeting {
@@ -177,17 +220,17 @@ enum Greeting {
 fn greeting(line: &[u8]) -> Greeting {
     let value = serde_json::from_slice::<serde_json::Value>(line).unwrap_or_default();
     match value.get("t").and_then(|t| t.as_str()) {
-        Some("refused") => Greeting::Refused(
-            value.get("why").and_then(|why| why.as_str()).unwrap_or("no reason given").to_owned(),
-        ),
-        Some("ready") => match serde_json::from_value::<Ready>(value) {
+        Some("refused") => Greeting::Refused(one_line(
+            value.get("why").and_then(|why| why.as_str()).unwrap_or("no reason given"),
+        )),
+        Some("ready") => match message::<Ready>("a `ready`", line) {
             Ok(ready) if ready.v != VERSION => Greeting::Wrong(format!(
                 "the driver chose protocol version {}, which was not offered",
                 ready.v
             )),
             Ok(ready) if ready.locks.is_empty() => Greeting::Wrong("`ready` lists no locks".into()),
             Ok(ready) => Greeting::Ready(Box::new(ready)),
-            Err(error) => Greeting::Wrong(format!("not a `ready`: {error}")),
+            Err(why) => Greeting::Wrong(why),
         },
         _ => broken_ready(line).map_or(Greeting::None, Greeting::Wrong),
     }
@@ -195,5 +238,5 @@ fn greeting(line: &[u8]) -> Greeting {
 
 fn shown(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(&line[..line.len().min(SHOWN)]);
-    text.trim_end().chars().flat_map(char::escape_debug).collect()
+    one_line(text.trim_end())
 }
