@@ -105,20 +105,6 @@ fn damage_and_contradictions_are_reported_with_file_and_position() {
 }
 
 #[test]
-fn trials_that_no_scenario_permits_are_rejected() {
-    for (field, value, said) in [
-        ("contenders", json!(0), "`contenders` is 0, but must be from 1 to 100000"),
-        ("contenders", json!(u64::MAX), "`contenders` is 18446744073709551615, but"),
-        ("locks", json!(0), "`locks` is 0, but must be from 1 to 100000"),
-        ("hold", json!({ "log_normal": { "median_us": 5, "sigma": 1e3 } }), "`hold` or `think` is not"),
-        ("think", json!({ "uniform": { "min_us": 5, "max_us": 1 } }), "`hold` or `think` is not"),
-    ] {
-        let told = told_after(|dir| change(dir, "trials/000.json", &format!("/{field}"), value.clone()));
-        assert!(told.contains(&format!("trials/000.json: {said}")), "{field} = {value}: {told}");
-    }
-}
-
-#[test]
 fn reader_ignores_a_field_added_by_a_later_version() {
     let (_parent, dir) = run_dirs::published(&[records::trial(0)]);
     let text = fs::read_to_string(dir.join("run.json")).unwrap();

@@ -202,9 +202,6 @@ fn read_trial(dir: &Path, index: usize) -> Result<Trial, Error> {
     if trial.spec.index != index {
         return Err(broken(&json, &format!("contains trial {}", trial.spec.index)));
     }
-    if let Some(what) = trial.spec.mistake() {
-        return Err(broken(&json, &what));
-    }
     match contradictions(&file).into_iter().next() {
         Some(what) => Err(broken(&json, &format!("is inconsistent: {what}"))),
         None => Ok(file.trial.into_owned()),

@@ -94,15 +94,6 @@ impl From<MeasuredTimes> for Vec<u64> {
 impl Distribution {
     pub const ZERO: Distribution = Distribution::Fixed(Duration::ZERO);
 
-    /// Returns whether a scenario may contain this distribution.
-    pub(super) fn is_possible(&self) -> bool {
-        match *self {
-            Self::Uniform { min, max } => min <= max,
-            Self::LogNormal { sigma, .. } => (0.0..=3.0).contains(&sigma),
-            Self::Fixed(_) | Self::Exponential { .. } | Self::Measured(_) => true,
-        }
-    }
-
     pub fn mean(&self) -> Duration {
         match *self {
             Self::Fixed(value) => value,

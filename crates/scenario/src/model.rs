@@ -12,8 +12,6 @@ use toml::{Table, Value};
 
 use super::arrivals::Open;
 use super::distribution::{Distribution, MeasuredTimes};
-use super::file::CONTENDERS_MAX;
-use super::rules::ARRIVALS_MAX;
 use super::shares::Shares;
 use crate::gate::Gate;
 use zklockbench_core::catalog::ParamValue;
@@ -346,29 +344,6 @@ pub struct TrialSpec {
 }
 
 impl TrialSpec {
-    /// Returns a mistake in a stored trial that no scenario permits, and that would let its readers run out of time
-    /// or memory; `None` if there is none.
-    pub fn mistake(&self) -> Option<String> {
-        let counts = [("contenders", self.contenders), ("locks", self.locks)];
-        let beyond = |count: usize| !(1..=CONTENDERS_MAX).contains(&(count as u64));
-        if let Some((name, count)) = counts.into_iter().find(|(_, count)| beyond(*count)) {
-            return Some(format!("`{name}` is {count}, but must be from 1 to {CONTENDERS_MAX}"));
-        }
-        let kinds = self.kinds();
-        if !kinds.iter().all(|kind| kind.share > 0.0 && kind.share.is_finite()) {
-            return Some("`clients`: each `share` must be above 0".to_owned());
-        }
-        if !kinds.iter().all(|kind| kind.hold.is_possible() && kind.think.is_possible()) {
-            return Some("`hold` or `think` is not a distribution of times".to_owned());
-        }
-        let (warm_up, lasts) = (self.warm_up.max(self.warm_up_at_most), self.stop.lasts()?);
-        let arrivals = self.load.open()?.arrivals.at_most(warm_up, lasts);
-        // Scaled times are rounded.
-        let is_permitted = (0.0..=2.0 * ARRIVALS_MAX as f64).contains(&arrivals);
-        (!is_permitted)
-            .then(|| format!("`load` has {arrivals} arrivals, but at most {ARRIVALS_MAX} are permitted"))
-    }
-
     /// Returns whether acquires are tries, which acquire the lock immediately or fail.
     pub fn only_tries(&self) -> bool {
         let has_no_time = self.acquire_timeout.is_some_and(|timeout| timeout.is_zero());

@@ -19,7 +19,7 @@ use super::value::{Is, Time, written};
 use zklockbench_core::units::contenders;
 
 /// Maximum number of arrivals in a trial; the outcome of each is kept in memory.
-pub(super) const ARRIVALS_MAX: usize = 50_000_000;
+const ARRIVALS_MAX: usize = 50_000_000;
 
 const TRIALS_MAX: usize = 10_000;
 
