@@ -184,17 +184,6 @@ fn resume_rejects_complete_and_empty_runs_and_suggests_a_remedy() {
 }
 
 #[test]
-fn run_with_a_non_utf_8_name_is_not_resumed_under_another_name() {
-    use std::os::unix::ffi::OsStrExt as _;
-    let parent = tempfile::tempdir().unwrap();
-    let odd = parent.path().join(std::ffi::OsStr::from_bytes(b"mine\xff"));
-    fs::rename(killed(parent.path(), &[records::trial(0)]), &odd).unwrap();
-    let told = RunWriter::resume(&odd).unwrap_err().to_string();
-    assert!(told.contains("name is not UTF-8"), "{told}");
-    assert!(odd.is_dir());
-}
-
-#[test]
 fn trial_file_that_is_a_link_is_refused_when_a_run_is_resumed() {
     let parent = tempfile::tempdir().unwrap();
     let dir = killed(parent.path(), &[records::trial(0)]);

@@ -120,13 +120,8 @@ impl ClaimedDirectory {
             Error::usage(format!("{}: {error}; specify the directory of a run", dir.display()))
         })?;
         let (parent, last) = (dir.parent().unwrap_or(&dir), dir.file_name().unwrap_or_default());
-        let last = last.to_str().ok_or_else(|| {
-            Error::usage(format!(
-                "{}: the directory's name is not UTF-8; rename the directory",
-                dir.display()
-            ))
-        })?;
-        let name = layout::of_partial(last).unwrap_or(last);
+        let last = last.to_string_lossy();
+        let name = layout::of_partial(&last).unwrap_or(&last);
         layout::check_name(name)?;
         let (parent, name) = (parent.to_owned(), name.to_owned());
         let in_the_way =
