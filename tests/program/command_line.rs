@@ -74,7 +74,7 @@ fn results_below_a_directory_with_a_non_utf_8_name_are_read_and_exported() {
         ("export", vec![dir.clone(), "--junit".into(), parent.join("junit.xml")]),
         ("baseline add --commit abc", vec![dir.clone(), store.clone()]),
         ("baseline list", vec![store]),
-        ("driver new", vec![parent.join("mine")]),
+        ("driver new --language python", vec![parent.join("mine")]),
     ] {
         for more in [None, Some("--json")] {
             let output = bench.typed(command).args(&paths).args(more).output().unwrap();
