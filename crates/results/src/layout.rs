@@ -146,7 +146,7 @@ fn remedy(kind: ErrorKind) -> &'static str {
         ErrorKind::PermissionDenied => "fix its permissions, or choose another directory",
         ErrorKind::ReadOnlyFilesystem => "choose a writable directory",
         ErrorKind::NotFound => "check whether it was removed or renamed",
-        ErrorKind::AlreadyExists | ErrorKind::DirectoryNotEmpty => "move away what is there",
+        ErrorKind::AlreadyExists | ErrorKind::DirectoryNotEmpty => "rename the existing file or directory",
         ErrorKind::InvalidFilename => "choose a shorter name",
         _ => "check the disk, or choose another directory",
     }
@@ -213,7 +213,7 @@ mod tests {
     fn file_system_errors_contain_the_path_and_a_remedy() {
         for (kind, remedy) in [
             (ErrorKind::StorageFull, "free some space, or choose a directory on another disk"),
-            (ErrorKind::DirectoryNotEmpty, "move away what is there"),
+            (ErrorKind::DirectoryNotEmpty, "rename the existing file or directory"),
             (ErrorKind::InvalidFilename, "choose a shorter name"),
         ] {
             let told = cannot("write", Path::new("out/run.json"), &kind.into());

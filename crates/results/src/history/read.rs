@@ -69,9 +69,7 @@ impl HistoryReader {
         match serde_json::from_slice(self.line.trim_ascii_end()) {
             Ok(line) => Ok(Some(Numbered { place, line })),
             // After a power failure, a file may end in zeros instead of its last data.
-            Err(error)
-                if matches!(self.line.last(), Some(0)) || error.is_eof() && !self.line.ends_with(b"\n") =>
-            {
+            Err(error) if self.line.ends_with(&[0]) || error.is_eof() && !self.line.ends_with(b"\n") => {
                 self.cut = Some(place.line);
                 Ok(None)
             }
