@@ -45,13 +45,16 @@ pub async fn check_one_ensemble(target: &Target, servers: &[String], run_id: &st
 /// Returns whether a server has a node; `None` if the server does not answer in time.
 async fn has(server: Target, path: &str) -> Option<bool> {
     let client = timeout(WITHIN, server.client(SESSION)).await.ok()?.ok()?;
-    let found = timeout(WITHIN, is_there(&client, path)).await.ok()?.ok();
+    let found = timeout(WITHIN, is_there(&client, path)).await;
     close(client, WITHIN).await;
-    found
+    found.ok()?.ok()
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
 
@@ -64,19 +67,21 @@ mod tests {
     /// A stat without any set field.
     static STAT: [u8; 68] = [0; 68];
 
-    /// Starts a server that has all nodes, or none.
-    async fn server(has_nodes: bool) -> String {
+    /// Starts a server that has all nodes, or none. Also returns the number of closed sessions.
+    pub async fn server(has_nodes: bool) -> (String, Arc<AtomicUsize>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
+        let closed = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&closed);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, has_nodes));
+                tokio::spawn(serve(stream, has_nodes, Arc::clone(&counter)));
             }
         });
-        address
+        (address, closed)
     }
 
-    async fn serve(mut stream: TcpStream, has_nodes: bool) -> Option<()> {
+    async fn serve(mut stream: TcpStream, has_nodes: bool, closed: Arc<AtomicUsize>) -> Option<()> {
         frame(&mut stream).await?;
         // Protocol version, timeout, ID, password, and whether the session is read-only
         let (granted, password) =
@@ -85,6 +90,9 @@ mod tests {
         loop {
             let request = frame(&mut stream).await?;
             let (xid, operation) = (&request[..4], i32::from_be_bytes(request[4..8].try_into().ok()?));
+            if operation == CLOSE {
+                closed.fetch_add(1, Ordering::SeqCst);
+            }
             let (error, stat) = match operation {
                 PING | CLOSE => (0, &STAT[..0]),
                 _ if has_nodes => (0, &STAT[..]),
@@ -111,13 +119,14 @@ mod tests {
 
     #[tokio::test]
     async fn server_without_the_runs_node_is_rejected() {
-        let (own, other) = (server(true).await, server(false).await);
+        let ((own, closed), (other, _)) = (server(true).await, server(false).await);
         let check = async |servers: &[&str]| {
             let servers: Vec<String> = servers.iter().map(|server| (*server).to_owned()).collect();
             let target = Target { connect: servers.join(","), access: Access::default() };
             check_one_ensemble(&target, &servers, "x").await.map_err(|error| error.to_string())
         };
         assert_eq!(check(&[own.as_str(), own.as_str()]).await, Ok(()));
+        assert_eq!(closed.load(Ordering::SeqCst), 2, "no session remains that counts as another client's");
         let why = check(&[own.as_str(), other.as_str()]).await.unwrap_err();
         let expected = format!("/zklockbench/x was created on {own}, but is missing on {other}: list only");
         assert!(why.contains(&expected), "{why}");

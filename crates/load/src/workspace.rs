@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, SessionState, Stat};
 
 use super::counters::{NearEnd, near_end};
+use super::first_contact::first_session;
 use super::lock_states::{LOCK, WITNESS};
 use zklockbench_core::error::Error;
 use zklockbench_core::locked::locked;
@@ -28,10 +29,6 @@ pub(super) const WORKERS_TOP: &str = "/zklockbench-workers";
 pub(super) const AT_ONCE: usize = 64;
 const SESSION: Duration = Duration::from_secs(20);
 const CONNECT_DEADLINE: Duration = Duration::from_secs(15);
-/// Time limit for the first session, long enough for an election. With checks and diagnosis, an error is
-/// reported in less than 10 s.
-const FIRST_CONTACT: Duration = Duration::from_secs(6);
-const TRIES_AGAIN: Duration = Duration::from_millis(100);
 
 /// Data of a run's root node once an ephemeral node below it shows that the run is alive.
 pub(super) const SHOWS_LIFE: &[u8] = b"alive as long as it has ephemeral nodes";
@@ -340,31 +337,8 @@ pub(super) async fn open_for(target: &Target, session: Duration) -> Result<Clien
     opened(target, target.client(session), CONNECT_DEADLINE).await
 }
 
-/// Opens a session with a trial's timeout, as the first contact with the ensemble. Returns the granted timeout.
-pub async fn granted_timeout(target: &Target, asked: Duration) -> Result<Duration, Error> {
-    let opening = async {
-        loop {
-            match first_client(target, asked).await {
-                // A session with a short timeout may end before a busy server answers.
-                Err(Failure::NotConnected(_)) => tokio::time::sleep(TRIES_AGAIN).await,
-                opened => return opened,
-            }
-        }
-    };
-    Ok(opened(target, opening, FIRST_CONTACT).await?.session_timeout())
-}
-
-/// Opens a session, trying a server that listens first: a host that drops packets would use up the time.
-async fn first_client(target: &Target, session: Duration) -> Result<Client, Failure> {
-    let servers: Vec<&str> = target.parts().0.split(',').collect();
-    if servers.len() == 1 {
-        return target.client(session).await;
-    }
-    target.client_at(reach::first_to_listen(&servers).await, session).await
-}
-
 /// Waits for a session. The error states the cause.
-async fn opened(
+pub(super) async fn opened(
     target: &Target,
     opening: impl Future<Output = Result<Client, Failure>>,
     within: Duration,
@@ -496,7 +470,7 @@ impl Leftover {
 
 /// Returns all runs that have nodes on the ensemble.
 pub async fn leftovers(target: &Target) -> Result<Vec<Leftover>, Error> {
-    let client = opened(target, first_client(target, SESSION), FIRST_CONTACT).await?;
+    let client = first_session(target, SESSION).await?;
     let now = CaughtUp::with(&client).await.map_err(|error| refused(target, "list", TOP, error))?;
     let mut found: Vec<Leftover> = Vec::new();
     for top in [TOP, WORKERS_TOP] {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{join_all, select_ok};
+use futures_util::future::join_all;
 use rustls::{AlertDescription, CertificateError, ClientConnection, Error as TlsError};
 use tokio::net::lookup_host;
 use tokio::time::timeout;
@@ -29,17 +29,6 @@ pub async fn listens(addresses: &[String]) -> Result<(), String> {
     match absent.into_iter().collect::<Option<Vec<_>>>() {
         Some(why) => Err(why.join("; ")),
         None => Ok(()),
-    }
-}
-
-/// Returns the position of the address that accepts a connection first; 0 if none does in time.
-pub async fn first_to_listen(addresses: &[&str]) -> usize {
-    let connecting = (0..).zip(addresses).map(|(position, address)| {
-        Box::pin(async move { tokio::net::TcpStream::connect(address).await.map(|_| position) })
-    });
-    match timeout(CONNECT_WITHIN, select_ok(connecting)).await {
-        Ok(Ok((position, _))) => position,
-        _ => 0,
     }
 }
 
@@ -391,15 +380,6 @@ mod tests {
             "nothing is listening on {closed} (connection refused); cannot resolve the host in no..where:2181"
         );
         assert!(error.starts_with(&expected), "{error}");
-    }
-
-    #[tokio::test]
-    async fn first_to_listen_skips_closed_addresses() {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let open = listener.local_addr().unwrap().to_string();
-        assert_eq!(first_to_listen(&["no..where:2181", &open]).await, 1);
-        drop(listener);
-        assert_eq!(first_to_listen(&["no..where:2181", &open]).await, 0);
     }
 
     /// Returns the diagnosis for a server that sends this reply and closes the connection.
