@@ -116,13 +116,11 @@ mod tests {
 
     #[test]
     fn page_cache_of_a_control_group_counts_as_free() {
-        let group = || {
-            let full = CGroupLimits { total_memory: 4_000, free_memory: 10, ..CGroupLimits::default() };
-            Some(CGroupLimits { rss: 1_000, ..full })
-        };
-        assert_eq!(
-            [free_in(9_000, group()), free_in(2_000, group()), free_in(9_000, None)],
-            [3_000, 2_000, 9_000]
-        );
+        let group = CGroupLimits { total_memory: 4_000, rss: 1_000, ..CGroupLimits::default() };
+        for (machine, group, free) in
+            [(9_000, Some(group.clone()), 3_000), (2_000, Some(group), 2_000), (9_000, None, 9_000)]
+        {
+            assert_eq!(free_in(machine, group), free);
+        }
     }
 }
