@@ -1,5 +1,7 @@
 //! Tests with handwritten logs.
 
+mod foreign;
+
 use std::collections::HashMap;
 use std::fs;
 

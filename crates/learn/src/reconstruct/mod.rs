@@ -137,8 +137,8 @@ pub struct Reconstruction {
     sessions: HashMap<i64, OpenSession>,
     locks: Vec<Lock>,
     numbers: HashMap<NodePath, u32>,
-    /// Paths of semaphores, whose inner queues do not count as locks.
-    semaphores: BTreeSet<NodePath>,
+    /// Paths of semaphores, whose inner queues do not count as locks, with the time of the last release.
+    semaphores: BTreeMap<NodePath, Option<Moment>>,
     cycles: Sorter<Cycle, i64>,
     counts: Counts,
     now: Moment,
@@ -187,7 +187,7 @@ impl Reconstruction {
             sessions: HashMap::new(),
             locks: Vec::new(),
             numbers: HashMap::new(),
-            semaphores: BTreeSet::new(),
+            semaphores: BTreeMap::new(),
             cycles: Sorter::by(|cycle: &Cycle| cycle.arrived_ms, scratch),
             counts: Counts::default(),
             now: Moment { ms: i64::MIN, setting: 0 },
@@ -545,6 +545,9 @@ impl Reconstruction {
                 self.queues.remove(&node.directory);
             }
         }
+        if node.role == Role::Lease && ending != Ending::Unobserved {
+            self.note_lease_end(&node);
+        }
         if node.has_lease {
             self.confirm_lease(&node);
             return;
@@ -554,7 +557,7 @@ impl Reconstruction {
         let is_own = request.is_some_and(|request| counts && request.session == node.session);
         let requests = request.filter(|_| is_own).map_or(0, |request| request.cxid.wrapping_sub(node.cxid));
         // A client that leaves a semaphore's inner queue without a lease has given up.
-        let is_inner = semaphore_of(&node.directory).is_some_and(|outer| self.semaphores.contains(outer));
+        let is_inner = semaphore_of(&node.directory).is_some_and(|outer| self.semaphores.contains_key(outer));
         let is_granted = node.grant != Grant::Waits && !was_pending && !is_inner;
         let ending = if ending == Ending::Released && !is_granted { Ending::GaveUp } else { ending };
         let (waited_ms, held_ms) = match node.grant {
@@ -604,7 +607,7 @@ impl Reconstruction {
 
     /// Returns the path of the lock to which the nodes of a directory belong.
     fn lock_path<'a>(&self, directory: &'a [u8], recipe: Recipe) -> &'a [u8] {
-        let outer = semaphore_of(directory).filter(|outer| self.semaphores.contains(*outer));
+        let outer = semaphore_of(directory).filter(|outer| self.semaphores.contains_key(*outer));
         outer.unwrap_or_else(|| lock_below(directory, recipe))
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Reconstruction, split};
 use crate::family::{KAZOO_INNER, lock_below};
-use crate::queue::{Grant, Node, NodePath};
+use crate::queue::{Grant, Moment, Node, NodePath};
 use crate::recipe::Recipe;
 
 impl Reconstruction {
@@ -27,7 +27,9 @@ impl Reconstruction {
             return false;
         };
         let outer = lock_below(&lease.directory, lease.recipe);
-        if self.semaphores.insert(outer.into()) {
+        let known = self.semaphores.get(outer).copied();
+        if known.is_none() {
+            self.semaphores.insert(outer.into(), None);
             self.adopt_inner_queue(split(&inner).0, outer);
         }
         let Some(inner) = self.nodes.get_mut(&inner) else { return false };
@@ -36,13 +38,25 @@ impl Reconstruction {
         }
         inner.has_lease = true;
         lease.handoff_ms = match inner.grant {
-            Grant::At(granted) => lease.arrived.since(granted),
+            Grant::At(granted) => {
+                // kazoo's client waits for a free lease before it creates its own.
+                let is_later = |released: &Moment| released.since(granted).is_some();
+                let released = known.flatten().filter(|_| lease.recipe == Recipe::KazooSemaphore);
+                lease.arrived.since(released.filter(is_later).unwrap_or(granted))
+            }
             Grant::Waits | Grant::Earlier => None,
         };
         lease.arrived = inner.arrived;
         lease.is_contended = inner.is_contended;
         lease.is_carried_over = inner.is_carried_over;
         lease.recipe == Recipe::CuratorSemaphore
+    }
+
+    /// Notes the time at which a lease became free.
+    pub(super) fn note_lease_end(&mut self, lease: &Node) {
+        if let Some(released) = self.semaphores.get_mut(lock_below(&lease.directory, lease.recipe)) {
+            *released = Some(self.now);
+        }
     }
 
     /// Ends the inner queue's part in a cycle, which continues with the lease's node.
