@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::cycle::{Cycle, Ending};
 use crate::family::{KAZOO_INNER, folded, lock_below, semaphore_of};
 use crate::queue::{Grant, Moment, Node, NodePath, Queue};
-use crate::recipe::{DIGITS, Recipe, Recipes, Role, is_bare_hex, is_sequential, is_taken_entry, recognise};
+use crate::recipe::{DIGITS, Recipe, Recipes, Role, is_bare_hex, is_of_work_queue, is_sequential, recognise};
 use crate::snapshot::StoredNode;
 use zklockbench_core::spool::{Sorted, Sorter};
 use zklockbench_core::txn::{self, Change, Happened, Record};
@@ -435,7 +435,7 @@ impl Reconstruction {
         {
             return (Recipe::KazooSemaphore, Role::Lease);
         }
-        match is_sequential(name, sequence) && !is_taken_entry(directory, name) {
+        match is_sequential(name, sequence) && !is_of_work_queue(directory, name) {
             true => (Recipe::Sequential, Role::Write),
             false => (Recipe::SingleNode, Role::Write),
         }

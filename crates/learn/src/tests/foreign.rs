@@ -18,3 +18,33 @@ fn handoff_of_a_kazoo_semaphore_excludes_the_wait_for_a_free_lease() {
     assert_eq!(family.handoff.basis, HandoffBasis::Measured);
     assert!((2_500..3_500).contains(&family.handoff.estimate_us), "{:?}", family.handoff);
 }
+
+/// Adds the nodes that two clients create and delete in turns, with a read in between.
+fn in_turns(story: &mut Story, directory: &str, prefix: &str) {
+    for of in 0..40_u32 {
+        let session = i64::from(of % 2) + 1;
+        story.cycle(session, &format!("{directory}/{prefix}{of:010}"), i64::from(of) * 100, 20);
+    }
+}
+
+#[test]
+fn queues_and_elections_of_other_systems_are_not_locks() {
+    let kind = |directory: &str, prefix: &str| {
+        let mut story = Story::default();
+        in_turns(&mut story, directory, prefix);
+        let families = story.families();
+        let first = families[0].kind;
+        assert!(families.iter().all(|family| family.kind == first), "{families:?}");
+        first
+    };
+    assert_eq!(kind("/locks/a", "node-"), FamilyKind::Lock);
+    for (directory, prefix, expected) in [
+        ("/overseer/collection-queue-work", "qnr-", FamilyKind::Registry),
+        ("/hbase/splitWAL", "RESCAN", FamilyKind::Registry),
+        ("/clickhouse/t/block_numbers/all", "block-", FamilyKind::Registry),
+        ("/clickhouse/t/leader_election", "leader_election-", FamilyKind::Election),
+        ("/overseer_elect/election", "72057594037927936-host_8983_solr-n_", FamilyKind::Election),
+    ] {
+        assert_eq!(kind(directory, prefix), expected, "{directory}/{prefix}");
+    }
+}
