@@ -74,7 +74,9 @@ pub struct FamilyValues {
 /// Cycles of a session.
 #[derive(Debug, Clone, Copy)]
 struct Presence {
-    cycles: u64,
+    cycles: u32,
+    /// The session's first lock.
+    lock: u32,
     first_ms: i64,
     last_ms: i64,
 }
@@ -98,6 +100,10 @@ struct Sums {
     gave_up: BTreeMap<u32, u64>,
     timeouts: Values,
     sessions: HashMap<i64, Presence>,
+    /// Whether a session used several locks.
+    are_sessions_roaming: bool,
+    /// Number of cycles with a known number of requests, and how many sent none between the create and the delete.
+    immediate: (u64, u64),
     /// Number of acquisitions after a wait.
     contended_grants: u64,
     keys: HashMap<u32, u64>,
@@ -128,9 +134,11 @@ impl Sums {
         self.granted += u64::from(cycle.is_granted);
         self.contended_grants += u64::from(cycle.is_granted && cycle.is_contended);
         if cycle.session != UNKNOWN_SESSION {
-            let unseen = Presence { cycles: 0, first_ms: cycle.arrived_ms, last_ms: cycle.arrived_ms };
+            let (lock, at_ms) = (cycle.lock, cycle.arrived_ms);
+            let unseen = Presence { cycles: 0, lock, first_ms: at_ms, last_ms: at_ms };
             let session = self.sessions.entry(cycle.session).or_insert(unseen);
-            session.cycles += 1;
+            session.cycles = session.cycles.saturating_add(1);
+            self.are_sessions_roaming |= session.lock != lock;
             session.last_ms = session.last_ms.max(cycle.until_ms());
         }
         *self.keys.entry(cycle.lock).or_default() += 1;
@@ -166,6 +174,9 @@ impl Sums {
         }
         if cycle.is_plain() {
             self.plain = (self.plain.0 + 1, self.plain.1 + u64::from(cycle.requests == 2));
+        }
+        if cycle.requests > 0 {
+            self.immediate = (self.immediate.0 + 1, self.immediate.1 + u64::from(cycle.requests == 1));
         }
         if cycle.ending == Ending::GaveUp && cycle.requests > 0 {
             *self.gave_up.entry(limited(cycle.requests)).or_default() += 1;
@@ -222,6 +233,14 @@ impl Sums {
         let mut overlap = Overlap::default();
         sessions.iter().for_each(|(first_ms, last_ms)| overlap.add(*first_ms, *last_ms));
         overlap.most
+    }
+
+    /// Returns whether each of several sessions has a node of its own, without contention, and rarely creates it
+    /// again. Members of a barrier or a party do so; clients that lock different keys request them more often.
+    fn are_members(&self) -> bool {
+        let sessions = self.sessions.len() as u64;
+        let own = !self.are_sessions_roaming && self.sessions.len() == self.keys.len();
+        sessions > 1 && own && self.contended_grants == 0 && self.arrivals < CYCLES_LEAST * sessions
     }
 
     /// Returns the clients' timeout, if most abandoned requests waited for about the same time, and hardly any
@@ -412,11 +431,17 @@ impl Context<'_> {
         Family {
             name: self.names.of_path(name),
             recipe,
-            kind: kind(recipe, sums, &endings, timeout_us),
+            kind: kind(name, recipe, sums, &endings, timeout_us),
             locks: locks.len() as u64,
             empty_directories: Self::empty_directories(locks, recipe),
             sessions: sums.sessions.len() as u64,
-            most_by_one_session: sums.sessions.values().map(|session| session.cycles).max().unwrap_or(0),
+            most_by_one_session: sums
+                .sessions
+                .values()
+                .map(|session| session.cycles)
+                .max()
+                .unwrap_or(0)
+                .into(),
             arrivals: sums.arrivals,
             reads: sums.reads,
             acquisitions,
@@ -577,27 +602,39 @@ fn are_without_pause(times: &Values) -> bool {
     at(0.5) <= FAST_US || at(0.1) >= 0.4 * at(0.5)
 }
 
-/// Classifies a family. Ephemeral nodes that are not reused, or not held alternately, are not locks.
-fn kind(recipe: Recipe, sums: &Sums, endings: &Endings, timeout_us: Option<u64>) -> FamilyKind {
+/// Classifies a family. Ephemeral nodes that are not reused, or not held alternately, are not locks. A client that
+/// deletes a sequential node without a read in between, e.g. to draw a number, does not know its position in a queue.
+fn kind(name: &str, recipe: Recipe, sums: &Sums, endings: &Endings, timeout_us: Option<u64>) -> FamilyKind {
     let ended = endings.released + endings.gave_up;
-    let ended_by_sessions = endings.session_ended_holding + endings.session_ended_waiting;
-    let is_contended = sums.contended_grants > 0;
     let in_turns = 10 * endings.released >= 9 * ended
         || timeout_us.is_some()
-        || is_contended && 2 * endings.released >= ended;
-    let is_reused = sums.arrivals > 0 && sums.arrivals >= 2 * sums.keys.len() as u64;
+        || sums.contended_grants > 0 && 2 * endings.released >= ended;
+    let (requests_known, immediate) = sums.immediate;
     match recipe {
         recipe if recipe.is_election() => FamilyKind::Election,
-        Recipe::SingleNode if !is_reused => FamilyKind::Registry,
-        Recipe::SingleNode if ended_by_sessions > ended => {
-            if is_contended {
-                FamilyKind::Election
-            } else {
-                FamilyKind::Registry
-            }
+        Recipe::SingleNode => kind_of_single_node(name, sums, endings),
+        Recipe::Sequential
+            if sums.arrivals < 2 || !in_turns || ended == 0 || 2 * immediate > requests_known =>
+        {
+            FamilyKind::Registry
         }
-        Recipe::Sequential if sums.arrivals == 0 || !in_turns || ended == 0 => FamilyKind::Registry,
         Recipe::ClickHouse => FamilyKind::Registry,
+        _ => FamilyKind::Lock,
+    }
+}
+
+fn kind_of_single_node(name: &str, sums: &Sums, endings: &Endings) -> FamilyKind {
+    let ended = endings.released + endings.gave_up;
+    let by_sessions = endings.session_ended_holding + endings.session_ended_waiting;
+    let is_contended = sums.contended_grants > 0;
+    let is_reused = sums.arrivals > 0 && sums.arrivals >= 2 * sums.keys.len() as u64;
+    // Other sessions delete the nodes of barriers and tasks, but rarely break locks.
+    let is_shared = 4 * endings.broken > ended;
+    match name.rsplit('/').next() {
+        _ if !is_reused && (!is_contended || by_sessions > ended) => FamilyKind::Registry,
+        _ if by_sessions > ended && is_contended => FamilyKind::Election,
+        _ if by_sessions > ended || is_shared || sums.are_members() => FamilyKind::Registry,
+        Some("controller" | "leader" | "master") => FamilyKind::Election,
         _ => FamilyKind::Lock,
     }
 }

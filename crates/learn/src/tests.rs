@@ -534,7 +534,7 @@ fn sequential_queue_with_timeouts_is_a_lock() {
     for of in 0..30_u32 {
         let (at, names) =
             (i64::from(of) * 1_000, [0, 1].map(|more| format!("/q/lock-{:010}", 2 * of + more)));
-        story.at(at).create(1, &names[0]).create(2, &names[1]);
+        story.at(at).create(1, &names[0]).reads(1, 1).create(2, &names[1]).reads(2, 2);
         if of % 3 == 0 {
             story.at(at + 200).delete(2, &names[1]).at(at + 300).delete(1, &names[0]);
         } else {

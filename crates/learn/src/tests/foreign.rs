@@ -48,3 +48,68 @@ fn queues_and_elections_of_other_systems_are_not_locks() {
         assert_eq!(kind(directory, prefix), expected, "{directory}/{prefix}");
     }
 }
+
+#[test]
+fn numbers_drawn_from_a_sequence_are_not_locks() {
+    let kind = |reads: i32| {
+        let mut story = Story::default();
+        for of in 0..40_u32 {
+            let (session, name) = (i64::from(of % 2), format!("/ids/id-{of:010}"));
+            story.at(i64::from(of) * 10).create(session, &name).reads(session, reads).delete(session, &name);
+        }
+        story.family().kind
+    };
+    assert_eq!([kind(0), kind(1)], [FamilyKind::Registry, FamilyKind::Lock]);
+}
+
+#[test]
+fn nodes_of_a_barriers_members_are_not_locks() {
+    let barrier = |rounds: i64| {
+        let mut story = Story::default();
+        for round in 0..rounds {
+            for member in 0..3_i64 {
+                story.at(round * 100 + member).create(member, &format!("/barrier/{HEX}{member:02x}"));
+            }
+            // The last member to leave deletes the node that the last member to enter has created.
+            story.at(round * 100 + 5).create(round % 3, "/barrier/ready");
+            for member in 0..3_i64 {
+                story.at(round * 100 + 50 + member).delete(member, &format!("/barrier/{HEX}{member:02x}"));
+            }
+            story.at(round * 100 + 60).delete((round + 1) % 3, "/barrier/ready");
+        }
+        story.families().into_iter().map(|family| (family.name, family.kind)).collect::<Vec<_>>()
+    };
+    let (ready, members) = ("/barrier/ready".to_owned(), "/barrier/{id}".to_owned());
+    let mut kinds = barrier(5);
+    kinds.sort();
+    assert_eq!(kinds, [(ready, FamilyKind::Registry), (members.clone(), FamilyKind::Registry)]);
+    // Clients that lock a key of their own in a loop do not look like members.
+    assert!(barrier(30).contains(&(members, FamilyKind::Lock)));
+}
+
+#[test]
+fn single_node_named_after_a_role_is_an_election() {
+    let kind = |path: &str| {
+        let mut story = Story::default();
+        (0..6).for_each(|of| {
+            story.cycle(of % 3, path, of * 10_000, 9_990);
+        });
+        story.family().kind
+    };
+    assert_eq!([kind("/hbase/master"), kind("/jobs/nightly")], [FamilyKind::Election, FamilyKind::Lock]);
+}
+
+#[test]
+fn single_nodes_that_clients_compete_for_are_locks_even_if_most_are_used_once() {
+    let exists = (-110_i32).to_be_bytes();
+    let mut story = Story::default();
+    for of in 0..30_i64 {
+        story.cycle(of % 3, &format!("/jobs/{of}"), of * 100, 20);
+    }
+    for of in 0..3_i64 {
+        story.at(4_000 + of * 100).create(1, "/jobs/7").at(4_010 + of * 100).record(2, txn::ERROR, &exists);
+        story.at(4_020 + of * 100).delete(1, "/jobs/7").create(2, "/jobs/7");
+        story.at(4_030 + of * 100).delete(2, "/jobs/7");
+    }
+    assert_eq!(story.family().kind, FamilyKind::Lock);
+}
