@@ -1,6 +1,6 @@
 //! Summarises cycles by families of locks.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::time::Duration;
@@ -349,12 +349,17 @@ pub fn writes(observed: &Observed, found: &Summarised) -> Writes {
 
 pub fn summarise(observed: &Observed, asked: Asked) -> io::Result<Summarised> {
     let paths: Vec<&[u8]> = observed.locks.iter().map(|lock| &*lock.path).collect();
-    let mut numbers: BTreeMap<(String, Recipe), usize> = BTreeMap::new();
-    let named = families(&paths).into_iter().zip(&observed.locks);
-    let of_lock: Vec<usize> = named
-        .map(|(name, lock)| {
+    let (names, name_of_lock) = families(&paths);
+    let named = || name_of_lock.iter().copied().zip(observed.locks.iter().map(|lock| lock.recipes.one()));
+    // Locks that no reader has used yet look like kazoo's plain locks.
+    let with_readers: HashSet<usize> =
+        named().filter(|(_, recipe)| *recipe == Recipe::KazooReadWrite).map(|(name, _)| name).collect();
+    let mut numbers: BTreeMap<(usize, Recipe), usize> = BTreeMap::new();
+    let of_lock: Vec<usize> = named()
+        .map(|(name, recipe)| {
+            let is_shared = recipe == Recipe::Kazoo && with_readers.contains(&name);
             let next = numbers.len();
-            *numbers.entry((name, lock.recipes.one())).or_insert(next)
+            *numbers.entry((name, if is_shared { Recipe::KazooReadWrite } else { recipe })).or_insert(next)
         })
         .collect();
     let span = Span::of(observed);
@@ -366,8 +371,7 @@ pub fn summarise(observed: &Observed, asked: Asked) -> io::Result<Summarised> {
             family.add(&cycle, &span);
         }
     }
-    let names = Names::of(asked.is_anonymous);
-    let context = Context { observed, span: &span, asked, names };
+    let context = Context { observed, span: &span, asked, names: Names::of(asked.is_anonymous) };
     let mut nodes: Vec<Nodes<'_>> = vec![Nodes::default(); numbers.len()];
     for (lock, number) in observed.locks.iter().zip(&of_lock) {
         nodes[*number].locks.push(lock);
@@ -380,7 +384,7 @@ pub fn summarise(observed: &Observed, asked: Asked) -> io::Result<Summarised> {
     let mut keyed: Vec<(usize, Family, FamilyValues)> = Vec::new();
     for ((name, recipe), number) in numbers {
         let mut sums = std::mem::take(&mut sums[number]);
-        let family = context.family(&name, recipe, &nodes[number], &mut sums);
+        let family = context.family(&names[name], recipe, &nodes[number], &mut sums);
         let contenders = sums.contenders();
         let values = FamilyValues { holds: sums.holds, since: sums.since, contenders, writes: sums.writes };
         keyed.push((number, family, values));

@@ -113,3 +113,14 @@ fn single_nodes_that_clients_compete_for_are_locks_even_if_most_are_used_once() 
     }
     assert_eq!(story.family().kind, FamilyKind::Lock);
 }
+
+#[test]
+fn kazoo_locks_that_only_writers_have_used_are_in_the_family_of_those_with_readers() {
+    let mut story = Story::default();
+    for of in 0..20_u32 {
+        let side = if of == 3 { "rlock" } else { "lock" };
+        story.cycle(1, &format!("/rw/{of}/{HEX}01__{side}__{of:010}"), i64::from(of) * 100, 20);
+    }
+    let family = story.family();
+    assert_eq!((family.recipe, family.acquisitions, family.reads), (Recipe::KazooReadWrite, 20, 1));
+}
