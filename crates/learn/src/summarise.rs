@@ -5,7 +5,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::time::Duration;
 
-use crate::cycle::{Cycle, Ending, Overlap, UNKNOWN_SESSION};
+use crate::cycle::{Cycle, Ending, Overlap, TIMEOUT_LEAST_MS, TRY_REQUESTS, UNKNOWN_SESSION};
 use crate::family::families;
 use crate::fit::{WindowCounts, zipf};
 use crate::recipe::Recipe;
@@ -37,8 +37,6 @@ const CYCLES_LEAST: u64 = 20;
 
 /// Minimum number of abandoned requests from which a timeout is inferred.
 const TIMEOUTS_LEAST: u64 = 5;
-/// Minimum wait for a timeout; clients that give up earlier only tried to get the lock.
-const TIMEOUT_LEAST_MS: u32 = 10;
 /// Maximum time by which a wait may exceed the timeout, e.g. because the client is busy.
 const TIMEOUT_LATE_MS: u32 = 50;
 
@@ -67,6 +65,8 @@ pub struct FamilyValues {
     pub since: Values,
     /// Largest number of sessions at the same time.
     pub contenders: usize,
+    /// Whether brief holds after another client's are failed tries.
+    pub has_tries: bool,
     /// Creates and deletes of nodes within the scope.
     pub writes: u64,
 }
@@ -92,6 +92,10 @@ struct Sums {
     holds: Values,
     /// Waits and holds of contended cycles, by number of requests; some may be timeouts at the grant.
     contended: BTreeMap<u32, (Values, Values)>,
+    /// Waits and holds of contended cycles that may be failed tries.
+    perhaps_tries: (Values, Values),
+    /// Whether these cycles are failed tries.
+    has_tries: bool,
     since: Values,
     handoffs: Values,
     /// Number of uncontended acquisitions, and how many of them used the usual two requests.
@@ -185,12 +189,13 @@ impl Sums {
             self.timeouts.add(ms);
         }
         let is_clear = cycle.ending != Ending::Released || !cycle.is_contended || cycle.requests == 0;
-        let (waits, holds) = match is_clear {
-            true => (&mut self.waits, &mut self.holds),
-            false => {
-                let (waits, holds) = self.contended.entry(limited(cycle.requests)).or_default();
-                (waits, holds)
-            }
+        let (waits, holds) = if is_clear {
+            (&mut self.waits, &mut self.holds)
+        } else if cycle.may_be_try() {
+            (&mut self.perhaps_tries.0, &mut self.perhaps_tries.1)
+        } else {
+            let (waits, holds) = self.contended.entry(limited(cycle.requests)).or_default();
+            (waits, holds)
         };
         if let Some(ms) = cycle.waited_ms {
             waits.add(ms);
@@ -256,8 +261,15 @@ impl Sums {
 
     /// Removes and counts the cycles that timed out just as the lock became free; `None` if inconclusive.
     fn take_given_up_at_grant(&mut self) -> Option<u64> {
+        self.has_tries = self.finds_tries();
+        let (tries, brief_holds) = std::mem::take(&mut self.perhaps_tries);
+        if !self.has_tries && brief_holds.count > 0 {
+            let (waits, holds) = self.contended.entry(TRY_REQUESTS).or_default();
+            waits.take(&tries);
+            holds.take(&brief_holds);
+        }
         let is_timeout = self.is_timeout();
-        let mut given_up = 0;
+        let mut given_up = if self.has_tries { tries.count } else { 0 };
         for (requests, (waits, holds)) in std::mem::take(&mut self.contended) {
             if is_timeout.as_ref().is_some_and(|is_timeout| is_timeout(requests)) {
                 given_up += waits.count;
@@ -266,7 +278,15 @@ impl Sums {
                 self.holds.take(&holds);
             }
         }
-        is_timeout.map(|_| given_up)
+        (self.has_tries || is_timeout.is_some()).then_some(given_up)
+    }
+
+    /// Returns whether clients try the lock without waiting and hold it much longer than a try takes. Then a brief hold
+    /// after another client's is a failed try.
+    fn finds_tries(&self) -> bool {
+        let tries = self.gave_up.get(&TRY_REQUESTS).copied().unwrap_or(0);
+        let shortest = self.holds.quantile(0.01).filter(|_| self.holds.count >= CYCLES_LEAST);
+        tries >= CYCLES_LEAST && shortest.is_some_and(|ms| ms >= TIMEOUT_LEAST_MS)
     }
 
     /// Returns a rule that recognises a timeout by the number of requests; `None` if inconclusive.
@@ -280,11 +300,13 @@ impl Sums {
         let gave_up_odd: u64 =
             self.gave_up.iter().filter(|(requests, _)| is_odd(**requests)).map(|(_, count)| count).sum();
         let (plain, plain_usual) = self.plain;
+        let is_even = all >= CYCLES_LEAST && is_usual(even, all);
         let is_known = plain >= CYCLES_LEAST && is_usual(plain_usual, plain)
-            || all >= CYCLES_LEAST && is_usual(even, all)
-            || gave_up >= CYCLES_LEAST && 2 * even > all;
+            || is_even
+            || gave_up >= CYCLES_LEAST && 2 * even > all && self.wait_like_timeouts(&is_odd);
+        let tries = self.gave_up.get(&TRY_REQUESTS).copied().filter(|_| is_even).unwrap_or(0);
         let is_by_parity =
-            is_known && is_usual(gave_up_odd, gave_up) && (all < CYCLES_LEAST || 2 * even > all);
+            is_known && is_usual(gave_up_odd, gave_up - tries) && (all < CYCLES_LEAST || 2 * even > all);
         let rule: Box<dyn Fn(u32) -> bool> = if is_by_parity {
             Box::new(is_odd)
         } else {
@@ -300,6 +322,18 @@ impl Sums {
         let at_grant: u64 = contended().filter(|(requests, _)| rule(*requests)).map(|(_, count)| count).sum();
         let most = gave_up.max(((1.0 - USUAL) * all as f64) as u64);
         (at_grant <= most).then_some(rule)
+    }
+
+    /// Returns whether these contended cycles waited about as long as abandoned requests. Otherwise, their clients also
+    /// sent other requests, which makes the numbers of requests random.
+    fn wait_like_timeouts(&self, is_timeout: &dyn Fn(u32) -> bool) -> bool {
+        let mut all = Values::default();
+        let timeouts = self.contended.iter().filter(|(requests, _)| is_timeout(**requests));
+        timeouts.for_each(|(_, (waits, _))| all.take(waits));
+        match (all.quantile(0.5), self.timeouts.quantile(0.1)) {
+            (Some(usual), Some(early)) => 5 * u64::from(usual) >= 4 * u64::from(early),
+            _ => true,
+        }
     }
 }
 
@@ -386,7 +420,8 @@ pub fn summarise(observed: &Observed, asked: Asked) -> io::Result<Summarised> {
         let mut sums = std::mem::take(&mut sums[number]);
         let family = context.family(&names[name], recipe, &nodes[number], &mut sums);
         let contenders = sums.contenders();
-        let values = FamilyValues { holds: sums.holds, since: sums.since, contenders, writes: sums.writes };
+        let Sums { holds, since, has_tries, writes, .. } = sums;
+        let values = FamilyValues { holds, since, contenders, has_tries, writes };
         keyed.push((number, family, values));
     }
     keyed.sort_by(|(_, one, _), (_, other, _)| {

@@ -124,3 +124,45 @@ fn kazoo_locks_that_only_writers_have_used_are_in_the_family_of_those_with_reade
     let family = story.family();
     assert_eq!((family.recipe, family.acquisitions, family.reads), (Recipe::KazooReadWrite, 20, 1));
 }
+
+#[test]
+fn failed_tries_are_neither_acquisitions_nor_replayed() {
+    let mut story = Story::default();
+    let name = |of: u32| format!("/locks/a/{HEX}{:02x}__lock__{of:010}", of % 256);
+    for of in 0..40_u32 {
+        let (at, held) = (i64::from(of) * 100, 3 * of);
+        story.at(at).create(1, &name(held)).reads(1, 1);
+        // One try fails while the lock is held, and another one just before the release.
+        story.cycle(2, &name(held + 1), at + 10, 2).at(at + 49).create(2, &name(held + 2)).reads(2, 1);
+        story.at(at + 50).delete(1, &name(held)).at(at + 51).delete(2, &name(held + 2));
+    }
+    let family = story.family();
+    assert_eq!((family.acquisitions, family.endings.released, family.endings.gave_up), (40, 40, 40));
+    assert_eq!(
+        (family.endings.gave_up_at_grant, logged(family.hold.as_ref())),
+        (Some(40), Some((40, 50_000, 50_000)))
+    );
+    let (scenario, arrivals) = scenario(&story);
+    assert_eq!(arrivals.lines().count(), 41, "{arrivals}");
+    assert!(
+        scenario.contains("80 failed tries are omitted") && !scenario.contains("abandoned"),
+        "{scenario}"
+    );
+}
+
+#[test]
+fn requests_during_holds_do_not_turn_acquisitions_into_timeouts() {
+    let mut story = Story::default();
+    for of in 0..100_u32 {
+        let (at, number) = (i64::from(of) * 1_000, 3 * of);
+        // In half of its holds, session 2 reads its data; session 3 times out after 500 ms.
+        let reads = 3 + i32::from(of % 20 < 9);
+        story.at(at).create(1, &mutex(number)).reads(1, 1 + i32::from(of % 2 == 0));
+        story.create(2, &mutex(number + 1)).create(3, &mutex(number + 2)).reads(3, 2);
+        story.at(at + 100).delete(1, &mutex(number)).at(at + 500).delete(3, &mutex(number + 2));
+        story.reads(2, reads).at(at + 600).delete(2, &mutex(number + 1));
+    }
+    let family = story.family();
+    assert_eq!((family.acquisitions, family.endings.gave_up), (200, 100));
+    assert_eq!(family.endings.gave_up_at_grant, None);
+}
