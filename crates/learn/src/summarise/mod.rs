@@ -1,19 +1,21 @@
 //! Summarises cycles by families of locks.
 
+mod kind;
+mod timeouts;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::time::Duration;
 
-use crate::cycle::{Cycle, Ending, Overlap, TIMEOUT_LEAST_MS, TRY_REQUESTS, UNKNOWN_SESSION};
+use crate::cycle::{Cycle, Ending, Overlap, UNKNOWN_SESSION};
 use crate::family::families;
 use crate::fit::{WindowCounts, zipf};
 use crate::recipe::Recipe;
 use crate::reconstruct::{Lock, Observed, Staying};
-use crate::summary::{
-    Endings, Family, FamilyKind, Key, LearnedLoad, LongWait, OverTime, StayingNode, Writes,
-};
+use crate::summary::{Endings, Family, FamilyKind, Key, LongWait, OverTime, StayingNode, Writes};
 use crate::times::{Handoff, HandoffBasis, Shift, Times, Values};
+use kind::{kind, load};
 use zklockbench_core::clock::micros;
 
 const KEYS_SHOWN: usize = 20;
@@ -29,16 +31,8 @@ const WINDOWS_MS: [i64; 3] = [100, 1_000, 10_000];
 const SHORT_MS: u32 = 10;
 /// Handoff to assume if the logs do not reveal it: typical of servers in one data centre.
 const ASSUMED_US: u64 = 2_000;
-/// Minimum share of cycles that must have the usual number of requests before conclusions are drawn from that
-/// number.
-const USUAL: f64 = 0.95;
 /// Minimum number of cycles for a conclusion from request counts or handoffs.
 const CYCLES_LEAST: u64 = 20;
-
-/// Minimum number of abandoned requests from which a timeout is inferred.
-const TIMEOUTS_LEAST: u64 = 5;
-/// Maximum time by which a wait may exceed the timeout, e.g. because the client is busy.
-const TIMEOUT_LATE_MS: u32 = 50;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Asked {
@@ -238,102 +232,6 @@ impl Sums {
         let mut overlap = Overlap::default();
         sessions.iter().for_each(|(first_ms, last_ms)| overlap.add(*first_ms, *last_ms));
         overlap.most
-    }
-
-    /// Returns whether each of several sessions has a node of its own, without contention, and rarely creates it
-    /// again. Members of a barrier or a party do so; clients that lock different keys request them more often.
-    fn are_members(&self) -> bool {
-        let sessions = self.sessions.len() as u64;
-        let own = !self.are_sessions_roaming && self.sessions.len() == self.keys.len();
-        sessions > 1 && own && self.contended_grants == 0 && self.arrivals < CYCLES_LEAST * sessions
-    }
-
-    /// Returns the clients' timeout, if most abandoned requests waited for about the same time, and hardly any
-    /// request waited longer.
-    fn timeout_us(&self) -> Option<u64> {
-        let at = |share| self.timeouts.quantile(share);
-        let (early, usual, late) = (at(0.1)?, at(0.5)?, at(0.9)?);
-        let is_one = self.timeouts.count >= TIMEOUTS_LEAST && late - early <= (usual / 5).max(10);
-        let longer = self.waits.above(late.saturating_add(TIMEOUT_LATE_MS));
-        let is_timeout = usual >= TIMEOUT_LEAST_MS && 10 * longer <= self.timeouts.count;
-        (is_one && is_timeout).then_some(u64::from(usual) * 1_000)
-    }
-
-    /// Removes and counts the cycles that timed out just as the lock became free; `None` if inconclusive.
-    fn take_given_up_at_grant(&mut self) -> Option<u64> {
-        self.has_tries = self.finds_tries();
-        let (tries, brief_holds) = std::mem::take(&mut self.perhaps_tries);
-        if !self.has_tries && brief_holds.count > 0 {
-            let (waits, holds) = self.contended.entry(TRY_REQUESTS).or_default();
-            waits.take(&tries);
-            holds.take(&brief_holds);
-        }
-        let is_timeout = self.is_timeout();
-        let mut given_up = if self.has_tries { tries.count } else { 0 };
-        for (requests, (waits, holds)) in std::mem::take(&mut self.contended) {
-            if is_timeout.as_ref().is_some_and(|is_timeout| is_timeout(requests)) {
-                given_up += waits.count;
-            } else {
-                self.waits.take(&waits);
-                self.holds.take(&holds);
-            }
-        }
-        (self.has_tries || is_timeout.is_some()).then_some(given_up)
-    }
-
-    /// Returns whether clients try the lock without waiting and hold it much longer than a try takes. Then a brief hold
-    /// after another client's is a failed try.
-    fn finds_tries(&self) -> bool {
-        let tries = self.gave_up.get(&TRY_REQUESTS).copied().unwrap_or(0);
-        let shortest = self.holds.quantile(0.01).filter(|_| self.holds.count >= CYCLES_LEAST);
-        tries >= CYCLES_LEAST && shortest.is_some_and(|ms| ms >= TIMEOUT_LEAST_MS)
-    }
-
-    /// Returns a rule that recognises a timeout by the number of requests; `None` if inconclusive.
-    fn is_timeout(&self) -> Option<Box<dyn Fn(u32) -> bool>> {
-        let is_usual = |usual: u64, all: u64| usual as f64 >= USUAL * all as f64;
-        let is_odd = |requests: u32| requests % 2 == 1;
-        let contended = || self.contended.iter().map(|(requests, (waits, _))| (*requests, waits.count));
-        let all: u64 = contended().map(|(_, count)| count).sum();
-        let even: u64 = contended().filter(|(requests, _)| !is_odd(*requests)).map(|(_, count)| count).sum();
-        let gave_up: u64 = self.gave_up.values().sum();
-        let gave_up_odd: u64 =
-            self.gave_up.iter().filter(|(requests, _)| is_odd(**requests)).map(|(_, count)| count).sum();
-        let (plain, plain_usual) = self.plain;
-        let is_even = all >= CYCLES_LEAST && is_usual(even, all);
-        let is_known = plain >= CYCLES_LEAST && is_usual(plain_usual, plain)
-            || is_even
-            || gave_up >= CYCLES_LEAST && 2 * even > all && self.wait_like_timeouts(&is_odd);
-        let tries = self.gave_up.get(&TRY_REQUESTS).copied().filter(|_| is_even).unwrap_or(0);
-        let is_by_parity =
-            is_known && is_usual(gave_up_odd, gave_up - tries) && (all < CYCLES_LEAST || 2 * even > all);
-        let rule: Box<dyn Fn(u32) -> bool> = if is_by_parity {
-            Box::new(is_odd)
-        } else {
-            // Some clients send more requests before an acquisition than before a timeout.
-            let (usual, count) = contended().max_by_key(|(_, count)| *count)?;
-            let most = self.gave_up.keys().next_back()?;
-            if all < CYCLES_LEAST || !is_usual(count, all) || *most >= usual {
-                return None;
-            }
-            Box::new(move |requests| requests < usual)
-        };
-        // More timeouts at the grant than before it must have another cause, unless they are rare.
-        let at_grant: u64 = contended().filter(|(requests, _)| rule(*requests)).map(|(_, count)| count).sum();
-        let most = gave_up.max(((1.0 - USUAL) * all as f64) as u64);
-        (at_grant <= most).then_some(rule)
-    }
-
-    /// Returns whether these contended cycles waited about as long as abandoned requests. Otherwise, their clients also
-    /// sent other requests, which makes the numbers of requests random.
-    fn wait_like_timeouts(&self, is_timeout: &dyn Fn(u32) -> bool) -> bool {
-        let mut all = Values::default();
-        let timeouts = self.contended.iter().filter(|(requests, _)| is_timeout(**requests));
-        timeouts.for_each(|(_, (waits, _))| all.take(waits));
-        match (all.quantile(0.5), self.timeouts.quantile(0.1)) {
-            (Some(usual), Some(early)) => 5 * u64::from(usual) >= 4 * u64::from(early),
-            _ => true,
-        }
     }
 }
 
@@ -639,59 +537,6 @@ fn are_without_pause(times: &Values) -> bool {
     const FAST_US: f64 = 2_000.0;
     let at = |share| times.quantile_us(share).unwrap_or(0.0);
     at(0.5) <= FAST_US || at(0.1) >= 0.4 * at(0.5)
-}
-
-/// Classifies a family. Ephemeral nodes that are not reused, or not held alternately, are not locks. A client that
-/// deletes a sequential node without a read in between, e.g. to draw a number, does not know its position in a queue.
-fn kind(name: &str, recipe: Recipe, sums: &Sums, endings: &Endings, timeout_us: Option<u64>) -> FamilyKind {
-    let ended = endings.released + endings.gave_up;
-    let in_turns = 10 * endings.released >= 9 * ended
-        || timeout_us.is_some()
-        || sums.contended_grants > 0 && 2 * endings.released >= ended;
-    let (requests_known, immediate) = sums.immediate;
-    match recipe {
-        recipe if recipe.is_election() => FamilyKind::Election,
-        Recipe::SingleNode => kind_of_single_node(name, sums, endings),
-        Recipe::Sequential
-            if sums.arrivals < 2 || !in_turns || ended == 0 || 2 * immediate > requests_known =>
-        {
-            FamilyKind::Registry
-        }
-        Recipe::ClickHouse => FamilyKind::Registry,
-        _ => FamilyKind::Lock,
-    }
-}
-
-fn kind_of_single_node(name: &str, sums: &Sums, endings: &Endings) -> FamilyKind {
-    let ended = endings.released + endings.gave_up;
-    let by_sessions = endings.session_ended_holding + endings.session_ended_waiting;
-    let is_contended = sums.contended_grants > 0;
-    let is_reused = sums.arrivals > 0 && sums.arrivals >= 2 * sums.keys.len() as u64;
-    // Other sessions delete the nodes of barriers and tasks, but rarely break locks.
-    let is_shared = 4 * endings.broken > ended;
-    match name.rsplit('/').next() {
-        _ if !is_reused && (!is_contended || by_sessions > ended) => FamilyKind::Registry,
-        _ if by_sessions > ended && is_contended => FamilyKind::Election,
-        _ if by_sessions > ended || is_shared || sums.are_members() => FamilyKind::Registry,
-        Some("controller" | "leader" | "master") => FamilyKind::Election,
-        _ => FamilyKind::Lock,
-    }
-}
-
-/// Classifies a load: closed if its sessions request the lock again soon after a release.
-fn load(sums: &Sums) -> LearnedLoad {
-    const SOON_MS: f64 = 20.0;
-    let cycle_ms = sums.waits.mean_ms() + sums.holds.mean_ms();
-    let returns = sums.since.count as f64 >= 0.8 * sums.arrivals as f64;
-    let one_lock = sums.keys.len() == 1;
-    match (sums.since.quantile(0.5), sums.since.quantile(0.9)) {
-        (Some(median), Some(late))
-            if returns && one_lock && f64::from(late) <= SOON_MS.max(cycle_ms / 4.0) =>
-        {
-            LearnedLoad::Closed { think_p50_us: u64::from(median) * 1_000 }
-        }
-        _ => LearnedLoad::Open,
-    }
 }
 
 /// Names to display, which may be hashed.
