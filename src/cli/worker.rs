@@ -272,8 +272,9 @@ fn conclude(measured: MeasuredRun, slice: Slice) -> Result<Exit, Error> {
     let acquired: u64 = ran.trials.iter().map(|trial| trial.whole.acquired()).sum();
     let trials = ran.trials.len();
     let Slice { index, of } = slice;
+    let results = path.display().to_string();
     let found =
-        || json!({ "results": path, "worker": index, "of": of, "trials": trials, "acquired": acquired });
+        || json!({ "results": results, "worker": index, "of": of, "trials": trials, "acquired": acquired });
     output::conclude(NAME, exit, error, found, || {
         output::text(&format!(
             "{slice}: {}, {}: {}\nonce all workers have ended, merge their parts: zklockbench merge {}{}\n",

@@ -48,6 +48,17 @@ fn the_summary_of_valid_repetitions_agrees_with_the_table() {
 }
 
 #[test]
+fn lower_bounds_have_no_interval() {
+    let mut trials: Vec<Trial> = (0..6).map(records::trial).collect();
+    trials.iter_mut().zip(1..).for_each(|(trial, repetition)| trial.spec.repetition = repetition);
+    trials[1].histograms.insert(Measure::Unserved, records::histogram(&[2_000_000; 4]));
+    let summary = shown::summary(&records::stored(&records::run(6), &trials));
+    let wait = &summary.cells[0].latencies[&Measure::Wait];
+    assert!(wait.min_us.interval.is_some() && !wait.min_us.at_least, "{wait:?}");
+    assert!(wait.max_us.interval.is_none() && wait.max_us.at_least, "{wait:?}");
+}
+
+#[test]
 fn the_summary_matches_its_schema_and_has_a_digest() {
     let parent = tempfile::tempdir().unwrap();
     let mut writer = zklockbench_results::RunWriter::create(parent.path(), "summed-up").unwrap();

@@ -184,6 +184,16 @@ fn resume_rejects_complete_and_empty_runs_and_suggests_a_remedy() {
 }
 
 #[test]
+fn trial_file_that_is_a_link_is_refused_when_a_run_is_resumed() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = killed(parent.path(), &[records::trial(0)]);
+    symlink("000.json", dir.join("trials/000.history.jsonl")).unwrap();
+    let (mut writer, stored) = resumed(&dir);
+    let told = writer.begins(records::run(PLANNED), &stored.trials, records::held()).unwrap_err().to_string();
+    assert!(told.contains("trials/000.history.jsonl: is a link"), "{told}");
+}
+
+#[test]
 fn part_of_a_worker_is_not_resumed_as_a_whole_run() {
     let parent = tempfile::tempdir().unwrap();
     // Given the part of one of two workers, in a run that was cut short
