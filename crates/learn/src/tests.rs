@@ -534,7 +534,7 @@ fn sequential_queue_with_timeouts_is_a_lock() {
     for of in 0..30_u32 {
         let (at, names) =
             (i64::from(of) * 1_000, [0, 1].map(|more| format!("/q/lock-{:010}", 2 * of + more)));
-        story.at(at).create(1, &names[0]).reads(1, 1).create(2, &names[1]).reads(2, 2);
+        story.at(at).create(1, &names[0]).create(2, &names[1]);
         if of % 3 == 0 {
             story.at(at + 200).delete(2, &names[1]).at(at + 300).delete(1, &names[0]);
         } else {
@@ -543,6 +543,17 @@ fn sequential_queue_with_timeouts_is_a_lock() {
     }
     let family = story.family();
     assert_eq!((family.kind, family.timeout_us), (FamilyKind::Lock, Some(200_000)));
+}
+
+#[test]
+fn queue_whose_clients_send_no_request_between_create_and_delete_is_a_lock() {
+    // In a free `count` lock, the reply to the create shows that no other node is ahead.
+    let mut story = Story::default();
+    for of in 0..40_u32 {
+        let (session, at, name) = (i64::from(of % 2), i64::from(of) * 100, format!("/q/n-{of:010}"));
+        story.at(at).create(session, &name).at(at + 20).delete(session, &name);
+    }
+    assert_eq!((story.family().kind, story.family().acquisitions), (FamilyKind::Lock, 40));
 }
 
 #[test]

@@ -137,7 +137,8 @@ pub struct Reconstruction {
     sessions: HashMap<i64, OpenSession>,
     locks: Vec<Lock>,
     numbers: HashMap<NodePath, u32>,
-    /// Paths of semaphores, whose inner queues do not count as locks, with the time of the last release.
+    /// Paths of semaphores, whose inner queues do not count as locks, with the time of the first release since the
+    /// last create of a lease.
     semaphores: BTreeMap<NodePath, Option<Moment>>,
     cycles: Sorter<Cycle, i64>,
     counts: Counts,

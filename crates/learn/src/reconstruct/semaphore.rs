@@ -27,11 +27,14 @@ impl Reconstruction {
             return false;
         };
         let outer = lock_below(&lease.directory, lease.recipe);
-        let known = self.semaphores.get(outer).copied();
-        if known.is_none() {
-            self.semaphores.insert(outer.into(), None);
-            self.adopt_inner_queue(split(&inner).0, outer);
-        }
+        let released = match self.semaphores.get_mut(outer) {
+            Some(released) => released.take(),
+            None => {
+                self.semaphores.insert(outer.into(), None);
+                self.adopt_inner_queue(split(&inner).0, outer);
+                None
+            }
+        };
         let Some(inner) = self.nodes.get_mut(&inner) else { return false };
         if let Some(open) = self.sessions.get_mut(&inner.session) {
             open.queued -= usize::from(inner.is_queued());
@@ -41,7 +44,7 @@ impl Reconstruction {
             Grant::At(granted) => {
                 // kazoo's client waits for a free lease before it creates its own.
                 let is_later = |released: &Moment| released.since(granted).is_some();
-                let released = known.flatten().filter(|_| lease.recipe == Recipe::KazooSemaphore);
+                let released = released.filter(|_| lease.recipe == Recipe::KazooSemaphore);
                 lease.arrived.since(released.filter(is_later).unwrap_or(granted))
             }
             Grant::Waits | Grant::Earlier => None,
@@ -52,10 +55,10 @@ impl Reconstruction {
         lease.recipe == Recipe::CuratorSemaphore
     }
 
-    /// Notes the time at which a lease became free.
+    /// Notes the time at which a lease became free. The first release ends the wait of the next client.
     pub(super) fn note_lease_end(&mut self, lease: &Node) {
         if let Some(released) = self.semaphores.get_mut(lock_below(&lease.directory, lease.recipe)) {
-            *released = Some(self.now);
+            released.get_or_insert(self.now);
         }
     }
 

@@ -1,21 +1,10 @@
 //! Classifies families and their loads.
 
-use super::{CYCLES_LEAST, Sums};
+use super::Sums;
 use crate::recipe::Recipe;
 use crate::summary::{Endings, FamilyKind, LearnedLoad};
 
-impl Sums {
-    /// Returns whether each of several sessions has a node of its own, without contention, and rarely creates it
-    /// again. Members of a barrier or a party do so; clients that lock different keys request them more often.
-    fn are_members(&self) -> bool {
-        let sessions = self.sessions.len() as u64;
-        let has_own = !self.are_sessions_roaming && self.sessions.len() == self.keys.len();
-        sessions > 1 && has_own && self.contended_grants == 0 && self.arrivals < CYCLES_LEAST * sessions
-    }
-}
-
-/// Classifies a family. Ephemeral nodes that are not reused, or not held alternately, are not locks. A client that
-/// deletes a sequential node without a read in between, e.g. to draw a number, does not know its position in a queue.
+/// Classifies a family. Ephemeral nodes that are not reused, or not held alternately, are not locks.
 pub(super) fn kind(
     name: &str,
     recipe: Recipe,
@@ -27,15 +16,10 @@ pub(super) fn kind(
     let in_turns = 10 * endings.released >= 9 * ended
         || timeout_us.is_some()
         || sums.contended_grants > 0 && 2 * endings.released >= ended;
-    let (requests_known, immediate) = sums.immediate;
     match recipe {
         recipe if recipe.is_election() => FamilyKind::Election,
         Recipe::SingleNode => kind_of_single_node(name, sums, endings),
-        Recipe::Sequential
-            if sums.arrivals < 2 || !in_turns || ended == 0 || 2 * immediate > requests_known =>
-        {
-            FamilyKind::Registry
-        }
+        Recipe::Sequential if sums.arrivals == 0 || !in_turns || ended == 0 => FamilyKind::Registry,
         Recipe::ClickHouse => FamilyKind::Registry,
         _ => FamilyKind::Lock,
     }
@@ -46,14 +30,18 @@ fn kind_of_single_node(name: &str, sums: &Sums, endings: &Endings) -> FamilyKind
     let by_sessions = endings.session_ended_holding + endings.session_ended_waiting;
     let is_contended = sums.contended_grants > 0;
     let is_reused = sums.arrivals > 0 && sums.arrivals >= 2 * sums.keys.len() as u64;
-    // Other sessions delete the nodes of barriers and tasks, but rarely break locks.
-    let is_shared = 4 * endings.broken > ended;
-    match name.rsplit('/').next() {
-        _ if !is_reused && (!is_contended || by_sessions > ended) => FamilyKind::Registry,
-        _ if by_sessions > ended && is_contended => FamilyKind::Election,
-        _ if by_sessions > ended || is_shared || sums.are_members() => FamilyKind::Registry,
-        Some("controller" | "leader" | "master") => FamilyKind::Election,
-        _ => FamilyKind::Lock,
+    let is_used = is_reused || is_contended;
+    // The elections of Kafka and HBase.
+    let is_named_election = name.ends_with("/controller") || name.ends_with("/hbase/master");
+    if by_sessions > ended {
+        if is_reused && is_contended { FamilyKind::Election } else { FamilyKind::Registry }
+    } else if !is_used || endings.broken > ended {
+        // Other sessions delete the nodes of barriers and tasks, but rarely those of locks.
+        FamilyKind::Registry
+    } else if is_named_election {
+        FamilyKind::Election
+    } else {
+        FamilyKind::Lock
     }
 }
 

@@ -68,9 +68,7 @@ pub struct FamilyValues {
 /// Cycles of a session.
 #[derive(Debug, Clone, Copy)]
 struct Presence {
-    cycles: u32,
-    /// The session's first lock.
-    lock: u32,
+    cycles: u64,
     first_ms: i64,
     last_ms: i64,
 }
@@ -98,10 +96,6 @@ struct Sums {
     gave_up: BTreeMap<u32, u64>,
     timeouts: Values,
     sessions: HashMap<i64, Presence>,
-    /// Whether a session used several locks.
-    are_sessions_roaming: bool,
-    /// Number of cycles with a known number of requests, and how many sent none between the create and the delete.
-    immediate: (u64, u64),
     /// Number of acquisitions after a wait.
     contended_grants: u64,
     keys: HashMap<u32, u64>,
@@ -132,11 +126,9 @@ impl Sums {
         self.granted += u64::from(cycle.is_granted);
         self.contended_grants += u64::from(cycle.is_granted && cycle.is_contended);
         if cycle.session != UNKNOWN_SESSION {
-            let (lock, at_ms) = (cycle.lock, cycle.arrived_ms);
-            let unseen = Presence { cycles: 0, lock, first_ms: at_ms, last_ms: at_ms };
+            let unseen = Presence { cycles: 0, first_ms: cycle.arrived_ms, last_ms: cycle.arrived_ms };
             let session = self.sessions.entry(cycle.session).or_insert(unseen);
-            session.cycles = session.cycles.saturating_add(1);
-            self.are_sessions_roaming |= session.lock != lock;
+            session.cycles += 1;
             session.last_ms = session.last_ms.max(cycle.until_ms());
         }
         *self.keys.entry(cycle.lock).or_default() += 1;
@@ -172,9 +164,6 @@ impl Sums {
         }
         if cycle.is_plain() {
             self.plain = (self.plain.0 + 1, self.plain.1 + u64::from(cycle.requests == 2));
-        }
-        if cycle.requests > 0 {
-            self.immediate = (self.immediate.0 + 1, self.immediate.1 + u64::from(cycle.requests == 1));
         }
         if cycle.ending == Ending::GaveUp && cycle.requests > 0 {
             *self.gave_up.entry(limited(cycle.requests)).or_default() += 1;
@@ -372,13 +361,7 @@ impl Context<'_> {
             locks: locks.len() as u64,
             empty_directories: Self::empty_directories(locks, recipe),
             sessions: sums.sessions.len() as u64,
-            most_by_one_session: sums
-                .sessions
-                .values()
-                .map(|session| session.cycles)
-                .max()
-                .unwrap_or(0)
-                .into(),
+            most_by_one_session: sums.sessions.values().map(|session| session.cycles).max().unwrap_or(0),
             arrivals: sums.arrivals,
             reads: sums.reads,
             acquisitions,
