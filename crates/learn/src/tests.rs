@@ -1,5 +1,7 @@
 //! Tests with handwritten logs.
 
+mod foreign;
+
 use std::collections::HashMap;
 use std::fs;
 
@@ -541,6 +543,17 @@ fn sequential_queue_with_timeouts_is_a_lock() {
     }
     let family = story.family();
     assert_eq!((family.kind, family.timeout_us), (FamilyKind::Lock, Some(200_000)));
+}
+
+#[test]
+fn queue_whose_clients_send_no_request_between_create_and_delete_is_a_lock() {
+    // In a free `count` lock, the reply to the create shows that no other node is ahead.
+    let mut story = Story::default();
+    for of in 0..40_u32 {
+        let (session, at, name) = (i64::from(of % 2), i64::from(of) * 100, format!("/q/n-{of:010}"));
+        story.at(at).create(session, &name).at(at + 20).delete(session, &name);
+    }
+    assert_eq!((story.family().kind, story.family().acquisitions), (FamilyKind::Lock, 40));
 }
 
 #[test]
