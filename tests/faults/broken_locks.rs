@@ -1,7 +1,6 @@
 //! Deliberately broken locks, and the checks that detect each flaw.
 
-use crate::support::breakable;
-use crate::support::trials;
+use crate::support::{breakable, trials};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::time::Duration;

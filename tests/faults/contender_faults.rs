@@ -1,7 +1,6 @@
 //! Behaviour of locks when contenders die, freeze, or lose their sessions.
 
-use crate::support::trials;
-use crate::support::{breakable, depth};
+use crate::support::{breakable, depth, trials};
 use std::time::Duration;
 
 use zklockbench_core::catalog::fault::{FaultChoice, Start, Target};

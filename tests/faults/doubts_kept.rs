@@ -3,8 +3,7 @@
 //! A leftover node exists until its session ends. Some locks find their node again and continue. With other locks,
 //! every contender gets stuck behind the node, and the trial reports the node and its owner.
 
-use crate::support::ensemble;
-use crate::support::trials;
+use crate::support::{ensemble, trials};
 use std::time::Duration;
 
 use zklockbench_core::verdict::Verdict;

@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 
 use futures_util::future::{join, join_all};
-use zklockbench_core::measure::Measure;
-use zklockbench_core::verdict::Verdict;
+use zklockbench_core::{measure::Measure, verdict::Verdict};
 use zklockbench_locks::{Entry, STRATEGIES};
-use zklockbench_record::figures;
-use zklockbench_record::{Counted, Trial};
+use zklockbench_record::{Counted, Trial, figures};
 
 use crate::support::{depth, trials};
 

@@ -7,8 +7,7 @@ use zklockbench_core::measure::{Measure, Outcome};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::figures;
 
-use crate::support::ensemble;
-use crate::support::trials;
+use crate::support::{ensemble, trials};
 
 #[tokio::test]
 async fn release_wakes_one_predecessor_watcher_or_nearly_all_parent_watchers() {

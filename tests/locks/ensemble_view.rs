@@ -10,8 +10,7 @@ use zklockbench_record::Trial;
 use zklockbench_results::history::write_trial;
 use zklockbench_scenario::{Settling, TrialSpec};
 
-use crate::support::story;
-use crate::support::trials;
+use crate::support::{story, trials};
 
 fn spec(name: &str, more: &str) -> TrialSpec {
     let polls = if name == "polling" { ", poll_interval = \"20ms\"" } else { "" };

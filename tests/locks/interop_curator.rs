@@ -8,10 +8,8 @@ use zklockbench_zk::runtime;
 
 use crate::support::contender::{Contender, SETTLE, Waiting};
 use crate::support::ensemble;
-use crate::support::foreign;
-use crate::support::foreign::{Obedient, Rivals};
-use crate::support::inside;
-use crate::support::inside::{CONTENDERS, Ours, owner_of};
+use crate::support::foreign::{self, Obedient, Rivals};
+use crate::support::inside::{self, CONTENDERS, Ours, owner_of};
 use crate::support::sessions::{Scene, on_scene, scene};
 
 /// Lets both kinds of clients contend until the lock has changed sides often enough, and checks exclusion.

@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use zklockbench_analysis::ab::Turn;
-use zklockbench_core::units::as_a_word;
-use zklockbench_core::verdict::Verdict;
+use zklockbench_core::{units::as_a_word, verdict::Verdict};
 use zklockbench_record::{CountedTurns, Counting, Trial};
 
 use crate::ab;

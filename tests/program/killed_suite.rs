@@ -15,8 +15,7 @@ use crate::support::program::{Bench, Watched, eventually, left_on, signal, stder
 use crate::support::skip::skipped;
 use rustix::process::Signal;
 use zklockbench_core::catalog::fault::{Capability, Ends, FaultCard};
-use zklockbench_ensemble::fault;
-use zklockbench_ensemble::links_capability;
+use zklockbench_ensemble::{fault, links_capability};
 
 /// Time limit for servers to start and warm up on a busy host.
 const STARTS_WITHIN: Duration = Duration::from_secs(120);

@@ -3,17 +3,14 @@
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::support::json_schema::Schema;
-use crate::support::records;
+use crate::support::{json_schema::Schema, records};
 use zklockbench_analysis::ab::{
     AbFile, Answer, Answers, Asked, Block, BlockRecord, CellPair, Comparison, Conclusion, Ending, FILE,
     FigureQuestion, Length, RunRecord, SideRecord, Sides, Silence, Turn, compare,
 };
 use zklockbench_analysis::compare::{ComparisonVerdict as Found, Regression, Terms};
-use zklockbench_core::measure::Outcome;
-use zklockbench_core::verdict::Verdict;
-use zklockbench_record::figures;
-use zklockbench_record::{Cause, CellKey, CutShort, Figure, Floor, Reading};
+use zklockbench_core::{measure::Outcome, verdict::Verdict};
+use zklockbench_record::{Cause, CellKey, CutShort, Figure, Floor, Reading, figures};
 use zklockbench_report::{Style, html, page};
 
 fn terms() -> Terms {

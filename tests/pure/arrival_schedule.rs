@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use zklockbench_core::catalog::Mode;
-use zklockbench_core::clock::micros;
+use zklockbench_core::{catalog::Mode, clock::micros};
 use zklockbench_scenario::schedule::{Arrival, draw, ranked};
 use zklockbench_scenario::{Arrivals, Load, Open, Replay, TraceArrival, TrialPlan, TrialSpec, parse};
 

@@ -20,8 +20,7 @@ use zklockbench_record::{
 use zklockbench_results::StoredRun;
 use zklockbench_scenario::{Distribution, Stop};
 
-use crate::support::answered::answered;
-use crate::support::views;
+use crate::support::{answered::answered, views};
 
 const DECISIONS: &str = include_str!("snapshots/pure__articles__decisions.snap");
 

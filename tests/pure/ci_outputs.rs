@@ -9,17 +9,13 @@ use regex::Regex;
 use serde_json::Value;
 use zklockbench_analysis::compare::{Ask, Regression, Side, compare};
 use zklockbench_analysis::gate::Outcome;
-use zklockbench_record::Trial;
-use zklockbench_record::figures;
+use zklockbench_record::{Trial, figures};
 use zklockbench_report::Gated;
 use zklockbench_report::ci::{Check, CheckKind, CiReport, Live, github, junit, openmetrics, trackers};
 
-use zklockbench_core::measure::Measure;
-use zklockbench_core::verdict::Verdict;
+use zklockbench_core::{measure::Measure, verdict::Verdict};
 
-use crate::support::json_schema::Schema;
-use crate::support::skip::skipped;
-use crate::support::{depth, records, run_dirs, shown};
+use crate::support::{depth, json_schema::Schema, records, run_dirs, shown, skip::skipped};
 
 /// A label with markup, a workflow command, an entity, an end-of-file marker and bidirectional control
 /// characters.

@@ -8,9 +8,7 @@ use serde_json::{Map, Value};
 use yaml_rust2::{Yaml, YamlLoader};
 use zklockbench::cli;
 
-use crate::support::depth;
-use crate::support::json_schema::Schema;
-use crate::support::skip::skipped;
+use crate::support::{depth, json_schema::Schema, skip::skipped};
 
 /// Pipelines and their schemas in `tests/data/published`.
 const PIPELINES: [(&str, &str); 8] = [

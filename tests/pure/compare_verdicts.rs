@@ -20,8 +20,7 @@ use zklockbench_scenario::{Distribution, Late, Load};
 
 use crate::compare::{NOISE, base, each, new, open, repetition, taking, with};
 use crate::support::ranked::counted_apart;
-use crate::support::records;
-use crate::support::records::side;
+use crate::support::records::{self, side};
 
 /// A side with one run of seven repetitions per factor.
 fn runs(name: &str, times: &[f64]) -> Side {

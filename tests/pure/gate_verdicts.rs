@@ -5,9 +5,7 @@ use zklockbench_analysis::gate::{Evaluation, GateWatch, Outcome, Sides, overall}
 use zklockbench_core::error::Error;
 use zklockbench_core::measure::{Counts, Growth, Measure, Outcome as Ended, Slope};
 use zklockbench_core::verdict::Verdict;
-use zklockbench_record::CellKey;
-use zklockbench_record::figures;
-use zklockbench_record::{Accounting, Counted, Floor, Run, Trial};
+use zklockbench_record::{Accounting, CellKey, Counted, Floor, Run, Trial, figures};
 use zklockbench_report::Style;
 use zklockbench_results::StoredRun;
 use zklockbench_scenario::Load;

@@ -2,9 +2,7 @@
 
 use zklockbench_analysis::plan::{ByServers, PlanFile, Unverified, read};
 use zklockbench_core::verdict::Verdict;
-use zklockbench_report::Style;
-use zklockbench_report::html;
-use zklockbench_report::page::of_plan;
+use zklockbench_report::{Style, html, page::of_plan};
 
 use crate::support::plans::plan;
 

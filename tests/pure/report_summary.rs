@@ -1,7 +1,6 @@
 //! `summary.json`: machine-readable results per strategy and number of contenders, over all repetitions.
 
-use crate::support::json_schema::Schema;
-use crate::support::{records, run_dirs, shown};
+use crate::support::{json_schema::Schema, records, run_dirs, shown};
 use std::fs;
 
 use zklockbench_core::measure::Measure;

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use zklockbench_analysis::plan;
 
-use zklockbench_core::error::Error;
-use zklockbench_core::verdict::Verdict;
+use zklockbench_core::{error::Error, verdict::Verdict};
 use zklockbench_record::Judged;
 use zklockbench_results::SCHEMA_VERSION;
 

@@ -2,8 +2,7 @@
 
 use crate::scenario_plan::planned;
 use crate::support::answered::answered;
-use crate::support::cards;
-use crate::support::cards::CARDS;
+use crate::support::cards::{self, CARDS};
 use crate::support::diagnosed::{file, said_of_added_lines, said_of_files};
 use proptest::prelude::*;
 use zklockbench_core::catalog::fault::{Capability, Ends, FaultCard, Target};

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::support::answered::answered;
-use crate::support::{depth, records, views};
+use crate::support::{answered::answered, depth, records, views};
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -8,8 +8,7 @@ use zklockbench_analysis::sweep::{
 use zklockbench_record::Reading;
 use zklockbench_report::{Style, chart, html, page};
 
-use crate::support::json_schema::Schema;
-use crate::support::records;
+use crate::support::{json_schema::Schema, records};
 
 fn reading(value: f64) -> Option<Reading> {
     Some(Reading { value, at_least: false, samples: Some(3_000) })

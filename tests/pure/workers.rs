@@ -5,13 +5,11 @@ use std::path::PathBuf;
 
 use proptest::prelude::*;
 
-use zklockbench_core::measure::Measure;
-use zklockbench_core::verdict::Verdict;
+use zklockbench_core::{measure::Measure, verdict::Verdict};
 use zklockbench_judge::history::Judgement;
 use zklockbench_record::{Beside, Election, FaultRecord, Trial, of_different_trials};
 use zklockbench_results::history::merge_histories;
-use zklockbench_scenario::Slice;
-use zklockbench_scenario::schedule::draw;
+use zklockbench_scenario::{Slice, schedule::draw};
 
 use crate::cases;
 use crate::support::ranked;

@@ -8,8 +8,7 @@ use zklockbench_core::measure::{
 };
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::{Accounting, Counted, FaultRecord, FullCrew, Sessions, Stuck, Tally, Trial};
-use zklockbench_report::View;
-use zklockbench_report::view::Cell;
+use zklockbench_report::{View, view::Cell};
 
 use crate::support::records;
 

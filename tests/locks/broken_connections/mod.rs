@@ -10,8 +10,7 @@ use story::{Story, Strike, Told};
 use zklockbench_core::catalog::Mode;
 use zklockbench_zk::runtime;
 
-use crate::support::proxy::Fate;
-use crate::support::ways::Way;
+use crate::support::{proxy::Fate, ways::Way};
 
 /// Number of concurrent scenarios.
 const AT_ONCE: usize = 40;

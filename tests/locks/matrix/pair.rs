@@ -11,9 +11,7 @@ use zklockbench_locks::{DrivenLocks, Entry, LockConfig, Program, find};
 use zklockbench_zk::{Access, Target};
 
 use super::event::{self, Event, Terms};
-use crate::support::contender::Contender;
-use crate::support::sessions::Scene;
-use crate::support::{foreign, skip};
+use crate::support::{contender::Contender, foreign, sessions::Scene, skip};
 
 const SESSION: Duration = Duration::from_secs(10);
 /// Silence after which a client that has no connection or no pending acquire sends no more requests.
