@@ -9,9 +9,8 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use serde_json::json;
-use zklockbench_analysis::ab::Turn;
 use zklockbench_core::{units::as_a_word, verdict::Verdict};
-use zklockbench_record::{CountedTurns, Counting, Trial};
+use zklockbench_record::Trial;
 
 use crate::ab;
 use crate::support::ensemble;
@@ -159,53 +158,6 @@ fn documented_driver_closes_while_it_is_disconnected() {
     driver.kill().unwrap();
     driver.wait().unwrap();
     assert!(is_closed, "the driver did not answer `close` while disconnected");
-}
-
-/// Returns the number of requests per acquisition for each kind of request.
-fn kinds(counting: &Counting) -> Vec<(&'static str, f64)> {
-    let counts = &counting.counted;
-    let sent = counts.requests.iter().filter(|(_, times)| *times > 0);
-    sent.map(|(kind, times)| (kind.name(), times as f64 / counts.acquired as f64)).collect()
-}
-
-#[test]
-#[ignore = "long: the `locks` lane compares them at every event"]
-fn curator_and_curator_mutex_send_the_same_requests_on_the_wire() {
-    let bench = Bench::new();
-    let Some(driver) = foreign::curator(&bench.path("cache")) else { return };
-    bench.scenario(
-        "name = \"same\"\nstrategies = [\"curator-mutex\"]\ncontenders = [1, 5]\nhold = \"5ms\"\nduration = \"1500ms\"\n\
-         warm_up = \"100ms\"\n[ensemble]\nservers = 1\n",
-    );
-    let words = ["ab", "scenario.toml", "--driver", &driver, "--blocks", "1", "--data-dir", "data"];
-    let output = bench.output(
-        &[&words[..], &["--all", "--explain", "--a", "strategies=[\"curator:InterProcessMutex\"]"]].concat(),
-    );
-    let shown = stdout(&output);
-    assert!(shown.contains("Requests per acquisition: "), "{shown}{}", stderr(&output));
-    let file = ab::read(&ab::only(bench.results()));
-    let of = |turn, contenders| {
-        let mut counted = file.counted.iter();
-        &counted.find(|one| one.turn == turn && one.cell.contenders == contenders).unwrap().counting
-    };
-    // A single contender sends the same requests with either lock, except in its first acquisition, when Curator
-    // may create missing nodes.
-    let [theirs, ours] = [Turn::A, Turn::B].map(|turn| of(turn, 1));
-    assert_eq!(kinds(theirs), [("create", 1.0), ("delete", 1.0), ("get_children", 1.0)]);
-    assert_eq!(kinds(theirs), kinds(ours));
-    // The same is true in a queue, except for a few acquisitions that list again because their predecessor
-    // had already disappeared.
-    let [theirs, ours] = [Turn::A, Turn::B].map(|turn| of(turn, 5));
-    assert_eq!(theirs.turns, CountedTurns::AfterTheFirst);
-    for ((kind, theirs), (own_kind, ours)) in kinds(theirs).into_iter().zip(kinds(ours)) {
-        assert_eq!(kind, own_kind);
-        assert!((theirs - ours).abs() < 0.1, "{kind}: {theirs} and {ours}\n{shown}");
-    }
-    assert_eq!(kinds(theirs).len(), kinds(ours).len());
-    for one in [theirs, ours] {
-        let woken = one.by_release.unwrap() as f64 / one.counted.acquired as f64;
-        assert!((0.9..=1.0).contains(&woken), "{woken}\n{shown}");
-    }
 }
 
 #[test]

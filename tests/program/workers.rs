@@ -6,7 +6,7 @@ use std::process::{Child, Command, Output};
 use std::time::Duration;
 
 use crate::support::program::{Bench, eventually, executable, signal, stderr, stdout, went_through};
-use crate::support::{depth, ensemble};
+use crate::support::ensemble;
 use rustix::process::Signal;
 use zklockbench_core::{measure::Measure, verdict::Verdict};
 use zklockbench_record::Trial;
@@ -212,25 +212,6 @@ fn worker_0_sets_the_limit_for_all_workers() {
     for index in [0, 1] {
         let stored = read(&job.part(index)).unwrap();
         assert_eq!(stored.run.ensemble.load_limit(), Some("400 requests/s"), "worker {index}");
-    }
-}
-
-#[test]
-#[ignore = "long: negative_controls also tests this with workers"]
-fn strategy_without_a_lock_is_judged_violated_even_with_one_contender_per_worker() {
-    let bench = Bench::new();
-    let connect = ensemble::place_on_shared();
-    for contenders in depth::of(vec![4], vec![4, 12]) {
-        let text = CLOSED.replace("predecessor-watch", "no-lock").replace("= 8", &format!("= {contenders}"));
-        bench.scenario(&text);
-        let name = format!("none-{contenders}");
-        let job = Job { bench: &bench, connect: &connect, name: &name, of: 4 };
-        job.run();
-        let merged = job.merge();
-        assert_eq!(code(&merged), Some(1), "{}{}", stdout(&merged), stderr(&merged));
-        let trial = only(&job.merged()).clone();
-        assert!(matches!(trial.judged.verdict, Verdict::Violated(_)), "{:?}", trial.judged);
-        assert!(trial.ensemble_order.unwrap().too_early > 0);
     }
 }
 
