@@ -13,17 +13,9 @@ use crate::support::skip::skipped;
 use zklockbench_record::Trial;
 use zklockbench_results::read;
 
-const SCENARIO: &str = "name = \"shared\"
-strategies = [\"predecessor-watch\"]
-contenders = 16
-load = \"open\"
-rate = 60
-hold = \"2ms\"
-warm_up = \"2s\"
-warm_up_at_most = \"2s\"
-duration = \"5s\"
-repetitions = 1
-";
+const SCENARIO: &str = "name = \"shared\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 16\nload = \"open\"\n\
+                        rate = 60\nhold = \"2ms\"\nwarm_up = \"2s\"\nwarm_up_at_most = \"2s\"\nduration = \"5s\"\n\
+                        repetitions = 1\n";
 const NODES: usize = 4;
 
 /// Slurm's daemons on this host, which end when this value is dropped.

@@ -15,20 +15,9 @@ use rustix::process::Signal;
 
 /// ID of the user and group without privileges, which exist on every system.
 const NOBODY: u32 = 65_534;
-const PARTITION: &str = "name = \"partition\"
-strategies = [\"curator-mutex\"]
-contenders = [3]
-hold = \"50ms\"
-duration = \"8s\"
-warm_up = \"0s\"
-repetitions = 1
-session_timeout = \"4s\"
-[[fault]]
-kind = \"partition\"
-shape = \"minority\"
-at = \"500ms\"
-duration = \"5s\"
-";
+const PARTITION: &str = "name = \"partition\"\nstrategies = [\"curator-mutex\"]\ncontenders = [3]\nhold = \"50ms\"\n\
+                         duration = \"8s\"\nwarm_up = \"0s\"\nrepetitions = 1\nsession_timeout = \"4s\"\n[[fault]]\n\
+                         kind = \"partition\"\nshape = \"minority\"\nat = \"500ms\"\nduration = \"5s\"\n";
 
 /// A program and a bench that an unprivileged user can access.
 struct Ordinary {

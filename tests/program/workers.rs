@@ -5,37 +5,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 use std::time::Duration;
 
-use crate::support::program::{Bench, eventually, executable, signal, stderr, stdout, went_through};
 use crate::support::ensemble;
+use crate::support::program::{Bench, eventually, executable, signal, stderr, stdout, went_through};
 use rustix::process::Signal;
 use zklockbench_core::{measure::Measure, verdict::Verdict};
 use zklockbench_record::Trial;
 use zklockbench_results::{StoredRun, layout, read};
 use zklockbench_zk::{Access, Target};
 
-const OPEN: &str = "name = \"open\"
-strategies = [\"predecessor-watch\"]
-contenders = 24
-locks = 2
-load = \"open\"
-rate = 60
-hold = \"2ms\"
-warm_up = \"1s\"
-warm_up_at_most = \"1s\"
-duration = \"4s\"
-repetitions = 1
-";
+const OPEN: &str = "name = \"open\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 24\nlocks = 2\n\
+                    load = \"open\"\nrate = 60\nhold = \"2ms\"\nwarm_up = \"1s\"\nwarm_up_at_most = \"1s\"\n\
+                    duration = \"4s\"\nrepetitions = 1\n";
 
-const CLOSED: &str = "name = \"closed\"
-strategies = [\"predecessor-watch\"]
-contenders = 8
-hold = \"5ms\"
-think = \"5ms\"
-warm_up = \"500ms\"
-warm_up_at_most = \"500ms\"
-duration = \"2s\"
-repetitions = 1
-";
+const CLOSED: &str = "name = \"closed\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 8\nhold = \"5ms\"\n\
+                      think = \"5ms\"\nwarm_up = \"500ms\"\nwarm_up_at_most = \"500ms\"\nduration = \"2s\"\n\
+                      repetitions = 1\n";
 
 struct Job<'a> {
     bench: &'a Bench,
