@@ -15,7 +15,7 @@ use zklockbench_record::Trial;
 use crate::ab;
 use crate::support::ensemble;
 use crate::support::foreign::{self, CURATOR, KAZOO};
-use crate::support::program::{Bench, held_unless_the_host_was_busy, stderr, stdout};
+use crate::support::program::{Bench, held_unless_the_host_was_busy, says, stderr, stdout};
 use crate::support::skip;
 
 const GO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/go/run");
@@ -285,9 +285,7 @@ fn go_lock_ensures_exclusion_through_a_driver_and_late_grants_are_reported() {
     // The library keeps waiting after the timeout, so the driver enforces the timeout itself.
     let impatient = "name = \"go\"\nstrategies = [\"go:Lock\"]\nacquire_timeout = \"50ms\"\ncontenders = 3\n\
                      hold = \"100ms\"\nduration = \"2s\"\nrepetitions = 1\n[ensemble]\nservers = 1\n";
-    let output = bench.run_driven("go", GO, impatient);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(stderr(&output).contains("granted to `go:Lock` after"), "{}", stderr(&output));
+    says(&bench.run_driven("go", GO, impatient), 0, "granted to `go:Lock` after");
 }
 
 #[test]
@@ -591,8 +589,7 @@ fn contenders_are_spread_over_the_requested_number_of_processes() {
         "name = \"x\"\nstrategies = [{{ driver = \"kazoo\", lock = \"Lock\", processes = \"many\" }}]\n{ONE_SERVER}"
     ));
     let refused = bench.output(&["validate", scenario.to_str().unwrap(), "--driver", &started]);
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(stderr(&refused).contains("`many` is not a number of processes"), "{}", stderr(&refused));
+    says(&refused, 2, "`many` is not a number of processes");
 }
 
 const ENCRYPTS: &str = include_str!("../data/drivers/encrypts.py");

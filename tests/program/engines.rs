@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::compose::suite_image;
 use crate::support::docker::{available, docker};
 use crate::support::ensemble;
-use crate::support::program::{Bench, eventually, stderr, stdout, went_through};
+use crate::support::program::{Bench, eventually, says, stderr, stdout, went_through};
 use crate::support::skip::skipped;
 use zklockbench_record::Trial;
 use zklockbench_results::read;
@@ -150,9 +150,8 @@ fn slurm_workers_start_together_and_all_end_if_one_fails() {
     assert!(together(&merged("late").trials[0]));
     // Given a worker from another build
     let other = "[ $SLURM_PROCID != 2 ] || { cp $ZKLOCKBENCH other; echo >>other; ZKLOCKBENCH=./other; };";
-    let output = slurm.srun(&bench, &worker(&connect, "other", other));
-    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-    assert!(stderr(&output).contains("worker 2 has a different build of the program"), "{}", stderr(&output));
+    let other = slurm.srun(&bench, &worker(&connect, "other", other));
+    says(&other, 2, "worker 2 has a different build of the program");
     // Given a worker that is killed before the other workers meet, during the warm-up, or during a hold
     for (name, after) in [("before", "3"), ("warm-up", "3"), ("hold", "6")] {
         let wait = if name == "before" { "[ $SLURM_PROCID != 0 ] || sleep 5;" } else { "" };

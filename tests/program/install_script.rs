@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::support::program::{executable, stderr};
+use crate::support::program::{executable, says, stderr};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/install");
 /// Commands that the script itself uses.
@@ -135,9 +135,7 @@ fn install_uses_a_release_from_a_tarball_or_directory() {
     assert_eq!(link.canonicalize().unwrap(), other.canonicalize().unwrap());
     // And when this release is gone, no other release is used instead
     std::fs::remove_dir_all(&other).unwrap();
-    let gone = machine.install(&[], "no");
-    assert_eq!(gone.status.code(), Some(3));
-    assert!(stderr(&gone).contains("the installed release is gone"), "{}", stderr(&gone));
+    says(&machine.install(&[], "no"), 3, "the installed release is gone");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Output};
 use std::time::Duration;
 
 use crate::support::ensemble;
-use crate::support::program::{Bench, eventually, executable, signal, stderr, stdout, went_through};
+use crate::support::program::{Bench, eventually, executable, says, signal, stderr, stdout, went_through};
 use rustix::process::Signal;
 use zklockbench_core::{measure::Measure, verdict::Verdict};
 use zklockbench_record::Trial;
@@ -273,8 +273,7 @@ fn workers_wait_for_a_late_worker_and_fail_if_one_never_arrives() {
     let job = Job { bench: &bench, connect: &connect, name: "never", of: 3 };
     let waiting = [0, 1].map(|index| job.start(index, &["--wait", "2s"]));
     for output in ended(waiting.into()) {
-        assert_eq!(code(&output), Some(3), "{}", stderr(&output));
-        assert!(stderr(&output).contains("worker 2 did not arrive in time"), "{}", stderr(&output));
+        says(&output, 3, "worker 2 did not arrive in time");
     }
     assert!(!job.part(0).exists() && !job.part(1).exists());
 }
@@ -291,18 +290,12 @@ fn workers_reject_different_programs_and_scenarios_before_the_load() {
     let job = Job { bench: &bench, connect: &connect, name: "other", of: 2 };
     let workers = vec![job.start(0, &[]), job.start_program(other.to_str().unwrap(), 1, &[])];
     for output in ended(workers) {
-        assert_eq!(code(&output), Some(2), "{}", stderr(&output));
-        assert!(
-            stderr(&output).contains("worker 1 has a different build of the program"),
-            "{}",
-            stderr(&output)
-        );
+        says(&output, 2, "worker 1 has a different build of the program");
     }
     // Given a worker with another seed
     let job = Job { bench: &bench, connect: &connect, name: "seed", of: 2 };
     for output in ended(vec![job.start(0, &[]), job.start(1, &["--seed", "7"])]) {
-        assert_eq!(code(&output), Some(2), "{}", stderr(&output));
-        assert!(stderr(&output).contains("worker 1 has a different scenario or seed"), "{}", stderr(&output));
+        says(&output, 2, "worker 1 has a different scenario or seed");
     }
 }
 
@@ -317,15 +310,12 @@ fn killed(name: &str, moment: impl FnOnce(&Job<'_>)) {
     signal(workers[2].id(), Signal::KILL);
     let outputs = ended(workers);
     for (index, output) in outputs.iter().enumerate().take(2) {
-        assert_eq!(code(output), Some(4), "{}", stderr(output));
-        assert!(stderr(output).contains("lost worker 2"), "{}", stderr(output));
+        says(output, 4, "lost worker 2");
         // The measurements are kept and marked as partial
         let part = read(&job.part(index)).unwrap();
         assert!(only(&part).cut_short.as_ref().is_some_and(|cut| cut.why.contains("lost worker 2")));
     }
-    let merged = job.merge();
-    assert_eq!(code(&merged), Some(2), "{}", stderr(&merged));
-    assert!(stderr(&merged).contains("there is no part of worker 2"), "{}", stderr(&merged));
+    says(&job.merge(), 2, "there is no part of worker 2");
 }
 
 #[test]
@@ -356,9 +346,7 @@ fn run_fails_when_a_worker_is_killed_before_all_have_arrived() {
     job.wait_for(2, "join");
     // When one of the two waiting workers dies
     signal(waiting.remove(1).id(), Signal::KILL);
-    let output = ended(waiting).remove(0);
-    assert_eq!(code(&output), Some(4), "{}", stderr(&output));
-    assert!(stderr(&output).contains("lost worker 2"), "{}", stderr(&output));
+    says(&ended(waiting).remove(0), 4, "lost worker 2");
     assert!(!job.part(0).exists());
 }
 

@@ -296,6 +296,14 @@ pub fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// Asserts a program's exit code and a part of its stderr.
+#[track_caller]
+pub fn says(output: &Output, code: i32, part: &str) {
+    let said = stderr(output);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    assert!(said.contains(part), "`{part}` is missing from: {said}");
+}
+
 /// Asserts that a run exited with 0, or with 4 because the host was too busy for a trial.
 pub fn held_unless_the_host_was_busy(output: &Output, trials: &[Trial]) {
     let is_spoiled = |trial: &Trial| {
