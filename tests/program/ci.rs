@@ -88,12 +88,8 @@ fn run_serves_live_metrics_and_writes_ci_outputs_at_the_end() {
     let text = |name: &str| std::fs::read_to_string(bench.path(name)).unwrap();
     assert!(text("junit.xml").contains(junit), "{}", text("junit.xml"));
     let summary = text("summary.md");
-    assert!(
-        summary.starts_with("before\n### ")
-            && summary.contains("\n\n**zklockbench: short: ")
-            && summary.contains(word),
-        "{summary}"
-    );
+    assert!(summary.starts_with("before\n### "), "{summary}");
+    assert!(summary.contains("\n\n**zklockbench: short: ") && summary.contains(word), "{summary}");
     assert!(text("metrics.txt").ends_with("# EOF\n"));
     for name in ["bencher.json", "figures/bigger-is-better.json", "figures/smaller-is-better.json"] {
         assert!(serde_json::from_str::<Value>(&text(name)).is_ok(), "{name}");

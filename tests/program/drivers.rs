@@ -422,10 +422,8 @@ fn trial_with_a_failed_driver_is_invalid_and_other_trials_continue() {
         let trial = trial_of(&trials, strategy);
         let why = trial.health.invalid.as_deref().unwrap_or_default();
         assert!(why.contains(how) && why.contains("no fault caused"), "{strategy}: {why}");
-        assert!(
-            trial.measured.acquired() > 0 && !trial.is_violated() && trial.evidence.entries > 0,
-            "{strategy}"
-        );
+        assert!(trial.measured.acquired() > 0 && !trial.is_violated(), "{strategy}");
+        assert!(trial.evidence.entries > 0, "{strategy}");
     }
     let locked = trial_of(&trials, "locked:Lock").cut_short.as_ref().unwrap();
     assert!(locked.why.contains("none of 5 contenders could open a session"), "{}", locked.why);

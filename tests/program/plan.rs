@@ -80,10 +80,8 @@ fn plan_from_results_is_verified_and_matches_its_schema() {
     let of_scenario = bench.typed(of_scenario).output().unwrap();
     let told: Value = serde_json::from_slice(&of_scenario.stdout).unwrap();
     let question = &told["plan"]["question"];
-    assert_eq!(
-        (&question["clients"], &question["locks"], &question["hold_us"]),
-        (&20.into(), &10.into(), &8_000.into())
-    );
+    assert_eq!((&question["clients"], &question["locks"]), (&20.into(), &10.into()));
+    assert_eq!(question["hold_us"], 8_000);
     assert!(question["scenario"].as_str().unwrap().contains("zipf"), "{question}");
     let answer = &told["plan"]["answers"][0];
     if !answer["prediction"].is_null() {

@@ -110,10 +110,8 @@ fn gitlab_pipelines_read_the_baselines_that_only_the_default_branch_writes() {
     let pipeline = read("docs/ci/gitlab.yml");
     let job = &pipeline["lock-benchmark"];
     let cache = &job["cache"][0];
-    assert_eq!(
-        (cache["policy"].as_str(), cache["unprotect"].as_bool()),
-        (Some("$BASELINE_POLICY"), Some(true))
-    );
+    assert_eq!(cache["policy"].as_str(), Some("$BASELINE_POLICY"));
+    assert_eq!(cache["unprotect"].as_bool(), Some(true));
     let usual = job["variables"]["BASELINE_POLICY"].as_str();
     let policies = job["rules"].as_vec().unwrap().iter().map(|rule| {
         let is_default = rule["if"].as_str().unwrap().contains("$CI_DEFAULT_BRANCH");

@@ -80,10 +80,8 @@ fn compare_rules_out_a_regression_in_90_percent_of_the_pairs_that_set_the_margin
 fn compare_rules_out_a_regression_in_90_percent_of_other_equal_pairs() {
     let pairs = pairs(include_str!("../data/compare/equal.csv"));
     let [held, regressed] = held_and_regressed(&pairs);
-    assert!(
-        10 * held >= 9 * pairs.len() && 20 * regressed <= pairs.len(),
-        "{held} held, {regressed} regressed"
-    );
+    assert!(10 * held >= 9 * pairs.len(), "{held} held, {regressed} regressed");
+    assert!(20 * regressed <= pairs.len(), "{held} held, {regressed} regressed");
 }
 
 #[test]

@@ -134,11 +134,8 @@ fn error_for_a_damaged_sweep_file_contains_its_name() {
     let whole = serde_json::to_string(&file()).unwrap();
     for cut in [0, 1, whole.len() / 3, whole.len() - 2] {
         let said = told(&whole.as_bytes()[..cut]);
-        assert!(
-            said.contains("sweep.json: ")
-                && said.contains("the file is incomplete or damaged; run the sweep again"),
-            "{said}"
-        );
+        assert!(said.contains("sweep.json: "), "{said}");
+        assert!(said.contains("the file is incomplete or damaged; run the sweep again"), "{said}");
     }
     let changed = |from: &str, to: &str| {
         assert!(whole.contains(from), "{from}");

@@ -205,10 +205,8 @@ mod tests {
             of(named.clone()).save(&state).unwrap();
             let refused =
                 KeptEnsemble::load(&state).unwrap().unwrap().down(&state).await.unwrap_err().to_string();
-            assert!(
-                refused.contains("ensemble.json") && refused.contains("does not start with"),
-                "{refused}"
-            );
+            assert!(refused.contains("ensemble.json"), "{refused}");
+            assert!(refused.contains("does not start with"), "{refused}");
         }
         assert!(precious.is_dir() && state.exists());
     }

@@ -411,10 +411,8 @@ mod tests {
             recorder.record(Measure::Release, value, 3);
         }
         recorder.settle();
-        assert_eq!(
-            (recorder.histogram(Measure::Hold).len(), recorder.histogram(Measure::Release).len()),
-            (many, many)
-        );
+        assert_eq!(recorder.histogram(Measure::Hold).len(), many);
+        assert_eq!(recorder.histogram(Measure::Release).len(), many);
         assert_eq!(recorder.histogram(Measure::Release).max(), 3);
     }
 
@@ -497,9 +495,7 @@ mod tests {
         recorder.set_window(Window { start: 0, end: Stamp::MAX });
         recorder.record(Measure::Hold, 1, 0);
         recorder.settle();
-        assert_eq!(
-            (recorder.histogram(Measure::Hold).len(), recorder.histogram(Measure::Hold).min()),
-            (1, 1)
-        );
+        assert_eq!(recorder.histogram(Measure::Hold).len(), 1);
+        assert_eq!(recorder.histogram(Measure::Hold).min(), 1);
     }
 }

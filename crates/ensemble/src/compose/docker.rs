@@ -483,10 +483,8 @@ pub mod tests {
         let why = run(command(&["sh", "-c"], &["echo no >&2; exit 7"])).await.unwrap_err();
         assert!(why.contains("`sh -c echo no >&2; exit 7` failed") && why.ends_with(": no"), "{why}");
         let why = run(command(&["zklockbench-no-such-program"], &["x"])).await.unwrap_err();
-        assert!(
-            why.contains("cannot run `zklockbench-no-such-program x`") && why.contains("Install"),
-            "{why}"
-        );
+        assert!(why.contains("cannot run `zklockbench-no-such-program x`"), "{why}");
+        assert!(why.contains("Install"), "{why}");
     }
 
     #[tokio::test]
