@@ -127,11 +127,8 @@ impl Repository {
     }
 
     fn execute(&self, step: &Yaml, known: &BTreeMap<String, String>, job: &mut Job) {
-        assert_eq!(
-            step["shell"].as_str(),
-            Some("bash"),
-            "each step of a composite action must specify its shell"
-        );
+        let found = step["shell"].as_str();
+        assert_eq!(found, Some("bash"), "each step of a composite action must specify its shell");
         let script = filled(step["run"].as_str().unwrap(), known);
         let more = std::fs::read_to_string(self.path("path")).unwrap();
         let mut path: Vec<&str> = more.lines().collect();

@@ -157,11 +157,8 @@ fn slurm_workers_start_together_and_all_end_if_one_fails() {
         let wait = if name == "before" { "[ $SLURM_PROCID != 0 ] || sleep 5;" } else { "" };
         let kill = format!("[ $SLURM_PROCID != 1 ] || {{ (sleep {after}; kill -9 $$) & }}; {wait}");
         let output = slurm.srun(&bench, &worker(&connect, name, &kill));
-        assert_eq!(
-            output.status.code().map(|code| code & 127),
-            Some(9),
-            "{name}: exit code of the killed task"
-        );
+        let found = output.status.code().map(|code| code & 127);
+        assert_eq!(found, Some(9), "{name}: exit code of the killed task");
         assert!(stderr(&output).contains("error: lost worker 1"), "{name}: {}", stderr(&output));
         assert_eq!(merge(name).status.code(), Some(2), "{name}");
     }

@@ -77,11 +77,8 @@ fn install_selects_only_packages_for_the_requested_task() {
         (&["--for-tests"], [true, true, true, true]),
     ] {
         let said = of(arguments);
-        assert_eq!(
-            [java, docker, python, compiler].map(|package| said.contains(package)),
-            expected,
-            "{arguments:?}:\n{said}"
-        );
+        let found = [java, docker, python, compiler].map(|package| said.contains(package));
+        assert_eq!(found, expected, "{arguments:?}:\n{said}");
     }
 }
 

@@ -60,10 +60,8 @@ fn plan_from_results_is_verified_and_matches_its_schema() {
     assert_eq!(stored, printed["plan"]);
     // And regenerating the plan's page changes nothing
     let page = std::fs::read_to_string(dir.join("report.html")).unwrap();
-    assert_eq!(
-        printed["report"].as_str().unwrap(),
-        format!("{}/report.html", printed["results"].as_str().unwrap())
-    );
+    let found = printed["report"].as_str().unwrap();
+    assert_eq!(found, format!("{}/report.html", printed["results"].as_str().unwrap()));
     assert_eq!(page.contains("role=\"img\""), !answer["prediction"].is_null());
     std::fs::remove_file(dir.join("report.html")).unwrap();
     bench.shows(&format!("report '{}'", dir.display()));

@@ -10,7 +10,7 @@ use zklockbench_zk::{Access, Target};
 use zookeeper_client::Client;
 
 use crate::support::ensemble;
-use crate::support::program::{Bench, stderr, stdout, went_through, says};
+use crate::support::program::{Bench, says, stderr, stdout, went_through};
 
 const CLOSED: &str = "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"0ms\"\n\
                       duration = \"3s\"\nwarm_up = \"0s\"\nrepetitions = 1\n";
@@ -73,11 +73,8 @@ async fn load_is_limited_only_while_other_clients_are_connected() {
     assert!(matches!(limited.status.code(), Some(0 | 4)), "{}", stderr(&limited));
     let said = stderr(&limited);
     assert!(said.contains("load limited to 200 requests/s (1 connection of other clients)"), "{said}");
-    assert!(
-        stdout(&limited).contains("throughput reflects the limit, not the locks"),
-        "{}",
-        stdout(&limited)
-    );
+    let expected = "throughput reflects the limit, not the locks";
+    assert!(stdout(&limited).contains(expected), "{}", stdout(&limited));
     let rate_when_limited = rate(&bench);
     assert!(
         (100.0..230.0).contains(&rate_when_limited),

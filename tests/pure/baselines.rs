@@ -87,10 +87,8 @@ fn unsuitable_run_is_rejected_as_a_baseline_and_leaves_no_files() {
 #[test]
 fn missing_or_damaged_store_is_reported_with_a_remedy() {
     let dir = tempfile::tempdir().unwrap();
-    assert!(
-        told(zklockbench_results::baselines(&dir.path().join("absent")))
-            .contains("`zklockbench baseline add RUN` creates one")
-    );
+    let expected = "`zklockbench baseline add RUN` creates one";
+    assert!(told(zklockbench_results::baselines(&dir.path().join("absent"))).contains(expected));
     let file = dir.path().join("file");
     fs::write(&file, "").unwrap();
     assert!(told(zklockbench_results::baselines(&file)).contains("is not a directory"));

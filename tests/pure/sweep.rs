@@ -233,14 +233,10 @@ fn edge_of(over: &str, points: &[(f64, &[f64])]) -> Edge {
 #[test]
 fn all_or_no_values_meet_the_objective_only_if_the_inconclusive_values_agree() {
     let (met, missed, mixed) = ([50.0; 5], [300.0; 5], [80.0, 90.0, 110.0, 120.0, 90.0]);
-    assert_eq!(
-        edge_of("locks=1,10,100", &[(1.0, &missed), (10.0, &missed[..2]), (100.0, &missed[..2])]),
-        Edge::NoneKept { from: 1.0 }
-    );
-    assert_eq!(
-        edge_of("locks=1,10,100", &[(1.0, &met[..2]), (10.0, &met[..2]), (100.0, &met)]),
-        Edge::AllKept { up_to: 100.0 }
-    );
+    let seen = edge_of("locks=1,10,100", &[(1.0, &missed), (10.0, &missed[..2]), (100.0, &missed[..2])]);
+    assert_eq!(seen, Edge::NoneKept { from: 1.0 });
+    let seen = edge_of("locks=1,10,100", &[(1.0, &met[..2]), (10.0, &met[..2]), (100.0, &met)]);
+    assert_eq!(seen, Edge::AllKept { up_to: 100.0 });
     for points in [
         &[(1.0, &missed[..]), (10.0, &missed[..2]), (100.0, &mixed[..])][..],
         &[(1.0, &missed[..]), (10.0, &met[..2])][..],

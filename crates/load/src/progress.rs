@@ -529,10 +529,8 @@ mod tests {
             clock::now() - began >= clock::micros(Duration::from_millis(1200)),
             "the limit counts from the last acquisition"
         );
-        assert!(
-            why.starts_with("no contender acquired the lock for 1s, while 0 of 2 contenders were waiting"),
-            "{why}"
-        );
+        let expected = "no contender acquired the lock for 1s, while 0 of 2 contenders were waiting";
+        assert!(why.starts_with(expected), "{why}");
     }
 
     #[test]

@@ -615,10 +615,8 @@ mod tests {
         let expected = "cannot list /zklockbench/x on zk:1: not authorized: use --auth, --auth-file or --sasl \
                         to pass the identity that owns it";
         assert_eq!(message_for(None), expected);
-        assert!(
-            message_for(Some(Secret::from("a:b".to_owned())))
-                .ends_with("an identity other than the one set with --auth")
-        );
+        let wanted = "an identity other than the one set with --auth";
+        assert!(message_for(Some(Secret::from("a:b".to_owned()))).ends_with(wanted));
     }
 
     #[test]
@@ -671,10 +669,8 @@ mod tests {
     fn lost_connection_error_refers_to_the_server_log() {
         let target = Target { connect: "zk:1".into(), access: Access::default() };
         let message = refused(&target, "create", "/zklockbench", ClientError::ConnectionLoss).to_string();
-        assert!(
-            message.ends_with("log may give the reason, such as a request longer than its jute.maxbuffer"),
-            "{message}"
-        );
+        let expected = "log may give the reason, such as a request longer than its jute.maxbuffer";
+        assert!(message.ends_with(expected), "{message}");
     }
 
     #[tokio::test]

@@ -462,11 +462,8 @@ mod tests {
             let told = trace(text).unwrap_err();
             assert!(told.starts_with(said), "{text:?}: {told}");
             for end in ["\r\n", "\r"] {
-                assert_eq!(
-                    trace(&text.replace('\n', end)).unwrap_err(),
-                    told,
-                    "{text:?} with line ends {end:?}"
-                );
+                let seen = trace(&text.replace('\n', end)).unwrap_err();
+                assert_eq!(seen, told, "{text:?} with line ends {end:?}");
             }
         }
         assert!(

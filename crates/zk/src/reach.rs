@@ -515,11 +515,8 @@ mod tests {
             let told = alerted(alert, has_certificate.then(|| "a.pem".to_owned()));
             assert!(causes.iter().all(|cause| told.contains(cause)), "{alert:?}: {told}");
             let is_about_certificates = told.contains("client certificate");
-            assert_eq!(
-                is_about_certificates,
-                causes.concat().contains("client certificate"),
-                "{alert:?}: {told}"
-            );
+            let expected = causes.concat().contains("client certificate");
+            assert_eq!(is_about_certificates, expected, "{alert:?}: {told}");
         }
     }
 

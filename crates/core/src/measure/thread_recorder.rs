@@ -325,16 +325,10 @@ mod tests {
         recorder.set_window(Window { start: 100, end: 200 });
         assert_eq!(recorder.record_unserved(None, 10, 99), None, "the wait ended before the window");
         assert_eq!(recorder.record_unserved(None, 200, 300), None, "the wait began after the window");
-        assert_eq!(
-            recorder.record_unserved(None, 50, 150),
-            Some(100),
-            "the wait timed out within the window"
-        );
-        assert_eq!(
-            recorder.record_unserved(None, 50, 900),
-            Some(150),
-            "the wait had not ended when the window closed"
-        );
+        let found = recorder.record_unserved(None, 50, 150);
+        assert_eq!(found, Some(100), "the wait timed out within the window");
+        let found = recorder.record_unserved(None, 50, 900);
+        assert_eq!(found, Some(150), "the wait had not ended when the window closed");
         recorder.settle();
         assert_eq!(recorder.histogram(Measure::Unserved).len(), 2);
         assert_eq!(recorder.histogram(Measure::Unserved).max(), 150);

@@ -282,10 +282,8 @@ mod tests {
 
     #[test]
     fn pings_and_session_closes_are_not_requests() {
-        assert_eq!(
-            [request(&head(-2, 11, &[])), request(&head(3, -11, &[])), request(&[])],
-            [None, None, None]
-        );
+        let found = [request(&head(-2, 11, &[])), request(&head(3, -11, &[])), request(&[])];
+        assert_eq!(found, [None, None, None]);
     }
 
     #[test]
