@@ -231,7 +231,8 @@ mod tests {
         let made = [record(1, CREATE, &a), record(2, CREATE_2, &b), record(3, CREATE, &elsewhere)];
         let ended = [record(4, DELETE, &a), record(5, CLOSE_SESSION, &ends), record(6, CREATE, &a)];
         let lives = read_lives(&log(&[made, ended].concat()));
-        let deleted = NodeLife { created: 1, deleted: Some(4), deleted_at_ms: Some(1_004), with_its_session: false };
+        let deleted =
+            NodeLife { created: 1, deleted: Some(4), deleted_at_ms: Some(1_004), with_its_session: false };
         assert_eq!(lives[&1], deleted);
         assert_eq!((lives[&2].deleted, lives[&6].deleted), (Some(5), None));
         assert!(lives[&2].with_its_session);
