@@ -4,7 +4,7 @@ use crate::support::ensemble;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::support::program::{Bench, eventually, executable, signal, stderr, says};
+use crate::support::program::{Bench, eventually, executable, says, signal, stderr};
 use rustix::process::Signal;
 use zklockbench_ensemble::{NICER_BY, roles};
 use zklockbench_zk::{Access, Target};

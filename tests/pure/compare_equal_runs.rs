@@ -6,8 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
+use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 use zklockbench_analysis::compare::{Limits, Regression, Runs, Scale, Terms, Test, judge_family};
 use zklockbench_record::{Figure, Reading, figures};

@@ -9,6 +9,7 @@ use zklockbench_record::Reading;
 use zklockbench_report::{Style, chart, html, page};
 
 use crate::support::{json_schema::Schema, records};
+use crate::sweep::sample;
 
 fn reading(value: f64) -> Option<Reading> {
     Some(Reading { value, at_least: false, samples: Some(3_000) })
@@ -32,15 +33,13 @@ pub fn file() -> SweepFile {
                 samples.push(Sample {
                     run: number,
                     strategy: strategy.clone(),
-                    at,
                     state: if is_lost { State::Failed } else { State::Sound },
                     why: is_lost.then(|| "900 sessions expired".to_owned()),
                     throughput: Some(throughput),
                     wait_p50: reading(wait / 2.0),
                     wait_p99: reading(wait),
-                    objective: reading(wait),
                     granted_us: 10_000_000,
-                    failures: Vec::new(),
+                    ..sample(*x, reading(wait))
                 });
             }
             runs.push(RunRecord {

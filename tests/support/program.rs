@@ -14,8 +14,7 @@ use zklockbench_load::{Leftover, leftovers};
 use zklockbench_record::Trial;
 use zklockbench_zk::{Access, Target};
 
-use super::json_schema::Schema;
-use super::skip::skipped;
+use super::{json_schema::Schema, skip::skipped};
 
 /// A working directory for one test, with directories for results, state, and local servers' data.
 pub struct Bench {
