@@ -5,16 +5,14 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
+use crate::scenario_clients::first_of;
 use zklockbench_core::{catalog::Mode, clock::micros};
 use zklockbench_scenario::schedule::{Arrival, draw, ranked};
-use zklockbench_scenario::{Arrivals, Load, Open, Replay, TraceArrival, TrialPlan, TrialSpec, parse};
+use zklockbench_scenario::{Arrivals, Load, Open, Replay, TraceArrival, TrialSpec};
 
 /// The only trial of a scenario with an open load and these lines.
 fn spec(lines: &str) -> TrialSpec {
-    let text = format!("name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 5\nload = \"open\"\n{lines}\n");
-    let parsed =
-        parse("x.toml", &text, &zklockbench_load::catalog()).unwrap_or_else(|wrong| panic!("{wrong}"));
-    TrialPlan::of(&parsed.scenario).trials[0].clone()
+    first_of(&format!("name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 5\nload = \"open\"\n{lines}\n"))
 }
 
 fn seconds(count: u64) -> Duration {
@@ -22,10 +20,8 @@ fn seconds(count: u64) -> Duration {
 }
 
 fn times(lines: &str, lasts: u64) -> Vec<u64> {
-    draw(&spec(&format!("duration = \"{lasts}s\"\n{lines}")), seconds(lasts))
-        .iter()
-        .map(|one| one.at_us)
-        .collect()
+    let spec = spec(&format!("duration = \"{lasts}s\"\n{lines}"));
+    draw(&spec, seconds(lasts)).iter().map(|one| one.at_us).collect()
 }
 
 /// Number of arrivals in each window.
