@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -31,25 +31,14 @@ const HOSTILE: [(&str, &str, Damage); 18] = [
     ("a trial is a link to an endless device", "000.json", |dir| endless(&dir.join("trials/000.json"))),
     ("a trial's histograms are a pipe", "000.hlog", |dir| pipe(&dir.join("trials/000.hlog"))),
     ("a trial's histograms are a link to the original file", "000.hlog", |dir| {
-        fs::rename(dir.join("trials/000.hlog"), dir.join("elsewhere")).unwrap();
-        symlink("../elsewhere", dir.join("trials/000.hlog")).unwrap();
+        symlink("../elsewhere", moved(dir, "trials/000.hlog")).unwrap();
     }),
     ("a trial claims to have a terabyte", "000.json", |dir| hollow(&dir.join("trials/000.json"))),
-    ("the trials directory is a link", "trials", |dir| {
-        fs::rename(dir.join("trials"), dir.join("elsewhere")).unwrap();
-        symlink("elsewhere", dir.join("trials")).unwrap();
-    }),
-    ("the trials directory is a file", "trials", |dir| {
-        fs::rename(dir.join("trials"), dir.join("elsewhere")).unwrap();
-        fs::write(dir.join("trials"), "").unwrap();
-    }),
-    ("the trials directory is a pipe", "trials", |dir| {
-        fs::rename(dir.join("trials"), dir.join("elsewhere")).unwrap();
-        pipe(&dir.join("trials"));
-    }),
+    ("the trials directory is a link", "trials", |dir| symlink("elsewhere", moved(dir, "trials")).unwrap()),
+    ("the trials directory is a file", "trials", |dir| fs::write(moved(dir, "trials"), "").unwrap()),
+    ("the trials directory is a pipe", "trials", |dir| pipe(&moved(dir, "trials"))),
     ("the trials directory is a circular link", "trials", |dir| {
-        fs::rename(dir.join("trials"), dir.join("elsewhere")).unwrap();
-        symlink("trials", dir.join("trials")).unwrap();
+        symlink("trials", moved(dir, "trials")).unwrap();
     }),
     ("a trial is nested a hundred thousand levels deep", "000.json", |dir| {
         let text = "[".repeat(100_000);
@@ -239,6 +228,12 @@ fn readers(dir: &str) -> [Vec<&str>; 7] {
         vec!["baseline", "add", dir, "--commit", "abc"],
         vec!["plan", "--clients=5", "--rate=5/s", "--hold=5ms", "--slo=wait.p99 < 1s", "--from", dir],
     ]
+}
+
+/// Moves a file or directory to `elsewhere`; returns its former path.
+fn moved(dir: &Path, name: &str) -> PathBuf {
+    fs::rename(dir.join(name), dir.join("elsewhere")).unwrap();
+    dir.join(name)
 }
 
 fn endless(path: &Path) {
