@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::support::program::{executable, stderr};
+use crate::support::program::{executable, says, stderr};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/install");
 /// Commands that the script itself uses.
@@ -93,11 +93,8 @@ fn install_selects_only_packages_for_the_requested_task() {
         (&["--for-tests"], [true, true, true, true]),
     ] {
         let said = of(arguments);
-        assert_eq!(
-            [java, docker, python, compiler].map(|package| said.contains(package)),
-            expected,
-            "{arguments:?}:\n{said}"
-        );
+        let found = [java, docker, python, compiler].map(|package| said.contains(package));
+        assert_eq!(found, expected, "{arguments:?}:\n{said}");
     }
 }
 
@@ -151,9 +148,7 @@ fn install_uses_a_release_from_a_tarball_or_directory() {
     assert_eq!(link.canonicalize().unwrap(), other.canonicalize().unwrap());
     // And when this release is gone, no other release is used instead
     std::fs::remove_dir_all(&other).unwrap();
-    let gone = machine.install(&[], "no");
-    assert_eq!(gone.status.code(), Some(3));
-    assert!(stderr(&gone).contains("the installed release is gone"), "{}", stderr(&gone));
+    says(&machine.install(&[], "no"), 3, "the installed release is gone");
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! `summary.json`: machine-readable results per strategy and number of contenders, over all repetitions.
 
-use crate::support::json_schema::Schema;
-use crate::support::{records, run_dirs, shown};
+use crate::support::{json_schema::Schema, records, run_dirs, shown};
 use std::fs;
 
 use zklockbench_core::measure::Measure;
@@ -80,10 +79,6 @@ fn the_summary_matches_its_schema_and_has_a_digest() {
     // The digest reveals a modified summary.
     assert!(zklockbench_results::read(&dir).unwrap().run.files.contains_key("summary.json"));
     fs::write(dir.join("summary.json"), "{}").unwrap();
-    assert!(
-        zklockbench_results::read(&dir)
-            .unwrap_err()
-            .to_string()
-            .contains("summary.json: was modified: its digest")
-    );
+    let expected = "summary.json: was modified: its digest";
+    assert!(zklockbench_results::read(&dir).unwrap_err().to_string().contains(expected));
 }

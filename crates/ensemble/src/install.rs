@@ -245,10 +245,8 @@ mod tests {
         assert_eq!(installed_below(&state), Some(release.clone()));
         let places = Places { installed: Some(release), ..Places::default() };
         let message = Installation::find(&places).unwrap_err().to_string();
-        assert!(
-            message.contains("scripts/install --zookeeper = ") && message.contains("of-the-user"),
-            "{message}"
-        );
+        assert!(message.contains("scripts/install --zookeeper = "), "{message}");
+        assert!(message.contains("of-the-user"), "{message}");
     }
 
     #[test]

@@ -175,7 +175,7 @@ fn about(path: &Path, error: &dyn std::fmt::Display) -> Error {
 
 /// Returns the error for a state file that this user cannot read or write, e.g. because HOME is another user's.
 fn inaccessible(state: &Path, error: &std::io::Error) -> Error {
-    about(state, &format!("{error}; set ZKLOCKBENCH_STATE_DIR to a directory of your own"))
+    about(state, &format!("{error}; set ZKLOCKBENCH_STATE_DIR to a directory that you can write to"))
 }
 
 #[cfg(test)]
@@ -214,10 +214,8 @@ mod tests {
             of(named.clone()).save(&state).unwrap();
             let refused =
                 KeptEnsemble::load(&state).unwrap().unwrap().down(&state).await.unwrap_err().to_string();
-            assert!(
-                refused.contains("ensemble.json") && refused.contains("does not start with"),
-                "{refused}"
-            );
+            assert!(refused.contains("ensemble.json"), "{refused}");
+            assert!(refused.contains("does not start with"), "{refused}");
         }
         assert!(precious.is_dir() && state.exists());
     }
@@ -264,6 +262,9 @@ mod tests {
         assert!(KeptEnsemble::load(&state).unwrap_err().to_string().contains("ensemble.json"));
         assert_eq!(KeptEnsemble::load(&state.join("below a file")).unwrap(), None);
         let unreadable = KeptEnsemble::load(directory.path()).unwrap_err().to_string();
-        assert!(unreadable.ends_with("set ZKLOCKBENCH_STATE_DIR to a directory of your own"), "{unreadable}");
+        assert!(
+            unreadable.ends_with("set ZKLOCKBENCH_STATE_DIR to a directory that you can write to"),
+            "{unreadable}"
+        );
     }
 }

@@ -600,10 +600,8 @@ mod tests {
         let expected = "cannot list /zklockbench/x on zk:1: not authorized: use --auth, --auth-file or --sasl \
                         to pass the identity that owns it";
         assert_eq!(message_for(None), expected);
-        assert!(
-            message_for(Some(Secret::from("a:b".to_owned())))
-                .ends_with("an identity other than the one set with --auth")
-        );
+        let wanted = "an identity other than the one set with --auth";
+        assert!(message_for(Some(Secret::from("a:b".to_owned()))).ends_with(wanted));
     }
 
     #[test]

@@ -503,40 +503,25 @@ mod tests {
 
     #[test]
     fn tls_alert_is_attributed_to_versions_ciphers_or_the_client_certificate() {
-        use AlertDescription as Alert;
+        use AlertDescription::{
+            CertificateRequired, HandshakeFailure, InsufficientSecurity, InternalError, ProtocolVersion,
+            UnknownCA,
+        };
+        let (nothing, no_suite) = ("shares no TLS version or cipher suite", "shares no cipher suite");
         for (alert, has_certificate, causes) in [
-            (
-                Alert::ProtocolVersion,
-                true,
-                &["shares no TLS version or cipher suite", "ssl.enabledProtocols"][..],
-            ),
-            (
-                Alert::InsufficientSecurity,
-                false,
-                &["shares no TLS version or cipher suite", "ssl.ciphersuites"],
-            ),
-            (Alert::HandshakeFailure, false, &["shares no cipher suite", "or requires a client certificate"]),
-            (
-                Alert::HandshakeFailure,
-                true,
-                &["shares no cipher suite", "or rejects the client certificate a.pem"],
-            ),
-            (
-                Alert::CertificateRequired,
-                false,
-                &["requires a client certificate", "set --tls-cert and --tls-key"],
-            ),
-            (Alert::UnknownCA, true, &["rejects the client certificate a.pem", "the server's trust store"]),
-            (Alert::InternalError, true, &["rejects the handshake (InternalError): check its log"]),
+            (ProtocolVersion, true, &[nothing, "ssl.enabledProtocols"][..]),
+            (InsufficientSecurity, false, &[nothing, "ssl.ciphersuites"]),
+            (HandshakeFailure, false, &[no_suite, "or requires a client certificate"]),
+            (HandshakeFailure, true, &[no_suite, "or rejects the client certificate a.pem"]),
+            (CertificateRequired, false, &["requires a client certificate", "set --tls-cert and --tls-key"]),
+            (UnknownCA, true, &["rejects the client certificate a.pem", "the server's trust store"]),
+            (InternalError, true, &["rejects the handshake (InternalError): check its log"]),
         ] {
             let told = alerted(alert, has_certificate.then(|| "a.pem".to_owned()));
             assert!(causes.iter().all(|cause| told.contains(cause)), "{alert:?}: {told}");
             let is_about_certificates = told.contains("client certificate");
-            assert_eq!(
-                is_about_certificates,
-                causes.concat().contains("client certificate"),
-                "{alert:?}: {told}"
-            );
+            let expected = causes.concat().contains("client certificate");
+            assert_eq!(is_about_certificates, expected, "{alert:?}: {told}");
         }
     }
 
