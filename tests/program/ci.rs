@@ -34,7 +34,7 @@ fn served(bench: &Bench, program: &str, options: &[&str], path: &str) -> Option<
     let mut command = Command::new(program);
     command.args(options).arg(format!("--web.listen-address={address}"));
     let Ok(server) = command.current_dir(bench.dir.path()).stderr(Stdio::null()).spawn().map(Bounded) else {
-        skipped(&format!("no {program} (Debian: {program})"));
+        skipped(format!("no {program} (Debian: {program})"));
         return None;
     };
     eventually(program, Duration::from_secs(60), || {

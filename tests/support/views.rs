@@ -225,12 +225,21 @@ pub fn trials<'v>(view: &'v mut View<'static>) -> impl Iterator<Item = &'v mut T
     view.cells.iter_mut().flat_map(|cell| &mut cell.trials).map(Cow::to_mut)
 }
 
-pub fn trials_of(view: &mut View<'static>, strategy: usize, n: usize) -> impl Iterator<Item = &mut Trial> {
+pub fn trials_of<'a>(
+    view: &'a mut View<'static>,
+    strategy: usize,
+    n: usize,
+) -> impl Iterator<Item = &'a mut Trial> {
     cell(view, strategy, n).trials.iter_mut().map(Cow::to_mut)
 }
 
 /// One trial of a cell, by its index.
-pub fn trial(view: &mut View<'static>, strategy: usize, contenders: usize, at: usize) -> &mut Trial {
+pub fn trial<'a>(
+    view: &'a mut View<'static>,
+    strategy: usize,
+    contenders: usize,
+    at: usize,
+) -> &'a mut Trial {
     cell(view, strategy, contenders).trials[at].to_mut()
 }
 
