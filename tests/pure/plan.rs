@@ -8,9 +8,9 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Exp1, LogNormal, Normal};
 use zklockbench_analysis::model::{Coming, Fit, LoadCase, Observation, fit, predict, simulate};
 use zklockbench_analysis::plan::{
-    Answer, CheckedFailure, Effort, Evidence, FailureCost, Headroom, MapChoice, MeasuredFailure,
+    Answer, Attempt, CheckedFailure, Effort, Evidence, FailureCost, Headroom, MapChoice, MeasuredFailure,
     MeasuredLoad, PlannedLoad, Question, QuestionLoad, Verification, map, objective, recommend, settle,
-    to_measure,
+    to_measure, verify,
 };
 use zklockbench_stats::queueing::{Arrival, Empirical, Order, Pace};
 
@@ -467,14 +467,30 @@ fn load_far_from_the_measured_range_has_no_prediction() {
     assert!(far.prediction.is_none() && in_words(&far).contains("cannot be predicted"), "{}", in_words(&far));
 }
 
-/// A measurement of the question's load with these waits.
-fn measured(waits_us: &[u64], question: &Question) -> MeasuredLoad {
+/// A trial of the question's load with these waits.
+fn own_trial(waits_us: &[u64], question: &Question) -> Trial {
     let mut trial = records::trial_taking(0, 1.0);
     trial.spec = spec(&question.scenario("own", &["predecessor-watch".into()], &question.copies(1.0)));
     trial.histograms.insert(Measure::Wait, records::histogram(waits_us));
     trial.steady = None;
     trial.health.invalid = None;
-    MeasuredLoad::of("own-1".into(), &trial, question, 1.0, None).unwrap()
+    trial
+}
+
+/// The same trial, if the load generator was this late.
+fn late(mut trial: Trial, late_us: u64) -> Trial {
+    trial.health.invalid = Some("the load generator was late".into());
+    (trial.health.lateness_p99_us, trial.health.dispatch_lag_p99_us) = (Some(late_us), 0);
+    trial
+}
+
+fn measured_in(trial: &Trial, question: &Question) -> MeasuredLoad {
+    MeasuredLoad::of("own-1".into(), trial, question, 1.0, None).unwrap()
+}
+
+/// A measurement of the question's load with these waits.
+fn measured(waits_us: &[u64], question: &Question) -> MeasuredLoad {
+    measured_in(&own_trial(waits_us, question), question)
 }
 
 #[test]
@@ -709,19 +725,51 @@ fn every_predicted_load_gets_a_verdict_however_close_to_its_limit() {
 fn waits_that_meet_the_objective_count_even_when_the_generator_was_late() {
     let asked = question("wait.p99 < 300ms", 20.0, 1);
     let shown = |wait_us: u64, late_us: u64| {
-        let mut trial = records::trial_taking(0, 1.0);
-        trial.spec = spec(&asked.scenario("own", &["predecessor-watch".into()], &asked.copies(1.0)));
-        trial.histograms.insert(Measure::Wait, records::histogram(&[wait_us; 1_200]));
-        trial.steady = None;
-        trial.health.invalid = Some("the load generator was late".into());
-        (trial.health.lateness_p99_us, trial.health.dispatch_lag_p99_us) = (Some(late_us), 0);
-        MeasuredLoad::of("own-1".into(), &trial, &asked, 1.0, None).unwrap().verdict
+        measured_in(&late(own_trial(&[wait_us; 1_200], &asked), late_us), &asked).verdict
     };
     // A delay of 2.5 ms is negligible compared with 300 ms
     assert_eq!(shown(60_000, 2_500), Verdict::Held);
     assert!(matches!(shown(400_000, 2_500), Verdict::Violated(_)));
     // A delay that may explain the miss leaves the verdict unknown
     assert!(matches!(shown(310_000, 50_000), Verdict::Unknown(_)));
+}
+
+#[test]
+fn a_miss_on_a_busy_host_does_not_overrule_a_prediction() {
+    let asked = question("wait.p99 < 500ms", 20.0, 1);
+    let decided = |late_us: u64| {
+        let mut answer = answer(&asked, &sound());
+        let trial = late(own_trial(&[900_000; 1_200], &asked), late_us);
+        answer.add_measured(measured_in(&trial, &asked), &asked.objective);
+        answer
+    };
+    // A delay of 2.5 ms does not explain a wait of 900 ms
+    assert!(matches!(decided(2_500).verdict, Verdict::Violated(_)));
+    // But if the host is busy, each request of an acquisition is delayed
+    let busy = decided(110_000);
+    let told = in_words(&busy);
+    assert_eq!(busy.verdict, Verdict::Held, "{told}");
+    assert!(told.contains("measured: 900 ms in 1200 waits at your load (inconclusive)"), "{told}");
+    let missing = busy.missing.join("\n");
+    let why = "a reliable measurement of your load: wait.p99 was 900 ms, possibly because the load generator was late";
+    assert!(missing.contains(why), "{missing}");
+}
+
+#[test]
+fn a_verification_on_a_busy_host_is_inconclusive_if_it_contradicts_its_prediction() {
+    let asked = question("wait.p99 < 500ms", 20.0, 1);
+    let fitted_to = trials(1, 6, 0.02);
+    let (load, fit) = (load_of(&asked, ""), fitted(&fitted_to));
+    let verified = |late_us: u64| {
+        let mut trial = late(own_trial(&[900_000; 1_200], &asked), late_us);
+        trial.histograms.insert(Measure::Release, records::histogram(&[2_000; 1_200]));
+        let (run, fitted) = ("verify-1".into(), fitted_to.as_slice());
+        let attempt = Attempt { run, trial: &trial, load: &load, fit: &fit, fitted };
+        let verified = verify(attempt, &asked, 1).unwrap();
+        (verified.verdict().word(), verified.agrees)
+    };
+    assert_eq!(verified(2_500), ("violated", Some(false)));
+    assert_eq!(verified(110_000), ("unknown", None));
 }
 
 #[test]

@@ -220,9 +220,14 @@ impl Answer {
     }
 
     /// Adds a measurement of the load itself. The measurement decides if the prediction is inconclusive. The
-    /// verdict is violated if either of them misses the objective, because a load at the limit is not reliable.
+    /// verdict is violated if either of them misses the objective, because a load at the limit is not reliable. But
+    /// a miss that may be due to a busy host does not overrule a prediction.
     pub fn add_measured(&mut self, measured: MeasuredLoad, objective: &Objective) {
-        let said = measured.in_words(objective.figure);
+        let is_met = self.prediction.is_some() && !self.misses(objective);
+        let measured = if is_met { measured.excused() } else { measured };
+        let doubt = measured.doubt(objective);
+        self.missing.extend(doubt.map(|why| format!("a reliable measurement of your load: {why}")));
+        let said = measured.in_words(objective);
         let decided = match (&self.verdict, &measured.verdict) {
             (Verdict::Violated(_), _) => None,
             (_, Verdict::Violated(_)) => Some(Verdict::violated(format!(
@@ -373,7 +378,7 @@ impl Answer {
     /// Returns the answer in one sentence, without the name of the strategy.
     pub fn sentence(&self, objective: &Objective) -> String {
         let why = self.verdict.why().unwrap_or_default();
-        let measured = self.measured.as_ref().map(|measured| measured.in_words(objective.figure));
+        let measured = self.measured.as_ref().map(|measured| measured.in_words(objective));
         let known: Vec<String> = self.expected(objective).into_iter().chain(measured.clone()).collect();
         let expected =
             if known.is_empty() { String::new() } else { format!(": {}", known.join("; measured: ")) };

@@ -22,6 +22,9 @@ use zklockbench_stats::queueing::Order;
 
 /// Significance level for deciding whether a percentile meets its limit.
 const BY_CHANCE: f64 = 0.05;
+/// Multiple of the generator's own delay by which a busy host lengthens waits. An acquisition waits for a processor
+/// several times: in the servers for each request, and in the generator for each reply.
+const DELAYS: f64 = 4.0;
 /// Number of standard errors within which a mean may meet its limit by chance. Waits in a queue resemble
 /// their neighbours, so their mean varies more than that of independent waits.
 const ERRORS: f64 = 3.0;
@@ -57,6 +60,9 @@ pub struct MeasuredLoad {
     /// files.
     #[serde(skip)]
     pub(super) by_value: Option<Verdict>,
+    /// Reason why a miss may be due to a busy host; not in files.
+    #[serde(skip)]
+    excuse: Option<String>,
 }
 
 impl MeasuredLoad {
@@ -73,7 +79,8 @@ impl MeasuredLoad {
         // Results do not contain the arrivals of a replay.
         let rate = if load.rate() > 0.0 { load.rate() } else { offered(trial)? };
         let locks = load.locks();
-        let Shown { value, at_least, waits, verdict } = Shown::by(trial, question, DecidedBy::Significance)?;
+        let Shown { value, at_least, waits, verdict, excuse } =
+            Shown::by(trial, question, DecidedBy::Significance)?;
         let seconds = trial.measured_us as f64 / 1e6;
         let is_broken = matches!(trial.judged.exclusion, Verdict::Violated(_));
         let verdict = match (verdict, whole) {
@@ -102,7 +109,22 @@ impl MeasuredLoad {
             requests_per_acquisition,
             verdict,
             by_value: by_value.map(|shown| shown.verdict),
+            excuse,
         })
+    }
+
+    /// Returns the measurement without a miss that may be due to a busy host.
+    pub(super) fn excused(mut self) -> Self {
+        if let (Verdict::Violated(_), Some(excuse)) = (&self.verdict, &self.excuse) {
+            self.verdict = Verdict::unknown(excuse.clone());
+        }
+        self
+    }
+
+    /// Returns why the measurement is inconclusive, if its value misses the objective.
+    pub(super) fn doubt(&self, objective: &Objective) -> Option<String> {
+        let is_open = matches!(self.verdict, Verdict::Unknown(_)) && !objective.holds(self.value);
+        self.verdict.why().filter(|_| is_open)
     }
 
     /// Returns whether the measured value missed the objective.
@@ -111,15 +133,17 @@ impl MeasuredLoad {
     }
 
     /// Formats the measurement, such as `59 ms in 1,240 waits at your load`.
-    pub fn in_words(&self, figure: Figure) -> String {
+    pub fn in_words(&self, objective: &Objective) -> String {
         let at_least = if self.at_least { "at least " } else { "" };
         let load = match self.whole_s.and_then(|whole| Duration::try_from_secs_f64(whole).ok()) {
             Some(whole) => format!("in {} of your load", of_whole(self.seconds, whole)),
             None if self.times > 1.0 => format!("at {} times your load", number(self.times)),
             None => "at your load".to_owned(),
         };
-        let (value, waits) = (figure.unit().show(self.value), counted(self.waits, "wait", "waits"));
-        format!("{at_least}{value} in {waits} {load}")
+        let value = objective.figure.unit().show(self.value);
+        let waits = counted(self.waits, "wait", "waits");
+        let doubt = if self.doubt(objective).is_some() { " (inconclusive)" } else { "" };
+        format!("{at_least}{value} in {waits} {load}{doubt}")
     }
 }
 
@@ -144,6 +168,8 @@ pub(super) struct Shown {
     pub at_least: bool,
     pub waits: u64,
     pub verdict: Verdict,
+    /// Reason why a miss may be due to a busy host, which also delays the servers.
+    pub excuse: Option<String>,
 }
 
 impl Shown {
@@ -160,7 +186,7 @@ impl Shown {
             // The queue grew, so the value so far is a lower bound.
             Err(_) => (so_far(figure, &waits)?, true),
         };
-        let shown = Self { value, at_least, waits: waits.count(), verdict: Verdict::Held };
+        let shown = Self { value, at_least, waits: waits.count(), verdict: Verdict::Held, excuse: None };
         let is_decided = match decided {
             DecidedBy::Value => shown.waits >= figure.samples_needed(),
             DecidedBy::Significance => false,
@@ -169,8 +195,26 @@ impl Shown {
             true => Some(objective.holds(shown.value)),
             false => decided_by_chance(objective, shown.value, &waits),
         };
-        let verdict = shown.judge(trial, objective, met);
-        Some(Self { verdict, ..shown })
+        let (verdict, excuse) = (shown.judge(trial, objective, met), shown.excuse(trial, objective));
+        Some(Self { verdict, excuse, ..shown })
+    }
+
+    /// Returns the reason why a miss may be due to a busy host: a generator that was later than the limit, or late
+    /// enough to explain the miss.
+    fn excuse(&self, trial: &Trial, objective: &Objective) -> Option<String> {
+        let late = late_us(trial);
+        let is_wait = matches!(objective.figure, Figure::Latency(..));
+        let may_be = is_wait && (!objective.holds(late) || objective.holds(self.value - DELAYS * late));
+        let is_broken = matches!(trial.judged.exclusion, Verdict::Violated(_));
+        let why = trial.health.invalid.as_ref().filter(|_| may_be && !is_broken)?;
+        Some(self.possibly(objective, why))
+    }
+
+    /// Describes a miss with its possible cause.
+    fn possibly(&self, objective: &Objective, why: &str) -> String {
+        let at_least = if self.at_least { "at least " } else { "" };
+        let (figure, shown) = (objective.figure, objective.figure.unit().show(self.value));
+        format!("{figure} was {at_least}{shown}, possibly because {why}")
     }
 
     /// Returns the verdict; `met` is `None` if it is inconclusive whether the value meets the objective.
@@ -201,7 +245,7 @@ impl Shown {
             return Verdict::Held;
         }
         match trial.health.invalid.as_ref().filter(|_| objective.holds(self.value - late_us(trial))) {
-            Some(why) => Verdict::unknown(format!("the trial is invalid: {why}")),
+            Some(why) => Verdict::unknown(self.possibly(objective, why)),
             None => Verdict::violated(format!(
                 "{figure} was {at_least}{shown}, but must be {}",
                 objective.wanted()

@@ -148,7 +148,7 @@ impl Recommendation {
         let value = answer.and_then(|answer| answer.expected(objective));
         let value = value.map(|value| format!("{value}, required: {}", objective.wanted()));
         let measured = answer.and_then(|answer| answer.measured.as_ref());
-        let measured = measured.map(|one| format!("measured: {}", one.in_words(objective.figure)));
+        let measured = measured.map(|one| format!("measured: {}", one.in_words(objective)));
         let close =
             answer.filter(|answer| answer.is_close(objective)).map(|_| "close to the limit".to_owned());
         let up_to = answer.and_then(|answer| answer.headroom).map(|room| {
