@@ -799,6 +799,15 @@ fn plan_measures_the_recommended_or_most_promising_lock_next() {
     assert_eq!(next(&holds).as_deref(), Some("b"));
     let open = [named("a", 400_000.0, violated()), named("b", 480_000.0, Verdict::unknown("close"))];
     assert_eq!(next(&open).as_deref(), Some("b"), "the lock with the unknown verdict must go first");
+    let measured_for = |seconds: f64| {
+        let mut measured = measured(&[5_000; 100], &question("wait.p99 < 500ms", 20.0, 1));
+        measured.seconds = seconds;
+        let mut close = named("b", 480_000.0, Verdict::unknown("close"));
+        close.measured = Some(measured);
+        [named("a", 490_000.0, Verdict::unknown("close")), close]
+    };
+    assert_eq!(next(&measured_for(60.0)).as_deref(), Some("a"));
+    assert_eq!(next(&measured_for(180.0)), None, "further locks would take minutes");
     let mut broken = [named("a", 600_000.0, violated()), named("b", 550_000.0, violated())];
     assert_eq!(next(&broken).as_deref(), Some("b"), "the lock with the smaller miss must go first");
     broken[1].measured = Some(measured(&[900_000; 1_200], &question("wait.p99 < 500ms", 20.0, 1)));

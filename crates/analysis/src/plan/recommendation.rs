@@ -74,13 +74,21 @@ pub fn recommend(answers: &[Answer]) -> Option<Recommendation> {
     Some(Recommendation { strategy, because: Some(because) })
 }
 
+/// Duration of inconclusive measurements, in seconds, after which no further strategy is measured. Each strategy would
+/// take minutes under a light load.
+const MEASURED_S: f64 = 120.0;
+
 /// Returns the index of the answer to measure next: the recommended strategy's answer, if there is a
 /// recommendation. Otherwise, the most promising inconclusive answer is next, or else the most promising of all
-/// answers. `None` if a measurement has already decided.
+/// answers. `None` if a measurement has already decided, or if the measurements took too long.
 pub fn to_measure(answers: &[Answer], objective: &Objective) -> Option<usize> {
     if let Some(Recommendation { strategy, .. }) = recommend(answers) {
         let at = answers.iter().position(|answer| answer.strategy == strategy)?;
         return answers[at].measured.is_none().then_some(at);
+    }
+    let measured_s = answers.iter().filter_map(|answer| Some(answer.measured.as_ref()?.seconds)).sum::<f64>();
+    if measured_s >= MEASURED_S {
+        return None;
     }
     let is_open =
         |answer: &Answer| answer.measured.is_none() && matches!(answer.verdict, Verdict::Unknown(_));
