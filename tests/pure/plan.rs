@@ -783,7 +783,17 @@ fn objective_is_missed_even_without_measurements_if_holds_are_too_long() {
         let told = in_words(&answer);
         assert!(matches!(answer.verdict, Verdict::Violated(_)) && told.contains(says), "{told}");
     }
-    // And if there are predictions, the answer reports how many locks are enough
+    // And tries, which do not wait, may exceed the capacity
+    let tries = load_of(&question("wait.p99 < 60s", 120.0, 2), "acquire_timeout = \"0s\"\n");
+    assert_eq!(tries.impossible(), None);
+    // And if there are predictions, the answer reports whether the clients or the locks are too few
+    let lacks = |clients: usize, rate: f64, locks: usize| {
+        let asked = Question { clients, ..question("wait.p99 < 60s", rate, locks) };
+        let answer = answer(&asked, &sound());
+        (answer.lacks_clients(&asked), answer.locks_needed.is_some())
+    };
+    assert_eq!(lacks(2, 120.0, 20), (true, false));
+    assert_eq!(lacks(400, 120.0, 2), (false, true));
     let asked = question("wait.p99 < 500ms", 120.0, 2);
     let told = in_words(&answer(&asked, &sound()));
     assert!(told.contains("120 % of the time, even without handoffs; "), "{told}");

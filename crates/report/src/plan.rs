@@ -58,7 +58,9 @@ fn recommendation(plan: &PlanFile) -> String {
         return format!("UNKNOWN: no strategy is known to meet {}: {why}.", objective.text);
     }
     let locks = plan.answers.iter().filter_map(|answer| Some((answer.locks_needed?, &answer.strategy))).min();
+    let lacks_clients = nearest.is_some_and(|at| plan.answers[at].lacks_clients(&plan.question));
     let (first, rarer) = match locks {
+        None if lacks_clients => ("use more clients, ".to_owned(), " request less often,"),
         None => (String::new(), " request less often,"),
         Some((locks, strategy)) => (format!("spread the load over {locks} locks ({strategy}), "), ""),
     };

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::load::UNEVEN;
 use super::question::{judge, predicted, wait_of};
 use super::search::{By, CurvePoint, Effort, Headroom, Search, Sensitivity};
-use super::{FailureCost, MeasuredFailure, MeasuredLoad, PlannedLoad};
+use super::{FailureCost, MeasuredFailure, MeasuredLoad, PlannedLoad, Question};
 use crate::model::{Fit, Observation, Predicted, Prediction, fit};
 use crate::objective::Objective;
 use zklockbench_core::units::{format_micros, number, percent};
@@ -127,6 +127,9 @@ pub struct Answer {
 /// Spread of the trials around the fit above which the host counts as noisy.
 const NOISY: f64 = 0.35;
 
+/// Share of the clients above which requests often wait until a client is free.
+const MOST: f64 = 0.6;
+
 /// Writes per acquisition: the lock's node is created and deleted.
 pub const WRITES: f64 = 2.0;
 
@@ -217,6 +220,13 @@ impl Answer {
     pub fn is_close(&self, objective: &Objective) -> bool {
         let ends = self.prediction.as_ref().and_then(|prediction| predicted(objective.figure, prediction));
         ends.is_some_and(|ends| objective.holds(ends.low) != objective.holds(ends.high))
+    }
+
+    /// Returns whether the clients limit the load: most of them hold a lock at any time, and requests wait for a client.
+    pub fn lacks_clients(&self, question: &Question) -> bool {
+        let Some(one) = &self.prediction else { return false };
+        let held = one.utilisation.middle * question.locks as f64;
+        one.pool_runs_out > 0.5 && held > MOST * question.clients as f64
     }
 
     /// Adds a measurement of the load itself. The measurement decides if the prediction is inconclusive. The
