@@ -142,7 +142,7 @@ pub fn service_takes(
 ) -> Duration {
     let steps = service(asked, strategies, args.seed, repetitions, None);
     let outage = match breaks_servers && loses_leader(asked) {
-        true => outage_takes(asked, strategies.len(), args),
+        true => outage_takes(asked, strategies, args),
         false => Duration::ZERO,
     };
     CALIBRATES + steps.iter().map(Step::expected).sum::<Duration>() + outage
@@ -154,9 +154,10 @@ fn loses_leader(asked: &AskedLoad) -> bool {
     asked.load.impossible().is_none() && !asked.question.only_tries
 }
 
-fn outage_takes(asked: &AskedLoad, strategies: usize, args: &PlanArgs) -> Duration {
-    let strategies = u32::try_from(strategies).unwrap_or(u32::MAX);
-    strategies * (Failures::of(args.failures, asked.scenario.session_timeout).last + 2 * WARMS_UP) + STARTS
+fn outage_takes(asked: &AskedLoad, strategies: &[String], args: &PlanArgs) -> Duration {
+    let failures = Failures::of(args.failures, asked.scenario.session_timeout);
+    let text = failures.scenario(OUTAGE, asked, &asked.all_spelled(strategies), args.seed);
+    STARTS + expected(OUTAGE, &text).unwrap_or(failures.last)
 }
 
 /// Returns runs of each lock at every service load, on an ensemble that sustains `writes_per_s`.
@@ -246,7 +247,7 @@ impl Planning<'_> {
         self.countdown.note(&format!("{what} under each strategy, on separate servers"));
         let spelled = self.asked.all_spelled(strategies);
         let text = failures.scenario(OUTAGE, self.asked, &spelled, self.args.seed);
-        let takes = outage_takes(self.asked, strategies.len(), self.args);
+        let takes = outage_takes(self.asked, strategies, self.args);
         match self.run_apart(on, &format!("{}{OUTAGE}", on.prefix), &text, takes).await {
             Ok(run) => stored_evidence.take(&run),
             Err(Error::Interrupted) => Err(Error::Interrupted),
@@ -473,11 +474,15 @@ mod tests {
     }
 
     #[test]
-    fn announced_time_covers_the_measurement_of_the_planned_load() {
+    fn announced_time_covers_the_outage_and_the_planned_load() {
         let light = "load = \"open\"\nrate = 5\npopularity = { zipf = 1.0 }\nhold = \"5ms\"\nlocks = 20\n\
                      duration = \"20s\"\n";
         let (args, asked) = of_scenario(&[], light, "").unwrap();
-        let takes = own_takes(&asked, &["baton".to_owned()], &args);
+        let strategies = ["baton".to_owned()];
+        let takes = own_takes(&asked, &strategies, &args);
         assert!(takes >= OWN_LASTS && takes < 2 * OWN_LASTS, "{takes:?}");
+        let (takes, lasts) =
+            (outage_takes(&asked, &strategies, &args) - STARTS, Failures::of_leaders(1).last);
+        assert!(takes > lasts && takes < 2 * lasts, "{takes:?}");
     }
 }
