@@ -526,7 +526,9 @@ fn measurement_outweighs_a_contradictory_prediction() {
     let mut answer = answer(&asked, &sound());
     assert_eq!(answer.verdict, Verdict::Held);
     answer.add_measured(measured(&[900_000; 1_200], &asked), &asked.objective);
-    assert!(matches!(answer.verdict, Verdict::Violated(_)), "{}", in_words(&answer));
+    let told = in_words(&answer);
+    assert!(matches!(answer.verdict, Verdict::Violated(_)), "{told}");
+    assert_eq!(told.matches("in 1200 waits at your load").count(), 1, "{told}");
 }
 
 #[test]

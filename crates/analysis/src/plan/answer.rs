@@ -222,7 +222,7 @@ impl Answer {
         ends.is_some_and(|ends| objective.holds(ends.low) != objective.holds(ends.high))
     }
 
-    /// Returns whether the clients limit the load: most of them hold a lock at any time, and requests wait for a client.
+    /// Returns whether the clients limit the load: most of them hold a lock at any time, and requests wait for one.
     pub fn lacks_clients(&self, question: &Question) -> bool {
         let Some(one) = &self.prediction else { return false };
         let held = one.utilisation.middle * question.locks as f64;
@@ -392,6 +392,7 @@ impl Answer {
         let known: Vec<String> = self.expected(objective).into_iter().chain(measured.clone()).collect();
         let expected =
             if known.is_empty() { String::new() } else { format!(": {}", known.join("; measured: ")) };
+        let measured = measured.filter(|measured| !why.contains(measured.as_str()));
         let measured = measured.map_or_else(String::new, |measured| format!("; measured: {measured}"));
         match (&self.verdict, self.headroom, self.locks_needed) {
             (Verdict::Held, Some(headroom), _) => {
