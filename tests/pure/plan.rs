@@ -802,6 +802,14 @@ fn objective_is_missed_even_without_measurements_if_holds_are_too_long() {
 }
 
 #[test]
+fn a_plan_knows_whether_its_locks_are_free() {
+    let is_free = |rate: f64, locks: usize| {
+        answer(&question("wait.p99 < 1ms", rate, locks), &sound()).finds_locks_free()
+    };
+    assert_eq!([is_free(1.0, 50), is_free(20.0, 1)], [true, false]);
+}
+
+#[test]
 fn plan_measures_the_recommended_or_most_promising_lock_next() {
     let slo = objective("wait.p99 < 500ms").unwrap();
     let named = |strategy: &str, p99: f64, verdict: Verdict| plans::answer(strategy, p99, verdict);

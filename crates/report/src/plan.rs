@@ -58,7 +58,12 @@ fn recommendation(plan: &PlanFile) -> String {
         return format!("UNKNOWN: no strategy is known to meet {}: {why}.", objective.text);
     }
     let locks = plan.answers.iter().filter_map(|answer| Some((answer.locks_needed?, &answer.strategy))).min();
-    let lacks_clients = nearest.is_some_and(|at| plan.answers[at].lacks_clients(&plan.question));
+    let nearest = nearest.map(|at| &plan.answers[at]);
+    if locks.is_none() && nearest.is_some_and(Answer::finds_locks_free) {
+        let instead = "even a free lock takes as long to acquire, so allow a longer wait";
+        return format!("NO: no strategy meets {} ({why}): {instead}.", objective.text);
+    }
+    let lacks_clients = nearest.is_some_and(|answer| answer.lacks_clients(&plan.question));
     let (first, rarer) = match locks {
         None if lacks_clients => ("use more clients, ".to_owned(), " request less often,"),
         None => (String::new(), " request less often,"),

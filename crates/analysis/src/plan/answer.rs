@@ -229,6 +229,12 @@ impl Answer {
         one.pool_runs_out > 0.5 && held > MOST * question.clients as f64
     }
 
+    /// Returns whether the wait hardly depends on the rate, because a lock is nearly always free.
+    pub fn finds_locks_free(&self) -> bool {
+        let ends = self.curve.first().zip(self.curve.last());
+        ends.is_some_and(|(first, last)| first.wait.middle > 0.9 * last.wait.middle)
+    }
+
     /// Adds a measurement of the load itself. The measurement decides if the prediction is inconclusive. The
     /// verdict is violated if either of them misses the objective, because a load at the limit is not reliable. But
     /// a miss that may be due to a busy host does not overrule a prediction.
