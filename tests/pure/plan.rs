@@ -525,10 +525,16 @@ fn measurement_outweighs_a_contradictory_prediction() {
     let asked = question("wait.p99 < 500ms", 20.0, 1);
     let mut answer = answer(&asked, &sound());
     assert_eq!(answer.verdict, Verdict::Held);
-    answer.add_measured(measured(&[900_000; 1_200], &asked), &asked.objective);
+    let mut trial = own_trial(&[900_000; 1_200], &asked);
+    let missed = measured_in(&trial, &asked);
+    assert!(missed.may_be_a_stall(&asked.objective), "measured again before it counts");
+    answer.add_measured(missed, &asked.objective);
     let told = in_words(&answer);
     assert!(matches!(answer.verdict, Verdict::Violated(_)), "{told}");
     assert_eq!(told.matches("in 1200 waits at your load").count(), 1, "{told}");
+    // And a stall never lets two contenders hold a lock
+    trial.judged = records::judged(Verdict::violated("two holders"));
+    assert!(!measured_in(&trial, &asked).may_be_a_stall(&asked.objective));
 }
 
 #[test]

@@ -99,15 +99,17 @@ pub fn takes(asked: &AskedLoad, strategies: &[String], args: &PlanArgs, breaks_s
 /// Returns the expected time to measure the planned load itself with one strategy.
 pub fn own_takes(asked: &AskedLoad, strategies: &[String], args: &PlanArgs) -> Duration {
     let Some(first) = strategies.first() else { return Duration::ZERO };
-    own(args, asked, ("own", first), 0, None).map_or(OWN_LASTS, |own| own.takes)
+    own(args, asked, ("own", first), 0, false, None).map_or(OWN_LASTS, |own| own.takes)
 }
 
-/// Returns the planned load for measuring a strategy. `answer` is `None` if nothing has been predicted yet.
+/// Returns the planned load for measuring a strategy, for longer if it is measured `again`. `answer` is `None` if
+/// nothing has been predicted yet.
 fn own(
     args: &PlanArgs,
     asked: &AskedLoad,
     (name, strategy): (&str, &str),
     number: u64,
+    again: bool,
     answer: Option<&Answer>,
 ) -> Result<OwnLoad, Error> {
     let needed = needed(&asked.question);
@@ -115,10 +117,11 @@ fn own(
     let longest = match is_open {
         // The load must reach each of its rates.
         _ if asked.load.is_changing() => args.verify_for,
+        _ if again => OPEN_LASTS,
         true => Duration::from_secs_f64(needed / asked.question.rate).clamp(OPEN_LASTS, OPEN_MOST),
         false => OWN_LASTS,
     };
-    let arrivals = if is_open { 4.0 * OWN_ARRIVALS } else { OWN_ARRIVALS };
+    let arrivals = if is_open || again { 4.0 * OWN_ARRIVALS } else { OWN_ARRIVALS };
     let wanted = Wanted {
         name,
         strategy: &asked.spelled(strategy),
@@ -259,17 +262,19 @@ impl Planning<'_> {
         }
     }
 
-    /// Measures the planned load itself with one strategy.
+    /// Measures the planned load itself with one strategy, for longer if it is measured `again`.
     pub async fn own_load(
         &mut self,
         on: &PlanEnsemble,
         answer: &Answer,
         number: u64,
+        again: bool,
     ) -> Result<Option<MeasuredLoad>, Error> {
         let name = format!("own-{number}");
-        let own = own(self.args, self.asked, (&name, &answer.strategy), number, Some(answer))?;
+        let own = own(self.args, self.asked, (&name, &answer.strategy), number, again, Some(answer))?;
         self.countdown.expect(Duration::ZERO, own.takes);
-        self.countdown.note(&format!("{}: your load, {}", answer.strategy, own.said));
+        let load = if again { "your load again" } else { "your load" };
+        self.countdown.note(&format!("{}: {load}, {}", answer.strategy, own.said));
         let run = self.run(on, &name, &own.text, own.takes).await?;
         let stored = zklockbench_results::read(&run)?;
         let shown = |trial| MeasuredLoad::of(run.clone(), trial, &self.asked.question, own.times, own.whole);
@@ -478,6 +483,8 @@ mod tests {
         let light = "load = \"open\"\nrate = 5\npopularity = { zipf = 1.0 }\nhold = \"5ms\"\nlocks = 20\n\
                      duration = \"20s\"\n";
         let (args, asked) = of_scenario(&[], light, "").unwrap();
+        let said = |again: bool| own(&args, &asked, ("own", "baton"), 1, again, None).unwrap().said;
+        assert!(said(false).ends_with(" for 45 s") && said(true).ends_with(" for 60 s"), "{}", said(true));
         let strategies = ["baton".to_owned()];
         let takes = own_takes(&asked, &strategies, &args);
         assert!(takes >= OWN_LASTS && takes < 2 * OWN_LASTS, "{takes:?}");

@@ -63,6 +63,9 @@ pub struct MeasuredLoad {
     /// Reason why a miss may be due to a busy host; not in files.
     #[serde(skip)]
     excuse: Option<String>,
+    /// Whether two contenders held a lock at the same time; not in files.
+    #[serde(skip)]
+    is_broken: bool,
 }
 
 impl MeasuredLoad {
@@ -110,7 +113,14 @@ impl MeasuredLoad {
             verdict,
             by_value: by_value.map(|shown| shown.verdict),
             excuse,
+            is_broken,
         })
+    }
+
+    /// Returns whether a single stall of the servers may have caused the miss of a lock that kept its promises. All
+    /// requests during a stall are late, so their number does not rule out chance.
+    pub fn may_be_a_stall(&self, objective: &Objective) -> bool {
+        self.is_missed(objective) && !self.is_broken
     }
 
     /// Returns the measurement without a miss that may be due to a busy host.
