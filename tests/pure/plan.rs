@@ -959,6 +959,14 @@ fn noise_does_not_decide_which_lock_is_recommended() {
             answers.reverse();
         }
     }
+    // A lock does not need fewer requests only because it was measured under the load itself
+    let asked = question("wait.p99 < 500ms", 20.0, 1);
+    let mut lighter = of("b", 1.5, 20.0);
+    let mut few = measured(&[5_000; 1_200], &asked);
+    few.requests_per_acquisition = Some(3.0);
+    lighter.add_measured(few, &asked.objective);
+    assert_eq!(lighter.requests(), Some(15.0));
+    assert!(recommended(&[lighter, of("a", 1.5, 20.0)]).starts_with("Use a: "));
     // A lock that misses the objective is never recommended, even with the most headroom
     let mut broken = of("a", 9.0, 1.0);
     broken.verdict = Verdict::Violated(vec!["too slow".into()]);

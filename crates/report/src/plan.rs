@@ -177,7 +177,7 @@ fn ensemble(plan: &PlanFile) -> Table {
         .numbers("waiting", 0, |answer| of_prediction(answer, |one| Value::Amount(one.waiting.middle)))
         .explained("average number of requests waiting for a lock")
         .numbers("watches", 1, |answer| answer.watches.map(Value::Amount))
-        .numbers("requests", 0, |answer| answer.requests_per_s.map(Value::Rate))
+        .numbers("requests", 0, |answer| answer.requests().map(Value::Rate))
         .numbers("ensemble busy", 0, move |answer| or_not(answer.ensemble_utilisation.map(Value::Share)))
         .explained("share of its write capacity in use")
         .numbers("server down", 0, move |answer| or_not(answer.outage_us.map(Value::micros)))

@@ -104,7 +104,7 @@ pub struct Answer {
     pub sensitivity: Vec<Sensitivity>,
     /// Number of locks to spread the load over; `None` if unknown, or if spreading does not help.
     pub locks_needed: Option<usize>,
-    /// Requests per second to the ensemble.
+    /// Requests per second to the ensemble, as predicted from busy locks, which need more requests per acquisition.
     pub requests_per_s: Option<f64>,
     /// Share of the ensemble's capacity for synced writes that the load uses.
     pub ensemble_utilisation: Option<f64>,
@@ -261,14 +261,14 @@ impl Answer {
             _ => None,
         };
         self.verdict = decided.unwrap_or_else(|| self.verdict.clone());
-        // Predictions are based on trials of busy locks, which need more requests per acquisition.
-        let served = self.prediction.as_ref().map(|prediction| prediction.throughput.middle);
-        self.requests_per_s = measured
-            .requests_per_acquisition
-            .zip(served)
-            .map(|(each, served)| each * served)
-            .or(self.requests_per_s);
         self.measured = Some(measured);
+    }
+
+    /// Returns the requests per second to the ensemble: as measured under the load itself, or else as predicted.
+    pub fn requests(&self) -> Option<f64> {
+        let served = self.prediction.as_ref().map(|prediction| prediction.throughput.middle);
+        let each = self.measured.as_ref().and_then(|measured| measured.requests_per_acquisition);
+        each.zip(served).map(|(each, served)| each * served).or(self.requests_per_s)
     }
 
     /// Decides an inconclusive verdict by the predicted median or, without a prediction, by the measured value,

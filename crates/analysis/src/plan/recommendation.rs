@@ -51,6 +51,7 @@ pub fn recommend(answers: &[Answer]) -> Option<Recommendation> {
         let proven = answer.headroom.and_then(|room| Some(room.low? * room.factor / room.rate));
         proven.unwrap_or(1.0)
     };
+    // Only some strategies are measured under the load itself, so compare predictions.
     let cost = |answer: &Answer| answer.requests_per_s.unwrap_or(f64::INFINITY);
     let most = holding.iter().map(|answer| room(answer)).fold(0.0, f64::max);
     let roomy: Vec<&Answer> =
