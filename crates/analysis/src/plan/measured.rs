@@ -89,11 +89,7 @@ impl MeasuredLoad {
         let verdict = match (verdict, whole) {
             (verdict, _) if is_broken => verdict,
             (_, Some(whole)) => Verdict::unknown(format!("measured {}", of_whole(seconds, whole))),
-            // A higher load than planned may miss an objective that the planned load meets.
-            (Verdict::Violated(_), None) if times > 1.0 => Verdict::unknown(format!(
-                "{} times the load missed the objective, so the result for the load itself is unknown",
-                number(times)
-            )),
+            (Verdict::Violated(_), None) if times > 1.0 => missed_at(times),
             (verdict, None) => verdict,
         };
         let requests_per_acquisition = REQUESTS_PER_ACQUISITION.of(trial);
@@ -161,6 +157,15 @@ impl MeasuredLoad {
 fn of_whole(seconds: f64, whole: Duration) -> String {
     let measured = Duration::try_from_secs_f64(seconds.round()).unwrap_or_default();
     format!("the first {} of {}", format_duration(measured), format_duration(whole))
+}
+
+/// Returns the verdict on a load if a multiple of the load, which may miss an objective that the load itself meets,
+/// missed the objective.
+pub(super) fn missed_at(times: f64) -> Verdict {
+    Verdict::unknown(format!(
+        "{} times the load missed the objective, so the result for the load itself is unknown",
+        number(times)
+    ))
 }
 
 /// What decides whether a metric meets the objective.

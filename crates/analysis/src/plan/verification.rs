@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::measured::{DecidedBy, Shown};
+use super::measured::{DecidedBy, Shown, missed_at};
 use super::question::predicted;
 use super::{FailureCost, MeasuredRange, PlannedLoad, Question, SIMULATED};
 use crate::model::{Fit, Observation, Predicted, predict, simulate};
@@ -20,6 +20,8 @@ const SIMULATIONS: usize = 60;
 const AGAIN: u64 = 5;
 /// Largest tolerated relative deviation of the [`AGAIN`] simulations from the measurement.
 const WITHIN: f64 = 0.15;
+/// Multiple of the planned rate above which a verification has a heavier load than planned.
+const MORE: f64 = 1.1;
 /// Largest tolerated deviation of waits around a failure from their prediction. The tolerance is large,
 /// because elections sometimes take half as long again.
 const FAILURES_WITHIN: f64 = 0.3;
@@ -195,7 +197,12 @@ pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Ve
     let expected = predicted(objective.figure, &prediction);
     let expected = expected.map(|all| if is_throughput { all.times(share) } else { all });
     let is_met = expected.is_some_and(|expected| objective.holds(expected.middle));
+    // The rate of each lock, as a multiple of the planned rate.
+    let times = load.rate() * question.locks as f64 / (question.rate * load.locks() as f64);
+    let is_more = load.is_stationary() && times > MORE;
+    let is_broken = matches!(trial.judged.exclusion, Verdict::Violated(_));
     let verdict = match (shown.verdict, shown.excuse) {
+        (Verdict::Violated(_), _) if is_more && !is_broken => missed_at(times),
         // A miss that contradicts the prediction may be due to a busy host.
         (Verdict::Violated(_), Some(excuse)) if is_met => Verdict::unknown(excuse),
         (verdict, _) => verdict,
