@@ -210,8 +210,10 @@ pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Ve
     let is_open = matches!(verdict, Verdict::Unknown(_));
     let agrees = expected.map(|expected| expected.contains(shown.value) || is_met == held);
     let agrees = agrees.filter(|same| *same || !is_open);
+    let said = verdict.why().unwrap_or_default();
+    let is_said = trial.health.invalid.as_ref().is_some_and(|why| said.contains(why));
     // A late generator only lengthens waits, so waits that meet the objective remain valid.
-    if agrees != Some(true) || is_open {
+    if (agrees != Some(true) || is_open) && !is_said {
         notes.extend(trial.unsound().map(|why| format!("the trial is {why}")));
     }
     Ok(Verification {
