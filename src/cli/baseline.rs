@@ -27,7 +27,7 @@ pub fn execute(command: BaselineCommand) -> Result<Exit, Error> {
 /// A stored baseline.
 #[derive(Serialize, JsonSchema)]
 pub struct Listed<'a> {
-    directory: &'a Path,
+    directory: String,
     /// Measured commit.
     commit: &'a str,
     scenario: &'a str,
@@ -44,7 +44,7 @@ impl<'a> From<&'a Baseline> for Listed<'a> {
     fn from(baseline: &'a Baseline) -> Self {
         let run = &baseline.run;
         Self {
-            directory: &baseline.dir,
+            directory: baseline.dir.display().to_string(),
             commit: &baseline.commit,
             scenario: &run.scenario,
             started_at: run.started_at,

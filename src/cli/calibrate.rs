@@ -65,13 +65,14 @@ pub async fn execute(args: CalibrateArgs, stop: &CancellationToken) -> Result<Ex
     };
     let path = writer.publish(&file)?;
     super::report::write_into(&path, zklockbench_report::page::of_calibration(&file.calibration));
-    output::tell("calibrate", Exit::Held, &json!({ "results": path, "calibration": file }), || {
+    let results = path.display().to_string();
+    output::tell("calibrate", Exit::Held, &json!({ "results": results, "calibration": file }), || {
         output::outcome(
             args.opening.quiet,
             &zklockbench_report::calibration_headline(&file.calibration),
             || {
                 let tables = zklockbench_report::calibration(&file.calibration, output::style());
-                format!("{tables}\nresults: {}", path.display())
+                format!("{tables}\nresults: {results}")
             },
         )
     })

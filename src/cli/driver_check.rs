@@ -186,10 +186,8 @@ mod tests {
         };
         use Outcome::{Failed, NotTried, Ok, Unknown};
         assert_eq!(said(&["Lock"], &[Ok, Ok]), "my 1: Lock follows the protocol: 2 of 2 checks");
-        assert_eq!(
-            said(&["Lock", "Other"], &[Ok, Ok, NotTried]),
-            "my 1: Lock and Other follow the protocol: 2 of 2 checks, 1 not tried"
-        );
+        let found = said(&["Lock", "Other"], &[Ok, Ok, NotTried]);
+        assert_eq!(found, "my 1: Lock and Other follow the protocol: 2 of 2 checks, 1 not tried");
         assert_eq!(said(&["Lock"], &[Ok, Unknown]), "my 1: Lock: 1 of 2 checks unknown");
         assert_eq!(said(&["Lock"], &[Ok, Failed, NotTried]), "my 1: Lock: 1 of 2 checks failed, 1 not tried");
     }
@@ -197,10 +195,8 @@ mod tests {
     #[test]
     fn each_line_contains_the_finding_and_its_advice() {
         assert_eq!(line(&finding(Outcome::Ok), 15), "ok         Lock, timeout    seen\n");
-        assert_eq!(
-            line(&finding(Outcome::Failed), 13),
-            "FAILED     Lock, timeout  seen\n           what to do: flush\n"
-        );
+        let found = line(&finding(Outcome::Failed), 13);
+        assert_eq!(found, "FAILED     Lock, timeout  seen\n           what to do: flush\n");
     }
 
     #[test]

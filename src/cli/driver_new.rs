@@ -49,13 +49,11 @@ pub fn execute(args: &DriverNewArgs) -> Result<Exit, Error> {
             .map_err(|error| Error::environment(format!("cannot write {}: {error}", path.display())))?;
     }
     let names: Vec<&str> = files.iter().chain(more).map(|(name, _)| *name).collect();
-    let edit = place.join(names[0]);
-    let said = json!({ "directory": place, "edit": edit, "files": names });
+    let [directory, edit] = [place, &place.join(names[0])].map(|path| path.display().to_string());
+    let said = json!({ "directory": directory, "edit": edit, "files": names });
     output::tell("driver new", Exit::Held, &said, || {
         output::text(&format!(
-            "Created {}. Put your lock into {}. Then run in the new directory:\n\n  zklockbench driver check ./{RUN}\n",
-            place.display(),
-            edit.display(),
+            "Created {directory}. Put your lock into {edit}. Then run in the new directory:\n\n  zklockbench driver check ./{RUN}\n",
         ))
     })
 }

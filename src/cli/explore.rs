@@ -281,7 +281,8 @@ async fn all(
     let exit = failure.as_ref().map_or_else(|| RunEnding::Complete.exit(&verdict), Error::exit);
     let headline = headline(&explored);
     let zookeeper = roles(servers).await.into_iter().find_map(|role| role.version);
-    let found = json!({ "headline": headline, "zookeeper": zookeeper, "explored": explored, "cases": files });
+    let cases = output::paths(&files);
+    let found = json!({ "headline": headline, "zookeeper": zookeeper, "explored": explored, "cases": cases });
     output::conclude(
         COMMAND,
         exit,

@@ -35,7 +35,8 @@ pub fn execute(args: &ExportArgs) -> Result<Exit, Error> {
     let document = CiReport::of_run(&stored, &RunReport::of(&view, &gated))
         .with_fact("results", &args.run.display().to_string());
     let written = prepared.write(&document)?;
-    output::tell("export", Exit::Held, &json!({ "run": args.run, "written": written }), || {
+    let found = json!({ "run": args.run.display().to_string(), "written": output::paths(&written) });
+    output::tell("export", Exit::Held, &found, || {
         written.iter().for_each(|path| output::note(&format!("written: {}", path.display())));
         Ok(())
     })

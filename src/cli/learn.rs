@@ -117,7 +117,8 @@ fn conclude(
     learned.command = if args.anonymous { Vec::new() } else { runs::command_line() };
     learned.write(&results)?;
     super::report::write_into(&results, of_learned(&learned));
-    output::tell("learn", Exit::Held, &json!({ "results": results, "learned": learned }), || {
+    let found = json!({ "results": results.display().to_string(), "learned": learned });
+    output::tell("learn", Exit::Held, &found, || {
         output::outcome(args.quiet, &zklockbench_report::learned_headline(&learned), || {
             let text = zklockbench_report::learned(&learned, output::style());
             let scenario = learned.scenarios.first().map_or_else(String::new, |scenario| {

@@ -1,7 +1,7 @@
 //! Prints data to stdout and everything else to stderr.
 
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use clap::ColorChoice;
@@ -134,7 +134,7 @@ pub(in crate::cli) fn tell(
     conclude(command, exit, None, || found, to_people)
 }
 
-/// Like [`tell`], but also reports the error of a command that was cut short.
+/// Like [`tell`], but also reports the error of a command that ended early.
 pub(in crate::cli) fn conclude<T: Serialize>(
     command: &str,
     exit: Exit,
@@ -188,6 +188,11 @@ fn ascii_controls(json: &str) -> String {
         c => c.to_string(),
     };
     json.chars().map(escaped).collect()
+}
+
+/// Returns paths as text for JSON. `json!` panics on a path that is not UTF-8.
+pub fn paths(paths: &[PathBuf]) -> Vec<String> {
+    paths.iter().map(|path| path.display().to_string()).collect()
 }
 
 pub fn file(path: &Path, text: &str) -> Result<(), Error> {

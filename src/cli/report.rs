@@ -11,6 +11,7 @@ use crate::run::give_back_memory;
 use zklockbench_analysis::{ab, plan, sweep};
 use zklockbench_core::disk;
 use zklockbench_core::error::{Error, Exit};
+use zklockbench_core::units::distinct_sorted;
 use zklockbench_learn::Learned;
 use zklockbench_report::document::{Document, Section, Table};
 use zklockbench_report::page::{
@@ -31,6 +32,11 @@ pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
         tables.extend(figures);
         give_back_memory();
     }
+    // Runs from different hosts may have the same name.
+    if distinct_sorted(tables.iter().map(|(name, _)| name)).len() < tables.len() {
+        let paths = output::paths(&args.runs);
+        tables.iter_mut().zip(paths).for_each(|((name, _), path)| *name = path);
+    }
     // Only runs can be compared with each other.
     let between = if tables.len() == documents.len() { side_by_side(tables) } else { None };
     let output = match (&args.output, args.runs.as_slice()) {
@@ -43,7 +49,7 @@ pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
         fs::remove_file(&output).map_err(Error::cannot("replace", &output))?;
     }
     write(&documents, between.as_ref(), &output, Some("--output"))?;
-    let found = json!({ "runs": args.runs, "report": output });
+    let found = json!({ "runs": output::paths(&args.runs), "report": output.display().to_string() });
     output::tell("report", Exit::Held, &found, || {
         output::text(&format!("{}\nreport: {}", texts.join("\n"), output.display()))
     })

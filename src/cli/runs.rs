@@ -232,7 +232,7 @@ pub async fn leading<T>(
     done
 }
 
-/// How a series of runs ended, and the reason if it was cut short.
+/// How a series of runs ended, and the reason if it ended early.
 pub struct SeriesEnd<E> {
     pub ending: E,
     pub why: Option<String>,

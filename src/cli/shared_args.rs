@@ -449,10 +449,8 @@ mod tests {
 
     #[test]
     fn rates_and_factors_accept_an_optional_unit() {
-        assert_eq!(
-            (rate("200/s"), rate("1500"), factor("3x"), factor("1.5")),
-            (Ok(200.0), Ok(1_500.0), Ok(3.0), Ok(1.5))
-        );
+        assert_eq!((rate("200/s"), rate("1500"), factor("3x")), (Ok(200.0), Ok(1_500.0), Ok(3.0)));
+        assert_eq!(factor("1.5"), Ok(1.5));
         for wrong in ["", "0", "-1/s", "NaN", "inf", "200/min", "fast"] {
             assert!(rate(wrong).is_err() && factor(wrong).is_err(), "{wrong}");
         }

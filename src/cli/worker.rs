@@ -272,8 +272,9 @@ fn conclude(measured: MeasuredRun, slice: Slice) -> Result<Exit, Error> {
     let acquired: u64 = ran.trials.iter().map(|trial| trial.whole.acquired()).sum();
     let trials = ran.trials.len();
     let Slice { index, of } = slice;
+    let results = path.display().to_string();
     let found =
-        || json!({ "results": path, "worker": index, "of": of, "trials": trials, "acquired": acquired });
+        || json!({ "results": results, "worker": index, "of": of, "trials": trials, "acquired": acquired });
     output::conclude(NAME, exit, error, found, || {
         output::text(&format!(
             "{slice}: {}, {}: {}\nonce all workers have ended, merge their parts: zklockbench merge {}{}\n",
@@ -381,22 +382,16 @@ mod tests {
     #[test]
     fn incomplete_or_too_large_worker_numbers_are_rejected() {
         let told = |set: &[(&str, &str)]| placed(set).unwrap_err();
-        assert!(
-            told(&[("JOB_COMPLETION_INDEX", "2")])
-                .starts_with("JOB_COMPLETION_INDEX is set, but ZKLOCKBENCH_WORKERS")
-        );
-        assert!(
-            told(&[("ZKLOCKBENCH_WORKERS", "2")])
-                .starts_with("ZKLOCKBENCH_WORKERS is set, but JOB_COMPLETION_INDEX")
-        );
+        let expected = "JOB_COMPLETION_INDEX is set, but ZKLOCKBENCH_WORKERS";
+        assert!(told(&[("JOB_COMPLETION_INDEX", "2")]).starts_with(expected));
+        let expected = "ZKLOCKBENCH_WORKERS is set, but JOB_COMPLETION_INDEX";
+        assert!(told(&[("ZKLOCKBENCH_WORKERS", "2")]).starts_with(expected));
         assert!(told(&[("SLURM_PROCID", "0")]).starts_with("SLURM_PROCID is set, but SLURM_NTASKS is not"));
         assert!(
             told(&[("SLURM_PROCID", "4"), ("SLURM_NTASKS", "4")]).starts_with("there is no worker 4 of 4")
         );
-        assert!(
-            told(&[("SLURM_PROCID", "x"), ("SLURM_NTASKS", "4")])
-                .contains("is `x`, which is not a whole number")
-        );
+        let expected = "is `x`, which is not a whole number";
+        assert!(told(&[("SLURM_PROCID", "x"), ("SLURM_NTASKS", "4")]).contains(expected));
         assert!(told(&[]).starts_with("unknown worker number:"));
     }
 }

@@ -3,8 +3,7 @@
 //! A leftover node exists until its session ends. Some locks find their node again and continue. With other locks,
 //! every contender gets stuck behind the node, and the trial reports the node and its owner.
 
-use crate::support::ensemble;
-use crate::support::trials;
+use crate::support::{ensemble, trials};
 use std::time::Duration;
 
 use zklockbench_core::verdict::Verdict;
@@ -141,10 +140,6 @@ async fn library_lock_deletes_its_node_when_an_acquire_fails() {
 async fn ending_the_session_deletes_the_node_of_an_unanswered_create() {
     let trial = run(&[spec("predecessor-watch", ("drop-reply", "create"), "end-session")]).await.remove(0);
     assert_eq!((trial.stuck.as_slice(), trial.orphans), ([].as_slice(), Some(0)));
-    assert_eq!(
-        (trial.judged.verdict.clone(), trial.sessions.rejoined),
-        (Verdict::Held, 1),
-        "{:?}",
-        trial.errors
-    );
+    assert_eq!(trial.judged.verdict, Verdict::Held, "{:?}", trial.errors);
+    assert_eq!(trial.sessions.rejoined, 1, "{:?}", trial.errors);
 }

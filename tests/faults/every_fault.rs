@@ -6,9 +6,7 @@ use crate::support::depth;
 use crate::support::trials;
 use std::time::Duration;
 
-use zklockbench_core::catalog::fault::Capability;
-use zklockbench_core::measure::RequestKind;
-use zklockbench_core::verdict::Verdict;
+use zklockbench_core::{catalog::fault::Capability, measure::RequestKind, verdict::Verdict};
 use zklockbench_ensemble::fault;
 use zklockbench_record::Trial;
 use zklockbench_scenario::TrialSpec;

@@ -1,8 +1,7 @@
 //! Servers that miscount children, and locks that join by count. The check before the first trial refuses a server
 //! that always miscounts. Violations reveal a server that miscounts only for locks.
 
-use zklockbench_core::error::Exit;
-use zklockbench_core::verdict::Verdict;
+use zklockbench_core::{error::Exit, verdict::Verdict};
 
 use crate::support::lying::{Lies, LyingServer};
 use crate::support::{ensemble, trials};

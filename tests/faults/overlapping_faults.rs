@@ -22,8 +22,7 @@ use zklockbench_ensemble::{Links, Local, Processes, eventually};
 use zklockbench_zk::gate::{Gate, TaskScope};
 use zklockbench_zk::{Access, SessionKey, Target};
 
-use crate::support::faults::WITHIN;
-use crate::support::{breakable, trials};
+use crate::support::{breakable, faults::WITHIN, trials};
 
 /// A fault of this kind. The second fault differs from the first if the kind has parameters.
 fn asked(kind: &str, is_second: bool) -> FaultChoice {

@@ -9,8 +9,7 @@ use zklockbench_load::calibrate::{
     CalibrationPlan, CalibrationResult, CalibrationSite, Slice, calibrate, floor,
 };
 use zklockbench_record::{RawRequest, ServerFigures, Timing};
-use zklockbench_zk::keep_awake::EVERY;
-use zklockbench_zk::{Access, Target};
+use zklockbench_zk::{Access, Target, keep_awake::EVERY};
 
 use crate::support::ensemble::{self, Alone};
 use crate::support::trials::unique;

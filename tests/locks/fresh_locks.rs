@@ -1,7 +1,6 @@
 //! One lock per object: each acquisition creates its lock's directory, and may leave the directory behind.
 
-use zklockbench_core::measure::Measure;
-use zklockbench_core::verdict::Verdict;
+use zklockbench_core::{measure::Measure, verdict::Verdict};
 use zklockbench_record::figures::{NODES_LEFT, REQUESTS_PER_ACQUISITION};
 
 use crate::support::trials;

@@ -9,13 +9,10 @@ use zklockbench_core::catalog::{ParamValue, Params};
 use zklockbench_locks::AcquireError;
 use zklockbench_zk::runtime;
 
-use crate::support::contender;
-use crate::support::contender::{Contender, SETTLE};
+use crate::support::contender::{self, Contender, SETTLE};
 use crate::support::ensemble;
-use crate::support::foreign;
-use crate::support::foreign::{Obedient, Rivals};
-use crate::support::inside;
-use crate::support::inside::{CONTENDERS, Ours, crossings, owner_of};
+use crate::support::foreign::{self, Obedient, Rivals};
+use crate::support::inside::{self, CONTENDERS, Ours, crossings, owner_of};
 use crate::support::sessions::{Scene, on_scene, scene};
 
 /// Counts of both sides.

@@ -2,8 +2,7 @@
 
 use zklockbench_core::measure::{Growth, Measure, Slope};
 use zklockbench_core::verdict::Verdict;
-use zklockbench_record::Trial;
-use zklockbench_record::figures;
+use zklockbench_record::{Trial, figures};
 
 use crate::support::trials;
 

@@ -7,9 +7,7 @@ use zklockbench_core::verdict::Verdict;
 use zklockbench_locks::{AcquireError, Acquired, Patience, STRATEGIES};
 use zklockbench_record::figures;
 
-use crate::support::contender::Contender;
-use crate::support::sessions::on_scene;
-use crate::support::trials;
+use crate::support::{contender::Contender, sessions::on_scene, trials};
 
 /// Maximum number of requests per try. Curator's semaphore mutex needs this many to join a queue and list leases.
 const REQUESTS: usize = 12;

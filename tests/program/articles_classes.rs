@@ -55,12 +55,8 @@ fn per_acquisition_sessions_open_and_end_with_each_acquisition() {
             &[],
         );
         let trial = bench.stored().trials.remove(0);
-        assert!(
-            trial.errors.is_empty() && trial.whole.acquired() == 20,
-            "{:?}: {}",
-            trial.errors,
-            stderr(&output)
-        );
+        assert!(trial.errors.is_empty(), "{:?}: {}", trial.errors, stderr(&output));
+        assert_eq!(trial.whole.acquired(), 20, "{}", stderr(&output));
         assert_eq!(trial.sessions.rejoined, 0);
         // The leader has the highest count
         let proposals = trial.servers.iter().map(|server| {

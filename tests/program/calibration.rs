@@ -67,13 +67,8 @@ fn interrupted_calibration_leaves_no_nodes_and_no_results() {
     assert_eq!(std::fs::read_dir(bench.path("results")).unwrap().count(), 0);
 }
 
-const CONTENDED: &str = "name = \"floored\"
-strategies = [\"predecessor-watch\"]
-contenders = [1, 3]
-hold = \"5ms\"
-duration = \"1s\"
-repetitions = 1
-";
+const CONTENDED: &str = "name = \"floored\"\nstrategies = [\"predecessor-watch\"]\ncontenders = [1, 3]\n\
+                         hold = \"5ms\"\nduration = \"1s\"\nrepetitions = 1\n";
 
 #[test]
 fn run_table_shows_handoffs_as_multiples_of_the_measured_floor() {

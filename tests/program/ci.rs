@@ -27,6 +27,24 @@ fn get(address: &str, path: &str) -> Option<String> {
     Some(answer)
 }
 
+/// Starts a server on a free port. Returns the server and its address after it responds to this path; `None`, and
+/// skips the test, if the program is not installed.
+fn served(bench: &Bench, program: &str, options: &[&str], path: &str) -> Option<(Bounded, String)> {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let mut command = Command::new(program);
+    command.args(options).arg(format!("--web.listen-address={address}"));
+    let Ok(server) = command.current_dir(bench.dir.path()).stderr(Stdio::null()).spawn().map(Bounded) else {
+        skipped(format!("no {program} (Debian: {program})"));
+        return None;
+    };
+    eventually(program, Duration::from_secs(60), || {
+        get(&address, path).is_some_and(|answer| answer.starts_with("HTTP/1.1 200 "))
+    });
+    Some((server, address))
+}
+
+const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/results/example");
+
 /// Returns the value of the first sample whose line starts with this name.
 fn sample(answer: &str, name: &str) -> Option<f64> {
     answer.lines().find(|line| line.starts_with(name))?.rsplit_once(' ')?.1.parse().ok()
@@ -70,12 +88,8 @@ fn run_serves_live_metrics_and_writes_ci_outputs_at_the_end() {
     let text = |name: &str| std::fs::read_to_string(bench.path(name)).unwrap();
     assert!(text("junit.xml").contains(junit), "{}", text("junit.xml"));
     let summary = text("summary.md");
-    assert!(
-        summary.starts_with("before\n### ")
-            && summary.contains("\n\n**zklockbench: short: ")
-            && summary.contains(word),
-        "{summary}"
-    );
+    assert!(summary.starts_with("before\n### "), "{summary}");
+    assert!(summary.contains("\n\n**zklockbench: short: ") && summary.contains(word), "{summary}");
     assert!(text("metrics.txt").ends_with("# EOF\n"));
     for name in ["bencher.json", "figures/bigger-is-better.json", "figures/smaller-is-better.json"] {
         assert!(serde_json::from_str::<Value>(&text(name)).is_ok(), "{name}");
@@ -94,22 +108,10 @@ fn run_serves_live_metrics_and_writes_ci_outputs_at_the_end() {
 #[ignore = "long: needs prometheus-pushgateway"]
 fn pushgateway_accepts_the_metrics_of_a_run() {
     // Given Debian's Pushgateway on a free port and the metrics of the example run
-    let bench = Bench::with(SHORT);
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let mut command = Command::new("prometheus-pushgateway");
-    command.arg(format!("--web.listen-address={address}")).stderr(Stdio::null());
-    let Ok(gateway) = command.spawn().map(Bounded) else {
-        return skipped("no Pushgateway (Debian: prometheus-pushgateway)");
-    };
-    let exported = bench.output(&[
-        "export",
-        concat!(env!("CARGO_MANIFEST_DIR"), "/results/example"),
-        "--openmetrics",
-        "metrics.txt",
-    ]);
-    assert_eq!(exported.status.code(), Some(0), "{}", stderr(&exported));
+    let bench = Bench::new();
+    let Some((gateway, address)) = served(&bench, "prometheus-pushgateway", &[], "/metrics") else { return };
+    bench.shows(&format!("export '{EXAMPLE}' --openmetrics metrics.txt"));
     let metrics = std::fs::read_to_string(bench.path("metrics.txt")).unwrap();
-    eventually("Pushgateway answers", Duration::from_secs(30), || get(&address, "/metrics").is_some());
     // When the metrics are pushed as in a pipeline
     let mut stream = TcpStream::connect(&address).unwrap();
     let head = format!(
@@ -131,18 +133,12 @@ fn pushgateway_accepts_the_metrics_of_a_run() {
 #[ignore = "long: needs prometheus-node-exporter"]
 fn node_exporter_exposes_the_metrics_of_a_run() {
     // Given the metrics of the example run in the directory that Debian's node_exporter reads
-    let bench = Bench::with(SHORT);
-    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/results/example");
-    bench.shows(&format!("export '{example}' --openmetrics zklockbench.prom"));
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let mut command = Command::new("prometheus-node-exporter");
-    command.args(["--collector.disable-defaults", "--collector.textfile"]);
-    command.arg(format!("--collector.textfile.directory={}", bench.dir.path().display()));
-    command.arg(format!("--web.listen-address={address}")).stderr(Stdio::null());
-    let Ok(exporter) = command.spawn().map(Bounded) else {
-        return skipped("no node_exporter (Debian: prometheus-node-exporter)");
-    };
-    eventually("node_exporter answers", Duration::from_secs(30), || get(&address, "/metrics").is_some());
+    let bench = Bench::new();
+    bench.shows(&format!("export '{EXAMPLE}' --openmetrics zklockbench.prom"));
+    let textfile = format!("--collector.textfile.directory={}", bench.dir.path().display());
+    let options = ["--collector.disable-defaults", "--collector.textfile", &textfile];
+    let started = served(&bench, "prometheus-node-exporter", &options, "/metrics");
+    let Some((exporter, address)) = started else { return };
     let shown = get(&address, "/metrics").unwrap();
     drop(exporter);
     // Then node_exporter reads and exposes all metrics
@@ -154,28 +150,14 @@ fn node_exporter_exposes_the_metrics_of_a_run() {
 #[ignore = "long: needs prometheus"]
 fn prometheus_stores_the_metrics_that_a_run_pushes() {
     let bench = Bench::with(SHORT);
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     std::fs::write(bench.path("prometheus.yml"), "").unwrap();
-    let mut command = Command::new("prometheus");
-    command.args([
-        "--config.file=prometheus.yml",
-        "--storage.tsdb.path=tsdb",
-        "--web.enable-remote-write-receiver",
-    ]);
-    command
-        .arg(format!("--web.listen-address={address}"))
-        .current_dir(bench.dir.path())
-        .stderr(Stdio::null());
-    let Ok(prometheus) = command.spawn().map(Bounded) else {
-        return skipped("no Prometheus (Debian: prometheus)");
-    };
-    eventually("Prometheus answers", Duration::from_secs(60), || {
-        get(&address, "/-/ready").is_some_and(|answer| answer.starts_with("HTTP/1.1 200 "))
-    });
-    // When a run pushes its metrics to Prometheus and also writes them to a file
     let options =
-        format!("--data-dir data --openmetrics metrics.txt --metrics-push http://{address}/api/v1/write");
-    let run = bench.typed(&format!("run scenario.toml {options}")).output().unwrap();
+        ["--config.file=prometheus.yml", "--storage.tsdb.path=tsdb", "--web.enable-remote-write-receiver"];
+    let Some((prometheus, address)) = served(&bench, "prometheus", &options, "/-/ready") else { return };
+    // When a run pushes its metrics to Prometheus and also writes them to a file
+    let push = format!("--metrics-push http://{address}/api/v1/write");
+    let run = format!("run scenario.toml --data-dir data --openmetrics metrics.txt {push}");
+    let run = bench.typed(&run).output().unwrap();
     let written =
         std::fs::read_to_string(bench.path("metrics.txt")).unwrap_or_else(|_| panic!("{}", stderr(&run)));
     assert!(!stderr(&run).contains("cannot push"), "{}", stderr(&run));
@@ -198,9 +180,7 @@ fn prometheus_stores_the_metrics_that_a_run_pushes() {
         assert_eq!(value_of(name), sample(&written, &format!("{name}{{")), "{name}: {found:?}\n{written}");
     }
     // And it is an error if the receiver rejects the metrics
-    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/results/example");
-    let (_, said) =
-        bench.ends(3, &format!("export '{example}' --metrics-push http://{address}/api/v1/write"));
+    let (_, said) = bench.ends(3, &format!("export '{EXAMPLE}' {push}"));
     assert!(said.contains("cannot push metrics to http://") && said.contains("refused"), "{said}");
 }
 
@@ -209,13 +189,10 @@ fn run_with_a_used_port_or_unwritable_output_fails_before_starting_anything() {
     let bench = Bench::with(SHORT);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
+    let refused = "http://127.0.0.1:1/write";
     for (options, code, why) in [
-        (["--metrics", &address], 3, "cannot serve /metrics on 127.0.0.1:"),
-        (
-            ["--metrics-push", "http://127.0.0.1:1/write"],
-            3,
-            "cannot push metrics to http://127.0.0.1:1/write: ",
-        ),
+        (["--metrics", &*address], 3, "cannot serve /metrics on 127.0.0.1:"),
+        (["--metrics-push", refused], 3, &*format!("cannot push metrics to {refused}: ")),
         (["--metrics-push", "https://host/write"], 2, "only http:// is supported"),
         (["--metrics", "nowhere"], 2, "`nowhere` is not an address with a port"),
         (["--junit", "no/such/junit.xml"], 3, "cannot write no/such/junit.xml"),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::program::{Bench, eventually, stderr, stdout};
+use crate::support::{records, run_dirs};
 
 use zklockbench_ensemble::fault;
 
@@ -56,6 +57,46 @@ fn every_command_handles_non_utf_8_arguments_without_panicking() {
         let output = bench.typed(typed).arg(odd).output().unwrap();
         assert!(matches!(output.status.code(), Some(2 | 3)), "{typed}: {}", stderr(&output));
     }
+}
+
+#[test]
+fn results_below_a_directory_with_a_non_utf_8_name_are_read_and_exported() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+    let bench = Bench::new();
+    let parent = bench.dir.path().join(OsStr::from_bytes(b"old\xffruns"));
+    std::fs::create_dir(&parent).unwrap();
+    let dir = run_dirs::publish(&parent, &[records::trial(0)]);
+    let store = parent.join("store");
+    for (command, paths) in [
+        ("report", vec![dir.clone()]),
+        ("report", vec![dir.clone(), dir.clone(), "--output".into(), parent.join("page.html")]),
+        ("export", vec![dir.clone(), "--junit".into(), parent.join("junit.xml")]),
+        ("baseline add --commit abc", vec![dir.clone(), store.clone()]),
+        ("baseline list", vec![store]),
+        ("driver new --language python", vec![parent.join("mine")]),
+    ] {
+        for more in [None, Some("--json")] {
+            let output = bench.typed(command).args(&paths).args(more).output().unwrap();
+            // Baselines and drivers are not added twice.
+            let is_again = more.is_some() && (command.contains("add") || command.contains("new"));
+            let expected = if is_again { 2 } else { 0 };
+            let said = stderr(&output);
+            assert_eq!(output.status.code(), Some(expected), "{command} {more:?}: {said}{}", stdout(&output));
+        }
+    }
+}
+
+#[test]
+fn runs_with_the_same_name_are_reported_by_their_paths() {
+    let bench = Bench::new();
+    for host in ["one", "two"] {
+        run_dirs::publish(&bench.path(host), &[records::trial(0)]);
+    }
+    let name = "quick-2026-11-21T08-45-08Z";
+    bench.shows(&format!("report one/{name} two/{name}"));
+    let page = std::fs::read_to_string(bench.path("report.html")).unwrap();
+    assert!(["one", "two"].iter().all(|host| page.contains(&format!(">{host}/{name}<"))), "{page}");
 }
 
 #[test]
@@ -286,24 +327,16 @@ fn scenario_schema_is_json_and_lists_the_strategies() {
 }
 
 #[test]
-fn completions_and_man_page_list_every_command() {
+fn man_page_and_completions_list_every_command_and_bash_completes_names() {
     let bench = Bench::new();
+    let commands = ["validate", "ensemble", "no-progress"];
+    let parts = ["ZKLOCKBENCH ENSEMBLE UP", "ZKLOCKBENCH BASELINE CHECK", "SH ENVIRONMENT", "ZOOKEEPER_HOME"];
     for typed in ["completions bash", "completions zsh", "completions fish", "man"] {
         let text = bench.shows(typed).replace('\\', "");
-        for command in ["validate", "ensemble", "no-progress"] {
-            assert!(text.contains(command), "{typed}: {command} is missing");
-        }
-    }
-}
-
-#[test]
-fn man_page_lists_subcommands_and_variables_and_bash_completes_names() {
-    let bench = Bench::new();
-    let page = bench.shows("man");
-    assert_eq!(page.matches(".TH ").count(), 1);
-    for part in ["ZKLOCKBENCH ENSEMBLE UP", "ZKLOCKBENCH BASELINE CHECK", "SH ENVIRONMENT", "ZOOKEEPER_HOME"]
-    {
-        assert!(page.contains(part), "{part} is missing");
+        let missing = |part: &&&str| !text.contains(**part);
+        let expected = commands.iter().chain(parts.iter().filter(|_| typed == "man"));
+        assert_eq!(expected.filter(missing).collect::<Vec<_>>(), [&""; 0], "{typed}");
+        assert_eq!(text.matches(".TH ").count(), usize::from(typed == "man"), "{typed}");
     }
     let script = bench.path("complete.bash");
     std::fs::write(&script, bench.shows("completions bash")).unwrap();
@@ -314,12 +347,7 @@ fn man_page_lists_subcommands_and_variables_and_bash_completes_names() {
              printf '%s\\n' \"${{COMPREPLY[@]}}\"",
             script.display()
         );
-        let output = std::process::Command::new("bash")
-            .args(["-c", &text])
-            .current_dir(bench.dir.path())
-            .output()
-            .unwrap();
-        stdout(&output)
+        stdout(&bench.command_of("bash", &["-c", &text]).output().unwrap())
     };
     let after_run = completed("zklockbench run");
     for name in ["mine.toml", "quick", "faults/leader-killed"] {

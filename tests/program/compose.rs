@@ -12,51 +12,19 @@ use crate::support::program::{Bench, eventually, signal, stderr, stdout, went_th
 use crate::support::skip::skipped;
 use rustix::process::Signal;
 
-const QUICK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/quick.toml");
 const ONE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docker/compose.1.yaml");
 const THREE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docker/compose.3.yaml");
 
-const SHORT: &str = "name = \"short\"
-strategies = [\"predecessor-watch\"]
-contenders = [3]
-hold = \"200ms\"
-duration = \"2s\"
-";
+const SHORT: &str = "name = \"short\"\nstrategies = [\"predecessor-watch\"]\ncontenders = [3]\nhold = \"200ms\"\n\
+                     duration = \"2s\"\n";
 
 /// Four server faults, one after another. Isolation comes last, because Docker may need seconds to isolate a server.
-const FAULTS: &str = "name = \"broken\"
-strategies = [\"curator-mutex\"]
-contenders = 6
-hold = \"50ms\"
-duration = \"33s\"
-warm_up = \"0s\"
-repetitions = 1
-session_timeout = \"20s\"
-
-[[fault]]
-kind = \"wipe\"
-target = \"follower\"
-at = \"1s\"
-duration = \"1s\"
-
-[[fault]]
-kind = \"kill\"
-target = \"leader\"
-at = \"7s\"
-duration = \"2s\"
-
-[[fault]]
-kind = \"pause\"
-target = \"leader\"
-at = \"15s\"
-duration = \"3s\"
-
-[[fault]]
-kind = \"isolate\"
-target = \"leader\"
-at = \"21s\"
-duration = \"4s\"
-";
+const FAULTS: &str = "name = \"broken\"\nstrategies = [\"curator-mutex\"]\ncontenders = 6\nhold = \"50ms\"\n\
+                      duration = \"33s\"\nwarm_up = \"0s\"\nrepetitions = 1\nsession_timeout = \"20s\"\n[[fault]]\n\
+                      kind = \"wipe\"\ntarget = \"follower\"\nat = \"1s\"\nduration = \"1s\"\n[[fault]]\n\
+                      kind = \"kill\"\ntarget = \"leader\"\nat = \"7s\"\nduration = \"2s\"\n[[fault]]\n\
+                      kind = \"pause\"\ntarget = \"leader\"\nat = \"15s\"\nduration = \"3s\"\n[[fault]]\n\
+                      kind = \"isolate\"\ntarget = \"leader\"\nat = \"21s\"\nduration = \"4s\"\n";
 
 fn run(bench: &Bench, docker: &Docker, (scenario, file): (&Path, &Path), more: &[&str]) -> Output {
     let mut arguments = vec!["run", scenario.to_str().unwrap(), "--compose", file.to_str().unwrap()];
@@ -84,38 +52,6 @@ fn assert_no_volume_is_left(before: &BTreeSet<String>) {
 
 fn ended(output: &Output) -> (Option<i32>, String) {
     (output.status.code(), stderr(output))
-}
-
-#[test]
-#[ignore = "long: the official image's example is always tested"]
-fn quick_scenario_runs_on_three_containers_that_are_removed_afterwards() {
-    let Some(docker) = available() else { return };
-    let (bench, before) = (Bench::new(), unused_volumes());
-    // When the scenario runs
-    let less = ["--contenders", "5", "--duration", "3s", "--repetitions", "1", "--set", "hold=\"100ms\""];
-    let output = run(&bench, &docker, (Path::new(QUICK), Path::new(THREE)), &less);
-    // Then exclusion is not violated, and the results describe the ensemble. While other tests run, there may be too
-    // little evidence for a verdict.
-    let (code, said) = ended(&output);
-    assert!(matches!(code, Some(0 | 4)), "{said}");
-    let stored = bench.stored();
-    let invalid = stored.trials.iter().any(|trial| trial.health.invalid.is_some());
-    let reasons = stored.run.judged.verdict.reasons();
-    let too_few = !reasons.is_empty() && reasons.iter().all(|why| why.contains("too little evidence"));
-    assert!(code == Some(0) || invalid || too_few, "{reasons:?}");
-    let ensemble = &stored.run.ensemble;
-    assert_eq!((ensemble.kind.as_str(), ensemble.servers.len()), ("compose", 3));
-    assert!(ensemble.servers.iter().all(|server| server.version.starts_with("3.")), "{ensemble:?}");
-    let told =
-        |key: &str| ensemble.config.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
-    assert!(told("image").unwrap().starts_with(&docker.zookeeper), "{ensemble:?}");
-    assert_eq!(told("tickTime").as_deref(), Some("500"));
-    assert!(ensemble.placement.contains("Docker volumes"), "{}", ensemble.placement);
-    let log = std::fs::read_to_string(bench.results()[0].join("server-logs/server-3.log")).unwrap();
-    assert!(log.contains("myid"), "{log}");
-    // And no container, network or volume is left
-    assert_eq!(of_project(&project_in(&said)), [""; 0]);
-    assert_no_volume_is_left(&before);
 }
 
 /// Three servers as in the official image's example: without a list of allowed four-letter commands, restarted by
@@ -175,6 +111,17 @@ fn locks_ensure_exclusion_when_containers_are_killed_paused_isolated_or_wiped() 
     assert_eq!(trial.violation_count, 0);
     let order = trial.ensemble_order.as_ref().expect("the transaction logs were not read");
     assert!(order.checked > 0 && order.overlaps == 0, "{order:?}");
+    // And the results describe the ensemble
+    let ensemble = &stored.run.ensemble;
+    assert_eq!((ensemble.kind.as_str(), ensemble.servers.len()), ("compose", 3));
+    assert!(ensemble.servers.iter().all(|server| server.version.starts_with("3.")), "{ensemble:?}");
+    let told = |key: &str| ensemble.config.iter().find(|(name, _)| name == key).map(|(_, value)| &**value);
+    assert!(told("image").unwrap().starts_with(&docker.zookeeper), "{ensemble:?}");
+    assert_eq!(told("tickTime"), Some("500"));
+    assert!(ensemble.placement.contains("Docker volumes"), "{}", ensemble.placement);
+    let log = std::fs::read_to_string(bench.results()[0].join("server-logs/server-3.log")).unwrap();
+    assert!(log.contains("myid"), "{log}");
+    // And no container, network or volume is left
     assert_eq!(of_project(&project_in(&said)), [""; 0]);
     assert_no_volume_is_left(&before);
 }
@@ -266,37 +213,17 @@ fn invalid_compose_file_is_reported_with_a_remedy() {
         format!("{SHORT}[[fault]]\nkind = \"restart\"\nserver = 1\nat = \"0s\"\nduration = \"100ms\"\n");
     let twice = killed.replace("restart", "kill").replace("server = 1", "server = 2");
     let isolated = killed.replace("restart", "isolate");
+    let (unpublished, exits) =
+        ("`odd` does not publish port 2181/tcp", r#"entrypoint: ["sh", "-c", "echo broken >&2; exit 9"]"#);
+    let odd_servers = r#"environment: ["ZOO_SERVERS=server.1=odd:2888:3888"]"#;
+    let restarts = ["ports: [\"2181\"]", "restart: always", exits];
     let cases: [(&str, &[&str], i32, &[&str]); 11] = [
-        (SHORT, &["command: [\"true\"]"], 2, &["`odd` does not publish port 2181/tcp"]),
-        (
-            SHORT,
-            &["command: [\"true\"]", "volumes: [\"./odd:/odd\"]"],
-            2,
-            &["`odd` does not publish port 2181/tcp"],
-        ),
+        (SHORT, &["command: [\"true\"]"], 2, &[unpublished]),
+        (SHORT, &["command: [\"true\"]", "volumes: [\"./odd:/odd\"]"], 2, &[unpublished]),
         (SHORT, &["image: [\"true\"]"], 2, &["compose.yaml"]),
-        (
-            SHORT,
-            &[PUBLISHED, "entrypoint: [\"sh\", \"-c\", \"echo broken >&2; exit 9\"]"],
-            3,
-            &["exit code 9", "broken"],
-        ),
-        (
-            SHORT,
-            &[
-                "ports: [\"2181\"]",
-                "restart: always",
-                "entrypoint: [\"sh\", \"-c\", \"echo broken >&2; exit 9\"]",
-            ],
-            3,
-            &["ended", ", and Docker ", "broken"],
-        ),
-        (
-            SHORT,
-            &[PUBLISHED, "environment: [\"ZOO_SERVERS=server.1=odd:2888:3888\"]"],
-            2,
-            &["`server.1=odd:2888:3888;2181`"],
-        ),
+        (SHORT, &[PUBLISHED, exits], 3, &["exit code 9", "broken"]),
+        (SHORT, &restarts, 3, &["ended", ", and Docker ", "broken"]),
+        (SHORT, &[PUBLISHED, odd_servers], 2, &["`server.1=odd:2888:3888;2181`"]),
         (SHORT, &["network_mode: host"], 2, &["--connect 127.0.0.1:PORT"]),
         (&killed, &[PUBLISHED, "restart: always"], 2, &["`restart: always`", "restart: \"no\""]),
         (&killed, &[PUBLISHED, "tmpfs: /datalog"], 2, &["/datalog in memory"]),
@@ -329,14 +256,11 @@ fn data_from_outside_the_run_is_refused_and_kept() {
     std::fs::write(&log, "").unwrap();
     let volume = format!("zklockbench-test-{}", std::process::id());
     docker(&["volume", "create", &volume]);
-    let external = format!("volumes:\n  kept:\n    external: true\n    name: {volume}\n");
+    let external = &*format!("volumes:\n  kept:\n    external: true\n    name: {volume}\n");
+    let in_volume = "stores /datalog in the volume `zklockbench-test-";
     for (mount, rest, words) in [
         ("volumes: [\"./zoo1:/data\"]", "", "zoo1 on this host, and the run would change or wipe data there"),
-        (
-            "volumes: [\"kept:/datalog\"]",
-            external.as_str(),
-            "stores /datalog in the volume `zklockbench-test-",
-        ),
+        ("volumes: [\"kept:/datalog\"]", external, in_volume),
     ] {
         // When a Compose file mounts either
         let file = file_with(&bench, &[PUBLISHED, mount]);

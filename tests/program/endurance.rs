@@ -3,8 +3,7 @@
 use crate::support::program::{Bench, stderr, stdout};
 use std::path::Path;
 
-use zklockbench_core::error::Exit;
-use zklockbench_core::verdict::Verdict;
+use zklockbench_core::{error::Exit, verdict::Verdict};
 use zklockbench_record::Trial;
 use zklockbench_results::StoredRun;
 

@@ -8,22 +8,14 @@ use std::time::Duration;
 use crate::compose::suite_image;
 use crate::support::docker::{available, docker};
 use crate::support::ensemble;
-use crate::support::program::{Bench, eventually, stderr, stdout, went_through};
+use crate::support::program::{Bench, eventually, says, stderr, stdout, went_through};
 use crate::support::skip::skipped;
 use zklockbench_record::Trial;
 use zklockbench_results::read;
 
-const SCENARIO: &str = "name = \"shared\"
-strategies = [\"predecessor-watch\"]
-contenders = 16
-load = \"open\"
-rate = 60
-hold = \"2ms\"
-warm_up = \"2s\"
-warm_up_at_most = \"2s\"
-duration = \"5s\"
-repetitions = 1
-";
+const SCENARIO: &str = "name = \"shared\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 16\nload = \"open\"\n\
+                        rate = 60\nhold = \"2ms\"\nwarm_up = \"2s\"\nwarm_up_at_most = \"2s\"\nduration = \"5s\"\n\
+                        repetitions = 1\n";
 const NODES: usize = 4;
 
 /// Slurm's daemons on this host, which end when this value is dropped.
@@ -158,19 +150,15 @@ fn slurm_workers_start_together_and_all_end_if_one_fails() {
     assert!(together(&merged("late").trials[0]));
     // Given a worker from another build
     let other = "[ $SLURM_PROCID != 2 ] || { cp $ZKLOCKBENCH other; echo >>other; ZKLOCKBENCH=./other; };";
-    let output = slurm.srun(&bench, &worker(&connect, "other", other));
-    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-    assert!(stderr(&output).contains("worker 2 has a different build of the program"), "{}", stderr(&output));
+    let other = slurm.srun(&bench, &worker(&connect, "other", other));
+    says(&other, 2, "worker 2 has a different build of the program");
     // Given a worker that is killed before the other workers meet, during the warm-up, or during a hold
     for (name, after) in [("before", "3"), ("warm-up", "3"), ("hold", "6")] {
         let wait = if name == "before" { "[ $SLURM_PROCID != 0 ] || sleep 5;" } else { "" };
         let kill = format!("[ $SLURM_PROCID != 1 ] || {{ (sleep {after}; kill -9 $$) & }}; {wait}");
         let output = slurm.srun(&bench, &worker(&connect, name, &kill));
-        assert_eq!(
-            output.status.code().map(|code| code & 127),
-            Some(9),
-            "{name}: exit code of the killed task"
-        );
+        let found = output.status.code().map(|code| code & 127);
+        assert_eq!(found, Some(9), "{name}: exit code of the killed task");
         assert!(stderr(&output).contains("error: lost worker 1"), "{name}: {}", stderr(&output));
         assert_eq!(merge(name).status.code(), Some(2), "{name}");
     }

@@ -4,7 +4,7 @@ use crate::support::ensemble;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::support::program::{Bench, eventually, executable, signal, stderr};
+use crate::support::program::{Bench, eventually, executable, says, signal, stderr};
 use rustix::process::Signal;
 use zklockbench_ensemble::{NICER_BY, roles};
 use zklockbench_zk::{Access, Target};
@@ -106,8 +106,7 @@ fn failing_java_is_reported_with_its_output() {
     executable(&java, "#!/bin/sh\necho this Java is broken\nexit 7\n");
     let mut up = bench.command(&["ensemble", "up", "--data-dir", "data"]);
     let output = up.env("JAVA_HOME", bench.path("java-home")).output().unwrap();
-    assert_eq!(output.status.code(), Some(3));
-    assert!(stderr(&output).contains("this Java is broken"), "{}", stderr(&output));
+    says(&output, 3, "this Java is broken");
     assert_eq!(std::fs::read_dir(bench.path("data")).unwrap().count(), 0, "data was left behind");
 }
 

@@ -4,7 +4,7 @@ use crate::support::ensemble;
 use std::process::Output;
 use std::time::{Duration, Instant};
 
-use crate::support::program::{Bench, stderr, went_through};
+use crate::support::program::{Bench, says, stderr, went_through};
 use zklockbench_zk::{Access, Target};
 use zookeeper_client::{Acls, Client, CreateMode};
 
@@ -77,8 +77,7 @@ fn missing_chroot_is_reported_by_its_path() {
     let bench = Bench::new();
     let connect = format!("{}/no/such", ensemble::shared());
     for output in [run(&bench, &connect, &[]), bench.output(&["clean", "--connect", &connect])] {
-        assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-        assert!(stderr(&output).contains("chroot /no/such does not exist"), "{}", stderr(&output));
+        says(&output, 3, "chroot /no/such does not exist");
     }
     assert!(bench.results().is_empty());
 }
@@ -108,9 +107,7 @@ fn run_with_an_existing_root_is_rejected_without_changing_the_root() {
     make(&connect, "/zklockbench");
     make(&connect, "/zklockbench/mine");
     make(&connect, "/zklockbench/mine/precious");
-    let output = run(&bench, &connect, &["--run-id", "mine"]);
-    assert_eq!(output.status.code(), Some(3));
-    assert!(stderr(&output).contains("/zklockbench/mine exists"), "{}", stderr(&output));
+    says(&run(&bench, &connect, &["--run-id", "mine"]), 3, "/zklockbench/mine exists");
     assert!(exists(&connect, "/zklockbench/mine/precious"));
     assert!(bench.results().is_empty());
 }

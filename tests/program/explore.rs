@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::drivers::{documented, mine};
 use crate::support::foreign;
-use crate::support::program::{Bench, stderr};
+use crate::support::program::{Bench, says, stderr};
 
 /// A queue lock with a defect, for the driver template.
 const DEFECTIVE: &str = include_str!("explore/queue_lock.py");
@@ -183,16 +183,13 @@ fn explore_finds_each_defect_of_a_queue_lock() {
     }
     // A lock that no contender gets is an error.
     let words = ["explore", "q:MyLock", "--driver", &driver("never-grants"), "--data-dir", "data"];
-    let output = bench.output(&words);
-    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    assert!(stderr(&output).contains("no contender got the lock"), "{}", stderr(&output));
+    says(&bench.output(&words), 3, "no contender got the lock");
     // An answer that violates the protocol ends the exploration.
     let wrong = protocol
         .replace("return self.release(request[\"on\"])", "return self.release(request[\"on\"]) or True");
     std::fs::write(bench.path("queue/contenders.py"), wrong).unwrap();
     let output = bench.output(&["explore", "q:MyLock", "--driver", &driver("none"), "--data-dir", "data"]);
-    assert_eq!(output.status.code(), Some(3));
-    assert!(stderr(&output).contains(r#""ok":true"#), "{}", stderr(&output));
+    says(&output, 3, r#""ok":true"#);
 }
 
 #[test]
@@ -218,8 +215,7 @@ fn explore_reports_a_driver_that_violates_the_protocol_when_it_closes() {
     let program = documented().replace(stop, &format!("{stop}                answer = {{\"ok\": True}}\n"));
     let driver = mine(&bench, &program);
     let output = bench.output(&["explore", "my:MyLock", "--driver", &driver, "--data-dir", "data"]);
-    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    assert!(stderr(&output).contains("violated the protocol"), "{}", stderr(&output));
+    says(&output, 3, "violated the protocol");
 }
 
 #[test]

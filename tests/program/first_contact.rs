@@ -142,10 +142,8 @@ fn server_limits_and_session_timeouts_are_reported_before_the_run() {
     let begin = Instant::now();
     let (_, said) = bench.ends(3, &format!("{run} --contenders 12"));
     assert!(begin.elapsed() < Duration::from_secs(10), "{said}");
-    assert!(
-        said.contains("the servers accept 12 from one host (maxClientCnxns: 12): raise maxClientCnxns"),
-        "{said}"
-    );
+    let expected = "the servers accept 12 from one host (maxClientCnxns: 12): raise maxClientCnxns";
+    assert!(said.contains(expected), "{said}");
     assert!(bench.results().is_empty());
     // When a run needs fewer connections
     let output = bench.typed(&run).output().unwrap();

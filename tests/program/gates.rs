@@ -54,10 +54,8 @@ fn run_exit_code_reflects_its_gates() {
     let fails = ends(1, &bench, "fails", &["--gate", "throughput > 1000000/s"]);
     if let Some((shown, _)) = &fails {
         assert!(shown.contains("FAILED   throughput > 1000000/s"), "{shown}");
-        assert!(
-            shown.starts_with("FAILED: throughput > 1000000/s: predecessor-watch, 3 contenders: "),
-            "{shown}"
-        );
+        let expected = "FAILED: throughput > 1000000/s: predecessor-watch, 3 contenders: ";
+        assert!(shown.starts_with(expected), "{shown}");
         assert_eq!(gates(&bench, "fails")[0].word(), "FAILED");
     }
     // A gate that can no longer pass, in a run with --abort-on-fail

@@ -11,26 +11,10 @@ use crate::support::program::{Bench, stderr, stdout};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_ensemble::roles;
 
-const SCENARIO: &str = "name = \"broken\"
-strategies = [\"curator-mutex\"]
-contenders = 4
-hold = \"20ms\"
-warm_up = \"0s\"
-duration = \"16s\"
-session_timeout = \"10s\"
-
-[[fault]]
-kind = \"pause\"
-target = \"follower\"
-at = \"1s\"
-duration = \"1s\"
-
-[[fault]]
-kind = \"kill\"
-target = \"leader\"
-at = \"5s\"
-duration = \"2s\"
-";
+const SCENARIO: &str = "name = \"broken\"\nstrategies = [\"curator-mutex\"]\ncontenders = 4\nhold = \"20ms\"\n\
+                        warm_up = \"0s\"\nduration = \"16s\"\nsession_timeout = \"10s\"\n[[fault]]\n\
+                        kind = \"pause\"\ntarget = \"follower\"\nat = \"1s\"\nduration = \"1s\"\n[[fault]]\n\
+                        kind = \"kill\"\ntarget = \"leader\"\nat = \"5s\"\nduration = \"2s\"\n";
 
 /// A server of a kept ensemble from its administrator's point of view.
 struct Server {

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -31,25 +31,14 @@ const HOSTILE: [(&str, &str, Damage); 18] = [
     ("a trial is a link to an endless device", "000.json", |dir| endless(&dir.join("trials/000.json"))),
     ("a trial's histograms are a pipe", "000.hlog", |dir| pipe(&dir.join("trials/000.hlog"))),
     ("a trial's histograms are a link to the original file", "000.hlog", |dir| {
-        fs::rename(dir.join("trials/000.hlog"), dir.join("elsewhere")).unwrap();
-        symlink("../elsewhere", dir.join("trials/000.hlog")).unwrap();
+        symlink("../elsewhere", moved(dir, "trials/000.hlog")).unwrap();
     }),
     ("a trial claims to have a terabyte", "000.json", |dir| hollow(&dir.join("trials/000.json"))),
-    ("the trials directory is a link", "trials", |dir| {
-        fs::rename(dir.join("trials"), dir.join("elsewhere")).unwrap();
-        symlink("elsewhere", dir.join("trials")).unwrap();
-    }),
-    ("the trials directory is a file", "trials", |dir| {
-        fs::rename(dir.join("trials"), dir.join("elsewhere")).unwrap();
-        fs::write(dir.join("trials"), "").unwrap();
-    }),
-    ("the trials directory is a pipe", "trials", |dir| {
-        fs::rename(dir.join("trials"), dir.join("elsewhere")).unwrap();
-        pipe(&dir.join("trials"));
-    }),
+    ("the trials directory is a link", "trials", |dir| symlink("elsewhere", moved(dir, "trials")).unwrap()),
+    ("the trials directory is a file", "trials", |dir| fs::write(moved(dir, "trials"), "").unwrap()),
+    ("the trials directory is a pipe", "trials", |dir| pipe(&moved(dir, "trials"))),
     ("the trials directory is a circular link", "trials", |dir| {
-        fs::rename(dir.join("trials"), dir.join("elsewhere")).unwrap();
-        symlink("trials", dir.join("trials")).unwrap();
+        symlink("trials", moved(dir, "trials")).unwrap();
     }),
     ("a trial is nested a hundred thousand levels deep", "000.json", |dir| {
         let text = "[".repeat(100_000);
@@ -76,6 +65,16 @@ const HOSTILE: [(&str, &str, Damage); 18] = [
     }),
 ];
 
+/// Checks that a command rejects what it reads quickly and with little memory, and reports the file's name.
+fn assert_rejected(bench: &Bench, arguments: &[&str], what: &str, named: &str) {
+    let ended = measured(bench.command(arguments));
+    let case = format!("{what}: {arguments:?}: {}", ended.said);
+    assert_eq!(ended.code, Some(2), "{case}");
+    assert!(ended.worked < WITHIN, "{:?}: {case}", ended.worked);
+    assert!(ended.resident_kb < MOST_KB, "{} kB: {case}", ended.resident_kb);
+    assert!(ended.said.contains(named), "{case}");
+}
+
 #[test]
 fn readers_reject_hostile_directories_within_a_second() {
     let bench = Bench::new();
@@ -89,18 +88,10 @@ fn readers_reject_hostile_directories_within_a_second() {
         // Readers share their code, so only a third of them, in rotation, read each directory.
         let readers = readers(dir).into_iter().chain([run.to_vec()]).enumerate();
         for (_, arguments) in readers.filter(|(number, _)| depth::is_long() || (number + at) % 3 == 0) {
-            // When the directory is read
-            let ended = measured(bench.command(&arguments));
-            // Then the reader rejects the directory quickly and with little memory, and reports the file's name
-            let case = format!("{what}: {}: {}", arguments[0], ended.said);
-            assert_eq!(ended.code, Some(2), "{case}");
-            assert!(ended.worked < WITHIN, "{:?}: {case}", ended.worked);
-            assert!(ended.resident_kb < MOST_KB, "{} kB: {case}", ended.resident_kb);
-            assert!(ended.said.contains(named), "{case}");
+            assert_rejected(&bench, &arguments, what, named);
         }
-        assert!(
-            !bench.path("baselines").exists() || fs::read_dir(bench.path("baselines")).unwrap().count() == 0
-        );
+        let baselines = fs::read_dir(bench.path("baselines")).into_iter().flatten();
+        assert_eq!(baselines.count(), 0, "{what}");
     }
 }
 
@@ -149,13 +140,7 @@ fn readers_reject_pipes_and_endless_files() {
             (vec!["run", scenario, "--baseline", store], "baseline.json"),
             (vec!["baseline", "add", sound, store, "--commit", "abc"], "baseline.json"),
         ] {
-            let ended = measured(bench.command(&arguments));
-            let case = format!("{what}: {arguments:?}: {}", ended.said);
-            assert_eq!(ended.code, Some(2), "{case}");
-            assert!(
-                ended.worked < WITHIN && ended.resident_kb < MOST_KB && ended.said.contains(named),
-                "{case}"
-            );
+            assert_rejected(&bench, &arguments, what, named);
         }
     }
 }
@@ -166,14 +151,9 @@ fn report_replaces_only_its_own_page() {
     let (place, dir) = run_dirs::published(&[records::trial(0)]);
     let (page, far) = (dir.join("report.html"), place.path().join("far"));
     fs::write(&far, "precious").unwrap();
-    let in_its_place: [Damage; 3] = [
-        |page| pipe(page),
-        |page| symlink("/dev/full", page).unwrap(),
-        |page| symlink("../far", page).unwrap(),
-    ];
-    for damage in in_its_place {
+    for target in [None, Some("/dev/full"), Some("../far")] {
         let _ = fs::remove_file(&page);
-        damage(&page);
+        target.map_or_else(|| pipe(&page), |target| symlink(target, &page).unwrap());
         let ended = measured(bench.command(&["report", dir.to_str().unwrap()]));
         assert_eq!(ended.code, Some(0), "{}", ended.said);
         assert!(!page.is_symlink() && fs::read_to_string(&page).unwrap().contains("<!DOCTYPE html>"));
@@ -250,6 +230,12 @@ fn readers(dir: &str) -> [Vec<&str>; 7] {
     ]
 }
 
+/// Moves a file or directory to `elsewhere`; returns its former path.
+fn moved(dir: &Path, name: &str) -> PathBuf {
+    fs::rename(dir.join(name), dir.join("elsewhere")).unwrap();
+    dir.join(name)
+}
+
 fn endless(path: &Path) {
     fs::remove_file(path).unwrap();
     symlink("/dev/zero", path).unwrap();
@@ -272,21 +258,13 @@ fn list(dir: &Path, name: &str) {
 /// Returns the header of a compressed histogram that announces this many bytes of counts, for values up to
 /// `highest`.
 fn histogram(announced: u32, highest: u64) -> Vec<u8> {
-    let mut inner = Vec::new();
-    inner.extend(0x1c84_9303_u32.to_be_bytes());
-    inner.extend(announced.to_be_bytes());
-    inner.extend(0_u32.to_be_bytes());
-    inner.extend(3_u32.to_be_bytes());
-    inner.extend(1_u64.to_be_bytes());
-    inner.extend(highest.to_be_bytes());
-    inner.extend(1_f64.to_be_bytes());
+    let counts = [0x1c84_9303, announced, 0, 3].map(u32::to_be_bytes).concat();
+    let range = [1, highest, 1_f64.to_bits()].map(u64::to_be_bytes).concat();
     let mut compressed = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
-    compressed.write_all(&inner).unwrap();
+    compressed.write_all(&[counts, range].concat()).unwrap();
     let compressed = compressed.finish().unwrap();
-    let mut whole = 0x1c84_9304_u32.to_be_bytes().to_vec();
-    whole.extend(u32::try_from(compressed.len()).unwrap().to_be_bytes());
-    whole.extend(compressed);
-    whole
+    let length = u32::try_from(compressed.len()).unwrap().to_be_bytes();
+    [&0x1c84_9304_u32.to_be_bytes()[..], &length, &compressed].concat()
 }
 
 /// Replaces the histograms of the first trial and updates the digests.

@@ -107,14 +107,8 @@ fn tell(mut stream: TcpStream, lie: Lie) -> std::io::Result<()> {
         return Ok(());
     }
     let timeout: i32 = if matches!(lie, Lie::OfTimeouts) { -1 } else { 20_000 };
-    let granted = [
-        &0_i32.to_be_bytes()[..],
-        &timeout.to_be_bytes(),
-        &7_i64.to_be_bytes(),
-        &16_i32.to_be_bytes(),
-        &[7; 16],
-        &[0],
-    ];
+    let password = [&16_i32.to_be_bytes()[..], &[7; 16]].concat();
+    let granted = [&[0; 4][..], &timeout.to_be_bytes(), &7_i64.to_be_bytes(), &password, &[0]];
     send(&mut stream, &granted.concat())?;
     if let Lie::Flood(flood) = lie {
         let frame = flood.frame();
@@ -169,10 +163,23 @@ fn endless(stream: &mut TcpStream) -> std::io::Result<()> {
     }
 }
 
+/// Runs a command line against this liar. Checks that the command fails with little memory, and with these words
+/// unless they are `None`.
+fn assert_reported(lie: Lie, line: &str, told: impl Fn(&str) -> Option<String>) {
+    let (bench, address) = (Bench::with(SCENARIO), liar(lie));
+    let ended = measured(bench.typed(&format!("{line} --connect {address}")));
+    let case = format!("{lie:?}: {line}: {}", ended.said);
+    assert_eq!(ended.code, Some(3), "{case}");
+    assert!(ended.resident_kb < MOST_KB, "{} kB: {case}", ended.resident_kb);
+    assert!(told(&address).is_none_or(|told| ended.said.contains(&told)), "{case}");
+    assert!(bench.results().is_empty(), "{case}");
+}
+
+const RUN: &str = "run scenario.toml --no-progress";
+
 #[test]
 #[ignore = "long: endless replies are always tested"]
 fn server_that_announces_two_gigabytes_is_reported_without_using_memory() {
-    let bench = Bench::with(SCENARIO);
     let announced = "the server announced a reply of 2147483647 bytes, which exceeds the limit of 16 MiB";
     for (lie, told) in [
         (Lie::Everywhere, announced),
@@ -180,27 +187,14 @@ fn server_that_announces_two_gigabytes_is_reported_without_using_memory() {
         (Lie::OfLists, "unable to unmarshal"),
         (Lie::OfTimeouts, "cannot"),
     ] {
-        let address = liar(lie);
-        for arguments in [
-            vec!["clean", "--connect", &address],
-            vec!["run", "scenario.toml", "--connect", &address, "--no-progress"],
-        ] {
-            let ended = measured(bench.command(&arguments));
-            let case = format!("{lie:?}: {}: {}", arguments[0], ended.said);
-            assert_eq!(ended.code, Some(3), "{case}");
-            assert!(ended.resident_kb < MOST_KB, "{} kB: {case}", ended.resident_kb);
-            // The first request of a run is a create, whose reply is not a list.
-            if arguments[0] == "clean" || !matches!(lie, Lie::OfLists) {
-                assert!(ended.said.contains(told), "{case}");
-            }
-        }
+        assert_reported(lie, "clean", |_| Some(told.to_owned()));
+        // The first request of a run is a create, whose reply is not a list.
+        assert_reported(lie, RUN, |_| (!matches!(lie, Lie::OfLists)).then(|| told.to_owned()));
     }
-    assert!(bench.results().is_empty());
 }
 
 #[test]
 fn flooding_server_is_reported_without_using_memory() {
-    let bench = Bench::with(SCENARIO);
     let unasked = "sent 1001 notifications that no watch asked for";
     for (flood, cause) in [
         (Flood::Notifications, unasked),
@@ -210,30 +204,17 @@ fn flooding_server_is_reported_without_using_memory() {
         (Flood::Replies, "sent a reply that no request asked for"),
         (Flood::Empty, "sent what is no reply"),
     ] {
-        let address = liar(Lie::Flood(flood));
-        for arguments in [
-            vec!["clean", "--connect", &address],
-            vec!["run", "scenario.toml", "--connect", &address, "--no-progress"],
-        ] {
-            let ended = measured(bench.command(&arguments));
-            let case = format!("{flood:?}: {}: {}", arguments[0], ended.said);
-            assert_eq!(ended.code, Some(3), "{case}");
-            assert!(ended.resident_kb < MOST_KB, "{} kB: {case}", ended.resident_kb);
-            assert!(ended.said.contains(&format!("{address} {cause}")), "{case}");
+        for line in ["clean", RUN] {
+            assert_reported(Lie::Flood(flood), line, |address| Some(format!("{address} {cause}")));
         }
     }
-    assert!(bench.results().is_empty());
 }
 
 #[test]
 fn endless_administrative_reply_is_reported_without_using_memory() {
-    let bench = Bench::with(SCENARIO);
-    let address = liar(Lie::OfCommands);
-    let arguments = ["run", "scenario.toml", "--connect", &address, "--no-progress"];
-    let ended = measured(bench.command(&arguments));
-    assert_eq!(ended.code, Some(3), "{}", ended.said);
-    assert!(ended.resident_kb < MOST_KB, "{} kB: {}", ended.resident_kb, ended.said);
-    assert!(ended.said.contains(&format!("{address} replied to `srvr` with more than")), "{}", ended.said);
+    assert_reported(Lie::OfCommands, RUN, |address| {
+        Some(format!("{address} replied to `srvr` with more than"))
+    });
 }
 
 /// Number of replies before the server floods: a run needs fewer than a hundred replies to start, and gets
@@ -284,8 +265,7 @@ fn server_that_floods_during_a_trial_ends_the_run() {
     let address = turncoat(ensemble::shared().split(',').next().unwrap());
     let chroot = ensemble::place_on_shared();
     let below = format!("{}{}", address, &chroot[chroot.find('/').unwrap_or(chroot.len())..]);
-    let arguments = ["run", "scenario.toml", "--connect", &below, "--no-progress", "--no-floor"];
-    let ended = measured(bench.command(&arguments));
+    let ended = measured(bench.typed(&format!("{RUN} --connect {below} --no-floor")));
     assert_eq!(ended.code, Some(3), "{}", ended.said);
     assert!(ended.resident_kb < MOST_KB, "{} kB: {}", ended.resident_kb, ended.said);
     let cause = format!("the ensemble cannot be measured: {address} sent ");

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::support::program::{executable, stderr};
+use crate::support::program::{executable, says, stderr};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/install");
 /// Commands that the script itself uses.
@@ -41,10 +41,15 @@ impl Machine {
     }
 
     fn install(&self, arguments: &[&str], wanted: &str) -> Output {
+        self.install_with(None, arguments, wanted)
+    }
+
+    fn install_with(&self, java_home: Option<&Path>, arguments: &[&str], wanted: &str) -> Output {
         let mut command = Command::new(self.path("bash"));
         command.arg(SCRIPT).args(arguments).env("PATH", self.dir.path());
         command.env_remove("JAVA_HOME").env_remove("ZOOKEEPER_HOME").env("ZKLOCKBENCH_INSTALL", wanted);
         command.env("ZKLOCKBENCH_STATE_DIR", self.path("state"));
+        command.envs(java_home.map(|home| ("JAVA_HOME", home)));
         let output = command.output().unwrap();
         assert!(!Path::new(&self.path("called")).exists(), "{}", stderr(&output));
         output
@@ -59,6 +64,17 @@ fn install_lists_missing_packages_and_installs_none_if_refused() {
     for part in ["missing:", "Java 11 or newer", "default-jre-headless", "ZKLOCKBENCH_INSTALL=no"] {
         assert!(said.contains(part), "{part} is missing from:\n{said}");
     }
+}
+
+#[test]
+fn install_names_java_home_if_its_java_is_too_old() {
+    let machine = Machine::bare();
+    let home = machine.path("jdk8");
+    std::fs::create_dir_all(home.join("bin")).unwrap();
+    executable(&home.join("bin/java"), "#!/bin/sh\necho 'openjdk version \"1.8.0_392\"' >&2\n");
+    let said = stderr(&machine.install_with(Some(&home), &["--to-run"], "no"));
+    let expected = format!("Java 11 or newer (correct or unset JAVA_HOME={}, which takes", home.display());
+    assert!(said.contains(&expected), "{said}");
 }
 
 #[test]
@@ -77,11 +93,8 @@ fn install_selects_only_packages_for_the_requested_task() {
         (&["--for-tests"], [true, true, true, true]),
     ] {
         let said = of(arguments);
-        assert_eq!(
-            [java, docker, python, compiler].map(|package| said.contains(package)),
-            expected,
-            "{arguments:?}:\n{said}"
-        );
+        let found = [java, docker, python, compiler].map(|package| said.contains(package));
+        assert_eq!(found, expected, "{arguments:?}:\n{said}");
     }
 }
 
@@ -135,9 +148,7 @@ fn install_uses_a_release_from_a_tarball_or_directory() {
     assert_eq!(link.canonicalize().unwrap(), other.canonicalize().unwrap());
     // And when this release is gone, no other release is used instead
     std::fs::remove_dir_all(&other).unwrap();
-    let gone = machine.install(&[], "no");
-    assert_eq!(gone.status.code(), Some(3));
-    assert!(stderr(&gone).contains("the installed release is gone"), "{}", stderr(&gone));
+    says(&machine.install(&[], "no"), 3, "the installed release is gone");
 }
 
 #[test]

@@ -15,8 +15,7 @@ use crate::support::program::{Bench, Watched, eventually, left_on, signal, stder
 use crate::support::skip::skipped;
 use rustix::process::Signal;
 use zklockbench_core::catalog::fault::{Capability, Ends, FaultCard};
-use zklockbench_ensemble::fault;
-use zklockbench_ensemble::links_capability;
+use zklockbench_ensemble::{fault, links_capability};
 
 /// Time limit for servers to start and warm up on a busy host.
 const STARTS_WITHIN: Duration = Duration::from_secs(120);
@@ -199,12 +198,8 @@ fn clean_removes_the_roots_of_killed_runs_after_their_sessions_expire() {
         let bench = Bench::new();
         let more = ["--connect", &connect, "--allow-faults", "--run-id", card.name];
         let made = killed_during(card, &bench, &more);
-        assert_eq!(
-            !made.sockets.is_empty(),
-            card.needs == Capability::Proxies,
-            "{}: the proxy's ports",
-            card.name
-        );
+        let found = !made.sockets.is_empty();
+        assert_eq!(found, card.needs == Capability::Proxies, "{}: the proxy's ports", card.name);
     };
     std::thread::scope(|scope| kinds.iter().for_each(|card| drop(scope.spawn(move || kill(card)))));
     // And each run has left its root and, until their sessions end, the nodes of some contenders

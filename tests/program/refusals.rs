@@ -1,7 +1,6 @@
 //! Command lines that are rejected before anything starts; `snapshots/` contains their exit codes and messages.
 
-use crate::support::answered::answered;
-use crate::support::program::Bench;
+use crate::support::{answered::answered, program::Bench};
 
 const REFUSALS: &str = include_str!("snapshots/program__refusals__refusals.snap");
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");

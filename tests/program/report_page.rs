@@ -74,13 +74,26 @@ fn page_of(bench: &Bench, name: &str) -> PathBuf {
     page
 }
 
-/// Runs the browser with its own profile.
-fn browse(bench: &Bench, program: &str, arguments: &[String]) -> Output {
+/// Opens a page in the browser, with its own profile.
+fn browse(bench: &Bench, program: &str, page: &Path, options: &[&str]) -> Output {
     let profile = format!("--user-data-dir={}", bench.path("profile").display());
     let mut command = Command::new(program);
     command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]);
     command.args(["--hide-scrollbars", "--enable-logging=stderr", "--v=0", &profile]);
-    command.args(arguments).output().unwrap()
+    command.args(options).arg(format!("file://{}", page.display())).output().unwrap()
+}
+
+/// Window of a size and colour scheme.
+#[derive(Clone, Copy)]
+struct Window(u32, u32, bool);
+
+impl Window {
+    fn open(self, bench: &Bench, program: &str, page: &Path, option: &str) -> Output {
+        let Self(width, height, dark) = self;
+        let size = format!("--window-size={width},{height}");
+        let scheme = format!("--blink-settings=preferredColorScheme={}", u8::from(!dark));
+        browse(bench, program, page, &[&size, &scheme, "--virtual-time-budget=10000", option])
+    }
 }
 
 /// Returns the findings of the probe on this page in a window of this width.
@@ -88,18 +101,7 @@ fn probed(bench: &Bench, program: &str, page: &Path, width: u32, dark: bool) -> 
     let text = std::fs::read_to_string(page).unwrap();
     let with_probe = bench.path("probed.html");
     std::fs::write(&with_probe, text.replacen("<body>", &format!("<body>{PROBE}"), 1)).unwrap();
-    let scheme = if dark { 0 } else { 1 };
-    let output = browse(
-        bench,
-        program,
-        &[
-            format!("--window-size={width},900"),
-            format!("--blink-settings=preferredColorScheme={scheme}"),
-            "--virtual-time-budget=10000".into(),
-            "--dump-dom".into(),
-            format!("file://{}", with_probe.display()),
-        ],
-    );
+    let output = Window(width, 900, dark).open(bench, program, &with_probe, "--dump-dom");
     let said = stderr(&output);
     assert!(!said.contains("CONSOLE"), "{said}");
     let dom = String::from_utf8_lossy(&output.stdout);
@@ -128,22 +130,15 @@ fn browser_renders_every_chart_of_the_examples_at_every_size() {
             assert!(charts.len() >= charts_at_least, "{name}: {}", charts.len());
             for chart in charts {
                 let size = |of: &str| chart[of].as_f64().unwrap();
-                assert!(
-                    size("width") > 200.0 && size("height") > 40.0 && size("marks") >= 1.0,
-                    "{name}: {chart}"
-                );
+                assert!(size("width") > 200.0 && size("height") > 40.0, "{name}: {chart}");
+                assert!(size("marks") >= 1.0, "{name}: {chart}");
                 assert_eq!(chart["broken"], false, "{name}: {chart}");
                 // And the arrow keys show values
-                assert!(
-                    chart["said"].is_null() || chart["said"].as_str().unwrap().contains(": "),
-                    "{name}: {chart}"
-                );
+                let said = &chart["said"];
+                assert!(said.is_null() || said.as_str().unwrap().contains(": "), "{name}: {chart}");
                 // And a chart with two axes shows one axis at a time
-                assert!(
-                    chart["axes"].is_null()
-                        || chart["axes"] == serde_json::json!(["true,false", "false,true"]),
-                    "{name}: {chart}"
-                );
+                let (axes, apart) = (&chart["axes"], serde_json::json!(["true,false", "false,true"]));
+                assert!(axes.is_null() || *axes == apart, "{name}: {chart}");
             }
             // And a strategy can be hidden
             let lines = |at: usize| found["switched"][at].as_u64().unwrap();
@@ -156,12 +151,8 @@ fn browser_renders_every_chart_of_the_examples_at_every_size() {
         }
         // And the page can be printed
         let printed = bench.path(&format!("{name}.pdf"));
-        let print = [
-            format!("--print-to-pdf={}", printed.display()),
-            "--no-pdf-header-footer".into(),
-            format!("file://{}", page.display()),
-        ];
-        browse(&bench, program, &print);
+        let print = format!("--print-to-pdf={}", printed.display());
+        browse(&bench, program, &page, &[&print, "--no-pdf-header-footer"]);
         assert!(std::fs::metadata(&printed).unwrap().len() > 20_000, "{name}");
     }
 }
@@ -243,14 +234,8 @@ fn pages_look_as_they_did_at_their_last_review() {
         for (width, height, dark) in [(1280, 2000, false), (500, 2400, true), (1920, 1080, true)] {
             // When a browser shows the page on a desktop, a phone and a projector
             let picture = left.join(format!("{name}-{width}.png"));
-            let arguments = [
-                format!("--window-size={width},{height}"),
-                format!("--blink-settings=preferredColorScheme={}", if dark { 0 } else { 1 }),
-                "--virtual-time-budget=10000".into(),
-                format!("--screenshot={}", picture.display()),
-                format!("file://{}", page.display()),
-            ];
-            browse(&bench, program, &arguments);
+            let shot = format!("--screenshot={}", picture.display());
+            Window(width, height, dark).open(&bench, program, &page, &shot);
             let seen = Glance::at(&picture);
             let before = kept.join(format!("{name}-{width}.png"));
             if update {

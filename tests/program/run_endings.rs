@@ -11,22 +11,11 @@ use crate::verbose::step;
 use rustix::process::Signal;
 use zklockbench_zk::admin::mntr;
 
-const LONG: &str = "name = \"long\"
-strategies = [\"predecessor-watch\", \"parent-watch\"]
-contenders = [4]
-hold = \"50ms\"
-duration = \"60s\"
-session_timeout = \"4s\"
-ensemble = { servers = 1 }
-";
+const LONG: &str = "name = \"long\"\nstrategies = [\"predecessor-watch\", \"parent-watch\"]\ncontenders = [4]\n\
+                    hold = \"50ms\"\nduration = \"60s\"\nsession_timeout = \"4s\"\nensemble = { servers = 1 }\n";
 
-const SHORT: &str = "name = \"short\"
-strategies = [\"predecessor-watch\"]
-contenders = [3]
-hold = \"50ms\"
-duration = \"500ms\"
-ensemble = { servers = 1 }
-";
+const SHORT: &str = "name = \"short\"\nstrategies = [\"predecessor-watch\"]\ncontenders = [3]\nhold = \"50ms\"\n\
+                     duration = \"500ms\"\nensemble = { servers = 1 }\n";
 
 #[test]
 fn full_data_directory_is_reported_as_the_cause() {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Output;
 use std::time::{Duration, Instant};
 
-use crate::support::program::{Bench, eventually, stderr, walk, went_through};
+use crate::support::program::{Bench, eventually, says, stderr, walk, went_through};
 use crate::support::secured::{self, Secured, handshakes, tool};
 use crate::support::skip::skipped;
 use crate::support::{ensemble, foreign};
@@ -70,17 +70,8 @@ fn suite_and_driver_sessions_authenticate_with_sasl() {
     assert_secret_is_in_no_file_of(&bench.path("results"));
     // And another command, with the password from a file, finds no nodes.
     std::fs::write(bench.path("password"), format!("{PASSWORD}\n")).unwrap();
-    let words = [
-        "clean",
-        "--connect",
-        &server.address,
-        "--sasl",
-        "digest-md5:bench",
-        "--sasl-password-file",
-        "password",
-    ];
-    let output = bench.output(&words);
-    assert!(output.status.success(), "{}", stderr(&output));
+    let sasl = "--sasl digest-md5:bench --sasl-password-file password";
+    bench.shows(&format!("clean --connect {} {sasl}", server.address));
 }
 
 #[test]
@@ -114,8 +105,7 @@ fn sasl_password_is_not_sent_to_an_ensemble_from_a_scenario() {
         ensemble::shared()
     ));
     let output = with_password(&bench, &["run", "scenario.toml", "--sasl", "bench"], Some(PASSWORD));
-    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-    assert!(stderr(&output).contains("credentials from --sasl are sent only to"), "{}", stderr(&output));
+    says(&output, 2, "credentials from --sasl are sent only to");
 }
 
 /// Creates a server's key store for the name zk1.test, a Java trust store with the same certificate, and a client's
@@ -123,22 +113,16 @@ fn sasl_password_is_not_sent_to_an_ensemble_from_a_scenario() {
 fn make_stores(directory: &Path) {
     let keytool =
         "keytool -keyalg RSA -keysize 2048 -validity 365 -storepass changeit -keypass changeit -genkeypair";
-    let line = format!(
-        "{keytool} -alias zk -dname CN=zk1.test -ext san=dns:zk1.test -storetype PKCS12 -keystore server.p12"
+    let server = "-dname CN=zk1.test -ext san=dns:zk1.test -storetype PKCS12 -keystore server.p12";
+    let lines = format!(
+        "set -e
+        {keytool} -alias zk {server}
+        {keytool} -alias me -dname CN=me -storetype JKS -keystore client.jks
+        openssl pkcs12 -in server.p12 -nokeys -passin pass:changeit -out zk.pem
+        keytool -importcert -noprompt -alias zk -file zk.pem -storetype JKS -keystore trust.jks -storepass changeit
+        keytool -exportcert -rfc -alias me -keystore client.jks -storepass changeit > me.pem"
     );
-    tool(directory, &line, "");
-    tool(directory, &format!("{keytool} -alias me -dname CN=me -storetype JKS -keystore client.jks"), "");
-    tool(directory, "openssl pkcs12 -in server.p12 -nokeys -passin pass:changeit -out zk.pem", "");
-    tool(
-        directory,
-        "keytool -importcert -noprompt -alias zk -file zk.pem -storetype JKS -keystore trust.jks -storepass changeit",
-        "",
-    );
-    tool(
-        directory,
-        "keytool -exportcert -rfc -alias me -keystore client.jks -storepass changeit > me.pem",
-        "",
-    );
+    tool(directory, &lines, "");
 }
 
 /// Runs the command that a message shows between backquotes, with the stores' password.
@@ -174,10 +158,8 @@ fn java_key_stores_are_rejected_with_commands_to_convert_them() {
     let begun = Instant::now();
     let output = bench.output(&[vec!["clean"], words.clone()].concat());
     let said = stderr(&output);
-    assert!(
-        said.contains("for zk1.test, not for `127.0.0.1`") && said.contains("--tls-server-name zk1.test"),
-        "{said}"
-    );
+    assert!(said.contains("for zk1.test, not for `127.0.0.1`"), "{said}");
+    assert!(said.contains("--tls-server-name zk1.test"), "{said}");
     assert!(begun.elapsed() < EXPLAINED_WITHIN, "{:?}", begun.elapsed());
     // With this name, a run works, and connection faults that do not read requests are proved.
     bench.scenario(
@@ -188,17 +170,10 @@ fn java_key_stores_are_rejected_with_commands_to_convert_them() {
          [[fault]]\nkind = \"stall\"\ntarget = \"any\"\nat = \"2s\"\nduration = \"300ms\"\n\
          [[fault]]\nkind = \"refuse\"\ntarget = \"any\"\nat = \"3s\"\nduration = \"300ms\"\n",
     );
-    let named = [
-        vec!["run", "scenario.toml", "--allow-faults", "--no-progress"],
-        words,
-        vec!["--tls-server-name", "zk1.test"],
-    ];
-    went_through(&bench.output(&named.concat()));
+    let run = vec!["run", "scenario.toml", "--allow-faults", "--no-progress"];
+    went_through(&bench.output(&[run, words, vec!["--tls-server-name", "zk1.test"]].concat()));
     let config = &bench.stored().run.ensemble.config;
-    assert!(
-        config.iter().any(|(key, _)| key == "secureClientPort"),
-        "configuration read over TLS: {config:?}"
-    );
+    assert!(config.iter().any(|(key, _)| key == "secureClientPort"), "not read over TLS: {config:?}");
     let faults = faults(&bench);
     assert!(faults.len() == 4 && faults.iter().all(|(_, proved, _)| *proved), "{faults:?}");
 }
@@ -213,10 +188,13 @@ fn host_name_with_three_addresses_counts_as_three_servers_with_tls() {
     let bench = Bench::new();
     let here = bench.dir.path();
     let new = "openssl req -x509 -newkey rsa:2048 -nodes -addext basicConstraints=critical,CA:FALSE";
-    let named = format!("{new} -subj /CN=zk.test -addext subjectAltName=DNS:zk.test");
-    tool(here, &format!("{named} -keyout zk.key -out zk.pem"), "");
-    tool(here, &format!("{new} -subj /CN=me -keyout me.key -out me.pem"), "");
-    tool(here, "openssl pkcs12 -export -in zk.pem -inkey zk.key -passout pass:changeit -out zk.p12", "");
+    let lines = format!(
+        "set -e
+        {new} -subj /CN=zk.test -addext subjectAltName=DNS:zk.test -keyout zk.key -out zk.pem
+        {new} -subj /CN=me -keyout me.key -out me.pem
+        openssl pkcs12 -export -in zk.pem -inkey zk.key -passout pass:changeit -out zk.p12"
+    );
+    tool(here, &lines, "");
     let servers = secured::three_with_tls(&bench.path("servers"), &here.join("zk.p12"), &here.join("me.pem"));
     let addresses: Vec<&str> = servers.iter().map(|server| server.address.as_str()).collect();
     let files = ["--tls-ca", "zk.pem", "--tls-cert", "me.pem", "--tls-key", "me.key"];
@@ -267,42 +245,29 @@ fn unusable_client_keys_and_certificates_are_rejected_before_connecting() {
     let bench = Bench::new();
     let here = bench.dir.path();
     let new = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=me";
-    tool(
-        here,
-        &format!("{new} -keyout mine.key -out mine.pem && {new} -keyout other.key -out other.pem"),
-        "",
+    let keytool = "keytool -genkeypair -alias me -dname CN=me -storepass changeit -storetype PKCS12";
+    let lines = format!(
+        "set -e
+        {new} -keyout mine.key -out mine.pem
+        {new} -keyout other.key -out other.pem
+        openssl pkey -aes256 -in mine.key -passout pass:x -out encrypted.key
+        openssl x509 -in mine.pem -outform DER -out mine.der
+        {keytool} -keyalg RSA -startdate -3d -validity 1 -keystore expired.p12
+        openssl pkcs12 -in expired.p12 -nodes -passin pass:changeit -out expired.pem
+        {keytool} -keyalg EC -keystore ec.p12
+        openssl pkcs12 -in ec.p12 -nodes -passin pass:changeit -out ec.pem"
     );
-    tool(here, "openssl pkey -aes256 -in mine.key -passout pass:x -out encrypted.key", "");
-    tool(here, "openssl x509 -in mine.pem -outform DER -out mine.der", "");
-    let keytool =
-        "keytool -genkeypair -keyalg RSA -dname CN=me -startdate -3d -validity 1 -storepass changeit";
-    tool(here, &format!("{keytool} -alias me -keystore expired.p12 -storetype PKCS12"), "");
-    tool(here, "openssl pkcs12 -in expired.p12 -nodes -passin pass:changeit -out expired.pem", "");
-    let keytool = "keytool -genkeypair -keyalg EC -dname CN=me -storepass changeit -storetype PKCS12";
-    tool(here, &format!("{keytool} -alias me -keystore ec.p12"), "");
-    tool(here, "openssl pkcs12 -in ec.p12 -nodes -passin pass:changeit -out ec.pem", "");
+    tool(here, &lines, "");
+    let der = "mine.der is in DER, but --tls-ca requires PEM: convert it with `openssl x509";
+    let other = "the key in other.key does not belong to the first certificate in mine.pem";
+    let expired = "expired.pem cannot be used for --tls-cert: it expired on ";
     for (ca, cert, key, expected) in [
         ("mine.pem", "ec.pem", "ec.pem", "to add it, run `openssl ec -in ec.pem -out client.key`"),
-        (
-            "mine.der",
-            "mine.pem",
-            "mine.key",
-            "mine.der is in DER, but --tls-ca requires PEM: convert it with `openssl x509",
-        ),
+        ("mine.der", "mine.pem", "mine.key", der),
         ("mine.pem", "mine.pem", "encrypted.key", "encrypted.key is encrypted with a passphrase"),
-        (
-            "mine.pem",
-            "mine.pem",
-            "other.key",
-            "the key in other.key does not belong to the first certificate in mine.pem",
-        ),
+        ("mine.pem", "mine.pem", "other.key", other),
         ("mine.pem", "mine.key", "mine.key", "mine.key contains a private key instead of a certificate"),
-        (
-            "mine.pem",
-            "expired.pem",
-            "expired.pem",
-            "expired.pem cannot be used for --tls-cert: it expired on ",
-        ),
+        ("mine.pem", "expired.pem", "expired.pem", expired),
         ("mine.key", "mine.pem", "mine.key", "mine.key contains a private key instead of a certificate"),
         ("no.pem", "mine.pem", "mine.key", "no.pem: No such file"),
     ] {
@@ -318,21 +283,17 @@ fn rejected_server_certificates_are_reported_with_a_remedy() {
     let here = bench.dir.path();
     let new = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=127.0.0.1";
     let own = "-addext basicConstraints=critical,CA:FALSE";
-    tool(
-        here,
-        &format!("{new} -addext subjectAltName=IP:127.0.0.1 -keyout authority.pem -out - >> authority.pem"),
-        "",
-    );
-    tool(here, &format!("{new} {own} -keyout nameless.pem -out - >> nameless.pem"), "");
-    tool(
-        here,
-        &format!("{new} {own} -addext subjectAltName=DNS:zk1,DNS:zk2 -keyout named.pem -out - >> named.pem"),
-        "",
-    );
     let keytool =
         "keytool -genkeypair -keyalg EC -dname CN=zk -startdate -3d -validity 1 -storepass changeit";
-    tool(here, &format!("{keytool} -alias zk -ext san=ip:127.0.0.1 -keystore old.p12 -storetype PKCS12"), "");
-    tool(here, "openssl pkcs12 -in old.p12 -nodes -passin pass:changeit -out expired.pem", "");
+    let lines = format!(
+        "set -e
+        {new} -addext subjectAltName=IP:127.0.0.1 -keyout authority.pem -out - >> authority.pem
+        {new} {own} -keyout nameless.pem -out - >> nameless.pem
+        {new} {own} -addext subjectAltName=DNS:zk1,DNS:zk2 -keyout named.pem -out - >> named.pem
+        {keytool} -alias zk -ext san=ip:127.0.0.1 -keystore old.p12 -storetype PKCS12
+        openssl pkcs12 -in old.p12 -nodes -passin pass:changeit -out expired.pem"
+    );
+    tool(here, &lines, "");
     let explains = |file: &str, expected: &str| {
         let server = handshakes(here, file);
         let begun = Instant::now();
@@ -341,13 +302,11 @@ fn rejected_server_certificates_are_reported_with_a_remedy() {
         assert!(output.status.code() == Some(3) && said.contains(expected), "{file}: {said}");
         assert!(begun.elapsed() < EXPLAINED_WITHIN, "{:?}: {said}", begun.elapsed());
     };
+    let nameless = "has a certificate without a subject alternative name: create a new one with `keytool";
     std::thread::scope(|scope| {
         for (file, expected) in [
             ("authority.pem", "uses an authority's certificate (CA:TRUE) as its own"),
-            (
-                "nameless.pem",
-                "has a certificate without a subject alternative name: create a new one with `keytool",
-            ),
+            ("nameless.pem", nameless),
             ("named.pem", "has a certificate for zk1 and zk2, not for `127.0.0.1`"),
             ("expired.pem", "has an invalid certificate: it expired on "),
         ] {

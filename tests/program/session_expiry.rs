@@ -1,7 +1,7 @@
 //! Sessions that expire during a trial are reported, and their contenders continue with new sessions.
 
 use crate::support::ensemble;
-use crate::support::program;
+use crate::support::program::{self, Bench, went_through};
 use crate::support::trials;
 use std::time::{Duration, SystemTime};
 
@@ -10,8 +10,6 @@ use zklockbench_ensemble::log_follower::LogFollower;
 use zklockbench_ensemble::transactions::{Living, Transaction};
 use zklockbench_zk::{Access, Target};
 use zookeeper_client::{Acls, CreateMode};
-
-use crate::support::program::{Bench, went_through};
 
 #[tokio::test]
 async fn contenders_with_expired_sessions_rejoin_and_acquire_again() {

@@ -12,15 +12,8 @@ use zklockbench_record::{Cause, Trial};
 use zklockbench_zk::{Access, Target};
 use zookeeper_client::Client;
 
-const THREE: &str = "name = \"three\"
-strategies = [\"predecessor-watch\"]
-contenders = 4
-hold = \"100ms\"
-duration = \"4s\"
-repetitions = 3
-[ensemble]
-servers = 3
-";
+const THREE: &str = "name = \"three\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"100ms\"\n\
+                     duration = \"4s\"\nrepetitions = 3\n[ensemble]\nservers = 3\n";
 
 #[test]
 fn outage_in_one_repetition_is_reported_and_all_repetitions_are_kept() {

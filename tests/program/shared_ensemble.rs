@@ -10,7 +10,7 @@ use zklockbench_zk::{Access, Target};
 use zookeeper_client::Client;
 
 use crate::support::ensemble;
-use crate::support::program::{Bench, stderr, stdout, went_through};
+use crate::support::program::{Bench, says, stderr, stdout, went_through};
 
 const CLOSED: &str = "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"0ms\"\n\
                       duration = \"3s\"\nwarm_up = \"0s\"\nrepetitions = 1\n";
@@ -73,11 +73,8 @@ async fn load_is_limited_only_while_other_clients_are_connected() {
     assert!(matches!(limited.status.code(), Some(0 | 4)), "{}", stderr(&limited));
     let said = stderr(&limited);
     assert!(said.contains("load limited to 200 requests/s (1 connection of other clients)"), "{said}");
-    assert!(
-        stdout(&limited).contains("throughput reflects the limit, not the locks"),
-        "{}",
-        stdout(&limited)
-    );
+    let expected = "throughput reflects the limit, not the locks";
+    assert!(stdout(&limited).contains(expected), "{}", stdout(&limited));
     let rate_when_limited = rate(&bench);
     assert!(
         (100.0..230.0).contains(&rate_when_limited),
@@ -105,8 +102,7 @@ async fn load_limit_rejects_higher_rates_and_restricts_calibration_to_single_req
     // Arrivals above the limit are rejected before anything is created
     let open = format!("{CLOSED}load = \"open\"\nrate = 100\n");
     let (_, refused) = run(&connect, &open, &["--no-floor"]).await.unwrap();
-    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
-    assert!(stderr(&refused).contains("the arrivals need about 500 requests/s"), "{}", stderr(&refused));
+    says(&refused, 2, "the arrivals need about 500 requests/s");
     assert_eq!(left(&connect).await, [""; 0]);
     // And a calibration measures only single requests
     let of = connect.clone();
@@ -144,8 +140,7 @@ async fn run_on_a_shared_ensemble_ends_when_servers_become_slow() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let (bench, output) = run.await.unwrap();
-    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    assert!(stderr(&output).contains("latency rose to more than 3 times"), "{}", stderr(&output));
+    says(&output, 3, "latency rose to more than 3 times");
     let stored = bench.stored();
     let trial = stored.trials.last().unwrap();
     assert!(!trial.is_sound(), "{:?}", trial.cut_short);

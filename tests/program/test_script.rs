@@ -4,8 +4,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::support::program::executable;
-use crate::support::skip::skipped;
+use crate::support::{program::executable, skip::skipped};
 
 const ASK: &str = "ZKLOCKBENCH_START_DOCKER";
 

@@ -2,17 +2,9 @@
 
 use crate::support::program::{Bench, stderr};
 
-const SCENARIO: &str = r#"
-name = "verbose"
-strategies = ["predecessor-watch"]
-contenders = 3
-repetitions = 1
-hold = "1ms"
-warm_up = "0s"
-duration = "2s"
-ensemble = { servers = 1 }
-fault = [{ kind = "expire", target = "holder", at = "500ms" }]
-"#;
+const SCENARIO: &str = "name = \"verbose\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nrepetitions = 1\n\
+                        hold = \"1ms\"\nwarm_up = \"0s\"\nduration = \"2s\"\nensemble = { servers = 1 }\n\
+                        fault = [{ kind = \"expire\", target = \"holder\", at = \"500ms\" }]\n";
 
 #[test]
 fn verbose_run_logs_steps_in_order_but_no_acquisitions() {

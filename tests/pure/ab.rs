@@ -3,17 +3,14 @@
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::support::json_schema::Schema;
-use crate::support::records;
+use crate::support::{json_schema::Schema, records};
 use zklockbench_analysis::ab::{
     AbFile, Answer, Answers, Asked, Block, BlockRecord, CellPair, Comparison, Conclusion, Ending, FILE,
     FigureQuestion, Length, RunRecord, SideRecord, Sides, Silence, Turn, compare,
 };
 use zklockbench_analysis::compare::{ComparisonVerdict as Found, Regression, Terms};
-use zklockbench_core::measure::Outcome;
-use zklockbench_core::verdict::Verdict;
-use zklockbench_record::figures;
-use zklockbench_record::{Cause, CellKey, CutShort, Figure, Floor, Reading};
+use zklockbench_core::{measure::Outcome, verdict::Verdict};
+use zklockbench_record::{CellKey, Floor, Reading, Trial, figures};
 use zklockbench_report::{Style, html, page};
 
 fn terms() -> Terms {
@@ -168,18 +165,15 @@ fn verdicts_of_ab_blocks_match_the_snapshot() {
         let conclusion = Conclusion::of(&found);
         said += &format!("{name}: {conclusion:?}\n{}", found.iter().map(described).collect::<String>());
     };
-    for (figure, ratio) in [
-        ("throughput", 0.8),
-        ("throughput", 1.3),
-        ("wait.p99", 0.8),
-        ("wait.p99", 1.3),
-        ("hold.p50", 0.8),
-        ("hold.p50", 1.0),
-        ("wait.p50", 1.03),
-        ("wait.p50", 1.0497),
-        ("wait.p50", 1.06),
+    for (figure, ratios) in [
+        ("throughput", &[0.8, 1.3][..]),
+        ("wait.p99", &[0.8, 1.3]),
+        ("hold.p50", &[0.8, 1.0]),
+        ("wait.p50", &[1.03, 1.0497, 1.06]),
     ] {
-        add(&format!("{figure} times {ratio}"), vec![judged(figure, times(ratio))]);
+        for ratio in ratios {
+            add(&format!("{figure} times {ratio}"), vec![judged(figure, times(*ratio))]);
+        }
     }
     let lost = |at: usize| move |blocks: &mut [Answers]| blocks[at].b = spoiled();
     let late = |blocks: &mut [Answers]| blocks[0].a = Err(Silence::Spoiled("late".into()));
@@ -206,19 +200,15 @@ fn verdicts_of_ab_blocks_match_the_snapshot() {
         ("A lost three", |blocks| [1, 4, 9].into_iter().for_each(|at| blocks[at].a = spoiled())),
     ];
     for (name, spoil) in spoils {
-        add(
-            &format!("{name} of 26 blocks, 24 planned"),
-            vec![judged_of("wait.p50", changed(26, 1.0, spoil), 24)],
-        );
+        let found = judged_of("wait.p50", changed(26, 1.0, spoil), 24);
+        add(&format!("{name} of 26 blocks, 24 planned"), vec![found]);
     }
     // Eight pairs are enough to decide six comparisons, but not seven.
     for count in [6, 7] {
         let each = drifting(1, 8, 0.01, 2.0).into_iter().map(|one| vec![one; count]);
         let blocks: Vec<_> = (1..).zip(each).collect();
-        add(
-            &format!("{count} comparisons"),
-            compare(&vec![question("wait.p50"); count], &blocks, 8, &terms()),
-        );
+        let found = compare(&vec![question("wait.p50"); count], &blocks, 8, &terms());
+        add(&format!("{count} comparisons"), found);
     }
     for dropped in [0.0, 0.001, 0.2] {
         add(&format!("B drops {dropped} of all and serves the others sooner"), shedding(dropped));
@@ -271,21 +261,13 @@ fn any_regression_decides_the_conclusion_and_unknown_metrics_prevent_a_pass() {
 
 #[test]
 fn only_valid_trials_of_the_requested_cell_are_compared() {
-    let trial = {
-        let mut trial = records::trial(0);
-        trial.cut_short = None;
-        trial
-    };
+    let trial = records::trial(0);
     let cell = CellKey::of(&trial.spec);
     let other = CellKey { contenders: 99, ..cell.clone() };
-    let asked = |figure: Figure| FigureQuestion {
-        cells: CellPair { a: cell.clone(), b: other.clone() },
-        figure,
-        only_if_lost: false,
-    };
-    let of = |trial: &zklockbench_record::Trial, turn| {
-        asked(figures::THROUGHPUT.figure())
-            .answer(turn, &records::stored(&records::run(1), std::slice::from_ref(trial)))
+    let cells = CellPair { a: cell, b: other.clone() };
+    let asked = |figure| FigureQuestion { cells: cells.clone(), ..question(figure) };
+    let of = |trial: &Trial, turn| {
+        asked("throughput").answer(turn, &records::stored(&records::run(1), std::slice::from_ref(trial)))
     };
     let expected = trial.reading(figures::THROUGHPUT.figure()).unwrap();
     assert_eq!(of(&trial, Turn::A), Ok(expected));
@@ -294,10 +276,9 @@ fn only_valid_trials_of_the_requested_cell_are_compared() {
     let mut invalid = trial.clone();
     invalid.health.invalid = Some("late".into());
     assert_eq!(of(&invalid, Turn::A), spoiled());
-    let mut partial = trial.clone();
-    partial.cut_short = Some(CutShort { cause: Cause::Interrupted, why: "interrupted".into() });
+    let partial = Trial { cut_short: records::interrupted(), ..trial.clone() };
     assert_eq!(of(&partial, Turn::A), Err(Silence::Spoiled("its trial is partial (interrupted)".into())));
-    assert_eq!(asked(figures::named("timed_out").unwrap()).cell(Turn::B), &other);
+    assert_eq!(asked("timed_out").cell(Turn::B), &other);
 }
 
 #[test]
@@ -305,11 +286,8 @@ fn losses_are_reported_as_a_share_of_all_requests() {
     let mut trial = records::trial(0);
     trial.measured.outcomes.add(Outcome::TimedOut, 2);
     let cell = CellKey::of(&trial.spec);
-    let asked = FigureQuestion {
-        cells: CellPair { a: cell.clone(), b: cell },
-        figure: figures::named("timed_out").unwrap(),
-        only_if_lost: true,
-    };
+    let cells = CellPair { a: cell.clone(), b: cell };
+    let asked = FigureQuestion { cells, only_if_lost: true, ..question("timed_out") };
     let lost = asked.answer(Turn::A, &records::stored(&records::run(1), std::slice::from_ref(&trial)));
     let lost = lost.unwrap().value;
     let all = (trial.measured.acquired() + trial.timed_out() + trial.unserved()) as f64;

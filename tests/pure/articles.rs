@@ -20,8 +20,7 @@ use zklockbench_record::{
 use zklockbench_results::StoredRun;
 use zklockbench_scenario::{Distribution, Stop};
 
-use crate::support::answered::answered;
-use crate::support::views;
+use crate::support::{answered::answered, views};
 
 const DECISIONS: &str = include_str!("snapshots/pure__articles__decisions.snap");
 
@@ -195,10 +194,8 @@ fn set(trial: &mut Trial, key: &str, value: &str, number: u64) {
             } else if let Some(kind) = key.strip_prefix("ok_").and_then(kind) {
                 trial.whole.succeeded.add(kind, amount);
             } else {
-                trial
-                    .whole
-                    .requests
-                    .add(kind(key).unwrap_or_else(|| panic!("no key {key}")), amount + number);
+                let kind = kind(key).unwrap_or_else(|| panic!("no key {key}"));
+                trial.whole.requests.add(kind, amount + number);
             }
         }
     }
@@ -210,13 +207,8 @@ fn tallies(trial: &mut Trial, acquired: u64, longest_wait_us: u64) {
 
 fn fault(kind: &str) -> FaultRecord {
     let fault = views::fault(kind, 1_000_000);
-    FaultRecord {
-        asked_us: 0,
-        effective_us: Some(0),
-        ended_us: Some(1),
-        longest_gap_us: fault.recovered_us,
-        ..fault
-    }
+    let longest_gap_us = fault.recovered_us;
+    FaultRecord { asked_us: 0, effective_us: Some(0), ended_us: Some(1), longest_gap_us, ..fault }
 }
 
 /// Parses a fault of a scenario from `kind:seconds`.

@@ -87,10 +87,8 @@ fn unsuitable_run_is_rejected_as_a_baseline_and_leaves_no_files() {
 #[test]
 fn missing_or_damaged_store_is_reported_with_a_remedy() {
     let dir = tempfile::tempdir().unwrap();
-    assert!(
-        told(zklockbench_results::baselines(&dir.path().join("absent")))
-            .contains("`zklockbench baseline add RUN` creates one")
-    );
+    let expected = "`zklockbench baseline add RUN` creates one";
+    assert!(told(zklockbench_results::baselines(&dir.path().join("absent"))).contains(expected));
     let file = dir.path().join("file");
     fs::write(&file, "").unwrap();
     assert!(told(zklockbench_results::baselines(&file)).contains("is not a directory"));
@@ -148,9 +146,7 @@ fn complete_runs_in_a_plain_directory_are_listed_from_newest_to_oldest() {
     assert!(!zklockbench_results::is_store_of_baselines(dir.path()));
     let (runs, passed_over) = zklockbench_results::runs_of(dir.path(), "quick").unwrap();
     assert_eq!(runs, [new, old]);
-    assert!(
-        passed_over.len() == 1 && passed_over[0].to_string().contains("damaged/run.json"),
-        "{passed_over:?}"
-    );
+    assert!(passed_over.len() == 1, "{passed_over:?}");
+    assert!(passed_over[0].to_string().contains("damaged/run.json"), "{passed_over:?}");
     assert!(zklockbench_results::is_store_of_baselines(&store(dir.path())));
 }

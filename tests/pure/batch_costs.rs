@@ -3,8 +3,7 @@
 
 use std::fmt::Write;
 
-use zklockbench_core::catalog::BatchCost;
-use zklockbench_core::measure::RequestKind;
+use zklockbench_core::{catalog::BatchCost, measure::RequestKind};
 use zklockbench_locks::{STRATEGIES, find};
 
 use crate::support::trials;

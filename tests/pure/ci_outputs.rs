@@ -9,17 +9,13 @@ use regex::Regex;
 use serde_json::Value;
 use zklockbench_analysis::compare::{Ask, Regression, Side, compare};
 use zklockbench_analysis::gate::Outcome;
-use zklockbench_record::Trial;
-use zklockbench_record::figures;
+use zklockbench_record::{Trial, figures};
 use zklockbench_report::Gated;
 use zklockbench_report::ci::{Check, CheckKind, CiReport, Live, github, junit, openmetrics, trackers};
 
-use zklockbench_core::measure::Measure;
-use zklockbench_core::verdict::Verdict;
+use zklockbench_core::{measure::Measure, verdict::Verdict};
 
-use crate::support::json_schema::Schema;
-use crate::support::skip::skipped;
-use crate::support::{depth, records, run_dirs, shown};
+use crate::support::{depth, json_schema::Schema, records, run_dirs, shown, skip::skipped};
 
 /// A label with markup, a workflow command, an entity, an end-of-file marker and bidirectional control
 /// characters.
@@ -32,14 +28,12 @@ fn root() -> &'static Path {
 /// Report of the example run with gates that passed, failed and were unknown.
 fn example() -> CiReport {
     let stored = zklockbench_results::read(&root().join("results/example")).unwrap();
+    let too_few = ["35 samples are too few", "and so are 6"];
     let gates = vec![
         gate("every lock held", Verdict::Held),
         gate("throughput > 1/s", Verdict::Held),
         gate("wait.p99 of polling < 50ms", Verdict::Violated(vec!["wait.p99 is 1.02 s".into()])),
-        gate(
-            "wait.p99.9 < 1s",
-            Verdict::Unknown(vec!["35 samples are too few".into(), "and so are 6".into()]),
-        ),
+        gate("wait.p99.9 < 1s", Verdict::Unknown(too_few.map(str::to_owned).into())),
     ];
     shown::ci_report(&stored, &Gated { gates, baseline: None })
 }
@@ -80,16 +74,13 @@ fn trial_and_its_replacement_count_as_one_planned_trial() {
 }
 
 fn failing(checks: usize) -> CiReport {
-    let check = |number| Check {
-        kind: CheckKind::Gate,
-        name: format!("gate {number}"),
-        verdict: if number % 2 == 0 {
-            Verdict::Unknown(vec!["too few samples".into()])
-        } else {
-            Verdict::Violated(vec!["x".repeat(400)])
-        },
-        seen: Vec::new(),
-        took: Duration::ZERO,
+    let check = |number| {
+        let verdict = match number % 2 {
+            0 => Verdict::Unknown(vec!["too few samples".into()]),
+            _ => Verdict::Violated(vec!["x".repeat(400)]),
+        };
+        let (kind, name) = (CheckKind::Gate, format!("gate {number}"));
+        Check { kind, name, verdict, seen: Vec::new(), took: Duration::ZERO }
     };
     CiReport::of_failure("quick", records::began(), "why").with_checks((0..checks).map(check))
 }
@@ -176,10 +167,8 @@ fn summary_counts_annotations_that_github_would_drop() {
     let document = failing(10_000);
     let lines = github::annotations(&document);
     assert_eq!(lines.len(), github::ANNOTATIONS_AT_MOST);
-    assert!(
-        lines.last().unwrap().ends_with("and 9992 more checks did not pass; see the step summary"),
-        "{lines:?}"
-    );
+    let expected = "and 9992 more checks did not pass; see the step summary";
+    assert!(lines.last().unwrap().ends_with(expected), "{lines:?}");
     for most in [2_000, 50_000, github::SUMMARY_AT_MOST] {
         let text = github::summary(&document, most);
         assert!(text.len() <= most, "{} of {most}", text.len());
@@ -195,16 +184,10 @@ fn summary_counts_annotations_that_github_would_drop() {
 /// Ten repetitions of each strategy. Each strategy is given by its label and its slowdown factor.
 fn side(name: &str, strategies: &[(&str, f64)]) -> Side {
     let trial = |(at, (label, times)): (usize, &(&str, f64))| {
-        let mut trial = records::trial(at);
         let repetition = at / strategies.len();
-        let times = times * (1.0 + repetition as f64 / 500.0);
+        let mut trial = records::trial_taking(at, times * (1.0 + repetition as f64 / 500.0));
         trial.spec.strategy.label = (*label).into();
         trial.spec.repetition = u32::try_from(repetition).unwrap() + 1;
-        let samples: Vec<u64> =
-            (0..1_200).map(|at| ((1_000.0 + f64::from(at)) * 10.0 * times) as u64).collect();
-        trial.histograms.insert(Measure::Wait, records::histogram(&samples));
-        trial.histograms.insert(Measure::Handoff, records::histogram(&samples[..100]));
-        trial.measured_us = (2_500_000.0 * times) as u64;
         trial
     };
     let each = strategies.iter().cycle().take(10 * strategies.len()).enumerate();
@@ -384,10 +367,8 @@ fn promtool_accepts_the_metrics_and_the_queries_of_the_dashboard() {
             command.arg(file.path());
         }
         let output = command.output().ok()?;
-        Some((
-            output.status.success(),
-            String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned(),
-        ))
+        let told = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        Some((output.status.success(), told))
     };
     for text in
         [openmetrics::render(&example()), openmetrics::render(&hostile()), live().render(records::began())]

@@ -20,8 +20,7 @@ use zklockbench_scenario::{Distribution, Late, Load};
 
 use crate::compare::{NOISE, base, each, new, open, repetition, taking, with};
 use crate::support::ranked::counted_apart;
-use crate::support::records;
-use crate::support::records::side;
+use crate::support::records::{self, side};
 
 /// A side with one run of seven repetitions per factor.
 fn runs(name: &str, times: &[f64]) -> Side {
@@ -200,6 +199,7 @@ fn circumstances() -> Vec<Case> {
     let some_read = each(new(1.0), |_, trial| trial.spec.read_ratio = 0.5);
     let force = Ask { force: true, ..Ask::default() };
     let newer = |side| with(side, |run| run.stored.run.run.ensemble.servers[0].version = "3.9.9".into());
+    let in_memory = on_own_servers(new(1.0), "tmpfs (/dev/shm): in memory");
     vec![
         Case { ask: force.clone(), ..case("another load, forced", some_read.clone()) },
         case("another load", some_read),
@@ -207,10 +207,7 @@ fn circumstances() -> Vec<Case> {
         case("the same run", base()),
         Case {
             base: on_own_servers(base(), "ext4 on /dev/sda1 (/tmp): every write waits for an fsync"),
-            ..case(
-                "own servers on a disk and in memory",
-                on_own_servers(new(1.0), "tmpfs (/dev/shm): in memory"),
-            )
+            ..case("own servers on a disk and in memory", in_memory)
         },
         case("another hold", each(new(1.0), |_, trial| trial.spec.hold = Distribution::ZERO)),
         case("another version of ZooKeeper", newer(new(1.0))),
@@ -234,24 +231,21 @@ fn cases() -> Vec<Case> {
     let of = |name, base, new, ask| Case { name, base, new, ask };
     let case = |name, base, new| of(name, base, new, Ask::default());
     let throughput = |name, base, new| of(name, base, new, figure("throughput"));
-    let spoiled = |name: &str, all, valid| {
-        each(taking(name, 1.0, all), |at, trial| {
-            if at >= valid {
+    let late_if = |side, is_late: &dyn Fn(usize) -> bool| {
+        each(side, |at, trial| {
+            if is_late(at) {
                 late(trial)
             }
         })
+    };
+    let lost = |name, base: (usize, usize), new: (usize, usize)| {
+        let spoiled = |name: &str, all, valid| late_if(taking(name, 1.0, all), &|at| at >= valid);
+        throughput(name, spoiled("base", base.0, base.1), spoiled("new", new.0, new.1))
     };
     let halves = |name: &str, times| {
         let trials = taking(name, times, 10).runs.remove(0).stored.trials;
         let runs = [&trials[..5], &trials[5..]].map(|half| side(name, half).runs.remove(0));
         Side { path: name.into(), runs: runs.into() }
-    };
-    let first_late = |side| {
-        each(side, |at, trial| {
-            if at == 0 {
-                late(trial)
-            }
-        })
     };
     let rerun = |mut side: Side, at: usize| {
         let run = &mut side.runs[0].stored;
@@ -264,7 +258,15 @@ fn cases() -> Vec<Case> {
     let planned = |side, planned| with(side, move |run| run.stored.run.run.planned_trials = planned);
     let one = |name: &str, trial| side(name, &[trial]);
     let broken = || Trial { spec: records::spec(0), ..records::trial_with_a_violation(0) };
-    let beside_one = |trial| side("new", &[records::trial_taking(0, 1.0), named("another", trial)]);
+    let appears = |name, trial| {
+        let beside_one = side("new", &[records::trial_taking(0, 1.0), named("another", trial)]);
+        case(name, one("base", records::trial_taking(0, 1.0)), beside_one)
+    };
+    let partial = each(new(1.0), |_, trial| trial.cut_short = records::interrupted());
+    let reversed: Vec<Trial> = (0..10).map(|at| repetition(9 - at, 1.0)).collect();
+    let more = |name, times| case(name, violated("base", 1, times), violated("new", 10_000, times));
+    let of_runs = |name, base: &[f64], new: &[f64]| case(name, runs("base", base), runs("new", new));
+    let thrice = |name: &str, times| taking(name, times, 3);
     let unended = each(runs("new", &[1.0, 1.01, 0.99]), |_, trial| {
         trial.histograms.insert(Measure::Unserved, records::histogram(&[60_000; 120]));
     });
@@ -276,75 +278,36 @@ fn cases() -> Vec<Case> {
     let mut empty = runs("new", &[1.0001, 1.0]);
     empty.runs[1].stored.trials.clear();
     let one_run = || runs("base", &[1.0]);
+    let longer = |name, all, tail| of(name, one_run(), runs("new", &[1.2]), margins(all, tail));
     let floor = |name, us| case(name, with_floor(one_run(), 1_000), with_floor(runs("new", &[1.5]), us));
     let lag = |name, share| case(name, lagging(one_run(), 0.02), lagging(runs("new", &[1.5]), share));
     let [slower, lacking] = noisy_pairs();
     let mut cases = vec![
         case("50 % longer", base(), new(1.5)),
         case("the reverse", taking("base", 1.5, 10), new(1.0)),
-        case(
-            "equally long",
-            base(),
-            side("new", &(0..10).map(|at| repetition(9 - at, 1.0)).collect::<Vec<_>>()),
-        ),
-        case(
-            "three repetitions per side, three times as long",
-            taking("base", 1.0, 3),
-            taking("new", 3.0, 3),
-        ),
+        case("equally long", base(), side("new", &reversed)),
+        case("three repetitions per side, three times as long", thrice("base", 1.0), thrice("new", 3.0)),
         case("repetitions of several runs", halves("base", 1.0), halves("new", 1.2)),
         case("a cell missing from the new side", beside("base", 1.0), new(1.0)),
         case("a cell only on the new side", base(), beside("new", 1.0)),
         case("a rerun repetition keeps its pair", beside("base", 2.0), rerun(beside("new", 2.0), 7)),
-        case(
-            "an invalid repetition",
-            base(),
-            each(new(1.0), |at, trial| {
-                if at == 3 {
-                    late(trial)
-                }
-            }),
-        ),
-        case(
-            "partial repetitions",
-            base(),
-            each(new(1.0), |_, trial| trial.cut_short = records::interrupted()),
-        ),
-        throughput(
-            "8 of 10 repetitions lost, none on the base side",
-            spoiled("base", 40, 40),
-            spoiled("new", 10, 2),
-        ),
-        throughput(
-            "1 of 10 repetitions lost, none on the base side",
-            spoiled("base", 10, 10),
-            spoiled("new", 10, 9),
-        ),
-        throughput("1 of 10 repetitions lost on each side", spoiled("base", 10, 9), spoiled("new", 10, 9)),
-        throughput("more repetitions lost on the base side", spoiled("base", 10, 8), spoiled("new", 10, 9)),
-        throughput("too few repetitions left on each side", spoiled("base", 20, 12), spoiled("new", 20, 12)),
+        case("an invalid repetition", base(), late_if(new(1.0), &|at| at == 3)),
+        case("partial repetitions", base(), partial),
+        lost("8 of 10 repetitions lost, none on the base side", (40, 40), (10, 2)),
+        lost("1 of 10 repetitions lost, none on the base side", (10, 10), (10, 9)),
+        lost("1 of 10 repetitions lost on each side", (10, 9), (10, 9)),
+        lost("more repetitions lost on the base side", (10, 8), (10, 9)),
+        lost("too few repetitions left on each side", (20, 12), (20, 12)),
         throughput("3 of 10 never ran", base(), planned(taking("new", 1.0, 7), 10)),
         throughput("a rerun repetition is not lost", base(), rerun(new(1.0), 4)),
-        case("slower, although a repetition was lost", base(), first_late(new(1.5))),
-        case("1 violation, then 10,000, once each", violated("base", 1, 1), violated("new", 10_000, 1)),
-        case(
-            "1 violation, then 10,000, ten times each",
-            violated("base", 1, 10),
-            violated("new", 10_000, 10),
-        ),
+        case("slower, although a repetition was lost", base(), late_if(new(1.5), &|at| at == 0)),
+        more("1 violation, then 10,000, once each", 1),
+        more("1 violation, then 10,000, ten times each", 10),
         case("10,000 violations on each side", violated("base", 10_000, 10), violated("new", 10_000, 10)),
         case("a new violation", one("base", records::trial(0)), one("new", broken())),
         case("a violation that is gone", one("base", broken()), one("new", records::trial(0))),
-        case(
-            "a lock only on the new side",
-            one("base", records::trial_taking(0, 1.0)),
-            beside_one(records::trial(0)),
-        ),
-        case(
-            "a violated lock only on the new side",
-            one("base", records::trial_taking(0, 1.0)),
-            beside_one(broken()),
-        ),
+        appears("a lock only on the new side", records::trial(0)),
+        appears("a violated lock only on the new side", broken()),
         case("a batch with one more request", batch("base", 600), batch("new", 601)),
         case("a batch with the same number of requests", batch("base", 600), batch("new", 600)),
         case("lower bounds of longer waits", base(), open_ended(2.0)),
@@ -354,29 +317,16 @@ fn cases() -> Vec<Case> {
         of("a metric that was not measured", base(), new(1.0), figure("uncontended.p50")),
         of("a metric with too few samples", base(), new(1.0), figure("handoff.p99")),
         case("20 % longer, each metric with its own margin", one_run(), runs("new", &[1.2])),
-        of("20 % longer, a margin of 5 %", one_run(), runs("new", &[1.2]), margins(Some(0.05), None)),
-        of("20 % longer, a margin of 30 %", one_run(), runs("new", &[1.2]), margins(Some(0.3), None)),
-        of("20 % longer, 5 % for the tail", one_run(), runs("new", &[1.2]), margins(None, Some(0.05))),
-        of(
-            "20 % longer, margins of 30 % and, for the tail, 5 %",
-            one_run(),
-            runs("new", &[1.2]),
-            margins(Some(0.3), Some(0.05)),
-        ),
+        longer("20 % longer, a margin of 5 %", Some(0.05), None),
+        longer("20 % longer, a margin of 30 %", Some(0.3), None),
+        longer("20 % longer, 5 % for the tail", None, Some(0.05)),
+        longer("20 % longer, margins of 30 % and, for the tail, 5 %", Some(0.3), Some(0.05)),
         case("a tail with too few samples on the new side", sampled("base", 100), sampled("new", 99)),
         case("a tail with too few samples on the base side", sampled("base", 99), sampled("new", 100)),
         case("a median with too few samples", sampled("base", 100), sampled("new", 5)),
-        case(
-            "five runs per side",
-            runs("base", &[1.0, 1.01, 0.99, 1.02, 0.98]),
-            runs("new", &[1.5, 1.52, 1.49, 1.51, 1.48]),
-        ),
-        case("three runs per side", runs("base", &[1.0, 1.01, 0.99]), runs("new", &[1.5, 1.52, 1.49])),
-        case(
-            "runs of one side that differ widely",
-            runs("base", &[1.0, 1.4, 0.7]),
-            runs("new", &[1.1, 1.5, 0.8]),
-        ),
+        of_runs("five runs per side", &[1.0, 1.01, 0.99, 1.02, 0.98], &[1.5, 1.52, 1.49, 1.51, 1.48]),
+        of_runs("three runs per side", &[1.0, 1.01, 0.99], &[1.5, 1.52, 1.49]),
+        of_runs("runs of one side that differ widely", &[1.0, 1.4, 0.7], &[1.1, 1.5, 0.8]),
         case("10 % of the waits unfinished", runs("base", &[1.0, 1.01, 0.99]), unended),
         case("a run that ended before its first trial", one_run(), empty),
         floor("the floor rose as much", 2_000),

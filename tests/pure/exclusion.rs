@@ -30,14 +30,11 @@ fn after(change: impl FnOnce(&mut Trial)) -> Trial {
 fn described(name: &str, judged: &Judged) -> String {
     let mut said = format!("{name}: {}\n", judged.verdict.word());
     judged.verdict.reasons().iter().for_each(|why| writeln!(said, "  {why}").unwrap());
-    let parts = [
-        ("exclusion", Some(&judged.exclusion)),
-        ("progress", judged.progress.as_ref()),
-        ("order", judged.order.as_ref()),
-        ("accounting", judged.accounting.as_ref()),
-        ("figures", judged.figures.as_ref()),
-    ];
-    let known = parts.into_iter().filter_map(|(part, verdict)| Some(format!("{part} {}", verdict?.word())));
+    let names = ["exclusion", "progress", "order", "accounting", "figures"];
+    let Judged { exclusion, progress, order, accounting, figures, .. } = judged;
+    let parts = [Some(exclusion), progress.as_ref(), order.as_ref(), accounting.as_ref(), figures.as_ref()];
+    let known =
+        names.iter().zip(parts).filter_map(|(part, verdict)| Some(format!("{part} {}", verdict?.word())));
     writeln!(said, "  [{}]", known.collect::<Vec<_>>().join(", ")).unwrap();
     let accounting = judged.accounting.iter().flat_map(Verdict::reasons);
     accounting.for_each(|why| writeln!(said, "  accounting: {why}").unwrap());
@@ -66,10 +63,8 @@ fn stuck(contender: usize, blocker: Option<usize>) -> Stuck {
 /// A valid trial with `acquisitions` in the measured phase.
 fn measured(acquisitions: u64, evidence: Evidence) -> Trial {
     let mut trial = Trial { evidence, ..records::trial(0) };
-    trial
-        .measured
-        .outcomes
-        .add(Outcome::Acquired, acquisitions - trial.measured.acquired().min(acquisitions));
+    let more = acquisitions - trial.measured.acquired().min(acquisitions);
+    trial.measured.outcomes.add(Outcome::Acquired, more);
     if acquisitions == 0 {
         trial.measured = Counts::default();
     }
@@ -149,55 +144,42 @@ fn trial_verdicts_match_the_snapshot() {
         judge(&mut trial);
         trial
     };
-    let unchecked = "12 of 900 acquisitions were not compared with the servers' logs".to_owned();
+    let unchecked = || vec!["12 of 900 acquisitions were not compared with the servers' logs".to_owned()];
+    let unordered = EnsembleOrder::default;
+    let after_fault = |change: fn(&mut Trial)| {
+        after(|trial| {
+            trial.faults = vec![fault(true, "seen", None)];
+            change(trial);
+        })
+    };
+    let too_few = cut_short(Cause::TooFewSessions, "only 30 of 50 contenders took part");
+    let wrong_holds = vec!["540 holds were shorter than requested".to_owned()];
+    let by_transactions = Evidence { by_transactions: 5, ..many() };
     let trials = [
         ("contenders waited for each other", after(|_| {})),
         ("stuck behind a contender, without faults", blocked(false)),
         ("stuck behind a stranger, without faults", blocked(true)),
-        (
-            "stuck after a fault",
-            after(|trial| {
-                trial.stuck = vec![stuck(7, None), stuck(1, None)];
-                trial.faults = vec![fault(true, "seen", None)];
-            }),
-        ),
+        ("stuck after a fault", after_fault(|trial| trial.stuck = vec![stuck(7, None), stuck(1, None)])),
         ("cut short", after(|trial| trial.cut_short = records::interrupted())),
-        (
-            "only some contenders took part",
-            after(|trial| {
-                trial.cut_short = cut_short(Cause::TooFewSessions, "only 30 of 50 contenders took part")
-            }),
-        ),
+        ("only some contenders took part", after(|trial| trial.cut_short = too_few)),
         ("holds were lost", after(lose)),
-        (
-            "holds were lost in a trial with a fault",
-            after(|trial| {
-                lose(trial);
-                trial.faults = vec![fault(true, "seen", None)];
-            }),
-        ),
+        ("holds were lost in a trial with a fault", after_fault(lose)),
         ("holders gave up their nodes before they left", after(|trial| trial.evidence.given_up_early = 3)),
         ("a single contender", after(|trial| trial.spec.contenders = 1)),
-        (
-            "holds of the wrong length",
-            after(|trial| trial.wrong_holds = vec!["540 holds were shorter than requested".to_owned()]),
-        ),
+        ("holds of the wrong length", after(|trial| trial.wrong_holds = wrong_holds)),
         ("interference", after(|trial| trial.interference.push(interfered()))),
         ("a violation and interference", violated(|trial| trial.interference.push("session 0x1".into()))),
         ("a violation in a partial trial", violated(|trial| trial.cut_short = records::interrupted())),
         ("a violation without its holders", violated(|trial| trial.violations.clear())),
-        (
-            "too early by the servers' clock",
-            ordered(EnsembleOrder { overlaps: 2, ..EnsembleOrder::default() }),
-        ),
-        ("too early by transactions", ordered(EnsembleOrder { too_early: 1, ..EnsembleOrder::default() })),
-        ("not too early", ordered(EnsembleOrder::default())),
-        ("not compared", after(|trial| trial.unchecked = vec![unchecked.clone()])),
+        ("too early by the servers' clock", ordered(EnsembleOrder { overlaps: 2, ..unordered() })),
+        ("too early by transactions", ordered(EnsembleOrder { too_early: 1, ..unordered() })),
+        ("not too early", ordered(unordered())),
+        ("not compared", after(|trial| trial.unchecked = unchecked())),
         (
             "partly compared",
             after(|trial| {
-                trial.unchecked = vec![unchecked.clone()];
-                trial.ensemble_order = Some(EnsembleOrder { checked: 888, ..EnsembleOrder::default() });
+                trial.unchecked = unchecked();
+                trial.ensemble_order = Some(EnsembleOrder { checked: 888, ..unordered() });
             }),
         ),
         (
@@ -206,7 +188,7 @@ fn trial_verdicts_match_the_snapshot() {
                 trial.faults =
                     vec![fault(false, "it came back too soon", None), fault(true, "seen", Some("gone"))];
                 trial.excused.uncertain = 1;
-                trial.ensemble_order = Some(EnsembleOrder { forgotten: 4, ..EnsembleOrder::default() });
+                trial.ensemble_order = Some(EnsembleOrder { forgotten: 4, ..unordered() });
             }),
         ),
         ("the servers counted more", counted(Some(544))),
@@ -214,10 +196,7 @@ fn trial_verdicts_match_the_snapshot() {
         ("no server counted", counted(None)),
         ("no contender waited", after(|trial| trial.evidence = Evidence { waited: 0, ..many() })),
         ("two contenders", after(|trial| trial.spec.contenders = 2)),
-        (
-            "checked by transactions",
-            after(|trial| trial.evidence = Evidence { by_transactions: 5, ..many() }),
-        ),
+        ("checked by transactions", after(|trial| trial.evidence = by_transactions)),
         ("checked by the clock", after(|trial| trial.evidence = Evidence { by_clock: 5, ..many() })),
         ("nothing acquired", warm_up_only(0)),
         ("only failed tries in the measured phase", only_failed_tries()),
@@ -265,10 +244,8 @@ fn outage_is_attributed_to_a_second_node_only_for_locks_without_a_sync() {
     assert!(is_described("kazoo", 1, behind_itself()));
     assert!(!is_described("kazoo", 0, behind_itself()), "every create was answered");
     assert!(!is_described("ahead", 1, behind_itself()), "this lock requests a sync");
-    assert!(
-        !is_described("kazoo", 1, vec![stuck(3, Some(3)), stuck(1, Some(2))]),
-        "behind another contender's node"
-    );
+    let behind_another = vec![stuck(3, Some(3)), stuck(1, Some(2))];
+    assert!(!is_described("kazoo", 1, behind_another), "behind another contender's node");
     assert!(!is_described("kazoo", 1, vec![stuck(3, None)]), "not behind a contender's node");
     // The stuck contender waits inside its process, and a leftover node blocks the queue.
     let left = "/run/lock-0/_c_1-lock-0000000075 (session 0x1)";
@@ -298,22 +275,16 @@ fn findings_that_only_the_history_shows_decide_the_verdict_on_a_run() {
         13-14 a/2 acquire ok
         15-16 a/2 release ok
         17-18 a/1 release fail";
+    let stale = "10 a/1 write ok token=9 accepted=true\n11 a/2 write ok token=5 accepted=true";
+    let uncertain = "10-11 a/1 acquire unknown\n12-13 a/2 acquire ok\n14-15 a/2 release ok";
     let cases = [
-        ("none", handoff.replace("ZXID", "9"), ["held", "held"]),
-        ("overlap", "10-11 a/1 acquire ok\n12-13 a/2 acquire ok".to_owned(), ["violated"; 2]),
-        ("too early", handoff.replace("ZXID", "3"), ["violated"; 2]),
-        (
-            "stale write",
-            "10 a/1 write ok token=9 accepted=true\n11 a/2 write ok token=5 accepted=true".to_owned(),
-            ["violated"; 2],
-        ),
-        ("stuck", "10 a/1 acquire invoke".to_owned(), ["unknown"; 2]),
-        ("zombie", zombie.to_owned(), ["held", "violated"]),
-        (
-            "uncertain",
-            "10-11 a/1 acquire unknown\n12-13 a/2 acquire ok\n14-15 a/2 release ok".to_owned(),
-            ["unknown"; 2],
-        ),
+        ("none", &*handoff.replace("ZXID", "9"), ["held", "held"]),
+        ("overlap", "10-11 a/1 acquire ok\n12-13 a/2 acquire ok", ["violated"; 2]),
+        ("too early", &handoff.replace("ZXID", "3"), ["violated"; 2]),
+        ("stale write", stale, ["violated"; 2]),
+        ("stuck", "10 a/1 acquire invoke", ["unknown"; 2]),
+        ("zombie", zombie, ["held", "violated"]),
+        ("uncertain", uncertain, ["unknown"; 2]),
     ];
     for (name, story, expected) in cases {
         let judgement = judged(&format!("mutex complete\n{story}"));
@@ -352,20 +323,10 @@ fn facts(leases: u32) -> Facts {
     let claim = LockClaim::WRITE;
     let did = |contender, at, deed| Moment { at, contender, lock: 0, session: None, deed };
     let enters = |node| Deed::Enters { claim, token: Some(node), zxid: Some(node) };
-    let life = |deleted, deleted_at_ms| Life {
-        deleted: Some(deleted),
-        deleted_at_ms: Some(deleted_at_ms),
-        ..Life::default()
-    };
-    let moments = vec![
-        did(0, 0, Deed::Asks(claim)),
-        did(0, 10_000, enters(1)),
-        did(1, 20_000, Deed::Asks(claim)),
-        did(0, 30_000, Deed::Leaves { alone: false }),
-        did(0, 31_000, Deed::HasLeft { deleted: None, there: None }),
-        did(1, 40_000, enters(2)),
-    ];
-    let facts = Facts::without_moments(LockKind::Semaphore(leases)).with_moments(moments);
+    let life = |zxid, ms| Life { deleted: Some(zxid), deleted_at_ms: Some(ms), ..Life::default() };
+    let first = [did(0, 0, ASKS), did(0, 10_000, enters(1)), did(1, 20_000, ASKS)];
+    let then = [did(0, 30_000, LEAVES), did(0, 31_000, LEFT), did(1, 40_000, enters(2))];
+    let facts = Facts::without_moments(LockKind::Semaphore(leases)).with_moments([first, then].concat());
     Facts { lives: [(1, life(9, 90)), (2, life(8, 80))].into(), ..facts }
 }
 
@@ -376,11 +337,8 @@ fn trial_facts_are_judged_once_and_then_dropped() {
     let order = trial.ensemble_order.clone().unwrap();
     assert_eq!((order.checked, order.overlaps, order.checked_by_zxid, order.too_early), (2, 1, 1, 1));
     assert_eq!((trial.violation_count, trial.evidence.entries, trial.evidence.waited), (0, 2, 1));
-    assert!(
-        trial.facts.is_none() && matches!(trial.judged.verdict, Verdict::Violated(_)),
-        "{:?}",
-        trial.judged
-    );
+    assert!(trial.facts.is_none(), "{:?}", trial.judged);
+    assert!(matches!(trial.judged.verdict, Verdict::Violated(_)), "{:?}", trial.judged);
     assert_eq!(trial.evidence.by_clock, 1, "excluded during its entire hold of 20 ms");
     // A second judgement reuses the results of the first.
     let again = after(|again| again.ensemble_order = trial.ensemble_order.clone());
@@ -421,14 +379,9 @@ fn run_verdicts_match_the_snapshot() {
         trial.health.invalid = Some("the generator was too slow".into());
         trial
     };
+    let (exclusion, order) = (Verdict::Held, Some(Verdict::Violated(vec!["too early".into()])));
     let early = Trial {
-        judged: Judged::from(Parts {
-            exclusion: Verdict::Held,
-            progress: None,
-            order: Some(Verdict::Violated(vec!["too early".into()])),
-            accounting: None,
-            figures: None,
-        }),
+        judged: Judged::from(Parts { order, exclusion, progress: None, accounting: None, figures: None }),
         ..records::trial(1)
     };
     let trial = records::trial;
@@ -470,15 +423,8 @@ const LEFT: Deed = Deed::HasLeft { deleted: None, there: None };
 #[test]
 fn zombie_is_not_a_violation_if_the_end_of_its_session_may_be_missing() {
     let judged = |of_the_zombie: &[(usize, u64, Deed)], complete_until| {
-        let begin = [
-            (0, 1_000, ASKS),
-            (1, 5_000, ASKS),
-            (0, 10_000, ENTERS),
-            (1, 20_000, ENTERS),
-            (1, 25_000, LEAVES),
-            (1, 26_000, LEFT),
-        ];
-        let all = moments(&[&begin[..], of_the_zombie].concat());
+        let enter = [(0, 1_000, ASKS), (1, 5_000, ASKS), (0, 10_000, ENTERS), (1, 20_000, ENTERS)];
+        let all = moments(&[&enter[..], &[(1, 25_000, LEAVES), (1, 26_000, LEFT)], of_the_zombie].concat());
         let facts = Facts { complete_until, ..Facts::without_moments(LockKind::Mutex).with_moments(all) };
         let trial = after(|trial| trial.facts = Some(facts));
         (trial.violation_count, trial.excused.zombies, trial.excused.uncertain)
@@ -496,12 +442,8 @@ fn zombie_is_not_a_violation_if_the_end_of_its_session_may_be_missing() {
 fn contender_is_not_stuck_if_its_acquisition_may_be_missing() {
     let mut all = vec![(0, 100_000, ASKS), (0, 2_000_000, ENTERS)];
     for at in (200_000..1_900_000).step_by(40_000) {
-        all.extend([
-            (1, at, ASKS),
-            (1, at + 10_000, ENTERS),
-            (1, at + 20_000, LEAVES),
-            (1, at + 21_000, LEFT),
-        ]);
+        let turn = [(0, ASKS), (10_000, ENTERS), (20_000, LEAVES), (21_000, LEFT)];
+        all.extend(turn.map(|(after, deed)| (1, at + after, deed)));
     }
     let facts = Facts::without_moments(LockKind::Mutex).with_moments(moments(&all));
     let facts = Facts { complete_until: Some(1_900_000), ..facts };

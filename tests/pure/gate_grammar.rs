@@ -12,9 +12,7 @@ use zklockbench_scenario::gate::{
     has_floor, parse,
 };
 
-use crate::support::answered::answered;
-use crate::support::cards::CARDS;
-use crate::support::diagnosed::said_of_files;
+use crate::support::{answered::answered, cards::CARDS, diagnosed::said_of_files};
 
 static FIGURES: LazyLock<Vec<&FigureCard>> = LazyLock::new(figures::cards);
 

@@ -2,12 +2,9 @@
 
 use zklockbench_analysis::compare::{Ask, Comparison, Loaded, Side, compare};
 use zklockbench_analysis::gate::{Evaluation, GateWatch, Outcome, Sides, overall};
-use zklockbench_core::error::Error;
 use zklockbench_core::measure::{Counts, Growth, Measure, Outcome as Ended, Slope};
-use zklockbench_core::verdict::Verdict;
-use zklockbench_record::CellKey;
-use zklockbench_record::figures;
-use zklockbench_record::{Accounting, Counted, Floor, Run, Trial};
+use zklockbench_core::{error::Error, verdict::Verdict};
+use zklockbench_record::{Accounting, CellKey, Counted, Floor, Run, Trial, figures};
 use zklockbench_report::Style;
 use zklockbench_results::StoredRun;
 use zklockbench_scenario::Load;
@@ -222,11 +219,8 @@ const BATCHES: &[Case] = &[
 fn gate_outcomes_match_the_snapshot() {
     insta::assert_snapshot!("outcomes", outcomes(&World::new(), LIMITS));
     let few: &[Case] = &[(NOT_REGRESSED, "mutex slower", mutex_slower)];
-    let baseline = [
-        outcomes(&compared(6), AGAINST_A_BASELINE),
-        outcomes(&compared(3), few),
-        outcomes(&compared(1), BATCHES),
-    ];
+    let worlds = [(6, AGAINST_A_BASELINE), (3, few), (1, BATCHES)];
+    let baseline = worlds.map(|(repetitions, cases)| outcomes(&compared(repetitions), cases));
     insta::assert_snapshot!("outcomes_against_a_baseline", baseline.join("\n"));
     // The reference cell is not compared with itself.
     let outcome = World::new().outcome("throughput at 20 contenders > 1.2 * throughput of mutex");
@@ -302,12 +296,8 @@ fn batches(world: &mut World, was: u64, is: u64) {
     let notified = |trial: &mut Trial, count: u64| {
         trial.spec.load = Load::Batch;
         trial.measured.notifications.node_deleted = count;
-        trial.accounting = vec![Accounting {
-            what: Counted::NodeDeleted,
-            client: Some(count),
-            expected: Some(count),
-            servers: None,
-        }];
+        let (client, expected) = (Some(count), Some(count));
+        trial.accounting = vec![Accounting { what: Counted::NodeDeleted, client, expected, servers: None }];
     };
     base(world).trials.iter_mut().for_each(|trial| notified(trial, was));
     all(world, |trial| notified(trial, is));
@@ -359,20 +349,13 @@ fn worst_gate_is_listed_first_and_a_failure_outweighs_an_unknown() {
     world.mutex().iter_mut().for_each(|trial| wait(trial, 45_000, 1_000));
     let outcomes = world.outcomes(&["wait.p99 < 50ms", "handoff.p50 < 3 * floor", "throughput > 70/s"]);
     let words: Vec<_> = outcomes.iter().map(|outcome| (outcome.word(), outcome.gate.as_str())).collect();
-    let expected = [
-        ("FAILED", "throughput > 70/s"),
-        ("unknown", "handoff.p50 < 3 * floor"),
-        ("passed", Outcome::EXCLUSION),
-        ("passed", "wait.p99 < 50ms"),
-    ];
-    assert_eq!(words, expected);
+    let (failed, unknown) = (("FAILED", "throughput > 70/s"), ("unknown", "handoff.p50 < 3 * floor"));
+    assert_eq!(words, [failed, unknown, ("passed", Outcome::EXCLUSION), ("passed", "wait.p99 < 50ms")]);
     assert!(matches!(overall(&outcomes), Verdict::Violated(_)));
     // The cell closest to the limit is listed first.
     assert_eq!(outcomes[3].checks[0].strategy, "mutex");
-    insta::assert_snapshot!(
-        "gates_on_a_terminal",
-        zklockbench_report::gates(&outcomes, Style::EVERYTHING).unwrap()
-    );
+    let on_a_terminal = zklockbench_report::gates(&outcomes, Style::EVERYTHING).unwrap();
+    insta::assert_snapshot!("gates_on_a_terminal", on_a_terminal);
     insta::assert_snapshot!("gates_as_markdown", zklockbench_report::gates_markdown(&outcomes).unwrap());
     // Outcomes round-trip through JSON.
     let text = serde_json::to_string(&outcomes).unwrap();
@@ -448,10 +431,8 @@ fn complete_comparison_with_a_baseline_is_judged_as_a_gate() {
     assert!(failed.checks[0].sentence.contains("regressed"), "{}", failed.checks[0].sentence);
     assert_eq!(came_to(Some("mutex"), 3).word(), "unknown");
     let refused = Outcome::of_comparison(&Err(Error::usage("another\n  machine")));
-    assert_eq!(
-        (refused.word(), refused.verdict.reasons()),
-        ("unknown", ["another machine".to_owned()].as_slice())
-    );
+    assert_eq!(refused.word(), "unknown");
+    assert_eq!(refused.verdict.reasons(), ["another machine".to_owned()].as_slice());
 }
 
 /// Number of trials after which a gate can no longer pass, with the reason, or `None` if the gate can still pass.

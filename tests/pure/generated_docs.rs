@@ -41,22 +41,10 @@ fn with_part(name: &str, marker: &str, part: &str) -> String {
 }
 
 #[test]
-fn the_page_on_locks_is_up_to_date() {
+fn the_pages_on_locks_faults_metrics_and_scenarios_are_up_to_date() {
     assert_fresh("docs/reference/locks.md", &zklockbench_locks::reference());
-}
-
-#[test]
-fn the_page_on_faults_is_up_to_date() {
     assert_fresh("docs/reference/faults.md", &faults::page());
-}
-
-#[test]
-fn the_page_on_metrics_is_up_to_date() {
     assert_fresh("docs/reference/metrics.md", &figures::reference());
-}
-
-#[test]
-fn the_page_on_scenarios_is_up_to_date() {
     let page = scenario_keys::page(&zklockbench_locks::cards(), &fault::cards());
     assert_fresh("docs/reference/scenario-keys.md", &page);
 }
@@ -124,10 +112,12 @@ fn cells(row: &str) -> Vec<&str> {
 }
 
 #[test]
-fn reports_page_shows_the_example_run_as_rendered() {
+fn reports_page_shows_the_example_run_and_its_fault_table_as_rendered() {
     let page = "docs/reading-the-report.md";
     let rows: String = example_rows().iter().map(|row| format!("{row}\n")).collect();
     assert_fresh(page, &with_part(page, "example", &rows));
+    let table = table("results/example-faults", "| strategy | fault |");
+    assert_fresh(page, &with_part(page, "faults example", &format!("{table}\n")));
 }
 
 #[test]
@@ -150,13 +140,6 @@ fn the_readme_shows_the_example_run_with_20_contenders() {
          | --- | ---: | ---: | ---: | --- |\n{rows}"
     );
     assert_fresh("README.md", &with_part("README.md", "quick example", &part));
-}
-
-#[test]
-fn reports_page_shows_the_fault_table_of_the_example_run() {
-    let table = table("results/example-faults", "| strategy | fault |");
-    let page = "docs/reading-the-report.md";
-    assert_fresh(page, &with_part(page, "faults example", &format!("{table}\n")));
 }
 
 #[test]

@@ -80,9 +80,12 @@ fn last_line_of_a_history_counts_only_if_it_is_complete() {
     let text = lines(TURN);
     let whole = check_text(text.trim_end().as_bytes()).unwrap();
     assert_eq!((whole.events, whole.verdict.word()), (8, "held"));
-    let cut = check_text(&text.as_bytes()[..text.len() - 9]).unwrap();
-    assert_eq!((cut.events, cut.verdict.word()), (7, "unknown"));
-    assert!(cut.verdict.reasons()[0].contains("is truncated at line 9"), "{cut:?}");
+    let cut = &text.as_bytes()[..text.len() - 9];
+    for cut in [cut.to_vec(), [cut, &[0; 9]].concat()] {
+        let cut = check_text(&cut).unwrap();
+        assert_eq!((cut.events, cut.verdict.word()), (7, "unknown"));
+        assert!(cut.verdict.reasons()[0].contains("is truncated at line 9"), "{cut:?}");
+    }
 }
 
 #[test]

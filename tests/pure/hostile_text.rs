@@ -1,8 +1,7 @@
 //! Hostile text in foreign results is escaped in every output.
 
 use proptest::prelude::*;
-use zklockbench_core::units::harmless;
-use zklockbench_core::verdict::Verdict;
+use zklockbench_core::{units::harmless, verdict::Verdict};
 use zklockbench_record::{Run, Trial};
 use zklockbench_report::ci::{github, junit};
 use zklockbench_report::{Gated, Style, View};

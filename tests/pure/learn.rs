@@ -9,9 +9,7 @@ use zklockbench_learn::{
     Asked, Family, FamilyKind, Learned, Read, Scope, Source, SourceKind, WatchFacts, read_logs, summarise,
     write_scenarios, writes,
 };
-use zklockbench_report::document::Block;
-use zklockbench_report::page::of_learned;
-use zklockbench_report::{Style, html};
+use zklockbench_report::{Style, document::Block, html, page::of_learned};
 use zklockbench_scenario::{Columns, TrialPlan, parse_with_traces, trace_from_csv};
 
 const GUID: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";

@@ -48,14 +48,8 @@ fn holders(case: &str) -> Vec<CaseHolder<'_>> {
         };
         let token = words.next().unwrap().parse().unwrap();
         let at = 10 * contender as u64;
-        CaseHolder {
-            contender,
-            claim,
-            token,
-            fate: words.next().unwrap_or("ok"),
-            entered: 10 + at,
-            left: 1000 + at,
-        }
+        let fate = words.next().unwrap_or("ok");
+        CaseHolder { contender, claim, token, fate, entered: 10 + at, left: 1000 + at }
     };
     case.split(' ').enumerate().map(holder).collect()
 }
@@ -108,13 +102,8 @@ fn judged_trial(lock: &str, holders: &[CaseHolder<'_>]) -> Trial {
         did(left + 2, if is_open { Deed::MayHaveLeft } else { Deed::HasLeft { deleted: None, there: None } });
         if is_open {
             // After a release with an unknown outcome, the contender opens a new session.
-            moments.push(Moment {
-                at: left + 10_000,
-                contender: *contender,
-                lock: 0,
-                session: Some(100 + *token),
-                deed: Deed::Asks(*claim),
-            });
+            let (session, deed) = (Some(100 + *token), Deed::Asks(*claim));
+            moments.push(Moment { at: left + 10_000, contender: *contender, lock: 0, session, deed });
         }
     }
     let facts = Facts::without_moments(kind(lock)).with_moments(moments);

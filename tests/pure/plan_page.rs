@@ -2,9 +2,7 @@
 
 use zklockbench_analysis::plan::{Answer, ByServers, PlanFile, Unverified, read};
 use zklockbench_core::verdict::Verdict;
-use zklockbench_report::Style;
-use zklockbench_report::html;
-use zklockbench_report::page::of_plan;
+use zklockbench_report::{Style, html, page::of_plan};
 
 use crate::support::plans::plan;
 
@@ -41,10 +39,8 @@ fn the_page_of_an_older_plan_explains_the_missing_chart() {
     // When the plan's page is rendered
     let page = page(&read(dir.path()).unwrap());
     // Then the page explains the missing chart, and is otherwise complete
-    assert!(
-        page.contains("no chart, because the version that created this plan stored no predictions"),
-        "{page}"
-    );
+    let expected = "no chart, because the version that created this plan stored no predictions";
+    assert!(page.contains(expected), "{page}");
     assert!(page.contains("predecessor-watch") && !page.contains("role=\"img\""));
     // And the error for an invalid file contains the file's name
     std::fs::write(dir.path().join("plan.json"), "{}").unwrap();

@@ -3,12 +3,9 @@
 use std::path::Path;
 
 use regex::Regex;
-use zklockbench_core::measure::Measure;
-use zklockbench_core::verdict::Verdict;
+use zklockbench_core::{measure::Measure, verdict::Verdict};
 use zklockbench_record::{Calibration, RunOutcome, Trial};
-use zklockbench_report::ci::github;
-use zklockbench_report::document::Document;
-use zklockbench_report::{Gated, RunReport, Style, View, page};
+use zklockbench_report::{Gated, RunReport, Style, View, ci::github, document::Document, page};
 use zklockbench_results::StoredRun;
 
 use crate::support::ranked::{

@@ -3,8 +3,7 @@
 use crate::support::drawn::svgs;
 use crate::support::views::{self, break_by, fault, view};
 use zklockbench_record::FaultRecord;
-use zklockbench_report::View;
-use zklockbench_report::chart::draw_all;
+use zklockbench_report::{View, chart::draw_all};
 
 #[test]
 fn a_complete_run_has_seven_charts_as_svg_and_png() {

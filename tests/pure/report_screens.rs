@@ -17,8 +17,7 @@ use zklockbench_record::{
     Cause, Counted, CutShort, Election, EnsembleOrder, Excused, FaultRecord, FencingCounts, Floor, Judged,
     Parts, Precision, Run, RunOutcome, ServerCounters, ServerInfo, Standstill, Stuck, Trial, Widest,
 };
-use zklockbench_report::view::Bins;
-use zklockbench_report::{Style, View};
+use zklockbench_report::{Style, View, view::Bins};
 use zklockbench_results::RunFile;
 
 const PLAIN: Style = Style::EVERYTHING;

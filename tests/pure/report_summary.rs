@@ -1,7 +1,6 @@
 //! `summary.json`: machine-readable results per strategy and number of contenders, over all repetitions.
 
-use crate::support::json_schema::Schema;
-use crate::support::{records, run_dirs, shown};
+use crate::support::{json_schema::Schema, records, run_dirs, shown};
 use std::fs;
 
 use zklockbench_core::measure::Measure;
@@ -48,6 +47,17 @@ fn the_summary_of_valid_repetitions_agrees_with_the_table() {
 }
 
 #[test]
+fn lower_bounds_have_no_interval() {
+    let mut trials: Vec<Trial> = (0..6).map(records::trial).collect();
+    trials.iter_mut().zip(1..).for_each(|(trial, repetition)| trial.spec.repetition = repetition);
+    trials[1].histograms.insert(Measure::Unserved, records::histogram(&[2_000_000; 4]));
+    let summary = shown::summary(&records::stored(&records::run(6), &trials));
+    let wait = &summary.cells[0].latencies[&Measure::Wait];
+    assert!(wait.min_us.interval.is_some() && !wait.min_us.at_least, "{wait:?}");
+    assert!(wait.max_us.interval.is_none() && wait.max_us.at_least, "{wait:?}");
+}
+
+#[test]
 fn the_summary_matches_its_schema_and_has_a_digest() {
     let parent = tempfile::tempdir().unwrap();
     let mut writer = zklockbench_results::RunWriter::create(parent.path(), "summed-up").unwrap();
@@ -69,10 +79,6 @@ fn the_summary_matches_its_schema_and_has_a_digest() {
     // The digest reveals a modified summary.
     assert!(zklockbench_results::read(&dir).unwrap().run.files.contains_key("summary.json"));
     fs::write(dir.join("summary.json"), "{}").unwrap();
-    assert!(
-        zklockbench_results::read(&dir)
-            .unwrap_err()
-            .to_string()
-            .contains("summary.json: was modified: its digest")
-    );
+    let expected = "summary.json: was modified: its digest";
+    assert!(zklockbench_results::read(&dir).unwrap_err().to_string().contains(expected));
 }

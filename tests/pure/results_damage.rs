@@ -114,6 +114,23 @@ fn reader_ignores_a_field_added_by_a_later_version() {
 }
 
 #[test]
+fn reader_ignores_files_that_no_run_writes() {
+    let (_parent, dir) = run_dirs::published(&[records::trial(0)]);
+    for name in ["0.json", "+1.json", "000 (copy).json", ".000.json.swp"] {
+        fs::copy(dir.join("trials/000.json"), dir.join("trials").join(name)).unwrap();
+        assert_eq!(zklockbench_results::read(&dir).unwrap().trials.len(), 1, "{name}");
+    }
+}
+
+#[test]
+fn missing_trial_is_named_even_after_a_gap() {
+    let (_parent, dir) = run_dirs::published(&[records::trial(0), records::trial(2)]);
+    fs::remove_file(dir.join("trials/002.json")).unwrap();
+    let told = zklockbench_results::read(&dir).unwrap_err().to_string();
+    assert!(told.contains("trials/002.json: is missing, though the run had 2 trials"), "{told}");
+}
+
+#[test]
 fn reader_detects_a_changed_digit_in_any_file() {
     let (_parent, dir) = run_dirs::published(&[records::trial(0)]);
     let mut files = vec!["run.json".to_owned()];
@@ -147,12 +164,8 @@ fn charts_may_be_deleted_but_not_changed() {
     let dir = sealed.publish().unwrap();
     assert!(zklockbench_results::read(&dir).is_ok());
     fs::write(dir.join("charts/throughput.svg"), "<svg>better</svg>").unwrap();
-    assert!(
-        zklockbench_results::read(&dir)
-            .unwrap_err()
-            .to_string()
-            .contains("charts/throughput.svg: was modified: its digest")
-    );
+    let expected = "charts/throughput.svg: was modified: its digest";
+    assert!(zklockbench_results::read(&dir).unwrap_err().to_string().contains(expected));
     fs::remove_dir_all(dir.join("charts")).unwrap();
     assert!(zklockbench_results::read(&dir).is_ok());
     fs::remove_file(dir.join("summary.csv")).unwrap();

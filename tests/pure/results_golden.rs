@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use zklockbench_analysis::plan;
 
-use zklockbench_core::error::Error;
-use zklockbench_core::verdict::Verdict;
+use zklockbench_core::{error::Error, verdict::Verdict};
 use zklockbench_record::Judged;
 use zklockbench_results::SCHEMA_VERSION;
 
@@ -20,10 +19,8 @@ fn error_for_a_schema_1_run_states_the_program_version_to_use() {
     assert!(matches!(error, Error::Usage(_)), "{error}");
     let told = error.to_string();
     assert!(told.contains("schema-1/run.json: schema version 1, but this program reads version 2"), "{told}");
-    assert!(
-        told.ends_with("use the program version that wrote the file: 0.1.0 of commit 969a6a565aae"),
-        "{told}"
-    );
+    let expected = "use the program version that wrote the file: 0.1.0 of commit 969a6a565aae";
+    assert!(told.ends_with(expected), "{told}");
 }
 
 #[test]
@@ -42,10 +39,8 @@ fn rejudged_schema_2_run_gets_its_recorded_verdict() {
     for (trial, stored) in trials.iter().zip(&stored.trials) {
         assert_eq!(words(&trial.judged), words(&stored.judged), "{}", trial.name());
     }
-    assert_eq!(
-        words(&zklockbench_judge::of_run(&trials, stored.run.planned_trials)),
-        words(&stored.run.judged)
-    );
+    let found = words(&zklockbench_judge::of_run(&trials, stored.run.planned_trials));
+    assert_eq!(found, words(&stored.run.judged));
 }
 
 #[test]

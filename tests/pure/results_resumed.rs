@@ -172,15 +172,24 @@ fn resume_locks_the_run_and_changes_nothing_if_abandoned() {
 #[test]
 fn resume_rejects_complete_and_empty_runs_and_suggests_a_remedy() {
     let (parent, dir) = run_dirs::published(&[records::trial(0)]);
-    assert!(
-        matches!(RunWriter::resume(&dir), Ok(Resumed::Whole(path, _)) if path.ends_with("quick-2026-11-21T08-45-08Z"))
-    );
+    let Ok(Resumed::Whole(path, _)) = RunWriter::resume(&dir) else { panic!("the run is not complete") };
+    assert!(path.ends_with("quick-2026-11-21T08-45-08Z"), "{}", path.display());
     let half = parent.path().join(".half.partial");
     fs::create_dir_all(half.join("trials")).unwrap();
     let told = RunWriter::resume(&half).unwrap_err().to_string();
     assert!(told.contains("is an incomplete run") && told.contains("run the scenario again"), "{told}");
     let told = RunWriter::resume(&parent.path().join("absent")).unwrap_err().to_string();
     assert!(told.contains("absent") && told.contains("specify the directory of a run"), "{told}");
+}
+
+#[test]
+fn trial_file_that_is_a_link_is_refused_when_a_run_is_resumed() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = killed(parent.path(), &[records::trial(0)]);
+    symlink("000.json", dir.join("trials/000.history.jsonl")).unwrap();
+    let (mut writer, stored) = resumed(&dir);
+    let told = writer.begins(records::run(PLANNED), &stored.trials, records::held()).unwrap_err().to_string();
+    assert!(told.contains("trials/000.history.jsonl: is a link"), "{told}");
 }
 
 #[test]
@@ -266,10 +275,6 @@ fn resuming_a_complete_run_without_tables_writes_its_tables() {
     assert_eq!(indices(&stored.trials), [0]);
     let dir = writer.seal(records::run(1), records::held()).unwrap().publish().unwrap();
     // Then the run has its tables, and there is nothing left to resume
-    assert_eq!(
-        fs::read_to_string(dir.join("summary.csv")).unwrap().lines().count(),
-        2,
-        "a heading and a trial"
-    );
+    assert_eq!(rows(&dir, "summary.csv").len(), 2, "a heading and a trial");
     assert!(matches!(RunWriter::resume(&dir), Ok(Resumed::Whole(..))));
 }

@@ -1,16 +1,11 @@
 //! A report reads exactly the data that a run wrote, and rejects an incomplete directory.
 
-use crate::support::json_schema::Schema;
-use crate::support::records;
-use crate::support::run_dirs;
+use crate::support::{json_schema::Schema, records, run_dirs};
 use std::fs;
 use std::time::Duration;
 
-use zklockbench_core::error::Error;
-use zklockbench_core::measure::Measure;
-use zklockbench_core::verdict::Verdict;
-use zklockbench_record::figures;
-use zklockbench_record::{Run, RunOutcome, Trial};
+use zklockbench_core::{error::Error, measure::Measure, verdict::Verdict};
+use zklockbench_record::{Run, RunOutcome, Trial, figures};
 use zklockbench_results::{RunWriter, SCHEMA_VERSION};
 
 #[test]

@@ -1,7 +1,6 @@
 //! The CSV tables in a run directory. Every column exists, and unmeasured cells are empty.
 
-use crate::support::records;
-use crate::support::run_dirs;
+use crate::support::{records, run_dirs};
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use zklockbench_scenario::{Distribution, TrialPlan, TrialSpec, parse};
 
+/// The first trial of a scenario.
+pub fn first_of(text: &str) -> TrialSpec {
+    let parsed = parse("x.toml", text, &zklockbench_load::catalog());
+    TrialPlan::of(&parsed.unwrap_or_else(|wrong| panic!("{wrong}")).scenario).trials[0].clone()
+}
+
 /// A trial of 20 contenders with these `[[client]]` tables.
 fn spec(clients: &str) -> TrialSpec {
-    let text = format!(
-        "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 20\nacquisitions = 1\nhold = \"7ms\"\nthink = \"3ms\"\n{clients}"
-    );
-    let parsed =
-        parse("x.toml", &text, &zklockbench_load::catalog()).unwrap_or_else(|wrong| panic!("{wrong}"));
-    TrialPlan::of(&parsed.scenario).trials[0].clone()
+    let head = "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 20\nacquisitions = 1\nhold = \"7ms\"\nthink = \"3ms\"\n";
+    first_of(&format!("{head}{clients}"))
 }
 
 const THREE: &str = "[[client]]\nshare = 10\nhold = \"1ms\"\n[[client]]\nshare = 5\nthink = \"11ms\"\n\

@@ -2,8 +2,7 @@
 
 use crate::scenario_plan::planned;
 use crate::support::answered::answered;
-use crate::support::cards;
-use crate::support::cards::CARDS;
+use crate::support::cards::{self, CARDS};
 use crate::support::diagnosed::{file, said_of_added_lines, said_of_files};
 use proptest::prelude::*;
 use zklockbench_core::catalog::fault::{Capability, Ends, FaultCard, Target};
@@ -147,12 +146,8 @@ fn schema_accepts_every_kind_of_fault_with_its_targets_and_parameters() {
         let with_params = format!("{}{}", least(card), params.collect::<String>());
         assert_eq!(complaints(&with_params), 0, "{}", card.name);
         for word in card.words() {
-            assert_eq!(
-                complaints(&format!("{}target = \"{word}\"\n", least(card))),
-                0,
-                "{} {word}",
-                card.name
-            );
+            let found = complaints(&format!("{}target = \"{word}\"\n", least(card)));
+            assert_eq!(found, 0, "{} {word}", card.name);
         }
     }
 }

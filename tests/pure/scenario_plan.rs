@@ -10,8 +10,7 @@ use zklockbench_scenario::{
     TrialSpec, parse, parse_with_traces,
 };
 
-use crate::support::answered::answered;
-use crate::support::cards;
+use crate::support::{answered::answered, cards};
 
 const HEAD: &str = "name = \"x\"\nstrategies = [\"polling\", \"parent-watch\", \"predecessor-watch\"]\n";
 

@@ -3,9 +3,7 @@
 use std::sync::LazyLock;
 
 use crate::generated_docs::scenario_keys;
-use crate::support::answered::answered;
-use crate::support::cards::CARDS;
-use crate::support::json_schema::Schema;
+use crate::support::{answered::answered, cards::CARDS, json_schema::Schema};
 use serde_json::{Value, json};
 
 use zklockbench_core::catalog::LockCard;

@@ -8,8 +8,8 @@ use zklockbench_analysis::sweep::{
 use zklockbench_record::Reading;
 use zklockbench_report::{Style, chart, html, page};
 
-use crate::support::json_schema::Schema;
-use crate::support::records;
+use crate::support::{json_schema::Schema, records};
+use crate::sweep::sample;
 
 fn reading(value: f64) -> Option<Reading> {
     Some(Reading { value, at_least: false, samples: Some(3_000) })
@@ -33,15 +33,13 @@ pub fn file() -> SweepFile {
                 samples.push(Sample {
                     run: number,
                     strategy: strategy.clone(),
-                    at,
                     state: if is_lost { State::Failed } else { State::Sound },
                     why: is_lost.then(|| "900 sessions expired".to_owned()),
                     throughput: Some(throughput),
                     wait_p50: reading(wait / 2.0),
                     wait_p99: reading(wait),
-                    objective: reading(wait),
                     granted_us: 10_000_000,
-                    failures: Vec::new(),
+                    ..sample(*x, reading(wait))
                 });
             }
             runs.push(RunRecord {
@@ -135,11 +133,8 @@ fn error_for_a_damaged_sweep_file_contains_its_name() {
     let whole = serde_json::to_string(&file()).unwrap();
     for cut in [0, 1, whole.len() / 3, whole.len() - 2] {
         let said = told(&whole.as_bytes()[..cut]);
-        assert!(
-            said.contains("sweep.json: ")
-                && said.contains("the file is incomplete or damaged; run the sweep again"),
-            "{said}"
-        );
+        assert!(said.contains("sweep.json: "), "{said}");
+        assert!(said.contains("the file is incomplete or damaged; run the sweep again"), "{said}");
     }
     let changed = |from: &str, to: &str| {
         assert!(whole.contains(from), "{from}");

@@ -5,13 +5,11 @@ use std::path::PathBuf;
 
 use proptest::prelude::*;
 
-use zklockbench_core::measure::Measure;
-use zklockbench_core::verdict::Verdict;
+use zklockbench_core::{measure::Measure, verdict::Verdict};
 use zklockbench_judge::history::Judgement;
 use zklockbench_record::{Beside, Election, FaultRecord, Trial, of_different_trials};
 use zklockbench_results::history::merge_histories;
-use zklockbench_scenario::Slice;
-use zklockbench_scenario::schedule::draw;
+use zklockbench_scenario::{Slice, schedule::draw};
 
 use crate::cases;
 use crate::support::ranked;
@@ -158,15 +156,21 @@ fn judged(parts: &[(usize, PathBuf)], dir: &tempfile::TempDir) -> Judgement {
     story::check(&merged, false).unwrap()
 }
 
+/// A trial judged with this history.
+fn seen_in(judgement: &Judgement) -> Trial {
+    let mut seen = trial(0);
+    zklockbench_judge::add_order(&mut seen, judgement);
+    zklockbench_judge::judge(&mut seen);
+    seen
+}
+
 #[test]
 fn workers_exclude_each_other_when_their_holds_alternate_by_zxid() {
     let dir = tempfile::tempdir().unwrap();
     // Given two workers that hold alternately, and that request the lock while the other worker holds it
     let judgement = judged(&[history(&dir, 0, &alternating(0)), history(&dir, 1, &alternating(10))], &dir);
     assert_eq!(judgement.clocks, 2);
-    let mut seen = trial(0);
-    zklockbench_judge::add_order(&mut seen, &judgement);
-    zklockbench_judge::judge(&mut seen);
+    let seen = seen_in(&judgement);
     let order = seen.ensemble_order.as_ref().unwrap();
     assert!(order.too_early == 0 && order.contested_by_zxid > 30, "{order:?}");
     assert!(seen.unchecked.is_empty() && seen.judged.order == Some(Verdict::Held), "{:?}", seen.judged);
@@ -177,19 +181,14 @@ fn overlapping_zxids_of_two_workers_are_a_violation() {
     let dir = tempfile::tempdir().unwrap();
     // Given a worker that entered at zxid 5 while the other worker's node still existed at zxid 9
     let parts = [history(&dir, 0, &[(1, 2, 9)]), history(&dir, 1, &[(4, 5, 12)])];
-    let mut seen = trial(0);
-    zklockbench_judge::add_order(&mut seen, &judged(&parts, &dir));
-    zklockbench_judge::judge(&mut seen);
+    let seen = seen_in(&judged(&parts, &dir));
     assert!(matches!(seen.judged.verdict, Verdict::Violated(_)), "{:?}", seen.judged);
     assert!(seen.ensemble_order.unwrap().first.unwrap().contains("of `worker-1`"));
 }
 
 #[test]
 fn violation_that_only_the_merged_history_shows_decides_the_verdict() {
-    let judgement = story::judged("mutex complete\n10-11 a/1 acquire ok\n12-13 a/2 acquire ok");
-    let mut seen = trial(0);
-    zklockbench_judge::add_order(&mut seen, &judgement);
-    zklockbench_judge::judge(&mut seen);
+    let seen = seen_in(&story::judged("mutex complete\n10-11 a/1 acquire ok\n12-13 a/2 acquire ok"));
     assert_eq!((seen.violation_count, seen.judged.verdict.word()), (1, "violated"), "{:?}", seen.judged);
     assert!(seen.most_inside > 1, "a violation implies an overlap");
 }
@@ -198,12 +197,8 @@ fn violation_that_only_the_merged_history_shows_decides_the_verdict() {
 fn workers_without_a_common_lock_give_no_evidence() {
     let dir = tempfile::tempdir().unwrap();
     let parts = [history(&dir, 0, &[(1, 2, 3)]), history(&dir, 1, &[(7, 8, 9)])];
-    let mut seen = trial(0);
-    zklockbench_judge::add_order(&mut seen, &judged(&parts, &dir));
-    zklockbench_judge::judge(&mut seen);
-    assert!(
-        matches!(&seen.judged.verdict, Verdict::Unknown(why) if why[0].contains("too little evidence across workers"))
-    );
+    let Verdict::Unknown(why) = seen_in(&judged(&parts, &dir)).judged.verdict else { panic!("decided") };
+    assert!(why[0].contains("too little evidence across workers"), "{why:?}");
 }
 
 #[test]

@@ -6,9 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zklockbench_ensemble::{Local, Processes, eventually, links_capability};
 
-use super::ensemble;
-use super::faults::WITHIN;
-use super::skip::skipped;
+use super::{ensemble, faults::WITHIN, skip::skipped};
 
 /// A pool of idle ensembles.
 #[derive(Debug)]

@@ -1,7 +1,6 @@
 //! Errors in scenario files as `line:column message => help`, in file order.
 
-use crate::support::answered::answered;
-use crate::support::cards::catalog_of;
+use crate::support::{answered::answered, cards::catalog_of};
 use zklockbench_core::catalog::LockCard;
 use zklockbench_scenario::parse;
 

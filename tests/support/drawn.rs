@@ -1,8 +1,7 @@
 //! Extracts the text and the colours from a chart's SVG.
 
 use plotters::style::{FontDesc, FontFamily, FontStyle, register_font};
-use zklockbench_report::document::Chart;
-use zklockbench_report::{View, chart, draw};
+use zklockbench_report::{View, chart, document::Chart, draw};
 
 /// Every chart of a run as SVG, by file name, or the reason why it was not drawn.
 pub fn svgs(view: &View<'_>) -> Vec<(String, Result<String, String>)> {

@@ -21,33 +21,26 @@ impl Schema {
 
     fn assert_is_schema(&self, schema: &Value) {
         let Value::Object(keywords) = schema else {
-            assert!(schema.is_boolean(), "not a schema: {schema}");
-            return;
+            return assert!(schema.is_boolean(), "not a schema: {schema}");
         };
         for (keyword, rule) in keywords {
+            let mut inner: Vec<&Value> = Vec::new();
             let is_right = match keyword.as_str() {
                 "$ref" => self.0.pointer(rule.as_str().unwrap().strip_prefix('#').unwrap()).is_some(),
-                "properties" | "patternProperties" | "$defs" | "definitions" => {
-                    rule.as_object().unwrap().values().for_each(|one| self.assert_is_schema(one));
-                    true
-                }
-                "dependencies" | "dependentRequired" => {
-                    let rules = rule.as_object().unwrap().values();
-                    rules.filter(|one| !one.is_array()).for_each(|one| self.assert_is_schema(one));
+                "properties" | "patternProperties" | "$defs" | "definitions" | "dependencies"
+                | "dependentRequired" => {
+                    inner.extend(object(rule).values().filter(|one| !one.is_array()));
                     true
                 }
                 "items" | "additionalProperties" | "propertyNames" | "not" | "if" | "then" | "else" => {
-                    self.assert_is_schema(rule);
+                    inner.push(rule);
                     true
                 }
                 "anyOf" | "oneOf" | "allOf" | "prefixItems" => {
-                    rule.as_array().unwrap().iter().for_each(|one| self.assert_is_schema(one));
+                    inner.extend(list(rule));
                     true
                 }
-                "type" => {
-                    let kinds = rule.as_array().map_or(std::slice::from_ref(rule), Vec::as_slice);
-                    kinds.iter().all(|kind| KINDS.contains(&kind.as_str().unwrap()))
-                }
+                "type" => kinds(rule).iter().all(|kind| KINDS.contains(&kind.as_str().unwrap())),
                 "enum" | "required" => rule.is_array(),
                 "const" | "default" | "examples" => true,
                 "pattern" => pattern(rule.as_str().unwrap()).is_ok(),
@@ -59,6 +52,7 @@ impl Schema {
                 annotation => ANNOTATIONS.contains(&annotation) || annotation.starts_with("x-"),
             };
             assert!(is_right, "{keyword}: {rule}");
+            inner.into_iter().for_each(|one| self.assert_is_schema(one));
         }
     }
 
@@ -68,186 +62,139 @@ impl Schema {
 
     /// Violations in a value, with their positions.
     pub fn complaints(&self, value: &Value) -> Vec<String> {
-        let mut complaints = Vec::new();
-        self.check(&self.0, value, "", &mut complaints);
-        complaints
+        self.violations(&self.0, value, "")
     }
 
     fn allows(&self, schema: &Value, value: &Value) -> bool {
-        let mut complaints = Vec::new();
-        self.check(schema, value, "", &mut complaints);
-        complaints.is_empty()
+        self.violations(schema, value, "").is_empty()
     }
 
-    fn check(&self, schema: &Value, value: &Value, at: &str, complaints: &mut Vec<String>) {
-        let schema = match schema {
-            Value::Bool(true) => return,
-            Value::Bool(false) => return complaints.push(format!("{at}: no value is allowed here")),
+    fn violations(&self, schema: &Value, value: &Value, at: &str) -> Vec<String> {
+        let rules = match schema {
+            Value::Bool(true) => return Vec::new(),
+            Value::Bool(false) => return vec![format!("{at}: no value is allowed here")],
             schema => schema.as_object().expect("a schema must be an object"),
         };
-        if let Some(path) = schema.get("$ref") {
-            let path = path.as_str().unwrap().strip_prefix('#').expect("`$ref` must start with `#`");
-            self.check(self.0.pointer(path).unwrap(), value, at, complaints);
-        }
-        for (keyword, rule) in schema.iter().filter(|(keyword, _)| *keyword != "$ref") {
-            if !self.follows(keyword, rule, schema, value, at, complaints) {
-                complaints.push(format!("{at}: {value} against {keyword}: {rule}"));
+        let others = rules.iter().filter(|(keyword, _)| *keyword != "$ref");
+        let mut violations = Vec::new();
+        for (keyword, rule) in rules.get_key_value("$ref").into_iter().chain(others) {
+            for (schema, value, at) in self.parts(keyword, rule, rules, value, at) {
+                violations.extend(self.violations(schema, value, &at));
+            }
+            if !self.follows(keyword, rule, value) {
+                violations.push(format!("{at}: {value} against {keyword}: {rule}"));
             }
         }
+        violations
     }
 
-    /// Returns whether a value satisfies one keyword. Adds violations in nested values to `complaints`.
-    fn follows(
-        &self,
+    /// Schemas within a rule that apply to the value or its members, with their values and positions.
+    fn parts<'a>(
+        &'a self,
         keyword: &str,
-        rule: &Value,
-        schema: &Map<String, Value>,
-        value: &Value,
+        rule: &'a Value,
+        rules: &'a Map<String, Value>,
+        value: &'a Value,
         at: &str,
-        complaints: &mut Vec<String>,
-    ) -> bool {
-        let allowing = || rule.as_array().unwrap().iter().filter(|one| self.allows(one, value)).count();
-        match keyword {
-            "type" => match rule {
-                Value::Array(kinds) => kinds.iter().any(|kind| is_of(kind, value)),
-                kind => is_of(kind, value),
-            },
-            "enum" => rule.as_array().unwrap().iter().any(|one| is_same(one, value)),
-            "const" => is_same(rule, value),
-            "anyOf" => allowing() > 0,
-            "oneOf" => allowing() == 1,
-            "allOf" => {
-                for one in rule.as_array().unwrap() {
-                    self.check(one, value, at, complaints);
-                }
-                true
+    ) -> Vec<(&'a Value, &'a Value, String)> {
+        let here = |rule: &'a Value| (rule, value, at.to_owned());
+        let member = |rule: &'a Value, name: &str, member: &'a Value| (rule, member, format!("{at}/{name}"));
+        match (keyword, value) {
+            ("$ref", _) => {
+                let path = rule.as_str().unwrap().strip_prefix('#').expect("`$ref` must start with `#`");
+                vec![here(self.0.pointer(path).unwrap())]
             }
-            "not" => !self.allows(rule, value),
-            "if" => {
+            ("allOf", _) => list(rule).iter().map(here).collect(),
+            ("if", _) => {
                 let branch = if self.allows(rule, value) { "then" } else { "else" };
-                if let Some(branch) = schema.get(branch) {
-                    self.check(branch, value, at, complaints);
-                }
-                true
+                rules.get(branch).map(here).into_iter().collect()
             }
-            _ => match value {
-                Value::Object(members) => self.object_follows(keyword, rule, schema, members, at, complaints),
-                Value::Array(items) => self.array_follows(keyword, rule, items, at, complaints),
-                Value::String(text) => text_follows(keyword, rule, text),
-                Value::Number(number) => number_follows(keyword, rule, number.as_f64().unwrap()),
-                Value::Bool(_) | Value::Null => true,
-            },
+            ("properties", Value::Object(members)) => {
+                let named =
+                    object(rule).iter().filter_map(|(name, rule)| Some((name, rule, members.get(name)?)));
+                named.map(|(name, rule, value)| member(rule, name, value)).collect()
+            }
+            ("patternProperties", Value::Object(members)) => {
+                let all = object(rule).iter().map(|(text, rule)| (pattern(text).unwrap(), rule));
+                all.flat_map(|(pattern, rule)| {
+                    let matching = members.iter().filter(move |(name, _)| pattern.is_match(name));
+                    matching.map(move |(name, value)| member(rule, name, value))
+                })
+                .collect()
+            }
+            ("additionalProperties", Value::Object(members)) => {
+                let others = members.iter().filter(|(name, _)| !is_named(rules, name));
+                others.map(|(name, value)| member(rule, name, value)).collect()
+            }
+            ("dependencies", Value::Object(members)) => {
+                let there = object(rule).iter().filter(|(name, _)| members.contains_key(*name));
+                there.map(|(_, rule)| rule).filter(|rule| !rule.is_array()).map(here).collect()
+            }
+            ("items", Value::Array(items)) => {
+                (0..).zip(items).map(|(at, item): (usize, _)| member(rule, &at.to_string(), item)).collect()
+            }
+            ("prefixItems", Value::Array(items)) => {
+                let both = (0..).zip(items.iter().zip(list(rule)));
+                both.map(|(at, (item, rule)): (usize, _)| member(rule, &at.to_string(), item)).collect()
+            }
+            _ => Vec::new(),
         }
     }
 
-    fn object_follows(
-        &self,
-        keyword: &str,
-        rule: &Value,
-        schema: &Map<String, Value>,
-        members: &Map<String, Value>,
-        at: &str,
-        complaints: &mut Vec<String>,
-    ) -> bool {
-        match keyword {
-            "required" => {
-                rule.as_array().unwrap().iter().all(|name| members.contains_key(name.as_str().unwrap()))
+    /// Returns whether a value satisfies one keyword, apart from the schemas in [`Self::parts`].
+    fn follows(&self, keyword: &str, rule: &Value, value: &Value) -> bool {
+        let allowing = || list(rule).iter().filter(|one| self.allows(one, value)).count();
+        let limit = || rule.as_f64().unwrap();
+        match (keyword, value) {
+            ("type", _) => kinds(rule).iter().any(|kind| is_of(kind, value)),
+            ("enum", _) => list(rule).iter().any(|one| is_same(one, value)),
+            ("const", _) => is_same(rule, value),
+            ("anyOf", _) => allowing() > 0,
+            ("oneOf", _) => allowing() == 1,
+            ("not", _) => !self.allows(rule, value),
+            ("required", Value::Object(members)) => has_all(members, rule),
+            ("minProperties", Value::Object(members)) => members.len() as f64 >= limit(),
+            ("maxProperties", Value::Object(members)) => members.len() as f64 <= limit(),
+            ("propertyNames", Value::Object(members)) => {
+                members.keys().all(|name| self.allows(rule, &Value::String(name.clone())))
             }
-            "minProperties" => members.len() as u64 >= rule.as_u64().unwrap(),
-            "maxProperties" => members.len() as u64 <= rule.as_u64().unwrap(),
-            "properties" => {
-                for (name, rule) in rule.as_object().unwrap() {
-                    if let Some(member) = members.get(name) {
-                        self.check(rule, member, &format!("{at}/{name}"), complaints);
-                    }
-                }
-                true
+            ("dependencies" | "dependentRequired", Value::Object(members)) => {
+                let there = object(rule).iter().filter(|(name, _)| members.contains_key(*name));
+                there.map(|(_, rule)| rule).filter(|rule| rule.is_array()).all(|rule| has_all(members, rule))
             }
-            "patternProperties" => {
-                for (pattern, rule) in rule.as_object().unwrap() {
-                    let pattern = self::pattern(pattern).unwrap();
-                    for (name, member) in members.iter().filter(|(name, _)| pattern.is_match(name)) {
-                        self.check(rule, member, &format!("{at}/{name}"), complaints);
-                    }
-                }
-                true
-            }
-            "additionalProperties" => {
-                for (name, member) in members.iter().filter(|(name, _)| !is_named(schema, name)) {
-                    self.check(rule, member, &format!("{at}/{name}"), complaints);
-                }
-                true
-            }
-            "propertyNames" => members.keys().all(|name| self.allows(rule, &Value::String(name.clone()))),
-            "dependencies" | "dependentRequired" => {
-                for (_, rule) in
-                    rule.as_object().unwrap().iter().filter(|(name, _)| members.contains_key(*name))
-                {
-                    match rule {
-                        Value::Array(names) => {
-                            let is_there = |name: &Value| members.contains_key(name.as_str().unwrap());
-                            if !names.iter().all(is_there) {
-                                return false;
-                            }
-                        }
-                        rule => self.check(rule, &Value::Object(members.clone()), at, complaints),
-                    }
-                }
-                true
-            }
-            _ => true,
-        }
-    }
-
-    fn array_follows(
-        &self,
-        keyword: &str,
-        rule: &Value,
-        items: &[Value],
-        at: &str,
-        complaints: &mut Vec<String>,
-    ) -> bool {
-        match keyword {
-            "minItems" => items.len() as u64 >= rule.as_u64().unwrap(),
-            "maxItems" => items.len() as u64 <= rule.as_u64().unwrap(),
-            "uniqueItems" => {
+            ("minItems", Value::Array(items)) => items.len() as f64 >= limit(),
+            ("maxItems", Value::Array(items)) => items.len() as f64 <= limit(),
+            ("uniqueItems", Value::Array(items)) => {
                 rule == &Value::Bool(false) || (1..items.len()).all(|at| !items[..at].contains(&items[at]))
             }
-            "items" => {
-                for (number, item) in items.iter().enumerate() {
-                    self.check(rule, item, &format!("{at}/{number}"), complaints);
-                }
-                true
-            }
-            "prefixItems" => {
-                for (number, (item, rule)) in items.iter().zip(rule.as_array().unwrap()).enumerate() {
-                    self.check(rule, item, &format!("{at}/{number}"), complaints);
-                }
-                true
-            }
+            ("pattern", Value::String(text)) => pattern(rule.as_str().unwrap()).unwrap().is_match(text),
+            ("minLength", Value::String(text)) => text.chars().count() as f64 >= limit(),
+            ("maxLength", Value::String(text)) => text.chars().count() as f64 <= limit(),
+            ("minimum", Value::Number(number)) => number.as_f64().unwrap() >= limit(),
+            ("maximum", Value::Number(number)) => number.as_f64().unwrap() <= limit(),
+            ("exclusiveMinimum", Value::Number(number)) => number.as_f64().unwrap() > limit(),
+            ("exclusiveMaximum", Value::Number(number)) => number.as_f64().unwrap() < limit(),
             _ => true,
         }
     }
 }
 
-fn text_follows(keyword: &str, rule: &Value, text: &str) -> bool {
-    let length = text.chars().count() as u64;
-    match keyword {
-        "pattern" => pattern(rule.as_str().unwrap()).unwrap().is_match(text),
-        "minLength" => length >= rule.as_u64().unwrap(),
-        "maxLength" => length <= rule.as_u64().unwrap(),
-        _ => true,
-    }
+fn list(rule: &Value) -> &Vec<Value> {
+    rule.as_array().unwrap()
 }
 
-fn number_follows(keyword: &str, rule: &Value, number: f64) -> bool {
-    match keyword {
-        "minimum" => number >= rule.as_f64().unwrap(),
-        "maximum" => number <= rule.as_f64().unwrap(),
-        "exclusiveMinimum" => number > rule.as_f64().unwrap(),
-        "exclusiveMaximum" => number < rule.as_f64().unwrap(),
-        _ => true,
-    }
+fn object(rule: &Value) -> &Map<String, Value> {
+    rule.as_object().unwrap()
+}
+
+/// One type or several types.
+fn kinds(rule: &Value) -> &[Value] {
+    rule.as_array().map_or(std::slice::from_ref(rule), Vec::as_slice)
+}
+
+/// Returns whether an object has all members in a list.
+fn has_all(members: &Map<String, Value>, names: &Value) -> bool {
+    list(names).iter().all(|name| members.contains_key(name.as_str().unwrap()))
 }
 
 /// Compiles a JavaScript pattern. In JavaScript, `\w` and `\d` match only ASCII characters.

@@ -1,13 +1,10 @@
 //! A proxy that falsifies the number of children in replies to joins by count.
 
 use std::collections::HashSet;
-use std::io::Write;
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread;
 
-use super::proxy::next_packet;
+use super::proxy::Proxy;
 
 /// Opcode of a multi.
 const MULTI: i32 = 14;
@@ -32,77 +29,9 @@ pub enum Lies {
     OutsideOf(&'static str),
 }
 
-/// A proxy that makes every joining contender believe it is alone.
-pub struct LyingServer {
-    /// Address to connect to.
-    pub connect: String,
-    state: Arc<State>,
-}
-
-struct State {
-    lies: Lies,
-    over: AtomicBool,
-    told: AtomicU64,
-}
-
-impl LyingServer {
-    pub fn before(servers: &str, lies: Lies) -> Self {
-        let server = servers.split([',', '/']).next().unwrap().to_owned();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let connect = listener.local_addr().unwrap().to_string();
-        let state = Arc::new(State { lies, over: AtomicBool::default(), told: AtomicU64::default() });
-        let of_listener = Arc::clone(&state);
-        thread::spawn(move || listen(&listener, &server, &of_listener));
-        Self { connect, state }
-    }
-
-    pub fn lies_told(&self) -> u64 {
-        self.state.told.load(Ordering::SeqCst)
-    }
-}
-
-impl Drop for LyingServer {
-    fn drop(&mut self) {
-        self.state.over.store(true, Ordering::SeqCst);
-        // Wakes the listener, which then exits.
-        let _ = TcpStream::connect(&self.connect);
-    }
-}
-
-fn listen(listener: &TcpListener, server: &str, state: &Arc<State>) {
-    for client in listener.incoming() {
-        let client = client.unwrap();
-        if state.over.load(Ordering::SeqCst) {
-            return;
-        }
-        let server = TcpStream::connect(server).unwrap();
-        for stream in [&client, &server] {
-            stream.set_nodelay(true).unwrap();
-        }
-        let (to_client, to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-        let lied_to = Arc::<Mutex<HashSet<i32>>>::default();
-        let (of_replies, of_requests) = (Arc::clone(&lied_to), lied_to);
-        let (replies, requests) = (Arc::clone(state), Arc::clone(state));
-        thread::spawn(move || {
-            pass(server, to_client, |packet| {
-                if number_at(packet, 4).is_some_and(|xid| of_replies.lock().unwrap().remove(&xid)) {
-                    replies.falsify(packet);
-                }
-            });
-        });
-        thread::spawn(move || {
-            pass(client, to_server, |packet| {
-                if let Some(xid) = requests.is_lied_to(packet) {
-                    of_requests.lock().unwrap().insert(xid);
-                }
-            });
-        });
-    }
-}
-
-impl State {
+impl Lies {
     /// Returns the xid of a request with a reply to falsify, or `None` for other requests.
-    fn is_lied_to(&self, packet: &[u8]) -> Option<i32> {
+    fn is_about(self, packet: &[u8]) -> Option<i32> {
         let (xid, kind) = (number_at(packet, 4)?, number_at(packet, 8)?);
         if kind != MULTI {
             return None;
@@ -110,20 +39,48 @@ impl State {
         let at = 12 + RESULT_HEADER;
         let length = usize::try_from(number_at(packet, at)?).ok()?;
         let path = String::from_utf8_lossy(packet.get(at + 4..at + 4 + length)?).into_owned();
-        let is_meant = match self.lies {
-            Lies::Never => false,
-            Lies::Always => true,
-            Lies::OutsideOf(place) => !path.contains(place),
+        let is_meant = match self {
+            Self::Never => false,
+            Self::Always => true,
+            Self::OutsideOf(place) => !path.contains(place),
         };
         is_meant.then_some(xid)
     }
+}
 
-    /// Sets the number of children to 1 in the reply to a join.
-    fn falsify(&self, packet: &mut [u8]) {
-        let Some(at) = children_in(packet) else { return };
-        packet[at..at + 4].copy_from_slice(&1_i32.to_be_bytes());
-        self.told.fetch_add(1, Ordering::SeqCst);
+/// A proxy that makes every joining contender believe it is alone.
+pub struct LyingServer {
+    /// Address to connect to.
+    pub connect: String,
+    told: Arc<AtomicU64>,
+    _proxy: Proxy,
+}
+
+impl LyingServer {
+    pub fn before(servers: &str, lies: Lies) -> Self {
+        let told = Arc::<AtomicU64>::default();
+        let (count, lied_to) = (Arc::clone(&told), Mutex::<HashSet<(usize, i32)>>::default());
+        let proxy = Proxy::tampering(servers, move |packet, connection, is_reply| {
+            let mut lied_to = lied_to.lock().unwrap();
+            if !is_reply {
+                lied_to.extend(lies.is_about(packet).map(|xid| (connection, xid)));
+            } else if number_at(packet, 4).is_some_and(|xid| lied_to.remove(&(connection, xid))) {
+                count.fetch_add(falsify(packet), Ordering::SeqCst);
+            }
+        });
+        Self { connect: proxy.connect.clone(), told, _proxy: proxy }
     }
+
+    pub fn lies_told(&self) -> u64 {
+        self.told.load(Ordering::SeqCst)
+    }
+}
+
+/// Sets the number of children to 1 in the reply to a join. Returns the number of changed replies.
+fn falsify(packet: &mut [u8]) -> u64 {
+    let Some(at) = children_in(packet) else { return 0 };
+    packet[at..at + 4].copy_from_slice(&1_i32.to_be_bytes());
+    1
 }
 
 /// Offset of the number of children in a reply to a multi of a create and a setData.
@@ -141,14 +98,4 @@ fn children_in(packet: &[u8]) -> Option<usize> {
 
 fn number_at(packet: &[u8], at: usize) -> Option<i32> {
     Some(i32::from_be_bytes(packet.get(at..at + 4)?.try_into().unwrap()))
-}
-
-fn pass(mut from: TcpStream, mut to: TcpStream, mut look: impl FnMut(&mut [u8])) {
-    while let Some(mut packet) = next_packet(&mut from) {
-        look(&mut packet);
-        if to.write_all(&packet).is_err() {
-            break;
-        }
-    }
-    let _ = to.shutdown(Shutdown::Both);
 }

@@ -14,8 +14,7 @@ use zklockbench_load::{Leftover, leftovers};
 use zklockbench_record::Trial;
 use zklockbench_zk::{Access, Target};
 
-use super::json_schema::Schema;
-use super::skip::skipped;
+use super::{json_schema::Schema, skip::skipped};
 
 /// A working directory for one test, with directories for results, state, and local servers' data.
 pub struct Bench {
@@ -294,6 +293,14 @@ pub fn stderr(output: &Output) -> String {
 
 pub fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Asserts a program's exit code and a part of its stderr.
+#[track_caller]
+pub fn says(output: &Output, code: i32, part: &str) {
+    let said = stderr(output);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    assert!(said.contains(part), "`{part}` is missing from: {said}");
 }
 
 /// Asserts that a run exited with 0, or with 4 because the host was too busy for a trial.

@@ -84,8 +84,12 @@ struct Journal {
 /// Number of the connection with an accepted session; 0 if there is none.
 type Live = AtomicUsize;
 
+/// Changes the packets of each connection: requests (`false`) and replies (`true`).
+type Tamper = Box<dyn Fn(&mut [u8], usize, bool) + Send + Sync>;
+
 #[derive(Default)]
 struct State {
+    tamper: Option<Tamper>,
     muted: AtomicBool,
     /// Whether the current connection must not forward replies because the proxy has ended the session.
     ended: AtomicBool,
@@ -103,10 +107,19 @@ struct State {
 
 impl Proxy {
     pub fn before(servers: &str) -> Self {
+        Self::with(servers, None)
+    }
+
+    /// A proxy that passes every packet through `tamper`, with the number of its connection and whether it is a reply.
+    pub fn tampering(servers: &str, tamper: impl Fn(&mut [u8], usize, bool) + Send + Sync + 'static) -> Self {
+        Self::with(servers, Some(Box::new(tamper)))
+    }
+
+    fn with(servers: &str, tamper: Option<Tamper>) -> Self {
         let server = servers.split([',', '/']).next().unwrap().to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let connect = listener.local_addr().unwrap().to_string();
-        let state = Arc::new(State { server: Mutex::new(server), ..State::default() });
+        let state = Arc::new(State { server: Mutex::new(server), tamper, ..State::default() });
         let of_listener = Arc::clone(&state);
         thread::spawn(move || listen(&listener, &of_listener));
         Self { connect, state }
@@ -234,7 +247,8 @@ fn listen(listener: &TcpListener, state: &Arc<State>) {
         let (to_client, to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
         let (replies, requests) = (Arc::clone(state), Arc::clone(state));
         thread::spawn(move || {
-            let passes = |packet: &[u8], first| {
+            let passes = |packet: &mut [u8], first| {
+                replies.tamper(packet, number, true);
                 let passes = replies.replied(packet, first);
                 if first && passes {
                     replies.live.store(number, Ordering::SeqCst);
@@ -245,7 +259,10 @@ fn listen(listener: &TcpListener, state: &Arc<State>) {
             let _ = replies.live.compare_exchange(number, 0, Ordering::SeqCst, Ordering::SeqCst);
         });
         thread::spawn(move || {
-            pass(client, to_server, |packet, first| requests.requested(packet, first, number));
+            pass(client, to_server, |packet, first| {
+                requests.tamper(packet, number, false);
+                requests.requested(packet, first, number)
+            });
         });
     }
 }
@@ -253,6 +270,10 @@ fn listen(listener: &TcpListener, state: &Arc<State>) {
 impl State {
     fn journal(&self) -> MutexGuard<'_, Journal> {
         self.journal.lock().unwrap()
+    }
+
+    fn tamper(&self, packet: &mut [u8], connection: usize, is_reply: bool) {
+        self.tamper.iter().for_each(|tamper| tamper(packet, connection, is_reply));
     }
 
     fn break_off(&self) {
@@ -362,10 +383,10 @@ fn text_at(packet: &[u8], at: usize) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn pass(mut from: TcpStream, mut to: TcpStream, passes: impl Fn(&[u8], bool) -> bool) {
+fn pass(mut from: TcpStream, mut to: TcpStream, passes: impl Fn(&mut [u8], bool) -> bool) {
     let mut is_first = true;
-    while let Some(packet) = next_packet(&mut from) {
-        if passes(&packet, is_first) && to.write_all(&packet).is_err() {
+    while let Some(mut packet) = next_packet(&mut from) {
+        if passes(&mut packet, is_first) && to.write_all(&packet).is_err() {
             break;
         }
         is_first = false;

@@ -6,14 +6,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use zklockbench_core::clock;
-use zklockbench_core::measure::ThreadRecorder;
+use zklockbench_core::{clock, measure::ThreadRecorder};
 use zklockbench_locks::{DeadlineClock, Patience, WaitGauge};
 use zklockbench_zk::{Access, Observed, Sent, Session, Target, runtime};
 use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
 
-use crate::support::ensemble::shared;
-use crate::support::proxy::Proxy;
+use crate::support::{ensemble::shared, proxy::Proxy};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 

@@ -7,10 +7,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use zklockbench_core::error::Error;
-use zklockbench_core::verdict::Verdict;
-use zklockbench_ensemble::proxy::Proxy;
-use zklockbench_ensemble::{Local, Processes, parse_connect};
+use zklockbench_core::{error::Error, verdict::Verdict};
+use zklockbench_ensemble::{Local, Processes, parse_connect, proxy::Proxy};
 use zklockbench_load::{
     Credentials, Environment, EnvironmentEvent, LoadLimits, MeetingPlace, Rendezvous, Wait, Workspace,
     run_trial,
@@ -19,8 +17,7 @@ use zklockbench_locks::Entry;
 use zklockbench_record::{Counting, Trial};
 use zklockbench_results::history::{merge_histories, write_trial};
 use zklockbench_scenario::{Slice, StrategyChoice, TrialPlan, TrialSpec, parse};
-use zklockbench_zk::keep_awake::EVERY;
-use zklockbench_zk::{Access, Secret, Target};
+use zklockbench_zk::{Access, Secret, Target, keep_awake::EVERY};
 
 use crate::support::{ensemble, story};
 

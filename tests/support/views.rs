@@ -8,8 +8,7 @@ use zklockbench_core::measure::{
 };
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::{Accounting, Counted, FaultRecord, FullCrew, Sessions, Stuck, Tally, Trial};
-use zklockbench_report::View;
-use zklockbench_report::view::Cell;
+use zklockbench_report::{View, view::Cell};
 
 use crate::support::records;
 
@@ -61,32 +60,21 @@ pub fn cell<'v>(view: &'v mut View<'static>, strategy: usize, contenders: usize)
 pub fn repetition(label: &str, strategy: usize, contenders: usize, number: u32) -> Trial {
     let n = contenders as f64;
     let noise = 1.0 + 0.06 * ((strategy * 7 + contenders * 3 + number as usize * 2) % 5) as f64;
-    let herd = strategy % 5 == 1;
-    let polls = strategy % 5 == 3;
-    let slow = 1.0 + strategy as f64 * 0.35;
-    let throughput = noise
-        * if herd {
-            420.0 / (1.0 + n / 12.0)
-        } else if polls {
-            48.0
-        } else {
-            400.0 / slow
-        };
-    let handoff_us = 1e6 / throughput;
-    let fan_out = if polls {
-        0
-    } else if herd {
-        contenders as u64 - 1
-    } else {
-        1.min(contenders as u64 - 1)
+    let (polls, others) = (strategy % 5 == 3, contenders as u64 - 1);
+    let (per_s, fan_out) = match strategy % 5 {
+        1 => (420.0 / (1.0 + n / 12.0), others),
+        3 => (48.0, 0),
+        _ => (400.0 / (1.0 + strategy as f64 * 0.35), others.min(1)),
     };
+    let throughput = noise * per_s;
+    let handoff_us = 1e6 / throughput;
     let mut trial = unmeasured(label, contenders, number);
     acquire(&mut trial, &requests(strategy, n));
     pace(&mut trial, throughput);
     trial.measured_us = 30_000_000;
     let counts = &mut trial.measured;
-    (counts.notifications.by_release_useful, counts.notifications.node_deleted) =
-        (fan_out * ACQUIRED, fan_out * ACQUIRED);
+    counts.notifications.by_release_useful = fan_out * ACQUIRED;
+    counts.notifications.node_deleted = fan_out * ACQUIRED;
     counts.overtaken = if polls { ACQUIRED * 23 / 100 } else { 0 };
     // Half of the contenders acquire more often than the other half: the fairness index is 0.81 or 0.997.
     let unequal = if polls { 0.4844 } else { 0.0549 };
@@ -237,21 +225,21 @@ pub fn trials<'v>(view: &'v mut View<'static>) -> impl Iterator<Item = &'v mut T
     view.cells.iter_mut().flat_map(|cell| &mut cell.trials).map(Cow::to_mut)
 }
 
-pub fn trials_of<'v>(
-    view: &'v mut View<'static>,
+pub fn trials_of<'a>(
+    view: &'a mut View<'static>,
     strategy: usize,
-    contenders: usize,
-) -> impl Iterator<Item = &'v mut Trial> {
-    cell(view, strategy, contenders).trials.iter_mut().map(Cow::to_mut)
+    n: usize,
+) -> impl Iterator<Item = &'a mut Trial> {
+    cell(view, strategy, n).trials.iter_mut().map(Cow::to_mut)
 }
 
 /// One trial of a cell, by its index.
-pub fn trial<'v>(
-    view: &'v mut View<'static>,
+pub fn trial<'a>(
+    view: &'a mut View<'static>,
     strategy: usize,
     contenders: usize,
     at: usize,
-) -> &'v mut Trial {
+) -> &'a mut Trial {
     cell(view, strategy, contenders).trials[at].to_mut()
 }
 

@@ -7,13 +7,10 @@ use std::path::PathBuf;
 use std::time::{Duration, UNIX_EPOCH};
 
 use futures_util::future::join_all;
-use zklockbench_ensemble::log_follower::LogFollower;
-use zklockbench_ensemble::transactions::Transaction;
+use zklockbench_ensemble::{log_follower::LogFollower, transactions::Transaction};
 use zklockbench_zk::{NodeKind, Session, runtime};
 
-use crate::support::ensemble;
-use crate::support::proxy::next_packet;
-use crate::support::sessions::scene;
+use crate::support::{ensemble, proxy::next_packet, sessions::scene};
 
 const SESSIONS_EACH: usize = 4;
 const DIRECTORIES: usize = 4;

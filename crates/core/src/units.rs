@@ -304,10 +304,8 @@ mod tests {
 
     #[test]
     fn listed_joins_names_into_a_list_for_a_sentence() {
-        assert_eq!(
-            [listed(&["a"]), listed(&["a", "b"]), listed(&["a", "b", "c"])],
-            ["a", "a and b", "a, b and c"]
-        );
+        let found = [listed(&["a"]), listed(&["a", "b"]), listed(&["a", "b", "c"])];
+        assert_eq!(found, ["a", "a and b", "a, b and c"]);
     }
 
     #[test]

@@ -324,21 +324,15 @@ mod tests {
         assert!(wrong("[hosts.server-1]\nkill = \"true\"\n").ends_with(
             "has `kill` but no `start`: every command that breaks a server needs its counterpart"
         ));
-        assert!(
-            wrong("[hosts.server-3]\n")
-                .contains("[hosts.server-3] is not a server: the connect string lists 2 servers")
-        );
+        let wanted = "[hosts.server-3] is not a server: the connect string lists 2 servers";
+        assert!(wrong("[hosts.server-3]\n").contains(wanted));
         for name in ["server-0", "server-01", "server-+1"] {
             assert!(wrong(&format!("[hosts.\"{name}\"]\n")).contains("is not a server"), "{name}");
         }
-        assert!(
-            wrong("[hosts.server-1]\nkill = \" \"\nstart = \"true\"\n")
-                .ends_with("[hosts.server-1] `kill` is empty: write a shell command, or remove the line")
-        );
-        assert!(
-            wrong("[hosts.server-1]\nreboot = \"true\"\n")
-                .contains("unknown variant `reboot`, expected one of `kill`")
-        );
+        let wanted = "[hosts.server-1] `kill` is empty: write a shell command, or remove the line";
+        assert!(wrong("[hosts.server-1]\nkill = \" \"\nstart = \"true\"\n").ends_with(wanted));
+        let wanted = "unknown variant `reboot`, expected one of `kill`";
+        assert!(wrong("[hosts.server-1]\nreboot = \"true\"\n").contains(wanted));
         assert!(read_hosts("[hosts.server-2]\npause = \"true\"\nresume = \"true\"\n").is_ok());
     }
 

@@ -157,8 +157,10 @@ fn find_java(places: &Places) -> Found<PathBuf> {
     let brewed =
         [PathBuf::from("/opt/homebrew/opt/openjdk/bin/java"), "/usr/local/opt/openjdk/bin/java".into()];
     let java = brewed.into_iter().filter(|_| cfg!(target_os = "macos")).chain(candidates);
+    // Each server has its own working directory, so the path must be absolute.
     java.into_iter()
         .find(|java| java.is_file())
+        .map(|java| std::path::absolute(&java).unwrap_or(java))
         .ok_or_else(|| vec!["java: neither in JAVA_HOME/bin nor on the PATH".into()])
 }
 
@@ -206,15 +208,16 @@ mod tests {
     }
 
     #[test]
-    fn relative_home_becomes_an_absolute_class_path() {
+    fn relative_homes_become_absolute_paths() {
         let (root, mut places) = machine();
         let here = std::env::current_dir().unwrap();
         let up: PathBuf = here.components().skip(1).map(|_| "..").collect();
-        let relative = up.join(root.path().strip_prefix("/").unwrap()).join("asked");
+        let relative = up.join(root.path().strip_prefix("/").unwrap());
         assert!(relative.is_relative());
-        places.asked = Some(relative);
+        places.asked = Some(relative.join("asked"));
+        places.java_home = Some(relative);
         let found = Installation::find(&places).unwrap();
-        assert!(found.class_path.starts_with('/'), "{}", found.class_path);
+        assert!(found.class_path.starts_with('/') && found.java.is_absolute(), "{found:?}");
     }
 
     #[test]
@@ -242,10 +245,8 @@ mod tests {
         assert_eq!(installed_below(&state), Some(release.clone()));
         let places = Places { installed: Some(release), ..Places::default() };
         let message = Installation::find(&places).unwrap_err().to_string();
-        assert!(
-            message.contains("scripts/install --zookeeper = ") && message.contains("of-the-user"),
-            "{message}"
-        );
+        assert!(message.contains("scripts/install --zookeeper = "), "{message}");
+        assert!(message.contains("of-the-user"), "{message}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A local ensemble that keeps running between runs: `ensemble up`, `status`, `down`.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -54,8 +55,11 @@ impl KeptEnsemble {
     pub fn load(state: &Path) -> Result<Option<Self>, Error> {
         let text = match std::fs::read_to_string(state) {
             Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(about(state, &error)),
+            // HOME may be a file, such as /dev/null.
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(inaccessible(state, &error)),
         };
         serde_json::from_str(&text).map(Some).map_err(|error| about(state, &error))
     }
@@ -73,7 +77,7 @@ impl KeptEnsemble {
         };
         kept.save(state).and_then(|()| local.leave()).map_err(|error| {
             let _ = std::fs::remove_file(state);
-            about(state, &error)
+            inaccessible(state, &error)
         })?;
         Ok(kept)
     }
@@ -127,7 +131,7 @@ impl KeptEnsemble {
             return Err(about(&self.directory, &still));
         }
         match std::fs::remove_dir_all(&self.directory) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
                 return Err(about(&self.directory, &error));
             }
             _ => {}
@@ -169,6 +173,11 @@ fn about(path: &Path, error: &dyn std::fmt::Display) -> Error {
     Error::environment(format!("{}: {error}", path.display()))
 }
 
+/// Returns the error for a state file that this user cannot read or write, e.g. because HOME is another user's.
+fn inaccessible(state: &Path, error: &std::io::Error) -> Error {
+    about(state, &format!("{error}; set ZKLOCKBENCH_STATE_DIR to a directory that you can write to"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,10 +214,8 @@ mod tests {
             of(named.clone()).save(&state).unwrap();
             let refused =
                 KeptEnsemble::load(&state).unwrap().unwrap().down(&state).await.unwrap_err().to_string();
-            assert!(
-                refused.contains("ensemble.json") && refused.contains("does not start with"),
-                "{refused}"
-            );
+            assert!(refused.contains("ensemble.json"), "{refused}");
+            assert!(refused.contains("does not start with"), "{refused}");
         }
         assert!(precious.is_dir() && state.exists());
     }
@@ -253,5 +260,11 @@ mod tests {
         assert_eq!(KeptEnsemble::load(&state).unwrap(), None);
         std::fs::write(&state, "{").unwrap();
         assert!(KeptEnsemble::load(&state).unwrap_err().to_string().contains("ensemble.json"));
+        assert_eq!(KeptEnsemble::load(&state.join("below a file")).unwrap(), None);
+        let unreadable = KeptEnsemble::load(directory.path()).unwrap_err().to_string();
+        assert!(
+            unreadable.ends_with("set ZKLOCKBENCH_STATE_DIR to a directory that you can write to"),
+            "{unreadable}"
+        );
     }
 }

@@ -319,7 +319,7 @@ pub const KEYS: &[(&str, &str)] = &[
 
 fn zoo_cfg(data: &Path, number: usize, ports: &[ServerPorts]) -> String {
     let mut text: String = KEYS.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
-    text += &format!("dataDir={}\n", data.display());
+    text += &format!("dataDir={}\n", escaped(data));
     let own = ports[number - 1];
     text += &format!("clientPortAddress={}\nclientPort={}\n", own.host, own.client);
     if ports.len() > 1 {
@@ -329,6 +329,16 @@ fn zoo_cfg(data: &Path, number: usize, ports: &[ServerPorts]) -> String {
         }
     }
     text
+}
+
+/// Escapes a path for a properties file, which Java reads as Latin-1.
+fn escaped(path: &Path) -> String {
+    let escape = |unit: u16| match u8::try_from(unit) {
+        Ok(b'\\') => r"\\".to_owned(),
+        Ok(plain @ b' '..=b'~') => char::from(plain).to_string(),
+        _ => format!("\\u{unit:04x}"),
+    };
+    path.display().to_string().encode_utf16().map(escape).collect()
 }
 
 fn write_config(directory: &Path, number: usize, ports: &[ServerPorts]) -> io::Result<()> {
@@ -422,6 +432,12 @@ mod tests {
         for line in ["clientPort=1002", "server.1=127.0.0.1:2001:3001", "server.3=127.0.0.1:2003:3003"] {
             assert!(text.lines().any(|have| have == line), "{line} is missing from {text}");
         }
+    }
+
+    #[test]
+    fn data_directory_may_contain_any_characters() {
+        let text = zoo_cfg(Path::new(r"/tmp/José's data\x"), 1, &ports(1));
+        assert!(text.contains("dataDir=/tmp/Jos\\u00e9's data\\\\x\n"), "{text}");
     }
 
     #[test]

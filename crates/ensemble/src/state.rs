@@ -68,7 +68,9 @@ impl Role {
                 Self { state: Ok(mode), version, epoch, ..Self::unknown(address, String::new()) }
             }
             // There is no quorum, e.g. during an election.
-            Ok(None) => Self::unknown(address, "up, but not serving (no quorum yet)".into()),
+            Ok(None) => {
+                Self::unknown(address, "up, but not serving (no quorum yet, or leaderServes=no)".into())
+            }
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                 Self { is_refused: true, ..Self::of(address, answer) }
             }

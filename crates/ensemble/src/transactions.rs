@@ -227,19 +227,13 @@ mod tests {
     #[test]
     fn node_lives_until_it_is_deleted_or_its_session_ends() {
         let ends = [2_i32.to_be_bytes().to_vec(), text("/l/b"), text("/other")].concat();
-        let written = [
-            record(1, CREATE, &text("/l/a")),
-            record(2, CREATE_2, &text("/l/b")),
-            record(3, CREATE, &text("/elsewhere")),
-            record(4, DELETE, &text("/l/a")),
-            record(5, CLOSE_SESSION, &ends),
-            record(6, CREATE, &text("/l/a")),
-        ];
-        let lives = read_lives(&log(&written));
-        assert_eq!(
-            lives[&1],
-            NodeLife { created: 1, deleted: Some(4), deleted_at_ms: Some(1_004), with_its_session: false }
-        );
+        let [a, b, elsewhere] = ["/l/a", "/l/b", "/elsewhere"].map(text);
+        let made = [record(1, CREATE, &a), record(2, CREATE_2, &b), record(3, CREATE, &elsewhere)];
+        let ended = [record(4, DELETE, &a), record(5, CLOSE_SESSION, &ends), record(6, CREATE, &a)];
+        let lives = read_lives(&log(&[made, ended].concat()));
+        let deleted =
+            NodeLife { created: 1, deleted: Some(4), deleted_at_ms: Some(1_004), with_its_session: false };
+        assert_eq!(lives[&1], deleted);
         assert_eq!((lives[&2].deleted, lives[&6].deleted), (Some(5), None));
         assert!(lives[&2].with_its_session);
         assert_eq!(lives.len(), 3);
@@ -288,16 +282,11 @@ mod tests {
             [listed(&["/l/b"]), digest.clone()].concat(),
             [listed(&["/l/b", "/l/m"]), digest].concat(),
         ] {
-            let made_by_multi = multi(&[(CREATE, create("/l/m", true))]);
-            let written = [
-                record(1, CREATE, &create("/l/a", false)),
-                record(2, CREATE_2, &create("/l/b", true)),
-                record(3, MULTI, &made_by_multi),
-                record(4, CREATE, &create("/l/c", true)),
-                record(5, DELETE, &text("/l/c")),
-                record(6, CLOSE_SESSION, &end),
-            ];
-            let lives = read_lives(&log(&written));
+            let (a, b, c) = (create("/l/a", false), create("/l/b", true), create("/l/c", true));
+            let multi = multi(&[(CREATE, create("/l/m", true))]);
+            let made = [record(1, CREATE, &a), record(2, CREATE_2, &b), record(3, MULTI, &multi)];
+            let ended = [record(5, DELETE, &text("/l/c")), record(6, CLOSE_SESSION, &end)];
+            let lives = read_lives(&log(&[&made[..], &[record(4, CREATE, &c)], &ended].concat()));
             let ended = |zxid: i64| (lives[&zxid].deleted, lives[&zxid].with_its_session);
             let all = [1, 2, 3, 4].map(ended);
             assert_eq!(all, [(None, false), (Some(6), true), (Some(6), true), (Some(5), false)], "{end:?}");
@@ -318,21 +307,12 @@ mod tests {
             multi(&[(SET_DATA, text("/l/b")), (DELETE, text("/l/a")), (SET_DATA, text("/other"))]);
         let transactions =
             read(&log(&[record(4, MULTI, &hand_over), record(5, SET_DATA, &text("/elsewhere"))]));
-        let change = |path: &str, happened| NodeChange {
-            path: path.to_owned(),
-            happened,
-            with_its_session: false,
-            ephemeral: false,
-        };
-        let changes = vec![change("/l/b", Happened::Written), change("/l/a", Happened::Deleted)];
-        let at = |zxid, changes| Transaction {
-            session: 7,
-            zxid,
-            at_ms: 1_000 + zxid,
-            changes,
-            ends_session: false,
-        };
-        assert_eq!(transactions, [at(4, changes), at(5, Vec::new())]);
+        let (with_its_session, ephemeral, ends_session) = (false, false, false);
+        let changes = [("/l/b", Happened::Written), ("/l/a", Happened::Deleted)].map(|(path, happened)| {
+            NodeChange { path: path.to_owned(), happened, with_its_session, ephemeral }
+        });
+        let at = |zxid, changes| Transaction { session: 7, zxid, at_ms: 1_000 + zxid, changes, ends_session };
+        assert_eq!(transactions, [at(4, changes.into()), at(5, Vec::new())]);
     }
 
     #[test]

@@ -237,14 +237,10 @@ mod tests {
             all.iter().filter(|one| one.at == event).map(|one| one.act.name()).collect()
         };
         let ends = ["expired session", "killed process", "frozen process"];
-        assert_eq!(
-            at("c1: create own node"),
-            [&["lost request", "lost reply"], &ends[..], &["delayed message"]].concat()
-        );
-        assert_eq!(
-            at("c2: notification, c1.node1 deleted"),
-            [&["lost reply", "cut connection"], &ends[..]].concat()
-        );
+        let found = at("c1: create own node");
+        assert_eq!(found, [&["lost request", "lost reply"], &ends[..], &["delayed message"]].concat());
+        let found = at("c2: notification, c1.node1 deleted");
+        assert_eq!(found, [&["lost reply", "cut connection"], &ends[..]].concat());
         assert_eq!(at("c1: releases"), [&["cut connection"], &ends[..], &["deleted node"]].concat());
     }
 
@@ -293,10 +289,8 @@ mod tests {
         let gives_up = |event: &str| Decision::new(Act::GiveUp, event);
         let (released, notified) =
             (gives_up("c1: releases").of(1), gives_up("c2: notification, c1.node1 deleted"));
-        assert_eq!(
-            abandoned_waits(&run, 1, &[2], &[Act::GiveUp]),
-            [gives_up("c3: create own node").of(1), released, notified]
-        );
+        let found = abandoned_waits(&run, 1, &[2], &[Act::GiveUp]);
+        assert_eq!(found, [gives_up("c3: create own node").of(1), released, notified]);
         assert_eq!(abandoned_waits(&run, 1, &[], &[Act::GiveUp]).len(), 5);
         assert_eq!(abandoned_waits(&run, 1, &[], &[Act::GiveUp, Act::TimeOut]).len(), 10);
         assert_eq!(abandoned_waits(&run, 4, &[], &[Act::GiveUp]), [gives_up("c1: releases").of(4)]);

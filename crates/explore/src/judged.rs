@@ -181,16 +181,10 @@ mod tests {
 
     #[test]
     fn holder_without_a_session_is_a_zombie_when_another_contender_acquires() {
-        let deeds = [
-            (0, Deed::Asks),
-            (0, ENTERS),
-            (1, Deed::Asks),
-            (0, Deed::LosesRight),
-            (1, ENTERS),
-            (0, Deed::Leaves),
-            (0, Deed::HasLeft { is_sure: true }),
-        ];
-        assert_eq!(judged(&deeds), Exclusion { violations: 0, zombies: 1, first: None });
+        let loses = [(0, Deed::Asks), (0, ENTERS), (1, Deed::Asks), (0, Deed::LosesRight)];
+        let leaves = [(1, ENTERS), (0, Deed::Leaves), (0, Deed::HasLeft { is_sure: true })];
+        let found = judged(&[&loses[..], &leaves].concat());
+        assert_eq!(found, Exclusion { violations: 0, zombies: 1, first: None });
     }
 
     #[test]

@@ -344,20 +344,14 @@ mod tests {
         let event = "c1: delete c1.node1";
         let outage = Decision { stays_away: true, ..Decision::new(Act::LoseRequest, event) };
         assert_eq!(outage.cause(), "c1's `delete c1.node1` was lost, and c1 could not connect for a while");
-        assert_eq!(
-            Decision::new(Act::GiveUp, event).of(1).cause(),
-            "c2's wait was ended before c1's `delete c1.node1`"
-        );
-        assert_eq!(
-            Decision::new(Act::LoseReply, "c2: notification, c1.node1 deleted").cause(),
-            "c2's `notification, c1.node1 deleted` was lost"
-        );
+        let found = Decision::new(Act::GiveUp, event).of(1).cause();
+        assert_eq!(found, "c2's wait was ended before c1's `delete c1.node1`");
+        let found = Decision::new(Act::LoseReply, "c2: notification, c1.node1 deleted").cause();
+        assert_eq!(found, "c2's `notification, c1.node1 deleted` was lost");
         let held = Decision::new(Act::Cut, "c1: releases").cause();
         assert_eq!(held, "c1's connection broke while it held the lock");
-        assert_eq!(
-            Decision::new(Act::TimeOut, event).of(1).cause(),
-            "c2's wait timed out before c1's `delete c1.node1`"
-        );
+        let found = Decision::new(Act::TimeOut, event).of(1).cause();
+        assert_eq!(found, "c2's wait timed out before c1's `delete c1.node1`");
         let moved = Decision { moves: Some(Move::Other), ..Decision::new(Act::LoseReply, event) };
         assert_eq!(
             moved.cause(),

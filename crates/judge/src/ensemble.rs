@@ -309,16 +309,10 @@ mod tests {
             let order = compared(&[first, second], &lives, LockKind::Mutex);
             (order.checked_by_zxid, order.contested_by_zxid, order.too_early)
         };
-        assert_eq!(
-            order_if_second_called_at(200),
-            (1, 1, 0),
-            "the second called acquire during the first hold"
-        );
-        assert_eq!(
-            order_if_second_called_at(301),
-            (1, 0, 0),
-            "the second called acquire after the release and did not wait"
-        );
+        let found = order_if_second_called_at(200);
+        assert_eq!(found, (1, 1, 0), "the second called acquire during the first hold");
+        let found = order_if_second_called_at(301);
+        assert_eq!(found, (1, 0, 0), "the second called acquire after the release and did not wait");
     }
 
     #[test]
@@ -354,11 +348,8 @@ mod tests {
         let lives = Lives::from([life(1, 50), life(3, 90), life(5, 99)]);
         let grants = [grant(0, 1, 10_000), grant(1, 3, 50_000), grant(2, 5, 90_000)];
         let order = compared(&grants, &lives, LockKind::Mutex);
-        assert_eq!(
-            (order.checked, order.contested),
-            (3, 2),
-            "the shares 38/50 and 76/90 round to two acquisitions"
-        );
+        assert_eq!(order.checked, 3, "the shares 38/50 and 76/90 round to two acquisitions");
+        assert_eq!(order.contested, 2, "the shares 38/50 and 76/90 round to two acquisitions");
         // A hold no longer than the clock tolerance is not evidence.
         let lives = Lives::from([life(1, 11), life(3, 13), life(5, 15)]);
         let grants = [grant(0, 1, 10_000), grant(1, 3, 12_000), grant(2, 5, 14_000)];

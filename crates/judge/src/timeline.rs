@@ -444,10 +444,8 @@ mod tests {
             assert_eq!(timeline_beside(beside(others), &[]).summary, expected);
         }
         let elsewhere = timeline_beside(vec![("other".to_owned(), 4)], &[]).summary;
-        assert!(
-            elsewhere.ends_with("contender 1 of `run` and contender 4 of `other` held the lock"),
-            "{elsewhere}"
-        );
+        let wanted = "contender 1 of `run` and contender 4 of `other` held the lock";
+        assert!(elsewhere.ends_with(wanted), "{elsewhere}");
     }
 
     #[test]

@@ -58,7 +58,25 @@ pub struct Cycle {
     pub handoff_ms: Option<u32>,
 }
 
+/// Minimum wait for a timeout; clients that give up earlier only tried to get the lock.
+pub const TIMEOUT_LEAST_MS: u32 = 10;
+/// Number of requests after the create of a client that tries the lock without waiting: it lists the nodes, and deletes
+/// its own. An acquisition of a free lock takes as many.
+pub const TRY_REQUESTS: u32 = 2;
+
 impl Cycle {
+    /// Returns whether the client held the lock only briefly after another one. If it only tried to get the lock, it
+    /// may have listed the nodes before the other client's release.
+    pub fn may_be_try(&self) -> bool {
+        let is_brief = self.held_ms.is_some_and(|ms| ms < TIMEOUT_LEAST_MS);
+        self.ending == Ending::Released && self.is_contended && self.requests == TRY_REQUESTS && is_brief
+    }
+
+    /// Returns whether the client left the queue at once because it only tried to get the lock.
+    pub fn is_failed_try(&self) -> bool {
+        self.ending == Ending::GaveUp && self.unserved_ms.is_some_and(|ms| ms < TIMEOUT_LEAST_MS)
+    }
+
     /// Returns the end of the cycle, or the latest time known if its end is unknown.
     pub fn until_ms(&self) -> i64 {
         let times = [self.waited_ms, self.held_ms, self.unserved_ms];

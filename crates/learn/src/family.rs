@@ -1,8 +1,9 @@
 //! Families: locks whose paths differ only in identifiers, e.g. `/orders/{id}/lock`.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::recipe::{Recipe, is_guid};
+use crate::recipe::{Recipe, is_bare_hex, is_guid};
 use crate::reconstruct::split;
 
 const ID: &str = "{id}";
@@ -12,6 +13,7 @@ const VALUES_MOST: usize = 50;
 const NUMBERED: usize = 5;
 const LEAST_HEX: usize = 8;
 const GUID: usize = 36;
+const HEX: usize = 32;
 
 /// Suffix that kazoo's semaphore appends to its own path for its inner queue.
 pub const KAZOO_INNER: &[u8] = b"-__lock__";
@@ -32,7 +34,7 @@ pub fn semaphore_of(directory: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Replaces the GUIDs and the hexadecimal and decimal numbers in a path with a placeholder.
+/// Replaces the GUIDs, with or without dashes, and the hexadecimal and decimal numbers in a path with a placeholder.
 pub fn folded(path: &[u8]) -> String {
     let path = String::from_utf8_lossy(path);
     path.split('/').map(folded_component).collect::<Vec<_>>().join("/")
@@ -47,69 +49,80 @@ fn folded_component(component: &str) -> String {
     if is_number || is_hex {
         return ID.to_owned();
     }
-    let guid = |at: &usize| component.as_bytes().get(*at..at + GUID).is_some_and(is_guid);
-    match (0..component.len()).find(guid) {
-        Some(at) => format!("{}{ID}{}", &component[..at], &component[at + GUID..]),
+    let is_id = |part: &[u8]| is_guid(part) || is_bare_hex(part);
+    let id_from = |at: usize| {
+        let mut ranges = [GUID, HEX].into_iter().map(|length| at..at + length);
+        ranges.find(|range| component.as_bytes().get(range.clone()).is_some_and(is_id))
+    };
+    match (0..component.len()).find_map(id_from) {
+        Some(id) => format!("{}{ID}{}", &component[..id.start], &component[id.end..]),
         None => component.to_owned(),
     }
 }
 
 /// Replaces a number at the end of a component with a placeholder.
-fn without_number(component: &str) -> String {
+fn without_number(component: &str) -> Cow<'_, str> {
     let stem = component.trim_end_matches(|c: char| c.is_ascii_digit());
     if stem.len() == component.len() || component.ends_with(ID) {
-        component.to_owned()
+        Cow::Borrowed(component)
     } else {
-        format!("{stem}{ID}")
+        Cow::Owned(format!("{stem}{ID}"))
     }
 }
 
 /// Values of one component below the same parent, with the number of values for each stem.
 #[derive(Default)]
-struct Values {
-    stems: BTreeMap<String, usize>,
-    distinct: HashSet<String>,
+struct Values<'a> {
+    stems: BTreeMap<Cow<'a, str>, usize>,
+    distinct: HashSet<&'a str>,
 }
 
-impl Values {
-    fn add(&mut self, value: &str) {
-        if self.distinct.insert(value.to_owned()) {
+impl<'a> Values<'a> {
+    fn add(&mut self, value: &'a str) {
+        if self.distinct.insert(value) {
             *self.stems.entry(without_number(value)).or_default() += 1;
         }
     }
 
-    fn chosen(&self, value: &str) -> String {
+    fn chosen(&self, value: &'a str) -> Cow<'a, str> {
         let stem = without_number(value);
         let share_stem = self.stems.get(&stem).copied().unwrap_or(0);
         match (share_stem >= NUMBERED, self.distinct.len() > VALUES_MOST) {
             // Keep a small number of stems, because they are more informative than `ID`.
             (true, _) if self.stems.len() <= VALUES_MOST => stem,
-            (_, true) => ID.to_owned(),
+            (_, true) => Cow::Borrowed(ID),
             (true, false) => stem,
-            (false, false) => value.to_owned(),
+            (false, false) => Cow::Borrowed(value),
         }
     }
 }
 
-pub fn families(paths: &[&[u8]]) -> Vec<String> {
-    let components: Vec<Vec<String>> =
-        paths.iter().map(|path| folded(path).split('/').map(str::to_owned).collect()).collect();
-    let deepest = components.iter().map(Vec::len).max().unwrap_or(0);
-    let mut chosen: Vec<String> = vec![String::new(); paths.len()];
+/// Returns the names of the families, and the index of each path's name. There may be half a million paths, so their
+/// components are not copied.
+pub fn families(paths: &[&[u8]]) -> (Vec<String>, Vec<usize>) {
+    let folded: Vec<String> = paths.iter().map(|path| folded(path)).collect();
+    let deepest = folded.iter().map(|path| path.split('/').count()).max().unwrap_or(0);
+    let (mut names, mut chosen) = (vec![String::new()], vec![0; paths.len()]);
     for depth in 1..deepest {
-        let mut below: HashMap<&str, Values> = HashMap::new();
-        for (path, parent) in components.iter().zip(&chosen) {
-            if let Some(value) = path.get(depth) {
-                below.entry(parent).or_default().add(value);
+        let mut below: HashMap<usize, Values<'_>> = HashMap::new();
+        for (path, parent) in folded.iter().zip(&chosen) {
+            if let Some(value) = path.split('/').nth(depth) {
+                below.entry(*parent).or_default().add(value);
             }
         }
-        let next = |(path, parent): (&Vec<String>, &String)| {
-            let value = path.get(depth).and_then(|value| Some(below.get(parent.as_str())?.chosen(value)));
-            value.map_or_else(|| parent.clone(), |value| format!("{parent}/{value}"))
-        };
-        chosen = components.iter().zip(&chosen).map(next).collect();
+        let mut numbers: HashMap<(usize, Cow<'_, str>), usize> = HashMap::new();
+        for (path, at) in folded.iter().zip(&mut chosen) {
+            let Some(value) = path.split('/').nth(depth) else { continue };
+            let Some(values) = below.get(&*at) else { continue };
+            let (parent, part) = (*at, values.chosen(value));
+            *at = *numbers.entry((parent, part)).or_insert_with_key(|(parent, part)| {
+                let name = format!("{}/{part}", names[*parent]);
+                names.push(name);
+                names.len() - 1
+            });
+        }
     }
-    chosen
+    (names, chosen)
 }
 
 #[cfg(test)]
@@ -117,7 +130,8 @@ mod tests {
     use super::*;
 
     fn of(paths: &[String]) -> Vec<String> {
-        families(&paths.iter().map(String::as_bytes).collect::<Vec<_>>())
+        let (names, chosen) = families(&paths.iter().map(String::as_bytes).collect::<Vec<_>>());
+        chosen.into_iter().map(|at| names[at].clone()).collect()
     }
 
     #[test]
@@ -125,6 +139,7 @@ mod tests {
         for (path, family) in [
             ("/orders/550e8400-e29b-41d4-a716-446655440000/lock", "/orders/{id}/lock"),
             ("/orders/order-550e8400-e29b-41d4-a716-446655440000", "/orders/order-{id}"),
+            ("/party/550e8400e29b41d4a716446655440000__party__", "/party/{id}__party__"),
             ("/orders/17", "/orders/{id}"),
             ("/orders/5f3759df", "/orders/{id}"),
             ("/facade/decade/v2", "/facade/decade/v2"),

@@ -228,10 +228,8 @@ mod tests {
         builder.append_data(&mut header, "GNUSparseFile.7/log.1", &b"0\n\n"[..]).unwrap();
         builder.finish().unwrap();
         let refused = ServerFiles::of(&tarball, scratch.path()).unwrap_err().to_string();
-        assert!(
-            refused.ends_with("zk1.tar: log.1 is in the sparse pax format; create the tarball without -S"),
-            "{refused}"
-        );
+        let expected = "zk1.tar: log.1 is in the sparse pax format; create the tarball without -S";
+        assert!(refused.ends_with(expected), "{refused}");
     }
 
     #[test]
@@ -262,10 +260,8 @@ mod tests {
         let several = refused(&|builder| {
             ["zk1", "zk2"].iter().for_each(|name| builder.append_dir_all(name, servers.path()).unwrap());
         });
-        assert!(
-            several.contains("several files named log.1; create one tarball for each server"),
-            "{several}"
-        );
+        let expected = "several files named log.1; create one tarball for each server";
+        assert!(several.contains(expected), "{several}");
         let link = refused(&|builder| {
             let mut header = tar::Header::new_gnu();
             header.set_entry_type(tar::EntryType::Symlink);
@@ -287,10 +283,8 @@ mod tests {
         let file = place.path().join("notes.txt");
         fs::write(&file, "no tarball").unwrap();
         let refused = ServerFiles::of(&file, place.path()).unwrap_err().to_string();
-        assert!(
-            refused.contains("notes.txt: neither a directory nor a plain or gzipped tarball"),
-            "{refused}"
-        );
+        let expected = "notes.txt: neither a directory nor a plain or gzipped tarball";
+        assert!(refused.contains(expected), "{refused}");
         assert!(!refused.contains("no tarball"), "the message quotes the file: {refused}");
     }
 }

@@ -6,6 +6,8 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::reconstruct::split;
 use zklockbench_core::worded;
 
 worded! {
@@ -31,7 +33,7 @@ worded! {
         Go = "Go lock",
         /// `WriteLock` from ZooKeeper's own recipes, in Java or C.
         WriteLock = "ZooKeeper WriteLock",
-        /// `LeaderElectionSupport` from ZooKeeper's own recipes.
+        /// `LeaderElectionSupport` from ZooKeeper's own recipes, or an election of Solr or ClickHouse.
         LeaderElection = "ZooKeeper election",
         /// The exclusive and shared lockers of Ruby's zk.
         RubyZk = "Ruby zk locker",
@@ -131,9 +133,12 @@ pub fn before_number(name: &[u8]) -> Option<&[u8]> {
     is_number.then_some(before)
 }
 
-/// Returns whether the node marks an entry of kazoo's `LockingQueue` as taken. The node has the entry's number.
-pub fn is_taken_entry(directory: &[u8], name: &[u8]) -> bool {
+/// Returns whether the node belongs to a work queue: it marks an entry of kazoo's `LockingQueue` as taken and has the
+/// entry's number, or it is a response of Solr's overseer or a request of HBase's master to its workers.
+pub fn is_of_work_queue(directory: &[u8], name: &[u8]) -> bool {
     directory.ends_with(b"/taken") && name.starts_with(b"entry-")
+        || name.starts_with(b"qnr-")
+        || name.starts_with(b"RESCAN")
 }
 
 /// Returns whether a create appended a number to the name. If the number is unknown, the name decides.
@@ -190,17 +195,24 @@ fn kazoo(before: &[u8]) -> Option<(Recipe, Role)> {
 
 fn others(directory: &[u8], before: &[u8]) -> Option<(Recipe, Role)> {
     let is_ruby = || directory.windows(11).any(|part| part == b"/_zklocking");
+    let is_of_partition = || split(directory).0.ends_with(b"/block_numbers");
     match before {
-        b"n_" => Some((Recipe::LeaderElection, Role::Write)),
+        b"n_" | b"leader_election-" => Some((Recipe::LeaderElection, Role::Write)),
         b"ex" if is_ruby() => Some((Recipe::RubyZk, Role::Write)),
         b"sh" if is_ruby() => Some((Recipe::RubyZk, Role::Read)),
         b"read-" => Some((Recipe::ReadersWriters, Role::Read)),
         b"write-" => Some((Recipe::ReadersWriters, Role::Write)),
         b"abandonable_lock-" => Some((Recipe::ClickHouse, Role::Lease)),
+        b"block-" if is_of_partition() => Some((Recipe::ClickHouse, Role::Lease)),
         b"R-" => Some((Recipe::ReadersWriters, Role::Read)),
         b"W-" => Some((Recipe::ReadersWriters, Role::Write)),
-        _ if before.ends_with(b"-R-") => Some((Recipe::ReadersWriters, Role::Read)),
-        _ if before.ends_with(b"-W-") => Some((Recipe::ReadersWriters, Role::Write)),
+        _ if before.ends_with(b"-n_") => Some((Recipe::LeaderElection, Role::Write)),
+        _ if before.ends_with(b"-R-") || before.ends_with(b"-read-") => {
+            Some((Recipe::ReadersWriters, Role::Read))
+        }
+        _ if before.ends_with(b"-W-") || before.ends_with(b"-write-") => {
+            Some((Recipe::ReadersWriters, Role::Write))
+        }
         _ => {
             let session = before.strip_prefix(b"x-")?.strip_suffix(b"-")?;
             let decimal = session.strip_prefix(b"-").unwrap_or(session);
@@ -254,10 +266,16 @@ mod tests {
             ("sh0000000007".to_owned(), Recipe::RubyZk, Role::Read),
             ("read-0000000007".to_owned(), Recipe::ReadersWriters, Role::Read),
             ("host7-W-0000000007".to_owned(), Recipe::ReadersWriters, Role::Write),
+            (format!("{guid}-read-0000000007"), Recipe::ReadersWriters, Role::Read),
+            (format!("{guid}-write-0000000007"), Recipe::ReadersWriters, Role::Write),
+            ("72057594037927936-core_node1-n_0000000007".to_owned(), Recipe::LeaderElection, Role::Write),
+            ("leader_election-0000000007".to_owned(), Recipe::LeaderElection, Role::Write),
             ("ActiveStandbyElectorLock".to_owned(), Recipe::Hadoop, Role::Write),
         ] {
             assert_eq!(recognise(b"/_zklocking/a", name.as_bytes()), Some((recipe, role)), "{name}");
         }
+        let block = recognise(b"/clickhouse/t/block_numbers/all", b"block-0000000007");
+        assert_eq!(block, Some((Recipe::ClickHouse, Role::Lease)));
     }
 
     #[test]
@@ -270,6 +288,7 @@ mod tests {
             format!("_c_{guid}-member-0000000007"),
             format!("_c_{guid}-lock-"),
             "x-host-0000000007".to_owned(),
+            "block-0000000007".to_owned(),
             "12345678901".to_owned(),
         ] {
             assert_eq!(recognise(b"/queue", name.as_bytes()), None, "{name}");

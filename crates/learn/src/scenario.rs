@@ -89,6 +89,10 @@ struct Replayed {
     locks: usize,
     /// Largest number of concurrent requests.
     at_once: usize,
+    /// Number of replayed requests that were abandoned.
+    abandoned: u64,
+    /// Number of failed tries, which are not replayed.
+    tries: u64,
 }
 
 impl Learnt<'_> {
@@ -146,7 +150,17 @@ impl Learnt<'_> {
     }
 
     fn is_replayed(&self, cycle: &Cycle) -> bool {
+        self.is_of_family(cycle) && !self.is_failed_try(cycle)
+    }
+
+    fn is_of_family(&self, cycle: &Cycle) -> bool {
         self.found.of_lock.get(cycle.lock as usize) == Some(&self.at) && !cycle.is_carried_over
+    }
+
+    /// Returns whether the client only tried to get the lock. In a scenario, it would wait.
+    fn is_failed_try(&self, cycle: &Cycle) -> bool {
+        let has_timeout = self.family.timeout_us.is_some();
+        !has_timeout && cycle.is_failed_try() || self.values.has_tries && cycle.may_be_try()
     }
 
     fn write_arrivals(&self, path: &Path, window: Window) -> io::Result<Replayed> {
@@ -155,7 +169,7 @@ impl Learnt<'_> {
         writeln!(file, "time,lock,hold{}", if has_modes { ",mode" } else { "" })?;
         let mut numbers: HashMap<u32, usize> = HashMap::new();
         let mut overlap = Overlap::default();
-        let mut replayed = Replayed { arrivals: 0, locks: 0, at_once: 0 };
+        let mut replayed = Replayed { arrivals: 0, locks: 0, at_once: 0, abandoned: 0, tries: 0 };
         for cycle in self.observed.cycles.iter()? {
             let cycle = cycle?;
             // Cycles are in order of arrival.
@@ -163,9 +177,14 @@ impl Learnt<'_> {
                 break;
             }
             let is_within = (window.from_ms..window.to_ms).contains(&cycle.arrived_ms);
-            if !is_within || !self.is_replayed(&cycle) {
+            if !is_within || !self.is_of_family(&cycle) {
                 continue;
             }
+            if self.is_failed_try(&cycle) {
+                replayed.tries += 1;
+                continue;
+            }
+            replayed.abandoned += u64::from(cycle.ending == Ending::GaveUp);
             let next = numbers.len();
             let lock = *numbers.entry(cycle.lock).or_insert(next) % LOCKS_MOST;
             let at_s = (cycle.arrived_ms - window.from_ms) as f64 / 1e3;
@@ -224,8 +243,10 @@ impl Learnt<'_> {
             Some(format!("{contenders} sessions: 1.5 times the maximum number of concurrent requests")),
             (window.to_ms - window.from_ms == REPLAYED_MS)
                 .then(|| "the busiest ten minutes are representative of the whole period".to_owned()),
-            (self.family.endings.gave_up > 0 && self.family.timeout_us.is_none())
+            (replayed.abandoned > 0 && self.family.timeout_us.is_none())
                 .then(|| "abandoned requests wait until they are served, with a hold of zero".to_owned()),
+            (replayed.tries > 0)
+                .then(|| format!("{} omitted", counted(replayed.tries, "failed try is", "failed tries are"))),
         ];
         let mut load = format!("contenders = {contenders}\nlocks = {}\nload = \"open\"\n", replayed.locks);
         let _ = writeln!(load, "arrivals = {{ replay = \"{arrivals}\" }}");

@@ -128,36 +128,18 @@ pub mod written {
     use zklockbench_core::txn::buffer;
 
     fn node((path, created, owner): &(&str, i64, i64)) -> Vec<u8> {
-        [
-            &buffer(path.as_bytes())[..],
-            &(-1_i32).to_be_bytes(),
-            &1_i64.to_be_bytes(),
-            &created.to_be_bytes(),
-            &created.to_be_bytes(),
-            &(1_000 + created).to_be_bytes(),
-            &[0; 20],
-            &owner.to_be_bytes(),
-            &created.to_be_bytes(),
-        ]
-        .concat()
+        let acl = [&buffer(path.as_bytes())[..], &(-1_i32).to_be_bytes(), &1_i64.to_be_bytes()].concat();
+        let (zxid, ms) = (created.to_be_bytes(), (1_000 + created).to_be_bytes());
+        [&acl[..], &zxid, &zxid, &ms, &[0; 20], &owner.to_be_bytes(), &zxid].concat()
     }
 
     /// Returns a snapshot of nodes with these paths, zxids and owners.
     pub fn snapshot(nodes: &[(&str, i64, i64)]) -> Vec<u8> {
         let acl = [&1_i64.to_be_bytes()[..], &1_i32.to_be_bytes(), &31_i32.to_be_bytes()].concat();
-        let content = [
-            &super::MAGIC[..],
-            &[0; 12],
-            &1_i32.to_be_bytes(),
-            &[9; 12],
-            &1_i32.to_be_bytes(),
-            &acl,
-            &buffer(b"world"),
-            &buffer(b"anyone"),
-            &nodes.iter().map(node).collect::<Vec<_>>().concat(),
-            &buffer(b"/"),
-        ]
-        .concat();
+        let (one, nodes) = (1_i32.to_be_bytes(), nodes.iter().flat_map(node).collect::<Vec<_>>());
+        let acl = [&acl[..], &buffer(b"world"), &buffer(b"anyone")].concat();
+        let content =
+            [&super::MAGIC[..], &[0; 12], &one, &[9; 12], &one, &acl, &nodes, &buffer(b"/")].concat();
         let checksum = i64::from(adler2::adler32_slice(&content)).to_be_bytes();
         [&content[..], &checksum, &buffer(b"/")].concat()
     }

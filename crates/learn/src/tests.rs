@@ -1,5 +1,7 @@
 //! Tests with handwritten logs.
 
+mod foreign;
+
 use std::collections::HashMap;
 use std::fs;
 
@@ -62,14 +64,23 @@ impl Story {
         self.record(session, txn::DELETE, &txn::buffer(path.as_bytes()))
     }
 
+    /// Sends a create that fails because the node exists.
+    fn refused(&mut self, session: i64) -> &mut Self {
+        self.record(session, txn::ERROR, &(-110_i32).to_be_bytes())
+    }
+
+    fn close(&mut self, session: i64) -> &mut Self {
+        self.record(session, txn::CLOSE_SESSION, &[])
+    }
+
     /// Adds an uncontended cycle with the requests that most clients send.
     fn cycle(&mut self, session: i64, path: &str, from_ms: i64, hold_ms: i64) -> &mut Self {
         self.at(from_ms).create(session, path).reads(session, 1).at(from_ms + hold_ms).delete(session, path)
     }
 
-    fn read_as(&self, name: &str, scope: Scope) -> Read {
+    fn read_as(&self, scope: Scope) -> Read {
         let directory = tempfile::tempdir().unwrap();
-        self.read_in(directory.path(), name, scope)
+        self.read_in(directory.path(), "log.1", scope)
     }
 
     /// Reads the log in a directory, which may contain snapshots.
@@ -80,8 +91,7 @@ impl Story {
     }
 
     fn families(&self) -> Vec<Family> {
-        let read = self.read_as("log.1", Scope::default());
-        summarise(&read.observed, Asked::default()).unwrap().families
+        families_in(&self.read_as(Scope::default()))
     }
 
     fn family(&self) -> Family {
@@ -91,11 +101,32 @@ impl Story {
     }
 }
 
+fn families_in(read: &Read) -> Vec<Family> {
+    summarise(&read.observed, Asked::default()).unwrap().families
+}
+
+/// Creates a directory with a snapshot of the root and these nodes.
+fn with_snapshot(zxid: i64, nodes: &[(&str, i64, i64)]) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let bytes = snapshot::written::snapshot(&[&[("", 0, 0)][..], nodes].concat());
+    fs::write(directory.path().join(format!("snapshot.{zxid}")), bytes).unwrap();
+    directory
+}
+
 const GUID: &str = "0f8fad5b-d9cb-469f-a165-7086772895";
 const HEX: &str = "0f8fad5bd9cb469fa1657086772895";
 
 fn mutex(of: u32) -> String {
     format!("/orders/lock/_c_{GUID}{:02x}-lock-{of:010}", of % 256)
+}
+
+/// A request's node in the inner queue of a semaphore.
+fn inner(of: u32) -> String {
+    format!("/pool/locks/_c_{GUID}{of:02x}-lock-{of:010}")
+}
+
+fn lease(of: u32) -> String {
+    format!("/pool/leases/_c_{GUID}{of:02x}-lease-{of:010}")
 }
 
 fn logged(times: Option<&Times>) -> Option<(u64, u64, u64)> {
@@ -108,10 +139,8 @@ fn waits_end_and_holds_start_when_the_previous_holder_releases() {
     story.at(0).create(1, &mutex(1)).at(10).create(2, &mutex(2)).at(15).create(3, &mutex(3));
     story.at(50).delete(1, &mutex(1)).at(80).delete(2, &mutex(2)).at(100).delete(3, &mutex(3));
     let family = story.family();
-    assert_eq!(
-        (family.recipe, family.kind, &*family.name),
-        (Recipe::CuratorMutex, FamilyKind::Lock, "/orders/lock")
-    );
+    assert_eq!((family.recipe, family.kind), (Recipe::CuratorMutex, FamilyKind::Lock));
+    assert_eq!(family.name, "/orders/lock");
     assert_eq!((family.acquisitions, family.sessions, family.longest_queue), (3, 3, 3));
     assert_eq!(logged(family.wait.as_ref()), Some((3, 40_000, 65_000)));
     assert_eq!(logged(family.hold.as_ref()), Some((3, 30_000, 50_000)));
@@ -126,7 +155,7 @@ fn requests_that_never_get_the_lock_wait_until_they_end() {
         story.at(0).create(i64::from(of), &mutex(of));
     });
     // One request gives up, and another ends with its session; the others wait until the end.
-    story.at(2_000).delete(2, &mutex(2)).at(5_000).record(3, txn::CLOSE_SESSION, &[]);
+    story.at(2_000).delete(2, &mutex(2)).at(5_000).close(3);
     story.at(10_000).record(99, txn::CREATE_SESSION, &[]);
     let family = story.family();
     let waits: Vec<u64> = family.longest_waits.iter().map(|wait| wait.waited_us / 1_000_000).collect();
@@ -145,9 +174,9 @@ fn requests_are_counted_by_outcome() {
     });
     // Session 2 gives up, session 1 is closed without a list of its nodes, and session 9 deletes the third
     // node.
-    story.at(10).delete(2, &mutex(2)).at(20).record(1, txn::CLOSE_SESSION, &[]).at(30).delete(9, &mutex(3));
+    story.at(10).delete(2, &mutex(2)).at(20).close(1).at(30).delete(9, &mutex(3));
     // Session 5 is closed while waiting, session 4 releases, and session 6 still holds the lock at the end.
-    story.at(40).record(5, txn::CLOSE_SESSION, &[]).at(50).delete(4, &mutex(4));
+    story.at(40).close(5).at(50).delete(4, &mutex(4));
     let family = story.family();
     let expected = Endings {
         released: 1,
@@ -167,23 +196,17 @@ fn requests_are_counted_by_outcome() {
 #[test]
 fn lost_delete_or_session_close_affects_only_the_cycles_that_it_ended() {
     // Session 1's delete is lost while the session holds the lock, or session 2's close while it waits.
-    let losses: [fn(&mut Story); 2] = [
-        |story| {
-            story.at(40).delete(1, &mutex(1)).lost().at(50).delete(2, &mutex(2));
-        },
-        |story| {
-            story.at(30).record(2, txn::CLOSE_SESSION, &[]).lost().at(40).delete(1, &mutex(1));
-        },
+    let losses: [fn(&mut Story) -> &mut Story; 2] = [
+        |story| story.at(40).delete(1, &mutex(1)).lost().at(50).delete(2, &mutex(2)),
+        |story| story.at(30).close(2).lost().at(40).delete(1, &mutex(1)),
     ];
     for lose in losses {
         let mut story = Story::default();
         (1..=4).for_each(|of| {
             story.at(i64::from(of)).create(i64::from(of), &mutex(of)).reads(i64::from(of), 3);
         });
-        lose(&mut story);
-        story.at(80).delete(3, &mutex(3)).at(100).delete(4, &mutex(4));
-        let read = story.read_as("log.1", Scope::default());
-        assert_eq!(read.logs.missing, 1);
+        lose(&mut story).at(80).delete(3, &mutex(3)).at(100).delete(4, &mutex(4));
+        assert_eq!(story.read_as(Scope::default()).logs.missing, 1);
         let Family { acquisitions, endings, hold, .. } = story.family();
         assert_eq!((acquisitions, endings.gave_up, endings.released, endings.unobserved), (4, 0, 3, 1));
         // The next holder's wait and hold are unknown, but its successor's are not.
@@ -199,19 +222,17 @@ fn lost_delete_or_session_close_affects_only_the_cycles_that_it_ended() {
 fn lost_record_does_not_turn_later_timeouts_into_acquisitions() {
     // An unrelated record is lost. Then ten requests time out while session 1 holds the lock.
     let gave_up = |reads: i32, has_snapshot: bool| {
-        let directory = tempfile::tempdir().unwrap();
+        let mut directory = tempfile::tempdir().unwrap();
         let mut story = Story::default();
         story.at(0).create(1, &mutex(1)).create(9, "/other").lost();
         if has_snapshot {
-            let held = snapshot::written::snapshot(&[("", 0, 0), (&mutex(1), 1, 1)]);
-            fs::write(directory.path().join("snapshot.4"), held).unwrap();
+            directory = with_snapshot(4, &[(&mutex(1), 1, 1)]);
             story.create(9, "/another").create(9, "/third").lost();
         }
         for of in 2..12 {
             story.create(2, &mutex(of)).reads(2, reads).at(i64::from(of) * 100).delete(2, &mutex(of));
         }
-        let read = story.read_in(directory.path(), "log.1", Scope::default());
-        let families = summarise(&read.observed, Asked::default()).unwrap().families;
+        let families = families_in(&story.read_in(directory.path(), "log.1", Scope::default()));
         families.iter().map(|family| family.endings.gave_up).sum::<u64>()
     };
     assert_eq!(gave_up(2, false), 10);
@@ -234,42 +255,34 @@ fn directory_with_only_snapshots_is_not_another_server() {
 
 #[test]
 fn node_from_a_snapshot_that_the_logs_do_not_continue_blocks_no_requests() {
-    let directory = tempfile::tempdir().unwrap();
-    let stale = snapshot::written::snapshot(&[("", 0, 0), (&mutex(1), 4, 77)]);
-    fs::write(directory.path().join("snapshot.5"), stale).unwrap();
+    let directory = with_snapshot(5, &[(&mutex(1), 4, 77)]);
     let mut story = Story { records: vec![Vec::new(); 9], ..Story::default() };
     story.at(0).create(2, &mutex(2)).reads(2, 3).at(10).delete(2, &mutex(2)).cycle(3, &mutex(3), 20, 10);
     let read = story.read_in(directory.path(), "log.a", Scope::default());
-    let family = summarise(&read.observed, Asked::default()).unwrap().families.remove(0);
+    let family = families_in(&read).remove(0);
     assert_eq!((read.logs.missing, family.acquisitions, family.endings.gave_up), (4, 2, 0));
 }
 
 #[test]
 fn node_that_the_snapshot_after_a_gap_contains_too_early_blocks_no_requests() {
-    let directory = tempfile::tempdir().unwrap();
     // The server created the second node while it wrote the snapshot.
-    let fuzzy = snapshot::written::snapshot(&[("", 0, 0), (&mutex(2), 5, 2)]);
-    fs::write(directory.path().join("snapshot.2"), fuzzy).unwrap();
+    let directory = with_snapshot(2, &[(&mutex(2), 5, 2)]);
     let mut story = Story::default();
     story.cycle(3, &mutex(0), 0, 5).lost();
     story.cycle(1, &mutex(1), 10, 20).cycle(2, &mutex(2), 40, 10);
     let read = story.read_in(directory.path(), "log.1", Scope::default());
-    let family = summarise(&read.observed, Asked::default()).unwrap().families.remove(0);
-    let Endings { released, gave_up, unobserved, .. } = family.endings;
+    let Endings { released, gave_up, unobserved, .. } = families_in(&read).remove(0).endings;
     // The gap hides the end of the first cycle.
     assert_eq!((read.logs.missing, released, gave_up, unobserved), (1, 2, 0, 1));
 }
 
 #[test]
 fn single_node_that_another_session_created_during_a_gap_is_another_cycle() {
-    let directory = tempfile::tempdir().unwrap();
-    let recreated = snapshot::written::snapshot(&[("", 0, 0), ("/jobs/nightly", 3, 2)]);
-    fs::write(directory.path().join("snapshot.3"), recreated).unwrap();
+    let directory = with_snapshot(3, &[("/jobs/nightly", 3, 2)]);
     let mut story = Story::default();
     story.cycle(1, "/jobs/nightly", 0, 5).lost().at(6).create(2, "/jobs/nightly").lost();
     story.at(60_000).delete(2, "/jobs/nightly");
-    let read = story.read_in(directory.path(), "log.1", Scope::default());
-    let family = summarise(&read.observed, Asked::default()).unwrap().families.remove(0);
+    let family = families_in(&story.read_in(directory.path(), "log.1", Scope::default())).remove(0);
     let Endings { released, broken, unobserved, .. } = family.endings;
     assert_eq!((released, broken, unobserved, family.hold), (1, 0, 1, None));
 }
@@ -277,32 +290,23 @@ fn single_node_that_another_session_created_during_a_gap_is_another_cycle() {
 #[test]
 fn nodes_that_disappear_together_do_not_grant_the_lock_to_each_other() {
     let names: Vec<String> = (1..=9).map(mutex).collect();
-    let crowd = |end: &dyn Fn(&mut Story)| {
+    let crowd = |kind: i32, body: &[u8]| {
         let mut story = Story::default();
-        names.iter().for_each(|name| {
+        for name in &names {
             story.at(0).create(1, name);
-        });
-        end(story.at(500));
-        story.cycle(2, &mutex(10), 600, 10).family()
+        }
+        story.at(500).record(1, kind, body).cycle(2, &mutex(10), 600, 10).family()
     };
     let listed: Vec<Vec<u8>> = names.iter().map(|name| txn::buffer(name.as_bytes())).collect();
     let list = [&9_i32.to_be_bytes()[..], &listed.concat()].concat();
-    for family in [
-        crowd(&|story| {
-            story.record(1, txn::CLOSE_SESSION, &list);
-        }),
-        crowd(&|story| {
-            story.record(1, txn::CLOSE_SESSION, &[]);
-        }),
-    ] {
-        assert_eq!((family.acquisitions, family.endings.session_ended_waiting), (2, 8));
+    for list in [&list[..], &[]] {
+        let family = crowd(txn::CLOSE_SESSION, list);
+        assert_eq!((family.acquisitions, family.endings.session_ended_waiting), (2, 8), "{list:?}");
     }
     let part = |path: &Vec<u8>| [&txn::DELETE.to_be_bytes()[..], &txn::buffer(path)].concat();
     let parts: Vec<Vec<u8>> = listed.iter().map(part).collect();
     let multi = [&9_i32.to_be_bytes()[..], &parts.concat()].concat();
-    let family = crowd(&|story| {
-        story.record(1, txn::MULTI, &multi);
-    });
+    let family = crowd(txn::MULTI, &multi);
     assert_eq!((family.acquisitions, family.endings.released, family.endings.gave_up), (2, 2, 8));
 }
 
@@ -327,13 +331,8 @@ fn readers_share_the_lock_and_writers_hold_it_exclusively() {
         story.at(i64::from(of)).create(i64::from(of), &name(of, side));
     }
     story.at(20).delete(1, &name(1, "READ")).at(30).delete(2, &name(2, "READ"));
-    story
-        .at(50)
-        .delete(3, &name(3, "WRIT"))
-        .at(60)
-        .delete(4, &name(4, "READ"))
-        .at(60)
-        .delete(5, &name(5, "READ"));
+    story.at(50).delete(3, &name(3, "WRIT"));
+    story.at(60).delete(4, &name(4, "READ")).delete(5, &name(5, "READ"));
     let family = story.family();
     assert_eq!((family.recipe, family.reads, family.acquisitions), (Recipe::CuratorReadWrite, 4, 5));
     // Waits: 0, 0, 27, 46 and 45 ms; holds: 19, 28, 20, 10 and 10 ms.
@@ -389,8 +388,6 @@ fn reader_without_its_writers_number_holds_within_its_sessions_write_lock() {
 
 #[test]
 fn semaphore_requests_arrive_in_the_inner_queue_and_are_granted_by_leases() {
-    let inner = |of: u32| format!("/pool/locks/_c_{GUID}{of:02x}-lock-{of:010}");
-    let lease = |of: u32| format!("/pool/leases/_c_{GUID}{of:02x}-lease-{of:010}");
     let mut story = Story::default();
     for of in 1..=3_u32 {
         let (session, at) = (i64::from(of), i64::from(of) * 10);
@@ -411,8 +408,6 @@ fn semaphore_requests_arrive_in_the_inner_queue_and_are_granted_by_leases() {
 
 #[test]
 fn abandoned_requests_in_the_inner_queue_of_a_semaphore_do_not_count_as_leases() {
-    let inner = |of: u32| format!("/pool/locks/_c_{GUID}{of:02x}-lock-{of:010}");
-    let lease = |of: u32| format!("/pool/leases/_c_{GUID}{of:02x}-lease-{of:010}");
     let mut story = Story::default();
     (1..=6).for_each(|of| {
         story.at(0).create(i64::from(of), &inner(of));
@@ -441,33 +436,21 @@ fn timeout_at_the_grant_is_recognised_by_an_odd_number_of_requests() {
     story.at(9_020).create(50, &mutex(52)).at(9_021).create(51, &mutex(53)).reads(51, 2);
     story.at(9_031).delete(51, &mutex(53)).reads(50, 1).at(9_040).delete(50, &mutex(52));
     let family = story.family();
-    assert_eq!(
-        (family.endings.gave_up_at_grant, family.acquisitions, family.endings.released),
-        (Some(1), 42, 42)
-    );
+    let Endings { gave_up_at_grant, released, .. } = family.endings;
+    assert_eq!((gave_up_at_grant, family.acquisitions, released), (Some(1), 42, 42));
     // If clients also send other requests, the number of requests is inconclusive.
-    (0..40).for_each(|of| {
-        story
-            .at(10_000 + of * 10)
-            .create(60, &mutex(60))
-            .reads(60, 2)
-            .at(10_004 + of * 10)
-            .delete(60, &mutex(60));
-    });
+    for at in (10_000..10_400).step_by(10) {
+        story.at(at).create(60, &mutex(60)).reads(60, 2).at(at + 4).delete(60, &mutex(60));
+    }
     assert_eq!(story.family().endings.gave_up_at_grant, None);
 }
 
 #[test]
 fn times_across_a_clock_change_are_omitted() {
     let mut story = Story::default();
-    story.cycle(1, &mutex(1), 0, 10).at(20).create(1, &mutex(2)).at(5).delete(1, &mutex(2)).cycle(
-        1,
-        &mutex(3),
-        30,
-        10,
-    );
-    let read = story.read_as("log.1", Scope::default());
-    assert_eq!(read.observed.clock_steps, 1);
+    story.cycle(1, &mutex(1), 0, 10).at(20).create(1, &mutex(2)).at(5).delete(1, &mutex(2));
+    story.cycle(1, &mutex(3), 30, 10);
+    assert_eq!(story.read_as(Scope::default()).observed.clock_steps, 1);
     let family = story.family();
     assert_eq!((family.acquisitions, logged(family.hold.as_ref())), (3, Some((2, 10_000, 10_000))));
 }
@@ -490,9 +473,8 @@ fn registries_and_work_queues_are_not_locks() {
     for of in 1..=10_i64 {
         story.at(of).create(of, &format!("/services/host-{of}:8080"));
         // Producers and consumers of work items.
-        story
-            .create_as(of, &format!("/queue/qn-{of:010}"), false, false)
-            .delete(of + 1, &format!("/queue/qn-{of:010}"));
+        let item = format!("/queue/qn-{of:010}");
+        story.create_as(of, &item, false, false).delete(of + 1, &item);
     }
     let families = story.families();
     assert!(families.iter().all(|family| family.kind == FamilyKind::Registry), "{families:?}");
@@ -501,27 +483,24 @@ fn registries_and_work_queues_are_not_locks() {
 
 #[test]
 fn single_nodes_that_end_with_their_sessions_are_registries_or_elections() {
-    let exists = (-110_i32).to_be_bytes();
     let kind = |is_contended: bool| {
         let mut story = Story::default();
         for of in 1..=5_i64 {
             story.at(of * 1_000).create(of, "/services/host-1:8080");
             if is_contended {
-                story.record(of + 1, txn::ERROR, &exists);
+                story.refused(of + 1);
             }
-            story.at(of * 1_000 + 999).record(of, txn::CLOSE_SESSION, &[]);
+            story.at(of * 1_000 + 999).close(of);
         }
         story.family().kind
     };
     assert_eq!((kind(false), kind(true)), (FamilyKind::Registry, FamilyKind::Election));
     // A node that existed before the logs is no evidence of a lock.
-    let directory = tempfile::tempdir().unwrap();
     let member = "/members/m-0000000001";
-    let nodes = [("", 0, 0), ("/brokers/ids/1", 1, 7), ("/controller", 2, 7), (member, 2, 8)];
-    fs::write(directory.path().join("snapshot.2"), snapshot::written::snapshot(&nodes)).unwrap();
+    let directory = with_snapshot(2, &[("/brokers/ids/1", 1, 7), ("/controller", 2, 7), (member, 2, 8)]);
     let mut story = Story { records: vec![Vec::new(); 2], ..Story::default() };
     let read = story.at(0).delete(8, member).read_in(directory.path(), "log.3", Scope::default());
-    let families = summarise(&read.observed, Asked::default()).unwrap().families;
+    let families = families_in(&read);
     assert_eq!(families.len(), 3);
     assert!(families.iter().all(|family| family.kind == FamilyKind::Registry), "{families:?}");
 }
@@ -541,6 +520,17 @@ fn sequential_queue_with_timeouts_is_a_lock() {
     }
     let family = story.family();
     assert_eq!((family.kind, family.timeout_us), (FamilyKind::Lock, Some(200_000)));
+}
+
+#[test]
+fn queue_whose_clients_send_no_request_between_create_and_delete_is_a_lock() {
+    // In a free `count` lock, the reply to the create shows that no other node is ahead.
+    let mut story = Story::default();
+    for of in 0..40_u32 {
+        let (session, at, name) = (i64::from(of % 2), i64::from(of) * 100, format!("/q/n-{of:010}"));
+        story.at(at).create(session, &name).at(at + 20).delete(session, &name);
+    }
+    assert_eq!((story.family().kind, story.family().acquisitions), (FamilyKind::Lock, 40));
 }
 
 #[test]
@@ -578,28 +568,11 @@ fn single_node_created_by_competing_clients_is_a_lock() {
 
 #[test]
 fn lease_belongs_to_the_thread_at_the_head_of_the_inner_queue() {
-    let inner = |of: u32| format!("/pool/locks/_c_{GUID}{of:02x}-lock-{of:010}");
-    let lease = |of: u32| format!("/pool/leases/_c_{GUID}{of:02x}-lease-{of:010}");
     let mut story = Story::default();
     // Two threads share a session; the second thread's node sorts first by name.
-    story
-        .at(0)
-        .create(1, &inner(9))
-        .at(1)
-        .create(1, &inner(2))
-        .at(2)
-        .create(1, &lease(9))
-        .at(4)
-        .delete(1, &inner(9));
-    story
-        .at(5)
-        .create(1, &lease(2))
-        .at(7)
-        .delete(1, &inner(2))
-        .at(20)
-        .delete(1, &lease(9))
-        .at(30)
-        .delete(1, &lease(2));
+    story.at(0).create(1, &inner(9)).at(1).create(1, &inner(2)).at(2).create(1, &lease(9));
+    story.at(4).delete(1, &inner(9)).at(5).create(1, &lease(2)).at(7).delete(1, &inner(2));
+    story.at(20).delete(1, &lease(9)).at(30).delete(1, &lease(2));
     let family = story.family();
     assert_eq!((family.acquisitions, family.endings.released, family.endings.gave_up), (2, 2, 0));
     assert_eq!(logged(family.wait.as_ref()), Some((2, 2_000, 4_000)));
@@ -607,7 +580,6 @@ fn lease_belongs_to_the_thread_at_the_head_of_the_inner_queue() {
 
 #[test]
 fn inner_queue_of_a_semaphore_is_not_a_lock_even_before_the_first_lease() {
-    let inner = |of: u32| format!("/pool/locks/_c_{GUID}{of:02x}-lock-{of:010}");
     let lease = format!("/pool/leases/_c_{GUID}02-lease-0000000001");
     let mut story = Story::default();
     story.at(0).create(1, &inner(1)).at(1).create(2, &inner(2)).at(5).delete(1, &inner(1));
@@ -643,13 +615,8 @@ fn logs_without_a_readable_transaction_are_rejected() {
 #[test]
 fn wait_for_a_single_node_starts_at_the_first_failed_create() {
     let mut story = Story::default();
-    let exists = (-110_i32).to_be_bytes();
-    story.at(0).create(1, "/jobs/nightly").at(10).record(2, txn::ERROR, &exists).at(20).record(
-        3,
-        txn::ERROR,
-        &exists,
-    );
-    story.at(30).delete(1, "/jobs/nightly").create(3, "/jobs/nightly").record(2, txn::ERROR, &exists);
+    story.at(0).create(1, "/jobs/nightly").at(10).refused(2).at(20).refused(3);
+    story.at(30).delete(1, "/jobs/nightly").create(3, "/jobs/nightly").refused(2);
     story.at(50).delete(3, "/jobs/nightly").create(2, "/jobs/nightly").at(60).delete(2, "/jobs/nightly");
     let family = story.family();
     // Waits of 0, 10 and 40 ms; holds of 30, 20 and 10 ms.
@@ -659,7 +626,6 @@ fn wait_for_a_single_node_starts_at_the_first_failed_create() {
 
 #[test]
 fn polling_client_waits_for_a_single_node_even_if_others_hold_it_in_between() {
-    let exists = (-110_i32).to_be_bytes();
     let longest_us = |refused: &[i64], created: i64| {
         let mut story = Story::default();
         for at in 0..3_000_i64 {
@@ -670,7 +636,7 @@ fn polling_client_waits_for_a_single_node_even_if_others_hold_it_in_between() {
             match at % 150 {
                 0 => _ = story.create(1 + at / 150 % 3, "/jobs/nightly"),
                 100 => _ = story.delete(1 + at / 150 % 3, "/jobs/nightly"),
-                _ if refused.contains(&at) => _ = story.record(9, txn::ERROR, &exists),
+                _ if refused.contains(&at) => _ = story.refused(9),
                 _ => {}
             }
         }
@@ -684,17 +650,16 @@ fn polling_client_waits_for_a_single_node_even_if_others_hold_it_in_between() {
 
 #[test]
 fn wait_for_a_single_node_does_not_start_at_an_unrelated_failure() {
-    let exists = (-110_i32).to_be_bytes();
     let mut story = Story::default();
     // Each session first fails to create the parent of its node, because the parent exists.
     (1..=3).for_each(|session| {
-        story.at(session).record(session, txn::ERROR, &exists);
+        story.at(session).refused(session);
     });
     (0..20).for_each(|of| {
         story.cycle(of % 3 + 1, "/jobs/nightly", 60_000 + of * 2_000, 20);
     });
     // A session that failed to create one node creates another node much later.
-    story.at(500_000).create(1, "/jobs/a").record(2, txn::ERROR, &exists).at(501_000).delete(1, "/jobs/a");
+    story.at(500_000).create(1, "/jobs/a").refused(2).at(501_000).delete(1, "/jobs/a");
     story.cycle(2, "/jobs/nightly", 900_000, 20);
     let families = story.families();
     let nightly = families.iter().find(|family| &*family.name == "/jobs/nightly").unwrap();
@@ -705,37 +670,26 @@ fn wait_for_a_single_node_does_not_start_at_an_unrelated_failure() {
 fn timeouts_are_recognised_if_they_take_fewer_requests_than_acquisitions() {
     let mut story = Story::default();
     // ZooKeeper's WriteLock sends five requests after contention, but three before a timeout.
-    (0..60_u32).for_each(|of| {
-        let (at, one) = (i64::from(of) * 100, i64::from(of));
+    for of in 0..60_u32 {
+        let (at, one, other) = (i64::from(of) * 100, i64::from(of), i64::from(of) + 100);
         let (first, second) = (mutex(2 * of), mutex(2 * of + 1));
-        story
-            .at(at)
-            .create(one, &first)
-            .at(at + 1)
-            .create(one + 100, &second)
-            .reads(one + 100, if of == 7 { 2 } else { 4 });
-        story.at(at + 10).delete(one, &first).at(at + 20).delete(one + 100, &second);
-    });
+        story.at(at).create(one, &first).at(at + 1).create(other, &second);
+        story.reads(other, if of == 7 { 2 } else { 4 });
+        story.at(at + 10).delete(one, &first).at(at + 20).delete(other, &second);
+    }
     assert_eq!(story.family().endings.gave_up_at_grant, None);
-    story
-        .at(9_000)
-        .create(1, &mutex(250))
-        .create(2, &mutex(251))
-        .reads(2, 2)
-        .delete(2, &mutex(251))
-        .delete(1, &mutex(250));
+    story.at(9_000).create(1, &mutex(250)).create(2, &mutex(251)).reads(2, 2);
+    story.delete(2, &mutex(251)).delete(1, &mutex(250));
     let family = story.family();
-    assert_eq!(
-        (family.endings.gave_up_at_grant, family.endings.gave_up, family.acquisitions),
-        (Some(1), 1, 120)
-    );
+    let Endings { gave_up_at_grant, gave_up, .. } = family.endings;
+    assert_eq!((gave_up_at_grant, gave_up, family.acquisitions), (Some(1), 1, 120));
 }
 
 #[test]
 fn logs_of_version_3_4_are_read() {
     let mut story = Story::default();
     let name = format!("/l/{HEX}01__lock__0000000001");
-    story.at(0).create_as(1, &name, true, true).at(30).record(1, txn::CLOSE_SESSION, &[]);
+    story.at(0).create_as(1, &name, true, true).at(30).close(1);
     let family = story.family();
     assert_eq!((family.recipe, family.endings.session_ended_holding), (Recipe::Kazoo, 1));
 }
@@ -746,16 +700,12 @@ fn only_requests_within_the_scope_are_counted() {
     story.cycle(1, &mutex(1), 0, 10).cycle(1, &format!("/other/{HEX}01__lock__0000000001"), 20, 10);
     story.cycle(1, &mutex(2), 5_000, 10);
     let read = |path: &str, since_ms: Option<i64>| {
-        let scope = Scope { path: path.to_owned(), since_ms, until_ms: None };
-        let read = story.read_as("log.1", scope);
-        let families = summarise(&read.observed, Asked::default()).unwrap().families;
+        let families = families_in(&story.read_as(Scope { path: path.to_owned(), since_ms, until_ms: None }));
         (families.len(), families.iter().map(|family| family.acquisitions).sum::<u64>())
     };
-    assert_eq!(
-        [read("", None), read("/orders", None), read("/ord", None), read("/", Some(1_004_000))],
-        [(2, 3), (1, 2), (0, 0), (1, 1)]
-    );
-    assert_eq!(story.read_as("log.1", Scope::default()).observed.covers_ms, (1_000_000, 1_005_010));
+    let found = [read("", None), read("/orders", None), read("/ord", None), read("/", Some(1_004_000))];
+    assert_eq!(found, [(2, 3), (1, 2), (0, 0), (1, 1)]);
+    assert_eq!(story.read_as(Scope::default()).observed.covers_ms, (1_000_000, 1_005_010));
 }
 
 #[test]
@@ -763,8 +713,8 @@ fn nodes_created_after_the_scope_are_not_uses_of_a_lock() {
     let mut story = Story::default();
     story.cycle(1, &mutex(1), 0, 10).at(5_000).create(1, &mutex(2)).create(1, "/other/lock");
     let families = |until_ms: Option<i64>| {
-        let read = story.read_as("log.1", Scope { until_ms, ..Scope::default() });
-        let families = summarise(&read.observed, Asked::default()).unwrap().families;
+        let read = story.read_as(Scope { until_ms, ..Scope::default() });
+        let families = families_in(&read);
         let names: Vec<String> = families.iter().map(|family| family.name.clone()).collect();
         (names, families[0].empty_directories, read.observed.staying.len())
     };
@@ -786,17 +736,14 @@ fn directory_deleted_with_its_last_node_is_not_an_empty_directory() {
 
 #[test]
 fn requests_from_before_the_logs_that_end_outside_the_scope_are_not_counted() {
-    let directory = tempfile::tempdir().unwrap();
-    let held = snapshot::written::snapshot(&[("", 0, 0), (&mutex(1), 1, 77)]);
-    fs::write(directory.path().join("snapshot.1"), held).unwrap();
+    let directory = with_snapshot(1, &[(&mutex(1), 1, 77)]);
     let story = || Story { records: vec![Vec::new()], ..Story::default() };
     let (mut early, mut late) = (story(), story());
-    early.at(0).record(77, txn::CLOSE_SESSION, &[]).cycle(2, &mutex(2), 5_000, 10);
-    late.cycle(2, &mutex(2), 0, 10).at(60_000).record(77, txn::CLOSE_SESSION, &[]);
+    early.at(0).close(77).cycle(2, &mutex(2), 5_000, 10);
+    late.cycle(2, &mutex(2), 0, 10).at(60_000).close(77);
     let lost = |story: &Story, since_ms: Option<i64>, until_ms: Option<i64>| {
         let scope = Scope { since_ms, until_ms, ..Scope::default() };
-        let read = story.read_in(directory.path(), "log.2", scope);
-        let family = summarise(&read.observed, Asked::default()).unwrap().families.remove(0);
+        let family = families_in(&story.read_in(directory.path(), "log.2", scope)).remove(0);
         (family.endings.session_ended_holding, family.endings.released)
     };
     assert_eq!([lost(&early, None, None), lost(&early, Some(1_004_000), None)], [(1, 1), (0, 1)]);
@@ -813,8 +760,7 @@ fn path_of_a_kazoo_semaphore_includes_its_inner_queue() {
         story.at(at + 45).delete(1, &lease);
     }
     let scope = Scope { path: "/locks/sem".to_owned(), ..Scope::default() };
-    let read = story.read_as("log.1", scope);
-    let families = summarise(&read.observed, Asked::default()).unwrap().families;
+    let families = families_in(&story.read_as(scope));
     let found: Vec<_> =
         families.iter().map(|family| (&*family.name, family.recipe, family.acquisitions)).collect();
     assert_eq!(found, [("/locks/sem", Recipe::KazooSemaphore, 10)]);
@@ -842,9 +788,9 @@ fn registrations_do_not_count_as_writes_of_locks() {
     story.cycle(9, &mutex(1), 100, 10);
     // Servers before version 3.6 do not list the nodes of a closed session.
     (1..=8).for_each(|of| {
-        story.at(200 + of).record(of, txn::CLOSE_SESSION, &[]);
+        story.at(200 + of).close(of);
     });
-    let read = story.read_as("log.1", Scope::default());
+    let read = story.read_as(Scope::default());
     let found = summarise(&read.observed, Asked::default()).unwrap();
     let Writes { all, by_locks, lock_share, .. } = writes(&read.observed, &found);
     assert_eq!((all, by_locks, lock_share), (18, 2, 2.0 / 18.0));
@@ -865,7 +811,7 @@ fn all_stuck_nodes_are_counted_but_only_some_are_listed() {
 fn names_are_hashed_with_a_different_key_in_each_run() {
     let mut story = Story::default();
     story.cycle(1, &mutex(1), 0, 10);
-    let read = story.read_as("log.1", Scope::default());
+    let read = story.read_as(Scope::default());
     let asked = Asked { is_anonymous: true, ..Asked::default() };
     let name = || summarise(&read.observed, asked).unwrap().families[0].name.clone();
     let (one, other) = (name(), name());
@@ -878,15 +824,10 @@ fn scenario_replays_the_arrivals_without_the_handoff() {
     (0..30_u32).for_each(|of| {
         story.cycle(i64::from(of), &mutex(of), i64::from(of) * 100, 12);
     });
-    let read = story.read_as("log.1", Scope::default());
     let asked = Asked { handoff: Some(std::time::Duration::from_millis(2)), ..Asked::default() };
-    let found = summarise(&read.observed, asked).unwrap();
-    let directory = tempfile::tempdir().unwrap();
-    let written = write_scenarios(&read.observed, &found, Some(1), directory.path()).unwrap();
+    let (written, scenario, arrivals) = written(&story, asked);
     assert_eq!((written.len(), &*written[0].file), (1, "scenario.toml"));
-    let arrivals = fs::read_to_string(directory.path().join("arrivals.csv")).unwrap();
     assert!(arrivals.starts_with("time,lock,hold\n0.000,0,10000us\n0.100,0,10000us\n"), "{arrivals}");
-    let scenario = fs::read_to_string(directory.path().join("scenario.toml")).unwrap();
     assert!(scenario.contains("strategies = [\"curator-mutex\"]\ncontenders = 3\nlocks = 1\n"), "{scenario}");
 }
 
@@ -917,14 +858,20 @@ fn handoff_is_estimated_only_if_requests_follow_releases_without_a_pause() {
     assert_eq!(handoff(&|of| 3 + of % 30), (HandoffBasis::Bounded, 2));
 }
 
+/// Writes a family's scenario, and returns its text and its arrivals.
+fn written(story: &Story, asked: Asked) -> (Vec<ScenarioFile>, String, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let read = story.read_as(Scope::default());
+    let found = summarise(&read.observed, asked).unwrap();
+    let written = write_scenarios(&read.observed, &found, Some(1), directory.path()).unwrap();
+    let read = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap_or_default();
+    (written, read("scenario.toml"), read("arrivals.csv"))
+}
+
 /// Returns a family's scenario and arrivals.
 fn scenario(story: &Story) -> (String, String) {
-    let directory = tempfile::tempdir().unwrap();
-    let read = story.read_as("log.1", Scope::default());
-    let found = summarise(&read.observed, Asked::default()).unwrap();
-    write_scenarios(&read.observed, &found, Some(1), directory.path()).unwrap();
-    let read = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap_or_default();
-    (read("scenario.toml"), read("arrivals.csv"))
+    let (_, scenario, arrivals) = written(story, Asked::default());
+    (scenario, arrivals)
 }
 
 #[test]
@@ -940,7 +887,7 @@ fn scenarios_of_an_earlier_learn_are_removed_from_a_reused_directory() {
         }
         let mut story = Story::default();
         story.cycle(1, &mutex(1), 0, 10);
-        let read = story.read_as("log.1", Scope::default());
+        let read = story.read_as(Scope::default());
         let found = summarise(&read.observed, Asked::default()).unwrap();
         write_scenarios(&read.observed, &found, Some(1), directory.path()).unwrap();
         ["scenario.toml", "scenario-2.toml", "arrivals-5.csv", "scenario-6.toml"]
@@ -976,9 +923,8 @@ fn releases_by_other_threads_of_a_session_do_not_count_as_the_requesters_own() {
     let family = shared.family();
     assert_eq!((family.load, family.handoff.basis), (LearnedLoad::Open, HandoffBasis::Bounded));
     assert!(family.handoff.most_us >= 8_000, "{:?}", family.handoff);
-    let contenders =
-        scenario(&shared).0.lines().find(|line| line.starts_with("contenders")).map(str::to_owned);
-    assert_eq!(contenders.as_deref(), Some("contenders = 14"));
+    let (scenario, _) = scenario(&shared);
+    assert!(scenario.contains("\ncontenders = 14\n"), "{scenario}");
 }
 
 #[test]
@@ -1026,12 +972,8 @@ fn abandoned_requests_show_no_timeout_if_they_are_tries_or_others_wait_longer() 
         }
         for of in 0..10_u32 {
             let at = i64::from(of) * 10_000;
-            story
-                .at(at)
-                .create(1, &mutex(3 * of))
-                .create(2, &mutex(3 * of + 1))
-                .create(3, &mutex(3 * of + 2));
-            story.reads(2, 3).reads(3, 2);
+            story.at(at).create(1, &mutex(3 * of)).create(2, &mutex(3 * of + 1));
+            story.create(3, &mutex(3 * of + 2)).reads(2, 3).reads(3, 2);
             story.at(at + gives_up_ms).delete(3, &mutex(3 * of + 2)).at(at + waits_ms);
             story.delete(1, &mutex(3 * of)).delete(2, &mutex(3 * of + 1));
         }
@@ -1050,12 +992,8 @@ fn many_timeouts_at_the_grant_without_any_before_it_are_implausible() {
         let mut story = Story::default();
         for of in 0..odd + even {
             let (at, first, second) = (i64::from(of) * 100, mutex(2 * of), mutex(2 * of + 1));
-            story
-                .at(at)
-                .create(1, &first)
-                .create(2, &second)
-                .reads(1, 1)
-                .reads(2, if of < even { 3 } else { 2 });
+            let reads = if of < even { 3 } else { 2 };
+            story.at(at).create(1, &first).create(2, &second).reads(1, 1).reads(2, reads);
             story.at(at + 50).delete(1, &first).at(at + 60).delete(2, &second);
         }
         let family = story.family();
@@ -1075,16 +1013,11 @@ fn scenario_includes_the_timeout_of_abandoned_requests() {
         story.at(at).create(holder, &held).at(at + 5).create(holder + 100, &given_up);
         story.at(at + 105).delete(holder + 100, &given_up).at(at + 300).delete(holder, &held);
     });
-    let read = story.read_as("log.1", Scope::default());
-    let found = summarise(&read.observed, Asked::default()).unwrap();
-    assert_eq!(found.families[0].timeout_us, Some(100_000));
-    let directory = tempfile::tempdir().unwrap();
-    let written = write_scenarios(&read.observed, &found, Some(1), directory.path()).unwrap();
+    assert_eq!(story.families()[0].timeout_us, Some(100_000));
+    let (written, scenario, arrivals) = written(&story, Asked::default());
     assert!(written[0].learned.contains(&"a timeout of 100 ms".to_owned()), "{written:?}");
-    let scenario = fs::read_to_string(directory.path().join("scenario.toml")).unwrap();
     assert!(scenario.contains("acquire_timeout = \"100000us\"\n"), "{scenario}");
     // The holds of abandoned requests are unknown, so they are drawn at random.
-    let arrivals = fs::read_to_string(directory.path().join("arrivals.csv")).unwrap();
     assert!(arrivals.starts_with("time,lock,hold\n0.000,0,298000us\n0.005,0,\n"), "{arrivals}");
 }
 

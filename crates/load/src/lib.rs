@@ -10,6 +10,7 @@ mod contender;
 mod counters;
 mod drivers;
 mod fence;
+mod first_contact;
 mod fresh;
 mod gaps;
 mod health;
@@ -19,6 +20,7 @@ mod limits;
 mod lock_state;
 mod lock_states;
 mod missing;
+mod one_ensemble;
 mod orphans;
 mod overlaps;
 mod pace;
@@ -53,13 +55,13 @@ use zklockbench_scenario::{Catalog, Load, Slice, Stop, TrialSpec};
 use zklockbench_zk::Target;
 
 pub use counters::NearEnd;
+pub use first_contact::granted_timeout;
 pub use job::{Job, PublishedRun};
 pub use limits::{LoadLimits, Probing, configured_servers, sessions_of_workers};
+pub use one_ensemble::check_one_ensemble;
 pub use rendezvous::{Credentials, MeetingError, MeetingPlace, Rendezvous, Wait};
 pub use trial::run_trial;
-pub use workspace::{
-    Alive, FLOOR, Leftover, SignOfLife, TOP, Workspace, granted_timeout, leftovers, make_chroot, remove,
-};
+pub use workspace::{Alive, FLOOR, Leftover, SignOfLife, TOP, Workspace, leftovers, make_chroot, remove};
 
 /// Returns everything that a scenario may refer to.
 pub fn catalog() -> Catalog {

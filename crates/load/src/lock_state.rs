@@ -498,17 +498,13 @@ mod tests {
         let lock_state = LockState::new("/l".into(), 4, LockKind::Semaphore(2), 1);
         let [first, second, third, fourth] = arrivals(&lock_state);
         // Then two later arrivals overtook the first, and one overtook the third
-        assert_eq!(
-            [second, fourth, first, third].map(|one| lock_state.serve(one, Mode::Write)),
-            [false, false, true, false]
-        );
+        let found = [second, fourth, first, third].map(|one| lock_state.serve(one, Mode::Write));
+        assert_eq!(found, [false, false, true, false]);
         // And if each contender takes two of three leases, a single later arrival is enough to overtake
         let lock_state = LockState::new("/l".into(), 4, LockKind::Semaphore(3), 2);
         let [first, second, third, fourth] = arrivals(&lock_state);
-        assert_eq!(
-            [first, third, second, fourth].map(|one| lock_state.serve(one, Mode::Write)),
-            [false, false, true, false]
-        );
+        let found = [first, third, second, fourth].map(|one| lock_state.serve(one, Mode::Write));
+        assert_eq!(found, [false, false, true, false]);
     }
 
     #[test]

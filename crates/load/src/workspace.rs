@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, SessionState, Stat};
 
 use super::counters::{NearEnd, near_end};
+use super::first_contact::first_session;
 use super::lock_states::{LOCK, WITNESS};
 use zklockbench_core::error::Error;
 use zklockbench_core::locked::locked;
@@ -28,10 +29,6 @@ pub(super) const WORKERS_TOP: &str = "/zklockbench-workers";
 pub(super) const AT_ONCE: usize = 64;
 const SESSION: Duration = Duration::from_secs(20);
 const CONNECT_DEADLINE: Duration = Duration::from_secs(15);
-/// Time limit for the first session, long enough for an election. With checks and diagnosis, an error is
-/// reported in less than 10 s.
-const FIRST_CONTACT: Duration = Duration::from_secs(6);
-const TRIES_AGAIN: Duration = Duration::from_millis(100);
 
 /// Data of a run's root node once an ephemeral node below it shows that the run is alive.
 pub(super) const SHOWS_LIFE: &[u8] = b"alive as long as it has ephemeral nodes";
@@ -303,6 +300,8 @@ pub(super) fn refused(target: &Target, what: &str, path: &str, error: ClientErro
         ClientError::NoNode if what == "create" => {
             ": another client deleted the node above it, or the servers are not one ensemble"
         }
+        ClientError::Unimplemented => ": locks need ZooKeeper 3.5 or later",
+        ClientError::QuotaExceeded => ": raise the quota of the node above it, or use another chroot",
         ClientError::ConnectionLoss => {
             ": the server's log may give the reason, such as a request longer than its jute.maxbuffer"
         }
@@ -338,22 +337,8 @@ pub(super) async fn open_for(target: &Target, session: Duration) -> Result<Clien
     opened(target, target.client(session), CONNECT_DEADLINE).await
 }
 
-/// Opens a session with a trial's timeout, as the first contact with the ensemble. Returns the granted timeout.
-pub async fn granted_timeout(target: &Target, asked: Duration) -> Result<Duration, Error> {
-    let opening = async {
-        loop {
-            match target.client(asked).await {
-                // A session with a short timeout may end before a busy server answers.
-                Err(Failure::NotConnected(_)) => tokio::time::sleep(TRIES_AGAIN).await,
-                opened => return opened,
-            }
-        }
-    };
-    Ok(opened(target, opening, FIRST_CONTACT).await?.session_timeout())
-}
-
 /// Waits for a session. The error states the cause.
-async fn opened(
+pub(super) async fn opened(
     target: &Target,
     opening: impl Future<Output = Result<Client, Failure>>,
     within: Duration,
@@ -485,7 +470,7 @@ impl Leftover {
 
 /// Returns all runs that have nodes on the ensemble.
 pub async fn leftovers(target: &Target) -> Result<Vec<Leftover>, Error> {
-    let client = opened(target, target.client(SESSION), FIRST_CONTACT).await?;
+    let client = first_session(target, SESSION).await?;
     let now = CaughtUp::with(&client).await.map_err(|error| refused(target, "list", TOP, error))?;
     let mut found: Vec<Leftover> = Vec::new();
     for top in [TOP, WORKERS_TOP] {
@@ -615,10 +600,8 @@ mod tests {
         let expected = "cannot list /zklockbench/x on zk:1: not authorized: use --auth, --auth-file or --sasl \
                         to pass the identity that owns it";
         assert_eq!(message_for(None), expected);
-        assert!(
-            message_for(Some(Secret::from("a:b".to_owned())))
-                .ends_with("an identity other than the one set with --auth")
-        );
+        let wanted = "an identity other than the one set with --auth";
+        assert!(message_for(Some(Secret::from("a:b".to_owned()))).ends_with(wanted));
     }
 
     #[test]
@@ -668,13 +651,16 @@ mod tests {
     }
 
     #[test]
-    fn lost_connection_error_refers_to_the_server_log() {
+    fn error_suggests_the_cause_or_the_remedy() {
         let target = Target { connect: "zk:1".into(), access: Access::default() };
-        let message = refused(&target, "create", "/zklockbench", ClientError::ConnectionLoss).to_string();
-        assert!(
-            message.ends_with("log may give the reason, such as a request longer than its jute.maxbuffer"),
-            "{message}"
-        );
+        for (error, advice) in [
+            (ClientError::ConnectionLoss, "the reason, such as a request longer than its jute.maxbuffer"),
+            (ClientError::Unimplemented, "locks need ZooKeeper 3.5 or later"),
+            (ClientError::QuotaExceeded, "raise the quota of the node above it, or use another chroot"),
+        ] {
+            let message = refused(&target, "create", "/zklockbench", error).to_string();
+            assert!(message.ends_with(advice), "{message}");
+        }
     }
 
     #[tokio::test]

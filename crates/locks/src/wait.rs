@@ -227,10 +227,8 @@ mod tests {
     #[test]
     fn acquire_blocks_unless_blocking_is_false() {
         let blocking = |value| Params::from([(BLOCKING.name.to_owned(), ParamValue::Bool(value))]);
-        assert_eq!(
-            [Params::default(), blocking(true), blocking(false)].map(|params| blocks(&params)),
-            [true, true, false]
-        );
+        let found = [Params::default(), blocking(true), blocking(false)].map(|params| blocks(&params));
+        assert_eq!(found, [true, true, false]);
         assert!(cost_of_tries().open, "the number of successful tries depends on timing");
     }
 

@@ -227,7 +227,7 @@ fn delta(server: &ServerCounters, key: &str) -> Option<u64> {
     // A server reports a namespace's counter only after its first use, so a missing key means zero.
     let before = server.before.get(key).copied().unwrap_or(0);
     let after = server.after.get(key).copied().unwrap_or(0);
-    u64::try_from(after - before).ok()
+    u64::try_from(after.checked_sub(before)?).ok()
 }
 
 /// Counter that every server with these metrics reports from startup.
@@ -343,11 +343,12 @@ mod tests {
     }
 
     #[test]
-    fn sum_is_unknown_if_a_server_restarted() {
+    fn sum_is_unknown_if_a_server_restarted_or_a_counter_wrapped() {
         let servers = [server(5, 9, (100, 200)), server(0, 3, (100, 200))];
         assert_eq!(summed(&servers, "k"), Some(7));
         let servers = [server(5, 9, (100, 200)), server(8, 3, (100, 20))];
         assert_eq!(summed(&servers, "k"), None);
+        assert_eq!(summed(&[server(1, i64::MIN, (100, 200))], "k"), None);
     }
 
     #[test]

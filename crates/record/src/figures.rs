@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use super::{Counting, Trial};
+use super::{Counting, ServerCounters, Trial};
 use zklockbench_core::measure::{
     Better, Counts, Figure, FigureCard, FigureKind, Measure, PerRequest, Statistic, Unit,
 };
@@ -490,12 +490,11 @@ fn ratio(amount: u64, per: u64) -> Option<f64> {
 /// sessions are still open then, so no watch has ended with its session.
 fn watches_left(trial: &Trial) -> Option<u64> {
     const KEY: &str = "zk_watch_count";
-    let left: Vec<i64> = trial
-        .servers
-        .iter()
-        .map(|server| Some(server.after.get(KEY)? - server.before.get(KEY)?))
-        .collect::<Option<_>>()?;
-    u64::try_from(left.iter().sum::<i64>()).ok().filter(|_| !left.is_empty())
+    let left = |server: &ServerCounters| {
+        Some(i128::from(*server.after.get(KEY)?) - i128::from(*server.before.get(KEY)?))
+    };
+    let left: i128 = trial.servers.iter().map(left).sum::<Option<_>>()?;
+    u64::try_from(left).ok().filter(|_| !trial.servers.is_empty())
 }
 
 /// Minimum average number of cycles per contender for a meaningful fairness index. With fewer, shares differ

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Floor, Timing, Workers};
 use zklockbench_core::error::Exit;
-use zklockbench_core::units::{as_utc, cell_name, counted, format_micros, percent};
+use zklockbench_core::units::{as_utc, cell_name, counted, distinct_sorted, format_micros, percent};
 use zklockbench_core::verdict::Verdict;
 
 /// Host of the generator.
@@ -63,10 +63,7 @@ impl EnsembleInfo {
 
     /// Distinct versions of the servers, sorted.
     pub fn versions(&self) -> Vec<&str> {
-        let mut versions: Vec<&str> = self.servers.iter().map(|server| server.version.as_str()).collect();
-        versions.sort_unstable();
-        versions.dedup();
-        versions
+        distinct_sorted(self.servers.iter().map(|server| server.version.as_str()))
     }
 }
 
@@ -346,10 +343,8 @@ impl Segment {
             [("handoffs", medians(|floor| floor.handoff)), ("acquires", medians(|floor| floor.uncontended))]
                 .into_iter()
                 .find(|(_, medians)| {
-                    let (Some(least), Some(most)) = (medians.iter().min(), medians.iter().max()) else {
-                        return false;
-                    };
-                    Floor::are_apart(*least, *most)
+                    let ends = medians.iter().min().zip(medians.iter().max());
+                    ends.is_some_and(|(least, most)| Floor::are_apart(*least, *most))
                 });
         Some(apart.map_or_else(
             || first.clone(),

@@ -51,8 +51,9 @@ pub fn ab_markdown(file: &AbFile) -> String {
     let all = grid(file, |_| true);
     said.push(markdown_table(&all));
     let counted = by_kind(file);
-    let counts = (!counted.is_empty()).then(|| [markdown_table(&counted), escaped(&counted.legend(&[]))]);
-    said.extend(counts.into_iter().flatten());
+    if !counted.is_empty() {
+        said.extend([markdown_table(&counted), escaped(&counted.legend(&[]))]);
+    }
     said.extend(bullets(notes(file)));
     let place = format!("Measured on: {}.", places(file));
     said.push(folded("How to read this", &[escaped(&place), escaped(&all.legend(&[]))].join("\n\n")));
@@ -70,26 +71,34 @@ fn both_sides(file: &AbFile) -> [String; 2] {
 
 fn outcome(file: &AbFile) -> (Value, &'static str) {
     let judged = file.judged();
-    let (tone, what) = match (&judged, file.conclusion) {
+    let (word, tone, what) = match (&judged, file.conclusion) {
         (Verdict::Violated(_), _) => return (Value::from(&judged), "VIOLATED: a lock broke a promise"),
-        (_, Conclusion::Regressed) => (Tone::Bad, "Regressed: B is worse than A"),
-        (_, Conclusion::Unknown) => (Tone::Doubtful, "Inconclusive: B may or may not be worse than A"),
+        (_, Conclusion::Regressed) => ("regressed", Tone::Bad, "Regressed: B is worse than A"),
+        (_, Conclusion::Unknown) => {
+            ("inconclusive", Tone::Doubtful, "Inconclusive: B may or may not be worse than A")
+        }
         (Verdict::Unknown(_), _) => {
             return (Value::from(&judged), "Unknown: not enough evidence that the locks held");
         }
-        (_, Conclusion::Improved) => (Tone::Good, "Improved: B is better than A, and nothing is worse"),
-        (_, Conclusion::NotWorse) => (Tone::Good, "Not worse: B is not worse than A by more than the margin"),
-        (_, Conclusion::Same) => (Tone::Good, "The same: B differs from A by less than the margin"),
+        (_, Conclusion::Improved) => {
+            ("improved", Tone::Good, "Improved: B is better than A, and nothing is worse")
+        }
+        (_, Conclusion::NotWorse) => {
+            ("not worse", Tone::Good, "Not worse: B is not worse than A by more than the margin")
+        }
+        (_, Conclusion::Same) => {
+            ("the same", Tone::Good, "The same: B differs from A by less than the margin")
+        }
     };
-    let (word, _) = what.split_once(':').unwrap_or_default();
-    (Value::verdict(word.to_lowercase(), tone), what)
+    (Value::verdict(word, tone), what)
 }
 
 pub fn ab_headline(file: &AbFile) -> String {
     let count = |verdict| file.comparisons.iter().filter(|one| one.verdict == verdict).count();
     let verdicts = ComparisonVerdict::ALL.into_iter().map(|verdict| (count(verdict), verdict.word()));
     let counts = verdicts.filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}"));
-    let (counts, (_, what)) = (joined(counts, ", "), outcome(file));
+    let counts = joined(counts, ", ");
+    let (_, what) = outcome(file);
     let most = most_changed(file).map_or_else(String::new, |most| format!(": {most}"));
     let all = counted(file.comparisons.len(), "comparison", "comparisons");
     let blocks = counted(file.blocks.len(), "block", "blocks");
@@ -205,16 +214,16 @@ fn notes(file: &AbFile) -> Vec<String> {
             Some(format!("interrupted after {blocks}: based on the measurements until then"))
         }
         Ending::Aborted => {
-            Some(file.why.as_ref().map_or("cut short".into(), |why| format!("cut short: {why}")))
+            Some(file.why.as_ref().map_or("ended early".into(), |why| format!("ended early: {why}")))
         }
     };
     let judged = file.judged().why().map(|why| format!("{}: {why}", file.judged().word()));
-    let until = file.asked.until.zip(file.asked.reached).map(|(until, reached)| {
-        let (not, end) = match reached {
-            true => ("", "; only the intervals' width determined when to stop"),
-            false => ("not ", " and allows a verdict"),
-        };
-        format!("{not}every interval is within ± {}{end}", percent(until))
+    let until = file.asked.until.map(percent).zip(file.asked.reached);
+    let until = until.map(|(until, reached)| match reached {
+        true => {
+            format!("every interval is within ± {until}; only the intervals' width determined when to stop")
+        }
+        false => format!("not every interval is within ± {until} and allows a verdict"),
     });
     let (reasons, resumed) = (reasons(&file.comparisons), resumed(&file.resumed_after));
     let before = ending.into_iter().chain(judged).chain(reasons);

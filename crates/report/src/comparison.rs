@@ -131,8 +131,10 @@ fn grid(compared: &Comparison, is_shown: impl Fn(&Row) -> bool) -> Table {
 
 fn note(compared: &Comparison) -> String {
     let unit = match compared.about {
-        About::TheseRuns => ". They describe these runs; run-to-run variation was not measured",
-        About::SuchRuns => "; the runs are the unit",
+        About::TheseRuns => {
+            "Medians over the repetitions. They describe these runs; run-to-run variation was not measured."
+        }
+        About::SuchRuns => "Medians over the repetitions; the runs are the unit.",
     };
     let of_figures = compared.rows.iter().filter_map(|row| {
         let together = if row.strategies.is_empty() { "" } else { " together" };
@@ -140,7 +142,7 @@ fn note(compared: &Comparison) -> String {
     });
     let any_losses = compared.rows.iter().any(|row| row.compared.scale == Scale::SharesLost);
     let (corrected, margins) = (corrected(compared.family, any_losses), margins(of_figures));
-    format!("Medians over the repetitions{unit}. {corrected} {margins}")
+    format!("{unit} {corrected} {margins}")
 }
 
 /// Describes the correction of the verdicts. Losses form a separate family.
@@ -163,11 +165,12 @@ fn interval(row: &Row) -> Option<String> {
 
 /// Formats a ratio of values, or a difference in percentage points for lost shares.
 pub(super) fn on_scale(scale: Scale, ratio: f64) -> String {
-    match (scale, 100.0 * (ratio - 1.0)) {
-        (Scale::Values, _) => times(ratio),
-        (Scale::SharesLost, points) if points > 0.0 => format!("+{} %", number(points)),
-        (Scale::SharesLost, points) => format!("{} %", number(points)),
+    if scale == Scale::Values {
+        return times(ratio);
     }
+    let points = 100.0 * (ratio - 1.0);
+    let sign = if points > 0.0 { "+" } else { "" };
+    format!("{sign}{} %", number(points))
 }
 
 /// Describes a ratio of values, or a difference of lost shares.
@@ -262,20 +265,20 @@ pub fn power(power: &Power, style: Style) -> String {
 fn power_headline(power: &Power) -> String {
     const UNKNOWN: &str = "The spread of the repetitions is unknown with a single repetition or a growing queue. \
         Run more repetitions first.";
+    if power.rows.iter().all(|row| row.spread.is_none()) {
+        return UNKNOWN.to_owned();
+    }
     let change = percent(power.change);
+    let Some(most) = power.rows.iter().filter_map(|row| row.repetitions).max() else {
+        return format!("Even 500 repetitions per side would not detect a change of {change}.");
+    };
+    let most = counted(most, "repetition", "repetitions");
     let open = power.rows.iter().filter(|row| row.repetitions.is_none()).count();
     let of = match open {
         0 => "in every metric".to_owned(),
         open => format!("in all but {}", counted(open, "metric", "metrics")),
     };
-    match power.rows.iter().filter_map(|row| row.repetitions).max() {
-        _ if power.rows.iter().all(|row| row.spread.is_none()) => UNKNOWN.to_owned(),
-        None => format!("Even 500 repetitions per side would not detect a change of {change}."),
-        Some(most) => {
-            let most = counted(most, "repetition", "repetitions");
-            format!("{most} per side would detect a change of {change} {of}.")
-        }
-    }
+    format!("{most} per side would detect a change of {change} {of}.")
 }
 
 pub(super) const RATIOS: Link = Link { section: "ratios", text: "ratios" };

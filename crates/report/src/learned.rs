@@ -52,8 +52,8 @@ fn p99(family: &Family) -> Option<u64> {
     family.wait.as_ref().map(|wait| wait.p99.logged_us)
 }
 
-fn bounded(times: &Option<Times>, of: fn(&Times) -> Bounded) -> Option<Value> {
-    times.as_ref().map(|times| Value::micros(of(times).logged_us))
+fn bounded(times: Option<&Times>, of: fn(&Times) -> Bounded) -> Option<Value> {
+    times.map(|times| Value::micros(of(times).logged_us))
 }
 
 fn families(learned: &Learned) -> Table {
@@ -64,15 +64,15 @@ fn families(learned: &Learned) -> Table {
         .numbers("locks", 2, |family| family.locks)
         .numbers("acquired", 0, |family| family.acquisitions)
         .numbers("/s", 0, |family| Value::Amount(family.rate))
-        .numbers("wait p50", 1, |family| bounded(&family.wait, |times| times.p50))
+        .numbers("wait p50", 1, |family| bounded(family.wait.as_ref(), |times| times.p50))
         .explained(
             "from the creation of the node to the end of its predecessor; a client's wait is longer by a \
              handoff",
         )
-        .numbers("wait p99", 0, |family| bounded(&family.wait, |times| times.p99))
-        .numbers("hold p50", 0, |family| bounded(&family.hold, |times| times.p50))
+        .numbers("wait p99", 0, |family| bounded(family.wait.as_ref(), |times| times.p99))
+        .numbers("hold p50", 0, |family| bounded(family.hold.as_ref(), |times| times.p50))
         .explained("from the end of the wait to the end of the node; a client's hold is shorter by a handoff")
-        .numbers("hold p99", 1, |family| bounded(&family.hold, |times| times.p99))
+        .numbers("hold p99", 1, |family| bounded(family.hold.as_ref(), |times| times.p99))
         .numbers("sessions", 4, |family| known_sessions(family))
         .numbers("queue", 5, |family| family.longest_queue)
         .explained("largest number of nodes in one queue, including holders; for a semaphore, largest number of holders")
@@ -164,12 +164,8 @@ fn handoff(family: &Family) -> Option<String> {
 fn doubts(learned: &Learned) -> Vec<String> {
     const UNREAD: &str = "nodes: not all existing nodes were read; requests that wait for the others seem to get the \
         lock at once; narrow --path";
-    const SKIPPED: &str = " of a deposed leader skipped; if a server caught up from a snapshot, add the snapshots \
-        (dataDir)";
-    const LAST: &str = " not in the logs of a majority of the servers; they may be uncommitted";
-    let (are, times) = (["transaction is", "transactions are"], ["time", "times"]);
-    let some = |count: u64, [one, many]: [&str; 2], before: &str, after: &str| {
-        (count > 0).then(|| format!("{before}{}{after}", counted(count, one, many)))
+    let if_any = |count: u64, one: &str, many: &str, said: fn(String) -> String| {
+        (count > 0).then(|| said(counted(count, one, many)))
     };
     let source = &learned.source;
     let of_logs = source.logs.iter().flat_map(|logs| {
@@ -179,21 +175,34 @@ fn doubts(learned: &Learned) -> Vec<String> {
         });
         [
             damage,
-            some(logs.missing, are, "gap: ", " in no log; add the directories of the other servers"),
-            some(logs.uncommitted, ["transaction", "transactions"], "uncommitted: ", SKIPPED),
-            some(logs.unconfirmed, are, "end: the last ", LAST),
+            if_any(logs.missing, "transaction is", "transactions are", |missing| {
+                format!("gap: {missing} in no log; add the directories of the other servers")
+            }),
+            if_any(logs.uncommitted, "transaction", "transactions", |skipped| {
+                format!(
+                    "uncommitted: {skipped} of a deposed leader skipped; if a server caught up from a snapshot, add \
+                     the snapshots (dataDir)"
+                )
+            }),
+            if_any(logs.unconfirmed, "transaction is", "transactions are", |last| {
+                format!(
+                    "end: the last {last} not in the logs of a majority of the servers; they may be uncommitted"
+                )
+            }),
         ]
     });
     let of_watch = source.watch.iter().flat_map(|watch| {
-        let unknown = "; events before each reconnection are unknown";
         [
-            watch.cut_short.as_ref().map(|why| format!("cut short: {why}")),
-            some(watch.reconnects, times, "gap: the connection was lost ", unknown),
+            watch.cut_short.as_ref().map(|why| format!("ended early: {why}")),
+            if_any(watch.reconnects, "time", "times", |lost| {
+                format!("gap: the connection was lost {lost}; events before each reconnection are unknown")
+            }),
             watch.has_unread_nodes.then(|| UNREAD.to_owned()),
         ]
     });
-    let excluded = "; durations that span a change are excluded";
-    let steps = some(u64::from(source.clock_steps), times, "clock: set back ", excluded);
+    let steps = if_any(u64::from(source.clock_steps), "time", "times", |times| {
+        format!("clock: set back {times}; durations that span a change are excluded")
+    });
     let folded =
         source.has_folded_locks.then(|| "locks: too many to distinguish; some were merged".to_owned());
     of_logs.chain(of_watch).chain([steps, folded]).flatten().collect()
@@ -295,8 +304,8 @@ fn charts(learned: &Learned) -> Vec<Chart> {
     let charts = [
         over_time(learned, arrivals, |family| &family.over_time.arrivals),
         over_time(learned, queue, |family| &family.over_time.waiting),
-        distribution(learned, "wait", |family| &family.wait),
-        distribution(learned, "hold", |family| &family.hold),
+        distribution(learned, "wait", |family| family.wait.as_ref()),
+        distribution(learned, "hold", |family| family.hold.as_ref()),
         keys(learned),
         longest_waits(learned),
     ];
@@ -331,10 +340,10 @@ fn over_time(learned: &Learned, [id, title, axis]: [&str; 3], of: fn(&Family) ->
     lines(id, title, caption, x, Axis::from_zero(axis, high), series)
 }
 
-fn distribution(learned: &Learned, id: &str, of: fn(&Family) -> &Option<Times>) -> Option<Chart> {
+fn distribution(learned: &Learned, id: &str, of: fn(&Family) -> Option<&Times>) -> Option<Chart> {
     let (title, axis) = (format!("{}s by percentile", capitalised(id)), format!("{id}, as logged"));
     let curve = |(at, family): (usize, &Family)| {
-        let times = of(family).as_ref()?;
+        let times = of(family)?;
         let last = times.count.max(2) as f64;
         let rarity = |share: f64| (1.0 / (1.0 - share).max(1.0 / last)).min(last);
         // The log has a resolution of 1 ms, so shorter times are drawn as 1 ms.

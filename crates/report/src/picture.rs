@@ -86,7 +86,11 @@ impl Picture {
     /// Renders the picture as text of at most 80 columns.
     pub fn text(&self) -> String {
         let is_shaded = self.is_shaded();
-        let left = if self.has_times() { TIMES } else { 2 * usize::from(is_shaded) };
+        let left = match (self.has_times(), is_shaded) {
+            (true, _) => TIMES,
+            (false, true) => 2,
+            (false, false) => 0,
+        };
         let lane = (WIDTH - left) / self.lanes.len().max(1);
         let heads: Vec<String> =
             self.lanes.iter().map(|name| format!("{:<lane$}", shown(name, lane.saturating_sub(2)))).collect();

@@ -106,13 +106,9 @@ fn of_prediction(answer: &Answer, read: impl Fn(&Prediction) -> Value) -> Option
     answer.prediction.as_ref().map(read)
 }
 
-/// Returns the type of a throughput's or a wait's values.
-fn quantity(is_rate: bool) -> fn(f64) -> Value {
-    if is_rate { Value::Rate } else { Value::Duration }
-}
-
 fn waits(plan: &PlanFile) -> Table {
-    let quantity = quantity(plan.question.objective.figure == THROUGHPUT.figure());
+    let is_rate = plan.question.objective.figure == THROUGHPUT.figure();
+    let quantity = if is_rate { Value::Rate } else { Value::Duration };
     Columns::<&Answer>::new()
         .words("strategy", |answer| answer.strategy.as_str())
         .words("plan", |answer| word(&answer.verdict))
@@ -359,16 +355,14 @@ fn told(is_so: bool, good: &str, bad: &str) -> Value {
 
 fn checked(one: &Verification) -> Table {
     let is_rate = |figure: &Checked| figure.figure == THROUGHPUT.card.name;
-    let show = move |figure: &Checked, value| quantity(is_rate(figure))(value);
+    let show = move |figure: &Checked, value| {
+        if is_rate(figure) { Value::Rate(value) } else { Value::Duration(value) }
+    };
     Columns::<&Checked>::new()
         .words("metric", |figure| figure.figure.as_str())
-        .numbers(
-            "predicted",
-            0,
-            move |one| {
-                if is_rate(one) { rate(one.predicted) } else { time(one.predicted) }
-            },
-        )
+        .numbers("predicted", 0, move |figure| {
+            if is_rate(figure) { rate(figure.predicted) } else { time(figure.predicted) }
+        })
         .numbers("measured", 0, move |figure| show(figure, figure.measured).at_least(figure.at_least))
         .words("interval", |figure| {
             if figure.at_least && figure.measured <= figure.predicted.high {
@@ -485,10 +479,8 @@ fn curve(plan: &PlanFile) -> Block {
     let said = plan.answers.iter().filter_map(|answer| said(plan, answer));
     let measured = || series.iter().flat_map(|one| &one.measured);
     let thin = if measured().any(|(_, mark)| mark.doubtful) { " (thin: lower bounds)" } else { "" };
-    let rings = measured()
-        .next()
-        .map(|_| format!(" Rings{thin}: measured by the verification, at the same rate per lock."));
-    let rings = rings.unwrap_or_default();
+    let rings = format!(" Rings{thin}: measured by the verification, at the same rate per lock.");
+    let rings = if measured().next().is_some() { rings } else { String::new() };
     let caption = format!(
         "Lines: predicted; shaded: the 90 % interval; markers: your rate.{rings} A line ends \
          about where the objective is missed, or at the end of the measured range."
@@ -532,11 +524,9 @@ fn verified_waits(plan: &PlanFile, answer: &Answer) -> Vec<Marked> {
 
 fn line(plan: &PlanFile, answer: &Answer, strategy: usize) -> Option<Curve> {
     let asked = asked(plan, answer)?;
-    let ends = |CurvePoint { rate: at, wait: Predicted { low, middle, high } }: &CurvePoint| Ends {
-        at: *at,
-        low: *low,
-        middle: *middle,
-        high: *high,
+    let ends = |point: &CurvePoint| {
+        let Predicted { low, middle, high } = point.wait;
+        Ends { at: point.rate, low, middle, high }
     };
     Some(Curve {
         line: answer.curve.iter().map(|point| (point.rate, point.wait.middle)).collect(),

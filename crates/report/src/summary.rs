@@ -121,7 +121,7 @@ pub struct Aggregate {
     /// Whether any repetition has only a lower bound, because of unserved waits.
     pub at_least: bool,
     /// Interval that contains the true median with a confidence of at least 95 %. `None` with fewer than six
-    /// values.
+    /// values or with lower bounds.
     #[serde(default)]
     pub interval: Option<Interval>,
 }
@@ -263,7 +263,7 @@ impl Aggregate {
     pub fn of(values: impl IntoIterator<Item = f64>, at_least: bool) -> Option<Self> {
         let values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         let Spread { median, min, max, count } = Spread::of(values.iter().copied())?;
-        let interval = median_interval(&values, OUTSIDE).filter(Interval::is_bounded);
+        let interval = median_interval(&values, OUTSIDE).filter(|found| found.is_bounded() && !at_least);
         Some(Self { median, min, max, count, at_least, interval })
     }
 }

@@ -129,7 +129,6 @@ fn title(file: &SweepFile, finding: &Finding) -> String {
 fn sentences(file: &SweepFile, finding: &Finding) -> Vec<String> {
     let show = |value: f64| variable(file).show(value);
     let name = variable(file).name();
-    let known = |what: &str, value: Option<f64>| value.map(|value| format!("{what} {}", show(value)));
     let edge = finding.objective.as_ref().map(|edge| match edge {
         Edge::Between { kept, missed, undecided } => {
             let end = if kept < missed { "highest" } else { "lowest" };
@@ -144,9 +143,10 @@ fn sentences(file: &SweepFile, finding: &Finding) -> Vec<String> {
         Edge::AllKept { up_to } => format!("met up to {}, the largest value tried", show(*up_to)),
         Edge::NoneKept { from } => format!("missed from {} on", show(*from)),
         Edge::Unknown { kept, missed, why } => {
-            let known = [known("met up to", *kept), known("missed from", *missed)].into_iter().flatten();
-            let rest = if kept.or(*missed).is_none() { "inconclusive" } else { "the rest inconclusive" };
-            format!("{}: {why}", joined(known.chain([rest.to_owned()]), ", "))
+            let met = kept.map(|value| format!("met up to {}, ", show(value))).unwrap_or_default();
+            let missed = missed.map(|value| format!("missed from {}, ", show(value))).unwrap_or_default();
+            let rest = if met.is_empty() && missed.is_empty() { "" } else { "the rest " };
+            format!("{met}{missed}{rest}inconclusive: {why}")
         }
     });
     let edge = file.objective.as_ref().zip(edge).map(|(of, edge)| format!("{}: {edge}.", of.text));
@@ -156,10 +156,11 @@ fn sentences(file: &SweepFile, finding: &Finding) -> Vec<String> {
         }
         Collapse::Between { held: None, broke, why } => format!("already at {}: {why}", show(*broke)),
         Collapse::NotFound { up_to, saturated_at } => {
-            let up_to = known(" up to", *up_to).unwrap_or_default();
-            let end = " on, the load generator could not keep up, so the lock was not tested";
-            let end = known("; from", *saturated_at).map(|from| from + end).unwrap_or_default();
-            format!("not found{up_to}{end}")
+            let up_to = up_to.map(|up_to| format!(" up to {}", show(up_to))).unwrap_or_default();
+            let untested = saturated_at.map(show).map(|from| {
+                format!("; from {from} on, the load generator could not keep up, so the lock was not tested")
+            });
+            format!("not found{up_to}{}", untested.unwrap_or_default())
         }
     };
     edge.into_iter().chain([format!("Collapse: {collapse}.")]).collect()
@@ -259,7 +260,7 @@ fn note(point: &Point) -> Value {
 }
 
 fn ending(file: &SweepFile) -> Option<String> {
-    let aborted = format!("cut short: {}", shown(file.why.as_deref().unwrap_or("a run failed"), 400));
+    let aborted = format!("ended early: {}", shown(file.why.as_deref().unwrap_or("a run failed"), 400));
     let why = match file.ending {
         Ending::Complete => return None,
         Ending::GoingOn => "the sweep was still in progress when this report was written",
@@ -339,7 +340,9 @@ fn chart(file: &SweepFile, [id, name, axis]: [&str; 3], figure: Figure, read: Re
     let all = all.map(|(at, finding)| series(Curve::new(at, title(file, finding)), finding, read));
     let all: Vec<Curve> = all.filter(|series| !series.line.is_empty()).collect();
     let measured: Vec<f64> = all.iter().flat_map(|series| &series.line).map(|point| point.0).collect();
-    measured.first()?;
+    if measured.is_empty() {
+        return None;
+    }
     let limit = file.objective.as_ref().filter(|objective| objective.figure == figure);
     let heights = all.iter().flat_map(Curve::heights).chain(limit.map(|objective| objective.limit));
     let y = match figure == THROUGHPUT.figure() {

@@ -116,19 +116,16 @@ fn copy(from: &Path, run: &RunFile, to: &Path) -> Result<(), Error> {
 pub fn list(store: &Path) -> Result<Vec<Baseline>, Error> {
     // The store may contain other files, such as a README, and hidden directories of copies in progress.
     let directories = disk::directories(store).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Error::usage(format!(
+        io::ErrorKind::NotFound => Error::usage(format!(
             "there is no baseline store at {}; `zklockbench baseline add RUN` creates one",
             store.display()
         )),
-        std::io::ErrorKind::NotADirectory => {
+        io::ErrorKind::NotADirectory => {
             Error::usage(format!("{} is not a directory; specify a baseline store", store.display()))
         }
         _ => cannot("read", store, &error),
     })?;
-    let mut baselines = Vec::new();
-    for dir in directories {
-        baselines.push(baseline(dir)?);
-    }
+    let mut baselines = directories.into_iter().map(baseline).collect::<Result<Vec<_>, _>>()?;
     baselines.sort_by(|a, b| (a.run.started_at, &a.dir).cmp(&(b.run.started_at, &b.dir)));
     Ok(baselines)
 }

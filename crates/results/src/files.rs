@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::de::DeserializeOwned;
@@ -189,7 +189,12 @@ pub fn digest_of_file(path: &Path) -> io::Result<String> {
     digest_of_all_from(File::open(path)?)
 }
 
-pub fn digest_of_all_from(mut from: impl io::Read) -> io::Result<String> {
+/// Digest of a file in a results directory, unless readers would refuse the file.
+pub(super) fn digest_in(dir: &Path, name: &str) -> Result<String, Unreadable> {
+    Ok(digest_of_all_from(disk::open(dir, Path::new(name), layout::most(name))?)?)
+}
+
+fn digest_of_all_from(mut from: impl io::Read) -> io::Result<String> {
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 64 << 10];
     loop {
@@ -200,19 +205,27 @@ pub fn digest_of_all_from(mut from: impl io::Read) -> io::Result<String> {
     }
 }
 
-/// Digests of all files below a directory except `run.json`, by relative path with `/` on every system.
+/// Digests of all files below a directory except `run.json`, by relative path with `/` on every system. Hidden
+/// files are temporary, and a link or a pipe is not one of the run's files.
 pub fn digests_of_all(dir: &Path) -> io::Result<BTreeMap<String, String>> {
     let mut digests = BTreeMap::new();
-    let mut folders = vec![PathBuf::new()];
+    let mut folders = vec![String::new()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(dir.join(&folder))? {
             let entry = entry?;
-            let path = folder.join(entry.file_name());
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let path = format!("{folder}{name}");
+            if name.starts_with('.') || path == layout::RUN {
+                continue;
+            }
             if entry.file_type()?.is_dir() {
-                folders.push(path);
-            } else if path != Path::new(layout::RUN) {
-                let steps: Vec<_> = path.iter().map(|step| step.to_string_lossy()).collect();
-                digests.insert(steps.join("/"), digest_of_file(&dir.join(&path))?);
+                folders.push(path + "/");
+                continue;
+            }
+            match digest_in(dir, &path) {
+                Ok(digest) => drop(digests.insert(path, digest)),
+                Err(Unreadable::Missing | Unreadable::Refused(_)) => {}
+                Err(Unreadable::Failed(error)) => return Err(error),
             }
         }
     }
@@ -234,12 +247,14 @@ mod tests {
     }
 
     #[test]
-    fn digests_list_every_file_except_run_json() {
+    fn digests_list_every_file_of_a_run_except_run_json() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("trials")).unwrap();
-        for name in [layout::RUN, "summary.csv", "trials/000.json"] {
+        for name in [layout::RUN, "summary.csv", "trials/000.json", ".DS_Store"] {
             fs::write(dir.path().join(name), "abc").unwrap();
         }
+        // Readers refuse a link, and therefore a run that lists one.
+        std::os::unix::fs::symlink("summary.csv", dir.path().join("link.csv")).unwrap();
         let digests = digests_of_all(dir.path()).unwrap();
         assert_eq!(digests.keys().collect::<Vec<_>>(), ["summary.csv", "trials/000.json"]);
         assert_eq!(digests["trials/000.json"], digest_of(b"abc"));

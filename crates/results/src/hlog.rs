@@ -41,26 +41,21 @@ pub fn write(
     out.flush()
 }
 
-#[derive(Debug, PartialEq, Eq)]
-pub struct Broken {
-    pub line: usize,
-    pub what: String,
-}
-
-pub fn read(log: &[u8]) -> Result<BTreeMap<Measure, Histogram>, Broken> {
+/// Returns the histograms of a log, or the line of the first mistake and the mistake.
+pub fn read(log: &[u8]) -> Result<BTreeMap<Measure, Histogram>, (usize, String)> {
     let mut histograms = BTreeMap::new();
     for entry in IntervalLogIterator::new(log) {
         let interval = match entry {
             Ok(LogEntry::Interval(interval)) => interval,
             Ok(LogEntry::StartTime(_) | LogEntry::BaseTime(_)) => continue,
             Err(LogIteratorError::ParseError { offset }) => {
-                return Err(Broken { line: line_of(log, offset), what: "not a line of an HDR log".into() });
+                return Err((line_of(log, offset), "not a line of an HDR log".into()));
             }
         };
         let line = line_of(log, offset_of(log, &interval));
-        let (measure, histogram) = decode(&interval).map_err(|what| Broken { line, what })?;
+        let (measure, histogram) = decode(&interval).map_err(|what| (line, what))?;
         if histograms.insert(measure, histogram).is_some() {
-            return Err(Broken { line, what: format!("duplicate histogram of `{}`", measure.name()) });
+            return Err((line, format!("duplicate histogram of `{}`", measure.name())));
         }
     }
     Ok(histograms)
@@ -143,14 +138,14 @@ mod tests {
 
     #[test]
     fn errors_contain_the_line_number() {
-        assert_eq!(read(b"#a comment\nTag=wait,x\n").unwrap_err().line, 2);
+        assert_eq!(read(b"#a comment\nTag=wait,x\n").unwrap_err().0, 2);
         let twice = "Tag=wait,0.0,1.0,1.0,".to_owned();
         let line = String::from_utf8(log(&BTreeMap::from([(Measure::Wait, of(&[1]))]))).unwrap();
         let payload = line.trim_end().rsplit(',').next().unwrap();
         let broken = read(format!("{twice}{payload}\n{twice}{payload}\n").as_bytes()).unwrap_err();
-        assert_eq!(broken, Broken { line: 2, what: "duplicate histogram of `wait`".into() });
+        assert_eq!(broken, (2, "duplicate histogram of `wait`".into()));
         let broken = read(format!("0.0,1.0,1.0,{payload}\n").as_bytes()).unwrap_err();
-        assert_eq!(broken, Broken { line: 1, what: "the histogram has no tag".into() });
+        assert_eq!(broken, (1, "the histogram has no tag".into()));
     }
 
     proptest! {

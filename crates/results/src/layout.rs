@@ -1,6 +1,7 @@
 //! Names of run directories and their files, and remedies for file system errors.
 
-use std::io::ErrorKind;
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -60,15 +61,24 @@ pub fn trial_json(run: &Path, index: usize) -> PathBuf {
     run.join(TRIALS).join(format!("{index:03}.json"))
 }
 
-/// Number of the trial whose JSON file has this name; `None` for any other file.
-pub(super) fn trial_number(file: &str) -> Option<usize> {
-    file.strip_suffix(".json")?.parse().ok()
+/// Number of the trial whose JSON file has this name, relative to the run; `None` for any other file.
+pub(super) fn trial_number(name: &str) -> Option<usize> {
+    trial_of(name).filter(|_| name.ends_with(".json"))
 }
 
 /// Number of the trial that a file belongs to; `None` if the file belongs to no trial.
-pub(super) fn trial_of(file: &str) -> Option<usize> {
-    let (number, rest) = file.split_once('.')?;
-    ["json", "hlog", "history.jsonl"].contains(&rest).then(|| number.parse().ok())?
+fn trial_of(name: &str) -> Option<usize> {
+    let (number, rest) = name.strip_prefix(TRIALS)?.strip_prefix('/')?.split_once('.')?;
+    let index = number.parse().ok().filter(|index: &usize| format!("{index:03}") == number)?;
+    ["json", "hlog", "history.jsonl"].contains(&rest).then_some(index)
+}
+
+/// Names of all trials' files relative to the run, each with the trial's number.
+pub(super) fn files_of_trials(run: &Path) -> io::Result<Vec<(String, usize)>> {
+    let names =
+        fs::read_dir(run.join(TRIALS))?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let names = names.map(|name| format!("{TRIALS}/{name}"));
+    Ok(names.filter_map(|name| trial_of(&name).map(|number| (name, number))).collect())
 }
 
 /// Path of a trial's histograms: `trials/007.hlog`.
@@ -84,10 +94,10 @@ pub fn trial_history(run: &Path, index: usize) -> PathBuf {
 /// Returns the maximum size in bytes of a file of a run, which depends on its kind.
 pub(super) fn most(name: &str) -> u64 {
     match name.strip_prefix(TRIALS).and_then(|rest| rest.strip_prefix('/')) {
-        Some(trial) if trial.ends_with(".json") => 64 * MIB,
+        Some(trial) if trial.ends_with(".json") => 256 * MIB,
         Some(trial) if trial.ends_with(".hlog") => 16 * MIB,
         Some(_) => 64 * 1024 * MIB,
-        None if name == RUN => 4 * MIB,
+        None if name == RUN => 16 * MIB,
         None => 4 * 1024 * MIB,
     }
 }
@@ -124,7 +134,7 @@ pub fn runs_in(path: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(found)
 }
 
-pub(super) fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Error {
+pub(super) fn cannot(what: &str, path: &Path, error: &io::Error) -> Error {
     Error::environment(format!("cannot {what} {}: {error}; {}", path.display(), remedy(error.kind())))
 }
 
@@ -136,15 +146,19 @@ fn remedy(kind: ErrorKind) -> &'static str {
         ErrorKind::PermissionDenied => "fix its permissions, or choose another directory",
         ErrorKind::ReadOnlyFilesystem => "choose a writable directory",
         ErrorKind::NotFound => "check whether it was removed or renamed",
+        ErrorKind::AlreadyExists | ErrorKind::DirectoryNotEmpty => "rename the existing file or directory",
+        ErrorKind::InvalidFilename => "choose a shorter name",
         _ => "check the disk, or choose another directory",
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::time::Duration;
 
     use super::*;
+    use zklockbench_core::measure::Second;
 
     #[test]
     fn run_name_contains_the_scenario_and_the_start_time() {
@@ -166,17 +180,46 @@ mod tests {
     fn trial_file_names_have_at_least_three_digits() {
         assert_eq!(trial_json(Path::new("r"), 7), Path::new("r/trials/007.json"));
         assert_eq!(trial_hlog(Path::new("r"), 1234), Path::new("r/trials/1234.hlog"));
+        let names =
+            ["007.json", "1234.hlog", "000.history.jsonl", "7.json", "+07.json", "0007.json", "007.bak"];
+        let found = [Some(7), Some(1234), Some(0), None, None, None, None];
+        assert_eq!(names.map(|name| trial_of(&format!("trials/{name}"))), found);
+        assert_eq!(trial_of("007.json"), None);
     }
 
     #[test]
-    fn full_disk_error_contains_the_path_and_a_remedy() {
-        let error = std::io::Error::from(ErrorKind::StorageFull);
-        let cannot_write = cannot("write", Path::new("out/run.json"), &error);
-        assert!(matches!(cannot_write, Error::Environment(_)));
-        assert!(cannot_write.to_string().starts_with("cannot write out/run.json: "), "{cannot_write}");
-        assert!(
-            cannot_write.to_string().ends_with("free some space, or choose a directory on another disk"),
-            "{cannot_write}"
-        );
+    fn the_longest_run_and_trial_are_not_too_large_to_read() {
+        // A scenario has at most 10,000 trials, each of which may be rerun once.
+        let digests = 20_000 * 3 * ("    \"trials/00000.history.jsonl\": \"\",\n".len() + 64);
+        assert!(most(RUN) > digests as u64 + MIB);
+        // A trial lasts at most a week, and has at most 100,000 contenders.
+        let (count, us) = (1_000_000, 10_000_000_000);
+        let second = Second {
+            acquisitions: count,
+            requests: count,
+            notifications: count,
+            offered: count,
+            waits: count,
+            wait_us: us,
+            service_us: us,
+            handoffs: count,
+            handoff_us: us,
+        };
+        let second = serde_json::to_string_pretty(&BTreeMap::from([("timeline", [second])])).unwrap().len();
+        assert!(most("trials/000.json") > second as u64 * 7 * 24 * 3_600 + 32 * MIB);
+    }
+
+    #[test]
+    fn file_system_errors_contain_the_path_and_a_remedy() {
+        for (kind, remedy) in [
+            (ErrorKind::StorageFull, "free some space, or choose a directory on another disk"),
+            (ErrorKind::DirectoryNotEmpty, "rename the existing file or directory"),
+            (ErrorKind::InvalidFilename, "choose a shorter name"),
+        ] {
+            let told = cannot("write", Path::new("out/run.json"), &kind.into());
+            assert!(matches!(told, Error::Environment(_)));
+            let told = told.to_string();
+            assert!(told.starts_with("cannot write out/run.json: ") && told.ends_with(remedy), "{told}");
+        }
     }
 }

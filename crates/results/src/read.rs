@@ -2,7 +2,6 @@
 //!
 //! Invalid directories are usage errors; I/O errors are environment errors.
 
-use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +10,7 @@ use serde::de::DeserializeOwned;
 use tar::Archive;
 
 use super::files::{
-    BLANK, RunFile, SCHEMA_VERSION, StoredRun, TrialFile, VersionedFile, digest_of, digest_of_all_from,
+    BLANK, RunFile, SCHEMA_VERSION, StoredRun, TrialFile, VersionedFile, digest_in, digest_of,
 };
 use super::{hlog, layout};
 use zklockbench_core::disk::{self, MIB, Unreadable};
@@ -110,8 +109,7 @@ const CAN_BE_MISSING: [&str; 4] = ["charts/", "server-logs/", "summary.md", layo
 fn unchanged(dir: &Path, run: &RunFile) -> Result<(), Error> {
     for (name, digest) in &run.files {
         let path = dir.join(name);
-        let opened = disk::open(dir, Path::new(name), layout::most(name));
-        match opened.and_then(|file| Ok(digest_of_all_from(file)?)) {
+        match digest_in(dir, name) {
             Ok(now) if now == *digest => {}
             // The report may have been rewritten; it is only derived from the other files.
             Ok(_) if name == layout::REPORT => {}
@@ -128,13 +126,12 @@ fn unchanged(dir: &Path, run: &RunFile) -> Result<(), Error> {
 pub(super) fn read_to_resume(dir: &Path) -> Result<StoredRun, Error> {
     let mut stored = read(dir)?;
     stored.trials.append(&mut stored.replaced);
-    stored.trials.sort_by_key(|trial| trial.spec.index);
     if may_have_more(dir, &stored.run) {
         let uncounted =
             numbers_in(dir)?.into_iter().filter(|number| undigested(dir, &stored.run, *number).is_some());
         stored.trials.extend(uncounted.filter_map(|number| read_trial(dir, number).ok()).collect::<Vec<_>>());
-        stored.trials.sort_by_key(|trial| trial.spec.index);
     }
+    stored.trials.sort_by_key(|trial| trial.spec.index);
     Ok(stored)
 }
 
@@ -150,9 +147,8 @@ fn numbers_in(dir: &Path) -> Result<Vec<usize>, Error> {
     if folder.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
         return Err(broken(&folder, "is not a directory"));
     }
-    let entries = fs::read_dir(&folder).map_err(|error| unreadable(&folder, error.into()))?;
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut numbers: Vec<usize> = names.filter_map(|name| layout::trial_number(&name)).collect();
+    let files = layout::files_of_trials(dir).map_err(|error| unreadable(&folder, error.into()))?;
+    let mut numbers: Vec<usize> = files.iter().filter_map(|(name, _)| layout::trial_number(name)).collect();
     numbers.sort_unstable();
     Ok(numbers)
 }
@@ -176,8 +172,9 @@ fn trial_numbers(dir: &Path, run: &RunFile) -> Result<Vec<usize>, Error> {
     }
     let trials = || counted(run.trials, "trial", "trials");
     if numbers.len() < run.trials {
-        let gap = numbers.iter().zip(0..).position(|(number, expected)| *number != expected);
-        let path = layout::trial_json(dir, gap.unwrap_or(numbers.len()));
+        let listed = run.files.keys().filter_map(|name| layout::trial_number(name));
+        let lost = listed.filter(|number| numbers.binary_search(number).is_err()).min();
+        let path = layout::trial_json(dir, lost.unwrap_or(numbers.len()));
         return Err(broken(&path, &format!("is missing, though the run had {}", trials())));
     }
     if let Some(beyond) = numbers.get(run.trials) {
@@ -196,8 +193,8 @@ fn read_trial(dir: &Path, index: usize) -> Result<Trial, Error> {
     let path = layout::trial_hlog(dir, index);
     let log = read_bytes(dir, &path)?;
     let trial = file.trial.to_mut();
-    trial.histograms = hlog::read(&log)
-        .map_err(|hlog::Broken { line, what }| broken(&path, &format!("line {line}: {what}")))?;
+    trial.histograms =
+        hlog::read(&log).map_err(|(line, what)| broken(&path, &format!("line {line}: {what}")))?;
     if trial.spec.index != index {
         return Err(broken(&json, &format!("contains trial {}", trial.spec.index)));
     }
@@ -247,11 +244,6 @@ fn contradictions(file: &TrialFile<'_>) -> Vec<String> {
     found
 }
 
-/// Returns an error if two numbers that must be equal differ.
-fn same(what: &str, said: u64, found: u64) -> Option<String> {
-    (said != found).then(|| format!("{what}: {said} in one place, {found} in another"))
-}
-
 /// Checks that the measured phase is part of the trial, and that the contenders' acquisitions add up.
 fn in_spans(trial: &Trial) -> Vec<String> {
     let (part, whole) = (&trial.measured, &trial.whole);
@@ -267,8 +259,11 @@ fn in_spans(trial: &Trial) -> Vec<String> {
     let larger = known.filter(|(_, part, whole)| part > whole).map(|(what, part, whole)| {
         format!("{what}: {part} in the measured phase, but {whole} in the whole trial")
     });
-    let tallies = trial.tallies.iter().map(|tally| tally.acquired).sum();
-    larger.chain(same("acquisitions", part.acquired(), tallies)).collect()
+    let (acquired, tallies) =
+        (part.acquired(), trial.tallies.iter().map(|tally| tally.acquired).sum::<u64>());
+    let differs =
+        (acquired != tallies).then(|| format!("acquisitions: {acquired} in one place, {tallies} in another"));
+    larger.chain(differs).collect()
 }
 
 /// Checks that the JSON and the `.hlog` were written from the same histograms.
@@ -303,6 +298,8 @@ fn in_violations(trial: &Trial) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn error_of_read(dir: &Path) -> String {

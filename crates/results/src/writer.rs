@@ -6,7 +6,6 @@
 //! readable however the run ends.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read as _, Write};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -17,7 +16,7 @@ use rustix::fs::OFlags;
 use serde::Serialize;
 
 use super::files::{
-    BLANK, RunFile, SCHEMA_VERSION, StoredRun, TrialFile, digest_of, digest_of_file, digests_of_all,
+    BLANK, RunFile, SCHEMA_VERSION, StoredRun, TrialFile, digest_in, digest_of, digests_of_all,
 };
 use super::layout::cannot;
 use super::read::{read, read_run, read_to_resume};
@@ -224,22 +223,18 @@ impl RunWriter {
 
     /// Computes the digests of the trials' files, which readers require. Other files may still grow.
     fn digest_trials(&mut self) -> Result<(), Error> {
-        for (name, _) in self.files_of_trials()? {
-            let path = self.dir().join(&name);
-            if let Entry::Vacant(new) = self.digests.entry(name) {
-                new.insert(digest_of_file(&path).map_err(|error| cannot("read", &path, &error))?);
-            }
+        let mut files = self.files_of_trials()?;
+        files.retain(|(name, _)| !self.digests.contains_key(name));
+        for (name, _) in files {
+            let digest = digest_in(self.dir(), &name).map_err(|why| why.of(&self.dir().join(&name)))?;
+            self.digests.insert(name, digest);
         }
         Ok(())
     }
 
     fn files_of_trials(&self) -> Result<Vec<(String, usize)>, Error> {
-        let folder = self.dir().join(layout::TRIALS);
-        let entries = fs::read_dir(&folder).map_err(|error| cannot("read", &folder, &error))?;
-        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        Ok(names
-            .filter_map(|name| Some((format!("{}/{name}", layout::TRIALS), layout::trial_of(&name)?)))
-            .collect())
+        layout::files_of_trials(self.dir())
+            .map_err(|error| cannot("read", &self.dir().join(layout::TRIALS), &error))
     }
 
     fn file(&self, mut run: Run, judged: Judged) -> RunFile {

@@ -359,6 +359,7 @@ mod tests {
             "timeStamp,elapsed,label,success\n1700158624031,95,\"a, b\",true\n1700158623979,120,a,true\n";
         let k6 = "metric_name,timestamp,metric_value,check\nhttp_req_duration,1700158623,120,\nhttp_req_duration,1700158624,95,\n";
         let vegeta = "1700158623979000000,200,120000000,0,9,,\n1700158624031000000,200,95000000,0,9,,\n";
+        let bars = "time|hold|label (a, b, c, d)\n0|120ms|\n1|95ms|\n";
         let vegeta_with_header = format!("Timestamp,Code,Latency,BytesOut,BytesIn,Error,Attack\n{vegeta}");
         for (text, columns, gap_us) in [
             (jmeter, columns("timestamp", "elapsed", ms, None), 52_000),
@@ -366,40 +367,26 @@ mod tests {
             (vegeta, columns("1", "3", ns, None), 52_000),
             (&vegeta_with_header, columns("Timestamp", "Latency", ns, None), 52_000),
             ("time,hold,a|b|c|d\n0,120ms,\n1,95ms,\n", columns("time", "hold", None, None), 1_000_000),
-            (
-                "time|hold|label (a, b, c, d)\n0|120ms|\n1|95ms|\n",
-                columns("time", "hold", None, None),
-                1_000_000,
-            ),
+            (bars, columns("time", "hold", None, None), 1_000_000),
             ("0|120ms|GET /a,b,c,d\n1|95ms|\n", columns("1", "2", Some(TimeUnit::Seconds), None), 1_000_000),
             ("#time,hold\n0,120ms\n1,95ms\n", columns("#time", "hold", None, None), 1_000_000),
         ] {
             let expected = [arrival(0, None, Some(120)), arrival(gap_us, None, Some(95))];
             assert_eq!(trace_from_csv(text.as_bytes(), &columns).unwrap().arrivals, expected, "{text}");
         }
+        let unknown = "line 1: there is no column `time_stamp`; the columns are `timeStamp`";
+        let (short, uneven) =
+            (&vegeta[..63], "line 2: expected as many cells as in the first line (7), found 2");
+        let two_metrics = &*k6.replace("http_req_duration,1700158624", "http_reqs,1700158624");
+        let mixed = "line 3: its metric is `http_reqs`, but earlier lines have `http_req_duration`; keep one";
+        let unitless = "line 2: hold `95` has no unit; use --hold-unit with one of";
         for (text, columns, told) in [
-            (
-                jmeter,
-                columns("time_stamp", "elapsed", ms, None),
-                "line 1: there is no column `time_stamp`; the columns are `timeStamp`",
-            ),
-            (
-                jmeter,
-                columns("timeStamp", "elapsed", None, None),
-                "line 2: hold `95` has no unit; use --hold-unit with one of",
-            ),
-            (
-                "1700158623979000000,200,120000000,0,9,,\n1700158624031000000,200\n",
-                columns("1", "3", ns, None),
-                "line 2: expected as many cells as in the first line (7), found 2",
-            ),
+            (jmeter, columns("time_stamp", "elapsed", ms, None), unknown),
+            (jmeter, columns("timeStamp", "elapsed", None, None), unitless),
+            (short, columns("1", "3", ns, None), uneven),
             (vegeta, columns("1", "9", ns, None), "line 1: there is no column `9`"),
             (vegeta, columns("0", "3", ns, None), "line 1: there is no column `0`"),
-            (
-                &k6.replace("http_req_duration,1700158624", "http_reqs,1700158624"),
-                columns("timestamp", "metric_value", None, ms),
-                "line 3: its metric is `http_reqs`, but earlier lines have `http_req_duration`; keep one",
-            ),
+            (two_metrics, columns("timestamp", "metric_value", None, ms), mixed),
         ] {
             let error = trace_from_csv(text.as_bytes(), &columns).unwrap_err();
             assert!(error.starts_with(told), "{text}: {error}");
@@ -462,11 +449,8 @@ mod tests {
             let told = trace(text).unwrap_err();
             assert!(told.starts_with(said), "{text:?}: {told}");
             for end in ["\r\n", "\r"] {
-                assert_eq!(
-                    trace(&text.replace('\n', end)).unwrap_err(),
-                    told,
-                    "{text:?} with line ends {end:?}"
-                );
+                let seen = trace(&text.replace('\n', end)).unwrap_err();
+                assert_eq!(seen, told, "{text:?} with line ends {end:?}");
             }
         }
         assert!(

@@ -27,13 +27,14 @@ const MOST: usize = 512;
 
 impl Design {
     /// Returns the ratio of `new` to `base` (for [`Design::One`], the centre of `new`) with its interval. The true
-    /// value is outside the interval with a probability of at most `outside`. `None` if a sample is empty, or
-    /// contains a negative value or NaN.
+    /// value is outside the interval with a probability of at most `outside`. `None` if a sample is empty or
+    /// contains a negative value or NaN, or if pairs have unequal sides.
     pub fn interval(self, base: &[f64], new: &[f64], outside: f64) -> Option<Interval> {
         let shifts: Vec<f64> = match self {
             Self::Independent => {
                 new.iter().flat_map(|new| base.iter().map(|base| ratio(*new, *base))).collect()
             }
+            Self::Pairs if base.len() != new.len() => return None,
             Self::Pairs => walsh_averages(
                 &new.iter().zip(base).map(|(new, base)| ratio(*new, *base)).collect::<Vec<_>>(),
             ),
@@ -293,6 +294,12 @@ mod tests {
             }
             assert_eq!(Design::One.interval(&[], wrong, OUTSIDE), None, "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn pairs_with_unequal_sides_have_no_interval() {
+        assert_eq!(Design::Pairs.interval(&[1.0; 6], &[2.0; 8], OUTSIDE), None);
+        assert_eq!(Design::Pairs.interval(&[2.0; 8], &[1.0; 6], OUTSIDE), None);
     }
 
     /// Returns the share of simulated intervals that miss the true ratio of 1.2 under heavy-tailed noise.

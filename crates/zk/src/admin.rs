@@ -240,7 +240,7 @@ fn refused(word: &str, answer: &str) -> io::Error {
         return io::Error::new(io::ErrorKind::PermissionDenied, why);
     }
     io::Error::other(if answer.contains(NOT_SERVING) {
-        "the server is running but not serving (no quorum yet)".to_owned()
+        "the server is running but not serving (no quorum yet, or leaderServes=no)".to_owned()
     } else if answer.is_empty() {
         format!("no answer to `{word}`: the server closed the connection (is this a TLS port?)")
     } else {

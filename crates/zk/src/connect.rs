@@ -52,8 +52,7 @@ impl Target {
         deadline: Duration,
         observed: Observed,
     ) -> Result<Session, Failure> {
-        let connector = self.connector().with_first_server(position);
-        self.within(deadline, self.connected(connector, session_timeout), observed).await
+        self.within(deadline, self.client_at(position, session_timeout), observed).await
     }
 
     /// Returns the connect string for another program, rotated to start with the server at this position,
@@ -142,6 +141,11 @@ impl Target {
     /// Opens a plain client, for requests that are not measured.
     pub async fn client(&self, session_timeout: Duration) -> Result<Client, Failure> {
         self.connected(self.connector(), session_timeout).await
+    }
+
+    /// Opens a plain client, trying the server at this position first.
+    pub async fn client_at(&self, position: usize, session_timeout: Duration) -> Result<Client, Failure> {
+        self.connected(self.connector().with_first_server(position), session_timeout).await
     }
 
     async fn connected(&self, connector: Connector, session_timeout: Duration) -> Result<Client, Failure> {

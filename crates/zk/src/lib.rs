@@ -161,7 +161,8 @@ impl From<ClientError> for Failure {
             ClientError::NoNode => Self::NoNode,
             ClientError::NodeExists => Self::NodeExists,
             ClientError::NotEmpty => Self::NotEmpty,
-            ClientError::NoAuth | ClientError::AuthFailed => Self::NoAuth,
+            ClientError::NoAuth => Self::NoAuth,
+            ClientError::AuthFailed => Self::NotAuthenticated(NO_DIGEST.to_owned()),
             ClientError::NoWatcher => Self::NoWatch,
             ClientError::SessionExpired | ClientError::SessionMoved => Self::SessionExpired,
             ClientError::Sasl(why) => Self::NotAuthenticated(not_authenticated(&why)),
@@ -187,11 +188,16 @@ impl From<ClientError> for Failure {
     }
 }
 
+/// Sessions authenticate only by digest or by SASL, whose failures have their own errors.
+const NO_DIGEST: &str = "the servers do not accept the digest identity given with --auth: enable their \
+                         DigestAuthenticationProvider, or use --sasl";
+
 /// Describes the cause and the remedy of a failed authentication.
 fn not_authenticated(why: &SaslFailure) -> String {
     match why {
         SaslFailure::Required => {
-            "the servers require authentication: set --sasl to a SASL user, and set ZKLOCKBENCH_SASL_PASSWORD"
+            "the servers require authentication: set --sasl to a SASL user, and set ZKLOCKBENCH_SASL_PASSWORD; if \
+             enforce.auth.schemes in their zoo.cfg is digest, set --auth-file; if it is x509, --tls-cert and --tls-key"
         }
         SaslFailure::NotOffered => {
             "the servers do not support SASL: remove --sasl, or start them with a JAAS file that contains a `Server` section"
@@ -217,6 +223,23 @@ mod tests {
         let http = usize::try_from(u32::from_be_bytes(*b"HTTP")).unwrap();
         assert_eq!(answer(http), "not a ZooKeeper server: its reply starts with `HTTP`");
         assert!(answer(1 << 31).contains("jute.maxbuffer"));
+    }
+
+    #[test]
+    fn rejected_identity_is_reported_with_the_option_to_set() {
+        for (error, remedy) in [
+            (ClientError::AuthFailed, "given with --auth: enable their DigestAuthenticationProvider"),
+            (
+                ClientError::Sasl(SaslFailure::Required),
+                "enforce.auth.schemes in their zoo.cfg is digest, set --auth-file",
+            ),
+        ] {
+            let failure = Failure::from(error);
+            assert!(
+                matches!(failure, Failure::NotAuthenticated(_)) && failure.to_string().contains(remedy),
+                "{failure}"
+            );
+        }
     }
 
     #[test]

@@ -80,13 +80,11 @@ async fn unreachable(place: SocketAddr) -> Option<io::Error> {
 /// Returns possible reasons, per server, why no session could be opened; `None` if no problem was found.
 pub async fn why_no_session(target: &Target) -> Option<String> {
     let addresses = Connect::parse(&target.connect).ok()?.addresses;
-    if let Err(why) = listens(&addresses).await {
-        return Some(why);
-    }
     let checks = addresses.iter().map(|address| async move {
-        match &target.access.tls {
-            Some(tls) => with_tls(address, tls).await,
-            None => in_plain_text(address).await.map(|wrong| format!("{address} {wrong}")),
+        match (absent(address).await, &target.access.tls) {
+            (Some(why), _) => Some(why),
+            (None, Some(tls)) => with_tls(address, tls).await,
+            (None, None) => in_plain_text(address).await.map(|wrong| format!("{address} {wrong}")),
         }
     });
     let wrong: Vec<String> = join_all(checks).await.into_iter().flatten().collect();
@@ -119,8 +117,11 @@ async fn with_tls(address: &str, tls: &Tls) -> Option<String> {
 async fn in_plain_text(address: &str) -> Option<String> {
     // First byte of a TLS alert, as escaped in replies.
     const ALERT: &str = "\\u{15}";
-    const CLOSES: &str = "closes the connection without a reply: it is a TLS port (--tls), or it has reached its connection \
-                          limit for this host (maxClientCnxns)";
+    const CLOSES: &str = "closes the connection without a reply: it is a TLS port (--tls), it is not a client port, it has \
+                          reached its connection limit for this host (maxClientCnxns), or it is a proxy without a \
+                          running server";
+    const NOT_SERVING: &str =
+        "is running but not serving: it has no quorum, or it is a leader with leaderServes=no";
     const OTHER: &str = "does not reply like a ZooKeeper server";
     let (heard, ended) = admin::hear(address, "srvr", ANSWER_WITHIN).await;
     let wrong = match &ended.map(|()| heard.as_str()) {
@@ -132,7 +133,7 @@ async fn in_plain_text(address: &str) -> Option<String> {
         // The server reset the connection before replying.
         Err(error) if error.kind() == ErrorKind::ConnectionReset => CLOSES,
         Err(error) => return Some(format!("cannot be reached: {error}")),
-        Ok(answer) if answer.contains(admin::NOT_SERVING) => "is running but not serving: it has no quorum",
+        Ok(answer) if answer.contains(admin::NOT_SERVING) => NOT_SERVING,
         Ok(answer) if answer.contains("Mode: read-only") => {
             "serves only reads, because it has no quorum (read-only mode); locks need writes"
         }
@@ -186,7 +187,8 @@ fn complaint(address: &str, tls: &Tls) -> Option<String> {
     };
     let host = name.to_str().into_owned();
     let mut connection = ClientConnection::new(Arc::clone(&tls.config), name).ok()?;
-    let mut stream = TcpStream::connect_timeout(&address.to_socket_addrs().ok()?.next()?, STEP).ok()?;
+    let mut places = address.to_socket_addrs().ok()?;
+    let mut stream = places.find_map(|place| TcpStream::connect_timeout(&place, STEP).ok())?;
     stream.set_read_timeout(Some(STEP)).ok()?;
     let answered = converse(&mut connection, &mut stream);
     in_words(&answered.err()?, tls, &host)
@@ -231,6 +233,12 @@ fn in_words(error: &io::Error, tls: &Tls, host: &str) -> Option<String> {
         TlsError::InvalidMessage(_) => NOT_TLS.to_owned(),
         TlsError::InvalidCertificate(CertificateError::UnknownIssuer) => format!(
             "has a certificate from an authority that is not in {}: set --tls-ca to a file with this authority",
+            shown(&tls.files.ca)
+        ),
+        // A new authority often gets the name of the old one.
+        TlsError::InvalidCertificate(CertificateError::BadSignature) => format!(
+            "has a certificate from an authority with the same name as one in {}, but a different key: set --tls-ca to a \
+             file with this authority",
             shown(&tls.files.ca)
         ),
         TlsError::InvalidCertificate(why) => rejected(why, host),
@@ -404,11 +412,13 @@ mod tests {
         assert!(read_only.await.unwrap().contains("read-only mode"));
         let not_serving =
             diagnosis_for_answer(b"This ZooKeeper instance is not currently serving requests\n");
-        assert!(not_serving.await.unwrap().ends_with("has no quorum"));
+        assert!(not_serving.await.unwrap().contains("has no quorum, or it is a leader with leaderServes=no"));
         // A TLS alert, and a connection that is merely closed
         for answer in [&b"\x15\x03\x03\x00\x02\x02\x50"[..], b""] {
             let diagnosis = diagnosis_for_answer(answer).await.unwrap();
-            assert!(diagnosis.contains("(--tls)") && diagnosis.contains("maxClientCnxns"), "{diagnosis}");
+            let causes =
+                ["(--tls)", "maxClientCnxns", "not a client port", "a proxy without a running server"];
+            assert!(causes.iter().all(|cause| diagnosis.contains(cause)), "{diagnosis}");
         }
         let http = diagnosis_for_answer(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
         let redis = diagnosis_for(b"-ERR unknown command\r\n", true).await.unwrap();
@@ -485,41 +495,33 @@ mod tests {
     }
 
     #[test]
+    fn certificate_signed_with_another_key_is_attributed_to_the_authority() {
+        let error = io::Error::other(TlsError::InvalidCertificate(CertificateError::BadSignature));
+        let wrong = in_words(&error, &trusting("ca.pem"), "zk1").unwrap();
+        assert!(wrong.contains("ca.pem, but a different key: set --tls-ca to"), "{wrong}");
+    }
+
+    #[test]
     fn tls_alert_is_attributed_to_versions_ciphers_or_the_client_certificate() {
-        use AlertDescription as Alert;
+        use AlertDescription::{
+            CertificateRequired, HandshakeFailure, InsufficientSecurity, InternalError, ProtocolVersion,
+            UnknownCA,
+        };
+        let (nothing, no_suite) = ("shares no TLS version or cipher suite", "shares no cipher suite");
         for (alert, has_certificate, causes) in [
-            (
-                Alert::ProtocolVersion,
-                true,
-                &["shares no TLS version or cipher suite", "ssl.enabledProtocols"][..],
-            ),
-            (
-                Alert::InsufficientSecurity,
-                false,
-                &["shares no TLS version or cipher suite", "ssl.ciphersuites"],
-            ),
-            (Alert::HandshakeFailure, false, &["shares no cipher suite", "or requires a client certificate"]),
-            (
-                Alert::HandshakeFailure,
-                true,
-                &["shares no cipher suite", "or rejects the client certificate a.pem"],
-            ),
-            (
-                Alert::CertificateRequired,
-                false,
-                &["requires a client certificate", "set --tls-cert and --tls-key"],
-            ),
-            (Alert::UnknownCA, true, &["rejects the client certificate a.pem", "the server's trust store"]),
-            (Alert::InternalError, true, &["rejects the handshake (InternalError): check its log"]),
+            (ProtocolVersion, true, &[nothing, "ssl.enabledProtocols"][..]),
+            (InsufficientSecurity, false, &[nothing, "ssl.ciphersuites"]),
+            (HandshakeFailure, false, &[no_suite, "or requires a client certificate"]),
+            (HandshakeFailure, true, &[no_suite, "or rejects the client certificate a.pem"]),
+            (CertificateRequired, false, &["requires a client certificate", "set --tls-cert and --tls-key"]),
+            (UnknownCA, true, &["rejects the client certificate a.pem", "the server's trust store"]),
+            (InternalError, true, &["rejects the handshake (InternalError): check its log"]),
         ] {
             let told = alerted(alert, has_certificate.then(|| "a.pem".to_owned()));
             assert!(causes.iter().all(|cause| told.contains(cause)), "{alert:?}: {told}");
             let is_about_certificates = told.contains("client certificate");
-            assert_eq!(
-                is_about_certificates,
-                causes.concat().contains("client certificate"),
-                "{alert:?}: {told}"
-            );
+            let expected = causes.concat().contains("client certificate");
+            assert_eq!(is_about_certificates, expected, "{alert:?}: {told}");
         }
     }
 
@@ -527,7 +529,8 @@ mod tests {
     fn closed_connection_or_plain_text_reply_is_diagnosed_as_no_tls() {
         for answer in [&b""[..], b"This ZooKeeper instance is not currently serving requests\n"] {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-            let address = listener.local_addr().unwrap().to_string();
+            // The name may also have an IPv6 address, where no server listens.
+            let address = format!("localhost:{}", listener.local_addr().unwrap().port());
             let served = std::thread::spawn(move || {
                 let (mut stream, _) = listener.accept().unwrap();
                 assert!(stream.read(&mut [0; 4096]).unwrap() > 0);

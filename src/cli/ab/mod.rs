@@ -261,8 +261,8 @@ fn asked(args: &AbArgs, a: &Side, b: &Side) -> serde_json::Value {
     let of = |side: &Side| {
         let mut asked = json!({
             "scenario": side.file.text,
-            "program": side.program.path,
-            "zookeeper_home": side.zookeeper_home,
+            "program": side.program.path.display().to_string(),
+            "zookeeper_home": side.zookeeper_home.as_ref().map(|home| home.display().to_string()),
         });
         // Omitted if there are none, so comparisons started by older versions can still be resumed.
         if side.drivers.is_some() {
@@ -570,7 +570,8 @@ impl ComparisonInProgress {
         let resume = (end.ending != Ending::Complete).then(|| how_to_resume(directory));
         let aborted = end.ending == Ending::Aborted;
         let error = aborted.then(|| Error::environment(end.why.unwrap_or_default()));
-        let found = || json!({ "results": directory, "resume": resume, "ab": file });
+        let results = directory.display().to_string();
+        let found = || json!({ "results": results, "resume": resume, "ab": file });
         let whole = || {
             let (table, resume) =
                 (zklockbench_report::ab(&file, output::style()), to_resume(resume.as_deref()));

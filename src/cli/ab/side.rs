@@ -426,10 +426,8 @@ mod tests {
         // A gate that `ab` accepted but did not judge would always pass.
         let gated = Overrides { gate: vec!["throughput > 1/s".into()], ..Overrides::default() };
         assert!(refused(gated, &[]).contains("check gates with `run`"));
-        assert!(
-            refused(Overrides::default(), &["gate=[\"throughput > 1/s\"]"])
-                .contains("check gates with `run`")
-        );
+        let expected = "check gates with `run`";
+        assert!(refused(Overrides::default(), &["gate=[\"throughput > 1/s\"]"]).contains(expected));
     }
 
     #[test]

@@ -383,14 +383,15 @@ fn tell(plan: &PlanFile, series: &Series, is_quiet: bool, stop: &CancellationTok
     let resume = stop.is_cancelled().then(|| how_to_resume(directory));
     let ending = if stop.is_cancelled() { RunEnding::Interrupted } else { RunEnding::Complete };
     let exit = ending.exit(&plan.verdict());
-    let report = Some(directory.join(layout::REPORT)).filter(|page| page.is_file());
-    let found = json!({ "results": directory, "report": report, "resume": resume, "plan": plan });
+    let page = directory.join(layout::REPORT);
+    let report = page.is_file().then(|| page.display().to_string());
+    let results = directory.display().to_string();
+    let found = json!({ "results": results, "report": report, "resume": resume, "plan": plan });
     output::tell("plan", exit, &found, || {
         output::outcome(is_quiet, &zklockbench_report::plan_headline(plan), || {
-            let mut said =
-                format!("{}\nplan: {}", zklockbench_report::plan(plan, output::style()), directory.display());
+            let mut said = format!("{}\nplan: {results}", zklockbench_report::plan(plan, output::style()));
             if let Some(report) = report {
-                said.push_str(&format!("\nreport: {}", report.display()));
+                said.push_str(&format!("\nreport: {report}"));
             }
             said + &to_resume(resume.as_deref())
         })

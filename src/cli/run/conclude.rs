@@ -157,7 +157,7 @@ impl RunResult {
         let resume = can_resume.then(|| format!("{RESUME}{}{}", path.display(), drivers::options()));
         let found = || {
             json!({
-                "results": path,
+                "results": path.display().to_string(),
                 "resume": resume,
                 "run": stored.run,
                 "summary": Summary::of(stored, &report),

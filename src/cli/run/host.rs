@@ -1,7 +1,7 @@
 //! This machine: its description, the default number of threads, its free memory and its limit on open files.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
+use sysinfo::{CGroupLimits, CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
 use zklockbench_core::error::Error;
 use zklockbench_core::units::{contenders, counted};
@@ -32,13 +32,22 @@ pub fn usual_threads() -> usize {
     (cores() / 4).max(1)
 }
 
-/// Returns the free memory of the machine or, if lower, of the control group.
+/// Returns the free memory of the machine or, if lower, of the control group. Without `/proc`, nothing is known, and
+/// memory counts as unlimited.
 fn free_memory() -> u64 {
     let system = System::new_with_specifics(
         RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram()),
     );
-    let machine = system.available_memory();
-    system.cgroup_limits().map_or(machine, |group| machine.min(group.free_memory))
+    // `cgroup_limits` panics if the machine's memory is unknown.
+    if system.total_memory() == 0 {
+        return u64::MAX;
+    }
+    free_in(system.available_memory(), system.cgroup_limits())
+}
+
+/// Counts the page cache of a control group as free, because the kernel reclaims it.
+fn free_in(machine: u64, group: Option<CGroupLimits>) -> u64 {
+    group.map_or(machine, |group| machine.min(group.total_memory.saturating_sub(group.rss)))
 }
 
 /// Returns why the trials, or this process's part of them, exceed the free memory; `None` if they fit.
@@ -103,5 +112,15 @@ mod tests {
         assert!(why.starts_with("a trial with 10000 contenders and 1 lock needs about 9"), "{why}");
         assert!(why.contains("but only 3000 MB is free"), "{why}");
         assert!(free_memory() > 0);
+    }
+
+    #[test]
+    fn page_cache_of_a_control_group_counts_as_free() {
+        let group = CGroupLimits { total_memory: 4_000, rss: 1_000, ..CGroupLimits::default() };
+        for (machine, group, free) in
+            [(9_000, Some(group.clone()), 3_000), (2_000, Some(group), 2_000), (9_000, None, 9_000)]
+        {
+            assert_eq!(free_in(machine, group), free);
+        }
     }
 }

@@ -27,7 +27,9 @@ use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::units::counted;
 use zklockbench_ensemble::fault;
 use zklockbench_ensemble::{Hosts, Processes};
-use zklockbench_load::{Environment, LoadLimits, NearEnd, Probing, SignOfLife, Workspace};
+use zklockbench_load::{
+    Environment, LoadLimits, NearEnd, Probing, SignOfLife, Workspace, check_one_ensemble,
+};
 use zklockbench_locks::DrivenLocks;
 use zklockbench_record::{EnsembleInfo, Floor, Run, RunEnding, RunOutcome, Segment};
 use zklockbench_report::ci::Live;
@@ -344,6 +346,9 @@ impl RunInProgress {
         let workspace = Workspace::create(target.clone(), &self.run_id).await?.limited_by(throttle);
         let prepared = async {
             let mut alive = None;
+            if self.opened.is_external() {
+                check_one_ensemble(target, &self.opened.addresses, &self.run_id).await?;
+            }
             if self.opened.started.is_none() {
                 NearEnd::told(workspace.counters_near_end().await).into_iter().for_each(output::warn);
                 alive = Some(workspace.show_life().await?);

@@ -301,11 +301,8 @@ mod tests {
             ("minSessionTimeout".to_owned(), "120000".to_owned()),
             ("maxSessionTimeout".into(), "1200000".into()),
         ];
-        assert!(
-            bounds(&told).unwrap().starts_with("; these servers grant 2m to 20m ("),
-            "{:?}",
-            bounds(&told)
-        );
+        let expected = "; these servers grant 2m to 20m (";
+        assert!(bounds(&told).unwrap().starts_with(expected), "{:?}", bounds(&told));
         assert_eq!(bounds(&[]), None);
     }
 }

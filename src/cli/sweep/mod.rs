@@ -348,7 +348,8 @@ impl SweepInProgress {
         let hint = goes_on.then(|| how_to_resume(directory));
         let error = (self.file.ending == Ending::Aborted)
             .then(|| Error::environment(self.file.why.clone().unwrap_or_default()));
-        let found = || json!({ "results": directory, "charts": charts, "notes": notes, "resume": hint, "sweep": self.file });
+        let (results, charts) = (directory.display().to_string(), output::paths(&charts));
+        let found = || json!({ "results": results, "charts": charts, "notes": notes, "resume": hint, "sweep": self.file });
         let whole = || {
             let more = more_time(self.file.ending);
             let (text, resume) =

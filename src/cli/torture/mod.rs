@@ -4,7 +4,7 @@
 mod draw;
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
@@ -32,7 +32,7 @@ const MINUTES: u64 = 5;
 pub struct Round {
     number: u64,
     lock: String,
-    scenario: PathBuf,
+    scenario: String,
     verdict: Verdict,
 }
 
@@ -62,7 +62,7 @@ pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit
             let scenario = series.scenario(&key, &rounds.scenario(number))?;
             let command = |place: &Path| run_apart(&scenario, place, options.clone());
             let run = series.run(&key, &(), command, stop).await?;
-            let lock = rounds.lock(number).name.to_owned();
+            let (lock, scenario) = (rounds.lock(number).name.to_owned(), scenario.display().to_string());
             let round = Round { number, lock, verdict: judged(number, &run)?, scenario };
             output::note(&shown(&round, &options));
             done.push(round);
@@ -71,9 +71,10 @@ pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit
     };
     let error = run.await.err();
     let verdict = done.iter().map(|round| round.verdict.clone()).fold(Verdict::Held, Verdict::and);
-    let found = || json!({ "results": series.path(), "seed": seed, "rounds": &done, "left_out": &left_out });
+    let results = series.path().display().to_string();
+    let found = || json!({ "results": results, "seed": seed, "rounds": &done, "left_out": &left_out });
     output::conclude(TORTURE, RunEnding::Complete.exit(&verdict), error, found, || {
-        output::text(&format!("{}\nresults: {}", tally(seed, &done), series.path().display()))
+        output::text(&format!("{}\nresults: {results}", tally(seed, &done)))
     })
 }
 
@@ -156,9 +157,9 @@ fn shown(round: &Round, options: &[OsString]) -> String {
     let mut text = format!("round {}, {}: {}", round.number, round.lock, round.verdict.word());
     round.verdict.reasons().iter().for_each(|reason| text += &format!("\n  {reason}"));
     if round.verdict != Verdict::Held {
-        let words = [round.scenario.as_os_str()].into_iter().chain(options.iter().map(OsString::as_os_str));
-        let words: Vec<_> = words.map(|word| as_a_word(&word.to_string_lossy())).collect();
-        text += &format!("\n  repeat with: zklockbench run {}{}", words.join(" "), drivers::options());
+        text += &format!("\n  repeat with: zklockbench run {}", as_a_word(&round.scenario));
+        options.iter().for_each(|word| text += &format!(" {}", as_a_word(&word.to_string_lossy())));
+        text += drivers::options();
     }
     text
 }
@@ -176,7 +177,7 @@ mod tests {
 
     #[test]
     fn tally_counts_each_verdict() {
-        let round = |verdict| Round { number: 1, lock: "baton".into(), scenario: PathBuf::new(), verdict };
+        let round = |verdict| Round { number: 1, lock: "baton".into(), scenario: String::new(), verdict };
         let rounds = [Verdict::Held, Verdict::unknown("x"), Verdict::Held].map(round);
         assert_eq!(tally(7, &rounds), "3 rounds: 2 held, 1 unknown, 0 violated. Seed 7.");
     }

@@ -5,8 +5,7 @@ use std::cell::RefCell;
 use zklockbench_core::measure::ThreadRecorder;
 use zklockbench_zk::{Failure, NodeKind, Op};
 
-use crate::support::proxy::Proxy;
-use crate::support::sessions::behind_wire;
+use crate::support::{proxy::Proxy, sessions::behind_wire};
 
 /// Counters of the recorder and of the proxy.
 fn reading(recorder: &RefCell<ThreadRecorder>, proxy: &Proxy) -> [(u64, u64); 2] {

@@ -4,10 +4,7 @@ use zklockbench_core::measure::Measure;
 use zklockbench_record::Trial;
 use zklockbench_zk::runtime;
 
-use crate::support::ensemble::shared;
-use crate::support::foreign;
-use crate::support::sessions::scene;
-use crate::support::trials;
+use crate::support::{ensemble::shared, foreign, sessions::scene, trials};
 
 /// Cost of one handoff between Java's threads.
 struct Handoff {

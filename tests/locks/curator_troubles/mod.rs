@@ -6,8 +6,7 @@ mod expiry;
 mod orphan;
 mod release;
 
-use crate::support::foreign;
-use crate::support::foreign::Obedient;
+use crate::support::foreign::{self, Obedient};
 use crate::support::sessions::Scene;
 
 /// Starts Java lock owners that connect through this address and retry forever after a lost connection.

@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use zklockbench_core::catalog::Mode::Write;
-use zklockbench_core::catalog::{ParamValue, Params};
+use zklockbench_core::catalog::{Mode::Write, ParamValue, Params};
 use zklockbench_zk::{Failure, runtime};
 
 use super::java_with;

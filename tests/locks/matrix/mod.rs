@@ -18,8 +18,7 @@ use pair::{PAIRS, Pair, Race, Side};
 use zklockbench_ensemble::roles;
 use zklockbench_zk::runtime;
 
-use crate::support::ensemble::shared;
-use crate::support::sessions::Scene;
+use crate::support::{ensemble::shared, sessions::Scene};
 
 /// Number of concurrent events, which mostly wait until no message is in flight.
 const AT_ONCE: usize = 20;

@@ -4,8 +4,7 @@ use std::iter::once;
 
 use zklockbench_ensemble::Role;
 
-use super::event;
-use super::{Column, Played};
+use super::{Column, Played, event};
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference/conformance.md");
 

@@ -11,9 +11,7 @@ use zklockbench_locks::{DrivenLocks, Entry, LockConfig, Program, find};
 use zklockbench_zk::{Access, Target};
 
 use super::event::{self, Event, Terms};
-use crate::support::contender::Contender;
-use crate::support::sessions::Scene;
-use crate::support::{foreign, skip};
+use crate::support::{contender::Contender, foreign, sessions::Scene, skip};
 
 const SESSION: Duration = Duration::from_secs(10);
 /// Silence after which a client that has no connection or no pending acquire sends no more requests.
@@ -89,6 +87,12 @@ const SESSION_GOES: &str = "Java's client replaces an expired session, and an ac
 const NO_SERVER: &str =
     "Java's client uses up its attempts while it has no connection; here, a request waits for a connection.";
 const MKDIRS: &str = "Curator up to 5.4 checks for missing directories from the top downwards";
+const OF_CURATOR: &[(&str, &str)] = &[
+    ("create's reply lost", TOKEN),
+    ("no server for 4 s", NO_SERVER),
+    ("session expired", SESSION_GOES),
+    ("no directory", MKDIRS),
+];
 
 const CURATOR: Pair = Pair {
     name: "curator-mutex",
@@ -105,11 +109,7 @@ const CURATOR: Pair = Pair {
         again: &["getChildren .", "getData with watch _c_<other>-lock-0"],
         reason: "A broken connection wakes a waiter twice: it lists twice, or only once if both events arrive before it starts.",
     }],
-    differs: &[
-        ("create's reply lost", TOKEN),
-        ("no server for 4 s", NO_SERVER),
-        ("session expired", SESSION_GOES),
-    ],
+    differs: OF_CURATOR.split_at(3).0,
     may_match: &[],
     made_of: "curator-mutex",
 };
@@ -155,12 +155,7 @@ const SEMAPHORE: Pair = Pair {
     original: "InterProcessSemaphoreV2",
     // Whether Java checks its watch depends on when the event of its own delete arrives.
     skips: &["timed out", "timed out in back-off"],
-    differs: &[
-        ("create's reply lost", TOKEN),
-        ("no server for 4 s", NO_SERVER),
-        ("session expired", SESSION_GOES),
-        ("no directory", MKDIRS),
-    ],
+    differs: OF_CURATOR,
     ..CURATOR
 };
 
@@ -290,12 +285,7 @@ pub const PAIRS: &[Pair] = &[
         // The original deletes one member's node in a background thread while it acquires the next member, in
         // any order.
         skips: &["creates exhausted"],
-        differs: &[
-            ("create's reply lost", TOKEN),
-            ("no server for 4 s", NO_SERVER),
-            ("session expired", SESSION_GOES),
-            ("no directory", MKDIRS),
-        ],
+        differs: OF_CURATOR,
         ..CURATOR
     },
     PRINTED,
@@ -441,11 +431,8 @@ impl Pair {
                 "polling" => ("poll_interval", POLL_INTERVAL_MS),
                 _ => ("flag_interval", 300),
             };
-            let own = [
-                ("class", ParamValue::Word("article".into())),
-                (name, interval(millis)),
-                ("interval", interval(millis)),
-            ];
+            let class = ParamValue::Word("article".into());
+            let own = [("class", class), (name, interval(millis)), ("interval", interval(millis))];
             params.extend(own.into_iter().filter(|_| is_class).map(|(name, value)| (name.to_owned(), value)));
         }
         if self.driver == "curator" {

@@ -14,8 +14,7 @@ use zklockbench_core::measure::RequestKind;
 use zklockbench_ensemble::proxy::{Delay, Direction, Guard, LostMessage, Proxy, Who};
 use zklockbench_zk::{Failure, NodeKind, runtime};
 
-use crate::support::ensemble;
-use crate::support::sessions;
+use crate::support::{ensemble, sessions};
 
 /// Faults can be turned on and off from any thread.
 const _: () = {

@@ -1,7 +1,6 @@
 //! The reference page of faults, generated from their cards.
 
-use zklockbench_core::catalog::fault::FaultCard;
-use zklockbench_core::units::capitalised;
+use zklockbench_core::{catalog::fault::FaultCard, units::capitalised};
 use zklockbench_ensemble::fault::cards;
 
 pub fn page() -> String {

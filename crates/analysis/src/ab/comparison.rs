@@ -474,24 +474,18 @@ mod tests {
     #[test]
     fn different_strategies_or_contender_counts_are_paired_by_position() {
         let a = matrix(&["baton"], &[5, 10]);
-        assert_eq!(
-            told(&a, &matrix(&["curator-mutex"], &[5, 10])),
-            ["baton / curator-mutex, 5 contenders", "baton / curator-mutex, 10 contenders"]
-        );
-        assert_eq!(
-            told(&a, &matrix(&["baton"], &[6, 12])),
-            ["baton, 5 / 6 contenders", "baton, 10 / 12 contenders"]
-        );
+        let found = told(&a, &matrix(&["curator-mutex"], &[5, 10]));
+        assert_eq!(found, ["baton / curator-mutex, 5 contenders", "baton / curator-mutex, 10 contenders"]);
+        let found = told(&a, &matrix(&["baton"], &[6, 12]));
+        assert_eq!(found, ["baton, 5 / 6 contenders", "baton, 10 / 12 contenders"]);
     }
 
     #[test]
     fn sides_of_different_sizes_cannot_be_paired() {
         let a = matrix(&["baton"], &[5]);
         let refused = pair(&a, &matrix(&["baton", "polling"], &[5])).unwrap_err();
-        assert!(
-            refused.starts_with("A has 1 strategy and B 2 strategies, so they cannot be paired"),
-            "{refused}"
-        );
+        let expected = "A has 1 strategy and B 2 strategies, so they cannot be paired";
+        assert!(refused.starts_with(expected), "{refused}");
         let refused = pair(&a, &matrix(&["baton"], &[5, 6])).unwrap_err();
         assert!(refused.starts_with("A has 1 contender count and B 2 contender counts"), "{refused}");
     }

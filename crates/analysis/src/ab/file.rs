@@ -177,7 +177,7 @@ pub struct AbFile {
     pub written_at: SystemTime,
     /// How the comparison ended.
     pub ending: Ending,
-    /// Reason, if the comparison was cut short.
+    /// Reason, if the comparison ended early.
     pub why: Option<String>,
     /// Planned number of blocks.
     pub asked: Asked,

@@ -66,9 +66,6 @@ impl Figure {
     /// Returns the ratio of two metrics, repetition by repetition; `None` if the metrics have different
     /// numbers of repetitions.
     pub fn ratio(what: impl Into<String>, over: &[f64], under: &[f64]) -> Option<Self> {
-        if over.len() != under.len() {
-            return None;
-        }
         let found = Design::Pairs.interval(under, over, LEFT_OUT).filter(|found| found.value.is_finite())?;
         let each: Vec<f64> = over.iter().zip(under).map(|(new, base)| new / base).collect();
         Some(Self { bounds: Bounds::of(&each, found), ..Self::new(what, found.value, Of::Amount) })

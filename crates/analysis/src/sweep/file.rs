@@ -127,7 +127,7 @@ pub struct SweepFile {
     pub written_at: SystemTime,
     /// How the sweep ended.
     pub ending: Ending,
-    /// Reason, if the sweep was cut short.
+    /// Reason, if the sweep ended early.
     pub why: Option<String>,
     /// Findings for each strategy.
     pub findings: Vec<Finding>,

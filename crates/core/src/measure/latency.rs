@@ -284,10 +284,8 @@ mod tests {
     #[test]
     fn rarest_shown_sample_has_ten_samples_beyond_it() {
         let of = |count: u64| both(&(1..=count).collect::<Vec<_>>(), &[]);
-        assert_eq!(
-            [5, 10, 50, 1_000, 20_000].map(|count| of(count).rarest_shown()),
-            [5.0, 10.0, 10.0, 100.0, 2_000.0]
-        );
+        let found = [5, 10, 50, 1_000, 20_000].map(|count| of(count).rarest_shown());
+        assert_eq!(found, [5.0, 10.0, 10.0, 100.0, 2_000.0]);
         // Unfinished waits limit the curve, too.
         assert!((both(&[10, 20, 30, 40], &[900]).rarest_shown() - 5.0).abs() < 1e-6);
     }
@@ -446,10 +444,8 @@ mod tests {
         let all = waits(Some(&unserved));
         assert_eq!((all.count, all.p50_us, all.p99_us, all.max_us), (5, 30, 900, 900));
         assert!((all.known - 0.8).abs() < 1e-9 && all.max_at_least);
-        assert_eq!(
-            [0.5, 0.8, 0.9, 1.0].map(|quantile| all.is_at_least(quantile)),
-            [false, false, true, true]
-        );
+        let found = [0.5, 0.8, 0.9, 1.0].map(|quantile| all.is_at_least(quantile));
+        assert_eq!(found, [false, false, true, true]);
         let none = waits(None);
         assert_eq!(
             (none, none.known),

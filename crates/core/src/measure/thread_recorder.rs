@@ -303,6 +303,11 @@ impl ThreadRecorder {
 mod tests {
     use super::*;
 
+    fn values(recorder: &ThreadRecorder, measure: Measure) -> Vec<u64> {
+        let steps = recorder.histogram(measure).iter_recorded();
+        steps.flat_map(|step| vec![step.value_iterated_to(); step.count_at_value() as usize]).collect()
+    }
+
     #[test]
     fn changes_outside_the_window_count_only_towards_the_whole_trial() {
         let mut recorder = ThreadRecorder::new(2);
@@ -325,16 +330,10 @@ mod tests {
         recorder.set_window(Window { start: 100, end: 200 });
         assert_eq!(recorder.record_unserved(None, 10, 99), None, "the wait ended before the window");
         assert_eq!(recorder.record_unserved(None, 200, 300), None, "the wait began after the window");
-        assert_eq!(
-            recorder.record_unserved(None, 50, 150),
-            Some(100),
-            "the wait timed out within the window"
-        );
-        assert_eq!(
-            recorder.record_unserved(None, 50, 900),
-            Some(150),
-            "the wait had not ended when the window closed"
-        );
+        let found = recorder.record_unserved(None, 50, 150);
+        assert_eq!(found, Some(100), "the wait timed out within the window");
+        let found = recorder.record_unserved(None, 50, 900);
+        assert_eq!(found, Some(150), "the wait had not ended when the window closed");
         recorder.settle();
         assert_eq!(recorder.histogram(Measure::Unserved).len(), 2);
         assert_eq!(recorder.histogram(Measure::Unserved).max(), 150);
@@ -350,19 +349,14 @@ mod tests {
         let unserved = waits.map(|(intended, acquired)| recorder.record_wait(part, intended, acquired));
         assert_eq!(unserved, [None, None, None, Some(130), Some(80)]);
         recorder.settle();
-        let of = |measure| {
-            let values = recorder.histogram(measure).iter_recorded();
-            values.map(|step| step.value_iterated_to()).collect::<Vec<_>>()
-        };
-        assert_eq!(of(Measure::Wait), [40, 90]);
-        assert_eq!(of(Measure::Unserved), [80, 130]);
-        assert_eq!(of(Measure::WaitedBefore), [30, 40]);
-        for (measure, expected) in [
-            (Measure::WriteWait, [40, 90]),
-            (Measure::WriteUnserved, [80, 130]),
-            (Measure::WriteWaitedBefore, [30, 40]),
+        let of = |measure| values(&recorder, measure);
+        // All acquires are writes
+        for (measure, of_writes, expected) in [
+            (Measure::Wait, Measure::WriteWait, [40, 90]),
+            (Measure::Unserved, Measure::WriteUnserved, [80, 130]),
+            (Measure::WaitedBefore, Measure::WriteWaitedBefore, [30, 40]),
         ] {
-            assert_eq!(of(measure), expected, "all acquires are writes: {measure:?}");
+            assert_eq!([of(measure), of(of_writes)], [expected; 2], "{measure:?}");
         }
         assert!(of(Measure::ReadWait).is_empty() && of(Measure::ReadUnserved).is_empty());
     }
@@ -374,16 +368,11 @@ mod tests {
         let wait = ArrivalWait { due: 150, called: Some((160, 165)), ended: 400, is_served: true };
         recorder.record_arrival(Some(Measure::ReadWait), wait);
         recorder.record_arrival(Some(Measure::ReadWait), ArrivalWait { is_served: false, ..wait });
-        recorder
-            .record_arrival(Some(Measure::WriteWait), ArrivalWait { called: None, is_served: false, ..wait });
+        let never_called = ArrivalWait { called: None, is_served: false, ..wait };
+        recorder.record_arrival(Some(Measure::WriteWait), never_called);
         recorder.record_arrival(None, ArrivalWait { due: 300, ..wait });
         recorder.settle();
-        let of = |measure| {
-            let values = recorder.histogram(measure).iter_recorded();
-            values
-                .flat_map(|step| vec![step.value_iterated_to(); step.count_at_value() as usize])
-                .collect::<Vec<_>>()
-        };
+        let of = |measure| values(&recorder, measure);
         assert_eq!((of(Measure::Wait), of(Measure::Unserved)), (vec![250], vec![250, 250]));
         assert_eq!((of(Measure::ReadWait), of(Measure::ReadUnserved)), (vec![250], vec![250]));
         assert_eq!((of(Measure::WriteWait), of(Measure::WriteUnserved)), (vec![], vec![250]));
@@ -411,10 +400,8 @@ mod tests {
             recorder.record(Measure::Release, value, 3);
         }
         recorder.settle();
-        assert_eq!(
-            (recorder.histogram(Measure::Hold).len(), recorder.histogram(Measure::Release).len()),
-            (many, many)
-        );
+        assert_eq!(recorder.histogram(Measure::Hold).len(), many);
+        assert_eq!(recorder.histogram(Measure::Release).len(), many);
         assert_eq!(recorder.histogram(Measure::Release).max(), 3);
     }
 
@@ -455,15 +442,17 @@ mod tests {
                 second.acquisitions += 1;
             }
         }
-        assert_eq!(
-            recorder.timeline().iter().map(|second| second.acquisitions).collect::<Vec<_>>(),
-            [2, 1, 2]
-        );
+        let acquisitions: Vec<_> = recorder.timeline().iter().map(|second| second.acquisitions).collect();
+        assert_eq!(acquisitions, [2, 1, 2]);
         assert_eq!(ThreadRecorder::new(0).timeline().len(), 1, "there is at least one second");
     }
 
     #[test]
     fn merge_adds_histograms_counts_and_timelines() {
+        let second = |times| {
+            let (requests, wait_us) = (10 * times, 100 * times);
+            Second { acquisitions: times, requests, wait_us, ..Second::default() }
+        };
         let filled = |times: u64| {
             let mut recorder = ThreadRecorder::new(2);
             recorder.set_window(Window { start: 0, end: Stamp::MAX });
@@ -472,12 +461,7 @@ mod tests {
                 recorder.record_woken(value as u32, 1, value);
             }
             recorder.count(1, |counts| counts.releases += times);
-            *recorder.second(1_000_000).unwrap() = Second {
-                acquisitions: times,
-                requests: 10 * times,
-                wait_us: 100 * times,
-                ..Second::default()
-            };
+            *recorder.second(1_000_000).unwrap() = second(times);
             recorder.settle();
             recorder
         };
@@ -487,8 +471,7 @@ mod tests {
         let herd: Vec<_> = both.herd().iter().map(|woken| (woken.from_rank, woken.count)).collect();
         assert_eq!(herd, [(1, 2), (2, 2), (3, 1)]);
         assert_eq!((both.measured.releases, both.whole.releases), (5, 5));
-        let second = Second { acquisitions: 5, requests: 50, wait_us: 500, ..Second::default() };
-        assert_eq!(both.timeline(), [Second::default(), second]);
+        assert_eq!(both.timeline(), [Second::default(), second(5)]);
     }
 
     #[test]
@@ -497,9 +480,7 @@ mod tests {
         recorder.set_window(Window { start: 0, end: Stamp::MAX });
         recorder.record(Measure::Hold, 1, 0);
         recorder.settle();
-        assert_eq!(
-            (recorder.histogram(Measure::Hold).len(), recorder.histogram(Measure::Hold).min()),
-            (1, 1)
-        );
+        assert_eq!(recorder.histogram(Measure::Hold).len(), 1);
+        assert_eq!(recorder.histogram(Measure::Hold).min(), 1);
     }
 }

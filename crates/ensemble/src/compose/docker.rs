@@ -418,33 +418,20 @@ pub mod tests {
                 .unwrap()
                 .remove(0)
         };
+        let any = r#"[{"HostIp": "", "HostPort": ""}]"#;
+        let range = r#"[{"HostIp": "", "HostPort": "2181-2183"}]"#;
+        let fixed = r#"[{"HostIp": "::1", "HostPort": "2181"}]"#;
+        let chosen = r#"[{"HostIp": "::", "HostPort": "32769"}, {"HostIp": "0.0.0.0", "HostPort": "32768"}]"#;
         for (asked, published, stays, address) in [
-            (
-                r#"[{"HostIp": "", "HostPort": ""}]"#,
-                r#"[{"HostIp": "::", "HostPort": "32769"},
-                {"HostIp": "0.0.0.0", "HostPort": "32768"}]"#,
-                false,
-                "127.0.0.1:32768",
-            ),
-            (
-                r#"[{"HostIp": "", "HostPort": "2181-2183"}]"#,
-                r#"[{"HostIp": "0.0.0.0", "HostPort": "2182"}]"#,
-                false,
-                "127.0.0.1:2182",
-            ),
-            (
-                r#"[{"HostIp": "::1", "HostPort": "2181"}]"#,
-                r#"[{"HostIp": "::1", "HostPort": "2181"}]"#,
-                true,
-                "[::1]:2181",
-            ),
+            (any, chosen, false, "127.0.0.1:32768"),
+            (range, r#"[{"HostIp": "0.0.0.0", "HostPort": "2182"}]"#, false, "127.0.0.1:2182"),
+            (fixed, fixed, true, "[::1]:2181"),
         ] {
             let container = told(asked, published);
             assert_eq!(container.asked_binding().unwrap().stays(), stays, "{asked}");
             assert_eq!(container.binding().unwrap().address(), address, "{published}");
         }
-        let unpublished = told(r#"[{"HostIp": "", "HostPort": ""}]"#, "null");
-        assert!(unpublished.binding().is_none());
+        assert!(told(any, "null").binding().is_none());
     }
 
     #[test]
@@ -483,10 +470,8 @@ pub mod tests {
         let why = run(command(&["sh", "-c"], &["echo no >&2; exit 7"])).await.unwrap_err();
         assert!(why.contains("`sh -c echo no >&2; exit 7` failed") && why.ends_with(": no"), "{why}");
         let why = run(command(&["zklockbench-no-such-program"], &["x"])).await.unwrap_err();
-        assert!(
-            why.contains("cannot run `zklockbench-no-such-program x`") && why.contains("Install"),
-            "{why}"
-        );
+        assert!(why.contains("cannot run `zklockbench-no-such-program x`"), "{why}");
+        assert!(why.contains("Install"), "{why}");
     }
 
     #[tokio::test]

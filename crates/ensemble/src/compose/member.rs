@@ -286,10 +286,8 @@ mod tests {
     fn unpublished_client_port_is_rejected_with_the_line_to_write() {
         let variables = ["ZOO_MY_ID=1", "ZOO_SERVERS=server.1=zoo1:2888:3888;2182"];
         let why = refused(container(&variables, &["2181/tcp"]));
-        assert!(
-            why.contains("does not publish port 2182/tcp") && why.contains(r#"`ports: ["2182"]`"#),
-            "{why}"
-        );
+        assert!(why.contains("does not publish port 2182/tcp"), "{why}");
+        assert!(why.contains(r#"`ports: ["2182"]`"#), "{why}");
         let mut on_host = container(&[], &[]);
         on_host.host_config.network_mode = "host".into();
         let why = refused(on_host);

@@ -267,10 +267,8 @@ mod tests {
         for effect in [Effect::Still(1), Effect::Down(1), Effect::Down(1), Effect::Still(2)] {
             all.add(effect);
         }
-        assert_eq!(
-            [1, 2, 3].map(|server| all.wanted(server)),
-            [Wanted::Down, Wanted::Still, Wanted::Running]
-        );
+        let found = [1, 2, 3].map(|server| all.wanted(server));
+        assert_eq!(found, [Wanted::Down, Wanted::Still, Wanted::Running]);
         all.take_away(Effect::Down(1));
         assert_eq!(all.wanted(1), Wanted::Down, "the other fault keeps the server down");
         all.take_away(Effect::Down(1));

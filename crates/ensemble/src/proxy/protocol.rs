@@ -282,10 +282,8 @@ mod tests {
 
     #[test]
     fn pings_and_session_closes_are_not_requests() {
-        assert_eq!(
-            [request(&head(-2, 11, &[])), request(&head(3, -11, &[])), request(&[])],
-            [None, None, None]
-        );
+        let found = [request(&head(-2, 11, &[])), request(&head(3, -11, &[])), request(&[])];
+        assert_eq!(found, [None, None, None]);
     }
 
     #[test]
@@ -319,24 +317,12 @@ mod tests {
     #[test]
     fn multi_is_parsed_part_by_part_unless_truncated() {
         let set = [&text("/q")[..], &text("data"), &[255; 4]].concat();
-        let multi = [
-            header(1),
-            create("/q/n-"),
-            header(5),
-            set,
-            header(13),
-            [&text("/q")[..], &[0; 4]].concat(),
-            header(2),
-            [&text("/q/n-1")[..], &[255; 4]].concat(),
-            header(-1),
-        ]
-        .concat();
-        let expected = vec![
-            (1, Operation::Create),
-            (5, Operation::SetData("/q".into())),
-            (13, Operation::Look),
-            (2, Operation::Delete("/q/n-1".into())),
-        ];
+        let (look, delete) = ([&text("/q")[..], &[0; 4]].concat(), [&text("/q/n-1")[..], &[255; 4]].concat());
+        let parts = [(1, create("/q/n-")), (5, set), (13, look), (2, delete)];
+        let multi = parts.map(|(opcode, body)| [header(opcode), body].concat());
+        let multi = [&multi.concat()[..], &header(-1)].concat();
+        let (set, delete) = (Operation::SetData("/q".into()), Operation::Delete("/q/n-1".into()));
+        let expected = vec![(1, Operation::Create), (5, set), (13, Operation::Look), (2, delete)];
         assert_eq!(operations(14, &multi), Some(expected));
         for cut in 0..multi.len() {
             assert_eq!(operations(14, &multi[..cut]), None, "{cut}");

@@ -306,10 +306,8 @@ mod tests {
         let [one, other] = [table.join(Some(1)), table.join(Some(2))];
         let setting = table.set(ONE, Setting::Stall);
         let [again, nameless] = [table.join(Some(1)), table.join(None)];
-        assert_eq!(
-            [&one, &other, &again, &nameless].map(|registration| settings(registration).stalled),
-            [true, false, true, false]
-        );
+        let found = [&one, &other, &again, &nameless].map(|registration| settings(registration).stalled);
+        assert_eq!(found, [true, false, true, false]);
         table.unset(setting);
         assert!(!settings(&one).stalled && !settings(&again).stalled);
     }

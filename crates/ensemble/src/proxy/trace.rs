@@ -129,19 +129,12 @@ mod tests {
         let mut all = messages.latest();
         all.sort_by_key(|message| message.number);
         let kinds: Vec<MessageKind> = all.iter().map(|message| message.kind).collect();
+        use MessageKind::{NoReply, Notification, Refusal, Reply, Request};
         use RequestKind::{Delete, Exists, GetChildren};
-        let expected = [
-            MessageKind::Request(GetChildren),
-            MessageKind::Request(Delete),
-            MessageKind::Request(Exists),
-            MessageKind::Request(GetChildren),
-            MessageKind::Reply(GetChildren),
-            MessageKind::Refusal(Delete, "no node"),
-            MessageKind::Reply(Exists),
-            MessageKind::Notification(EventKind::NodeDeleted),
-            MessageKind::NoReply(GetChildren, "connection lost"),
-        ];
-        assert_eq!(kinds, expected);
+        let requests = [GetChildren, Delete, Exists, GetChildren].map(Request);
+        let replies = [Reply(GetChildren), Refusal(Delete, "no node"), Reply(Exists)];
+        let last = [Notification(EventKind::NodeDeleted), NoReply(GetChildren, "connection lost")];
+        assert_eq!(kinds, [&requests[..], &replies, &last].concat());
         assert_eq!([all[0].name(), all[7].name()], ["lock-0", "n-1"]);
     }
 }

@@ -466,6 +466,20 @@ mod tests {
         }
     }
 
+    /// A lock with this many holders.
+    fn held(kind: LockKind, holders: u64) -> Occupancy {
+        let mut occupancy = Occupancy::new(kind);
+        (0..holders).for_each(|number| occupancy.enter(hold(number), moment(number)));
+        occupancy
+    }
+
+    /// Ends a hold whose node is gone.
+    fn ends(occupancy: &mut Occupancy, number: u64, at: u64, soundness: Soundness) {
+        occupancy.leave(number, moment(at), false);
+        occupancy.is_gone(number);
+        occupancy.resolve(number, soundness);
+    }
+
     /// Numbers of violations, zombies and uncertain overlaps.
     fn counts(occupancy: &Occupancy) -> [u64; 3] {
         [occupancy.violations.count, occupancy.zombies.count, occupancy.uncertain.count]
@@ -500,9 +514,7 @@ mod tests {
         for number in 2..1_002 {
             let at = 10 * number;
             occupancy.enter(hold(number), moment(at));
-            occupancy.leave(number, moment(at + 5), false);
-            occupancy.is_gone(number);
-            occupancy.resolve(number, Soundness::Sound);
+            ends(&mut occupancy, number, at + 5, Soundness::Sound);
             assert!(occupancy.waiting.len() <= 2 * MERGED, "{}", occupancy.waiting.len());
         }
         occupancy
@@ -512,9 +524,7 @@ mod tests {
         occupancy.enter(hold(2_000), moment(20_000));
         occupancy.enter(hold(2_001), moment(20_001));
         for number in [2_000, 2_001] {
-            occupancy.leave(number, moment(20_010 + number), false);
-            occupancy.is_gone(number);
-            occupancy.resolve(number, Soundness::Sound);
+            ends(occupancy, number, 20_010 + number, Soundness::Sound);
         }
     }
 
@@ -540,30 +550,30 @@ mod tests {
 
     #[test]
     fn any_number_of_acquisitions_after_a_release_without_an_answer_are_no_overlaps() {
-        let released = |occupancy: &mut Occupancy| occupancy.leave(1, moment(2), false);
-        let mut occupancy = beside_a_stuck_hold(released);
-        occupancy.close(30_000);
-        assert_eq!(counts(&occupancy), [0, 0, 0]);
-        let mut occupancy = beside_a_stuck_hold(released);
-        enters_beside_an_intruder(&mut occupancy);
-        occupancy.close(30_000);
-        assert_eq!(counts(&occupancy), [1, 0, 0], "the intruder is not hidden by the others");
-        let mut occupancy = beside_a_stuck_hold(released);
-        occupancy.stays(1, moment(25_000));
-        occupancy.resolve(1, Soundness::Sound);
-        assert_eq!(counts(&occupancy), [1_000, 0, 0], "the release failed after all");
+        let counts_after = |then: fn(&mut Occupancy)| {
+            let mut occupancy = beside_a_stuck_hold(|occupancy| occupancy.leave(1, moment(2), false));
+            then(&mut occupancy);
+            occupancy.close(30_000);
+            counts(&occupancy)
+        };
+        assert_eq!(counts_after(|_| {}), [0, 0, 0]);
+        let beside_an_intruder = counts_after(enters_beside_an_intruder);
+        assert_eq!(beside_an_intruder, [1, 0, 0], "the intruder is not hidden by the others");
+        let failed = counts_after(|occupancy| {
+            occupancy.stays(1, moment(25_000));
+            occupancy.resolve(1, Soundness::Sound);
+        });
+        assert_eq!(failed, [1_000, 0, 0], "the release failed after all");
     }
 
     #[test]
     fn one_live_holder_too_many_is_a_violation_even_with_many_leases() {
         for (is_last_lost, expected) in [(false, [1, 0, 0]), (true, [0, 1, 0])] {
-            let mut occupancy = Occupancy::new(LockKind::Semaphore(500));
-            (0..501).for_each(|number| occupancy.enter(hold(number), moment(number)));
+            let mut occupancy = held(LockKind::Semaphore(500), 501);
             for number in 0..501 {
-                occupancy.leave(number, moment(600 + number), false);
-                occupancy.is_gone(number);
                 let is_lost = is_last_lost && number == 0;
-                occupancy.resolve(number, if is_lost { Soundness::Lost } else { Soundness::Sound });
+                let soundness = if is_lost { Soundness::Lost } else { Soundness::Sound };
+                ends(&mut occupancy, number, 600 + number, soundness);
             }
             assert_eq!(counts(&occupancy), expected, "{is_last_lost}");
         }
@@ -571,15 +581,12 @@ mod tests {
 
     #[test]
     fn handoffs_of_a_semaphore_with_many_leases_are_no_overlaps_after_an_unanswered_release() {
-        let mut occupancy = Occupancy::new(LockKind::Semaphore(200));
-        (0..200).for_each(|number| occupancy.enter(hold(number), moment(number)));
+        let mut occupancy = held(LockKind::Semaphore(200), 200);
         occupancy.leave(0, moment(300), false);
         occupancy.enter(hold(200), moment(301));
         for number in 1..1_001 {
             let at = 300 + 10 * number;
-            occupancy.leave(number, moment(at), false);
-            occupancy.is_gone(number);
-            occupancy.resolve(number, Soundness::Sound);
+            ends(&mut occupancy, number, at, Soundness::Sound);
             occupancy.enter(hold(200 + number), moment(at + 5));
         }
         assert!(occupancy.waiting.is_empty(), "{}", occupancy.waiting.len());
@@ -589,8 +596,7 @@ mod tests {
 
     #[test]
     fn acquisition_during_many_holds_with_a_failed_release_is_uncertain() {
-        let mut occupancy = Occupancy::new(LockKind::Semaphore(65));
-        (0..65).for_each(|number| occupancy.enter(hold(number), moment(number)));
+        let mut occupancy = held(LockKind::Semaphore(65), 65);
         occupancy.leave(0, moment(300), false);
         occupancy.enter(hold(65), moment(301));
         occupancy.stays(0, moment(302));
@@ -614,11 +620,8 @@ mod tests {
         occupancy.enter(Hold { suspended: true, ..hold(100) }, moment(1000));
         occupancy.enter(hold(101), moment(1001));
         occupancy.close(1002);
-        assert_eq!(
-            (counts(&occupancy), occupancy.examples.len()),
-            ([30, 1, 0], 21),
-            "each class has its own examples"
-        );
+        assert_eq!(counts(&occupancy), [30, 1, 0], "each class has its own examples");
+        assert_eq!(occupancy.examples.len(), 21, "each class has its own examples");
     }
 
     #[test]
@@ -649,14 +652,11 @@ mod tests {
     fn insiders_beyond_the_tracking_limit_count_as_unknown() {
         let most = LOOKED_AT as u64 + 1; // One lease is allowed.
         for (strangers, expected) in [(1, [0, 1, 0]), (2, [0, 0, 1])] {
-            let mut occupancy = Occupancy::new(LockKind::Semaphore(u32::MAX));
             let inside = most + strangers;
-            (0..inside).for_each(|number| occupancy.enter(hold(number), moment(number)));
+            let mut occupancy = held(LockKind::Semaphore(u32::MAX), inside);
             // This claim for nearly all leases leaves only one lease for others.
-            occupancy.enter(
-                Hold { claim: LockClaim { leases: u32::MAX - 1, ..LockClaim::WRITE }, ..hold(500) },
-                moment(500),
-            );
+            let claim = LockClaim { leases: u32::MAX - 1, ..LockClaim::WRITE };
+            occupancy.enter(Hold { claim, ..hold(500) }, moment(500));
             for number in 0..inside {
                 occupancy.expire(number, LinePosition::default());
                 occupancy.leave(number, moment(600 + number), false);
@@ -811,15 +811,15 @@ mod tests {
     #[test]
     fn overlap_class_depends_on_grant_order_if_the_entering_session_expires() {
         // Tokens of both contenders, time of the second acquire call (the first hold began at 10), expected counts
-        let cases = [
-            ((Some(2), Some(1), Some(5)), [0, 1, 0]),
-            ((Some(1), Some(2), Some(5)), [1, 0, 0]),
-            ((Some(1), Some(1), Some(5)), [1, 0, 0]),
-            ((None, None, Some(5)), [0, 0, 1]),
-            ((None, None, Some(10)), [1, 0, 0]),
-            ((Some(2), Some(1), Some(10)), [1, 0, 0]),
-        ];
-        for ((inside, entering, asked_us), expected) in cases {
+        for (inside, entering, asked_us, expected) in [
+            (Some(2), Some(1), 5, [0, 1, 0]),
+            (Some(1), Some(2), 5, [1, 0, 0]),
+            (Some(1), Some(1), 5, [1, 0, 0]),
+            (None, None, 5, [0, 0, 1]),
+            (None, None, 10, [1, 0, 0]),
+            (Some(2), Some(1), 10, [1, 0, 0]),
+        ] {
+            let asked_us = Some(asked_us);
             let mut occupancy = Occupancy::new(LockKind::Mutex);
             let traces = |number, token| Traces { token, entered_us: 10, ..hold(number).traces };
             occupancy.enter(Hold { traces: traces(1, inside), ..hold(1) }, moment(10));
@@ -851,19 +851,13 @@ mod tests {
     }
 
     #[test]
-    fn acquire_is_stuck_after_one_second_among_short_waits() {
-        let mut waits = Waits::default();
-        waits.ended(100, 200);
-        assert!(!waits.is_stuck(&asked(50), 50 + 999_999));
-        assert!(waits.is_stuck(&asked(50), 50 + 1_000_000));
-    }
-
-    #[test]
-    fn acquire_is_stuck_after_ten_times_the_longest_wait() {
-        let mut waits = Waits::default();
-        waits.ended(0, 3_000_000);
-        waits.ended(4_000_000, 4_000_001);
-        assert!(!waits.is_stuck(&asked(50), 50 + 29_999_999));
-        assert!(waits.is_stuck(&asked(50), 50 + 30_000_000));
+    fn acquire_is_stuck_after_ten_times_the_longest_wait_but_at_least_one_second() {
+        let long: &[(u64, u64)] = &[(0, 3_000_000), (4_000_000, 4_000_001)];
+        for (ended, after) in [(&[(100, 200)][..], 1_000_000), (long, 30_000_000)] {
+            let mut waits = Waits::default();
+            ended.iter().for_each(|(called, acquired)| waits.ended(*called, *acquired));
+            let found = [50 + after - 1, 50 + after].map(|now| waits.is_stuck(&asked(50), now));
+            assert_eq!(found, [false, true], "{ended:?}");
+        }
     }
 }

@@ -545,9 +545,7 @@ mod tests {
     fn session_ids_and_passwords_are_parsed_from_hexadecimal_digits() {
         assert_eq!(session_id("0x10001f2a3b40007"), Some(0x0100_01f2_a3b4_0007));
         assert_eq!(session_id("0xffffffffffffffff"), Some(-1));
-        assert_eq!(
-            (session_id("no"), password_bytes("00ff"), password_bytes("0")),
-            (None, Some(vec![0, 255]), None)
-        );
+        assert_eq!((session_id("no"), password_bytes("00ff")), (None, Some(vec![0, 255])));
+        assert_eq!(password_bytes("0"), None);
     }
 }

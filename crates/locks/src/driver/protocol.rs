@@ -506,10 +506,8 @@ mod tests {
             leases: None,
             timeout_ms: None,
         };
-        assert_eq!(
-            serde_json::to_string(&acquire).unwrap(),
-            r#"{"t":"acquire","id":2,"c":7,"on":"/lock-0","mode":"write"}"#
-        );
+        let found = serde_json::to_string(&acquire).unwrap();
+        assert_eq!(found, r#"{"t":"acquire","id":2,"c":7,"on":"/lock-0","mode":"write"}"#);
     }
 
     #[test]

@@ -441,9 +441,8 @@ mod tests {
         let (short, long) = (Patience::default(), Patience::default());
         let mut second = Box::pin(cohort.turn(&short));
         let mut third = Box::pin(cohort.turn(&long));
-        assert!(
-            futures_util::poll!(&mut second).is_pending() && futures_util::poll!(&mut third).is_pending()
-        );
+        assert!(futures_util::poll!(&mut second).is_pending());
+        assert!(futures_util::poll!(&mut third).is_pending());
         // The second contender gives up at the moment when the lock is passed to it.
         drop(first);
         short.cancel.cancel();

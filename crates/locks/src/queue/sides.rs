@@ -119,11 +119,8 @@ mod tests {
             ] {
                 let queue = [name(kind, sequence), other.clone()].iter().collect();
                 let awaited = SIDES.awaited(&node(kind, sequence), mode, Watched::First, &queue);
-                assert_eq!(
-                    awaited,
-                    Err(Failure::CounterUsedUp("/lock".into())),
-                    "{kind} {sequence} next to {other}"
-                );
+                let expected = Err(Failure::CounterUsedUp("/lock".into()));
+                assert_eq!(awaited, expected, "{kind} {sequence} next to {other}");
             }
         }
     }

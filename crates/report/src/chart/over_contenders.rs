@@ -86,10 +86,7 @@ pub fn over_contenders(
     };
     let is_fan_out = entry.figure() == FAN_OUT.figure();
     let (at, kind) = if least == most {
-        let guide = |at: f64, label: &str| Guide::new(GuideCourse::Upright(at), label, Weight::Faint);
-        let bounds = [guide(1.0, LEAST), guide(most as f64 - 1.0, MOST)];
-        let shown = usize::from(is_fan_out) + usize::from(is_fan_out && most > 2);
-        let guides = bounds.into_iter().take(shown).collect();
+        let guides = if is_fan_out { fan_out_of(most) } else { Vec::new() };
         (format!(", {}", contenders(most)), ChartKind::Bars(figure.bars(chart.axis, guides)))
     } else {
         let series = figure.series();
@@ -119,6 +116,13 @@ pub fn over_contenders(
 
 const LEAST: &str = "1: one waiter is notified";
 const MOST: &str = "N−1: every waiter is notified";
+
+/// Returns the bounds of the fan-out with this many contenders.
+fn fan_out_of(count: usize) -> Vec<Guide> {
+    let guide = |at: f64, label: &str| Guide::new(GuideCourse::Upright(at), label, Weight::Faint);
+    let most = (count > 2).then(|| guide(count as f64 - 1.0, MOST));
+    std::iter::once(guide(1.0, LEAST)).chain(most).collect()
+}
 
 /// Returns the bounds of the fan-out between these numbers of contenders.
 fn fan_out_between(low: f64, high: f64) -> Vec<Guide> {

@@ -66,14 +66,12 @@ pub fn kinds(view: &View<'_>) -> Result<Chart, String> {
     let used = cells.iter().flat_map(|cell| cell.requests()).map(|(kind, _)| kind).collect::<Vec<_>>();
     let kinds: Vec<RequestKind> = RequestKind::ALL.into_iter().filter(|kind| used.contains(kind)).collect();
     let said = cells.iter().map(|cell| {
-        let parts = cell.requests().into_iter();
         let parts =
-            parts.map(|(kind, amount)| format!("{} {}", number(amount), kind.name().replace('_', " ")));
+            cell.requests().into_iter().map(|(kind, amount)| format!("{} {}", number(amount), name(kind)));
         format!("{}: {}", view.label(cell), listed(&parts.collect::<Vec<_>>()))
     });
     let colour = |kind: &RequestKind| RequestKind::ALL.iter().position(|one| one == kind).unwrap_or(0);
-    let parts =
-        kinds.iter().map(|kind| PartName { name: kind.name().replace('_', " "), colour: colour(kind) });
+    let parts = kinds.iter().map(|kind| PartName { name: name(*kind), colour: colour(kind) });
     let caption = "The repetition with the median total is drawn.";
     let rows: Vec<Bar> = cells.iter().map(|cell| row(view, cell, &kinds)).collect();
     let axis = Axis::from_zero("requests per acquisition", rows.iter().map(Bar::length).fold(0.0, f64::max));
@@ -95,4 +93,8 @@ fn row(view: &View<'_>, cell: &Cell<'_>, kinds: &[RequestKind]) -> Bar {
     let whole = Bar::new(cell.strategy, view.label(cell), 0.0, String::new());
     let bar = Bar { parts, mark: mark_of(cell), ..whole };
     Bar { value: number(bar.length()), ..bar }
+}
+
+fn name(kind: RequestKind) -> String {
+    kind.name().replace('_', " ")
 }

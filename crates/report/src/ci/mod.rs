@@ -68,7 +68,11 @@ impl Check {
     }
 
     pub fn word(&self) -> &'static str {
-        ["passed", "no evidence", "failed"][usize::from(self.severity())]
+        match self.verdict {
+            Verdict::Held => "passed",
+            Verdict::Unknown(_) => "no evidence",
+            Verdict::Violated(_) => "failed",
+        }
     }
 
     /// Returns the severity; higher is worse.
@@ -247,7 +251,7 @@ fn of_whole(stored: &StoredRun) -> Check {
         }
         RunEnding::Aborted | RunEnding::GateFailed => {
             let why = why.as_deref().unwrap_or("the environment failed");
-            Some(format!("the run was cut short: {why}; {ran}"))
+            Some(format!("the run ended early: {why}; {ran}"))
         }
     };
     let took = run.ended_at.duration_since(run.started_at).unwrap_or_default();

@@ -244,11 +244,15 @@ impl Live {
     }
 
     pub fn phase(&mut self, name: &str) {
-        self.under_way.iter_mut().for_each(|trial| trial.phase = clean(name));
+        if let Some(trial) = &mut self.under_way {
+            trial.phase = clean(name);
+        }
     }
 
     pub fn acquired(&mut self, acquired: u64) {
-        self.under_way.iter_mut().for_each(|trial| trial.acquired = trial.acquired.max(acquired));
+        if let Some(trial) = &mut self.under_way {
+            trial.acquired = trial.acquired.max(acquired);
+        }
     }
 
     pub fn trial_ended(&mut self, trial: &Trial) {

@@ -41,21 +41,21 @@ fn standing(of: &Standing, limits: Limits) -> Conclusion {
     // Exact counts need no interval.
     let once = if of.repetitions < 2 { ", counted in one trial only" } else { "" };
     let among = if of.apart.is_empty() { "" } else { " of those counted" };
-    let (certainty, said) = match listed(&leaders) {
+    let (certainty, said) = match leaders.as_slice() {
         _ if !of.decidable => {
             (Certainty::Unknown, format!("it is unknown which lock is {superlative}: {}", too_few(of)))
         }
-        best if leaders.len() == 1 => {
+        [best] => {
             let value = of.shown(of.best());
             let next = of.beaten().next().and_then(|next| multiple(of, next)).unwrap_or_default();
             (Certainty::Shown, format!("{best} is {superlative}{among}: {value}{once}{next}"))
         }
-        all if of.is_level() => {
-            let margin = percent(limits.margin);
-            (Certainty::Same, format!("{all} are equally {adjective}{among}, to within {margin}"))
+        several if of.is_level() => {
+            let (several, margin) = (listed(several), percent(limits.margin));
+            (Certainty::Same, format!("{several} are equally {adjective}{among}, to within {margin}"))
         }
-        all => {
-            let why = format!("{all} differ by no more than noise could explain");
+        several => {
+            let why = format!("{} differ by no more than noise could explain", listed(several));
             (Certainty::Tied, format!("no single lock is shown to be {superlative}{among}: {why}"))
         }
     };
@@ -133,15 +133,16 @@ fn choice(field: &Field<'_>, standings: &[Standing], focus: usize, limits: Limit
     let multiple = last.and_then(|last| multiple(speed, last));
     let value = format!("{}{}", speed.shown(own), multiple.unwrap_or_default());
     let why = match (chosen.len(), load.filter(|_| is_lighter)) {
-        (1, None) => "No other candidate was as fast".to_owned(),
-        (_, load) => {
-            let and = load.map(|load| least_load(&chosen, load));
-            let and = and.unwrap_or_else(|| "the metrics do not separate them".to_owned());
-            format!("Nothing measured was significantly faster, and {and}")
+        (_, Some(load)) => {
+            format!("Nothing measured was significantly faster, and {}.", least_load(&chosen, load))
+        }
+        (1, None) => "No other candidate was as fast.".to_owned(),
+        (_, None) => {
+            "Nothing measured was significantly faster, and the metrics do not separate them.".to_owned()
         }
     };
     let costs = if let [one] = &*chosen { costs(field, focus, one, speed, load) } else { String::new() };
-    Some(conclude(certainty, chosen, format!("Use {named} with {at}: {value}. {why}.{costs}")))
+    Some(conclude(certainty, chosen, format!("Use {named} with {at}: {value}. {why}{costs}")))
 }
 
 /// Returns a sentence on an inconclusive ranking: the medians, and how to get an answer.

@@ -61,10 +61,10 @@ pub(super) fn limits(view: &View<'_>) -> Vec<Conclusion> {
         let why = |cell: &Cell<'_>| cell.verdict().and_then(|verdict| verdict.why()).unwrap_or_default();
         first.map_or_else(String::new, |cell| format!("with {}: {}", contenders(cell.contenders), why(cell)))
     };
-    let limit = |certainty, evidence, is: &dyn Fn(&Cell<'_>) -> bool, [before, after]: [&str; 2]| {
+    let limit = |certainty, evidence, is: &dyn Fn(&Cell<'_>) -> bool, said: &dyn Fn(&str) -> String| {
         let limited = (0..view.strategies.len()).filter(|strategy| view.cells_of(*strategy).any(is));
         let names: Vec<String> = limited.map(|strategy| view.strategies[strategy].clone()).collect();
-        let said = format!("{before}{}{after}", listed(&names));
+        let said = said(&listed(&names));
         let is_limited = !names.is_empty();
         is_limited.then(|| Conclusion { certainty, ..of_the_run(Topic::Limits, evidence, names, said) })
     };
@@ -73,22 +73,31 @@ pub(super) fn limits(view: &View<'_>) -> Vec<Conclusion> {
         let limit = of_the_run(Topic::Limits, Evidence::Table, Vec::new(), said);
         Some(Conclusion { certainty: Certainty::Unknown, ..limit })
     } else {
-        let said = ["", " never acquired the lock at some contender counts."];
-        limit(Certainty::Shown, Evidence::Table, &is_idle, said)
+        limit(Certainty::Shown, Evidence::Table, &is_idle, &|names| {
+            format!("{names} never acquired the lock at some contender counts.")
+        })
     };
-    let based = format!(": a lock based on {}, not on ZooKeeper. Its guarantees are different.", systems());
-    let slow =
-        " could not keep up with the arrivals: the queue kept growing, so there is no wait to compare.";
-    let unsound =
-        ["At some contender counts, all trials of ", " are invalid or partial; these are not ranked."];
-    let doubted = format!(" excluded other contenders ({}), so no recommendation relies on it.", unknown());
-    let unproven = ["It is unknown whether ", &doubted];
     let others = [
-        limit(Certainty::Shown, Evidence::Table, &|cell| system(cell).is_some(), ["", &based]),
+        limit(Certainty::Shown, Evidence::Table, &|cell| system(cell).is_some(), &|names| {
+            format!("{names}: a lock based on {}, not on ZooKeeper. Its guarantees are different.", systems())
+        }),
         idle,
-        limit(Certainty::Shown, Evidence::Notes, &|cell| cell.is_unstable(), ["", slow]),
-        limit(Certainty::Unknown, Evidence::Notes, &|cell| !cell.is_sound(), unsound),
-        limit(Certainty::Unknown, Evidence::Verdicts, &is_unknown, unproven),
+        limit(Certainty::Shown, Evidence::Notes, &|cell| cell.is_unstable(), &|names| {
+            format!(
+                "{names} could not keep up with the arrivals: the queue kept growing, so there is no wait to compare."
+            )
+        }),
+        limit(Certainty::Unknown, Evidence::Notes, &|cell| !cell.is_sound(), &|names| {
+            format!(
+                "At some contender counts, all trials of {names} are invalid or partial; these are not ranked."
+            )
+        }),
+        limit(Certainty::Unknown, Evidence::Verdicts, &is_unknown, &|names| {
+            format!(
+                "It is unknown whether {names} excluded other contenders ({}), so no recommendation relies on it.",
+                unknown()
+            )
+        }),
     ];
     others.into_iter().flatten().collect()
 }

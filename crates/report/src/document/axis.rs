@@ -172,11 +172,13 @@ impl Axis {
 
     /// Returns the label of a value: the label of its tick, or else the value formatted in the axis's unit.
     pub fn told(&self, value: f64) -> String {
-        match (self.unit, self.ticks.iter().find(|(at, _)| *at == value)) {
-            (_, Some((_, label))) => label.clone(),
-            (Unit::Micros, _) => format_micros(value.round() as u64),
-            (Unit::Number, _) => number(value),
-            (Unit::Rarity, _) => {
+        if let Some((_, label)) = self.ticks.iter().find(|(at, _)| *at == value) {
+            return label.clone();
+        }
+        match self.unit {
+            Unit::Micros => format_micros(value.round() as u64),
+            Unit::Number => number(value),
+            Unit::Rarity => {
                 let digits = (value.max(1.0).log10().ceil() as usize).saturating_sub(1);
                 format!("{:.digits$} %", 100.0 * (1.0 - 1.0 / value.max(1.0)))
             }

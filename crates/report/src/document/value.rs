@@ -96,7 +96,10 @@ impl Value {
             Self::OutOf(part, whole) if part == whole => whole.to_string(),
             Self::OutOf(part, whole) => format!("{part} of {whole}"),
             Self::AtLeast(value) => format!("≥ {}", value.shown()),
-            Self::Between(of) => format!("{} ({} to {})", of[0].shown(), of[1].shown(), of[2].shown()),
+            Self::Between(value_and_ends) => {
+                let [value, low, high] = value_and_ends.each_ref().map(Self::shown);
+                format!("{value} ({low} to {high})")
+            }
             Self::NotMeasured => "-".to_owned(),
             Self::Unstable => "unstable".to_owned(),
         }
@@ -117,7 +120,7 @@ impl Value {
             | Self::Multiple(value)
             | Self::Range(value, _) => Some(*value),
             Self::AtLeast(value) => value.rank(),
-            Self::Between(of) => of[0].rank(),
+            Self::Between(value_and_ends) => value_and_ends[0].rank(),
             Self::Text(_) | Self::Verdict(..) | Self::NotMeasured | Self::Unstable => None,
         }
     }
@@ -141,7 +144,9 @@ impl From<ComparisonVerdict> for Value {
             ComparisonVerdict::Regressed => Tone::Bad,
             ComparisonVerdict::Improved => Tone::Good,
             ComparisonVerdict::Same => Tone::Plain,
-            _ => Tone::Doubtful,
+            ComparisonVerdict::NotMeasured | ComparisonVerdict::Inconclusive | ComparisonVerdict::Differs => {
+                Tone::Doubtful
+            }
         };
         Self::verdict(verdict.word(), tone)
     }

@@ -23,21 +23,27 @@ pub(super) const PANEL: u32 = 306;
 const BETWEEN: u32 = 16;
 pub(super) const BESIDE: usize = 2;
 
-/// Draws the axes of a plot with these margins above, to the left and to the right, in units.
+/// Margins of a plot, in units.
+pub(super) struct Around {
+    pub above: u32,
+    pub left: u32,
+    pub right: u32,
+}
+
 pub(super) fn axes<'a, D: Backend>(
     area: &Area<D>,
     x: &Axis,
     y: &Axis,
-    [above, left, right]: [u32; 3],
+    around: &Around,
 ) -> Painted<Plot<'a, D>> {
     if !y.title().is_empty() {
         area.draw(&Text::new(y.title(), (0, 0), text(MEDIUM, INK)))?;
     }
     let mut chart = ChartBuilder::on(area)
-        .margin_top(above)
-        .margin_right(right)
+        .margin_top(around.above)
+        .margin_right(around.right)
         .x_label_area_size(units(BELOW))
-        .y_label_area_size(left)
+        .y_label_area_size(around.left)
         .build_cartesian_2d(x.clone(), y.clone())?;
     let (width, height) = chart.plotting_area().dim_in_pixel();
     let mut mesh = chart.configure_mesh();
@@ -80,7 +86,7 @@ pub fn plot_area(lines: &Lines) -> [(i32, i32); 2] {
 pub(super) fn draw(lines: &Lines, medium: Medium<'_>, area: &Area<impl Backend>) -> Painted {
     let y = lines.other_y.as_ref().filter(|_| medium.is_other_scale).unwrap_or(&lines.y);
     let left = labels_width(lines, area.dim_in_pixel().1 - units(ABOVE + BELOW));
-    let mut chart = axes(area, &lines.x, y, [units(ABOVE), left, units(RIGHT)])?;
+    let mut chart = axes(area, &lines.x, y, &Around { above: units(ABOVE), left, right: units(RIGHT) })?;
     for band in &lines.bands {
         let shade = BAND.mix(0.12 + 0.2 * band.share);
         let (from, to) = ((band.from, y.low), (band.to, y.high));

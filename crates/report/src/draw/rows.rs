@@ -5,7 +5,7 @@ use plotters::style::text_anchor::HPos;
 use zklockbench_analysis::compare::ComparisonVerdict;
 use zklockbench_core::units::joined;
 
-use super::lines::{axes, draw_cross, draw_guides};
+use super::lines::{Around, axes, draw_cross, draw_guides};
 use super::style::{
     ALARM, FAINT, GOOD, INK, MEDIUM, RULE, SMALL, STUCK, anchored, colour, heat, ink_on, part, shorten,
     text_width, units, wrap,
@@ -38,7 +38,7 @@ pub(super) const fn height(rows: usize, row: u32) -> u32 {
 pub(super) fn draw_bars(bars: &Bars, medium: Medium<'_>, area: &Area<impl Backend>) -> Painted {
     let labels = bars.rows.iter().map(|row| row.label.as_str());
     let (y, left) = labelled(labels, area.dim_in_pixel().0, 0.42);
-    let mut chart = axes(area, &bars.axis, &y, [units(24), left, units(VALUE)])?;
+    let mut chart = axes(area, &bars.axis, &y, &Around { above: units(24), left, right: units(VALUE) })?;
     draw_guides(&mut chart, &bars.guides, &[], medium)?;
     for (row, at) in bars.rows.iter().zip(1_u32..) {
         draw_bar(&mut chart, bars, row, f64::from(at))?;
@@ -93,7 +93,7 @@ pub(super) fn draw_ratios(ratios: &Ratios, area: &Area<impl Backend>) -> Painted
     };
     let all = ratios.rows.iter().flat_map(values).chain([1.0]);
     let x = Axis::logarithmic(ratios.of, all.map(|ratio| ratio.clamp(1.0 / FARTHEST, FARTHEST)));
-    let mut chart = axes(area, &x, &y, [units(24), left, units(VERDICT)])?;
+    let mut chart = axes(area, &x, &y, &Around { above: units(24), left, right: units(VERDICT) })?;
     let below = ratios.rows.len() as f64 + 0.5;
     chart.draw_series([PathElement::new([(1.0, 0.5), (1.0, below)], INK.stroke_width(4))])?;
     for (row, at) in ratios.rows.iter().zip(1_u32..) {
@@ -107,7 +107,9 @@ fn draw_ratio(chart: &mut Plot<'_, impl Backend>, row: &RatioRow, at: f64) -> Pa
         ComparisonVerdict::Regressed => ALARM,
         ComparisonVerdict::Improved => GOOD,
         ComparisonVerdict::Same => colour(0),
-        _ => FAINT,
+        ComparisonVerdict::Differs | ComparisonVerdict::Inconclusive | ComparisonVerdict::NotMeasured => {
+            FAINT
+        }
     };
     let edge = |end: f64| PathElement::new([(end, at - 0.5), (end, at + 0.5)], RULE.stroke_width(2));
     chart.draw_series(row.margin.into_iter().flatten().map(edge))?;
@@ -167,7 +169,7 @@ pub(super) fn draw_heat(heat: &Heat, area: &Area<impl Backend>) -> Painted {
     };
     let tile_width = tile_width(heat);
     let unused = width.saturating_sub(left + units(tile_width) * names.len() as u32);
-    let mut chart = axes(area, &Axis::tiles(&names), &y, [units(24), left, unused])?;
+    let mut chart = axes(area, &Axis::tiles(&names), &y, &Around { above: units(24), left, right: unused })?;
     for (row, down) in heat.rows.iter().zip(1_u32..) {
         for (tile, across) in row.tiles.iter().zip(1_u32..) {
             draw_tile(&mut chart, tile.as_ref(), tile_width, (f64::from(across), f64::from(down)))?;

@@ -204,7 +204,7 @@ fn chart(chart: &Chart, id: &str) -> Markup {
     let own = format!("{id}-chart-{}", chart.id);
     let other = if let ChartKind::Lines(lines) = &chart.kind { lines.other_y.as_ref() } else { None };
     let other = other.map(|axis| if axis.is_linear() { "linear axis" } else { "logarithmic axis" });
-    // Their labels need the full width of a page.
+    // The labels of these charts need the full width of a page.
     let is_wide = matches!(chart.kind, ChartKind::Panels(_) | ChartKind::Ratios(_));
     let (drawing, values) = svg::chart(chart, &own);
     html! {

@@ -46,8 +46,6 @@ pub(crate) fn program(version: &str, commit: Option<&str>) -> (String, Value) {
 
 const SHARED: &str = "Servers and generator share one host and compete for its processors: compare strategies within \
     this run, not metrics across hosts.";
-const LIMITED: &str =
-    " to protect other clients of the ensemble: throughput reflects the limit, not the locks.";
 const COLD: &str = "The servers were not warmed up, so the first trials are slower than later ones.";
 
 pub(super) fn environment(source: &Source<'_>) -> impl Iterator<Item = Block> {
@@ -59,7 +57,12 @@ pub(super) fn environment(source: &Source<'_>) -> impl Iterator<Item = Block> {
     facts.push(program(&run.tool_version, run.tool_commit.as_deref()));
     let shared = ensemble.shares_host.then(|| SHARED.to_owned());
     let cold = ensemble.starts_cold.then(|| COLD.to_owned());
-    let limit = ensemble.load_limit().map(|rate| format!("The load was limited to {rate}{LIMITED}"));
+    let limit = ensemble.load_limit().map(|rate| {
+        format!(
+            "The load was limited to {rate} to protect other clients of the ensemble: throughput reflects \
+             the limit, not the locks."
+        )
+    });
     let missing =
         ensemble.config.iter().filter(|(name, _)| [UNCOUNTED, WITHOUT_LOGS].contains(&name.as_str()));
     let missing = missing.map(|(name, why)| format!("The {name} are {why}."));
@@ -180,9 +183,10 @@ pub(super) fn verdicts(source: &Source<'_>) -> Table {
         .explained("every waiter was served once all faults had healed")
         .words("counts", |cell| {
             Some(match all(cell, |one| one.judged.accounting.as_ref())? {
+                Verdict::Held => Value::verdict("agree", Tone::Good),
                 // Counts that disagree cast doubt on metrics, not on the lock.
                 Verdict::Violated(_) => Value::verdict("disagree", Tone::Doubtful),
-                other => Value::worded(&other, ["agree", "", "unknown"]),
+                Verdict::Unknown(_) => Value::verdict("unknown", Tone::Doubtful),
             })
         })
         .numbers("acquisitions", 1, |cell| cell.sum(|trial| trial.measured.acquired()))

@@ -110,12 +110,11 @@ fn found(outcome: &Outcome) -> Vec<String> {
     match (outcome.verdict.why(), outcome.checks.as_slice()) {
         _ if !bad.is_empty() => bad,
         (Some(why), _) => vec![why],
-        (None, []) => Vec::new(),
-        _ if outcome.is_of_every_run() => Vec::new(),
-        (None, [only]) => vec![gate_check_told(only)],
-        (None, [first, ..]) => {
-            vec![format!("{}; nearest of {}", gate_check_told(first), outcome.checks.len())]
+        (None, [only]) if !outcome.is_of_every_run() => vec![gate_check_told(only)],
+        (None, [nearest, ..]) if !outcome.is_of_every_run() => {
+            vec![format!("{}; nearest of {}", gate_check_told(nearest), outcome.checks.len())]
         }
+        (None, _) => Vec::new(),
     }
 }
 

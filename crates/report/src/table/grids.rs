@@ -103,13 +103,13 @@ fn note(view: &View<'_>) -> String {
     let any = |is: &dyn Fn(&Cell<'_>) -> bool| view.cells.iter().any(is);
     let is_bound = |cell: &Cell<'_>| cell.longest(Measure::Wait).is_some_and(|longest| longest.at_least);
     let is_below = |multiple: Option<f64>| multiple.is_some_and(|multiple| multiple < BELOW_FLOOR);
-    let is_unserved = any(&|cell| cell.sum(Trial::unserved) > 0) && any(&is_bound);
-    let is_slow = any(&|cell| is_below(view.handoff_over_floor(cell)))
+    let has_bounds = any(&|cell| cell.sum(Trial::unserved) > 0) && any(&is_bound);
+    let is_below_floor = any(&|cell| is_below(view.handoff_over_floor(cell)))
         || any(&|cell| is_below(view.uncontended_over_floor(cell)));
     let notes = [
         (any(&|cell| cell.trials.len() > 1), "Medians of the valid repetitions."),
-        (is_unserved, "≥: at least, because of unserved waits."),
-        (is_slow, "A multiple below 1 means that the host was slower while the floor was measured."),
+        (has_bounds, "≥: at least, because of unserved waits."),
+        (is_below_floor, "A multiple below 1 means that the host was slower while the floor was measured."),
     ];
     let notes = notes.into_iter().filter(|(is_so, _)| *is_so).map(|(_, note)| note.to_owned());
     joined(notes.chain(on_the_wire(view)), " ")

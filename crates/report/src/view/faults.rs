@@ -149,8 +149,10 @@ impl<'a> UnderFault<'a> {
             (self.order().map(|(early, _)| early), "too early", Fate::Violated),
             (self.sum(|trial| trial.stuck.len() as u64), "stuck", Fate::Stuck),
         ];
-        let wrong = all.into_iter().filter(|(count, ..)| count.is_some_and(|count| count > 0));
-        let wrong = wrong.map(|(count, word, fate)| (format!("{} {word}", count.unwrap_or(0)), fate));
+        let wrong = all.into_iter().filter_map(|(count, word, fate)| {
+            let count = count.filter(|count| *count > 0)?;
+            Some((format!("{count} {word}"), fate))
+        });
         let wrong: Vec<(String, Fate)> = wrong.collect();
         let time = (!self.fired.is_empty()).then(|| match self.recovery() {
             None => ("not proved".to_owned(), Fate::Unknown),

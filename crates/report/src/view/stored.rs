@@ -68,9 +68,9 @@ fn remarks(stored: &StoredRun) -> Vec<String> {
     let run = &stored.run;
     let precision = run.precision.as_ref().map(|found| format!("precision: {}", found.describe()));
     let no_floor = run.floor.as_ref().and_then(|floor| {
-        let (is_partial, why) = (floor.handoff.is_some(), floor.missing.as_ref()?);
+        let is_partial = floor.handoff.is_some();
         let what = if is_partial { "the floor does not cover all servers" } else { "floor not measured" };
-        Some(format!("{what}: {why}"))
+        Some(format!("{what}: {}", floor.missing.as_ref()?))
     });
     let of_run = [ending(stored), resumed(run), of_workers(stored), precision, no_floor];
     let of_trials = granted(&stored.trials).into_iter().chain(not_compared(&stored.trials));
@@ -83,8 +83,8 @@ fn granted(trials: &[Trial]) -> Vec<String> {
     let differing = trials.iter().filter_map(|trial| Some((trial.granted_otherwise()?, trial)));
     let told = |((asked, granted), trials): ((u64, u64), Vec<&Trial>)| {
         let labels = distinct_sorted(trials.iter().map(|trial| trial.spec.strategy.label.as_str()));
-        let ([asked, granted], labels) = ([asked, granted].map(format_micros), listed(&labels));
-        format!("session timeout: requested {asked}, granted {granted} ({labels})")
+        let [asked, granted] = [asked, granted].map(format_micros);
+        format!("session timeout: requested {asked}, granted {granted} ({})", listed(&labels))
     };
     grouped(differing).into_iter().map(told).collect()
 }

@@ -68,7 +68,8 @@ impl HistoryReader {
         let Some(place) = self.next_line()? else { return Ok(None) };
         match serde_json::from_slice(self.line.trim_ascii_end()) {
             Ok(line) => Ok(Some(Numbered { place, line })),
-            Err(error) if error.is_eof() && self.line.last() != Some(&b'\n') => {
+            // After a power failure, a file may end in zeros instead of its last data.
+            Err(error) if self.line.ends_with(&[0]) || error.is_eof() && !self.line.ends_with(b"\n") => {
                 self.cut = Some(place.line);
                 Ok(None)
             }

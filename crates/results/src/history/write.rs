@@ -165,13 +165,12 @@ pub fn merge_histories(parts: &[(usize, PathBuf)], to: &Path) -> Result<(), Erro
         })
     };
     let mut parts: Vec<WorkerHistory> = parts.iter().map(open).collect::<Result<_, Error>>()?;
-    let mut header = Header { complete: Some(true), ..Header::default() };
-    for part in &parts {
-        let own = part.reader.header();
-        header.complete = header.complete.filter(|_| own.complete == Some(true)).or(Some(false));
-        header.locks.extend(own.locks.clone());
-        header.interference.extend(own.interference.iter().cloned());
-    }
+    let headers = || parts.iter().map(|part| part.reader.header());
+    let header = Header {
+        complete: Some(headers().all(|own| own.complete == Some(true))),
+        locks: headers().flat_map(|own| own.locks.clone()).collect(),
+        interference: headers().flat_map(|own| own.interference.clone()).collect(),
+    };
     let failed = |error: io::Error| cannot("write", to, &error);
     let mut out = BufWriter::new(File::create_new(to).map_err(failed)?);
     let header =

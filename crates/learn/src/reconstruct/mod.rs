@@ -3,18 +3,23 @@
 //!
 //! Memory grows with the number of simultaneous nodes and of distinct locks, not with the length of the log.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+mod semaphore;
+mod watched;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::cycle::{Cycle, Ending, UNKNOWN_SESSION};
+use crate::cycle::{Cycle, Ending};
 use crate::family::{KAZOO_INNER, folded, lock_below, semaphore_of};
 use crate::queue::{Grant, Moment, Node, NodePath, Queue};
-use crate::recipe::{DIGITS, Recipe, Recipes, Role, is_bare_hex, is_sequential, is_taken_entry, recognise};
+use crate::recipe::{DIGITS, Recipe, Recipes, Role, is_bare_hex, is_of_work_queue, is_sequential, recognise};
 use crate::snapshot::StoredNode;
 use zklockbench_core::spool::{Sorted, Sorter};
 use zklockbench_core::txn::{self, Change, Happened, Record};
+
+pub use watched::{Listing, Seen};
 
 /// Largest number of distinct locks; further locks are folded into families.
 const LOCKS_MOST: usize = 500_000;
@@ -124,23 +129,6 @@ pub struct Observed {
     pub has_folded_locks: bool,
 }
 
-/// Existing nodes, as a watch found them.
-#[derive(Debug, Default)]
-pub struct Listing {
-    /// Ephemeral nodes in order of creation.
-    pub found: Vec<StoredNode>,
-    /// Paths that were not read. Nodes at or below them may exist.
-    pub unread: Vec<String>,
-}
-
-/// A node's creation or deletion that a watch observed.
-#[derive(Debug, Clone)]
-pub struct Seen {
-    pub path: Vec<u8>,
-    pub happened: Happened,
-    pub at_ms: i64,
-}
-
 #[derive(Debug)]
 pub struct Reconstruction {
     scope: Scope,
@@ -149,8 +137,9 @@ pub struct Reconstruction {
     sessions: HashMap<i64, OpenSession>,
     locks: Vec<Lock>,
     numbers: HashMap<NodePath, u32>,
-    /// Paths of semaphores, whose inner queues do not count as locks.
-    semaphores: BTreeSet<NodePath>,
+    /// Paths of semaphores, whose inner queues do not count as locks, with the time of the first release since the
+    /// last create of a lease.
+    semaphores: BTreeMap<NodePath, Option<Moment>>,
     cycles: Sorter<Cycle, i64>,
     counts: Counts,
     now: Moment,
@@ -199,7 +188,7 @@ impl Reconstruction {
             sessions: HashMap::new(),
             locks: Vec::new(),
             numbers: HashMap::new(),
-            semaphores: BTreeSet::new(),
+            semaphores: BTreeMap::new(),
             cycles: Sorter::by(|cycle: &Cycle| cycle.arrived_ms, scratch),
             counts: Counts::default(),
             now: Moment { ms: i64::MIN, setting: 0 },
@@ -212,100 +201,6 @@ impl Reconstruction {
             last: 0,
             doubtful_before: 0,
         }
-    }
-
-    /// Records that a watch started or ended at this time.
-    pub fn watches_at(&mut self, at_ms: i64) {
-        self.is_watch = true;
-        self.pass_time(at_ms);
-    }
-
-    /// Records a change that a watch observed.
-    pub fn sees(&mut self, path: &[u8], happened: Happened, at_ms: i64) -> io::Result<()> {
-        self.last += 1;
-        self.pass_time(at_ms);
-        self.counts.records += 1;
-        // A watch reports no sessions, so each node is assigned a different session.
-        let owner = self.nodes.get(path).map_or(-self.last, |node| node.session);
-        let request = Request { session: owner, cxid: 0, zxid: self.last, place: 0 };
-        if happened == Happened::Created {
-            self.forget_parent(path);
-        }
-        let ephemeral = happened == Happened::Created;
-        let change = Change { path, happened, with_its_session: false, ephemeral, sequence: None };
-        self.apply(&change, request);
-        self.forget_session(owner);
-        self.failure.take().map_or(Ok(()), Err)
-    }
-
-    /// Continues with the nodes that a watch listed, and then with the changes that arrived during the listing. The
-    /// first change of a node shows whether the node existed when the listing started. Known nodes that were not
-    /// read are assumed to remain.
-    pub fn resumes(&mut self, listing: Listing, seen: &[Seen]) -> io::Result<()> {
-        let (mut changed, mut created) = (HashSet::new(), HashSet::new());
-        // Nodes that existed at the start, but not when their directory was listed.
-        let mut unlisted: Vec<&[u8]> = Vec::new();
-        {
-            let is_listed: HashSet<&[u8]> = listing.found.iter().map(|node| node.path.as_slice()).collect();
-            for change in seen {
-                let path = change.path.as_slice();
-                if !changed.insert(path) {
-                    continue;
-                }
-                let (directory, name) = split(path);
-                if change.happened == Happened::Created {
-                    created.insert(path);
-                } else if !is_listed.contains(path)
-                    && (self.nodes.contains_key(path) || recognise(directory, name).is_some())
-                {
-                    unlisted.push(path);
-                }
-            }
-        }
-        // Negative zxids place these nodes before the listed ones, because most locks are released in order of
-        // creation.
-        let (created_ms, owner) = (self.now.ms, Some(UNKNOWN_SESSION));
-        let first = -i64::try_from(unlisted.len()).unwrap_or(i64::MAX);
-        let mut stored: Vec<StoredNode> = unlisted
-            .into_iter()
-            .zip(first..)
-            .map(|(path, created)| StoredNode { path: path.to_vec(), created, created_ms, owner })
-            .collect();
-        let unread: HashSet<&[u8]> =
-            listing.unread.iter().map(|path| path.trim_end_matches('/').as_bytes()).collect();
-        let listed = listing.found.into_iter();
-        stored.extend(listed.filter(|node| !created.contains(node.path.as_slice())));
-        let lost: Vec<NodePath> = {
-            let exist: HashSet<&[u8]> = stored.iter().map(|node| node.path.as_slice()).collect();
-            let remains = |path: &NodePath| {
-                exist.contains(&**path) || is_within(path, &unread) && !created.contains(&**path)
-            };
-            self.nodes.keys().filter(|path| !remains(path)).cloned().collect()
-        };
-        self.replace(lost, stored)?;
-        seen.iter().try_for_each(|change| self.sees(&change.path, change.happened, change.at_ms))
-    }
-
-    /// Returns a node's session, unless a watch assigned it to the node: the negative number of a change.
-    fn known(&self, session: i64) -> i64 {
-        if self.is_watch && (-self.last..0).contains(&session) { UNKNOWN_SESSION } else { session }
-    }
-
-    /// Forgets a session without nodes, because a watch assigns a new session to each new node.
-    fn forget_session(&mut self, session: i64) {
-        if self.sessions.get(&session).is_some_and(|open| open.nodes.is_empty()) {
-            self.sessions.remove(&session);
-        }
-    }
-
-    /// Forgets the parent of a new node: a node with children is not ephemeral.
-    fn forget_parent(&mut self, path: &[u8]) {
-        let Some((parent, node)) = self.nodes.remove_entry(split(path).0) else { return };
-        self.queues.remove(&node.directory);
-        if let Some(open) = self.sessions.get_mut(&node.session) {
-            open.nodes.remove(&parent);
-        }
-        self.forget_session(node.session);
     }
 
     /// Adds a node that existed before the first record.
@@ -541,7 +436,7 @@ impl Reconstruction {
         {
             return (Recipe::KazooSemaphore, Role::Lease);
         }
-        match is_sequential(name, sequence) && !is_taken_entry(directory, name) {
+        match is_sequential(name, sequence) && !is_of_work_queue(directory, name) {
             true => (Recipe::Sequential, Role::Write),
             false => (Recipe::SingleNode, Role::Write),
         }
@@ -565,54 +460,6 @@ impl Reconstruction {
             .filter_map(|path| self.nodes.get(path))
             .find(|node| node.role == Role::Write && *node.directory == *directory)?;
         Some((writer.position, writer.grant != Grant::Waits))
-    }
-
-    /// Returns the session's node at the head of the inner queue of the semaphore with this lease directory.
-    /// Only the holder of the inner queue creates leases; the session's other nodes belong to other threads.
-    fn inner_node(&self, leases: &[u8], recipe: Recipe, session: i64) -> Option<NodePath> {
-        let inner = match recipe {
-            Recipe::KazooSemaphore => [leases, KAZOO_INNER].concat(),
-            _ => [split(leases).0, b"/locks"].concat(),
-        };
-        let first = self.queues.get(inner.as_slice())?.first()?;
-        let is_own = self.is_watch || self.nodes.get(first)?.session == session;
-        is_own.then(|| Arc::clone(first))
-    }
-
-    /// Takes the arrival time of a lease from the client's node in the inner queue. Returns whether the client may
-    /// still be waiting for a free lease.
-    fn link_to_inner(&mut self, lease: &mut Node) -> bool {
-        let Some(inner) = self.inner_node(&lease.directory, lease.recipe, lease.session) else {
-            return false;
-        };
-        let outer = lock_below(&lease.directory, lease.recipe);
-        if self.semaphores.insert(outer.into()) {
-            self.adopt_inner_queue(split(&inner).0, outer);
-        }
-        let Some(inner) = self.nodes.get_mut(&inner) else { return false };
-        if let Some(open) = self.sessions.get_mut(&inner.session) {
-            open.queued -= usize::from(inner.is_queued());
-        }
-        inner.has_lease = true;
-        lease.handoff_ms = match inner.grant {
-            Grant::At(granted) => lease.arrived.since(granted),
-            Grant::Waits | Grant::Earlier => None,
-        };
-        lease.arrived = inner.arrived;
-        lease.is_contended = inner.is_contended;
-        lease.is_carried_over = inner.is_carried_over;
-        lease.recipe == Recipe::CuratorSemaphore
-    }
-
-    /// Attributes earlier cycles in an inner queue to its semaphore.
-    fn adopt_inner_queue(&mut self, inner: &[u8], outer: &[u8]) {
-        if let Some(number) = self.numbers.remove(inner)
-            && let Some(lock) = self.locks.get_mut(number as usize)
-        {
-            lock.path = outer.into();
-            lock.longest = 0;
-            self.numbers.insert(outer.into(), number);
-        }
     }
 
     /// Ends the cycles of nodes that disappear together, the last nodes first, so that no end grants the lock
@@ -699,13 +546,11 @@ impl Reconstruction {
                 self.queues.remove(&node.directory);
             }
         }
+        if node.role == Role::Lease && ending != Ending::Unobserved {
+            self.note_lease_end(&node);
+        }
         if node.has_lease {
-            // The cycle continues with the lease's node.
-            let leases: NodePath = [split(&node.directory).0, b"/leases"].concat().into();
-            if let Some(queue) = self.queues.get_mut(&leases) {
-                queue.pending = None;
-                queue.note_length();
-            }
+            self.confirm_lease(&node);
             return;
         }
         // Before a client deletes its lease, it also uses the inner queue, so do not count its requests.
@@ -713,7 +558,7 @@ impl Reconstruction {
         let is_own = request.is_some_and(|request| counts && request.session == node.session);
         let requests = request.filter(|_| is_own).map_or(0, |request| request.cxid.wrapping_sub(node.cxid));
         // A client that leaves a semaphore's inner queue without a lease has given up.
-        let is_inner = semaphore_of(&node.directory).is_some_and(|outer| self.semaphores.contains(outer));
+        let is_inner = semaphore_of(&node.directory).is_some_and(|outer| self.semaphores.contains_key(outer));
         let is_granted = node.grant != Grant::Waits && !was_pending && !is_inner;
         let ending = if ending == Ending::Released && !is_granted { Ending::GaveUp } else { ending };
         let (waited_ms, held_ms) = match node.grant {
@@ -763,7 +608,7 @@ impl Reconstruction {
 
     /// Returns the path of the lock to which the nodes of a directory belong.
     fn lock_path<'a>(&self, directory: &'a [u8], recipe: Recipe) -> &'a [u8] {
-        let outer = semaphore_of(directory).filter(|outer| self.semaphores.contains(*outer));
+        let outer = semaphore_of(directory).filter(|outer| self.semaphores.contains_key(*outer));
         outer.unwrap_or_else(|| lock_below(directory, recipe))
     }
 
@@ -866,128 +711,8 @@ fn plausible(ms: i64) -> i64 {
     ms.clamp(0, LATEST_MS)
 }
 
-/// Returns whether a path is one of these paths, or below one.
-fn is_within(mut path: &[u8], paths: &HashSet<&[u8]>) -> bool {
-    while !paths.contains(path) {
-        if path.is_empty() {
-            return false;
-        }
-        path = split(path).0;
-    }
-    true
-}
-
 /// Returns the directory and name of a path.
 pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
     let slash = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
     (&path[..slash], path.get(slash + 1..).unwrap_or_default())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::summarise::{Asked, summarise};
-
-    const GUID: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
-
-    /// Watches a hundred uncontended cycles.
-    fn watched() -> Reconstruction {
-        let mut watched = Reconstruction::new(Scope::default(), &std::env::temp_dir());
-        watched.watches_at(0);
-        for of in 0..100_i64 {
-            let path = format!("/l/_c_{GUID}-lock-{of:010}");
-            watched.sees(path.as_bytes(), Happened::Created, of * 10).unwrap();
-            watched.sees(path.as_bytes(), Happened::Deleted, of * 10 + 5).unwrap();
-        }
-        watched
-    }
-
-    #[test]
-    fn watch_forgets_deleted_nodes() {
-        let mut watched = watched();
-        watched.sees(b"/a", Happened::Created, 2_000).unwrap();
-        watched.sees(b"/a/b", Happened::Created, 2_001).unwrap();
-        watched.sees(b"/a/b", Happened::Deleted, 2_002).unwrap();
-        assert_eq!((watched.nodes.len(), watched.queues.len(), watched.sessions.len()), (0, 0, 0));
-    }
-
-    fn node(of: u32) -> Vec<u8> {
-        format!("/l/_c_{GUID}-lock-{of:010}").into_bytes()
-    }
-
-    fn seen(of: u32, happened: Happened, at_ms: i64) -> Seen {
-        Seen { path: node(of), happened, at_ms }
-    }
-
-    fn listed(of: u32) -> Listing {
-        let node =
-            StoredNode { path: node(of), created: 1_000 + i64::from(of), created_ms: 5, owner: Some(7) };
-        Listing { found: vec![node], unread: Vec::new() }
-    }
-
-    /// Returns the ending, wait, hold and origin of each cycle.
-    fn cycles(watched: Reconstruction) -> Vec<(Ending, Option<u32>, Option<u32>, bool)> {
-        let observed = watched.finish().unwrap();
-        let cycles = observed.cycles.iter().unwrap().map(Result::unwrap);
-        cycles.map(|cycle| (cycle.ending, cycle.waited_ms, cycle.held_ms, cycle.is_carried_over)).collect()
-    }
-
-    #[test]
-    fn changes_during_the_listing_count_once() {
-        let mut watched = Reconstruction::new(Scope::default(), &std::env::temp_dir());
-        watched.watches_at(0);
-        let changes =
-            [seen(1, Happened::Created, 10), seen(2, Happened::Created, 12), seen(1, Happened::Deleted, 30)];
-        watched.resumes(listed(2), &changes).unwrap();
-        watched.sees(&node(2), Happened::Deleted, 50).unwrap();
-        let released = |waited: u32, held: u32| (Ending::Released, Some(waited), Some(held), false);
-        assert_eq!(cycles(watched), [released(0, 20), released(18, 20)]);
-    }
-
-    #[test]
-    fn node_deleted_before_it_is_listed_blocks_requests_until_then() {
-        let mut watched = Reconstruction::new(Scope::default(), &std::env::temp_dir());
-        watched.watches_at(0);
-        let changes = [seen(2, Happened::Created, 12), seen(1, Happened::Deleted, 30)];
-        watched.resumes(listed(2), &changes).unwrap();
-        watched.sees(&node(2), Happened::Deleted, 50).unwrap();
-        let held = (Ending::Released, None, None, true);
-        assert_eq!(cycles(watched), [held, (Ending::Released, Some(18), Some(20), false)]);
-    }
-
-    #[test]
-    fn node_that_survives_a_gap_ends_when_it_is_deleted_during_the_listing() {
-        let mut watched = Reconstruction::new(Scope::default(), &std::env::temp_dir());
-        watched.watches_at(0);
-        watched.sees(&node(1), Happened::Created, 10).unwrap();
-        watched.resumes(Listing::default(), &[seen(1, Happened::Deleted, 30)]).unwrap();
-        assert_eq!(cycles(watched), [(Ending::Released, Some(0), Some(20), false)]);
-    }
-
-    #[test]
-    fn known_nodes_that_are_not_read_after_a_gap_remain() {
-        let deleted_later = |unread: &[&str]| {
-            let mut watched = Reconstruction::new(Scope::default(), &std::env::temp_dir());
-            watched.watches_at(0);
-            watched.sees(&node(1), Happened::Created, 10).unwrap();
-            let unread = unread.iter().map(|path| (*path).to_owned()).collect();
-            watched.resumes(Listing { found: Vec::new(), unread }, &[]).unwrap();
-            watched.sees(&node(1), Happened::Deleted, 30).unwrap();
-            cycles(watched)[0].0
-        };
-        let path = String::from_utf8(node(1)).unwrap();
-        for unread in [path.as_str(), "/l", "/"] {
-            assert_eq!(deleted_later(&[unread]), Ending::Released, "{unread}");
-        }
-        for unread in ["/other", "/l/_c"] {
-            assert_eq!(deleted_later(&[unread]), Ending::Unobserved, "{unread}");
-        }
-        assert_eq!(deleted_later(&[]), Ending::Unobserved);
-    }
-
-    #[test]
-    fn watch_counts_no_sessions() {
-        let found = summarise(&watched().finish().unwrap(), Asked::default()).unwrap();
-        assert_eq!((found.families[0].arrivals, found.families[0].sessions), (100, 0));
-    }
 }

@@ -1,6 +1,9 @@
 //! Summarises cycles by families of locks.
 
-use std::collections::{BTreeMap, HashMap};
+mod kind;
+mod timeouts;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::time::Duration;
@@ -10,10 +13,9 @@ use crate::family::families;
 use crate::fit::{WindowCounts, zipf};
 use crate::recipe::Recipe;
 use crate::reconstruct::{Lock, Observed, Staying};
-use crate::summary::{
-    Endings, Family, FamilyKind, Key, LearnedLoad, LongWait, OverTime, StayingNode, Writes,
-};
+use crate::summary::{Endings, Family, FamilyKind, Key, LongWait, OverTime, StayingNode, Writes};
 use crate::times::{Handoff, HandoffBasis, Shift, Times, Values};
+use kind::{kind, load};
 use zklockbench_core::clock::micros;
 
 const KEYS_SHOWN: usize = 20;
@@ -29,18 +31,8 @@ const WINDOWS_MS: [i64; 3] = [100, 1_000, 10_000];
 const SHORT_MS: u32 = 10;
 /// Handoff to assume if the logs do not reveal it: typical of servers in one data centre.
 const ASSUMED_US: u64 = 2_000;
-/// Minimum share of cycles that must have the usual number of requests before conclusions are drawn from that
-/// number.
-const USUAL: f64 = 0.95;
 /// Minimum number of cycles for a conclusion from request counts or handoffs.
 const CYCLES_LEAST: u64 = 20;
-
-/// Minimum number of abandoned requests from which a timeout is inferred.
-const TIMEOUTS_LEAST: u64 = 5;
-/// Minimum wait for a timeout; clients that give up earlier only tried to get the lock.
-const TIMEOUT_LEAST_MS: u32 = 10;
-/// Maximum time by which a wait may exceed the timeout, e.g. because the client is busy.
-const TIMEOUT_LATE_MS: u32 = 50;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Asked {
@@ -67,6 +59,8 @@ pub struct FamilyValues {
     pub since: Values,
     /// Largest number of sessions at the same time.
     pub contenders: usize,
+    /// Whether brief holds after another client's are failed tries.
+    pub has_tries: bool,
     /// Creates and deletes of nodes within the scope.
     pub writes: u64,
 }
@@ -90,6 +84,10 @@ struct Sums {
     holds: Values,
     /// Waits and holds of contended cycles, by number of requests; some may be timeouts at the grant.
     contended: BTreeMap<u32, (Values, Values)>,
+    /// Waits and holds of contended cycles that may be failed tries.
+    perhaps_tries: (Values, Values),
+    /// Whether these cycles are failed tries.
+    has_tries: bool,
     since: Values,
     handoffs: Values,
     /// Number of uncontended acquisitions, and how many of them used the usual two requests.
@@ -174,12 +172,13 @@ impl Sums {
             self.timeouts.add(ms);
         }
         let is_clear = cycle.ending != Ending::Released || !cycle.is_contended || cycle.requests == 0;
-        let (waits, holds) = match is_clear {
-            true => (&mut self.waits, &mut self.holds),
-            false => {
-                let (waits, holds) = self.contended.entry(limited(cycle.requests)).or_default();
-                (waits, holds)
-            }
+        let (waits, holds) = if is_clear {
+            (&mut self.waits, &mut self.holds)
+        } else if cycle.may_be_try() {
+            (&mut self.perhaps_tries.0, &mut self.perhaps_tries.1)
+        } else {
+            let (waits, holds) = self.contended.entry(limited(cycle.requests)).or_default();
+            (waits, holds)
         };
         if let Some(ms) = cycle.waited_ms {
             waits.add(ms);
@@ -222,65 +221,6 @@ impl Sums {
         let mut overlap = Overlap::default();
         sessions.iter().for_each(|(first_ms, last_ms)| overlap.add(*first_ms, *last_ms));
         overlap.most
-    }
-
-    /// Returns the clients' timeout, if most abandoned requests waited for about the same time, and hardly any
-    /// request waited longer.
-    fn timeout_us(&self) -> Option<u64> {
-        let at = |share| self.timeouts.quantile(share);
-        let (early, usual, late) = (at(0.1)?, at(0.5)?, at(0.9)?);
-        let is_one = self.timeouts.count >= TIMEOUTS_LEAST && late - early <= (usual / 5).max(10);
-        let longer = self.waits.above(late.saturating_add(TIMEOUT_LATE_MS));
-        let is_timeout = usual >= TIMEOUT_LEAST_MS && 10 * longer <= self.timeouts.count;
-        (is_one && is_timeout).then_some(u64::from(usual) * 1_000)
-    }
-
-    /// Removes and counts the cycles that timed out just as the lock became free; `None` if inconclusive.
-    fn take_given_up_at_grant(&mut self) -> Option<u64> {
-        let is_timeout = self.is_timeout();
-        let mut given_up = 0;
-        for (requests, (waits, holds)) in std::mem::take(&mut self.contended) {
-            if is_timeout.as_ref().is_some_and(|is_timeout| is_timeout(requests)) {
-                given_up += waits.count;
-            } else {
-                self.waits.take(&waits);
-                self.holds.take(&holds);
-            }
-        }
-        is_timeout.map(|_| given_up)
-    }
-
-    /// Returns a rule that recognises a timeout by the number of requests; `None` if inconclusive.
-    fn is_timeout(&self) -> Option<Box<dyn Fn(u32) -> bool>> {
-        let is_usual = |usual: u64, all: u64| usual as f64 >= USUAL * all as f64;
-        let is_odd = |requests: u32| requests % 2 == 1;
-        let contended = || self.contended.iter().map(|(requests, (waits, _))| (*requests, waits.count));
-        let all: u64 = contended().map(|(_, count)| count).sum();
-        let even: u64 = contended().filter(|(requests, _)| !is_odd(*requests)).map(|(_, count)| count).sum();
-        let gave_up: u64 = self.gave_up.values().sum();
-        let gave_up_odd: u64 =
-            self.gave_up.iter().filter(|(requests, _)| is_odd(**requests)).map(|(_, count)| count).sum();
-        let (plain, plain_usual) = self.plain;
-        let is_known = plain >= CYCLES_LEAST && is_usual(plain_usual, plain)
-            || all >= CYCLES_LEAST && is_usual(even, all)
-            || gave_up >= CYCLES_LEAST && 2 * even > all;
-        let is_by_parity =
-            is_known && is_usual(gave_up_odd, gave_up) && (all < CYCLES_LEAST || 2 * even > all);
-        let rule: Box<dyn Fn(u32) -> bool> = if is_by_parity {
-            Box::new(is_odd)
-        } else {
-            // Some clients send more requests before an acquisition than before a timeout.
-            let (usual, count) = contended().max_by_key(|(_, count)| *count)?;
-            let most = self.gave_up.keys().next_back()?;
-            if all < CYCLES_LEAST || !is_usual(count, all) || *most >= usual {
-                return None;
-            }
-            Box::new(move |requests| requests < usual)
-        };
-        // More timeouts at the grant than before it must have another cause, unless they are rare.
-        let at_grant: u64 = contended().filter(|(requests, _)| rule(*requests)).map(|(_, count)| count).sum();
-        let most = gave_up.max(((1.0 - USUAL) * all as f64) as u64);
-        (at_grant <= most).then_some(rule)
     }
 }
 
@@ -330,12 +270,17 @@ pub fn writes(observed: &Observed, found: &Summarised) -> Writes {
 
 pub fn summarise(observed: &Observed, asked: Asked) -> io::Result<Summarised> {
     let paths: Vec<&[u8]> = observed.locks.iter().map(|lock| &*lock.path).collect();
-    let mut numbers: BTreeMap<(String, Recipe), usize> = BTreeMap::new();
-    let named = families(&paths).into_iter().zip(&observed.locks);
-    let of_lock: Vec<usize> = named
-        .map(|(name, lock)| {
+    let (names, name_of_lock) = families(&paths);
+    let named = || name_of_lock.iter().copied().zip(observed.locks.iter().map(|lock| lock.recipes.one()));
+    // Locks that no reader has used yet look like kazoo's plain locks.
+    let with_readers: HashSet<usize> =
+        named().filter(|(_, recipe)| *recipe == Recipe::KazooReadWrite).map(|(name, _)| name).collect();
+    let mut numbers: BTreeMap<(usize, Recipe), usize> = BTreeMap::new();
+    let of_lock: Vec<usize> = named()
+        .map(|(name, recipe)| {
+            let is_shared = recipe == Recipe::Kazoo && with_readers.contains(&name);
             let next = numbers.len();
-            *numbers.entry((name, lock.recipes.one())).or_insert(next)
+            *numbers.entry((name, if is_shared { Recipe::KazooReadWrite } else { recipe })).or_insert(next)
         })
         .collect();
     let span = Span::of(observed);
@@ -347,8 +292,7 @@ pub fn summarise(observed: &Observed, asked: Asked) -> io::Result<Summarised> {
             family.add(&cycle, &span);
         }
     }
-    let names = Names::of(asked.is_anonymous);
-    let context = Context { observed, span: &span, asked, names };
+    let context = Context { observed, span: &span, asked, names: Names::of(asked.is_anonymous) };
     let mut nodes: Vec<Nodes<'_>> = vec![Nodes::default(); numbers.len()];
     for (lock, number) in observed.locks.iter().zip(&of_lock) {
         nodes[*number].locks.push(lock);
@@ -361,9 +305,10 @@ pub fn summarise(observed: &Observed, asked: Asked) -> io::Result<Summarised> {
     let mut keyed: Vec<(usize, Family, FamilyValues)> = Vec::new();
     for ((name, recipe), number) in numbers {
         let mut sums = std::mem::take(&mut sums[number]);
-        let family = context.family(&name, recipe, &nodes[number], &mut sums);
+        let family = context.family(&names[name], recipe, &nodes[number], &mut sums);
         let contenders = sums.contenders();
-        let values = FamilyValues { holds: sums.holds, since: sums.since, contenders, writes: sums.writes };
+        let Sums { holds, since, has_tries, writes, .. } = sums;
+        let values = FamilyValues { holds, since, contenders, has_tries, writes };
         keyed.push((number, family, values));
     }
     keyed.sort_by(|(_, one, _), (_, other, _)| {
@@ -412,7 +357,7 @@ impl Context<'_> {
         Family {
             name: self.names.of_path(name),
             recipe,
-            kind: kind(recipe, sums, &endings, timeout_us),
+            kind: kind(name, recipe, sums, &endings, timeout_us),
             locks: locks.len() as u64,
             empty_directories: Self::empty_directories(locks, recipe),
             sessions: sums.sessions.len() as u64,
@@ -575,47 +520,6 @@ fn are_without_pause(times: &Values) -> bool {
     const FAST_US: f64 = 2_000.0;
     let at = |share| times.quantile_us(share).unwrap_or(0.0);
     at(0.5) <= FAST_US || at(0.1) >= 0.4 * at(0.5)
-}
-
-/// Classifies a family. Ephemeral nodes that are not reused, or not held alternately, are not locks.
-fn kind(recipe: Recipe, sums: &Sums, endings: &Endings, timeout_us: Option<u64>) -> FamilyKind {
-    let ended = endings.released + endings.gave_up;
-    let ended_by_sessions = endings.session_ended_holding + endings.session_ended_waiting;
-    let is_contended = sums.contended_grants > 0;
-    let in_turns = 10 * endings.released >= 9 * ended
-        || timeout_us.is_some()
-        || is_contended && 2 * endings.released >= ended;
-    let is_reused = sums.arrivals > 0 && sums.arrivals >= 2 * sums.keys.len() as u64;
-    match recipe {
-        recipe if recipe.is_election() => FamilyKind::Election,
-        Recipe::SingleNode if !is_reused => FamilyKind::Registry,
-        Recipe::SingleNode if ended_by_sessions > ended => {
-            if is_contended {
-                FamilyKind::Election
-            } else {
-                FamilyKind::Registry
-            }
-        }
-        Recipe::Sequential if sums.arrivals == 0 || !in_turns || ended == 0 => FamilyKind::Registry,
-        Recipe::ClickHouse => FamilyKind::Registry,
-        _ => FamilyKind::Lock,
-    }
-}
-
-/// Classifies a load: closed if its sessions request the lock again soon after a release.
-fn load(sums: &Sums) -> LearnedLoad {
-    const SOON_MS: f64 = 20.0;
-    let cycle_ms = sums.waits.mean_ms() + sums.holds.mean_ms();
-    let returns = sums.since.count as f64 >= 0.8 * sums.arrivals as f64;
-    let one_lock = sums.keys.len() == 1;
-    match (sums.since.quantile(0.5), sums.since.quantile(0.9)) {
-        (Some(median), Some(late))
-            if returns && one_lock && f64::from(late) <= SOON_MS.max(cycle_ms / 4.0) =>
-        {
-            LearnedLoad::Closed { think_p50_us: u64::from(median) * 1_000 }
-        }
-        _ => LearnedLoad::Open,
-    }
 }
 
 /// Names to display, which may be hashed.

@@ -1,0 +1,103 @@
+//! Tells timeouts and failed tries from acquisitions.
+
+use super::{CYCLES_LEAST, Sums};
+use crate::cycle::{TIMEOUT_LEAST_MS, TRY_REQUESTS};
+use crate::times::Values;
+
+/// Minimum share of cycles that must have the usual number of requests before conclusions are drawn from that
+/// number.
+const USUAL: f64 = 0.95;
+/// Minimum number of abandoned requests from which a timeout is inferred.
+const TIMEOUTS_LEAST: u64 = 5;
+/// Maximum time by which a wait may exceed the timeout, e.g. because the client is busy.
+const TIMEOUT_LATE_MS: u32 = 50;
+
+impl Sums {
+    /// Returns the clients' timeout, if most abandoned requests waited for about the same time, and hardly any
+    /// request waited longer.
+    pub(super) fn timeout_us(&self) -> Option<u64> {
+        let at = |share| self.timeouts.quantile(share);
+        let (early, usual, late) = (at(0.1)?, at(0.5)?, at(0.9)?);
+        let is_one = self.timeouts.count >= TIMEOUTS_LEAST && late - early <= (usual / 5).max(10);
+        let longer = self.waits.above(late.saturating_add(TIMEOUT_LATE_MS));
+        let is_timeout = usual >= TIMEOUT_LEAST_MS && 10 * longer <= self.timeouts.count;
+        (is_one && is_timeout).then_some(u64::from(usual) * 1_000)
+    }
+
+    /// Removes and counts the cycles that timed out just as the lock became free; `None` if inconclusive.
+    pub(super) fn take_given_up_at_grant(&mut self) -> Option<u64> {
+        self.has_tries = self.finds_tries();
+        let (tries, brief_holds) = std::mem::take(&mut self.perhaps_tries);
+        if !self.has_tries && brief_holds.count > 0 {
+            let (waits, holds) = self.contended.entry(TRY_REQUESTS).or_default();
+            waits.take(&tries);
+            holds.take(&brief_holds);
+        }
+        let is_timeout = self.is_timeout();
+        let mut given_up = if self.has_tries { tries.count } else { 0 };
+        for (requests, (waits, holds)) in std::mem::take(&mut self.contended) {
+            if is_timeout.as_ref().is_some_and(|is_timeout| is_timeout(requests)) {
+                given_up += waits.count;
+            } else {
+                self.waits.take(&waits);
+                self.holds.take(&holds);
+            }
+        }
+        (self.has_tries || is_timeout.is_some()).then_some(given_up)
+    }
+
+    /// Returns whether clients try the lock without waiting and hold it much longer than a try takes. Then a brief hold
+    /// after another client's is a failed try.
+    fn finds_tries(&self) -> bool {
+        let tries = self.gave_up.get(&TRY_REQUESTS).copied().unwrap_or(0);
+        let shortest = self.holds.quantile(0.01).filter(|_| self.holds.count >= CYCLES_LEAST);
+        tries >= CYCLES_LEAST && shortest.is_some_and(|ms| ms >= TIMEOUT_LEAST_MS)
+    }
+
+    /// Returns a rule that recognises a timeout by the number of requests; `None` if inconclusive.
+    fn is_timeout(&self) -> Option<Box<dyn Fn(u32) -> bool>> {
+        let is_usual = |usual: u64, all: u64| usual as f64 >= USUAL * all as f64;
+        let is_odd = |requests: u32| requests % 2 == 1;
+        let contended = || self.contended.iter().map(|(requests, (waits, _))| (*requests, waits.count));
+        let all: u64 = contended().map(|(_, count)| count).sum();
+        let even: u64 = contended().filter(|(requests, _)| !is_odd(*requests)).map(|(_, count)| count).sum();
+        let gave_up: u64 = self.gave_up.values().sum();
+        let gave_up_odd: u64 =
+            self.gave_up.iter().filter(|(requests, _)| is_odd(**requests)).map(|(_, count)| count).sum();
+        let (plain, plain_usual) = self.plain;
+        let is_even = all >= CYCLES_LEAST && is_usual(even, all);
+        let is_known = plain >= CYCLES_LEAST && is_usual(plain_usual, plain)
+            || is_even
+            || gave_up >= CYCLES_LEAST && 2 * even > all && self.wait_like_timeouts(&is_odd);
+        let tries = self.gave_up.get(&TRY_REQUESTS).copied().filter(|_| is_even).unwrap_or(0);
+        let is_by_parity =
+            is_known && is_usual(gave_up_odd, gave_up - tries) && (all < CYCLES_LEAST || 2 * even > all);
+        let rule: Box<dyn Fn(u32) -> bool> = if is_by_parity {
+            Box::new(is_odd)
+        } else {
+            // Some clients send more requests before an acquisition than before a timeout.
+            let (usual, count) = contended().max_by_key(|(_, count)| *count)?;
+            let most = self.gave_up.keys().next_back()?;
+            if all < CYCLES_LEAST || !is_usual(count, all) || *most >= usual {
+                return None;
+            }
+            Box::new(move |requests| requests < usual)
+        };
+        // More timeouts at the grant than before it must have another cause, unless they are rare.
+        let at_grant: u64 = contended().filter(|(requests, _)| rule(*requests)).map(|(_, count)| count).sum();
+        let most = gave_up.max(((1.0 - USUAL) * all as f64) as u64);
+        (at_grant <= most).then_some(rule)
+    }
+
+    /// Returns whether these contended cycles waited about as long as abandoned requests. Otherwise, their clients also
+    /// sent other requests, which makes the numbers of requests random.
+    fn wait_like_timeouts(&self, is_timeout: &dyn Fn(u32) -> bool) -> bool {
+        let mut all = Values::default();
+        let timeouts = self.contended.iter().filter(|(requests, _)| is_timeout(**requests));
+        timeouts.for_each(|(_, (waits, _))| all.take(waits));
+        match (all.quantile(0.5), self.timeouts.quantile(0.1)) {
+            (Some(usual), Some(early)) => 5 * u64::from(usual) >= 4 * u64::from(early),
+            _ => true,
+        }
+    }
+}
