@@ -9,7 +9,7 @@ use super::table::{Printed, Style};
 use zklockbench_analysis::model::{Part, Predicted, Prediction};
 use zklockbench_analysis::plan::{
     Answer, ByServers, Checked, CheckedFailure, CurvePoint, FailureCost, FreshCost, Headroom, MapCell,
-    MapChoice, MeasuredRange, PlanFile, Sensitivity, Verification, most_promising, wait_of,
+    MapChoice, MeasuredRange, PlanFile, Question, Sensitivity, Verification, most_promising, wait_of,
 };
 use zklockbench_core::units::{
     a_day, as_a_word, capitalised, counted, format_micros, grouped, joined, number,
@@ -58,18 +58,20 @@ fn recommendation(plan: &PlanFile) -> String {
         return format!("UNKNOWN: no strategy is known to meet {}: {why}.", objective.text);
     }
     let locks = plan.answers.iter().filter_map(|answer| Some((answer.locks_needed?, &answer.strategy))).min();
-    let nearest = nearest.map(|at| &plan.answers[at]);
-    if locks.is_none() && nearest.is_some_and(Answer::finds_locks_free) {
-        let instead = "even a free lock takes as long to acquire, so allow a longer wait";
-        return format!("NO: no strategy meets {} ({why}): {instead}.", objective.text);
-    }
-    let lacks_clients = nearest.is_some_and(|answer| answer.lacks_clients(&plan.question));
-    let (first, rarer) = match locks {
-        None if lacks_clients => ("use more clients, ".to_owned(), " request less often,"),
-        None => (String::new(), " request less often,"),
-        Some((locks, strategy)) => (format!("spread the load over {locks} locks ({strategy}), "), ""),
+    let is_so = |limits: fn(&Answer, &Question) -> bool| {
+        nearest.is_some_and(|at| limits(&plan.answers[at], &plan.question))
     };
-    let instead = format!("{first}hold for less time,{rarer} or allow a longer wait");
+    let less = "hold for less time, request less often, or allow a longer wait";
+    let instead = match locks {
+        Some((locks, strategy)) => format!(
+            "spread the load over {locks} locks ({strategy}), hold for less time, or allow a longer wait"
+        ),
+        None if is_so(Answer::needs_longer_even_if_free) => {
+            "even a free lock takes longer to acquire, so allow a longer wait".to_owned()
+        }
+        None if is_so(Answer::lacks_clients) => format!("use more clients, {less}"),
+        None => less.to_owned(),
+    };
     format!("NO: no strategy meets {} ({why}): {instead}.", objective.text)
 }
 

@@ -190,7 +190,7 @@ impl Planning<'_> {
         self.countdown.expect(measuring::own_takes(self.asked, strategies, self.args), Duration::ZERO);
         for number in 1..=TRIED_MOST {
             let Some(at) = to_measure(answers, objective) else { break };
-            match self.own_load_for_certain(on, &answers[at], number).await {
+            match self.own_load_for_certain(on, &mut answers[at], number).await {
                 Ok(measured) => {
                     let is_part = measured.as_ref().is_some_and(|measured| measured.whole_s.is_some());
                     measured.into_iter().for_each(|measured| answers[at].add_measured(measured, objective));
@@ -210,20 +210,35 @@ impl Planning<'_> {
     }
 
     /// Measures the load itself with one strategy. Measures again, for longer, if a short stall may have caused a
-    /// miss that contradicts the prediction.
+    /// miss that contradicts the prediction. The miss counts unless the second measurement meets the objective.
     async fn own_load_for_certain(
         &mut self,
         on: &PlanEnsemble,
-        answer: &Answer,
+        answer: &mut Answer,
         number: u64,
     ) -> Result<Option<MeasuredLoad>, Error> {
-        let first = self.own_load(on, answer, number, false).await?;
         let objective = &self.asked.question.objective;
-        let is_certain = first.as_ref().is_none_or(|measured| !measured.may_be_a_stall(objective));
-        match answer.verdict == Verdict::Held && !is_certain {
-            true => self.own_load(on, answer, TRIED_MOST + number, true).await,
-            false => Ok(first),
+        let Some(first) = self.own_load(on, answer, number, false).await? else { return Ok(None) };
+        if answer.verdict != Verdict::Held || !first.may_be_a_stall(objective) {
+            return Ok(Some(first));
         }
+        let again = match self.own_load(on, answer, TRIED_MOST + number, true).await {
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            // The miss still counts.
+            Err(why) => {
+                output::warn(format!("{}: your load was not measured again: {why}", answer.strategy));
+                None
+            }
+            Ok(again) => again,
+        };
+        let missed = first.in_words(objective);
+        let counts = first.or_again(again);
+        if counts.verdict == Verdict::Held {
+            answer.missing.push(format!(
+                "a reliable measurement of your load: the first measurement missed the objective ({missed})"
+            ));
+        }
+        Ok(Some(counts))
     }
 }
 

@@ -153,7 +153,7 @@ impl Planning<'_> {
         Ok(())
     }
 
-    /// Verifies an answer. If the host spoiled the trial, a second, shorter trial decides.
+    /// Verifies an answer. If the host spoiled the trial, a second, shorter trial decides if it is conclusive.
     async fn prove_one(
         &mut self,
         answer: &Answer,
@@ -171,7 +171,11 @@ impl Planning<'_> {
                 again.notes.push(format!("verified again, because the first trial was inconclusive: {why}"));
                 Ok(again)
             }
-            _ => Ok(first),
+            Ok(_) => Ok(first),
+            Err(why) => {
+                output::warn(format!("{} was not verified again: {why}", answer.strategy));
+                Ok(first)
+            }
         }
     }
 
@@ -201,7 +205,7 @@ impl Planning<'_> {
             PlannedLoad::of(&trial.spec, order).ok_or_else(|| nothing("the run had a different load"))?;
         let load = load.replaying(&self.asked.load);
         let (fitted, _) = stored_evidence.evidence(strategy, false).usable();
-        let attempt = Attempt { run, trial, load: &load, fit, fitted: &fitted };
+        let attempt = Attempt { run, trial, load: &load, times: own.times, fit, fitted: &fitted };
         let mut verified =
             verify(attempt, &self.asked.question, self.args.seed).map_err(Error::Environment)?;
         verified.notes.extend(stored_evidence.differs_from(&stored.run.ensemble));

@@ -9,6 +9,7 @@ use super::search::{By, CurvePoint, Effort, Headroom, Search, Sensitivity};
 use super::{FailureCost, MeasuredFailure, MeasuredLoad, PlannedLoad, Question};
 use crate::model::{Fit, Observation, Predicted, Prediction, fit};
 use crate::objective::Objective;
+use zklockbench_core::measure::Figure;
 use zklockbench_core::units::{format_micros, number, percent};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::Bound;
@@ -127,8 +128,10 @@ pub struct Answer {
 /// Spread of the trials around the fit above which the host counts as noisy.
 const NOISY: f64 = 0.35;
 
-/// Share of the clients above which requests often wait until a client is free.
-const MOST: f64 = 0.6;
+/// Share of the clients in use above which requests often wait until a client is free.
+const CLIENTS_BUSY: f64 = 0.6;
+/// Utilisation of the locks below which nearly every request finds a free lock.
+const LOCKS_FREE: f64 = 0.1;
 
 /// Writes per acquisition: the lock's node is created and deleted.
 pub const WRITES: f64 = 2.0;
@@ -226,21 +229,23 @@ impl Answer {
     pub fn lacks_clients(&self, question: &Question) -> bool {
         let Some(one) = &self.prediction else { return false };
         let held = one.utilisation.middle * question.locks as f64;
-        one.pool_runs_out > 0.5 && held > MOST * question.clients as f64
+        one.pool_runs_out > 0.5 && held > CLIENTS_BUSY * question.clients as f64
     }
 
-    /// Returns whether the wait hardly depends on the rate, because a lock is nearly always free.
-    pub fn finds_locks_free(&self) -> bool {
-        let ends = self.curve.first().zip(self.curve.last());
-        ends.is_some_and(|(first, last)| first.wait.middle > 0.9 * last.wait.middle)
+    /// Returns whether the objective is a wait that is shorter than acquiring a free lock usually takes: nearly every
+    /// request finds a free lock, but even the median wait misses the objective.
+    pub fn needs_longer_even_if_free(&self, question: &Question) -> bool {
+        let objective = &question.objective;
+        self.prediction.as_ref().is_some_and(|one| {
+            matches!(objective.figure, Figure::Latency(..))
+                && one.utilisation.middle < LOCKS_FREE
+                && !objective.holds(one.wait_p50.middle)
+        })
     }
 
     /// Adds a measurement of the load itself. The measurement decides if the prediction is inconclusive. The
-    /// verdict is violated if either of them misses the objective, because a load at the limit is not reliable. But
-    /// a miss that may be due to a busy host does not overrule a prediction.
+    /// verdict is violated if either of them misses the objective, because a load at the limit is not reliable.
     pub fn add_measured(&mut self, measured: MeasuredLoad, objective: &Objective) {
-        let is_met = self.prediction.is_some() && !self.misses(objective);
-        let measured = if is_met { measured.excused() } else { measured };
         let doubt = measured.doubt(objective);
         self.missing.extend(doubt.map(|why| format!("a reliable measurement of your load: {why}")));
         let said = measured.in_words(objective);

@@ -22,8 +22,8 @@ use zklockbench_stats::queueing::Order;
 
 /// Significance level for deciding whether a percentile meets its limit.
 const BY_CHANCE: f64 = 0.05;
-/// Multiple of the generator's own delay by which a busy host lengthens waits. An acquisition waits for a processor
-/// several times: in the servers for each request, and in the generator for each reply.
+/// Multiple of the generator's own delay by which a busy host may lengthen waits. An acquisition waits for a processor
+/// several times, also in the servers: on a busy host, acquires of free locks took two to five times the delay.
 const DELAYS: f64 = 4.0;
 /// Number of standard errors within which a mean may meet its limit by chance. Waits in a queue resemble
 /// their neighbours, so their mean varies more than that of independent waits.
@@ -60,9 +60,6 @@ pub struct MeasuredLoad {
     /// files.
     #[serde(skip)]
     pub(super) by_value: Option<Verdict>,
-    /// Reason why a miss may be due to a busy host; not in files.
-    #[serde(skip)]
-    excuse: Option<String>,
     /// Whether two contenders held a lock at the same time; not in files.
     #[serde(skip)]
     is_broken: bool,
@@ -82,8 +79,7 @@ impl MeasuredLoad {
         // Results do not contain the arrivals of a replay.
         let rate = if load.rate() > 0.0 { load.rate() } else { offered(trial)? };
         let locks = load.locks();
-        let Shown { value, at_least, waits, verdict, excuse } =
-            Shown::by(trial, question, DecidedBy::Significance)?;
+        let Shown { value, at_least, waits, verdict } = Shown::by(trial, question, DecidedBy::Significance)?;
         let seconds = trial.measured_us as f64 / 1e6;
         let is_broken = matches!(trial.judged.exclusion, Verdict::Violated(_));
         let verdict = match (verdict, whole) {
@@ -108,23 +104,20 @@ impl MeasuredLoad {
             requests_per_acquisition,
             verdict,
             by_value: by_value.map(|shown| shown.verdict),
-            excuse,
             is_broken,
         })
     }
 
-    /// Returns whether a single stall of the servers may have caused the miss of a lock that kept its promises. All
-    /// requests during a stall are late, so their number does not rule out chance.
+    /// Returns whether a single stall of the servers may have caused the miss. All requests during a stall are late,
+    /// so their number does not rule out chance. No stall lets two contenders hold a lock.
     pub fn may_be_a_stall(&self, objective: &Objective) -> bool {
         self.is_missed(objective) && !self.is_broken
     }
 
-    /// Returns the measurement without a miss that may be due to a busy host.
-    pub(super) fn excused(mut self) -> Self {
-        if let (Verdict::Violated(_), Some(excuse)) = (&self.verdict, &self.excuse) {
-            self.verdict = Verdict::unknown(excuse.clone());
-        }
-        self
+    /// Returns the measurement that counts after a miss was measured `again`: the miss, unless the second measurement
+    /// is conclusive.
+    pub fn or_again(self, again: Option<Self>) -> Self {
+        again.filter(|again| !matches!(again.verdict, Verdict::Unknown(_))).unwrap_or(self)
     }
 
     /// Returns why the measurement is inconclusive, if its value misses the objective.
@@ -183,8 +176,6 @@ pub(super) struct Shown {
     pub at_least: bool,
     pub waits: u64,
     pub verdict: Verdict,
-    /// Reason why a miss may be due to a busy host, which also delays the servers.
-    pub excuse: Option<String>,
 }
 
 impl Shown {
@@ -201,7 +192,7 @@ impl Shown {
             // The queue grew, so the value so far is a lower bound.
             Err(_) => (so_far(figure, &waits)?, true),
         };
-        let shown = Self { value, at_least, waits: waits.count(), verdict: Verdict::Held, excuse: None };
+        let shown = Self { value, at_least, waits: waits.count(), verdict: Verdict::Held };
         let is_decided = match decided {
             DecidedBy::Value => shown.waits >= figure.samples_needed(),
             DecidedBy::Significance => false,
@@ -210,26 +201,8 @@ impl Shown {
             true => Some(objective.holds(shown.value)),
             false => decided_by_chance(objective, shown.value, &waits),
         };
-        let (verdict, excuse) = (shown.judge(trial, objective, met), shown.excuse(trial, objective));
-        Some(Self { verdict, excuse, ..shown })
-    }
-
-    /// Returns the reason why a miss may be due to a busy host: a generator that was later than the limit, or late
-    /// enough to explain the miss.
-    fn excuse(&self, trial: &Trial, objective: &Objective) -> Option<String> {
-        let late = late_us(trial);
-        let is_wait = matches!(objective.figure, Figure::Latency(..));
-        let may_be = is_wait && (!objective.holds(late) || objective.holds(self.value - DELAYS * late));
-        let is_broken = matches!(trial.judged.exclusion, Verdict::Violated(_));
-        let why = trial.health.invalid.as_ref().filter(|_| may_be && !is_broken)?;
-        Some(self.possibly(objective, why))
-    }
-
-    /// Describes a miss with its possible cause.
-    fn possibly(&self, objective: &Objective, why: &str) -> String {
-        let at_least = if self.at_least { "at least " } else { "" };
-        let (figure, shown) = (objective.figure, objective.figure.unit().show(self.value));
-        format!("{figure} was {at_least}{shown}, possibly because {why}")
+        let verdict = shown.judge(trial, objective, met);
+        Some(Self { verdict, ..shown })
     }
 
     /// Returns the verdict; `met` is `None` if it is inconclusive whether the value meets the objective.
@@ -259,8 +232,9 @@ impl Shown {
         if met {
             return Verdict::Held;
         }
-        match trial.health.invalid.as_ref().filter(|_| objective.holds(self.value - late_us(trial))) {
-            Some(why) => Verdict::unknown(self.possibly(objective, why)),
+        let by_host = DELAYS * late_us(trial);
+        match trial.health.invalid.as_ref().filter(|_| objective.holds(self.value - by_host)) {
+            Some(why) => Verdict::unknown(format!("{figure} was {at_least}{shown}, possibly because {why}")),
             None => Verdict::violated(format!(
                 "{figure} was {at_least}{shown}, but must be {}",
                 objective.wanted()

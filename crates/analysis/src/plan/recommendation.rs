@@ -75,8 +75,8 @@ pub fn recommend(answers: &[Answer]) -> Option<Recommendation> {
     Some(Recommendation { strategy, because: Some(because) })
 }
 
-/// Duration of inconclusive measurements, in seconds, after which no further strategy is measured. Each strategy would
-/// take minutes under a light load.
+/// Total duration of measurements, in seconds, after which no further strategy is measured unless it is recommended.
+/// Each strategy would take minutes under a light load.
 const MEASURED_S: f64 = 120.0;
 
 /// Returns the index of the answer to measure next: the recommended strategy's answer, if there is a

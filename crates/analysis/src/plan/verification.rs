@@ -20,8 +20,6 @@ const SIMULATIONS: usize = 60;
 const AGAIN: u64 = 5;
 /// Largest tolerated relative deviation of the [`AGAIN`] simulations from the measurement.
 const WITHIN: f64 = 0.15;
-/// Multiple of the planned rate above which a verification has a heavier load than planned.
-const MORE: f64 = 1.1;
 /// Largest tolerated deviation of waits around a failure from their prediction. The tolerance is large,
 /// because elections sometimes take half as long again.
 const FAILURES_WITHIN: f64 = 0.3;
@@ -143,12 +141,14 @@ pub struct Attempt<'a> {
     pub run: PathBuf,
     pub trial: &'a Trial,
     pub load: &'a PlannedLoad,
+    /// Arrivals per lock, as a multiple of the planned arrivals.
+    pub times: f64,
     pub fit: &'a Fit,
     pub fitted: &'a [Observation],
 }
 
 pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Verification, String> {
-    let Attempt { run, trial, load, fit, fitted } = attempt;
+    let Attempt { run, trial, load, times, fit, fitted } = attempt;
     let observed = Observation::or_with(fitted.first(), &run.display().to_string(), trial)?;
     let prediction = load.with_case(false, |case| predict(fit, fitted, case, SIMULATIONS, seed));
     let again: Vec<_> =
@@ -196,20 +196,16 @@ pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Ve
     let is_throughput = objective.figure == THROUGHPUT.figure();
     let expected = predicted(objective.figure, &prediction);
     let expected = expected.map(|all| if is_throughput { all.times(share) } else { all });
-    let is_met = expected.is_some_and(|expected| objective.holds(expected.middle));
-    // The rate of each lock, as a multiple of the planned rate.
-    let times = load.rate() * question.locks as f64 / (question.rate * load.locks() as f64);
-    let is_more = load.is_stationary() && times > MORE;
+    let agrees =
+        expected.map(|expected| expected.contains(shown.value) || objective.holds(expected.middle) == held);
+    // A measurement that is inconclusive cannot contradict the prediction for its own load.
+    let agrees = agrees.filter(|same| *same || !matches!(shown.verdict, Verdict::Unknown(_)));
     let is_broken = matches!(trial.judged.exclusion, Verdict::Violated(_));
-    let verdict = match (shown.verdict, shown.excuse) {
-        (Verdict::Violated(_), _) if is_more && !is_broken => missed_at(times),
-        // A miss that contradicts the prediction may be due to a busy host.
-        (Verdict::Violated(_), Some(excuse)) if is_met => Verdict::unknown(excuse),
-        (verdict, _) => verdict,
+    let verdict = match shown.verdict {
+        Verdict::Violated(_) if times > 1.0 && !is_broken => missed_at(times),
+        verdict => verdict,
     };
     let is_open = matches!(verdict, Verdict::Unknown(_));
-    let agrees = expected.map(|expected| expected.contains(shown.value) || is_met == held);
-    let agrees = agrees.filter(|same| *same || !is_open);
     let said = verdict.why().unwrap_or_default();
     let is_said = trial.health.invalid.as_ref().is_some_and(|why| said.contains(why));
     // A late generator only lengthens waits, so waits that meet the objective remain valid.
