@@ -1,6 +1,6 @@
 //! Output of a plan, in the terminal and as a page.
 
-use zklockbench_analysis::plan::{ByServers, PlanFile, Unverified, read};
+use zklockbench_analysis::plan::{Answer, ByServers, PlanFile, Unverified, read};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_report::{Style, html, page::of_plan};
 
@@ -81,6 +81,35 @@ fn plan_verdict_is_unknown_when_its_verification_is_missing_or_inconclusive() {
         );
         assert!(page(&plan).contains("? unknown") && page(&plan).contains(why));
     }
+}
+
+#[test]
+fn advice_depends_on_what_limits_the_load() {
+    let headline = |change: fn(&mut Answer)| {
+        let mut plan = plan();
+        (plan.recommendation, plan.verifications, plan.question.clients) = (None, Vec::new(), 1);
+        for answer in &mut plan.answers {
+            (answer.verdict, answer.locks_needed) = (Verdict::violated("too slow"), None);
+            change(answer);
+        }
+        zklockbench_report::plan_headline(&plan)
+    };
+    let says = "NO: no strategy meets wait.p99 < 500ms (too slow): ";
+    assert_eq!(
+        headline(|_| {}),
+        format!("{says}hold for less time, request less often, or allow a longer wait.")
+    );
+    let with_few_clients = |answer: &mut Answer| {
+        let prediction = answer.prediction.as_mut().unwrap();
+        (prediction.pool_runs_out, prediction.utilisation.middle) = (1.0, 1.0);
+    };
+    assert!(headline(with_few_clients).starts_with(&format!("{says}use more clients, hold for")));
+    let with_free_locks = |answer: &mut Answer| {
+        let prediction = answer.prediction.as_mut().unwrap();
+        (prediction.utilisation.middle, prediction.wait_p50.middle) = (0.01, 600_000.0);
+    };
+    let told = headline(with_free_locks);
+    assert_eq!(told, format!("{says}even a free lock takes longer to acquire, so allow a longer wait."));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::table::{Printed, Style};
 use zklockbench_analysis::model::{Part, Predicted, Prediction};
 use zklockbench_analysis::plan::{
     Answer, ByServers, Checked, CheckedFailure, CurvePoint, FailureCost, FreshCost, Headroom, MapCell,
-    MapChoice, MeasuredRange, PlanFile, Sensitivity, Verification, most_promising, wait_of,
+    MapChoice, MeasuredRange, PlanFile, Question, Sensitivity, Verification, most_promising, wait_of,
 };
 use zklockbench_core::units::{
     a_day, as_a_word, capitalised, counted, format_micros, grouped, joined, number,
@@ -58,11 +58,19 @@ fn recommendation(plan: &PlanFile) -> String {
         return format!("UNKNOWN: no strategy is known to meet {}: {why}.", objective.text);
     }
     let locks = plan.answers.iter().filter_map(|answer| Some((answer.locks_needed?, &answer.strategy))).min();
+    let is_so = |limits: fn(&Answer, &Question) -> bool| {
+        nearest.is_some_and(|at| limits(&plan.answers[at], &plan.question))
+    };
+    let less = "hold for less time, request less often, or allow a longer wait";
     let instead = match locks {
-        None => "hold for less time, request less often, or allow a longer wait".to_owned(),
         Some((locks, strategy)) => format!(
             "spread the load over {locks} locks ({strategy}), hold for less time, or allow a longer wait"
         ),
+        None if is_so(Answer::needs_longer_even_if_free) => {
+            "even a free lock takes longer to acquire, so allow a longer wait".to_owned()
+        }
+        None if is_so(Answer::lacks_clients) => format!("use more clients, {less}"),
+        None => less.to_owned(),
     };
     format!("NO: no strategy meets {} ({why}): {instead}.", objective.text)
 }
@@ -167,7 +175,7 @@ fn ensemble(plan: &PlanFile) -> Table {
         .numbers("waiting", 0, |answer| of_prediction(answer, |one| Value::Amount(one.waiting.middle)))
         .explained("average number of requests waiting for a lock")
         .numbers("watches", 1, |answer| answer.watches.map(Value::Amount))
-        .numbers("requests", 0, |answer| answer.requests_per_s.map(Value::Rate))
+        .numbers("requests", 0, |answer| answer.requests().map(Value::Rate))
         .numbers("ensemble busy", 0, move |answer| or_not(answer.ensemble_utilisation.map(Value::Share)))
         .explained("share of its write capacity in use")
         .numbers("server down", 0, move |answer| or_not(answer.outage_us.map(Value::micros)))

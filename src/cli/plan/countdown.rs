@@ -67,14 +67,13 @@ impl Countdown {
 
 /// Interval between reports during a long step.
 const EVERY: Duration = Duration::from_secs(40);
-/// Expected duration of completed steps after which estimates are corrected.
-const KNOWN_AFTER: Duration = Duration::from_secs(10);
+/// Time for which steps are assumed to have taken as long as expected. Otherwise a slow start of the servers would
+/// lengthen the estimates of all other steps, most of which have a fixed duration.
+const AS_EXPECTED: Duration = Duration::from_secs(60);
 
 fn corrected(left: Duration, done: Duration, took: Duration) -> Duration {
-    if done < KNOWN_AFTER {
-        return left;
-    }
-    left.mul_f64((took.as_secs_f64() / done.as_secs_f64()).clamp(0.8, 3.0))
+    let slower = (took + AS_EXPECTED).as_secs_f64() / (done + AS_EXPECTED).as_secs_f64();
+    left.mul_f64(slower.clamp(0.8, 3.0))
 }
 
 /// Returns the expected duration of a run of this scenario.
@@ -101,8 +100,8 @@ mod tests {
     #[test]
     fn remaining_time_is_corrected_on_a_slow_host() {
         let seconds = Duration::from_secs;
-        assert_eq!(corrected(seconds(100), seconds(9), seconds(30)), seconds(100));
-        assert_eq!(corrected(seconds(100), seconds(60), seconds(90)), seconds(150));
+        assert_eq!(corrected(seconds(480), seconds(12), seconds(18)), seconds(520), "a slow start");
+        assert_eq!(corrected(seconds(100), seconds(240), seconds(390)), seconds(150));
         assert_eq!(corrected(seconds(100), seconds(60), seconds(600)), seconds(300));
     }
 

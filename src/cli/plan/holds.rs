@@ -52,7 +52,8 @@ fn by_mean_and_p99(text: &str) -> Result<Holds, String> {
             format_duration(p99)
         ));
     }
-    let sigma = P99 - rest.sqrt();
+    // Four digits are precise enough, and readable.
+    let sigma = (1e4 * (P99 - rest.sqrt())).round() / 1e4;
     let median = mean.mul_f64((-sigma * sigma / 2.0).exp());
     Ok(Holds { mean, toml: Some(Distribution::LogNormal { median, sigma }.to_toml()) })
 }

@@ -99,15 +99,17 @@ pub fn takes(asked: &AskedLoad, strategies: &[String], args: &PlanArgs, breaks_s
 /// Returns the expected time to measure the planned load itself with one strategy.
 pub fn own_takes(asked: &AskedLoad, strategies: &[String], args: &PlanArgs) -> Duration {
     let Some(first) = strategies.first() else { return Duration::ZERO };
-    own(args, asked, ("own", first), 0, None).map_or(OWN_LASTS, |own| own.takes)
+    own(args, asked, ("own", first), 0, false, None).map_or(OWN_LASTS, |own| own.takes)
 }
 
-/// Returns the planned load for measuring a strategy. `answer` is `None` if nothing has been predicted yet.
+/// Returns the planned load for measuring a strategy, for longer if it is measured `again`. `answer` is `None` if
+/// nothing has been predicted yet.
 fn own(
     args: &PlanArgs,
     asked: &AskedLoad,
     (name, strategy): (&str, &str),
     number: u64,
+    again: bool,
     answer: Option<&Answer>,
 ) -> Result<OwnLoad, Error> {
     let needed = needed(&asked.question);
@@ -115,10 +117,11 @@ fn own(
     let longest = match is_open {
         // The load must reach each of its rates.
         _ if asked.load.is_changing() => args.verify_for,
+        _ if again => OPEN_LASTS,
         true => Duration::from_secs_f64(needed / asked.question.rate).clamp(OPEN_LASTS, OPEN_MOST),
         false => OWN_LASTS,
     };
-    let arrivals = if is_open { 4.0 * OWN_ARRIVALS } else { OWN_ARRIVALS };
+    let arrivals = if is_open || again { 4.0 * OWN_ARRIVALS } else { OWN_ARRIVALS };
     let wanted = Wanted {
         name,
         strategy: &asked.spelled(strategy),
@@ -142,7 +145,7 @@ pub fn service_takes(
 ) -> Duration {
     let steps = service(asked, strategies, args.seed, repetitions, None);
     let outage = match breaks_servers && loses_leader(asked) {
-        true => outage_takes(asked, strategies.len(), args),
+        true => outage_takes(asked, strategies, args),
         false => Duration::ZERO,
     };
     CALIBRATES + steps.iter().map(Step::expected).sum::<Duration>() + outage
@@ -154,9 +157,10 @@ fn loses_leader(asked: &AskedLoad) -> bool {
     asked.load.impossible().is_none() && !asked.question.only_tries
 }
 
-fn outage_takes(asked: &AskedLoad, strategies: usize, args: &PlanArgs) -> Duration {
-    let strategies = u32::try_from(strategies).unwrap_or(u32::MAX);
-    strategies * (Failures::of(args.failures, asked.scenario.session_timeout).last + 2 * WARMS_UP) + STARTS
+fn outage_takes(asked: &AskedLoad, strategies: &[String], args: &PlanArgs) -> Duration {
+    let failures = Failures::of(args.failures, asked.scenario.session_timeout);
+    let text = failures.scenario(OUTAGE, asked, &asked.all_spelled(strategies), args.seed);
+    STARTS + expected(OUTAGE, &text).unwrap_or(failures.last)
 }
 
 /// Returns runs of each lock at every service load, on an ensemble that sustains `writes_per_s`.
@@ -246,7 +250,7 @@ impl Planning<'_> {
         self.countdown.note(&format!("{what} under each strategy, on separate servers"));
         let spelled = self.asked.all_spelled(strategies);
         let text = failures.scenario(OUTAGE, self.asked, &spelled, self.args.seed);
-        let takes = outage_takes(self.asked, strategies.len(), self.args);
+        let takes = outage_takes(self.asked, strategies, self.args);
         match self.run_apart(on, &format!("{}{OUTAGE}", on.prefix), &text, takes).await {
             Ok(run) => stored_evidence.take(&run),
             Err(Error::Interrupted) => Err(Error::Interrupted),
@@ -258,17 +262,19 @@ impl Planning<'_> {
         }
     }
 
-    /// Measures the planned load itself with one strategy.
+    /// Measures the planned load itself with one strategy, for longer if it is measured `again`.
     pub async fn own_load(
         &mut self,
         on: &PlanEnsemble,
         answer: &Answer,
         number: u64,
+        again: bool,
     ) -> Result<Option<MeasuredLoad>, Error> {
         let name = format!("own-{number}");
-        let own = own(self.args, self.asked, (&name, &answer.strategy), number, Some(answer))?;
+        let own = own(self.args, self.asked, (&name, &answer.strategy), number, again, Some(answer))?;
         self.countdown.expect(Duration::ZERO, own.takes);
-        self.countdown.note(&format!("{}: your load, {}", answer.strategy, own.said));
+        let load = if again { "your load again" } else { "your load" };
+        self.countdown.note(&format!("{}: {load}, {}", answer.strategy, own.said));
         let run = self.run(on, &name, &own.text, own.takes).await?;
         let stored = zklockbench_results::read(&run)?;
         let shown = |trial| MeasuredLoad::of(run.clone(), trial, &self.asked.question, own.times, own.whole);
@@ -473,11 +479,17 @@ mod tests {
     }
 
     #[test]
-    fn announced_time_covers_the_measurement_of_the_planned_load() {
+    fn announced_time_covers_the_outage_and_the_planned_load() {
         let light = "load = \"open\"\nrate = 5\npopularity = { zipf = 1.0 }\nhold = \"5ms\"\nlocks = 20\n\
                      duration = \"20s\"\n";
         let (args, asked) = of_scenario(&[], light, "").unwrap();
-        let takes = own_takes(&asked, &["baton".to_owned()], &args);
+        let said = |again: bool| own(&args, &asked, ("own", "baton"), 1, again, None).unwrap().said;
+        assert!(said(false).ends_with(" for 45 s") && said(true).ends_with(" for 60 s"), "{}", said(true));
+        let strategies = ["baton".to_owned()];
+        let takes = own_takes(&asked, &strategies, &args);
         assert!(takes >= OWN_LASTS && takes < 2 * OWN_LASTS, "{takes:?}");
+        let (takes, lasts) =
+            (outage_takes(&asked, &strategies, &args) - STARTS, Failures::of_leaders(1).last);
+        assert!(takes > lasts && takes < 2 * lasts, "{takes:?}");
     }
 }

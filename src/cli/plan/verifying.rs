@@ -14,11 +14,14 @@ use zklockbench_analysis::plan::{
     most_promising, verify,
 };
 use zklockbench_core::error::Error;
+use zklockbench_core::verdict::Verdict;
 use zklockbench_stats::queueing::Order;
 
 /// Duration of the warm-up before a verification. The warm-up does as much work as a calibration: a JVM compiles code
 /// after a number of calls, so new servers stay slow for minutes under a light load.
 const WARMS: Duration = Duration::from_secs(25);
+/// Maximum duration of a second trial, if the host spoiled the first.
+const AGAIN: Duration = Duration::from_secs(60);
 
 /// Returns the expected duration of the verification.
 pub fn takes(args: &PlanArgs, asked: &AskedLoad, strategies: &[String]) -> Duration {
@@ -28,23 +31,24 @@ pub fn takes(args: &PlanArgs, asked: &AskedLoad, strategies: &[String]) -> Durat
 /// Returns the expected duration of the verifying run, before anything has been predicted.
 fn run_takes(args: &PlanArgs, asked: &AskedLoad, strategies: &[String]) -> Duration {
     let Some(first) = strategies.first() else { return Duration::ZERO };
-    load(args, asked, ("verify", first), None).map_or(args.verify_for, |own| own.takes)
+    load(args, asked, first, 1, None).map_or(args.verify_for, |own| own.takes)
 }
 
-/// Returns the load for verifying a strategy. `answer` is `None` if nothing has been predicted yet.
+/// Returns the load of a trial that verifies a strategy. `answer` is `None` if nothing has been predicted yet.
 fn load(
     args: &PlanArgs,
     asked: &AskedLoad,
-    (name, strategy): (&str, &str),
+    strategy: &str,
+    number: u64,
     answer: Option<&Answer>,
 ) -> Result<OwnLoad, Error> {
     let wanted = Wanted {
-        name,
+        name: &format!("{VERIFIES}{number}"),
         strategy: &asked.spelled(strategy),
-        seed: args.seed + VERIFIES_BY + 1,
+        seed: args.seed + VERIFIES_BY + number,
         arrivals: SIMULATED,
         needed: needed(&asked.question),
-        longest: args.verify_for,
+        longest: if number > 1 { AGAIN.min(args.verify_for) } else { args.verify_for },
         sessions: answer.and_then(sessions),
         times_at_most: answer.map_or(1.0, times_at_most),
     };
@@ -149,20 +153,50 @@ impl Planning<'_> {
         Ok(())
     }
 
+    /// Verifies an answer. If the host spoiled the trial, a second, shorter trial decides if it is conclusive.
     async fn prove_one(
         &mut self,
         answer: &Answer,
         on: &PlanEnsemble,
         stored_evidence: &StoredEvidence,
     ) -> Result<Verification, Error> {
+        let (first, is_spoiled) = self.prove_by(1, answer, on, stored_evidence).await?;
+        // A shorter trial of a changing load would be a part of the load.
+        if !is_spoiled || self.asked.load.is_changing() {
+            return Ok(first);
+        }
+        match self.prove_by(2, answer, on, stored_evidence).await {
+            Ok((mut again, _)) if !matches!(again.verdict(), Verdict::Unknown(_)) => {
+                let why = first.verdict().why().unwrap_or_default();
+                again.notes.push(format!("verified again, because the first trial was inconclusive: {why}"));
+                Ok(again)
+            }
+            Ok(_) => Ok(first),
+            Err(why) => {
+                output::warn(format!("{} was not verified again: {why}", answer.strategy));
+                Ok(first)
+            }
+        }
+    }
+
+    /// Runs a trial that verifies an answer. The flag is true if the host spoiled the trial, so that the
+    /// verification is inconclusive.
+    async fn prove_by(
+        &mut self,
+        number: u64,
+        answer: &Answer,
+        on: &PlanEnsemble,
+        stored_evidence: &StoredEvidence,
+    ) -> Result<(Verification, bool), Error> {
         let nothing = |why: &str| Error::environment(why);
         let strategy = &answer.strategy;
         let fit = answer.fit.as_ref().ok_or_else(|| nothing("no prediction exists"))?;
-        let name = format!("{VERIFIES}1");
-        let own = load(self.args, self.asked, (&name, strategy), Some(answer))?;
+        let name = format!("{VERIFIES}{number}");
+        let own = load(self.args, self.asked, strategy, number, Some(answer))?;
         let planned = run_takes(self.args, self.asked, std::slice::from_ref(strategy));
-        self.countdown.expect(planned, own.takes);
-        self.countdown.note(&format!("verifying {strategy}: {}", own.said));
+        self.countdown.expect(if number > 1 { Duration::ZERO } else { planned }, own.takes);
+        let again = if number > 1 { " again, because the host was busy" } else { "" };
+        self.countdown.note(&format!("verifying {strategy}{again}: {}", own.said));
         let run = self.run(on, &name, &own.text, own.takes).await?;
         let stored = zklockbench_results::read(&run)?;
         let trial = stored.trials.first().ok_or_else(|| nothing("the run has no trial"))?;
@@ -171,10 +205,25 @@ impl Planning<'_> {
             PlannedLoad::of(&trial.spec, order).ok_or_else(|| nothing("the run had a different load"))?;
         let load = load.replaying(&self.asked.load);
         let (fitted, _) = stored_evidence.evidence(strategy, false).usable();
-        let attempt = Attempt { run, trial, load: &load, fit, fitted: &fitted };
+        let attempt = Attempt { run, trial, load: &load, times: own.times, fit, fitted: &fitted };
         let mut verified =
             verify(attempt, &self.asked.question, self.args.seed).map_err(Error::Environment)?;
         verified.notes.extend(stored_evidence.differs_from(&stored.run.ensemble));
-        Ok(if own.whole.is_some() { verified.of_part(&own.said) } else { verified })
+        let is_spoiled = trial.is_spoiled() && matches!(verified.verdict(), Verdict::Unknown(_));
+        Ok((if own.whole.is_some() { verified.of_part(&own.said) } else { verified }, is_spoiled))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::plan::question::tests::of_scenario;
+
+    #[test]
+    fn a_second_verification_lasts_at_most_a_minute() {
+        let scenario = "load = \"open\"\nrate = 50\nhold = \"5ms\"\nlocks = 5\nduration = \"20s\"\n";
+        let (args, asked) = of_scenario(&["--verify"], scenario, "").unwrap();
+        let said = |number: u64| load(&args, &asked, "baton", number, None).unwrap().said;
+        assert!(said(1).ends_with(" for 3m") && said(2).ends_with(" for 60 s"), "{} {}", said(1), said(2));
     }
 }

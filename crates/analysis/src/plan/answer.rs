@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 use super::load::UNEVEN;
 use super::question::{judge, predicted, wait_of};
 use super::search::{By, CurvePoint, Effort, Headroom, Search, Sensitivity};
-use super::{FailureCost, MeasuredFailure, MeasuredLoad, PlannedLoad};
+use super::{FailureCost, MeasuredFailure, MeasuredLoad, PlannedLoad, Question};
 use crate::model::{Fit, Observation, Predicted, Prediction, fit};
 use crate::objective::Objective;
+use zklockbench_core::measure::Figure;
 use zklockbench_core::units::{format_micros, number, percent};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::Bound;
@@ -104,7 +105,7 @@ pub struct Answer {
     pub sensitivity: Vec<Sensitivity>,
     /// Number of locks to spread the load over; `None` if unknown, or if spreading does not help.
     pub locks_needed: Option<usize>,
-    /// Requests per second to the ensemble.
+    /// Requests per second to the ensemble, as predicted from busy locks, which need more requests per acquisition.
     pub requests_per_s: Option<f64>,
     /// Share of the ensemble's capacity for synced writes that the load uses.
     pub ensemble_utilisation: Option<f64>,
@@ -126,6 +127,11 @@ pub struct Answer {
 
 /// Spread of the trials around the fit above which the host counts as noisy.
 const NOISY: f64 = 0.35;
+
+/// Share of the clients in use above which requests often wait until a client is free.
+const CLIENTS_BUSY: f64 = 0.6;
+/// Utilisation of the locks below which nearly every request finds a free lock.
+const LOCKS_FREE: f64 = 0.1;
 
 /// Writes per acquisition: the lock's node is created and deleted.
 pub const WRITES: f64 = 2.0;
@@ -219,10 +225,30 @@ impl Answer {
         ends.is_some_and(|ends| objective.holds(ends.low) != objective.holds(ends.high))
     }
 
+    /// Returns whether the clients limit the load: most of them hold a lock at any time, and requests wait for one.
+    pub fn lacks_clients(&self, question: &Question) -> bool {
+        let Some(one) = &self.prediction else { return false };
+        let held = one.utilisation.middle * question.locks as f64;
+        one.pool_runs_out > 0.5 && held > CLIENTS_BUSY * question.clients as f64
+    }
+
+    /// Returns whether the objective is a wait that is shorter than acquiring a free lock usually takes: nearly every
+    /// request finds a free lock, but even the median wait misses the objective.
+    pub fn needs_longer_even_if_free(&self, question: &Question) -> bool {
+        let objective = &question.objective;
+        self.prediction.as_ref().is_some_and(|one| {
+            matches!(objective.figure, Figure::Latency(..))
+                && one.utilisation.middle < LOCKS_FREE
+                && !objective.holds(one.wait_p50.middle)
+        })
+    }
+
     /// Adds a measurement of the load itself. The measurement decides if the prediction is inconclusive. The
     /// verdict is violated if either of them misses the objective, because a load at the limit is not reliable.
     pub fn add_measured(&mut self, measured: MeasuredLoad, objective: &Objective) {
-        let said = measured.in_words(objective.figure);
+        let doubt = measured.doubt(objective);
+        self.missing.extend(doubt.map(|why| format!("a reliable measurement of your load: {why}")));
+        let said = measured.in_words(objective);
         let decided = match (&self.verdict, &measured.verdict) {
             (Verdict::Violated(_), _) => None,
             (_, Verdict::Violated(_)) => Some(Verdict::violated(format!(
@@ -240,14 +266,14 @@ impl Answer {
             _ => None,
         };
         self.verdict = decided.unwrap_or_else(|| self.verdict.clone());
-        // Predictions are based on trials of busy locks, which need more requests per acquisition.
-        let served = self.prediction.as_ref().map(|prediction| prediction.throughput.middle);
-        self.requests_per_s = measured
-            .requests_per_acquisition
-            .zip(served)
-            .map(|(each, served)| each * served)
-            .or(self.requests_per_s);
         self.measured = Some(measured);
+    }
+
+    /// Returns the requests per second to the ensemble: as measured under the load itself, or else as predicted.
+    pub fn requests(&self) -> Option<f64> {
+        let served = self.prediction.as_ref().map(|prediction| prediction.throughput.middle);
+        let each = self.measured.as_ref().and_then(|measured| measured.requests_per_acquisition);
+        each.zip(served).map(|(each, served)| each * served).or(self.requests_per_s)
     }
 
     /// Decides an inconclusive verdict by the predicted median or, without a prediction, by the measured value,
@@ -373,10 +399,11 @@ impl Answer {
     /// Returns the answer in one sentence, without the name of the strategy.
     pub fn sentence(&self, objective: &Objective) -> String {
         let why = self.verdict.why().unwrap_or_default();
-        let measured = self.measured.as_ref().map(|measured| measured.in_words(objective.figure));
+        let measured = self.measured.as_ref().map(|measured| measured.in_words(objective));
         let known: Vec<String> = self.expected(objective).into_iter().chain(measured.clone()).collect();
         let expected =
             if known.is_empty() { String::new() } else { format!(": {}", known.join("; measured: ")) };
+        let measured = measured.filter(|measured| !why.contains(measured.as_str()));
         let measured = measured.map_or_else(String::new, |measured| format!("; measured: {measured}"));
         match (&self.verdict, self.headroom, self.locks_needed) {
             (Verdict::Held, Some(headroom), _) => {

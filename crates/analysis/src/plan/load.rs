@@ -192,10 +192,10 @@ impl PlannedLoad {
         Some(served + self.rate() * wait)
     }
 
-    /// Explains why holds alone exceed the capacity, even with an instant lock; `None` if they do not, or if the
-    /// rate changes, because such a load may exceed the capacity for a while.
+    /// Explains why holds alone exceed the capacity, even with an instant lock; `None` if they do not, if the
+    /// rate changes, because such a load may exceed the capacity for a while, or if requests do not wait.
     pub fn impossible(&self) -> Option<String> {
-        let held = self.held().filter(|_| !self.is_changing())?;
+        let held = self.held().filter(|_| !self.is_changing() && !self.only_tries())?;
         let busiest = held * self.unevenness() / self.locks() as f64;
         if busiest >= 1.0 {
             return Some(format!(

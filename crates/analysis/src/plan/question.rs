@@ -191,7 +191,7 @@ impl Question {
             format_duration(self.hold),
             match &self.holds {
                 None => " on average".to_owned(),
-                Some(holds) if !holds.contains("measured") => format!(" on average ({})", shown(holds, 60)),
+                Some(holds) if !holds.contains("measured") => format!(" on average ({})", told(holds)),
                 Some(_) if self.scenario.is_some() => " on average (the scenario's holds)".to_owned(),
                 Some(_) => " on average (as measured)".to_owned(),
             },
@@ -217,10 +217,10 @@ pub fn in_toml(strategy: &str) -> String {
     }
 }
 
-/// Formats a popularity: `zipf 1.0` for `{ zipf = 1.0 }`.
-fn told(popularity: &str) -> String {
-    let words = popularity.trim_matches(['{', '}', ' ', '"']).replace(" = ", " ");
-    shown(&words, 60)
+/// Formats a popularity or a distribution: `zipf 1.0` for `{ zipf = 1.0 }`.
+fn told(toml: &str) -> String {
+    let words = toml.replace(['{', '}', '='], " ").replace('"', "");
+    shown(&words.split_whitespace().collect::<Vec<_>>().join(" "), 60)
 }
 
 /// Maximum number of sessions in a trial of several copies, unless the question has more.
@@ -376,6 +376,19 @@ mod tests {
             let told = objective(text).unwrap_err();
             assert!(told.contains(says), "{text}: {told}");
         }
+    }
+
+    #[test]
+    fn question_describes_holds_and_popularity_without_toml() {
+        let asked = Question {
+            holds: Some("{ log-normal = { median = \"1581us\", sigma = 1.1318 } }".into()),
+            popularity: Some("{ zipf = 1.0 }".into()),
+            ..question(236, 4.0, 3, 2)
+        };
+        let told = asked.describe();
+        let says =
+            "hold for 3 ms on average (log-normal median 1581us, sigma 1.1318), over 2 locks (zipf 1.0).";
+        assert!(told.contains(says), "{told}");
     }
 
     #[test]

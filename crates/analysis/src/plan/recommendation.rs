@@ -51,6 +51,7 @@ pub fn recommend(answers: &[Answer]) -> Option<Recommendation> {
         let proven = answer.headroom.and_then(|room| Some(room.low? * room.factor / room.rate));
         proven.unwrap_or(1.0)
     };
+    // Only some strategies are measured under the load itself, so compare predictions.
     let cost = |answer: &Answer| answer.requests_per_s.unwrap_or(f64::INFINITY);
     let most = holding.iter().map(|answer| room(answer)).fold(0.0, f64::max);
     let roomy: Vec<&Answer> =
@@ -74,13 +75,21 @@ pub fn recommend(answers: &[Answer]) -> Option<Recommendation> {
     Some(Recommendation { strategy, because: Some(because) })
 }
 
+/// Total duration of measurements, in seconds, after which no further strategy is measured unless it is recommended.
+/// Each strategy would take minutes under a light load.
+const MEASURED_S: f64 = 120.0;
+
 /// Returns the index of the answer to measure next: the recommended strategy's answer, if there is a
 /// recommendation. Otherwise, the most promising inconclusive answer is next, or else the most promising of all
-/// answers. `None` if a measurement has already decided.
+/// answers. `None` if a measurement has already decided, or if the measurements took too long.
 pub fn to_measure(answers: &[Answer], objective: &Objective) -> Option<usize> {
     if let Some(Recommendation { strategy, .. }) = recommend(answers) {
         let at = answers.iter().position(|answer| answer.strategy == strategy)?;
         return answers[at].measured.is_none().then_some(at);
+    }
+    let measured_s = answers.iter().filter_map(|answer| Some(answer.measured.as_ref()?.seconds)).sum::<f64>();
+    if measured_s >= MEASURED_S {
+        return None;
     }
     let is_open =
         |answer: &Answer| answer.measured.is_none() && matches!(answer.verdict, Verdict::Unknown(_));
@@ -148,7 +157,7 @@ impl Recommendation {
         let value = answer.and_then(|answer| answer.expected(objective));
         let value = value.map(|value| format!("{value}, required: {}", objective.wanted()));
         let measured = answer.and_then(|answer| answer.measured.as_ref());
-        let measured = measured.map(|one| format!("measured: {}", one.in_words(objective.figure)));
+        let measured = measured.map(|one| format!("measured: {}", one.in_words(objective)));
         let close =
             answer.filter(|answer| answer.is_close(objective)).map(|_| "close to the limit".to_owned());
         let up_to = answer.and_then(|answer| answer.headroom).map(|room| {

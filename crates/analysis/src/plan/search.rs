@@ -148,6 +148,10 @@ impl Search<'_> {
     /// Returns whether a load meets the objective; `None` if its queues are much longer than the measured
     /// queues.
     fn keeps_at(&self, load: PlannedLoad, by: By) -> Option<bool> {
+        // More locks do not help if there are too few clients.
+        if load.impossible().is_some() {
+            return Some(false);
+        }
         let (locks, uneven) = (load.locks(), load.unevenness());
         let is_bounded = load.is_closed() || load.only_tries();
         let prediction = self.predict(self.fit, load, self.effort.for_curve);

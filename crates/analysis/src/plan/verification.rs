@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::measured::{DecidedBy, Shown};
+use super::measured::{DecidedBy, Shown, missed_at};
 use super::question::predicted;
 use super::{FailureCost, MeasuredRange, PlannedLoad, Question, SIMULATED};
 use crate::model::{Fit, Observation, Predicted, predict, simulate};
@@ -100,7 +100,7 @@ pub struct Verification {
     /// Whether the measured value meets the objective, even if the trial is invalid.
     pub held: bool,
     /// Whether the objective's metric agrees with its prediction: inside the interval, or on the same side of
-    /// the limit. Older versions did not compare them.
+    /// the limit. `None` if the verification is inconclusive, and in files of older versions.
     #[serde(default)]
     pub agrees: Option<bool>,
     /// Verdict; `unknown` if the trial does not show whether the objective is met. `None` in plans of older
@@ -141,12 +141,14 @@ pub struct Attempt<'a> {
     pub run: PathBuf,
     pub trial: &'a Trial,
     pub load: &'a PlannedLoad,
+    /// Arrivals per lock, as a multiple of the planned arrivals.
+    pub times: f64,
     pub fit: &'a Fit,
     pub fitted: &'a [Observation],
 }
 
 pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Verification, String> {
-    let Attempt { run, trial, load, fit, fitted } = attempt;
+    let Attempt { run, trial, load, times, fit, fitted } = attempt;
     let observed = Observation::or_with(fitted.first(), &run.display().to_string(), trial)?;
     let prediction = load.with_case(false, |case| predict(fit, fitted, case, SIMULATIONS, seed));
     let again: Vec<_> =
@@ -196,8 +198,18 @@ pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Ve
     let expected = expected.map(|all| if is_throughput { all.times(share) } else { all });
     let agrees =
         expected.map(|expected| expected.contains(shown.value) || objective.holds(expected.middle) == held);
+    // A measurement that is inconclusive cannot contradict the prediction for its own load.
+    let agrees = agrees.filter(|same| *same || !matches!(shown.verdict, Verdict::Unknown(_)));
+    let is_broken = matches!(trial.judged.exclusion, Verdict::Violated(_));
+    let verdict = match shown.verdict {
+        Verdict::Violated(_) if times > 1.0 && !is_broken => missed_at(times),
+        verdict => verdict,
+    };
+    let is_open = matches!(verdict, Verdict::Unknown(_));
+    let said = verdict.why().unwrap_or_default();
+    let is_said = trial.health.invalid.as_ref().is_some_and(|why| said.contains(why));
     // A late generator only lengthens waits, so waits that meet the objective remain valid.
-    if agrees != Some(true) || matches!(shown.verdict, Verdict::Unknown(_)) {
+    if (agrees != Some(true) || is_open) && !is_said {
         notes.extend(trial.unsound().map(|why| format!("the trial is {why}")));
     }
     Ok(Verification {
@@ -210,7 +222,7 @@ pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Ve
         failures: Vec::new(),
         held,
         agrees,
-        verdict: Some(shown.verdict),
+        verdict: Some(verdict),
         notes,
     })
 }
