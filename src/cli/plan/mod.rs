@@ -226,7 +226,7 @@ impl Planning<'_> {
             Err(Error::Interrupted) => return Err(Error::Interrupted),
             // The miss still counts.
             Err(why) => {
-                output::warn(format!("{}: your load was not measured again: {why}", answer.strategy));
+                output::warn(format!("{}: cannot remeasure your load: {why}", answer.strategy));
                 None
             }
             Ok(again) => again,
