@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::support::ensemble::free_ports;
 use crate::support::foreign::Bounded;
 use crate::support::program::{Answers, Bench, eventually, stderr, stdout};
 use crate::support::{records, run_dirs, skip::skipped};
@@ -30,7 +31,7 @@ fn get(address: &str, path: &str) -> Option<String> {
 /// Starts a server on a free port. Returns the server and its address after it responds to this path; `None`, and
 /// skips the test, if the program is not installed.
 fn served(bench: &Bench, program: &str, options: &[&str], path: &str) -> Option<(Bounded, String)> {
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let address = format!("127.0.0.1:{}", free_ports(1)[0]);
     let mut command = Command::new(program);
     command.args(options).arg(format!("--web.listen-address={address}"));
     let Ok(server) = command.current_dir(bench.dir.path()).stderr(Stdio::null()).spawn().map(Bounded) else {

@@ -34,7 +34,7 @@ impl Slurm {
             skipped("Slurm is not installed (slurmctld, slurmd, slurm-client)");
             return None;
         }
-        let base = ports();
+        let base = ensemble::free_ports(NODES + 1)[0];
         std::fs::create_dir_all(dir.join("state")).unwrap();
         std::fs::write(dir.join("slurm.conf"), configuration(dir, base)).unwrap();
         let mut slurm = Self { dir: dir.to_owned(), daemons: Vec::new() };
@@ -81,12 +81,6 @@ impl Drop for Slurm {
             let _ = daemon.wait();
         }
     }
-}
-
-/// Returns the first of several consecutive ports that are probably free, for Slurm's daemons.
-fn ports() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port().min(60_000) / 10 * 10
 }
 
 fn configuration(dir: &Path, base: u16) -> String {

@@ -2,12 +2,12 @@
 //! are not one ensemble, connection limits, other session timeouts, and servers that do not resume sessions.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::hostile_servers::serve;
-use crate::support::ensemble;
+use crate::support::ensemble::{self, free_ports};
 use crate::support::program::{Bench, eventually, left_on, stderr, went_through};
 use crate::support::proxy::next_packet;
 use crate::support::skip::skipped;
@@ -51,11 +51,6 @@ fn serve_at(addresses: &[String]) {
     eventually("all servers serve", Duration::from_secs(20), || {
         runtime.block_on(roles(addresses)).iter().all(|role| role.state.is_ok())
     });
-}
-
-fn free_ports(count: usize) -> Vec<u16> {
-    let listeners: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
 }
 
 /// Starts a single server with these additional configuration lines; also returns its address.

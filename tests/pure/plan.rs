@@ -590,7 +590,7 @@ fn measuring_part_of_a_changing_load_decides_nothing() {
     let whole = Some(Duration::from_mins(2));
     let part = MeasuredLoad::of("own-1".into(), &trial, &asked, 1.0, whole).unwrap();
     assert_eq!(part.verdict.why().as_deref(), Some("measured the first 45 s of 2m"));
-    let told = part.in_words(asked.objective.figure);
+    let told = part.in_words(&asked.objective);
     assert!(told.ends_with("in 1200 waits in the first 45 s of 2m of your load"), "{told}");
 }
 

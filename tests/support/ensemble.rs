@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use zklockbench_ensemble::{Installation, Local, LocalSpec, Places};
+use zklockbench_ensemble::{ClaimedPorts, Installation, Local, LocalSpec, Places};
 use zklockbench_zk::{Access, Target};
 use zookeeper_client::{Acls, CreateMode};
 
@@ -29,6 +29,17 @@ const ALONE_AT_ONCE: usize = 12;
 pub fn fast_dir() -> Option<PathBuf> {
     let memory = Path::new("/dev/shm");
     tempfile::tempfile_in(memory).is_ok().then(|| memory.to_path_buf())
+}
+
+/// Returns consecutive ports for servers that a test starts itself. No other run and no outgoing connection takes them,
+/// and they stay claimed until the test binary ends.
+pub fn free_ports(count: usize) -> Vec<u16> {
+    static CLAIMED: Mutex<Vec<ClaimedPorts>> = Mutex::new(Vec::new());
+    let claimed = ClaimedPorts::new(count.div_ceil(3), 0).unwrap();
+    let ports = claimed.servers.iter().flat_map(|one| [one.client, one.quorum, one.election]);
+    let ports = ports.take(count).collect();
+    CLAIMED.lock().unwrap().push(claimed);
+    ports
 }
 
 pub async fn start(servers: usize) -> Local {

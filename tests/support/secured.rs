@@ -1,13 +1,14 @@
 //! Real servers with SASL or TLS.
 
 use std::io::Write;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use zklockbench_ensemble::{Installation, Places, spawn_mortal};
 
+use super::ensemble::free_ports;
 use super::foreign::Bounded;
 
 /// Time limit for a server to start on a busy host.
@@ -17,11 +18,6 @@ pub struct Secured {
     /// Client address, `host:port`.
     pub address: String,
     _process: Bounded,
-}
-
-/// A port that is currently free.
-pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// Starts a server with its files in `directory`, and waits until it listens on `address`.
@@ -67,7 +63,7 @@ fn with_netty(class_path: &str) -> String {
 
 /// Starts a server that requires SASL, with user `bench` and password `hunter2`.
 pub fn with_sasl(directory: &Path) -> Secured {
-    let (port, jaas) = (free_port(), directory.join("jaas.conf"));
+    let (port, jaas) = (free_ports(1)[0], directory.join("jaas.conf"));
     std::fs::create_dir_all(directory).unwrap();
     std::fs::write(
         &jaas,
@@ -85,16 +81,15 @@ pub fn with_sasl(directory: &Path) -> Secured {
 /// Starts a server that requires TLS with client certificates. The key store is PKCS#12 with the password
 /// `changeit`; the trust store is PEM.
 pub fn with_tls(directory: &Path, key_store: &Path, trust_store: &Path) -> Secured {
-    let port = free_port();
+    let port = free_ports(1)[0];
     let config = tls_config("127.0.0.1", port, key_store, trust_store);
     start(directory, format!("127.0.0.1:{port}"), &config, &[])
 }
 
 /// Like [`with_tls`], but starts three servers, which use the same port at 127.0.0.1, 127.0.0.2 and 127.0.0.3.
 pub fn three_with_tls(directory: &Path, key_store: &Path, trust_store: &Path) -> Vec<Secured> {
-    let listeners = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    let [port, quorum, election] = listeners.each_ref().map(|listener| listener.local_addr().unwrap().port());
-    drop(listeners);
+    let ports = free_ports(3);
+    let (port, quorum, election) = (ports[0], ports[1], ports[2]);
     let members = [1, 2, 3].map(|id| format!("server.{id}=127.0.0.{id}:{quorum}:{election}\n")).concat();
     let start_one = |id| {
         let (directory, host) = (directory.join(format!("{id}")), format!("127.0.0.{id}"));
@@ -132,7 +127,7 @@ pub fn tool(directory: &Path, line: &str, answers: &str) {
 
 /// Starts an openssl TLS server with the certificate and key in `file`.
 pub fn handshakes(directory: &Path, file: &str) -> Secured {
-    let address = format!("127.0.0.1:{}", free_port());
+    let address = format!("127.0.0.1:{}", free_ports(1)[0]);
     let mut command = Command::new("openssl");
     command.args(["s_server", "-quiet", "-accept", &address, "-cert", file, "-key", file]);
     // The server exits when its stdin is closed.

@@ -38,6 +38,7 @@ pub use links::Links;
 pub use local::{Local, LocalSpec, NICER_BY};
 pub use names::{expand, servers_of_one_ensemble};
 pub use network::{leave_for_own_network, links_capability};
+pub use ports::ClaimedPorts;
 pub use processes::Processes;
 pub use server::spawn_mortal;
 pub use state::{Done, Fact, Leader, Role, eventually, roles, voters};

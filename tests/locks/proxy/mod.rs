@@ -14,7 +14,8 @@ use zklockbench_core::measure::RequestKind;
 use zklockbench_ensemble::proxy::{Delay, Direction, Guard, LostMessage, Proxy, Who};
 use zklockbench_zk::{Failure, NodeKind, runtime};
 
-use crate::support::{ensemble, sessions};
+use crate::support::ensemble::{self, free_ports};
+use crate::support::sessions;
 
 /// Faults can be turned on and off from any thread.
 const _: () = {
@@ -274,7 +275,7 @@ fn closed_proxy_neither_listens_nor_stays_connected() {
 
 #[test]
 fn connection_to_a_server_that_is_down_is_reset() {
-    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let unused = format!("127.0.0.1:{}", free_ports(1)[0]);
     let proxy = Proxy::before(&[unused]).unwrap();
     assert!(Raw::connect(&proxy.connect()).was_reset());
 }
