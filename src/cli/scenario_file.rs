@@ -106,7 +106,7 @@ impl ScenarioFile {
         })
     }
 
-    /// Returns the keys with an absolute path of a replayed file, so the scenario runs in any directory.
+    /// Returns the scenario's keys, with an absolute path to any replayed file, so that it runs in any directory.
     pub fn standing_alone(&self, path: &Path) -> Result<Table, Error> {
         let mut table: Table = self.text.parse().map_err(Error::usage)?;
         let replay = table.get_mut("arrivals").and_then(|arrivals| arrivals.get_mut("replay"));

@@ -46,7 +46,7 @@ const FILE: VersionedFile = VersionedFile {
 /// Name of a new series' directory.
 #[derive(Debug, Clone, Copy)]
 pub enum Name<'a> {
-    /// This name and the time.
+    /// A name to which the time is appended.
     Dated(&'a str),
     Exactly(&'a str),
 }

@@ -65,7 +65,7 @@ const HOSTILE: [(&str, &str, Damage); 18] = [
     }),
 ];
 
-/// Checks that a command rejects what it reads quickly and with little memory, and reports the file's name.
+/// Checks that a command rejects its input quickly, uses little memory, and reports the file's name.
 fn assert_rejected(bench: &Bench, arguments: &[&str], what: &str, named: &str) {
     let ended = measured(bench.command(arguments));
     let case = format!("{what}: {arguments:?}: {}", ended.said);

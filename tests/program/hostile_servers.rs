@@ -163,8 +163,8 @@ fn endless(stream: &mut TcpStream) -> std::io::Result<()> {
     }
 }
 
-/// Runs a command line against this liar. Checks that the command fails with little memory, and with these words
-/// unless they are `None`.
+/// Runs a command line against a lying server. Checks that the command fails and uses little memory, and that its
+/// message contains the expected text, if there is any.
 fn assert_reported(lie: Lie, line: &str, told: impl Fn(&str) -> Option<String>) {
     let (bench, address) = (Bench::with(SCENARIO), liar(lie));
     let ended = measured(bench.typed(&format!("{line} --connect {address}")));

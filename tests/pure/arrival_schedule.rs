@@ -154,7 +154,7 @@ fn ramps_and_steps_keep_their_initial_rate_during_the_warm_up() {
 }
 
 #[test]
-fn ramp_reaches_its_last_rate_with_the_measured_phase_even_if_the_draw_ends_earlier() {
+fn ramp_drawn_in_part_equals_the_start_of_the_whole_ramp() {
     let ramp = spec("arrivals = { ramp = { from = 10, to = 110 } }\nduration = \"60s\"");
     let whole = draw(&ramp, seconds(60));
     let half = whole.partition_point(|one| one.at_us < 30_000_000);

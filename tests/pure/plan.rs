@@ -445,7 +445,7 @@ fn too_few_trials_or_a_load_far_from_the_measured_range_give_no_prediction() {
     let few = answered_from(trials(1, 2, 0.0));
     let told = in_words(&few);
     assert!(few.prediction.is_none() && told.contains("2 trials have enough handoffs"), "{told}");
-    // And a load far from the measured range has none either
+    // And a load far from the measured range has no prediction either
     let far = answer(&question("wait.p99 < 5s", 900.0, 100), &sound());
     assert!(far.prediction.is_none() && in_words(&far).contains("cannot be predicted"), "{}", in_words(&far));
 }
@@ -479,7 +479,7 @@ fn measured_after(waits_us: &[u64], question: &Question, change: impl FnOnce(&mu
     MeasuredLoad::of("own-1".into(), &trial, question, 1.0, None).unwrap()
 }
 
-/// A change to a trial: the load generator was this late.
+/// Returns a change that makes a trial's load generator this late.
 fn late(late_us: u64) -> impl FnOnce(&mut Trial) {
     move |trial| {
         trial.health.invalid = Some("the load generator was late".into());
@@ -746,7 +746,7 @@ fn a_miss_on_a_busy_host_does_not_overrule_a_prediction() {
     };
     // A delay of 2.5 ms does not explain a wait of 900 ms
     assert_violated(&decided(2_500));
-    // Nor does a delay beyond the limit, if the wait is much longer still
+    // Nor does a delay beyond the limit explain a wait that is many times longer
     let far_beyond = measured_after(&[9_000_000; 1_200], &asked, late(600_000)).verdict;
     assert!(matches!(far_beyond, Verdict::Violated(_)), "{far_beyond:?}");
     // But if the host is busy, each request of an acquisition is delayed
@@ -808,14 +808,14 @@ fn objective_is_missed_even_without_measurements_if_holds_are_too_long() {
 }
 
 #[test]
-fn a_plan_knows_whether_even_a_free_lock_is_too_slow() {
+fn answer_shows_whether_even_a_free_lock_misses_the_objective() {
     let too_slow = |slo: &str, rate: f64, locks: usize| {
         let asked = question(slo, rate, locks);
         answer(&asked, &sound()).needs_longer_even_if_free(&asked)
     };
     assert!(too_slow("wait.p99 < 1ms", 1.0, 50));
     assert!(!too_slow("wait.p99 < 1ms", 20.0, 1), "the lock is busy");
-    assert!(!too_slow("throughput > 2/s", 1.0, 50), "the objective is no wait");
+    assert!(!too_slow("throughput > 2/s", 1.0, 50), "the objective is not a wait");
 }
 
 #[test]
@@ -836,7 +836,7 @@ fn plan_measures_the_recommended_or_most_promising_lock_next() {
         [named("a", 490_000.0, Verdict::unknown("close")), close]
     };
     assert_eq!(next(&measured_for(60.0)).as_deref(), Some("a"));
-    assert_eq!(next(&measured_for(180.0)), None, "further locks would take minutes");
+    assert_eq!(next(&measured_for(180.0)), None, "another measurement would take minutes");
     let mut broken = [named("a", 600_000.0, violated()), named("b", 550_000.0, violated())];
     assert_eq!(next(&broken).as_deref(), Some("b"), "the lock with the smaller miss must go first");
     broken[1].measured = Some(measured(&[900_000; 1_200], &question("wait.p99 < 500ms", 20.0, 1)));

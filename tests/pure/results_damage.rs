@@ -123,7 +123,7 @@ fn reader_ignores_files_that_no_run_writes() {
 }
 
 #[test]
-fn missing_trial_is_named_even_after_a_gap() {
+fn missing_trial_is_reported_even_if_the_numbers_have_a_gap() {
     let (_parent, dir) = run_dirs::published(&[records::trial(0), records::trial(2)]);
     fs::remove_file(dir.join("trials/002.json")).unwrap();
     let told = zklockbench_results::read(&dir).unwrap_err().to_string();

@@ -31,8 +31,8 @@ pub fn fast_dir() -> Option<PathBuf> {
     tempfile::tempfile_in(memory).is_ok().then(|| memory.to_path_buf())
 }
 
-/// Returns consecutive ports for servers that a test starts itself. No other run and no outgoing connection takes them,
-/// and they stay claimed until the test binary ends.
+/// Returns consecutive ports for servers that a test starts itself. Neither other runs nor outgoing connections use
+/// these ports, which stay claimed until the test binary ends.
 pub fn free_ports(count: usize) -> Vec<u16> {
     static CLAIMED: Mutex<Vec<ClaimedPorts>> = Mutex::new(Vec::new());
     let claimed = ClaimedPorts::new(count.div_ceil(3), 0).unwrap();

@@ -88,7 +88,7 @@ impl Schema {
         violations
     }
 
-    /// Schemas within a rule that apply to the value or its members, with their values and positions.
+    /// Returns the schemas in a rule that apply to the value or its members, each with that value and its position.
     fn parts<'a>(
         &'a self,
         keyword: &str,

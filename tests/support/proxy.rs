@@ -84,7 +84,7 @@ struct Journal {
 /// Number of the connection with an accepted session; 0 if there is none.
 type Live = AtomicUsize;
 
-/// Changes the packets of each connection: requests (`false`) and replies (`true`).
+/// Changes a packet of the connection with this number: a request (`false`) or a reply (`true`).
 type Tamper = Box<dyn Fn(&mut [u8], usize, bool) + Send + Sync>;
 
 #[derive(Default)]

@@ -664,7 +664,7 @@ impl<'a, P: Runs> Search<'a, P> {
             failure.seen.runs += 1;
             if again.fault == Some(failure.fault) {
                 failure.seen.times += 1;
-                // A repetition gives a stuck contender more time, which its sentence names.
+                // A repetition gives a stuck contender more time, so report the longer limit.
                 if failure.fault == Fault::Stuck {
                     *failure = Finding { seen: failure.seen, ..Finding::of(again, Fault::Stuck) };
                 }

@@ -183,8 +183,8 @@ impl Contender {
         has_finished && self.was_hit && self.lives && self.asked == 1
     }
 
-    /// Returns whether a driver's report of a lost hold is news. If the exploration has ended the contender's session,
-    /// the report concerns that session, even if it arrives during a hold of the client's next session.
+    /// Returns whether a driver's report of a lost hold applies to the current hold. If the exploration has ended the
+    /// contender's session, the report concerns that session, even if the client now holds the lock in its next one.
     fn may_lose_hold(&self) -> bool {
         self.status == Status::Holding && !self.has_lost_right && !self.session_ended
     }

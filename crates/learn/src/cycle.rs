@@ -60,8 +60,8 @@ pub struct Cycle {
 
 /// Minimum wait for a timeout; clients that give up earlier only tried to get the lock.
 pub const TIMEOUT_LEAST_MS: u32 = 10;
-/// Number of requests after the create of a client that tries the lock without waiting: it lists the nodes, and deletes
-/// its own. An acquisition of a free lock takes as many.
+/// Number of requests that a failed try without a wait sends after its create: one lists the nodes, and one deletes the
+/// client's own node. An uncontended acquisition and its release send two as well.
 pub const TRY_REQUESTS: u32 = 2;
 
 impl Cycle {

@@ -207,9 +207,9 @@ impl LockState {
         self.waiting.fetch_sub(claim.leases as usize, Ordering::AcqRel);
     }
 
-    /// Records that an acquire was served. Returns whether it was overtaken, i.e. whether enough later arrivals
-    /// to take all leases were served before it. Fewer would have left a lease for this acquire, and readers do not
-    /// delay readers.
+    /// Records that an acquire was served. Returns whether it was overtaken, i.e. whether later arrivals that
+    /// together take all leases were served before it. Fewer would have left a lease for this acquire, and readers
+    /// do not delay readers.
     pub fn serve(&self, arrival: u64, mode: Mode) -> bool {
         // Each position keeps the later of two arrivals and passes the earlier one on.
         let mut earlier = arrival;

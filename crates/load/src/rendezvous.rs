@@ -530,7 +530,7 @@ impl Rendezvous {
     }
 }
 
-/// Parses what a worker has written.
+/// Parses a node's data, written by a worker.
 fn parsed<T: DeserializeOwned>(data: &[u8], worker: usize) -> Result<T, MeetingError> {
     let unlike = |error| MeetingError::Unlike(format!("worker {worker} has a different version: {error}"));
     serde_json::from_slice(data).map_err(unlike)

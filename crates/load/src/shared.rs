@@ -65,7 +65,7 @@ impl Default for Signals {
     }
 }
 
-/// Moment at which the first contender reached its number of acquisitions, and the measured total by then.
+/// Time at which the first contender completed its acquisitions, and the measured total of all contenders at that time.
 #[derive(Debug, Clone, Copy)]
 pub struct FirstDone {
     pub at: Stamp,

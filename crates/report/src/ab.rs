@@ -223,7 +223,7 @@ fn notes(file: &AbFile) -> Vec<String> {
         true => {
             format!("every interval is within ± {until}; only the intervals' width determined when to stop")
         }
-        false => format!("not every interval is within ± {until} and allows a verdict"),
+        false => format!("some intervals exceed ± {until} or allow no verdict"),
     });
     let (reasons, resumed) = (reasons(&file.comparisons), resumed(&file.resumed_after));
     let before = ending.into_iter().chain(judged).chain(reasons);

@@ -253,7 +253,7 @@ mod tests {
         for name in [layout::RUN, "summary.csv", "trials/000.json", ".DS_Store"] {
             fs::write(dir.path().join(name), "abc").unwrap();
         }
-        // Readers refuse a link, and therefore a run that lists one.
+        // Readers refuse a run that lists a link.
         std::os::unix::fs::symlink("summary.csv", dir.path().join("link.csv")).unwrap();
         let digests = digests_of_all(dir.path()).unwrap();
         assert_eq!(digests.keys().collect::<Vec<_>>(), ["summary.csv", "trials/000.json"]);

@@ -188,7 +188,7 @@ impl From<ClientError> for Failure {
     }
 }
 
-/// Sessions authenticate only by digest or by SASL, whose failures have their own errors.
+/// Reason for a failed authentication without SASL: digest is the only other scheme that sessions use.
 const NO_DIGEST: &str = "the servers do not accept the digest identity given with --auth: enable their \
                          DigestAuthenticationProvider, or use --sasl";
 

@@ -113,7 +113,7 @@ exports.MyLock = class {
     const ended = new Promise((resolve, reject) => {
       fail = () => reject(failure("session", "the session has expired"));
       if (this.expired) return fail();
-      // A longer timer of Node.js would fire at once.
+      // Node.js fires a timer with a longer delay at once.
       timer = setTimeout(resolve, Math.min(timeoutMs, 2 ** 31 - 1), false);
       start(resolve, reject);
     });

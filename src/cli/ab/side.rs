@@ -99,7 +99,7 @@ impl Side {
             turn.title()
         );
         let mut written = file.standing_alone(&args.scenario)?;
-        // The comparison judges no gates, and a gate on a baseline would refuse to run without one.
+        // The comparison judges no gates, and `run` refuses a gate on a baseline if it has no baseline.
         written.remove("gate");
         Ok(Self {
             turn,
@@ -479,7 +479,7 @@ mod tests {
         let duration = written["duration"].as_str();
         assert_eq!((written["hold"].as_str(), duration), (Some("6ms"), Some("2s")), "{}", side.text);
         assert_eq!(written["repetitions"].as_integer(), Some(1));
-        // A gate on a baseline would refuse to run without one.
+        // `run` would refuse this gate, because it has no baseline.
         assert_eq!(written.get("gate"), None);
     }
 

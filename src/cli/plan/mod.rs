@@ -224,7 +224,7 @@ impl Planning<'_> {
         }
         let again = match self.own_load(on, answer, TRIED_MOST + number, true).await {
             Err(Error::Interrupted) => return Err(Error::Interrupted),
-            // The miss still counts.
+            // Without a second measurement, the miss counts.
             Err(why) => {
                 output::warn(format!("{}: cannot remeasure your load: {why}", answer.strategy));
                 None

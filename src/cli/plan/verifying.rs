@@ -153,7 +153,7 @@ impl Planning<'_> {
         Ok(())
     }
 
-    /// Verifies an answer. If the host spoiled the trial, a second, shorter trial decides if it is conclusive.
+    /// Verifies an answer. If the host spoiled the trial, a second, shorter trial replaces it if conclusive.
     async fn prove_one(
         &mut self,
         answer: &Answer,
@@ -161,7 +161,7 @@ impl Planning<'_> {
         stored_evidence: &StoredEvidence,
     ) -> Result<Verification, Error> {
         let (first, is_spoiled) = self.prove_by(1, answer, on, stored_evidence).await?;
-        // A shorter trial of a changing load would be a part of the load.
+        // A shorter trial would cover only a part of a changing load.
         if !is_spoiled || self.asked.load.is_changing() {
             return Ok(first);
         }

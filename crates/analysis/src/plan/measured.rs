@@ -114,8 +114,8 @@ impl MeasuredLoad {
         self.is_missed(objective) && !self.is_broken
     }
 
-    /// Returns the measurement that counts after a miss was measured `again`: the miss, unless the second measurement
-    /// is conclusive.
+    /// Returns the second measurement, made after this one missed the objective, if it is conclusive; otherwise, this
+    /// measurement.
     pub fn or_again(self, again: Option<Self>) -> Self {
         again.filter(|again| !matches!(again.verdict, Verdict::Unknown(_))).unwrap_or(self)
     }
@@ -152,8 +152,8 @@ fn of_whole(seconds: f64, whole: Duration) -> String {
     format!("the first {} of {}", format_duration(measured), format_duration(whole))
 }
 
-/// Returns the verdict on a load if a multiple of the load, which may miss an objective that the load itself meets,
-/// missed the objective.
+/// Returns the verdict on a load after a multiple of it missed the objective: unknown, because the load itself may
+/// still meet the objective.
 pub(super) fn missed_at(times: f64) -> Verdict {
     Verdict::unknown(format!(
         "{} times the load missed the objective, so the result for the load itself is unknown",

@@ -75,13 +75,14 @@ pub fn recommend(answers: &[Answer]) -> Option<Recommendation> {
     Some(Recommendation { strategy, because: Some(because) })
 }
 
-/// Total duration of measurements, in seconds, after which no further strategy is measured unless it is recommended.
-/// Each strategy would take minutes under a light load.
+/// Total duration of measurements, in seconds, after which only a recommended strategy is still measured. Under a
+/// light load, each measurement takes minutes.
 const MEASURED_S: f64 = 120.0;
 
 /// Returns the index of the answer to measure next: the recommended strategy's answer, if there is a
-/// recommendation. Otherwise, the most promising inconclusive answer is next, or else the most promising of all
-/// answers. `None` if a measurement has already decided, or if the measurements took too long.
+/// recommendation. Otherwise, the most promising unmeasured answer with an unknown verdict is next. If there is none
+/// and nothing has been measured, the most promising of all answers is next. `None` if no measurement is needed, or
+/// if the measurements took too long.
 pub fn to_measure(answers: &[Answer], objective: &Objective) -> Option<usize> {
     if let Some(Recommendation { strategy, .. }) = recommend(answers) {
         let at = answers.iter().position(|answer| answer.strategy == strategy)?;

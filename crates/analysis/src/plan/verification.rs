@@ -198,7 +198,7 @@ pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Ve
     let expected = expected.map(|all| if is_throughput { all.times(share) } else { all });
     let agrees =
         expected.map(|expected| expected.contains(shown.value) || objective.holds(expected.middle) == held);
-    // A measurement that is inconclusive cannot contradict the prediction for its own load.
+    // An inconclusive measurement cannot contradict the prediction for its own load.
     let agrees = agrees.filter(|same| *same || !matches!(shown.verdict, Verdict::Unknown(_)));
     let is_broken = matches!(trial.judged.exclusion, Verdict::Violated(_));
     let verdict = match shown.verdict {

@@ -29,7 +29,7 @@ impl Play<'_, '_> {
         let mut left = open.iter().map(|decision| &decision.at).chain(&self.wanted);
         let diverged = || {
             left.next().map(|event| {
-                format!("`{event}` did not arrive: the run differed from the one that it varies")
+                format!("`{event}` did not arrive: the run diverged from the one it is based on")
             })
         };
         let unexplored = played.as_ref().err().map(|why| why.0.clone()).or_else(|| judged.err());
@@ -123,7 +123,7 @@ impl Play<'_, '_> {
         })
     }
 
-    /// Returns the contender's name in sentences.
+    /// Returns the contender's name for use in sentences.
     fn called(&self, contender: usize) -> String {
         if contender < self.schedule.contenders { contender_name(contender) } else { "a newcomer".to_owned() }
     }

@@ -83,7 +83,7 @@ fn violation_is_a_finding_even_if_it_does_not_always_recur() {
 }
 
 #[test]
-fn stuck_contender_is_described_as_in_its_last_run_which_gave_it_more_time() {
+fn stuck_finding_is_described_by_its_last_repetition() {
     let site = site();
     let mut search = search(&site, false, &[Some(Fault::Stuck); 2]);
     let first = Outcome { needs: 7, ..outcome(fault(Act::Kill), Some(Fault::Stuck)) };

@@ -62,7 +62,7 @@ impl Reconstruction {
         }
     }
 
-    /// Ends the inner queue's part in a cycle, which continues with the lease's node.
+    /// Ends the inner queue's phase of a cycle, which continues with the lease's node.
     pub(super) fn confirm_lease(&mut self, inner: &Node) {
         let leases = [split(&inner.directory).0, b"/leases"].concat();
         if let Some(queue) = self.queues.get_mut(leases.as_slice()) {

@@ -86,7 +86,7 @@ struct Sums {
     contended: BTreeMap<u32, (Values, Values)>,
     /// Waits and holds of contended cycles that may be failed tries.
     perhaps_tries: (Values, Values),
-    /// Whether these cycles are failed tries.
+    /// Whether the cycles in `perhaps_tries` are failed tries.
     has_tries: bool,
     since: Values,
     handoffs: Values,

@@ -242,7 +242,7 @@ pub struct SharedCount {
     path: String,
     seed: u64,
     retry: Retry,
-    /// The number, and the watch that fires when it changes.
+    /// The last number read, and the watch that fires when it changes.
     known: Option<(u64, Watch)>,
 }
 

@@ -71,7 +71,7 @@ pub enum Mishap {
     #[error("did not answer {doing} in time{wrote}")]
     NoAnswer {
         doing: &'static str,
-        /// Text without a line break that the driver wrote last, as text to append.
+        /// The driver's unfinished last line, formatted to be appended to the message; empty if there is none.
         wrote: String,
     },
     #[error("does not read its input")]

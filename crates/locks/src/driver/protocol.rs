@@ -466,7 +466,7 @@ impl Line {
 /// Reads a message of this kind; the error names the wrong field.
 pub fn message<T: DeserializeOwned>(kind: &str, line: &[u8]) -> Result<T, String> {
     serde_json::from_slice(line).map_err(|error| {
-        // Tracking the fields takes time, so only wrong messages are read again with their fields.
+        // Tracking the fields is slow, so only a wrong message is read again, to find the wrong field.
         let again = &mut serde_json::Deserializer::from_slice(line);
         let located = serde_path_to_error::deserialize::<_, T>(again);
         let why = located.err().map_or_else(|| error.to_string(), |located| located.to_string());
