@@ -128,11 +128,7 @@ async fn measure(
         NearEnd::told(environment.workspace.counters_near_end().await).into_iter().for_each(output::warn);
         opened.clear(&environment.workspace).await;
     }
-    let why = |error| match (error, opened.ended()) {
-        (Error::Environment(why), Some(server)) => Error::environment(format!("{why}; {server}")),
-        (error, _) => error,
-    };
-    measured.map(|measured| (measured, ensemble)).map_err(why)
+    measured.map(|measured| (measured, ensemble)).map_err(|error| opened.blame(error))
 }
 
 async fn on(

@@ -207,6 +207,16 @@ impl OpenEnsemble {
         self.started.as_ref()?.ended_by_itself()
     }
 
+    /// Adds the unexpected end of a server, as the probable cause, to an error.
+    pub fn blame(&self, error: Error) -> Error {
+        match (error, self.ended()) {
+            (Error::Environment(why), Some(ended)) if !why.contains(&ended) => {
+                Error::environment(format!("{why}; {ended}"))
+            }
+            (error, _) => error,
+        }
+    }
+
     pub async fn answers(&self) -> bool {
         roles(&self.addresses).await.iter().any(|role| role.state.is_ok())
     }
@@ -559,10 +569,12 @@ pub async fn warm_up(
         }
         let Some(entry) = zklockbench_locks::find(&spec.strategy.name) else { continue };
         let ignore = |_: EnvironmentEvent<'_>| {};
-        let trial = run_trial(environment, spec, entry, stop, &ignore).await?;
+        let trial = run_trial(environment, spec, entry, stop, &ignore).await;
+        let trial = trial.map_err(|error| ensemble.blame(error))?;
         match trial.cut_short {
             Some(cut) if !stop.is_cancelled() => {
-                return Err(Error::environment(format!("the servers' warm-up was cut short: {}", cut.why)));
+                let why = format!("the servers' warm-up was cut short: {}", cut.why);
+                return Err(ensemble.blame(Error::environment(why)));
             }
             _ => acquired += trial.measured.acquired(),
         }
