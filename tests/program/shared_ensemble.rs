@@ -82,7 +82,8 @@ async fn load_is_limited_only_while_other_clients_are_connected() {
     );
     // Then options can set another limit, or remove the limit
     let degraded = format!("{connect},127.0.0.1:1");
-    let (bench, more) = self::run(&degraded, &scenario, &["--at-most", "50/s"]).await.unwrap();
+    let (bench, more) =
+        self::run(&degraded, &scenario, &["--at-most", "50/s", "--stop-if-latency", "1000x"]).await.unwrap();
     assert!(matches!(more.status.code(), Some(0 | 4)), "{}", stderr(&more));
     assert!(rate(&bench) < 70.0, "{} requests/s with a limit of 50", rate(&bench));
     // And an unreachable server does not prevent the run
