@@ -64,5 +64,6 @@ async fn curator_mutex_sends_an_exact_number_of_requests_of_each_kind() {
     }
     // A waiter also reads the node before its own, and a release wakes one waiter.
     assert!(queued.counted.requests.get(RequestKind::GetDataWatch) > 0);
-    assert!(queued.by_release.is_some_and(|woken| woken > 0 && woken <= queued.counted.acquired));
+    let woken = queued.by_release.unwrap() as f64 / queued.counted.acquired as f64;
+    assert!((0.9..=1.0).contains(&woken), "{woken}");
 }
