@@ -169,6 +169,16 @@ impl Guarantees {
     pub fn has_read_side(&self) -> bool {
         self.holders == Holders::ReadersOrOneWriter
     }
+
+    /// Returns whether the lock limits the number of holders, in a load with or without reads.
+    pub fn excludes(&self, reads: bool) -> bool {
+        self.exclusive && !(reads && self.has_read_side())
+    }
+
+    /// Returns whether at most one contender can hold the lock at a time, in a load with or without reads.
+    pub fn has_one_holder(&self, reads: bool) -> bool {
+        self.excludes(reads) && !matches!(self.holders, Holders::Leases(_))
+    }
 }
 
 worded! {

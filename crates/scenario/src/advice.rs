@@ -9,7 +9,7 @@ use super::model::{EnsembleChoice, Load, RateOf, Scenario, Stop, TrialSpec};
 use super::plan::{HANDOFF, Offered, TrialPlan, scaled_fault};
 use super::value::written;
 use zklockbench_core::catalog::fault::{FaultCard, FaultChoice, Start, Target};
-use zklockbench_core::catalog::{Holders, LockCard, members};
+use zklockbench_core::catalog::{Guarantees, LockCard, members};
 use zklockbench_core::measure::{Figure, Measure};
 use zklockbench_core::units::{contenders, counted, format_duration, number};
 
@@ -88,7 +88,7 @@ fn warm_up(scenario: &Scenario) -> Option<Advice> {
 
 fn few_acquisitions(trials: &[TrialSpec], cards: &[LockCard]) -> Option<Advice> {
     let timed = trials.iter().filter(|trial| matches!(trial.stop, Stop::After(_)));
-    let timed = timed.filter(|trial| all_locks(trial, cards, excludes));
+    let timed = timed.filter(|trial| all_locks(trial, cards, Guarantees::excludes));
     let few = timed.map(|trial| (trial.estimated_acquisitions(), trial));
     let (count, TrialSpec { strategy, contenders: number, load, .. }) =
         few.min_by(|a, b| a.0.total_cmp(&b.0)).filter(|(count, _)| *count < ACQUISITIONS_FEW)?;
@@ -116,14 +116,14 @@ fn few_samples(scenario: &Scenario, trials: &[TrialSpec]) -> Option<Advice> {
         // Each acquisition has one wait and at most one handoff.
         let Figure::Latency(Measure::Wait | Measure::Handoff, _) = figure else { return None };
         let needed = figure.samples_needed();
-        let is_short = |trial: &&TrialSpec| planned(trial).is_some_and(|count| count < needed as f64);
         let covered = trials.iter().filter(|trial| scope.covers(&trial.strategy.label, trial.contenders));
-        let trial = covered.filter(is_short).min_by_key(|trial| trial.contenders)?;
+        let counted = covered.filter_map(|trial| Some((trial, planned(trial)?)));
+        let short = counted.filter(|(_, count)| *count < needed as f64);
+        let (trial, count) = short.min_by_key(|(trial, _)| trial.contenders)?;
         let (label, with) = (&trial.strategy.label, contenders(trial.contenders));
         let message = format!(
             "`{figure}` needs {needed} samples in each repetition, but `{label}` with {with} will complete only about \
-             {:.0} acquisitions",
-            planned(trial)?
+             {count:.0} acquisitions"
         );
         let help = "use more `acquisitions`, a longer `duration` or a lower percentile; otherwise, the gate may be \
                     unknown";
@@ -132,7 +132,7 @@ fn few_samples(scenario: &Scenario, trials: &[TrialSpec]) -> Option<Advice> {
 }
 
 fn impatience(trials: &[TrialSpec], cards: &[LockCard]) -> Option<Advice> {
-    let waits = |trial: &&TrialSpec| !trial.only_tries() && all_locks(trial, cards, excludes);
+    let waits = |trial: &&TrialSpec| !trial.only_tries() && all_locks(trial, cards, Guarantees::excludes);
     let waiting = trials.iter().filter(waits).max_by_key(|trial| trial.estimated_wait())?;
     let (timeout, wait) = (waiting.acquire_timeout?, waiting.estimated_wait());
     let (label, with) = (&waiting.strategy.label, contenders(waiting.contenders));
@@ -244,27 +244,18 @@ fn rate_key(scenario: &Scenario) -> &'static str {
     }
 }
 
-/// Returns whether at most one contender can hold this lock at a time, in a load with or without reads.
-pub(super) fn has_one_holder(card: &LockCard, reads: bool) -> bool {
-    excludes(card, reads) && !matches!(card.guarantees.holders, Holders::Leases(_))
-}
-
-/// Returns whether the lock limits the number of holders, in a load with or without reads.
-fn excludes(card: &LockCard, reads: bool) -> bool {
-    card.guarantees.exclusive && !(reads && card.guarantees.has_read_side())
-}
-
 /// Returns whether all locks of the trial's strategy have this property in the trial's load.
-fn all_locks(trial: &TrialSpec, cards: &[LockCard], has: fn(&LockCard, bool) -> bool) -> bool {
+fn all_locks(trial: &TrialSpec, cards: &[LockCard], has: fn(&Guarantees, bool) -> bool) -> bool {
+    let reads = trial.has_readers();
     let card = |name: &str| cards.iter().find(|card| card.name == name);
-    members(&trial.strategy.name).all(|name| card(name).is_some_and(|card| has(card, trial.has_readers())))
+    members(&trial.strategy.name).all(|name| card(name).is_some_and(|card| has(&card.guarantees, reads)))
 }
 
 fn saturation(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -> Option<Advice> {
     // Fresh locks and tries have no queue.
     let queues = trials.iter().filter(|trial| !trial.fresh_locks && !trial.only_tries());
     let offered = queues
-        .filter(|trial| all_locks(trial, cards, has_one_holder))
+        .filter(|trial| all_locks(trial, cards, Guarantees::has_one_holder))
         .filter_map(Offered::of)
         .max_by(|one, other| one.peak_utilisation().total_cmp(&other.peak_utilisation()))?;
     let lock = match scenario.locks {

@@ -130,6 +130,13 @@ impl<'c> Document<'c> {
         }
     }
 
+    /// Returns the length of the measured phase: `duration`, or else the length of the replay. `None` if neither is
+    /// known.
+    pub(super) fn measured(&self) -> Option<Duration> {
+        let duration = self.said.duration.map(|duration| duration.0);
+        duration.or_else(|| self.replay().map(Replay::lasts))
+    }
+
     /// Returns the arrivals at this rate, or at the process's own rates if it has any.
     pub(super) fn arrivals_at(&self, rate: Option<f64>) -> Option<Arrivals> {
         let (process, arrivals) = self.arrivals.clone()?;

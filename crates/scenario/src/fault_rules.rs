@@ -3,7 +3,6 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use super::arrivals::Replay;
 use super::document::Document;
 use super::faults::FaultEntry;
 use super::fields::{Section, field};
@@ -211,8 +210,7 @@ fn needed_key(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> O
 
 /// Checks that a fault begins and ends within the measured phase.
 fn phase(fault: &FaultEntry<'_>, file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
-    let whole = file.said.duration.map(|duration| duration.0).or_else(|| file.replay().map(Replay::lasts))?;
-    let (name, said) = (fault.card.name, &fault.said);
+    let (whole, name, said) = (file.measured()?, fault.card.name, &fault.said);
     let at = said.at.unwrap_or_default().0;
     if at >= whole {
         let message =

@@ -4,8 +4,6 @@ use std::collections::BTreeSet;
 use std::iter;
 use std::time::Duration;
 
-use super::advice::has_one_holder;
-use super::arrivals::Replay;
 use super::diagnostic::listed;
 use super::distribution::Distribution;
 use super::document::Document;
@@ -178,7 +176,7 @@ fn patience(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     }
     let Times(hold) = file.said.hold.as_ref().filter(|_| file.clients.is_empty())?;
     let reads = file.said.read_ratio?.0 > 0.0;
-    if !file.strategies.iter().any(|listed| has_one_holder(listed.card, reads)) {
+    if !file.strategies.iter().any(|listed| listed.card.guarantees.has_one_holder(reads)) {
         return None;
     }
     let shortest = match hold {
@@ -251,7 +249,7 @@ fn count(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
         (Some(rate), _) => (Some(rate.0), "rate"),
     };
     let (arrivals, value) = (file.arrivals_at(rate)?, file.places.value(key)?);
-    let measured = said.duration.map(|duration| duration.0).or_else(|| file.replay().map(Replay::lasts))?;
+    let measured = file.measured()?;
     let most = arrivals.at_most(file.warm_up_at_most(), measured);
     if most > ARRIVALS_MAX as f64 {
         let message = format!("there would be up to {most:.0} arrivals, more than {ARRIVALS_MAX}");
