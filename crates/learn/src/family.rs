@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::recipe::{Recipe, is_bare_hex, is_guid};
+use crate::recipe::{GUID, HEX, Recipe, is_bare_hex, is_guid};
 use crate::reconstruct::split;
 
 const ID: &str = "{id}";
@@ -12,8 +12,6 @@ const VALUES_MOST: usize = 50;
 /// If at least this many names share a stem, their trailing numbers count as identifiers.
 const NUMBERED: usize = 5;
 const LEAST_HEX: usize = 8;
-const GUID: usize = 36;
-const HEX: usize = 32;
 
 /// Suffix that kazoo's semaphore appends to its own path for its inner queue.
 pub const KAZOO_INNER: &[u8] = b"-__lock__";

@@ -196,23 +196,18 @@ fn kazoo(before: &[u8]) -> Option<(Recipe, Role)> {
 fn others(directory: &[u8], before: &[u8]) -> Option<(Recipe, Role)> {
     let is_ruby = || directory.windows(11).any(|part| part == b"/_zklocking");
     let is_of_partition = || split(directory).0.ends_with(b"/block_numbers");
+    // A client may put its own name before the recipe's.
+    let is_called =
+        |name: &[u8]| before.strip_suffix(name).is_some_and(|own| own.is_empty() || own.ends_with(b"-"));
     match before {
-        b"n_" | b"leader_election-" => Some((Recipe::LeaderElection, Role::Write)),
+        b"leader_election-" => Some((Recipe::LeaderElection, Role::Write)),
         b"ex" if is_ruby() => Some((Recipe::RubyZk, Role::Write)),
         b"sh" if is_ruby() => Some((Recipe::RubyZk, Role::Read)),
-        b"read-" => Some((Recipe::ReadersWriters, Role::Read)),
-        b"write-" => Some((Recipe::ReadersWriters, Role::Write)),
         b"abandonable_lock-" => Some((Recipe::ClickHouse, Role::Lease)),
         b"block-" if is_of_partition() => Some((Recipe::ClickHouse, Role::Lease)),
-        b"R-" => Some((Recipe::ReadersWriters, Role::Read)),
-        b"W-" => Some((Recipe::ReadersWriters, Role::Write)),
-        _ if before.ends_with(b"-n_") => Some((Recipe::LeaderElection, Role::Write)),
-        _ if before.ends_with(b"-R-") || before.ends_with(b"-read-") => {
-            Some((Recipe::ReadersWriters, Role::Read))
-        }
-        _ if before.ends_with(b"-W-") || before.ends_with(b"-write-") => {
-            Some((Recipe::ReadersWriters, Role::Write))
-        }
+        _ if is_called(b"n_") => Some((Recipe::LeaderElection, Role::Write)),
+        _ if is_called(b"R-") || is_called(b"read-") => Some((Recipe::ReadersWriters, Role::Read)),
+        _ if is_called(b"W-") || is_called(b"write-") => Some((Recipe::ReadersWriters, Role::Write)),
         _ => {
             let session = before.strip_prefix(b"x-")?.strip_suffix(b"-")?;
             let decimal = session.strip_prefix(b"-").unwrap_or(session);
@@ -223,8 +218,9 @@ fn others(directory: &[u8], before: &[u8]) -> Option<(Recipe, Role)> {
     }
 }
 
-const GUID: usize = 36;
-const HEX: usize = 32;
+/// Lengths of a GUID with and without dashes.
+pub const GUID: usize = 36;
+pub const HEX: usize = 32;
 
 pub fn is_guid(text: &[u8]) -> bool {
     let dash = |at: usize| matches!(at, 8 | 13 | 18 | 23);
@@ -236,7 +232,8 @@ fn is_hex(text: &[u8]) -> bool {
     text.iter().all(u8::is_ascii_hexdigit)
 }
 
-/// Returns whether this may be a lease of kazoo's semaphore. Other nodes may have names of the same form.
+/// Returns whether this may be a GUID without dashes, such as the name of a lease of kazoo's semaphore. Other nodes may
+/// have names of the same form.
 pub fn is_bare_hex(name: &[u8]) -> bool {
     name.len() == HEX && is_hex(name)
 }

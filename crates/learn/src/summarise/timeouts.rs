@@ -49,15 +49,18 @@ impl Sums {
     /// Returns whether clients try the lock without waiting and hold it much longer than a try takes. Then a brief hold
     /// after another client's is a failed try.
     fn finds_tries(&self) -> bool {
-        let tries = self.gave_up.get(&TRY_REQUESTS).copied().unwrap_or(0);
         let shortest = self.holds.quantile(0.01).filter(|_| self.holds.count >= CYCLES_LEAST);
-        tries >= CYCLES_LEAST && shortest.is_some_and(|ms| ms >= TIMEOUT_LEAST_MS)
+        self.tries() >= CYCLES_LEAST && shortest.is_some_and(|ms| ms >= TIMEOUT_LEAST_MS)
+    }
+
+    /// Returns the number of abandoned requests that sent as many requests as a try without a wait.
+    fn tries(&self) -> u64 {
+        self.gave_up.get(&TRY_REQUESTS).copied().unwrap_or(0)
     }
 
     /// Returns a rule that recognises a timeout by the number of requests; `None` if inconclusive.
     fn is_timeout(&self) -> Option<Box<dyn Fn(u32) -> bool>> {
         let is_usual = |usual: u64, all: u64| usual as f64 >= USUAL * all as f64;
-        let is_odd = |requests: u32| requests % 2 == 1;
         let contended = || self.contended.iter().map(|(requests, (waits, _))| (*requests, waits.count));
         let all: u64 = contended().map(|(_, count)| count).sum();
         let even: u64 = contended().filter(|(requests, _)| !is_odd(*requests)).map(|(_, count)| count).sum();
@@ -68,8 +71,8 @@ impl Sums {
         let is_even = all >= CYCLES_LEAST && is_usual(even, all);
         let is_known = plain >= CYCLES_LEAST && is_usual(plain_usual, plain)
             || is_even
-            || gave_up >= CYCLES_LEAST && 2 * even > all && self.wait_like_timeouts(&is_odd);
-        let tries = self.gave_up.get(&TRY_REQUESTS).copied().filter(|_| is_even).unwrap_or(0);
+            || gave_up >= CYCLES_LEAST && 2 * even > all && self.odd_ones_wait_like_timeouts();
+        let tries = if is_even { self.tries() } else { 0 };
         let is_by_parity =
             is_known && is_usual(gave_up_odd, gave_up - tries) && (all < CYCLES_LEAST || 2 * even > all);
         let rule: Box<dyn Fn(u32) -> bool> = if is_by_parity {
@@ -89,15 +92,19 @@ impl Sums {
         (at_grant <= most).then_some(rule)
     }
 
-    /// Returns whether these contended cycles waited about as long as abandoned requests. Otherwise, their clients also
-    /// sent other requests, which makes the numbers of requests random.
-    fn wait_like_timeouts(&self, is_timeout: &dyn Fn(u32) -> bool) -> bool {
+    /// Returns whether contended cycles with an odd number of requests waited about as long as abandoned requests.
+    /// Otherwise, their clients also sent other requests, which makes the numbers of requests random.
+    fn odd_ones_wait_like_timeouts(&self) -> bool {
         let mut all = Values::default();
-        let timeouts = self.contended.iter().filter(|(requests, _)| is_timeout(**requests));
-        timeouts.for_each(|(_, (waits, _))| all.take(waits));
+        let odd = self.contended.iter().filter(|(requests, _)| is_odd(**requests));
+        odd.for_each(|(_, (waits, _))| all.take(waits));
         match (all.quantile(0.5), self.timeouts.quantile(0.1)) {
             (Some(usual), Some(early)) => 5 * u64::from(usual) >= 4 * u64::from(early),
             _ => true,
         }
     }
+}
+
+fn is_odd(requests: u32) -> bool {
+    requests % 2 == 1
 }

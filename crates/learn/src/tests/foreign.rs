@@ -84,13 +84,12 @@ fn elections_of_kafka_and_hbase_are_not_locks() {
 
 #[test]
 fn single_nodes_that_clients_compete_for_are_locks_even_if_most_are_used_once() {
-    let exists = (-110_i32).to_be_bytes();
     let mut story = Story::default();
     for of in 0..30_i64 {
         story.cycle(of % 3, &format!("/jobs/{of}"), of * 100, 20);
     }
     for of in 0..3_i64 {
-        story.at(4_000 + of * 100).create(1, "/jobs/7").at(4_010 + of * 100).record(2, txn::ERROR, &exists);
+        story.at(4_000 + of * 100).create(1, "/jobs/7").at(4_010 + of * 100).refused(2);
         story.at(4_020 + of * 100).delete(1, "/jobs/7").create(2, "/jobs/7");
         story.at(4_030 + of * 100).delete(2, "/jobs/7");
     }
