@@ -89,8 +89,9 @@ impl Headline {
         };
         let part = view.unfinished.as_ref().map_or_else(String::new, |part| format!("{part}. "));
         let verdict = match (judged, overall(&gated.gates)) {
-            (Verdict::Violated(_), _) => Value::judged(judged, is_only_stuck),
-            (_, Verdict::Violated(_)) => Value::verdict("gate FAILED", Tone::Bad),
+            (Verdict::Held | Verdict::Unknown(_), Verdict::Violated(_)) => {
+                Value::verdict("gate FAILED", Tone::Bad)
+            }
             (Verdict::Held, Verdict::Unknown(_)) => Value::verdict("gate unknown", Tone::Doubtful),
             _ => Value::judged(judged, is_only_stuck),
         };

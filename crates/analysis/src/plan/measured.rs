@@ -81,12 +81,10 @@ impl MeasuredLoad {
         let locks = load.locks();
         let Shown { value, at_least, waits, verdict } = Shown::by(trial, question, DecidedBy::Significance)?;
         let seconds = trial.measured_us as f64 / 1e6;
-        let is_broken = matches!(trial.judged.exclusion, Verdict::Violated(_));
-        let verdict = match (verdict, whole) {
-            (verdict, _) if is_broken => verdict,
-            (_, Some(whole)) => Verdict::unknown(format!("measured {}", of_whole(seconds, whole))),
-            (Verdict::Violated(_), None) if times > 1.0 => missed_at(times),
-            (verdict, None) => verdict,
+        let is_broken = is_broken(trial);
+        let verdict = match whole {
+            Some(whole) if !is_broken => Verdict::unknown(format!("measured {}", of_whole(seconds, whole))),
+            _ => of_load_itself(verdict, trial, times),
         };
         let requests_per_acquisition = REQUESTS_PER_ACQUISITION.of(trial);
         let is_own = whole.is_none() && times <= 1.0;
@@ -152,13 +150,21 @@ fn of_whole(seconds: f64, whole: Duration) -> String {
     format!("the first {} of {}", format_duration(measured), format_duration(whole))
 }
 
-/// Returns the verdict on a load after a multiple of it missed the objective: unknown, because the load itself may
-/// still meet the objective.
-pub(super) fn missed_at(times: f64) -> Verdict {
-    Verdict::unknown(format!(
-        "{} times the load missed the objective, so the result for the load itself is unknown",
-        number(times)
-    ))
+/// Returns the verdict on the load itself after a trial with `times` its arrivals: a heavier load may miss an objective
+/// that the load itself meets, but no load may let two contenders hold a lock.
+pub(super) fn of_load_itself(verdict: Verdict, trial: &Trial, times: f64) -> Verdict {
+    match verdict {
+        Verdict::Violated(_) if times > 1.0 && !is_broken(trial) => Verdict::unknown(format!(
+            "{} times the load missed the objective, so the result for the load itself is unknown",
+            number(times)
+        )),
+        verdict => verdict,
+    }
+}
+
+/// Returns whether two contenders held a lock at the same time.
+fn is_broken(trial: &Trial) -> bool {
+    matches!(trial.judged.exclusion, Verdict::Violated(_))
 }
 
 /// What decides whether a metric meets the objective.

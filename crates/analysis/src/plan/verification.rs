@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::measured::{DecidedBy, Shown, missed_at};
+use super::measured::{DecidedBy, Shown, of_load_itself};
 use super::question::predicted;
 use super::{FailureCost, MeasuredRange, PlannedLoad, Question, SIMULATED};
 use crate::model::{Fit, Observation, Predicted, predict, simulate};
@@ -200,11 +200,7 @@ pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Ve
         expected.map(|expected| expected.contains(shown.value) || objective.holds(expected.middle) == held);
     // An inconclusive measurement cannot contradict the prediction for its own load.
     let agrees = agrees.filter(|same| *same || !matches!(shown.verdict, Verdict::Unknown(_)));
-    let is_broken = matches!(trial.judged.exclusion, Verdict::Violated(_));
-    let verdict = match shown.verdict {
-        Verdict::Violated(_) if times > 1.0 && !is_broken => missed_at(times),
-        verdict => verdict,
-    };
+    let verdict = of_load_itself(shown.verdict, trial, times);
     let is_open = matches!(verdict, Verdict::Unknown(_));
     let said = verdict.why().unwrap_or_default();
     let is_said = trial.health.invalid.as_ref().is_some_and(|why| said.contains(why));

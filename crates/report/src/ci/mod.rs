@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use crate::comparison::in_words;
 use crate::summary::{Aggregate, Repetitions, Totals};
 use crate::table::{gate_check_told, gate_title};
-use crate::view::Cell;
+use crate::view::{Cell, ended_early, trials_ran};
 use crate::{RunReport, View};
 use zklockbench_analysis::compare::{Compared, Comparison, Method, Regression, Role, Row};
 use zklockbench_analysis::gate::Outcome;
@@ -20,7 +20,7 @@ use zklockbench_core::measure::Measure;
 use zklockbench_core::units::{self, cell_name, counted, format_micros, harmless, joined};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_core::worded;
-use zklockbench_record::{Figure, RunEnding, Statistic, Trial, Unit, figures};
+use zklockbench_record::{Figure, Statistic, Trial, Unit, figures};
 use zklockbench_results::StoredRun;
 
 pub use openmetrics::Live;
@@ -239,21 +239,8 @@ const EVERY_TRIAL: &str = "every planned trial ran";
 fn of_whole(stored: &StoredRun) -> Check {
     let run = &stored.run;
     // A trial and its replacement count once.
-    let trials = stored.trials.len();
-    let ran = format!("{trials} of {} ran", counted(run.planned_trials, "trial", "trials"));
-    let why = run.outcome.why.as_deref().map(clean);
-    let why = match run.outcome.ending {
-        RunEnding::Complete if trials >= run.planned_trials => None,
-        RunEnding::Complete => Some(ran.clone()),
-        RunEnding::Interrupted => {
-            let why = why.map_or_else(String::new, |why| format!("; {why}"));
-            Some(format!("the run was interrupted: {ran}{why}"))
-        }
-        RunEnding::Aborted | RunEnding::GateFailed => {
-            let why = why.as_deref().unwrap_or("the environment failed");
-            Some(format!("the run ended early: {why}; {ran}"))
-        }
-    };
+    let (ran, is_short) = (trials_ran(stored), stored.trials.len() < run.planned_trials);
+    let why = ended_early(stored).map(|why| clean(&why)).or_else(|| is_short.then(|| ran.clone()));
     let took = run.ended_at.duration_since(run.started_at).unwrap_or_default();
     Check::new(CheckKind::Run, EVERY_TRIAL, Verdict::unknown_if(why.into_iter().collect()), vec![ran], took)
 }

@@ -121,11 +121,11 @@ impl Table {
     /// Removes the columns with this property, and returns their headings.
     fn remove(&mut self, is_removed: impl Fn(&Self, usize) -> bool) -> Vec<Heading> {
         let removed: Vec<usize> = (0..self.columns.len()).filter(|at| is_removed(self, *at)).collect();
-        for row in &mut self.rows {
-            removed.iter().rev().for_each(|at| drop(row.remove(*at)));
+        let headings = removed.iter().map(|at| self.columns[*at].heading).collect();
+        for at in removed.into_iter().rev() {
+            self.columns.remove(at);
+            self.rows.iter_mut().for_each(|row| drop(row.remove(at)));
         }
-        let mut headings: Vec<_> = removed.iter().rev().map(|at| self.columns.remove(*at).heading).collect();
-        headings.reverse();
         headings
     }
 }

@@ -11,6 +11,7 @@ mod stored;
 pub use accounting::AccountingRow;
 pub use cell::{Bins, Cell, Percentile, RateOverTime, Spread};
 pub use faults::{Fate, FaultSet, SHORTEST_US, UnderFault, recovery_word};
+pub(crate) use stored::{ended_early, trials_ran};
 
 use zklockbench_core::measure::Measure;
 use zklockbench_core::units::distinct_sorted;

@@ -7,7 +7,7 @@ use toml::Table;
 use super::{Cell, View};
 use zklockbench_core::measure::Measure;
 use zklockbench_core::units::{
-    cell_name, counted, distinct_sorted, format_micros, grouped, listed, percent, shown,
+    capitalised, cell_name, counted, distinct_sorted, format_micros, grouped, listed, percent, shown,
 };
 use zklockbench_record::{EnsembleInfo, RunEnding, Trial};
 use zklockbench_results::{RunFile, StoredRun};
@@ -72,7 +72,8 @@ fn remarks(stored: &StoredRun) -> Vec<String> {
         let what = if is_partial { "the floor does not cover all servers" } else { "floor not measured" };
         Some(format!("{what}: {}", floor.missing.as_ref()?))
     });
-    let of_run = [ending(stored), resumed(run), of_workers(stored), precision, no_floor];
+    let ending = ended_early(stored).map(|why| capitalised(&why));
+    let of_run = [ending, resumed(run), of_workers(stored), precision, no_floor];
     let of_trials = granted(&stored.trials).into_iter().chain(not_compared(&stored.trials));
     let of_trials = of_trials.chain(busy_generator(stored)).chain(made_again(&stored.replaced));
     of_run.into_iter().flatten().chain(of_trials).collect()
@@ -140,18 +141,23 @@ fn unfinished(stored: &StoredRun) -> Option<String> {
     Some(format!("{how} after {} of {planned}", stored.trials.len()))
 }
 
-fn ending(stored: &StoredRun) -> Option<String> {
-    let run = &stored.run;
-    let ran = format!("{} of {} ran", stored.trials.len(), counted(run.planned_trials, "trial", "trials"));
-    let why = run.outcome.why.as_deref();
-    Some(match run.outcome.ending {
+/// Returns how many of the planned trials ran.
+pub(crate) fn trials_ran(stored: &StoredRun) -> String {
+    format!("{} of {} ran", stored.trials.len(), counted(stored.run.planned_trials, "trial", "trials"))
+}
+
+/// Describes how a run ended early, without a capital letter or a full stop; `None` for a complete run.
+pub(crate) fn ended_early(stored: &StoredRun) -> Option<String> {
+    let (ran, outcome) = (trials_ran(stored), &stored.run.outcome);
+    let why = outcome.why.as_deref();
+    Some(match outcome.ending {
         RunEnding::Complete => return None,
         RunEnding::Interrupted => {
             let why = why.map_or_else(String::new, |why| format!("; {why}"));
-            format!("The run was interrupted: {ran}{why}")
+            format!("the run was interrupted: {ran}{why}")
         }
         RunEnding::Aborted | RunEnding::GateFailed => {
-            format!("The run ended early: {}; {ran}", why.unwrap_or("the environment failed"))
+            format!("the run ended early: {}; {ran}", why.unwrap_or("the environment failed"))
         }
     })
 }
