@@ -128,7 +128,7 @@ async fn measure(
         NearEnd::told(environment.workspace.counters_near_end().await).into_iter().for_each(output::warn);
         opened.clear(&environment.workspace).await;
     }
-    measured.map(|measured| (measured, ensemble)).map_err(|error| opened.blame(error))
+    measured.map(|measured| (measured, ensemble)).map_err(|error| environment.blame(error))
 }
 
 async fn on(

@@ -38,8 +38,6 @@ pub struct RunContext<'a> {
     pub environment: &'a Environment,
     pub stop: &'a CancellationToken,
     pub tell: &'a (dyn Fn(RunEvent<'_>) + Sync),
-    /// Describes a server of the run that ended unexpectedly, if any.
-    pub server_ended: &'a dyn Fn() -> Option<String>,
     /// Whether to count requests on the wire: once for each strategy and contender count, or for each trial of a
     /// driver's lock.
     pub counts: bool,
@@ -313,7 +311,7 @@ impl UnderWay<'_> {
     /// Returns the outcome of an aborted run. If a server ended, the reason mentions the server first, because its
     /// end is the likely cause.
     fn aborted(&self, what: &str) -> RunOutcome {
-        let ended = (self.context.server_ended)().filter(|server| !what.contains(server.as_str()));
+        let ended = self.context.environment.server_ended(what);
         RunOutcome::aborted(ended.map_or_else(|| what.to_owned(), |server| format!("{server}; {what}")))
     }
 

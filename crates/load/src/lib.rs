@@ -103,6 +103,23 @@ impl Environment {
         (0..contenders).map(through).collect()
     }
 
+    /// Describes a server of the run that ended unexpectedly, unless the message already does.
+    pub fn server_ended(&self, message: &str) -> Option<String> {
+        let ended = self.local.as_ref()?.ended_by_itself()?;
+        (!message.contains(&ended)).then_some(ended)
+    }
+
+    /// Adds the unexpected end of a server, as the probable cause, to an error.
+    pub fn blame(&self, error: Error) -> Error {
+        match error {
+            Error::Environment(why) => match self.server_ended(&why) {
+                Some(ended) => Error::environment(format!("{why}; {ended}")),
+                None => Error::Environment(why),
+            },
+            other => other,
+        }
+    }
+
     pub fn slice(&self) -> Slice {
         self.rendezvous.as_ref().map_or(Slice::WHOLE, |rendezvous| rendezvous.slice)
     }

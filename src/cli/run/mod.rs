@@ -413,7 +413,6 @@ impl RunInProgress {
             },
             counts,
             reruns: !self.args.no_reruns,
-            server_ended: &|| self.opened.ended(),
             hopeless: &|trial| watch.as_ref()?.borrow_mut().note(trial),
         };
         let ran = run::run(&self.plan, there, &mut self.writer, &context).await;

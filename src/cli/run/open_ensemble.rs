@@ -207,16 +207,6 @@ impl OpenEnsemble {
         self.started.as_ref()?.ended_by_itself()
     }
 
-    /// Adds the unexpected end of a server, as the probable cause, to an error.
-    pub fn blame(&self, error: Error) -> Error {
-        match (error, self.ended()) {
-            (Error::Environment(why), Some(ended)) if !why.contains(&ended) => {
-                Error::environment(format!("{why}; {ended}"))
-            }
-            (error, _) => error,
-        }
-    }
-
     pub async fn answers(&self) -> bool {
         roles(&self.addresses).await.iter().any(|role| role.state.is_ok())
     }
@@ -570,11 +560,11 @@ pub async fn warm_up(
         let Some(entry) = zklockbench_locks::find(&spec.strategy.name) else { continue };
         let ignore = |_: EnvironmentEvent<'_>| {};
         let trial = run_trial(environment, spec, entry, stop, &ignore).await;
-        let trial = trial.map_err(|error| ensemble.blame(error))?;
+        let trial = trial.map_err(|error| environment.blame(error))?;
         match trial.cut_short {
             Some(cut) if !stop.is_cancelled() => {
                 let why = format!("the servers' warm-up was cut short: {}", cut.why);
-                return Err(ensemble.blame(Error::environment(why)));
+                return Err(environment.blame(Error::environment(why)));
             }
             _ => acquired += trial.measured.acquired(),
         }
