@@ -29,8 +29,16 @@ use zklockbench_core::units::as_utc;
 use zklockbench_ensemble::spawn_mortal;
 use zklockbench_results::{VersionedFile, layout};
 
-/// Command whose runs start their own servers, with their logs and scenarios beside their results.
-pub const TORTURE: &str = "torture";
+/// Directories of a series, with the name of the directory for the runs' results.
+#[derive(Debug, Clone, Copy)]
+pub enum Layout {
+    /// Output and scenarios are in separate directories. Run names are unique across series, because nodes on a shared
+    /// ensemble have these names.
+    Separate(&'static str),
+    /// Output and scenarios are beside the results.
+    Together(&'static str),
+}
+
 /// Interval for polling whether a run has ended, long enough not to disturb the run.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Time limit for a run to end after SIGTERM.
@@ -128,28 +136,29 @@ impl DoneRun {
 }
 
 impl Series {
-    /// Creates a series of `command` in `parent`, or opens the series in `resume`. The directory `runs` contains the
-    /// runs. `asked` must be the same when the series is resumed.
+    /// Creates a series of `command` in `parent`, or opens the series in `resume`. `asked` must be the same when the
+    /// series is resumed.
     pub fn open(
         command: &'static str,
-        runs: &'static str,
+        directories: Layout,
         parent: &Path,
         name: Name<'_>,
         resume: Option<&Path>,
         asked: Value,
     ) -> Result<Self, Error> {
-        // Runs that share an ensemble have names that are unique across series, because nodes have these names.
-        let (prefix, logs, scenarios) = match command {
-            TORTURE => (String::new(), runs, runs),
-            _ => (format!("{command}-{:08x}-", rand::random::<u32>()), "logs", "scenarios"),
+        let (runs, logs, scenarios, prefix) = match directories {
+            Layout::Separate(runs) => {
+                (runs, "logs", "scenarios", format!("{command}-{:08x}-", rand::random::<u32>()))
+            }
+            Layout::Together(runs) => (runs, runs, runs, String::new()),
         };
-        let (path, file) = match (resume, name) {
-            (Some(path), _) => {
+        let (path, file) = match resume {
+            Some(path) => {
                 let mut file = listed(path, command, &asked)?;
                 file.resumed_after.push(file.runs.len());
                 (path.to_owned(), file)
             }
-            (None, name) => {
+            None => {
                 let file = begun(command, asked, SystemTime::now());
                 let path = match name {
                     Name::Dated(name) => zklockbench_results::create_dated(parent, name, file.started_at)?,
@@ -447,7 +456,7 @@ mod tests {
     use super::*;
 
     fn open(parent: &Path, resume: Option<&Path>, asked: &str) -> Result<Series, Error> {
-        Series::open("ab", "runs", parent, Name::Dated("test"), resume, asked.into())
+        Series::open("ab", Layout::Separate("runs"), parent, Name::Dated("test"), resume, asked.into())
     }
 
     /// Returns a command that creates the directory, as a run does.

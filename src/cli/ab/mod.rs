@@ -26,7 +26,7 @@ use zklockbench_analysis::compare::{Scale, Terms, counts_losses, losses};
 use zklockbench_record::{CellKey, EnsembleInfo, Floor, Trial};
 use zklockbench_stats::{Design, Interval};
 
-use crate::run::series::{Name, Series};
+use crate::run::series::{Layout, Name, Series};
 use args::AbArgs;
 use side::{BySide, Side, compared_drivers, questions};
 use zklockbench_core::clock::micros;
@@ -65,7 +65,7 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
     versions.iter().for_each(|note| output::note(note));
     let (name, asked) = (format!("ab-{}", a.scenario().name), asked(&args, &a, &b));
     let (out, resume) = (&args.out, args.resume.as_deref());
-    let mut series = Series::open("ab", RUNS, out, Name::Dated(&name), resume, asked)?;
+    let mut series = Series::open("ab", Layout::Separate(RUNS), out, Name::Dated(&name), resume, asked)?;
     // Repeat an incomplete block, because all runs of a block must use the same ensembles.
     let whole =
         (1..).find(|number| !Turn::ALL.iter().all(|turn| series.has(&key(*number, *turn)))).unwrap_or(1);

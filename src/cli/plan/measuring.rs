@@ -145,7 +145,7 @@ pub fn service_takes(
 ) -> Duration {
     let steps = service(asked, strategies, args.seed, repetitions, None);
     let outage = match breaks_servers && loses_leader(asked) {
-        true => outage_takes(asked, strategies, args),
+        true => outage(asked, strategies, args).1,
         false => Duration::ZERO,
     };
     CALIBRATES + steps.iter().map(Step::expected).sum::<Duration>() + outage
@@ -157,10 +157,12 @@ fn loses_leader(asked: &AskedLoad) -> bool {
     asked.load.impossible().is_none() && !asked.question.only_tries
 }
 
-fn outage_takes(asked: &AskedLoad, strategies: &[String], args: &PlanArgs) -> Duration {
+/// Returns the scenario that measures the cost of failures, and its expected duration with the start of its servers.
+fn outage(asked: &AskedLoad, strategies: &[String], args: &PlanArgs) -> (String, Duration) {
     let failures = Failures::of(args.failures, asked.scenario.session_timeout);
     let text = failures.scenario(OUTAGE, asked, &asked.all_spelled(strategies), args.seed);
-    STARTS + expected(OUTAGE, &text).unwrap_or(failures.last)
+    let takes = STARTS + expected(OUTAGE, &text).unwrap_or(failures.last);
+    (text, takes)
 }
 
 /// Returns runs of each lock at every service load, on an ensemble that sustains `writes_per_s`.
@@ -245,12 +247,9 @@ impl Planning<'_> {
         strategies: &[String],
         stored_evidence: &mut StoredEvidence,
     ) -> Result<(), Error> {
-        let failures = Failures::of(self.args.failures, self.asked.scenario.session_timeout);
         let what = self.args.failures.map_or("killing the leader once", |_| "breaking servers and holders");
         self.countdown.note(&format!("{what} under each strategy, on separate servers"));
-        let spelled = self.asked.all_spelled(strategies);
-        let text = failures.scenario(OUTAGE, self.asked, &spelled, self.args.seed);
-        let takes = outage_takes(self.asked, strategies, self.args);
+        let (text, takes) = outage(self.asked, strategies, self.args);
         match self.run_apart(on, &format!("{}{OUTAGE}", on.prefix), &text, takes).await {
             Ok(run) => stored_evidence.take(&run),
             Err(Error::Interrupted) => Err(Error::Interrupted),
@@ -488,8 +487,7 @@ mod tests {
         let strategies = ["baton".to_owned()];
         let takes = own_takes(&asked, &strategies, &args);
         assert!(takes >= OWN_LASTS && takes < 2 * OWN_LASTS, "{takes:?}");
-        let (takes, lasts) =
-            (outage_takes(&asked, &strategies, &args) - STARTS, Failures::of_leaders(1).last);
+        let (takes, lasts) = (outage(&asked, &strategies, &args).1 - STARTS, Failures::of_leaders(1).last);
         assert!(takes > lasts && takes < 2 * lasts, "{takes:?}");
     }
 }

@@ -20,7 +20,7 @@ use super::run::open_ensemble::Needs;
 use super::run::tool_commit;
 use super::runs::{command_line, how_to_resume, leading, tell_resumed, to_resume};
 use super::{drivers, output};
-use crate::run::series::{Name, Series};
+use crate::run::series::{Layout, Name, Series};
 use countdown::Countdown;
 use evidence::StoredEvidence;
 use measuring::{PlanEnsemble, Planning, STARTS};
@@ -71,7 +71,7 @@ async fn answer_and_verify(
     check_place(&args, &asked_load.scenario, &strategies)?;
     let asked = asked(&args, &asked_load.question, &strategies);
     let (name, resume) = (Name::Dated("plan"), args.resume.as_deref());
-    let series = Series::open("plan", RUNS, &args.out, name, resume, asked)?;
+    let series = Series::open("plan", Layout::Separate(RUNS), &args.out, name, resume, asked)?;
     tell_resumed(series.count(), args.opening.quiet);
     let takes = |breaks_servers| takes(&args, &asked_load, &strategies, breaks_servers);
     let countdown = Countdown::of(takes(None), args.opening.quiet);

@@ -17,7 +17,7 @@ use zklockbench_analysis::objective::Objective;
 use zklockbench_analysis::plan::{PlannedLoad, Question, SIMULATED};
 use zklockbench_core::error::Error;
 use zklockbench_core::units::shown;
-use zklockbench_scenario::{EnsembleChoice, Late, Popularity, RateOf, Scenario, TrialPlan, parse};
+use zklockbench_scenario::{EnsembleChoice, Late, Popularity, RateOf, Scenario, TrialPlan, TrialSpec, parse};
 use zklockbench_stats::queueing::Order;
 
 #[derive(Debug, Clone, Args)]
@@ -202,47 +202,11 @@ impl AskedLoad {
             Overrides { place: args.place.clone(), columns: args.columns.clone(), ..Overrides::default() };
         let file = ScenarioFile::read(path, &overrides).map_err(|unusable| unusable.report(path))?;
         let scenario = &file.parsed.scenario;
-        let named = path.display();
-        let refuse = |why: &str| Error::usage(format!("{named}: {why}"));
+        let named = path.display().to_string();
+        let refuse = |why: &str| Error::usage(why).about(&named);
         let spec =
             TrialPlan::of(scenario).trials.into_iter().next().ok_or_else(|| refuse("there is no trial"))?;
-        refuse_if!(
-            spec.load == zklockbench_scenario::Load::Batch,
-            "{named}: a plan needs a continuous load: write load = \"open\" or \"closed\""
-        );
-        refuse_if!(
-            scenario.contenders.len() != 1,
-            "{named}: a plan needs a single number of contenders: specify one"
-        );
-        let only_tries = spec.only_tries();
-        refuse_if!(
-            spec.load.open().is_some_and(|open| open.late == Late::Drop) && !only_tries,
-            "{named}: a plan predicts the waits of all requests, so requests must not be dropped: remove `late`"
-        );
-        refuse_if!(
-            spec.acquire_timeout.is_some() && !only_tries,
-            "{named}: a plan predicts the waits of all requests, so requests must not time out: remove `acquire_timeout`, \
-             or set it to \"0s\" to plan for tries"
-        );
-        refuse_if!(
-            args.compare_servers && !scenario.ensemble.is_local() && args.place.servers.is_none(),
-            "{named}: --compare-servers starts local servers, but the scenario has an existing ensemble: remove \
-             `connect`, or set --servers"
-        );
-        refuse_if!(
-            args.verify && only_tries,
-            "{named}: --verify compares waits, but tries do not wait: run the scenario itself with --gate 'won_share > 0.9'"
-        );
-        refuse_if!(
-            spec.fresh_locks,
-            "{named}: a plan needs locks that are requested repeatedly: set --rate and --hold instead, and add \
-             --fresh-locks"
-        );
-        refuse_if!(
-            spec.has_readers() || spec.depth > 1 || !spec.faults.is_empty(),
-            "{named}: a plan needs locks that admit one contender at a time, and no faults: remove `read_ratio`, \
-             `depth` and the faults"
-        );
+        check(args, scenario, &spec).map_err(|error| error.about(&named))?;
         let load = PlannedLoad::of(&spec, Order::Fifo).ok_or_else(|| refuse("the load has no duration"))?;
         let question = Question {
             clients: spec.contenders,
@@ -256,7 +220,7 @@ impl AskedLoad {
             round_trip: None,
             session_timeout: Some(scenario.session_timeout),
             scenario: Some(file.standing_alone(path)?.to_string()),
-            only_tries,
+            only_tries: spec.only_tries(),
             objective: args.slo.clone(),
         };
         question.check().map_err(|why| refuse(&why))?;
@@ -294,6 +258,45 @@ impl AskedLoad {
     pub fn spelled(&self, label: &str) -> String {
         self.strategies.get(label).cloned().unwrap_or_else(|| super::name_in(label).to_owned())
     }
+}
+
+/// Rejects scenarios for which no plan is possible.
+fn check(args: &PlanArgs, scenario: &Scenario, spec: &TrialSpec) -> Result<(), Error> {
+    refuse_if!(
+        spec.load == zklockbench_scenario::Load::Batch,
+        "a plan needs a continuous load: write load = \"open\" or \"closed\""
+    );
+    refuse_if!(scenario.contenders.len() != 1, "a plan needs a single number of contenders: specify one");
+    let only_tries = spec.only_tries();
+    refuse_if!(
+        spec.load.open().is_some_and(|open| open.late == Late::Drop) && !only_tries,
+        "a plan predicts the waits of all requests, so requests must not be dropped: remove `late`"
+    );
+    refuse_if!(
+        spec.acquire_timeout.is_some() && !only_tries,
+        "a plan predicts the waits of all requests, so requests must not time out: remove `acquire_timeout`, \
+         or set it to \"0s\" to plan for tries"
+    );
+    refuse_if!(
+        args.compare_servers && !scenario.ensemble.is_local() && args.place.servers.is_none(),
+        "--compare-servers starts local servers, but the scenario has an existing ensemble: remove \
+         `connect`, or set --servers"
+    );
+    refuse_if!(
+        args.verify && only_tries,
+        "--verify compares waits, but tries do not wait: run the scenario itself with --gate 'won_share > 0.9'"
+    );
+    refuse_if!(
+        spec.fresh_locks,
+        "a plan needs locks that are requested repeatedly: set --rate and --hold instead, and add \
+         --fresh-locks"
+    );
+    refuse_if!(
+        spec.has_readers() || spec.depth > 1 || !spec.faults.is_empty(),
+        "a plan needs locks that admit one contender at a time, and no faults: remove `read_ratio`, \
+         `depth` and the faults"
+    );
+    Ok(())
 }
 
 /// Returns the TOML of each strategy in a scenario, by label.

@@ -28,7 +28,7 @@ use zklockbench_analysis::sweep::{
 };
 use zklockbench_locks::DrivenLocks;
 
-use crate::run::series::{DoneRun, Name, Series};
+use crate::run::series::{DoneRun, Layout, Name, Series};
 use question::{SweepArgs, SweepQuestion, announcement};
 use zklockbench_core::clock::micros;
 use zklockbench_core::error::{Error, Exit};
@@ -64,7 +64,7 @@ pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, 
     let dated = format!("sweep-{}", scenario.name);
     let name = args.run_id.as_deref().map_or(Name::Dated(&dated), Name::Exactly);
     let (resume, asked) = (args.resume.as_deref().or(named.as_deref()), asked(&args, &question));
-    let series = Series::open("sweep", POINTS, &args.out, name, resume, asked)?;
+    let series = Series::open("sweep", Layout::Separate(POINTS), &args.out, name, resume, asked)?;
     if !args.opening.quiet {
         output::note(&announcement(&question, &ask.grid, budget));
     }

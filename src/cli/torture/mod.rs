@@ -14,7 +14,7 @@ use super::args::TortureArgs;
 use super::runs::{command_line, run_apart, with_paths};
 use super::{drivers, listing, output};
 
-use crate::run::series::{DoneRun, Name, Series, TORTURE};
+use crate::run::series::{DoneRun, Layout, Name, Series};
 use draw::Rounds;
 use zklockbench_core::catalog::LockCard;
 use zklockbench_core::catalog::fault::{Capability, FaultCard};
@@ -27,6 +27,7 @@ use zklockbench_record::{RunEnding, Trial};
 /// Options for the run of each round. The speed of these runs does not matter.
 const RUN_OPTIONS: [&str; 3] = ["--fresh", "--cold", "--no-floor"];
 const MINUTES: u64 = 5;
+const COMMAND: &str = "torture";
 
 #[derive(serde::Serialize, schemars::JsonSchema)]
 pub struct Round {
@@ -48,8 +49,8 @@ pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit
         let texts: Vec<String> = (1..=most.min(2 * minutes)).map(|number| rounds.scenario(number)).collect();
         return output::data(&texts.join("\n")).map(|()| Exit::Held);
     }
-    let (name, asked) = (Name::Dated(TORTURE), json!({ "seed": seed }));
-    let mut series = Series::open(TORTURE, "rounds", &args.out, name, None, asked)?;
+    let (name, asked) = (Name::Dated(COMMAND), json!({ "seed": seed }));
+    let mut series = Series::open(COMMAND, Layout::Together("rounds"), &args.out, name, None, asked)?;
     left_out.iter().for_each(|why| output::note(&format!("skipped: {why}")));
     output::note(&format!("seed {seed}; repeat the same rounds with: {}", again(seed, &args)));
     let (options, mut done) = (options(&args), Vec::new());
@@ -73,7 +74,7 @@ pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit
     let verdict = done.iter().map(|round| round.verdict.clone()).fold(Verdict::Held, Verdict::and);
     let results = series.path().display().to_string();
     let found = || json!({ "results": results, "seed": seed, "rounds": &done, "left_out": &left_out });
-    output::conclude(TORTURE, RunEnding::Complete.exit(&verdict), error, found, || {
+    output::conclude(COMMAND, RunEnding::Complete.exit(&verdict), error, found, || {
         output::text(&format!("{}\nresults: {results}", tally(seed, &done)))
     })
 }
