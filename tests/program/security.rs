@@ -115,8 +115,7 @@ fn make_stores(directory: &Path) {
         "keytool -keyalg RSA -keysize 2048 -validity 365 -storepass changeit -keypass changeit -genkeypair";
     let server = "-dname CN=zk1.test -ext san=dns:zk1.test -storetype PKCS12 -keystore server.p12";
     let lines = format!(
-        "set -e
-        {keytool} -alias zk {server}
+        "{keytool} -alias zk {server}
         {keytool} -alias me -dname CN=me -storetype JKS -keystore client.jks
         openssl pkcs12 -in server.p12 -nokeys -passin pass:changeit -out zk.pem
         keytool -importcert -noprompt -alias zk -file zk.pem -storetype JKS -keystore trust.jks -storepass changeit
@@ -189,8 +188,7 @@ fn host_name_with_three_addresses_counts_as_three_servers_with_tls() {
     let here = bench.dir.path();
     let new = "openssl req -x509 -newkey rsa:2048 -nodes -addext basicConstraints=critical,CA:FALSE";
     let lines = format!(
-        "set -e
-        {new} -subj /CN=zk.test -addext subjectAltName=DNS:zk.test -keyout zk.key -out zk.pem
+        "{new} -subj /CN=zk.test -addext subjectAltName=DNS:zk.test -keyout zk.key -out zk.pem
         {new} -subj /CN=me -keyout me.key -out me.pem
         openssl pkcs12 -export -in zk.pem -inkey zk.key -passout pass:changeit -out zk.p12"
     );
@@ -247,8 +245,7 @@ fn unusable_client_keys_and_certificates_are_rejected_before_connecting() {
     let new = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=me";
     let keytool = "keytool -genkeypair -alias me -dname CN=me -storepass changeit -storetype PKCS12";
     let lines = format!(
-        "set -e
-        {new} -keyout mine.key -out mine.pem
+        "{new} -keyout mine.key -out mine.pem
         {new} -keyout other.key -out other.pem
         openssl pkey -aes256 -in mine.key -passout pass:x -out encrypted.key
         openssl x509 -in mine.pem -outform DER -out mine.der
@@ -286,8 +283,7 @@ fn rejected_server_certificates_are_reported_with_a_remedy() {
     let keytool =
         "keytool -genkeypair -keyalg EC -dname CN=zk -startdate -3d -validity 1 -storepass changeit";
     let lines = format!(
-        "set -e
-        {new} -addext subjectAltName=IP:127.0.0.1 -keyout authority.pem -out - >> authority.pem
+        "{new} -addext subjectAltName=IP:127.0.0.1 -keyout authority.pem -out - >> authority.pem
         {new} {own} -keyout nameless.pem -out - >> nameless.pem
         {new} {own} -addext subjectAltName=DNS:zk1,DNS:zk2 -keyout named.pem -out - >> named.pem
         {keytool} -alias zk -ext san=ip:127.0.0.1 -keystore old.p12 -storetype PKCS12

@@ -17,8 +17,9 @@ use zklockbench_stats::queueing::{Arrival, Empirical, Order, Pace};
 use zklockbench_core::measure::{Counts, Measure, Outcome};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::{ArrivalWaits, Arrived, Bound, Disturbance, FaultRecord, Trial};
-use zklockbench_scenario::{Columns, Trace, TraceArrival, TrialPlan, TrialSpec, parse, parse_with_traces};
+use zklockbench_scenario::{Columns, Trace, TraceArrival, TrialPlan, TrialSpec, parse_with_traces};
 
+use crate::scenario_clients::first_of as spec;
 use crate::support::{depth, plans, records, views};
 
 /// A trial with log-normal handoffs, whose mean is `handoff` microseconds.
@@ -106,11 +107,6 @@ fn prediction_intervals_contain_most_further_trials() {
 
 fn question(slo: &str, rate: f64, locks: usize) -> Question {
     Question::plain(200, rate, Duration::from_millis(20), locks, objective(slo).unwrap())
-}
-
-fn spec(text: &str) -> TrialSpec {
-    let parsed = parse("question", text, &zklockbench_load::catalog()).unwrap();
-    TrialPlan::of(&parsed.scenario).trials.remove(0)
 }
 
 /// Just enough simulation effort for these tests.

@@ -112,11 +112,11 @@ fn tls_config(host: &str, port: u16, key_store: &Path, trust_store: &Path) -> St
     )
 }
 
-/// Runs a keytool or openssl command line in a directory, with `answers` on stdin.
+/// Runs keytool or openssl command lines in a directory, with `answers` on stdin, until one fails.
 #[track_caller]
 pub fn tool(directory: &Path, line: &str, answers: &str) {
     let mut command = Command::new("sh");
-    command.args(["-c", line]).current_dir(directory).stdin(Stdio::piped());
+    command.args(["-ec", line]).current_dir(directory).stdin(Stdio::piped());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // Ignore a failed write: the tool may have exited without reading stdin.
     let _ = child.stdin.take().unwrap().write_all(answers.as_bytes());
