@@ -94,6 +94,12 @@ impl ServerCounters {
         const KEY: &str = "zk_uptime";
         self.after.get(KEY) < self.before.get(KEY)
     }
+
+    /// Growth of a counter during the trial; `None` if a reading lacks it. Counters come from servers and stored files,
+    /// so their difference may exceed `i64`.
+    pub fn growth(&self, key: &str) -> Option<i128> {
+        Some(i128::from(*self.after.get(key)?) - i128::from(*self.before.get(key)?))
+    }
 }
 
 /// The suite's own successful requests and delivered events during a trial. The servers count them too.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use super::{Counting, ServerCounters, Trial};
+use super::{Counting, Trial};
 use zklockbench_core::measure::{
     Better, Counts, Figure, FigureCard, FigureKind, Measure, PerRequest, Statistic, Unit,
 };
@@ -489,11 +489,8 @@ fn ratio(amount: u64, per: u64) -> Option<f64> {
 /// Returns how many more watches the servers have after all contenders released than before the load. The
 /// sessions are still open then, so no watch has ended with its session.
 fn watches_left(trial: &Trial) -> Option<u64> {
-    const KEY: &str = "zk_watch_count";
-    let left = |server: &ServerCounters| {
-        Some(i128::from(*server.after.get(KEY)?) - i128::from(*server.before.get(KEY)?))
-    };
-    let left: i128 = trial.servers.iter().map(left).sum::<Option<_>>()?;
+    let left = trial.servers.iter().map(|server| server.growth("zk_watch_count"));
+    let left: i128 = left.sum::<Option<_>>()?;
     u64::try_from(left).ok().filter(|_| !trial.servers.is_empty())
 }
 

@@ -433,8 +433,7 @@ impl Trial {
         let loaded: u64 =
             self.phases.iter().filter(|phase| phase.name != "connect").map(|phase| phase.took_us).sum();
         let waited_ms = self.servers.iter().filter(|server| !server.has_restarted());
-        let waited_ms =
-            waited_ms.filter_map(|server| server.after.get(KEY)?.checked_sub(*server.before.get(KEY)?));
+        let waited_ms = waited_ms.filter_map(|server| server.growth(KEY));
         let busiest_us = u64::try_from(waited_ms.max()?).ok()?.checked_mul(1_000)?;
         (loaded > 0).then(|| busiest_us as f64 / loaded as f64)
     }

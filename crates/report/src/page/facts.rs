@@ -113,9 +113,8 @@ const fn name(outcome: Outcome) -> &'static str {
 /// servers that did not restart; `None` if all restarted, or if one has no such counter.
 fn growth(cell: &Cell<'_>, key: &str) -> Option<f64> {
     let servers = cell.counting().flat_map(|trial| &trial.servers).filter(|server| !server.has_restarted());
-    let all = servers.map(|server| Some(server.after.get(key)? - server.before.get(key)?));
-    let all: Vec<i64> = all.collect::<Option<_>>()?;
-    (!all.is_empty()).then(|| all.iter().sum::<i64>() as f64)
+    let all: Vec<i128> = servers.map(|server| server.growth(key)).collect::<Option<_>>()?;
+    (!all.is_empty()).then(|| all.iter().sum::<i128>() as f64)
 }
 
 pub(super) fn servers(source: &Source<'_>) -> Table {
