@@ -25,6 +25,10 @@ pub fn judge(trial: &mut Trial) {
     {
         trial.unchecked.push(format!("the contenders' events could not be judged completely: {error}"));
     }
+    // The live count misses an overlap if a driver reports its acquisition late, or if only the history shows it.
+    if trial.violation_count > 0 {
+        trial.most_inside = trial.most_inside.max(2);
+    }
     // Arrivals of an open load can pile up if they wait for the lock.
     let piles_up = trial.arrived.is_some() && !trial.spec.only_tries();
     if let Some(steady) = trial.steady.as_mut().filter(|_| piles_up) {
@@ -88,10 +92,6 @@ fn add_overlaps(trial: &mut Trial, judgement: &Judgement, start: Stamp) {
         judgement.locks.iter().map(class).fold(Overlaps::default(), Overlaps::and)
     };
     let zombies = sum(|lock| lock.zombies);
-    // The live count misses an overlap if a driver reports its acquisition late.
-    if !trial.violations.is_empty() {
-        trial.most_inside = trial.most_inside.max(2);
-    }
     trial.violation_count = sum(|lock| lock.violations).count;
     trial.excused = Excused {
         zombies: zombies.count,
@@ -445,9 +445,6 @@ pub fn add_order(trial: &mut Trial, judgement: &Judgement) {
     trial.unchecked.extend(differences.into_iter().map(|difference| difference.what));
     // A violation counts even if only the history shows it.
     trial.violation_count = trial.violation_count.max(sum(|lock| lock.violations.count));
-    if trial.violation_count > 0 {
-        trial.most_inside = trial.most_inside.max(2);
-    }
     let too_little = too_little_across_workers(trial, judgement);
     trial.unchecked.extend(too_little);
 }
