@@ -24,6 +24,8 @@ class Lost(Exception):
 
 
 output = threading.Lock()
+# Requests to a contender with a session
+CALLS = ("acquire", "release", "echo", "close")
 
 
 def now():
@@ -144,7 +146,7 @@ def serve(ready, contender):
             for waiting in [each for each in contenders.values() if each.waits_in == request["of"]]:
                 waiting.cancel(request["of"])
             say({"id": request["id"], "ok": {}})
-        elif kind == "open" or (kind in ("acquire", "release", "echo", "close") and number in contenders):
+        elif kind == "open" or (kind in CALLS and number in contenders):
             if kind == "open":
                 contenders[number] = contender(number)
             elif kind == "acquire":
@@ -153,5 +155,4 @@ def serve(ready, contender):
             if kind == "close":
                 del contenders[number]
         else:
-            known = kind in ("acquire", "release", "echo", "close")
-            say({"id": request["id"], "err": "bad-request" if known else "unsupported", "message": kind})
+            say({"id": request["id"], "err": "bad-request" if kind in CALLS else "unsupported", "message": kind})

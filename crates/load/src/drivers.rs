@@ -128,7 +128,7 @@ fn count_of(spec: &TrialSpec, at_most_each: usize) -> usize {
 /// measurements are invalid: its contenders waited for a new process or for sessions to expire.
 async fn end_one(processes: Arc<Processes>, driver: &str, sink: Sink<'_>) -> Option<String> {
     let failed = processes.failed();
-    for failure in processes.failures() {
+    for failure in processes.failures(&failed) {
         sink(EnvironmentEvent::Warning(&failure));
     }
     let late = processes.late_grants();

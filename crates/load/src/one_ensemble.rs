@@ -75,18 +75,24 @@ pub(super) mod tests {
         let counter = Arc::clone(&closed);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, has_nodes, Arc::clone(&counter)));
+                tokio::spawn(serve(stream, 7, has_nodes, Arc::clone(&counter)));
             }
         });
         (address, closed)
     }
 
-    async fn serve(mut stream: TcpStream, has_nodes: bool, closed: Arc<AtomicUsize>) -> Option<()> {
+    /// Grants a session with this ID, or refuses it if the ID is 0. Counts the session once it is closed.
+    pub async fn serve(
+        mut stream: TcpStream,
+        session: i64,
+        has_nodes: bool,
+        closed: Arc<AtomicUsize>,
+    ) -> Option<()> {
         frame(&mut stream).await?;
         // Protocol version, timeout, ID, password, and whether the session is read-only
         let (granted, password) =
             (10_000_i32.to_be_bytes(), [&16_i32.to_be_bytes()[..], &[7; 16], &[0]].concat());
-        answer(&mut stream, &[&[0; 4][..], &granted, &7_i64.to_be_bytes(), &password]).await?;
+        answer(&mut stream, &[&[0; 4][..], &granted, &session.to_be_bytes(), &password]).await?;
         loop {
             let request = frame(&mut stream).await?;
             let (xid, operation) = (&request[..4], i32::from_be_bytes(request[4..8].try_into().ok()?));

@@ -326,8 +326,8 @@ impl Recorder {
         if let Some(pipe_us) = entry.pipe_us {
             recorder.record(Measure::Pipe, counts_at, pipe_us);
         }
-        // With contenders of other workers, it is unknown whether the lock was free.
-        let was_free = handoff.is_none() && entry.released_before.is_some() && !shared.slice.is_part();
+        // It is unknown whether the lock was free after a crash of a holder, or with contenders of other workers.
+        let is_known = entry.released_before.is_some() && !shared.slice.is_part();
         match handoff {
             Some(handoff) => {
                 recorder.record(Measure::Handoff, acquired, handoff);
@@ -337,7 +337,7 @@ impl Recorder {
                     recorder.record(Measure::Turn, acquired, acquired.saturating_sub(before));
                 }
             }
-            None if was_free => recorder.record(Measure::Uncontended, acquired, since_call),
+            None if is_known => recorder.record(Measure::Uncontended, acquired, since_call),
             None => {}
         }
         recorder.count(acquired, |counts| {
@@ -361,7 +361,7 @@ impl Recorder {
         shared.board.measured.fetch_add(1, Ordering::AcqRel);
         let mut log = self.observation.log.borrow_mut();
         let watches = shared.entry.card.guarantees.watches;
-        if !watches || was_free || handoff.is_some() {
+        if !watches || is_known || handoff.is_some() {
             log.occurrences.lag_us += entry.lag_us;
             log.occurrences.lag_basis_us += handoff.filter(|_| watches).unwrap_or(since_call);
         }

@@ -242,31 +242,11 @@ impl Nodes {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    use tokio::net::{TcpListener, TcpStream};
+    use tokio::net::TcpListener;
     use zklockbench_zk::Access;
 
     use super::*;
-
-    /// Grants a session with this ID, or refuses it if the ID is 0. Counts the session once it is closed.
-    async fn serve(mut stream: TcpStream, id: i64, closed: Arc<AtomicUsize>) -> Option<()> {
-        let length = stream.read_u32().await.ok()?;
-        stream.read_exact(&mut vec![0; length as usize]).await.ok()?;
-        // Protocol version, timeout, ID, password, and whether the session is read-only
-        let (timeout, password) = (10_000_i32.to_be_bytes(), 16_i32.to_be_bytes());
-        let granted = [&[0; 4][..], &timeout, &id.to_be_bytes(), &password, &[0; 17]].concat();
-        stream.write_all(&[&37_u32.to_be_bytes()[..], &granted].concat()).await.ok()?;
-        loop {
-            let length = stream.read_u32().await.ok()?;
-            let mut request = vec![0; length as usize];
-            stream.read_exact(&mut request).await.ok()?;
-            let (xid, operation) = (&request[..4], &request[4..8]);
-            if operation == (-11_i32).to_be_bytes() {
-                closed.fetch_add(1, Ordering::SeqCst);
-            }
-            stream.write_all(&[&16_u32.to_be_bytes()[..], xid, &[0; 12]].concat()).await.ok()?;
-        }
-    }
+    use crate::one_ensemble::tests::serve;
 
     #[tokio::test]
     async fn granted_sessions_are_closed_if_the_server_refuses_another() {
@@ -277,7 +257,7 @@ mod tests {
         tokio::spawn(async move {
             for id in [7, 0] {
                 let (stream, _) = listener.accept().await.unwrap();
-                tokio::spawn(serve(stream, id, Arc::clone(&counted)));
+                tokio::spawn(serve(stream, id, true, Arc::clone(&counted)));
             }
         });
         let site = CalibrationSite {

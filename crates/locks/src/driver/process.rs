@@ -266,6 +266,11 @@ impl Process {
         self.inner.failed.get()
     }
 
+    /// Returns the failure, unless a fault killed the process.
+    pub fn own_failure(&self) -> Option<&DriverError> {
+        self.failure().filter(|error| error.what != Mishap::Killed)
+    }
+
     /// Stops the process group with SIGSTOP. Stops nest: the group resumes at the last matching
     /// [`Process::go_on`].
     pub fn stop(&self) {

@@ -13,7 +13,7 @@ use rand::seq::{IteratorRandom, SliceRandom};
 use tokio::sync::watch;
 
 use super::DriverCommand;
-use super::process::{DriverError, Mishap, OpenRequest, Parameters, Process};
+use super::process::{DriverError, OpenRequest, Parameters, Process};
 use super::protocol::{
     Abilities, Answer, Believed, Done, DriverClock, How, Request, WantedMode, WantedSasl, WantedTls,
     password_bytes, session_id,
@@ -168,17 +168,15 @@ impl Processes {
         }
     }
 
-    /// Returns the failures of requests and of processes, except kills by faults.
-    pub fn failures(&self) -> BTreeSet<String> {
-        let failed = self.failed().into_iter().map(|error| error.to_string());
-        locked(&self.failures).iter().cloned().chain(failed).collect()
+    /// Returns the failures of requests and these failures of processes.
+    pub fn failures(&self, failed: &[DriverError]) -> BTreeSet<String> {
+        locked(&self.failures).iter().cloned().chain(failed.iter().map(ToString::to_string)).collect()
     }
 
     /// Returns the failures of current and replaced processes, except kills by faults.
     pub fn failed(&self) -> Vec<DriverError> {
-        let there = self.at_rest().filter_map(|process| process.failure().cloned());
-        let by_itself = there.filter(|error| error.what != Mishap::Killed);
-        locked(&self.failed).iter().cloned().chain(by_itself).collect()
+        let there = self.at_rest().filter_map(|process| process.own_failure().cloned());
+        locked(&self.failed).iter().cloned().chain(there).collect()
     }
 
     /// Removes failed processes and returns their failures, except kills by faults. The failure of a process that
@@ -189,10 +187,8 @@ impl Processes {
         for (number, slot) in self.slots.iter().enumerate() {
             let Ok(mut slot) = slot.try_lock() else { continue };
             let ended = slot.take_if(|process| process.failure().is_some());
-            let error = ended.as_ref().and_then(|process| process.failure().cloned());
-            failed.extend(
-                error.filter(|error| error.what != Mishap::Killed).map(|error| (Some(number), error)),
-            );
+            let error = ended.as_ref().and_then(|process| process.own_failure().cloned());
+            failed.extend(error.map(|error| (Some(number), error)));
         }
         failed
     }
@@ -275,9 +271,7 @@ impl Processes {
         }
         if let Some(ended) = process.take() {
             self.late.fetch_add(ended.late_grants(), Ordering::Relaxed);
-            if let Some(error) = ended.failure().filter(|error| error.what != Mishap::Killed) {
-                locked(&self.failed).push(error.clone());
-            }
+            locked(&self.failed).extend(ended.own_failure().cloned());
         }
         let failed = locked(&self.failed).clone();
         if let Some(last) = failed.last().filter(|_| failed.len() >= FAILURES_AT_MOST) {
