@@ -198,7 +198,7 @@ fn flooding_server_is_reported_without_using_memory() {
     let unasked = "sent 1001 notifications that no watch asked for";
     for (flood, cause) in [
         (Flood::Notifications, unasked),
-        (Flood::LongNotifications, unasked),
+        (Flood::LongNotifications, "sent more than 16 MiB of notifications that no watch asked for"),
         (Flood::SessionEvents, "sent what is no notification"),
         (Flood::Pings, "sent a reply that no request asked for"),
         (Flood::Replies, "sent a reply that no request asked for"),

@@ -54,6 +54,8 @@ const ROOM_ON_TRUST: usize = 1 << 20;
 
 /// Notifications without a watch that one connection may bring, besides one for each watch that was asked for on it.
 const UNASKED_AT_MOST: usize = 1_000;
+/// Bytes of paths in such notifications that one connection may bring.
+const UNASKED_BYTES_AT_MOST: usize = 16 << 20;
 /// So many of them are taken for those of a dangling persistent watcher, which is removed.
 const REMOVED_AT_MOST: usize = 16;
 /// The longest path for which that is done, in bytes.
@@ -165,6 +167,7 @@ impl Builder {
             may_be_ended: false,
             server: String::new(),
             unasked: 0,
+            unasked_bytes: 0,
 
             last_zxid: session.last_zxid,
             last_recv: now,
@@ -207,6 +210,7 @@ pub struct Session {
     /// The server of the present connection, and how many notifications without a watch it has sent on it.
     server: String,
     unasked: usize,
+    unasked_bytes: usize,
 
     last_zxid: i64,
     last_recv: Instant,
@@ -346,6 +350,10 @@ impl Session {
             return Ok(());
         }
         self.unasked += 1;
+        self.unasked_bytes += event.path.len();
+        if self.unasked_bytes > UNASKED_BYTES_AT_MOST {
+            return Err(self.misconduct("sent more than 16 MiB of notifications that no watch asked for".into()));
+        }
         if self.unasked > UNASKED_AT_MOST + depot.watches() {
             return Err(self.misconduct(format!("sent {} notifications that no watch asked for", self.unasked)));
         }
@@ -788,6 +796,7 @@ impl Session {
         };
         self.server = format!("{}:{}", endpoint.host, endpoint.port);
         self.unasked = 0;
+        self.unasked_bytes = 0;
         depot.reset();
         buf.clear();
         self.send_connect(depot);
