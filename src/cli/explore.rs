@@ -143,13 +143,9 @@ fn lock(label: &str) -> Result<Lock, Error> {
     }
     let fields: Vec<String> = [format!("name = {}", quoted(name))].into_iter().chain(set).collect();
     let scenario = parsed(&format!("{{ {} }}", fields.join(", ")))?;
-    let choice = scenario
-        .strategies
-        .into_iter()
-        .next()
-        .ok_or_else(|| Error::usage(format!("no strategy `{label}`")))?;
-    let entry = zklockbench_locks::find(&choice.name)
-        .ok_or_else(|| Error::usage(format!("no strategy `{label}`")))?;
+    let none = || Error::usage(format!("no strategy `{label}`"));
+    let choice = scenario.strategies.into_iter().next().ok_or_else(none)?;
+    let entry = zklockbench_locks::find(&choice.name).ok_or_else(none)?;
     let driven = zklockbench_locks::driven(&choice.name).copied();
     Ok(Lock { label: choice.label, entry: *entry, params: choice.params, driven })
 }

@@ -147,14 +147,8 @@ impl Prepared {
 
     /// Reports a failure before the first measurement, because a missing file would look like a skipped step.
     pub fn broke_off(&self, title: &str, began: SystemTime, error: &Error) {
-        let figures = Outputs {
-            benchmark_action: None,
-            bencher: None,
-            openmetrics: None,
-            metrics_push: None,
-            ..self.outputs.clone()
-        };
-        let told = Self { outputs: figures, summary: self.summary.clone() };
+        let outputs = Outputs { junit: self.outputs.junit.clone(), ..Outputs::default() };
+        let told = Self { outputs, summary: self.summary.clone() };
         if let Err(error) = told.write(&CiReport::of_failure(title, began, &error.to_string())) {
             output::warn(error);
         }

@@ -9,7 +9,7 @@ use tracing::info;
 use zklockbench_core::error::Error;
 use zklockbench_core::units::{cell_name, counted};
 use zklockbench_core::verdict::Verdict;
-use zklockbench_ensemble::fault;
+use zklockbench_ensemble::fault::reaches_servers;
 use zklockbench_load::{Environment, run_trial};
 use zklockbench_locks::Entry;
 use zklockbench_record::{Cause, CellKey, Counting, CutShort, Judged, Precision, Run, RunOutcome, Trial};
@@ -224,7 +224,7 @@ impl UnderWay<'_> {
         let mut there = self.trials.iter_mut();
         let is_final = |trial: &Trial| {
             !is_unfinished(trial)
-                || self.spares_servers && trial.faults.iter().any(|one| breaks_servers(&one.kind))
+                || self.spares_servers && trial.faults.iter().any(|one| reaches_servers(&one.kind))
         };
         let Some(trial) = there.find(|trial| trial.spec.index == spec.index && is_final(trial)) else {
             return false;
@@ -367,10 +367,6 @@ fn spares_servers(plan: &TrialPlan) -> bool {
     plan.scenario.ensemble.is_external()
 }
 
-fn breaks_servers(kind: &str) -> bool {
-    fault::find(kind).is_some_and(|entry| entry.card.needs.reaches_servers())
-}
-
 impl Again {
     fn of(plan: &TrialPlan, planned: usize) -> Self {
         Self { times: TIMES_AT_MOST, trials: planned, spares_servers: spares_servers(plan) }
@@ -383,7 +379,7 @@ impl Again {
     }
 
     fn may_rerun(&self, trial: &Trial) -> bool {
-        !self.spares_servers || !trial.spec.faults.iter().any(|one| breaks_servers(&one.kind))
+        !self.spares_servers || !trial.spec.faults.iter().any(|one| reaches_servers(&one.kind))
     }
 
     /// Returns the replacements to run next; empty if no trial is invalid or a limit is reached.

@@ -423,9 +423,14 @@ async fn run_child(
                 running.ask_to_end();
                 asked_at = Some(Instant::now());
             }
-            Some(asked) if asked.elapsed() > ENDS_WITHIN => drop(running.0.kill()),
             None => drop(tokio::time::timeout(LOOK_EVERY, stop.cancelled()).await),
-            Some(_) => tokio::time::sleep(LOOK_EVERY).await,
+            Some(asked) => {
+                if asked.elapsed() > ENDS_WITHIN {
+                    let _ = running.0.kill();
+                }
+                // A killed process may take a while to end, e.g. because of a disk that does not respond.
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
         }
     }
 }

@@ -6,26 +6,15 @@ use futures_util::future::join_all;
 
 use zklockbench_zk::admin;
 
-/// Number of connections that other clients have to an ensemble's servers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum OtherClients {
-    Connected(u64),
-    /// Reason why the number is unknown.
-    Unknown(String),
-}
-
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Readings per server. The lowest reading counts, because monitoring tools connect only briefly.
 const READINGS: usize = 3;
 const BETWEEN: Duration = Duration::from_millis(100);
 
-/// Counts the connections to these servers. Must be called before the run opens its own.
-pub async fn other_clients(addresses: &[String]) -> OtherClients {
-    let counts = join_all(addresses.iter().map(|address| least_connections(address))).await;
-    match counts.into_iter().sum::<Result<u64, String>>() {
-        Ok(all) => OtherClients::Connected(all),
-        Err(why) => OtherClients::Unknown(why),
-    }
+/// Counts the connections of other clients to these servers. Must be called before the run opens its own. The error is
+/// the reason why the number is unknown.
+pub async fn other_clients(addresses: &[String]) -> Result<u64, String> {
+    join_all(addresses.iter().map(|address| least_connections(address))).await.into_iter().sum()
 }
 
 async fn least_connections(address: &str) -> Result<u64, String> {
@@ -72,13 +61,13 @@ mod tests {
     #[tokio::test]
     async fn brief_connections_are_not_counted() {
         let servers = [server(&[5, 4, 6]).await, server(&[1]).await, server(&[3, 1]).await];
-        assert_eq!(other_clients(&servers).await, OtherClients::Connected(3));
+        assert_eq!(other_clients(&servers).await, Ok(3));
     }
 
     #[tokio::test]
     async fn client_count_is_unknown_when_a_server_does_not_answer() {
         let servers = [server(&[1]).await, "127.0.0.1:1".to_owned()];
-        let OtherClients::Unknown(why) = other_clients(&servers).await else { panic!("the count is known") };
+        let why = other_clients(&servers).await.unwrap_err();
         assert!(why.starts_with("127.0.0.1:1: "), "{why}");
     }
 }

@@ -116,25 +116,23 @@ fn of_release(home: &Path) -> Result<String, String> {
     }
     // Each server has its own working directory, so the home must be absolute.
     let home = &std::path::absolute(home).map_err(|error| error.to_string())?;
-    let has_server = |directory: &Path| jars_in(directory).iter().any(|name| is_server_jar(name));
-    let (lib, top) = (home.join("lib"), home.to_path_buf());
+    let has_server = |directory: &Path| {
+        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).any(|name| is_server_jar(&name))
+    };
+    let lib = home.join("lib");
     if has_server(&lib) {
         return Ok(format!("{}/*", lib.display()));
     }
-    if has_server(&top) {
-        return Ok(format!("{}/*:{}/*", top.display(), lib.display()));
+    if has_server(home) {
+        return Ok(format!("{}/*:{}/*", home.display(), lib.display()));
     }
     Err("no lib/zookeeper-<version>.jar found (expected the directory of an unpacked release)".into())
 }
 
 fn is_server_jar(name: &str) -> bool {
-    name.strip_prefix("zookeeper-").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-}
-
-fn jars_in(directory: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    names.filter(|name| Path::new(name).extension().is_some_and(|extension| extension == "jar")).collect()
+    let version = name.strip_prefix("zookeeper-").and_then(|rest| rest.strip_suffix(".jar"));
+    version.is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// Returns the class path for Debian's layout: `zookeeper.jar`, which lists its dependencies, and an slf4j binding.

@@ -28,7 +28,7 @@ pub mod transactions;
 
 use std::path::PathBuf;
 
-pub use clients::{OtherClients, other_clients};
+pub use clients::other_clients;
 pub use compose::{Compose, LeftProject, left_projects, remove_left_projects};
 pub use counters::raise as raise_counters;
 pub use external::{Hosts, namespace_of, parse_connect, reach_servers};

@@ -11,7 +11,7 @@ use tracing::info;
 use super::directory::{EnsembleDir, describe_placement};
 use super::install::Installation;
 use super::network::Network;
-use super::ports::{ClaimedPorts, ServerPorts};
+use super::ports::ClaimedPorts;
 use super::server::{self, Lifetime, Server, ServerSite};
 use super::state;
 use zklockbench_core::error::Error;
@@ -80,7 +80,7 @@ pub struct Local {
     addresses: Vec<String>,
     placement: String,
     origin: String,
-    claim: Option<ClaimedPorts>,
+    _claim: Option<ClaimedPorts>,
     nicer_by: u8,
 }
 
@@ -126,8 +126,12 @@ impl Local {
         life: Lifetime,
         skip: usize,
     ) -> Result<Self, Error> {
-        let network = if spec.apart { Some(network_for(spec.servers)?) } else { None };
-        let claim = if spec.apart { None } else { Some(ClaimedPorts::new(spec.servers, skip)?) };
+        let network = spec.apart.then(|| Network::create(spec.servers)).transpose().map_err(|why| {
+            Error::environment(format!("cannot put servers into network namespaces: {why}"))
+        })?;
+        let claim = (!spec.apart).then(|| ClaimedPorts::new(spec.servers, skip)).transpose()?;
+        let claimed = claim.as_ref().map(|claim| claim.servers.clone());
+        let ports = network.as_ref().map(Network::ports).or(claimed).unwrap_or_default();
         let directory = EnsembleDir::create(spec.data_dir.as_deref())?;
         let placement = describe_placement(directory.path().parent().unwrap_or(directory.path()));
         let mut local = Self {
@@ -135,14 +139,12 @@ impl Local {
             changes: (0..spec.servers).map(|_| tokio::sync::Mutex::default()).collect(),
             network,
             directory,
-            addresses: Vec::new(),
+            addresses: ports.iter().map(|ports| format!("{}:{}", ports.host, ports.client)).collect(),
             placement,
             origin: installation.origin.clone(),
-            claim,
+            _claim: claim,
             nicer_by: spec.nicer_by,
         };
-        let ports = local.ports();
-        local.addresses = ports.iter().map(|ports| format!("{}:{}", ports.host, ports.client)).collect();
         let logs = spec.logs.clone().unwrap_or_else(|| local.directory().join("logs"));
         for number in 1..=spec.servers {
             let namespace = local.network.as_ref().map(|network| network.namespace(number));
@@ -162,11 +164,6 @@ impl Local {
         Ok(local)
     }
 
-    fn ports(&self) -> Vec<ServerPorts> {
-        let claimed = self.claim.as_ref().map(|claim| claim.servers.clone());
-        self.network.as_ref().map(Network::ports).or(claimed).unwrap_or_default()
-    }
-
     /// Returns the last log lines of a server that exited, or else of the first server.
     fn log_tail(&self) -> String {
         let ended = self.each().position(|mut server| server.has_ended().is_some());
@@ -180,11 +177,7 @@ impl Local {
 
     /// Locks the server with this number (from 1). Don't hold the guard across an await.
     pub(super) fn server(&self, number: usize) -> Result<MutexGuard<'_, Server>, String> {
-        let count = self.servers.len();
-        let server = number.checked_sub(1).and_then(|index| self.servers.get(index));
-        let server = server
-            .ok_or_else(|| format!("there is no server {number}: servers are numbered 1 to {count}"))?;
-        Ok(locked(server))
+        state::numbered(&self.servers, number).map(locked)
     }
 
     pub(super) fn network(&self) -> Result<&Network, String> {
@@ -270,11 +263,6 @@ impl Local {
         }
         self.directory.remove();
     }
-}
-
-fn network_for(servers: usize) -> Result<Network, Error> {
-    Network::create(servers)
-        .map_err(|why| Error::environment(format!("cannot put servers into network namespaces: {why}")))
 }
 
 /// Returns the last lines of a log, reading no further back than byte `after`.

@@ -122,6 +122,14 @@ impl Role {
     }
 }
 
+/// Returns the server with this number; servers are numbered from 1.
+pub fn numbered<T>(servers: &[T], number: usize) -> Result<&T, String> {
+    number
+        .checked_sub(1)
+        .and_then(|index| servers.get(index))
+        .ok_or_else(|| format!("there is no server {number}: servers are numbered 1 to {}", servers.len()))
+}
+
 pub async fn roles(addresses: &[String]) -> Vec<Role> {
     join_all(addresses.iter().map(|address| Role::ask(address))).await
 }

@@ -17,7 +17,7 @@ use zklockbench_core::clock;
 use zklockbench_core::error::Error;
 use zklockbench_locks::driver::protocol::How;
 use zklockbench_locks::driver::{DriverError, Mishap, Processes};
-use zklockbench_locks::{AcquireError, DrivenLock, Entry, Held, LockConfig, Patience, Strategy};
+use zklockbench_locks::{AcquireError, DrivenLock, Entry, LockConfig, Patience};
 use zklockbench_zk::gate::{Gate, Shut, TaskScope};
 use zklockbench_zk::{CaughtUp, Failure, ForeignSession, Observed, Session, SessionKey, Target, runtime};
 
@@ -67,21 +67,24 @@ pub struct Wanted {
 }
 
 #[derive(Debug)]
-enum Order {
+pub enum Order {
     Acquire(Wanted),
     Release,
 }
 
 #[derive(Debug)]
-enum Command {
+pub enum Command {
     Open {
         contender: usize,
         connect: String,
         path: String,
     },
     Order(usize, Order),
+    /// Cancels a contender's acquire.
     GiveUp(usize),
+    /// Ends a contender as if its process were killed.
     Kill(usize),
+    /// Stops a contender as SIGSTOP would stop its process.
     Freeze(usize),
     Thaw(usize),
     /// Ends a session from another connection.
@@ -122,7 +125,7 @@ impl Cast {
         failed.filter_map(|(contender, failure)| driver_end(contender, &failure)).collect()
     }
 
-    fn send(&self, command: Command) {
+    pub fn send(&self, command: Command) {
         if let Some(commands) = &self.commands {
             // If the thread has ended, the caller notices the missing answer.
             let _ = commands.send(command);
@@ -133,42 +136,11 @@ impl Cast {
         self.send(Command::Open { contender, connect: connect.to_owned(), path: path.to_owned() });
     }
 
-    pub fn acquire(&self, contender: usize, wanted: Wanted) {
-        self.send(Command::Order(contender, Order::Acquire(wanted)));
-    }
-
-    /// Cancels a contender's acquire.
-    pub fn give_up(&self, contender: usize) {
-        self.send(Command::GiveUp(contender));
-    }
-
-    pub fn release(&self, contender: usize) {
-        self.send(Command::Order(contender, Order::Release));
-    }
-
-    /// Ends a contender as if its process were killed.
-    pub fn kill(&self, contender: usize) {
-        self.send(Command::Kill(contender));
-    }
-
-    /// Stops a contender as SIGSTOP would stop its process.
-    pub fn freeze(&self, contender: usize) {
-        self.send(Command::Freeze(contender));
-    }
-
-    pub fn thaw(&self, contender: usize) {
-        self.send(Command::Thaw(contender));
-    }
-
     /// Ends all contenders.
     pub fn clear(&self) -> oneshot::Receiver<()> {
         let (done, cleared) = oneshot::channel();
         self.send(Command::Clear(done));
         cleared
-    }
-
-    pub fn forget_reports(&mut self) {
-        while self.reports.try_recv().is_ok() {}
     }
 
     /// Ends a session at the server.
@@ -455,24 +427,21 @@ async fn live(troupe: Rc<Troupe>, role: Role, mut orders: UnboundedReceiver<Orde
                     }
                 }
             }
-            Order::Release => match release(&mut *lock, &session, held.take()).await {
-                Err(failure) if !failure.is_definite() => {
+            Order::Release => {
+                let released = match held.take() {
+                    Some(held) => lock.release(&session, held).await,
+                    None => Ok(()),
+                };
+                let lives = released.as_ref().map_or_else(Failure::is_definite, |()| true);
+                let outcome = released.map_err(|failure| Ended { why: failure.to_string(), lives });
+                if !lives {
                     drop(lock);
                     session.close(WITHIN).await;
-                    return report(Report::Released(Err(Ended { why: failure.to_string(), lives: false })));
+                    return report(Report::Released(outcome));
                 }
-                outcome => report(Report::Released(
-                    outcome.map_err(|failure| Ended { why: failure.to_string(), lives: true }),
-                )),
-            },
+                report(Report::Released(outcome));
+            }
         }
-    }
-}
-
-async fn release(lock: &mut dyn Strategy, session: &Session, held: Option<Held>) -> Result<(), Failure> {
-    match held {
-        Some(held) => lock.release(session, held).await,
-        None => Ok(()),
     }
 }
 

@@ -141,13 +141,7 @@ impl Net {
 
     /// Returns the server that a contender's next connection reaches.
     pub fn upstream(&self, contender: usize) -> String {
-        self.shared.upstream(contender)
-    }
-}
-
-impl Shared {
-    fn upstream(&self, contender: usize) -> String {
-        locked(&self.upstream[contender]).clone()
+        locked(&self.shared.upstream[contender]).clone()
     }
 }
 
@@ -170,7 +164,8 @@ async fn accept(listener: TcpListener, contender: usize, shared: Arc<Shared>) {
 
 /// Forwards the handshake and registers the connection.
 async fn open(client: TcpStream, contender: usize, shared: &Arc<Shared>) -> io::Result<()> {
-    let server = TcpStream::connect(shared.upstream(contender)).await?;
+    let upstream = locked(&shared.upstream[contender]).clone();
+    let server = TcpStream::connect(upstream).await?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let ((mut from_client, to_client), (mut from_server, mut to_server)) =

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::cast::Wanted;
+use super::cast::{Command, Order, Wanted};
 use super::judged::Deed;
 use super::names::contender_name;
 use super::outcome::{Fault, Nodes, Outcome};
@@ -254,7 +254,8 @@ impl Play<'_, '_> {
             self.gives_up = Some((contender, Instant::now() + timeout));
         }
         let mode = if self.schedule.readers.contains(&contender) { Mode::Read } else { Mode::Write };
-        self.stage.world.cast.acquire(contender, Wanted { mode, timeout });
+        let order = Order::Acquire(Wanted { mode, timeout });
+        self.stage.world.cast.send(Command::Order(contender, order));
         self.stage.moves += 1;
     }
 
@@ -282,7 +283,7 @@ impl Play<'_, '_> {
         self.stage.deeds.add(contender, Deed::Leaves);
         self.stage.set(contender, Status::Releasing);
         self.stage.touch(contender, &format!("{} releases", contender_name(contender)));
-        self.stage.world.cast.release(contender);
+        self.stage.world.cast.send(Command::Order(contender, Order::Release));
         self.stage.moves += 1;
     }
 
@@ -373,7 +374,7 @@ impl Play<'_, '_> {
         self.fault_noted(frozen, "resumes");
         self.stage.all[frozen].is_frozen = false;
         self.stage.touch(frozen, "resumes");
-        self.stage.world.cast.thaw(frozen);
+        self.stage.world.cast.send(Command::Thaw(frozen));
         true
     }
 
@@ -561,7 +562,7 @@ impl Play<'_, '_> {
         if self.stage.world.lock.driven.is_none() {
             let _ = self.stage.world.cast.clear().await;
         }
-        self.stage.world.cast.forget_reports();
+        while self.stage.world.cast.reports.try_recv().is_ok() {}
         // Nodes that cannot be removed now are removed later with the exploration's own directory.
         let _ = self.stage.world.cast.remove_all(&self.path).await;
     }

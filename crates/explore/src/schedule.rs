@@ -47,9 +47,8 @@ impl Act {
         "abandoned wait",
     ];
 
-    /// Returns the index in [`Act::NAMES`].
-    pub fn index(&self) -> usize {
-        match self {
+    pub fn name(&self) -> &'static str {
+        Self::NAMES[match self {
             Self::LoseRequest => 0,
             Self::LoseReply => 1,
             Self::Cut => 2,
@@ -59,11 +58,7 @@ impl Act {
             Self::Delete => 6,
             Self::Delay { .. } => 7,
             Self::GiveUp | Self::TimeOut => 8,
-        }
-    }
-
-    pub fn name(&self) -> &'static str {
-        Self::NAMES[self.index()]
+        }]
     }
 
     /// Returns whether the contender's wait ends.

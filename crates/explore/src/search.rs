@@ -161,11 +161,9 @@ pub fn explore(site: &Site, scope: Scope, is_stopped: impl Fn() -> bool) -> Resu
     let began = Instant::now();
     let most = with_a_middle(site);
     let deadline = began + scope.budget;
-    let mut search = Search {
-        deadline,
-        ends_at_last: deadline + REPEATS_WITHIN * Pace::of(&site.lock).stuck_after,
-        ..Search::of(Pool::start(&Site { contenders: most, ..site.clone() }), site, &is_stopped)
-    };
+    let ends_at_last = deadline + REPEATS_WITHIN * Pace::of(&site.lock).stuck_after;
+    let pool = Pool::start(&Site { contenders: most, ..site.clone() });
+    let mut search = Search::of(pool, site, deadline, ends_at_last, &is_stopped);
     let undisturbed = search.undisturbed(site.contenders, &[])?.ok_or_else(|| {
         Error::environment("the budget is too short for an undisturbed run; increase --budget")
     })?;
@@ -294,11 +292,8 @@ pub fn replay(
     let within = Duration::from_secs(120).max(15 * Pace::of(&site.lock).stuck_after);
     let deadline = Instant::now() + within;
     // Like an exploration, learn how long the clients pause before the faults.
-    let mut search = Search {
-        deadline,
-        ends_at_last: deadline,
-        ..Search::of(Pool::start(&Site { worlds: 1, ..site.clone() }), site, &is_stopped)
-    };
+    let pool = Pool::start(&Site { worlds: 1, ..site.clone() });
+    let mut search = Search::of(pool, site, deadline, deadline, &is_stopped);
     let late = || Error::environment(format!("the schedule did not end within {within:?}"));
     if search.learn(schedule.contenders, &schedule.readers)?.is_empty() {
         return Err(late());
@@ -356,12 +351,17 @@ struct Search<'a, P> {
 }
 
 impl<'a, P: Runs> Search<'a, P> {
-    fn of(pool: P, site: &'a Site, is_stopped: &'a dyn Fn() -> bool) -> Self {
-        let now = Instant::now();
+    fn of(
+        pool: P,
+        site: &'a Site,
+        deadline: Instant,
+        ends_at_last: Instant,
+        is_stopped: &'a dyn Fn() -> bool,
+    ) -> Self {
         Self {
             pool,
-            deadline: now,
-            ends_at_last: now,
+            deadline,
+            ends_at_last,
             is_stopped,
             site,
             usually_left: HashMap::new(),

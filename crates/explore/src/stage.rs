@@ -13,6 +13,7 @@ use super::net::ConnId;
 use super::schedule::TraceStep;
 use super::wire::{self, Request};
 use super::world::World;
+pub use zklockbench_ensemble::proxy::Direction;
 use zklockbench_record::StepKind;
 use zklockbench_zk::SessionKey;
 
@@ -39,12 +40,6 @@ pub enum Status {
     Releasing,
     /// The contender has finished; contains the reason if the contender did not get the lock.
     Done(Option<String>),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    ToServer,
-    ToClient,
 }
 
 /// A received frame that awaits delivery.
@@ -435,7 +430,8 @@ impl<'w> Stage<'w> {
         if !pending.passes {
             self.moves += 1;
         }
-        self.end_delays(&pending.name);
+        // Release the messages that were delayed until this event.
+        self.all.iter_mut().for_each(|one| drop(one.delayed.take_if(|(_, past)| *past == pending.name)));
         if !pending.passes && !pending.is_poll {
             let short = short(&pending.name).to_owned() + pending.refusal.as_deref().unwrap_or_default();
             self.note(contender, pending.kind, short);
@@ -455,13 +451,6 @@ impl<'w> Stage<'w> {
                 }
                 self.world.net.to_client(id, pending.frame);
             }
-        }
-    }
-
-    /// Releases the messages that were delayed until this event.
-    fn end_delays(&mut self, event: &str) {
-        for one in &mut self.all {
-            one.delayed.take_if(|(_, past)| past == event);
         }
     }
 

@@ -59,7 +59,6 @@ pub fn read_logs(
     let mut merge = Merge::of(&servers, is_strict);
     let mut snapshots = Snapshots::of(&servers);
     let mut reconstruction = Reconstruction::new(scope, scratch);
-    let failed = |error: std::io::Error| Error::environment(format!("cannot spool cycles to disk: {error}"));
     let (mut has_begun, mut records) = (false, 0_u64);
     merge.read(&mut |step| {
         if !std::mem::replace(&mut has_begun, true) {
@@ -81,7 +80,7 @@ pub fn read_logs(
                 nodes.map_or(Ok(()), |nodes| reconstruction.goes_on_with(nodes))
             }
         }
-        .map_err(failed)
+        .map_err(not_spooled)
     })?;
     let mut damages = merge.damages.kept.clone();
     damages.extend(snapshots.unreadable.clone());
@@ -105,7 +104,11 @@ pub fn read_logs(
         damaged: merge.damages.count + snapshots.unreadable.len() as u64,
         damage: damages,
     };
-    Ok(Read { observed: reconstruction.finish().map_err(failed)?, logs })
+    Ok(Read { observed: reconstruction.finish().map_err(not_spooled)?, logs })
+}
+
+fn not_spooled(error: std::io::Error) -> Error {
+    Error::environment(format!("cannot spool cycles to disk: {error}"))
 }
 
 const RECORDS_BETWEEN_LOOKS: u64 = 1 << 16;

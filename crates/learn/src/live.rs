@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use zookeeper_client::{AddWatchMode, Client, Error as ClientError, EventType, WatchedEvent};
 
+use crate::not_spooled;
 use crate::recipe::{before_number, recognise};
 use crate::reconstruct::{Listing, Observed, Reconstruction, Scope, Seen, split};
 use crate::snapshot::StoredNode;
@@ -83,11 +84,7 @@ pub async fn watch(
         sleep(BETWEEN_TRIES).await;
     }
     live.reconstruction.watches_at(live.wall.ms(now()));
-    Ok((live.reconstruction.finish().map_err(kept)?, live.facts))
-}
-
-fn kept(error: std::io::Error) -> Error {
-    Error::environment(format!("cannot spool cycles to disk: {error}"))
+    Ok((live.reconstruction.finish().map_err(not_spooled)?, live.facts))
 }
 
 /// Why a connection ended.
@@ -212,7 +209,7 @@ impl Live<'_> {
     fn add_existing(&mut self, mut listing: Listing) -> Result<(), Error> {
         let pending = self.pending.take().unwrap_or_default();
         listing.found.sort_by_key(|node| node.created);
-        self.reconstruction.resumes(listing, &pending).map_err(kept)
+        self.reconstruction.resumes(listing, &pending).map_err(not_spooled)
     }
 
     /// Opens a session; `None` if no attempt succeeds before the deadline, or if the user stops a reconnection.
@@ -273,7 +270,7 @@ impl Live<'_> {
         };
         match (happened, &mut self.pending) {
             (Some(happened), Some(pending)) => pending.push(Seen { path: path.to_vec(), happened, at_ms }),
-            (Some(happened), None) => self.reconstruction.sees(path, happened, at_ms).map_err(kept)?,
+            (Some(happened), None) => self.reconstruction.sees(path, happened, at_ms).map_err(not_spooled)?,
             (None, _) => {}
         }
         Ok(self.facts.cut_short.is_some().then_some(Left::Over))

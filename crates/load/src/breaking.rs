@@ -14,7 +14,8 @@ use zklockbench_core::catalog::fault::{Ends, FaultChoice, Proof, Target};
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::locked::locked;
 use zklockbench_ensemble::fault::{
-    Admission, Contenders, CrashOrder, Doing, FaultReach, Fired, InEffect, News, Schedule, find, run,
+    Admission, Contenders, CrashOrder, Doing, FaultReach, Fired, InEffect, News, Schedule, find,
+    reaches_servers, run,
 };
 use zklockbench_ensemble::proxy::Proxy;
 use zklockbench_ensemble::{Leader, roles, voters};
@@ -347,10 +348,6 @@ impl Elections {
         };
         Some(self.elected().into_iter().map(record).collect())
     }
-}
-
-pub fn reaches_servers(kind: &str) -> bool {
-    find(kind).is_some_and(|entry| entry.card.needs.reaches_servers())
 }
 
 #[cfg(test)]

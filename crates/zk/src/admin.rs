@@ -33,17 +33,11 @@ const WATCHES_KEPT: usize = 100_000;
 /// A server's reply to `mntr`: its counters and gauges. Stored as text, because the keys depend on the
 /// server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Mntr {
-    text: String,
-}
+pub struct Mntr(String);
 
 impl Mntr {
-    fn parse(answer: String) -> Self {
-        Self { text: answer }
-    }
-
     fn value(&self, key: &str) -> Option<&str> {
-        self.text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('\t')).map(str::trim)
+        self.0.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('\t')).map(str::trim)
     }
 
     /// Returns a counter or gauge, truncated to an integer; `None` if the server does not report the key.
@@ -79,7 +73,7 @@ fn without_build(version: &str) -> Option<&str> {
 pub async fn mntr(address: &str) -> io::Result<Mntr> {
     let answer = ask(address, "mntr", PATIENCE).await?;
     if answer.contains("zk_server_state") {
-        return Ok(Mntr::parse(answer));
+        return Ok(Mntr(answer));
     }
     Err(refused("mntr", &answer))
 }
@@ -254,7 +248,7 @@ mod tests {
 
     #[test]
     fn mntr_parses_numbers_state_and_version() {
-        let mntr = Mntr::parse(
+        let mntr = Mntr(
             "zk_version\t3.8.0--1, built on 2023-01-01\nzk_server_state\tleader\nzk_synced_followers\t2\n\
              zk_avg_latency\t0.75\nnonsense\n"
                 .to_owned(),

@@ -69,7 +69,7 @@ impl Wake for StampWaker {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EventKind {
     NodeCreated,
     NodeDeleted,

@@ -10,6 +10,7 @@ use crate::cli::output;
 use crate::cli::shared_args::PlaceArgs;
 use zklockbench_analysis::plan::{Answer, ByServers};
 use zklockbench_core::error::Error;
+use zklockbench_core::units::counted;
 
 const SIZES: [i64; 3] = [1, 3, 5];
 /// Default size of a local ensemble.
@@ -48,10 +49,8 @@ impl Planning<'_> {
 
     async fn size(&mut self, size: i64, strategy: &String) -> Result<ByServers, Error> {
         let place = PlaceArgs { servers: Some(size), ..self.args.place.clone() };
-        self.countdown.note(&format!(
-            "measuring the same load with {size} {}",
-            if size == 1 { "server" } else { "servers" }
-        ));
+        let servers = counted(size, "server", "servers");
+        self.countdown.note(&format!("measuring the same load with {servers}"));
         let opened = self.open(place).await?;
         self.countdown.done(STARTS);
         let opened = PlanEnsemble { prefix: format!("servers-{size}-"), repetitions: 1, ..opened };

@@ -12,7 +12,7 @@ use zklockbench_analysis::plan::{
 use zklockbench_core::disk;
 use zklockbench_core::error::Error;
 use zklockbench_core::units::{distinct_sorted, format_duration, shown};
-use zklockbench_ensemble::fault;
+use zklockbench_ensemble::fault::reaches_servers;
 use zklockbench_record::{EnsembleInfo, HostInfo, RawRequest, Trial};
 use zklockbench_results::layout;
 use zklockbench_scenario::each_way;
@@ -122,9 +122,10 @@ impl StoredEvidence {
             self.take_own_load(dir, trial);
             let added = trial.spec.added_round_trip();
             // A delay throughout the trial is added round-trip time, not a failure.
-            let failures = trial.faults.iter().filter(|fault| added.is_none() || hits_servers(&fault.kind));
             let failures =
-                failures.filter_map(|fault| MeasuredFailure::of(trial, fault, hits_servers(&fault.kind)));
+                trial.faults.iter().filter(|fault| added.is_none() || reaches_servers(&fault.kind));
+            let failures =
+                failures.filter_map(|fault| MeasuredFailure::of(trial, fault, reaches_servers(&fault.kind)));
             self.failures.entry(trial.spec.strategy.label.clone()).or_default().extend(failures);
             match Observation::of(&name, trial) {
                 Ok(observation) if added.map(each_way) == self.question.round_trip.map(each_way) => {
@@ -141,7 +142,7 @@ impl StoredEvidence {
                 }
                 Err(_) if !trial.faults.is_empty() && added.is_none() => {}
                 // The trial measures only the outage.
-                Err(_) if trial.faults.iter().any(|one| hits_servers(&one.kind)) => {}
+                Err(_) if trial.faults.iter().any(|one| reaches_servers(&one.kind)) => {}
                 Err(why) => self.left_out.push(why),
             }
         }
@@ -272,10 +273,6 @@ fn processors(host: &HostInfo) -> String {
 fn servers(ensemble: &EnsembleInfo) -> String {
     let version = ensemble.servers.first().map_or("unknown version", |server| server.version.as_str());
     format!("{} of {version}", ensemble.servers.len())
-}
-
-fn hits_servers(kind: &str) -> bool {
-    fault::find(kind).is_some_and(|entry| entry.card.needs.reaches_servers())
 }
 
 #[derive(Default)]

@@ -10,7 +10,7 @@ use crate::cli::shared_args::{AT_MOST_VARIABLE, LATENCY_VARIABLE, SATURATION_VAR
 use crate::cli::worker::WorkerPlace;
 use zklockbench_core::error::Error;
 use zklockbench_core::units::{contenders, counted, format_duration, number};
-use zklockbench_ensemble::{OtherClients, other_clients};
+use zklockbench_ensemble::other_clients;
 use zklockbench_load::{configured_servers, granted_timeout, sessions_of_workers};
 use zklockbench_record::{LIMITED, OTHERS};
 use zklockbench_scenario::{Slice, TrialPlan, TrialSpec};
@@ -22,8 +22,8 @@ const SLOWER: f64 = 3.0;
 /// Limits on a run's load.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Sharing {
-    /// Other clients of the ensemble; `None` for a local ensemble.
-    pub others: Option<OtherClients>,
+    /// Number of other clients' connections, or why it is unknown; `None` for a local ensemble.
+    pub others: Option<Result<u64, String>>,
     /// Maximum rate, in requests per second.
     pub at_most: Option<f64>,
     /// Slowdown at which the run ends, as a multiple of the latency before the run.
@@ -46,18 +46,18 @@ impl Sharing {
             None => 0,
         };
         let mut others = without_workers(workers, async || other_clients(&opened.addresses).await).await;
-        if others == OtherClients::Connected(0) {
+        if others == Ok(0) {
             let named = opened.addresses.len();
             let all = configured_servers(target).await.unwrap_or(named);
             if all > named {
-                others = OtherClients::Unknown(format!("{} lists {named} of {all} servers", target.connect));
+                others = Err(format!("{} lists {named} of {all} servers", target.connect));
             }
         }
         Self::decide(args, Some(others))
     }
 
-    fn decide(args: &SharingArgs, others: Option<OtherClients>) -> Self {
-        let is_shared = !matches!(others, None | Some(OtherClients::Connected(0)));
+    fn decide(args: &SharingArgs, others: Option<Result<u64, String>>) -> Self {
+        let is_shared = !matches!(others, None | Some(Ok(0)));
         let is_limited = is_shared && !args.allow_saturation;
         Self {
             others,
@@ -83,10 +83,10 @@ impl Sharing {
 
     fn reason(&self) -> String {
         match &self.others {
-            Some(OtherClients::Connected(count)) if *count > 0 => {
+            Some(Ok(count)) if *count > 0 => {
                 format!(" ({} of other clients)", counted(*count, "connection", "connections"))
             }
-            Some(OtherClients::Unknown(why)) => format!(" (other clients unknown: {why})"),
+            Some(Err(why)) => format!(" (other clients unknown: {why})"),
             _ => String::new(),
         }
     }
@@ -107,8 +107,8 @@ impl Sharing {
     /// Returns the limits as facts for the run's record.
     pub fn facts(&self) -> Vec<(String, String)> {
         let others = self.others.as_ref().map(|others| match others {
-            OtherClients::Connected(count) => count.to_string(),
-            OtherClients::Unknown(why) => format!("not known ({why})"),
+            Ok(count) => count.to_string(),
+            Err(why) => format!("not known ({why})"),
         });
         let at_most = self.at_most.map(|per_s| format!("{} requests/s", number(per_s)));
         let facts = [(OTHERS, others), (LIMITED, at_most)];
@@ -136,17 +136,14 @@ const RECOUNTS: usize = 5;
 /// so the load may be limited unnecessarily.
 async fn without_workers(
     workers: impl AsyncFn() -> u64,
-    clients: impl AsyncFn() -> OtherClients,
-) -> OtherClients {
+    clients: impl AsyncFn() -> Result<u64, String>,
+) -> Result<u64, String> {
     let (mut before, mut recounts) = (workers().await, 0..RECOUNTS);
     loop {
-        let all = match clients().await {
-            OtherClients::Connected(all) => all,
-            unknown @ OtherClients::Unknown(_) => return unknown,
-        };
+        let all = clients().await?;
         let after = workers().await;
         if before == after || recounts.next().is_none() {
-            return OtherClients::Connected(all.saturating_sub(before.min(after)));
+            return Ok(all.saturating_sub(before.min(after)));
         }
         before = after;
     }
@@ -232,11 +229,11 @@ mod tests {
             let Sharing { at_most, stop_if_slower, .. } = Sharing::decide(args, others);
             (at_most, stop_if_slower)
         };
-        let (usual, connected) = (SharingArgs::default(), |count| Some(OtherClients::Connected(count)));
+        let (usual, connected) = (SharingArgs::default(), |count| Some(Ok(count)));
         assert_eq!(of(&usual, None), (None, None));
         assert_eq!(of(&usual, connected(0)), (None, None));
         assert_eq!(of(&usual, connected(1)), (Some(200.0), Some(3.0)));
-        assert_eq!(of(&usual, Some(OtherClients::Unknown("x".into()))), (Some(200.0), Some(3.0)));
+        assert_eq!(of(&usual, Some(Err("x".into()))), (Some(200.0), Some(3.0)));
         let all = SharingArgs { allow_saturation: true, ..usual.clone() };
         assert_eq!(of(&all, connected(9)), (None, None));
         let own = SharingArgs { at_most: Some(900.0), stop_if_latency: Some(5.0), ..usual };
@@ -253,24 +250,24 @@ mod tests {
                 let at = next.replace(next.get() + 1);
                 joined.get(at).or(joined.last()).copied().unwrap_or(0)
             };
-            without_workers(async || reading(), async || OtherClients::Connected(1 + reading())).await
+            without_workers(async || reading(), async || Ok(1 + reading())).await
         };
         for joined in [&[0, 0, 0][..], &[0, 0, 1], &[0, 1, 1], &[2, 2, 3, 3, 4]] {
-            assert_eq!(count(joined).await, OtherClients::Connected(1), "{joined:?}");
+            assert_eq!(count(joined).await, Ok(1), "{joined:?}");
         }
         let joining: Vec<u64> = (0..100).collect();
-        assert_eq!(count(&joining[..]).await, OtherClients::Connected(2), "workers never stop joining");
+        assert_eq!(count(&joining[..]).await, Ok(2), "workers never stop joining");
     }
 
     #[test]
     fn load_limit_is_reported_with_its_reason() {
-        let limited = Sharing::decide(&SharingArgs::default(), Some(OtherClients::Connected(12)));
+        let limited = Sharing::decide(&SharingArgs::default(), Some(Ok(12)));
         assert_eq!(
             limited.note().unwrap(),
             "load limited to 200 requests/s (12 connections of other clients); the run ends if latency rises 3x (--at-most \
              raises the limit, --allow-saturation removes it)"
         );
-        assert_eq!(Sharing::decide(&SharingArgs::default(), Some(OtherClients::Connected(0))).note(), None);
+        assert_eq!(Sharing::decide(&SharingArgs::default(), Some(Ok(0))).note(), None);
     }
 
     fn servers(limits: &[Option<&str>]) -> Vec<Option<Configuration>> {

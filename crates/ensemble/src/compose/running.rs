@@ -62,11 +62,7 @@ impl Compose {
         make(program, &path, &project, &ports).await?;
         let made = containers(&project).await.map_err(Error::environment)?;
         if made.len() > MOST {
-            let file = file.display();
-            return Err(Error::usage(format!(
-                "{file} has {} services; the maximum is {MOST} servers",
-                made.len()
-            )));
+            return Err(too_many(file, made.len()));
         }
         let volumes = mounts::volumes_of(&made).await.map_err(Error::environment)?;
         let wrong = |why: String| Error::usage(format!("{}: {why}", file.display()));
@@ -162,10 +158,7 @@ impl Compose {
     }
 
     pub(super) fn member(&self, number: usize) -> Result<&Member, String> {
-        let member = number.checked_sub(1).and_then(|index| self.members.get(index));
-        member.ok_or_else(|| {
-            format!("there is no server {number}: servers are numbered 1 to {}", self.members.len())
-        })
+        state::numbered(&self.members, number)
     }
 
     pub(super) async fn look_at(&self, number: usize) -> Result<Container, String> {
@@ -254,16 +247,19 @@ async fn services(program: &[&str], file: &Path) -> Result<usize, Error> {
     let services = services.map_err(|why| Error::usage(format!("{}: {why}", file.display())))?;
     let count = services.lines().count();
     let text = std::fs::read_to_string(file).unwrap_or_default();
-    let file = file.display();
     // Before version 2, Compose also listed services of inactive profiles.
     let has_profiles = text.contains("profiles:");
     if count > MOST && !has_profiles {
-        return Err(Error::usage(format!("{file} has {count} services; the maximum is {MOST} servers")));
+        return Err(too_many(file, count));
     }
     if uses_host_network(&text) && !has_profiles {
-        return Err(Error::usage(format!("{file}: a service {HOST_NETWORK}")));
+        return Err(Error::usage(format!("{}: a service {HOST_NETWORK}", file.display())));
     }
     Ok(count.min(MOST))
+}
+
+fn too_many(file: &Path, services: usize) -> Error {
+    Error::usage(format!("{} has {services} services; the maximum is {MOST} servers", file.display()))
 }
 
 fn uses_host_network(text: &str) -> bool {

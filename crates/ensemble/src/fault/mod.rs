@@ -26,7 +26,7 @@ use zklockbench_core::clock::Stamp;
 pub use contenders::{Admission, Contenders, CrashOrder, CrashOrders, Doing};
 pub use counter_near_end::NAME as COUNTER_NEAR_END;
 pub use reach::{FaultReach, InEffect};
-pub use registry::{cards, find};
+pub use registry::{cards, find, reaches_servers};
 pub use schedule::{Fired, News, Schedule, run};
 pub use wire::{REQUEST, requests};
 

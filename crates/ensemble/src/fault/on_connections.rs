@@ -218,8 +218,7 @@ fn measured(since: &wire::Since<'_>, rate: u64) -> wire::Measured {
 async fn stall(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let hit = wire::aim_at(choice, reach, &mut draw).await?;
     let guards: Vec<_> = hit.who.iter().map(|who| hit.proxy.stall(*who)).collect();
-    let passed = || -> Vec<(u64, u64)> { hit.who.iter().map(|who| hit.proxy.passed(*who)).collect() };
-    let proof = if stands_still(&passed, LOOKS_FOR).await {
+    let proof = if stands_still(&|| hit.passed(), LOOKS_FOR).await {
         Proof::Proved(format!("nothing passed for {LOOKS_FOR:?}"))
     } else {
         Proof::NotProved("data still passed".into())

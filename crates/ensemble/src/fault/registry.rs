@@ -15,6 +15,11 @@ pub fn find(name: &str) -> Option<&'static FaultEntry> {
     faults().find(|entry| entry.card.name == name)
 }
 
+/// Returns whether faults of this kind act on servers or their links.
+pub fn reaches_servers(kind: &str) -> bool {
+    find(kind).is_some_and(|entry| entry.card.needs.reaches_servers())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -17,25 +17,24 @@ use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::measure::RequestKind;
 use zklockbench_core::units::counted;
 
-/// Connections targeted by a fault, and their display name.
+/// Contenders targeted by a fault. All their connections must pass through the proxy.
 pub struct Hit<'a> {
     pub proxy: &'a Proxy,
     pub who: Vec<Who>,
     /// Display name, e.g. `contender 3 (holder)`.
     pub name: String,
-    pub passage: Passage<'a>,
-}
-
-/// Targeted contenders; all their connections must pass through the proxy.
-pub struct Passage<'a> {
-    proxy: &'a Proxy,
     contenders: Vec<usize>,
     seen: &'a dyn Contenders,
 }
 
-impl Passage<'_> {
+impl Hit<'_> {
+    /// Returns the bytes passed on so far for each target, to servers and to clients.
+    pub fn passed(&self) -> Vec<(u64, u64)> {
+        self.who.iter().map(|who| self.proxy.passed(*who)).collect()
+    }
+
     /// Fails if any of these contenders is known to bypass the proxy.
-    pub fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), String> {
         match self.contenders.iter().find(|contender| self.seen.bypasses(**contender, self.proxy)) {
             None => Ok(()),
             Some(contender) => Err(format!(
@@ -52,16 +51,15 @@ pub async fn aim_at<'a>(
     draw: &mut ChaCha8Rng,
 ) -> Result<Hit<'a>, String> {
     let proxy = reach.proxy()?;
-    let hit = aim::contenders(&choice.target, reach, draw).await?;
-    let name = aim::name(&hit, &choice.target);
+    let contenders = aim::contenders(&choice.target, reach, draw).await?;
+    let name = aim::name(&contenders, &choice.target);
     let who = match choice.target {
         Target::Word("all") => vec![Who::All],
         // Target the contender, not its session: the setting must apply to its next session, too.
-        _ => hit.iter().copied().map(Who::Client).collect(),
+        _ => contenders.iter().copied().map(Who::Client).collect(),
     };
-    let passage = Passage { proxy, contenders: hit, seen: reach.contenders };
-    passage.check()?;
-    Ok(Hit { proxy, who, name, passage })
+    let hit = Hit { proxy, who, name, contenders, seen: reach.contenders };
+    hit.check().map(|()| hit)
 }
 
 /// Traffic of the targets since a point in time.
@@ -124,19 +122,18 @@ pub async fn set<'a>(
     setting: impl Fn(&Proxy, Who) -> Guard,
     measure: impl Fn(&Since<'a>) -> Measured + 'a,
 ) -> Active<'a> {
-    let Hit { proxy, who, name, passage } = hit;
-    let guards: Vec<Guard> = who.iter().map(|who| setting(proxy, *who)).collect();
-    let since = RefCell::new(Since::now(proxy, &who));
+    let guards: Vec<Guard> = hit.who.iter().map(|who| setting(hit.proxy, *who)).collect();
+    let since = RefCell::new(Since::now(hit.proxy, &hit.who));
     let passing = || async {
         let is_in_the_way = |setting: &Settings| setting.refused || setting.stalled;
-        if who.iter().all(|who| is_in_the_way(&proxy.in_force(*who))) {
+        if hit.who.iter().all(|who| is_in_the_way(&hit.proxy.in_force(*who))) {
             return Ok("in effect once no other fault blocks the data".to_owned());
         }
         let measured = measure(&since.borrow());
         match measured {
             Some(Err(why)) => {
                 // A message may have been in flight when the setting was applied.
-                since.replace(Since::now(proxy, &who));
+                since.replace(Since::now(hit.proxy, &hit.who));
                 Err(why)
             }
             Some(seen) => seen,
@@ -144,9 +141,9 @@ pub async fn set<'a>(
         }
     };
     let seen = eventually(aim::PATIENCE, passing).await;
-    let since = since.into_inner();
+    let (since, name) = (since.into_inner(), hit.name.clone());
     let still = async move {
-        passage.check()?;
+        hit.check()?;
         measure(&since).unwrap_or(Ok(String::new())).map(drop)
     };
     Active::until_dropped(name, proof(seen), guards).still_if(still)
@@ -162,12 +159,10 @@ pub fn waited(waits: Waits, least: Duration, what: &str) -> Measured {
 
 /// Returns a check that no data has passed since this call and that no contender bypasses the proxy.
 pub fn nothing_passes(hit: Hit<'_>) -> impl Future<Output = Result<(), String>> {
-    let Hit { proxy, who, passage, .. } = hit;
-    let passed = move || -> Vec<(u64, u64)> { who.iter().map(|who| proxy.passed(*who)).collect() };
-    let before = passed();
+    let before = hit.passed();
     async move {
-        passage.check()?;
-        only_if(passed() == before, "data passed in the meantime")
+        hit.check()?;
+        only_if(hit.passed() == before, "data passed in the meantime")
     }
 }
 

@@ -3,6 +3,7 @@
 
 use zklockbench_core::jute::Reader;
 use zklockbench_core::measure::RequestKind;
+use zklockbench_zk::EventKind;
 
 /// Longest plausible frame. ZooKeeper's default limit is 1 MiB; four-letter commands and TLS records look
 /// like frames longer than this.
@@ -167,6 +168,21 @@ pub fn reply(head: &[u8]) -> Option<Reply> {
     let mut reader = Reader(head);
     let reply = Reply { xid: reader.int()?, zxid: reader.long()?, error: reader.int()? };
     (reply.xid != NOTIFICATION).then_some(reply)
+}
+
+/// Parses a notification: its event and path. Returns `None` for unknown events and for paths too long to be kept.
+pub fn notification(head: &[u8]) -> Option<(EventKind, String)> {
+    let mut reader = Reader(head);
+    let _header = (reader.int()?, reader.long()?, reader.int()?);
+    let (event, _state, path) = (reader.int()?, reader.int()?, reader.string()?);
+    let event = match event {
+        1 => EventKind::NodeCreated,
+        2 => EventKind::NodeDeleted,
+        3 => EventKind::DataChanged,
+        4 => EventKind::ChildrenChanged,
+        _ => return None,
+    };
+    Some((event, path))
 }
 
 /// Operation of a request, or of one part of a multi.

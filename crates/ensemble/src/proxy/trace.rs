@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use super::protocol::{self, ClientRequest};
 use zklockbench_core::clock;
-use zklockbench_core::jute::Reader;
 use zklockbench_core::measure::RequestKind;
-use zklockbench_zk::{EventKind, MessageKind, Messages};
+use zklockbench_zk::{MessageKind, Messages};
 
 /// Maximum number of unanswered requests to track.
 const PENDING: usize = 64;
@@ -40,7 +39,11 @@ impl Trace {
     /// Records a reply or notification passed on to the client.
     pub fn replied(&mut self, head: &[u8]) {
         match protocol::reply(head) {
-            None => self.notified(head),
+            None => {
+                if let Some((event, path)) = protocol::notification(head) {
+                    self.note(MessageKind::Notification(event), &path);
+                }
+            }
             Some(reply) => {
                 let Some(at) = self.pending.iter().position(|(xid, _)| *xid == reply.xid) else { return };
                 let Some((_, kind)) = self.pending.remove(at) else { return };
@@ -55,22 +58,6 @@ impl Trace {
                 );
             }
         }
-    }
-
-    fn notified(&self, head: &[u8]) {
-        let mut reader = Reader(head);
-        let _header = (reader.int(), reader.long(), reader.int());
-        let (Some(event), Some(_state), Some(path)) = (reader.int(), reader.int(), reader.string()) else {
-            return;
-        };
-        let event = match event {
-            1 => EventKind::NodeCreated,
-            2 => EventKind::NodeDeleted,
-            3 => EventKind::DataChanged,
-            4 => EventKind::ChildrenChanged,
-            _ => return,
-        };
-        self.note(MessageKind::Notification(event), &path);
     }
 }
 
@@ -96,6 +83,8 @@ fn refusal(error: i32) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use zklockbench_zk::EventKind;
+
     use super::*;
 
     fn head(parts: &[&[u8]]) -> Vec<u8> {

@@ -12,6 +12,7 @@ use super::protocol::{self, Operation, is_refused, operations};
 use zklockbench_core::jute::Reader;
 use zklockbench_core::locked::locked;
 use zklockbench_core::measure::{RequestKind, WireCounts};
+use zklockbench_zk::EventKind;
 
 /// Maximum number of changes and notifications to remember.
 const REMEMBERED: usize = 1 << 20;
@@ -50,14 +51,6 @@ enum Watched {
     /// Existence and data of a node.
     Node,
     Children,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Event {
-    Created,
-    Deleted,
-    DataChanged,
-    ChildrenChanged,
 }
 
 /// A request that has no reply yet.
@@ -101,7 +94,7 @@ struct WireChange {
 
 #[derive(Debug)]
 struct Fired {
-    event: Event,
+    event: EventKind,
     path: String,
     /// Zxid at which the watch was set.
     set: i64,
@@ -110,7 +103,7 @@ struct Fired {
 #[derive(Debug, Default)]
 struct WireState {
     clients: BTreeMap<usize, OfClient>,
-    changes: HashMap<(Event, String), Vec<WireChange>>,
+    changes: HashMap<(EventKind, String), Vec<WireChange>>,
     fired: Vec<Fired>,
     remembered: usize,
     /// Reason why the causes of notifications are unknown.
@@ -192,7 +185,7 @@ impl Wire {
             return;
         };
         if xid == protocol::NOTIFICATION {
-            return state.notified(client, &mut reader, bytes as u64);
+            return state.notified(client, head, bytes as u64);
         }
         let of = state.of(client);
         let pending = of.asked.entry(connection).or_default();
@@ -296,19 +289,17 @@ impl WireState {
         self.remembered <= REMEMBERED
     }
 
-    fn notified(&mut self, client: usize, reader: &mut Reader<'_>, bytes: u64) {
-        let (Some(kind), Some(_state), Some(path)) = (reader.int(), reader.int(), reader.string()) else {
-            return;
-        };
+    fn notified(&mut self, client: usize, head: &[u8], bytes: u64) {
         let of = self.of(client);
         of.current.bytes_received += bytes;
+        let Some((event, path)) = protocol::notification(head) else { return };
         let seen = &mut of.current.notifications;
-        let (count, event, fires) = match kind {
-            1 => (&mut seen.node_created, Event::Created, &[Watched::Node][..]),
-            2 => (&mut seen.node_deleted, Event::Deleted, &[Watched::Node, Watched::Children][..]),
-            3 => (&mut seen.data_changed, Event::DataChanged, &[Watched::Node][..]),
-            4 => (&mut seen.children_changed, Event::ChildrenChanged, &[Watched::Children][..]),
-            _ => return,
+        let (count, fires) = match event {
+            EventKind::NodeCreated => (&mut seen.node_created, &[Watched::Node][..]),
+            EventKind::NodeDeleted => (&mut seen.node_deleted, &[Watched::Node, Watched::Children][..]),
+            EventKind::DataChanged => (&mut seen.data_changed, &[Watched::Node][..]),
+            EventKind::ChildrenChanged => (&mut seen.children_changed, &[Watched::Children][..]),
+            EventKind::SessionOver => return,
         };
         *count += 1;
         let set = fires.iter().filter_map(|watched| of.watches.remove(&(path.clone(), *watched))).min();
@@ -335,18 +326,18 @@ impl WireState {
                     let holds = of.holds;
                     of.nodes.insert(path.clone(), holds);
                     self.children_change(&path, zxid, None);
-                    self.happens(Event::Created, path, WireChange { zxid, released: None });
+                    self.happens(EventKind::NodeCreated, path, WireChange { zxid, released: None });
                 }
                 Operation::Delete(path) => {
                     // The owner may be in a later cycle by now, but the node's record shows whether the owner
                     // held the lock.
                     let released = by_release(of.nodes.remove(&path).unwrap_or(of.holds));
                     self.children_change(&path, zxid, released);
-                    self.happens(Event::Deleted, path, WireChange { zxid, released });
+                    self.happens(EventKind::NodeDeleted, path, WireChange { zxid, released });
                 }
                 Operation::SetData(path) => {
                     let released = by_release(of.holds);
-                    self.happens(Event::DataChanged, path, WireChange { zxid, released });
+                    self.happens(EventKind::DataChanged, path, WireChange { zxid, released });
                 }
             }
         }
@@ -354,11 +345,11 @@ impl WireState {
 
     fn children_change(&mut self, path: &str, zxid: i64, released: Option<(usize, u64)>) {
         if let Some((parent, _)) = path.rsplit_once('/') {
-            self.happens(Event::ChildrenChanged, parent.to_owned(), WireChange { zxid, released });
+            self.happens(EventKind::ChildrenChanged, parent.to_owned(), WireChange { zxid, released });
         }
     }
 
-    fn happens(&mut self, event: Event, path: String, change: WireChange) {
+    fn happens(&mut self, event: EventKind, path: String, change: WireChange) {
         if self.remembers() {
             self.changes.entry((event, path)).or_default().push(change);
         }

@@ -4,6 +4,7 @@ use tokio::time::Instant;
 
 use super::Play;
 use crate::candidates::is_release;
+use crate::cast::Command;
 use crate::names::contender_name;
 use crate::schedule::{Act, Decision, Move};
 use crate::stage::{Direction, Status, Unexplored};
@@ -74,7 +75,7 @@ impl Play<'_, '_> {
             }
             Act::Freeze => {
                 self.fault_noted(contender, "is frozen, and its session ends");
-                self.stage.world.cast.freeze(contender);
+                self.stage.world.cast.send(Command::Freeze(contender));
                 self.stage.all[contender].is_frozen = true;
                 self.stage.end_session(contender).await?;
             }
@@ -100,7 +101,7 @@ impl Play<'_, '_> {
         let Some((_, end)) = end else {
             self.fault_noted(contender, "its wait is cancelled");
             self.gives_up = Some((contender, Instant::now()));
-            self.stage.world.cast.give_up(contender);
+            self.stage.world.cast.send(Command::GiveUp(contender));
             return self.stage.touch(contender, "its wait is cancelled");
         };
         self.fault_noted(contender, "its wait times out");
@@ -137,7 +138,7 @@ impl Play<'_, '_> {
 
     async fn kill(&mut self, contender: usize) -> Result<(), Unexplored> {
         self.stage.world.net.refuse(contender, true);
-        self.stage.world.cast.kill(contender);
+        self.stage.world.cast.send(Command::Kill(contender));
         self.stage.end_session(contender).await?;
         self.stage.all[contender].is_dead = true;
         self.stage.all[contender].status = Status::Done(Some("killed".into()));

@@ -55,7 +55,7 @@ fn search<'a>(site: &'a Site, is_late: bool, faults: &[Option<Fault>]) -> Search
     let now = Instant::now();
     let ends_at_last = if is_late { now } else { now + Duration::from_secs(60) };
     let pool = Fake { faults: RefCell::new(faults.to_vec()), ..Fake::default() };
-    Search { deadline: now, ends_at_last, ..Search::of(pool, site, &|| false) }
+    Search::of(pool, site, now, ends_at_last, &|| false)
 }
 
 fn fault(act: Act) -> Schedule {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::join;
 use tokio_util::sync::CancellationToken;
 
-use super::super::breaking::{FaultWindow, break_things, measure_gaps, reaches_servers};
+use super::super::breaking::{FaultWindow, break_things, measure_gaps};
 use super::super::health::Vitals;
 use super::super::series::Steadiness;
 use super::super::shared::{Board, COUNTING_LASTS, Shared};
@@ -15,6 +15,7 @@ use super::super::{Environment, batch, progress};
 use super::{Conductor, INTERRUPTED, LOOK_EVERY, Loaded, STARTED, meeting, servers_ended, until};
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::measure::Window;
+use zklockbench_ensemble::fault::reaches_servers;
 use zklockbench_record::{Cause, Steady, WarmUpEnd};
 use zklockbench_scenario::{Load, TrialSpec};
 
