@@ -11,9 +11,7 @@ use zklockbench_core::catalog::BatchCost;
 use zklockbench_core::measure::Counts;
 use zklockbench_core::measure::RequestKind::GetChildren;
 use zklockbench_ensemble::proxy::Wired;
-use zklockbench_record::{
-    Accounting, Beside, CountedTurns, Counting, Occurrences, ServerCounters, ServersCount, Trial,
-};
+use zklockbench_record::{Accounting, Beside, CountedTurns, Counting, Occurrences, ServerCounters, Trial};
 use zklockbench_scenario::Load;
 use zklockbench_zk::admin;
 use zklockbench_zk::keep_awake::Unread;
@@ -33,17 +31,14 @@ pub fn compare(
         return Vec::new();
     }
     let cost = is_whole.then(|| expected(shared, noted)).flatten();
-    let looked = looked(shared, noted);
-    let beside = Beside { reads: looked.unwrap_or(0), ..Beside::default() };
-    let servers = ServersCount { counters: servers, beside, knows_reads: looked.is_some() };
-    zklockbench_record::compare_counts(whole, cost.as_ref(), servers)
+    zklockbench_record::compare_counts(whole, cost.as_ref(), servers, beside(shared, noted))
 }
 
-/// Returns the number of the suite's own reads; `None` if a search did not complete.
-fn looked(shared: &Shared, noted: &Occurrences) -> Option<u64> {
+/// Returns the suite's own requests; `None` if a search did not complete.
+fn beside(shared: &Shared, noted: &Occurrences) -> Option<Beside> {
     let board = &shared.board;
-    (board.looking.load(Ordering::Acquire) == 0)
-        .then(|| noted.looks_beside + board.looked.load(Ordering::Acquire))
+    let reads = || noted.looks_beside + board.looked.load(Ordering::Acquire);
+    (board.looking.load(Ordering::Acquire) == 0).then(|| Beside { reads: reads(), ..Beside::default() })
 }
 
 /// Returns the cost model's prediction. Only batches have exact totals, and the model does not cover readers.

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
-use futures_util::FutureExt;
+use futures_util::{FutureExt, poll};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
@@ -643,8 +643,7 @@ async fn with_wait_flag<F: Future>(work: F) -> (F::Output, bool) {
 
 /// Polls a future once, so that its request is sent. Returns the outcome if it is ready.
 async fn sent<F: Future + Unpin>(work: &mut F) -> Option<F::Output> {
-    let begun = poll_fn(|cx| Poll::Ready(Pin::new(&mut *work).poll(cx))).await;
-    if let Poll::Ready(outcome) = begun {
+    if let Poll::Ready(outcome) = poll!(&mut *work) {
         return Some(outcome);
     }
     // Let the session's own task, which has been woken, write to the socket.

@@ -7,7 +7,6 @@
 //! locks" (2016): the first write with a new token excludes the old holder.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::locked::locked;
@@ -19,16 +18,9 @@ type FenceToken = (i64, u32);
 
 /// A resource with two fences: by the transaction that created the holder's node, and by the node's number.
 #[derive(Debug, Default)]
-pub struct Fence {
-    newest: Mutex<Newest>,
-    writes: AtomicU64,
-    stale: AtomicU64,
-    stale_rejected: AtomicU64,
-    stale_rejected_by_number: AtomicU64,
-    sound_rejected: AtomicU64,
-}
+pub struct Fence(Mutex<Newest>);
 
-/// The newest values among all writes so far.
+/// The newest values among all writes so far, and the counts of these writes.
 #[derive(Debug)]
 struct Newest {
     token: FenceToken,
@@ -36,11 +28,13 @@ struct Newest {
     /// Entry time of the writer that entered last.
     entered: Stamp,
     written: Stamp,
+    counts: FencingCounts,
 }
 
 impl Default for Newest {
     fn default() -> Self {
-        Self { token: (i64::MIN, 0), number: (i64::MIN, 0), entered: 0, written: 0 }
+        let (oldest, counts) = ((i64::MIN, 0), FencingCounts::default());
+        Self { token: oldest, number: oldest, entered: 0, written: 0, counts }
     }
 }
 
@@ -63,35 +57,24 @@ impl Fence {
     /// has already written. Returns `None` if the holder has no token.
     pub fn write(&self, held: &Held, entered: Stamp) -> Option<FencedWrite> {
         let node = held.node.as_ref()?;
-        self.writes.fetch_add(1, Ordering::Relaxed);
         // One lock for all decisions and the time: otherwise, another holder's write could come between them.
-        let (rejected, rejected_by_number, is_stale, at) = {
-            let mut newest = locked(&self.newest);
-            let rejected = is_older(&mut newest.token, (token(node), held.turn));
-            let rejected_by_number = is_older(&mut newest.number, (node.sequence, held.turn));
-            let is_stale = is_older(&mut newest.entered, entered);
-            newest.written = clock::now().max(newest.written + 1);
-            (rejected, rejected_by_number, is_stale, newest.written)
+        let mut newest = locked(&self.0);
+        let rejected = is_older(&mut newest.token, (token(node), held.turn));
+        let rejected_by_number = is_older(&mut newest.number, (node.sequence, held.turn));
+        let is_stale = is_older(&mut newest.entered, entered);
+        newest.written = clock::now().max(newest.written + 1);
+        newest.counts += FencingCounts {
+            writes: 1,
+            stale: is_stale.into(),
+            stale_rejected: (is_stale && rejected).into(),
+            stale_rejected_by_number: (is_stale && rejected_by_number).into(),
+            sound_rejected: (!is_stale && rejected).into(),
         };
-        if is_stale {
-            self.stale.fetch_add(1, Ordering::Relaxed);
-            self.stale_rejected.fetch_add(u64::from(rejected), Ordering::Relaxed);
-            self.stale_rejected_by_number.fetch_add(u64::from(rejected_by_number), Ordering::Relaxed);
-        } else {
-            self.sound_rejected.fetch_add(u64::from(rejected), Ordering::Relaxed);
-        }
-        Some(FencedWrite { at, accepted: !rejected })
+        Some(FencedWrite { at: newest.written, accepted: !rejected })
     }
 
     pub fn counts(&self) -> FencingCounts {
-        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        FencingCounts {
-            writes: of(&self.writes),
-            stale: of(&self.stale),
-            stale_rejected: of(&self.stale_rejected),
-            stale_rejected_by_number: of(&self.stale_rejected_by_number),
-            sound_rejected: of(&self.sound_rejected),
-        }
+        locked(&self.0).counts
     }
 }
 

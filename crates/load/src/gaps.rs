@@ -124,32 +124,21 @@ impl Gaps {
     /// gap was acquired again. Returns 0 if there were no gaps, and `None` if a lock was not acquired again or no
     /// lock was wanted.
     pub fn recovered_after(&self, fault: FaultTime, now: Stamp) -> Option<u64> {
+        // `None` for an unwanted lock, `Some(None)` for one that was not acquired again.
         let of_lock = |of: &OfLock| {
             let never = || {
                 of.since.is_some_and(|since| since <= fault.from)
                     || of.open(now).is_some_and(|gap| gap.is_due_to(fault))
             };
             match of.long.iter().find(|gap| gap.is_due_to(fault)) {
-                Some(gap) => Recovery::After(gap.end - gap.begin.max(fault.from)),
-                None if never() => Recovery::Never,
-                None if of.acquired.is_some_and(|last| last > fault.from) => Recovery::After(0),
-                None => Recovery::NotWanted,
+                Some(gap) => Some(Some(gap.end - gap.begin.max(fault.from))),
+                None if never() => Some(None),
+                None => of.acquired.is_some_and(|last| last > fault.from).then_some(Some(0)),
             }
         };
-        let each = self.each(of_lock);
-        if each.contains(&Recovery::Never) {
-            return None;
-        }
-        let after = |one: &Recovery| if let Recovery::After(us) = one { Some(*us) } else { None };
-        each.iter().filter_map(after).max()
+        let recovered: Option<Vec<u64>> = self.each(of_lock).into_iter().flatten().collect();
+        recovered?.into_iter().max()
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Recovery {
-    After(u64),
-    Never,
-    NotWanted,
 }
 
 impl OfLock {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::measure::{Truncation, truncation};
+use zklockbench_record::WarmUpEnd;
 use zklockbench_scenario::TrialSpec;
 
 const SHORTEST: Duration = Duration::from_millis(5);
@@ -16,14 +17,6 @@ const SLOTS_OF_MEASURED: u32 = 200;
 const SLOTS: u32 = 2_000;
 /// Minimum average number of acquisitions per batch of five slots for a meaningful rate.
 const ACQUISITIONS_PER_BATCH: u64 = 2;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Steadiness {
-    Steady,
-    /// Not steady, or not steady for long enough.
-    NotYet,
-    TooFew,
-}
 
 #[derive(Debug, Default)]
 struct Slot {
@@ -83,24 +76,25 @@ impl SlotSeries {
         self.slots[..slots].iter().map(|slot| slot.wait_us.load(Ordering::Relaxed)).collect()
     }
 
-    pub fn steadiness(&self, now: Stamp) -> Steadiness {
+    /// Returns why the warm-up may end; `None` if the load is not steady, or not steady for long enough.
+    pub fn warm_up_end(&self, now: Stamp) -> Option<WarmUpEnd> {
         let slots = self.ended(now);
-        steadiness(&self.acquisitions(slots), &self.waits_us(slots))
+        warm_up_end(&self.acquisitions(slots), &self.waits_us(slots))
     }
 }
 
 /// Returns whether throughput and waits are steady, given the acquisitions and the total wait of each slot. Tests
 /// both with MSER-5, which determines how much of the start to discard (White, Cobb and Spratt, 2000).
-pub fn steadiness(acquired: &[u32], waits_us: &[u64]) -> Steadiness {
+fn warm_up_end(acquired: &[u32], waits_us: &[u64]) -> Option<WarmUpEnd> {
     let all: u64 = acquired.iter().map(|count| u64::from(*count)).sum();
     if all * 5 < ACQUISITIONS_PER_BATCH * acquired.len() as u64 {
-        return Steadiness::TooFew;
+        return Some(WarmUpEnd::TooFew);
     }
     let rates: Vec<f64> = acquired.iter().map(|count| f64::from(*count)).collect();
     let with_any = acquired.iter().zip(waits_us).filter(|(count, _)| **count > 0);
     let waits: Vec<f64> = with_any.map(|(count, sum)| *sum as f64 / f64::from(*count)).collect();
     let is_steady = |values: &[f64]| matches!(truncation(values), Truncation::At(_));
-    if is_steady(&rates) && is_steady(&waits) { Steadiness::Steady } else { Steadiness::NotYet }
+    (is_steady(&rates) && is_steady(&waits)).then_some(WarmUpEnd::Steady)
 }
 
 #[cfg(test)]
@@ -125,10 +119,10 @@ mod tests {
     }
 
     impl Timeline {
-        /// Returns the steadiness after this many seconds.
-        fn by(&self, seconds: u64) -> Steadiness {
+        /// Returns why the warm-up may end after this many seconds.
+        fn by(&self, seconds: u64) -> Option<WarmUpEnd> {
             let slots = usize::try_from(seconds * 1_000_000 / self.slot_us).unwrap().min(self.acquired.len());
-            steadiness(&self.acquired[..slots], &self.wait_us[..slots])
+            warm_up_end(&self.acquired[..slots], &self.wait_us[..slots])
         }
 
         /// Returns the end of the warm-up in seconds, judged by all waits; slots without acquisitions are ignored.
@@ -152,7 +146,7 @@ mod tests {
     #[test]
     fn constant_load_is_steady_after_the_shortest_warm_up() {
         let steady = recorded("steady");
-        assert_eq!((steady.by(4), steady.by(5)), (Steadiness::NotYet, Steadiness::Steady));
+        assert_eq!((steady.by(4), steady.by(5)), (None, Some(WarmUpEnd::Steady)));
     }
 
     #[test]
@@ -162,14 +156,15 @@ mod tests {
         let ended = warming.warm_up_s().unwrap();
         assert!((5.0..7.5).contains(&ended), "{ended} s");
         // Then the load counts as steady only after twice that time
-        assert!((1..=11).all(|second| warming.by(second) == Steadiness::NotYet));
-        assert_eq!(warming.by(14), Steadiness::Steady);
+        assert!((1..=11).all(|second| warming.by(second).is_none()));
+        assert_eq!(warming.by(14), Some(WarmUpEnd::Steady));
     }
 
     #[test]
     fn growing_queue_is_never_steady() {
         let growing = recorded("growing");
-        let steady: Vec<u64> = (1..=20).filter(|second| growing.by(*second) == Steadiness::Steady).collect();
+        let steady: Vec<u64> =
+            (1..=20).filter(|second| growing.by(*second) == Some(WarmUpEnd::Steady)).collect();
         assert_eq!(steady, [0_u64; 0]);
         let said = growing.growth();
         assert!(
@@ -182,7 +177,7 @@ mod tests {
     fn load_with_a_step_is_unsteady_but_only_a_rise_is_growth() {
         // Given a rate that drops after a quarter of the time, and a rate that rises beyond the capacity near the end
         let (down, up) = (recorded("step-early"), recorded("step-late"));
-        assert_eq!((down.by(20), up.by(20)), (Steadiness::NotYet, Steadiness::NotYet));
+        assert_eq!((down.by(20), up.by(20)), (None, None));
         assert!(matches!(down.growth(), Growth::Stable(_)), "{:?}", down.growth());
         assert!(matches!(up.growth(), Growth::Growing(_)), "{:?}", up.growth());
     }

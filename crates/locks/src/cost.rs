@@ -57,31 +57,19 @@ pub fn two_back_queue(n: u64) -> BatchCost {
 /// one node at a time. Up to `turns` contenders hold the lock with one node. Processes alternate, because each
 /// creates its next node after releasing the last one.
 pub fn processes_in_turns(n: u64, size: u64, turns: u64) -> BatchCost {
-    let Queued { nodes, contended } = queued(n, size, turns);
-    queue(GetDataWatch, nodes, contended)
-}
-
-#[derive(Debug, PartialEq, Eq)]
-struct Queued {
-    nodes: u64,
-    /// Nodes that are not first when created.
-    contended: u64,
-}
-
-fn queued(n: u64, size: u64, turns: u64) -> Queued {
     let mut left: Vec<u64> = (0..n.div_ceil(size)).map(|process| size.min(n - process * size)).collect();
-    let mut queue: VecDeque<usize> = (0..left.len()).collect();
+    let mut waiting: VecDeque<usize> = (0..left.len()).collect();
     // All nodes but the first are created behind another node.
-    let (mut nodes, mut contended) = (0, queue.len().saturating_sub(1) as u64);
-    while let Some(process) = queue.pop_front() {
+    let (mut nodes, mut contended) = (0, waiting.len().saturating_sub(1) as u64);
+    while let Some(process) = waiting.pop_front() {
         nodes += 1;
         left[process] = left[process].saturating_sub(turns);
         if left[process] > 0 {
-            contended += u64::from(!queue.is_empty());
-            queue.push_back(process);
+            contended += u64::from(!waiting.is_empty());
+            waiting.push_back(process);
         }
     }
-    Queued { nodes, contended }
+    queue(GetDataWatch, nodes, contended)
 }
 
 /// Computes the cost of a queue joined by count: like [`predecessor_queue`], but the first `without_a_list`

@@ -121,30 +121,18 @@ pub struct Beside {
 
 added_up!(Beside { reads, writes, node_created, node_deleted, data_changed, children_changed });
 
-#[derive(Debug, Clone, Copy)]
-pub struct ServersCount<'a> {
-    pub counters: &'a [ServerCounters],
-    /// Requests and events caused by the suite itself.
-    pub beside: Beside,
-    pub knows_reads: bool,
-}
-
-impl ServersCount<'_> {
-    fn without_beside(&self, key: &str, beside: fn(Beside) -> u64) -> Option<u64> {
-        Some(summed(self.counters, key)?.saturating_sub(beside(self.beside)))
-    }
-}
-
 const READS: [RequestKind; 6] = [GetChildren, GetChildrenWatch, GetData, GetDataWatch, Exists, ExistsWatch];
 /// Multis are not listed, because the servers and the client count each write inside a multi separately.
 const WRITES: [RequestKind; 3] = [Create, Delete, SetData];
 
 /// Compares the counts of a whole trial. Servers count only successful requests, so their counts are compared with
-/// the client's successful requests.
+/// the client's successful requests. `beside` is the suite's own part of the servers' counts; if `None`, its reads
+/// are unknown.
 pub fn compare_counts(
     whole: &Counts,
     cost: Option<&BatchCost>,
-    servers: ServersCount<'_>,
+    servers: &[ServerCounters],
+    beside: Option<Beside>,
 ) -> Vec<Accounting> {
     let succeeded = |kinds: &[RequestKind]| kinds.iter().map(|kind| whole.succeeded.get(*kind)).sum();
     let with_looks = cost.filter(|cost| !cost.looks_vary);
@@ -157,8 +145,10 @@ pub fn compare_counts(
         let client = (all_seen || writes_seen && what == Counted::Writes).then_some(client);
         Accounting { what, client, expected, servers }
     };
-    let event = |what, seen, key: &str, expected: fn(&Events) -> u64, beside: fn(Beside) -> u64| {
-        let counted = servers.without_beside(&format!("zk_sum_node_{key}_watch_count"), beside);
+    let own = beside.unwrap_or_default();
+    let without = |own: u64, key: &str| Some(summed(servers, key)?.saturating_sub(own));
+    let event = |what, seen, own, key: &str, expected: fn(&Events) -> u64| {
+        let counted = without(own, &format!("zk_sum_node_{key}_watch_count"));
         row(what, seen, cost.map(|cost| expected(&cost.events)), counted)
     };
     vec![
@@ -167,9 +157,7 @@ pub fn compare_counts(
             Counted::Reads,
             succeeded(&READS),
             predicted(with_looks, &READS),
-            servers
-                .without_beside("zk_cnt_ns_read_per_namespace", |beside| beside.reads)
-                .filter(|_| servers.knows_reads),
+            beside.and_then(|own| without(own.reads, "zk_cnt_ns_read_per_namespace")),
         ),
         row(
             Counted::Writes,
@@ -177,19 +165,14 @@ pub fn compare_counts(
             predicted(cost, &WRITES)
                 .zip(cost.map(|cost| cost.written_by_multis))
                 .map(|(alone, in_multis)| alone + in_multis),
-            applied(servers.counters, "zk_cnt_ns_write_per_namespace")
-                .map(|writes| writes.saturating_sub(servers.beside.writes)),
+            applied(servers, "zk_cnt_ns_write_per_namespace").map(|writes| writes.saturating_sub(own.writes)),
         ),
-        event(Counted::NodeDeleted, seen.node_deleted, "deleted", |e| e.node_deleted, |b| b.node_deleted),
-        event(
-            Counted::ChildrenChanged,
-            seen.children_changed,
-            "children",
-            |e| e.children_changed,
-            |b| b.children_changed,
-        ),
-        event(Counted::NodeCreated, seen.node_created, "created", |e| e.node_created, |b| b.node_created),
-        event(Counted::DataChanged, seen.data_changed, "changed", |e| e.data_changed, |b| b.data_changed),
+        event(Counted::NodeDeleted, seen.node_deleted, own.node_deleted, "deleted", |e| e.node_deleted),
+        event(Counted::ChildrenChanged, seen.children_changed, own.children_changed, "children", |e| {
+            e.children_changed
+        }),
+        event(Counted::NodeCreated, seen.node_created, own.node_created, "created", |e| e.node_created),
+        event(Counted::DataChanged, seen.data_changed, own.data_changed, "changed", |e| e.data_changed),
         row(
             Counted::ByReleaseToWaiters,
             seen.by_release() - seen.to_releaser,

@@ -17,8 +17,7 @@ mod trial;
 mod workers;
 
 pub use accounting::{
-    Accounting, Beside, Counted, CountedTurns, Counting, Disagreement, ServerCounters, ServersCount,
-    compare_counts,
+    Accounting, Beside, Counted, CountedTurns, Counting, Disagreement, ServerCounters, compare_counts,
 };
 pub use calibration::{
     Calibration, PairFigures, RawRequest, RequestFigures, Saturation, ServerFigures, synced_writes_per_s,

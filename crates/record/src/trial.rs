@@ -469,9 +469,8 @@ impl Trial {
     }
 }
 
-fn all(mut lines: impl Iterator<Item = bool>) -> Option<bool> {
-    let first = lines.next()?;
-    Some(lines.fold(first, |all, line| all && line))
+fn all(lines: impl Iterator<Item = bool>) -> Option<bool> {
+    lines.reduce(|all, line| all && line)
 }
 
 /// Self-monitoring of the generator and its host during the measured phase.

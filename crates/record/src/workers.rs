@@ -8,7 +8,7 @@ use std::ops::Add;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::accounting::{ServersCount, compare_counts};
+use super::accounting::compare_counts;
 use super::facts::Hold;
 use super::judged::{Judged, ShortHolds};
 use super::trial::{Health, Sessions, Tally, Trial};
@@ -89,9 +89,7 @@ impl Trial {
         if !self.faults.is_empty() || self.driver.is_some() {
             return self;
         }
-        let beside = self.beside.unwrap_or_default();
-        let servers = ServersCount { counters: &self.servers, beside, knows_reads: self.beside.is_some() };
-        let accounting = compare_counts(&self.whole, None, servers);
+        let accounting = compare_counts(&self.whole, None, &self.servers, self.beside);
         Self { accounting, ..self }
     }
 }

@@ -9,7 +9,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::breaking::{FaultWindow, break_things, measure_gaps};
 use super::super::health::Vitals;
-use super::super::series::Steadiness;
 use super::super::shared::{Board, COUNTING_LASTS, Shared};
 use super::super::{Environment, batch, progress};
 use super::{Conductor, INTERRUPTED, LOOK_EVERY, Loaded, STARTED, meeting, servers_ended, until};
@@ -86,13 +85,11 @@ impl Conductor<'_> {
         let longest = begin + clock::micros(spec.warm_up_at_most);
         self.until_cut_short(tokio::time::sleep(spec.warm_up)).await;
         let ended = loop {
-            match self.shared.series.steadiness(clock::now()) {
-                Steadiness::Steady => break WarmUpEnd::Steady,
-                Steadiness::TooFew => break WarmUpEnd::TooFew,
-                Steadiness::NotYet if clock::now() >= longest || self.cut_short.is_some() => {
-                    break WarmUpEnd::Cap;
-                }
-                Steadiness::NotYet => self.until_cut_short(tokio::time::sleep(WARM_UP_POLL_INTERVAL)).await,
+            let now = clock::now();
+            match self.shared.series.warm_up_end(now) {
+                Some(ended) => break ended,
+                None if now >= longest || self.cut_short.is_some() => break WarmUpEnd::Cap,
+                None => self.until_cut_short(tokio::time::sleep(WARM_UP_POLL_INTERVAL)).await,
             }
         };
         let window = self.measures_from(clock::now() + clock::micros(NOTICE));

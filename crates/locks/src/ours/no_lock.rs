@@ -27,8 +27,4 @@ impl Strategy for NoLock {
         runtime::yield_now().await;
         Ok(Held::of(None))
     }
-
-    async fn release(&mut self, _session: &Session, _held: Held) -> Result<(), Failure> {
-        Ok(())
-    }
 }
