@@ -89,28 +89,6 @@ fn last_line_of_a_history_counts_only_if_it_is_complete() {
 }
 
 #[test]
-fn hold_is_not_evidence_when_no_other_contender_is_runnable() {
-    // Two contenders on one thread alternate. Each waits for 200 µs and holds for 20 µs.
-    let walking_in = |leaves: &str| {
-        let mut events: Vec<(u64, String)> = (0..100_u64)
-            .flat_map(|turn| {
-                let from = 110 * turn;
-                [(0, "acquire invoke"), (200, "acquire ok"), (220, "release invoke"), (220, "release ok")]
-                    .map(|(after, what)| (from + after, format!("a/{} {what}", turn % 2)))
-            })
-            .map(|(at, what)| (at, what.replace("release invoke", &format!("release invoke{leaves}"))))
-            .collect();
-        events.sort_by_key(|(at, _)| *at);
-        let events: Vec<String> = events.iter().map(|(at, what)| format!("{at} {what}")).collect();
-        judged(&format!("mutex complete\n{}", events.join("\n"))).verdict
-    };
-    assert_eq!(walking_in("").word(), "held", "without `alone`, other contenders count as runnable");
-    let alone = walking_in(" alone=true");
-    assert_eq!(alone.word(), "unknown");
-    assert!(alone.reasons()[0].contains("no contention was recorded"), "{alone:?}");
-}
-
-#[test]
 fn the_first_twenty_findings_of_each_kind_are_reported_in_line_order() {
     let turn = |number: u64| {
         let t = 100 * number;

@@ -426,20 +426,6 @@ mod tests {
     }
 
     #[test]
-    fn semaphore_adds_up_the_leases_of_its_holders() {
-        let lives = Lives::from([life(1, 100), life(3, 100), life(5, 120)]);
-        let grants = [grant(0, 1, 10_000), grant(1, 3, 20_000), grant(2, 5, 60_000)];
-        let leases = |leases| compared(&grants, &lives, LockKind::Semaphore(leases)).overlaps;
-        assert_eq!((leases(3), leases(2), leases(1)), (0, 1, 2));
-        let both_take = |leases| {
-            let claim = LockClaim { leases, ..LockClaim::WRITE };
-            let grants = [grants[0], grants[1]].map(|grant| Grant { claim, ..grant });
-            compared(&grants, &lives, LockKind::Semaphore(5)).overlaps
-        };
-        assert_eq!((both_take(2), both_take(3)), (0, 1));
-    }
-
-    #[test]
     fn each_lock_is_judged_separately() {
         let lives = Lives::from([life(1, 100), life(3, 100)]);
         let grants = [grant(0, 1, 10_000), grant(1, 3, 20_000)];
