@@ -496,12 +496,8 @@ mod tests {
     }
 
     #[test]
-    fn scenario_is_unchanged_without_overrides() {
-        assert!(Overrides::default().apply("a = 1").unwrap().is_none());
-    }
-
-    #[test]
     fn overrides_change_the_scenario_and_are_recorded() {
+        assert!(Overrides::default().apply("a = 1").unwrap().is_none());
         let overrides = Overrides {
             contenders: vec![2, 5],
             set: vec!["hold=\"5ms\"".into(), "ensemble.servers=1".into()],
@@ -570,14 +566,10 @@ mod tests {
     }
 
     #[test]
-    fn connect_option_replaces_the_whole_ensemble() {
+    fn connect_option_replaces_the_whole_ensemble_and_is_named_in_errors() {
         let overrides = at(PlaceArgs { connect: Some("zk:1".into()), ..PlaceArgs::default() });
         let changed = overrides.apply("[ensemble]\nservers = 3").unwrap().unwrap();
         assert_eq!(changed.table["ensemble"], Value::Table("connect = \"zk:1\"".parse().unwrap()));
-    }
-
-    #[test]
-    fn invalid_connect_strings_are_reported_with_their_option() {
         let overrides = at(PlaceArgs { connect: Some("zk:1/../b".into()), ..PlaceArgs::default() });
         let told = overrides.apply("").err().unwrap().to_string();
         assert!(told.starts_with("--connect: `/../b` is not a chroot"), "{told}");

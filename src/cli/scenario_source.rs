@@ -268,13 +268,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn every_built_in_scenario_has_a_description() {
-        let silent = SHIPPED.iter().filter(|one| one.description().is_empty());
-        assert_eq!(silent.map(|one| one.name).collect::<Vec<_>>(), Vec::<&str>::new());
-        assert!(SHIPPED.len() > 40);
-    }
-
     fn history(events: &[&str]) -> tempfile::NamedTempFile {
         let header = r#"{"format":"zklockbench-history","version":1,"locks":{"a":{"kind":"mutex"},"b":{"kind":"mutex"}}}"#;
         let line = |event: &&str| format!("{{\"process\":\"p\",{event}}}\n");

@@ -475,38 +475,3 @@ fn run_can_stop_once_a_gate_can_no_longer_pass() {
     assert_eq!(after, 2);
     assert!(why.contains("two contenders were inside"), "{why}");
 }
-
-#[test]
-fn percentiles_of_wait_subsets_include_unserved_waits() {
-    for (measure, unserved, name) in [
-        (Measure::WriteWait, Measure::WriteUnserved, "write_wait"),
-        (Measure::ReadWait, Measure::ReadUnserved, "read_wait"),
-        (Measure::ClientWait, Measure::ClientUnserved, "client_wait"),
-        (Measure::Service, Measure::ServiceUnserved, "service"),
-    ] {
-        for (starved, recorded, expected) in
-            [(0, true, "held"), (64, true, "violated"), (64, false, "unknown")]
-        {
-            let mut trial = records::trial(0);
-            let mut put = |measure, samples: &[u64]| {
-                if !samples.is_empty() {
-                    trial.histograms.insert(measure, records::histogram(samples));
-                }
-            };
-            put(measure, &[69_000; 63]);
-            put(Measure::Unserved, &vec![1_860_000; starved]);
-            if recorded {
-                put(unserved, &vec![1_860_000; starved]);
-            }
-            let figure = figures::named(&format!("{name}.p50")).unwrap();
-            let reading = trial.reading(figure).unwrap();
-            let is_less = reading.value < 1_000_000.0;
-            let found = match (is_less, reading.at_least) {
-                (true, false) => "held",
-                (true, true) => "unknown",
-                (false, _) => "violated",
-            };
-            assert_eq!(found, expected, "{name}: {starved} starved, recorded: {recorded}: {reading:?}");
-        }
-    }
-}

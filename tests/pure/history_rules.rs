@@ -89,41 +89,38 @@ fn last_line_of_a_history_counts_only_if_it_is_complete() {
 }
 
 #[test]
-fn hold_is_not_evidence_when_no_other_contender_is_runnable() {
-    // Two contenders on one thread alternate. Each waits for 200 µs and holds for 20 µs.
-    let walking_in = |leaves: &str| {
-        let mut events: Vec<(u64, String)> = (0..100_u64)
-            .flat_map(|turn| {
-                let from = 110 * turn;
-                [(0, "acquire invoke"), (200, "acquire ok"), (220, "release invoke"), (220, "release ok")]
-                    .map(|(after, what)| (from + after, format!("a/{} {what}", turn % 2)))
-            })
-            .map(|(at, what)| (at, what.replace("release invoke", &format!("release invoke{leaves}"))))
-            .collect();
-        events.sort_by_key(|(at, _)| *at);
-        let events: Vec<String> = events.iter().map(|(at, what)| format!("{at} {what}")).collect();
-        judged(&format!("mutex complete\n{}", events.join("\n"))).verdict
-    };
-    assert_eq!(walking_in("").word(), "held", "without `alone`, other contenders count as runnable");
-    let alone = walking_in(" alone=true");
-    assert_eq!(alone.word(), "unknown");
-    assert!(alone.reasons()[0].contains("no contention was recorded"), "{alone:?}");
-}
-
-#[test]
 fn the_first_twenty_findings_of_each_kind_are_reported_in_line_order() {
     let turn = |number: u64| {
         let t = 100 * number;
         let enter = format!("{t}-{} a/1 acquire ok\n{}-{} a/2 acquire ok\n", t + 1, t + 2, t + 3);
         enter + &format!("{}-{} a/1 release ok\n{}-{} a/2 release ok\n", t + 4, t + 5, t + 6, t + 7)
     };
+    let zombie = "8000-8001 a/30 acquire ok\n8002 a/30 session expired\n8003-8004 a/31 acquire ok\n\
+                  8005-8006 a/31 release ok\n8007-8008 a/30 release fail\n";
     let asks: String = (0..22).map(|who| format!("9000 a/{who} acquire invoke\n")).collect();
-    let judgement = judged(&format!("mutex complete\n{}{asks}", (0..25).map(turn).collect::<String>()));
-    assert_eq!((overlaps(&judgement), lock(&judgement).stuck), ([25, 0, 0], 22));
-    let of = |breach| judgement.findings.iter().filter(move |finding| finding.breach == breach);
-    assert_eq!((of(Breach::Violation).count(), of(Breach::Stuck).count()), (20, 20));
+    let turns: String = (0..25).map(turn).collect();
+    let judgement = judged(&format!("mutex complete\n{turns}{zombie}{asks}"));
+    assert_eq!((overlaps(&judgement), lock(&judgement).stuck), ([25, 1, 0], 22));
+    let count = |judgement: &Judgement, breach: Breach| {
+        judgement.findings.iter().filter(|finding| finding.breach == breach).count()
+    };
+    let kinds = [Breach::Violation, Breach::Stuck, Breach::Zombie];
+    assert_eq!(kinds.map(|breach| count(&judgement, breach)), [20, 20, 1]);
     let lines: Vec<u64> = judgement.findings.iter().take(20).map(|finding| finding.lines[0].line).collect();
     assert_eq!(lines, (0..20).map(|turn| 3 + 8 * turn).collect::<Vec<_>>());
+    // Given holds that begin before the deletion of the previous node, and writes with an old token
+    let hold = |t: u64| {
+        let enter = format!("{t}0-{t}1 a/1 acquire ok token={t}0 zxid={t}1\n");
+        enter + &format!("{t}2-{t}3 a/1 release ok deleted_zxid={}\n", 10 * t + 50)
+    };
+    let holds: String = (1..=25).map(hold).collect();
+    let writes: String =
+        (300..325).map(|t| format!("{t}-{t} a/2 write ok token=5 accepted=true\n")).collect();
+    let first = "290-290 a/2 write ok token=9 accepted=true\n";
+    let judgement = judged(&format!("mutex complete\n{holds}{first}{writes}"));
+    let report = lock(&judgement);
+    assert_eq!((report.order.too_early, report.writes.stale_accepted), (24, 25));
+    assert_eq!([Breach::Order, Breach::StaleWrite].map(|breach| count(&judgement, breach)), [20, 20]);
 }
 
 /// One contender waits while two others acquire the lock alternately until `last_us`.

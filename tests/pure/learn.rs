@@ -68,6 +68,12 @@ fn orders(of: i64) -> String {
     }
 }
 
+/// The load of thirty cycles.
+fn few() -> Learned {
+    let directory = tempfile::tempdir().unwrap();
+    learned(directory.path(), &log(30, orders))
+}
+
 #[test]
 fn learned_load_is_printed_with_the_outcome_first_and_fits_a_terminal() {
     let directory = tempfile::tempdir().unwrap();
@@ -81,8 +87,7 @@ fn learned_load_is_printed_with_the_outcome_first_and_fits_a_terminal() {
 
 #[test]
 fn locks_and_other_families_are_limited_separately() {
-    let directory = tempfile::tempdir().unwrap();
-    let learned = learned(directory.path(), &log(30, orders));
+    let learned = few();
     let lock = learned.families[0].clone();
     let other = Family { kind: FamilyKind::Registry, ..lock.clone() };
     let limited = |locks: usize, others: usize| {
@@ -96,8 +101,7 @@ fn locks_and_other_families_are_limited_separately() {
 
 #[test]
 fn rate_includes_omitted_families() {
-    let directory = tempfile::tempdir().unwrap();
-    let learned = learned(directory.path(), &log(30, orders));
+    let learned = few();
     let lock = learned.families[0].clone();
     let of = |count: usize| {
         Learned::of(learned.source.clone(), learned.writes.clone(), vec![lock.clone(); count]).rate()
@@ -111,23 +115,19 @@ fn rate_includes_omitted_families() {
 }
 
 #[test]
-fn transactions_that_may_be_uncommitted_are_reported_with_a_remedy() {
-    let directory = tempfile::tempdir().unwrap();
-    let mut learned = learned(directory.path(), &log(30, orders));
+fn uncommitted_transactions_and_unread_nodes_are_reported_with_a_remedy() {
+    let mut learned = few();
     let logs = learned.source.logs.as_mut().unwrap();
     (logs.uncommitted, logs.unconfirmed) = (21, 1);
-    let text = zklockbench_report::learned(&learned, Style::default());
-    assert!(text.contains("uncommitted: 21 transactions of a deposed leader skipped"), "{text}");
-    assert!(text.contains("end: the last 1 transaction is not in the logs of a majority"), "{text}");
-}
-
-#[test]
-fn existing_nodes_that_a_watch_did_not_read_are_reported_with_a_remedy() {
-    let directory = tempfile::tempdir().unwrap();
-    let mut learned = learned(directory.path(), &log(30, orders));
     learned.source.watch = Some(WatchFacts { has_unread_nodes: true, ..WatchFacts::default() });
     let text = zklockbench_report::learned(&learned, Style::default());
-    assert!(text.contains("nodes: not all existing nodes were read"), "{text}");
+    for said in [
+        "uncommitted: 21 transactions of a deposed leader skipped",
+        "end: the last 1 transaction is not in the logs of a majority",
+        "nodes: not all existing nodes were read",
+    ] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
 }
 
 #[test]

@@ -18,7 +18,6 @@ use zklockbench_record::{
     Parts, Precision, Run, RunOutcome, ServerCounters, ServerInfo, Standstill, Stuck, Trial, Widest,
 };
 use zklockbench_report::{Style, View, view::Bins};
-use zklockbench_results::RunFile;
 
 const PLAIN: Style = Style::EVERYTHING;
 
@@ -369,14 +368,6 @@ fn stored_run_is_shown_in_scenario_order_with_its_missing_data() {
             ("floor of some servers", floor(Some(part))),
         ])
     );
-}
-
-#[test]
-fn run_file_without_a_floor_can_still_be_read() {
-    let mut file = serde_json::to_value(&records::stored(&demo(), &[]).run).unwrap();
-    assert!(file.as_object_mut().unwrap().remove("floor").is_some());
-    let read: RunFile = serde_json::from_value(file).unwrap();
-    assert_eq!((read.run.floor, read.run.scenario.as_str()), (None, "demo"));
 }
 
 #[test]

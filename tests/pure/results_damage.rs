@@ -124,7 +124,10 @@ fn reader_ignores_files_that_no_run_writes() {
 
 #[test]
 fn missing_trial_is_reported_even_if_the_numbers_have_a_gap() {
+    // A trial that could not start leaves a gap.
     let (_parent, dir) = run_dirs::published(&[records::trial(0), records::trial(2)]);
+    let found = zklockbench_results::read(&dir).unwrap().trials;
+    assert_eq!(found.iter().map(|trial| trial.spec.index).collect::<Vec<_>>(), [0, 2]);
     fs::remove_file(dir.join("trials/002.json")).unwrap();
     let told = zklockbench_results::read(&dir).unwrap_err().to_string();
     assert!(told.contains("trials/002.json: is missing, though the run had 2 trials"), "{told}");

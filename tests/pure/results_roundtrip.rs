@@ -23,6 +23,8 @@ fn a_published_run_is_read_back_unchanged() {
     assert_eq!((read.run.schema_version, read.run.trials), (SCHEMA_VERSION, 3));
     assert_eq!(read.run.judged, zklockbench_judge::of_run(&trials, 3));
     assert_eq!(read.trials, trials);
+    let text = fs::read_to_string(dir.join("trials/000.json")).unwrap();
+    assert!(text.contains("\"started_at\": \"2026-11-21T08:45:08.123456Z\""));
 }
 
 #[test]
@@ -69,22 +71,6 @@ fn an_interrupted_or_aborted_run_is_published_with_its_outcome_and_trials() {
 }
 
 #[test]
-fn readers_accept_a_gap_left_by_a_trial_that_could_not_start() {
-    let (_parent, dir) = run_dirs::published(&[records::trial(0), records::trial(2)]);
-    let indices: Vec<_> =
-        zklockbench_results::read(&dir).unwrap().trials.iter().map(|trial| trial.spec.index).collect();
-    assert_eq!(indices, [0, 2]);
-}
-
-#[test]
-fn sealed_writer_without_trials_leaves_no_files_when_dropped() {
-    let parent = tempfile::tempdir().unwrap();
-    let sealed = RunWriter::create(parent.path(), "sealed").unwrap();
-    drop(sealed.seal(records::run(0), records::held()).unwrap());
-    assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
-}
-
-#[test]
 fn run_directory_gets_its_final_name_only_when_published() {
     let parent = tempfile::tempdir().unwrap();
     let end = parent.path().join("mine");
@@ -126,9 +112,11 @@ fn an_aborted_run_is_published_as_partial_with_its_finished_trials() {
 #[test]
 fn a_run_aborted_before_its_first_trial_leaves_no_files() {
     let parent = tempfile::tempdir().unwrap();
-    let mut writer = RunWriter::create(parent.path(), "mine").unwrap();
-    writer.begins(records::run(0), &[], records::held()).unwrap();
-    drop(writer);
+    let mut aborted = RunWriter::create(parent.path(), "aborted").unwrap();
+    aborted.begins(records::run(0), &[], records::held()).unwrap();
+    drop(aborted);
+    let sealed = RunWriter::create(parent.path(), "sealed").unwrap();
+    drop(sealed.seal(records::run(0), records::held()).unwrap());
     assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
 }
 
@@ -143,15 +131,6 @@ fn run_directory_contains_the_server_logs_in_a_folder() {
     let dir = writer.seal(records::run(0), records::held()).unwrap().publish().unwrap();
 
     assert_eq!(fs::read_to_string(dir.join("server-logs/server-1.log")).unwrap(), "started");
-}
-
-#[test]
-fn times_and_session_timeouts_keep_their_units() {
-    let (_parent, dir) = run_dirs::published(&[records::trial(0)]);
-    let text = fs::read_to_string(dir.join("trials/000.json")).unwrap();
-    assert!(text.contains("\"started_at\": \"2026-11-21T08:45:08.123456Z\""));
-    let trial = &zklockbench_results::read(&dir).unwrap().trials[0];
-    assert_eq!(Duration::from_micros(trial.sessions.negotiated_timeout_us), Duration::from_secs(10));
 }
 
 #[test]

@@ -89,44 +89,35 @@ fn errors_in_files_with_faults_are_reported() {
     );
 }
 
+/// Checks a scenario with a fault of this kind and this `[ensemble]`, which has at most one mistake.
+fn check_in(ensemble: &str, card: &FaultCard, mistake: Option<&str>) {
+    let text = format!(
+        "name = \"x\"\nstrategies = [\"polling\"]\ncontenders = 4\nduration = \"60s\"\nacquire_timeout = \"9s\"\n\
+         {}[ensemble]\n{ensemble}\n",
+        least(card)
+    );
+    let message = mistake.map(|mistake| format!("7:8 `{}` {mistake}", card.name));
+    file(&CARDS, &text, message.as_deref().as_slice());
+}
+
 #[test]
 fn containers_support_every_fault_except_one_way_partitions() {
+    let mistake = "drops messages from one server to another, but Docker can only disconnect a server from its whole \
+                   network => use `isolate`, or remove `compose`: links between the suite's own servers can be cut";
     for card in &fault::cards() {
-        let message = format!(
-            "7:8 `{}` drops messages from one server to another, but Docker can only disconnect a server from \
-             its whole network => use `isolate`, or remove `compose`: links between the suite's own servers \
-             can be cut",
-            card.name
-        );
-        let expected: &[&str] = if card.needs == Capability::Links { &[&message] } else { &[] };
-        let text = format!(
-            "name = \"x\"\nstrategies = [\"polling\"]\ncontenders = 4\nduration = \"60s\"\nacquire_timeout = \"9s\"\n{}[ensemble]\ncompose = \"compose.yaml\"\n",
-            least(card)
-        );
-        file(&CARDS, &text, expected);
+        let mistake = (card.needs == Capability::Links).then_some(mistake);
+        check_in("compose = \"compose.yaml\"", card, mistake);
     }
 }
 
 #[test]
 fn server_faults_are_rejected_on_foreign_ensembles() {
+    let mistake = "disturbs servers, but the suite did not start the ensemble in `connect` => remove the fault or \
+                   `connect`: by default, the suite never disturbs an existing ensemble. To allow faults, provide \
+                   commands with --hosts FILE (docs/operating.md)";
     for card in &fault::cards() {
-        let message = format!(
-            "6:8 `{}` disturbs servers, but the suite did not start the ensemble in `connect` => \
-             remove the fault or `connect`: by default, the suite never disturbs an existing ensemble. To \
-             allow faults, provide commands with --hosts FILE (docs/operating.md)",
-            card.name
-        );
-        let expected: &[&str] = match card.needs {
-            Capability::Processes | Capability::Isolation | Capability::Links => &[&message],
-            Capability::Proxies | Capability::Contenders => &[],
-        };
-        let text = format!(
-            "name = \"x\"\nstrategies = [\"polling\"]\ncontenders = 4\nduration = \"60s\"\n{}[ensemble]\nconnect = \"zk1:2181\"\n",
-            least(card)
-        );
-        let text = text.replace("duration = \"60s\"", "duration = \"60s\"\nacquire_timeout = \"9s\"");
-        let expected: Vec<_> = expected.iter().map(|line| line.replacen("6:8", "7:8", 1)).collect();
-        file(&CARDS, &text, &expected.iter().map(String::as_str).collect::<Vec<_>>());
+        let is_allowed = matches!(card.needs, Capability::Proxies | Capability::Contenders);
+        check_in("connect = \"zk1:2181\"", card, (!is_allowed).then_some(mistake));
     }
 }
 

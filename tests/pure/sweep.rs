@@ -43,6 +43,10 @@ impl<'a> Machine<'a> {
         Self { throughput, p99_us, state: &|_| State::Sound, noise: 0.03, rng: ChaCha8Rng::seed_from_u64(7) }
     }
 
+    fn flat() -> Self {
+        Self::of(&|_| 100.0, &|_| 1_000.0)
+    }
+
     fn measure(&mut self, step: &Step, run: u32) -> Vec<Sample> {
         let state = (self.state)(step.at.x);
         let measured = |strategy: &String| {
@@ -115,8 +119,7 @@ fn sweep_covers_its_range_in_ascending_order_before_refining_it() {
     let mut ask = ask("contenders=1..1000", None);
     ask.strategies = ["a", "b", "c"].map(str::to_owned).to_vec();
     // When the budget covers only the grid
-    let (flat, p99) = (|_: f64| 100.0, |_: f64| 1_000.0);
-    let (samples, steps, end) = Machine::of(&flat, &p99).sweep(&ask, 7);
+    let (samples, steps, end) = Machine::flat().sweep(&ask, 7);
     // Then each strategy is measured once at each value of the grid, in ascending order
     assert_eq!(steps.iter().map(|step| step.at.x).collect::<Vec<_>>(), ask.grid);
     assert!(steps.iter().all(|step| step.why == Why::Cover && step.strategies.len() == 3));
@@ -134,9 +137,8 @@ fn points_beyond_the_budget_are_skipped_and_the_uncovered_range_is_reported() {
 
 #[test]
 fn a_sweep_without_an_objective_or_collapse_measures_only_grid_points() {
-    let (grows, p99) = (|n: f64| 10.0 * n.min(40.0), |_: f64| 1_000.0);
     let ask = ask("contenders=1..1000", None);
-    let (samples, _, end) = Machine::of(&grows, &p99).sweep(&ask, 200);
+    let (samples, _, end) = Machine::of(&|n| 10.0 * n.min(40.0), &|_| 1_000.0).sweep(&ask, 200);
     assert_eq!((values(&samples), end), (ask.grid.clone(), Ending::Complete));
     let finding = found(&ask, &samples);
     assert!(matches!(finding.collapse, Collapse::NotFound { saturated_at: None, .. }));
@@ -144,12 +146,11 @@ fn a_sweep_without_an_objective_or_collapse_measures_only_grid_points() {
 
 /// Number of seeds whose bracket contains the true limit, and the width of the widest bracket.
 fn brackets(noise: f64) -> (usize, f64) {
-    let (flat, p99) = (|_: f64| 100.0, |n: f64| 1_000.0 * n);
     // The largest contender count that meets the objective is 100.
     let ask = ask("contenders=1..1000", Some("wait.p99 < 100ms"));
     let (mut right, mut widest) = (0, 1.0_f64);
     for seed in 0..depth::of(10, 40) {
-        let mut machine = Machine::of(&flat, &p99);
+        let mut machine = Machine::of(&|_| 100.0, &|n| 1_000.0 * n);
         machine.noise = noise;
         machine.rng = ChaCha8Rng::seed_from_u64(seed);
         let (samples, ..) = machine.sweep(&ask, 300);
@@ -270,13 +271,11 @@ fn repetitions_without_acquisitions_also_decide_an_objective() {
 
 #[test]
 fn sweep_does_not_measure_points_far_above_a_collapse() {
-    let (flat, p99) = (|_: f64| 100.0, |_: f64| 1_000.0);
-    let mut machine = Machine::of(&flat, &p99);
+    let mut machine = Machine::flat();
     machine.state = &|n| if n > 60.0 { State::Failed } else { State::Sound };
     let ask = ask("contenders=1..1000", Some("wait.p99 < 1s"));
     let (samples, ..) = machine.sweep(&ask, 200);
-    let highest = values(&samples).pop().unwrap();
-    assert_eq!(highest, 100.0);
+    assert_eq!(values(&samples).last(), Some(&100.0));
     let finding = found(&ask, &samples);
     let Collapse::Between { held: Some(held), broke, .. } = finding.collapse else { panic!("{finding:?}") };
     assert!(held <= 60.0 && broke > 60.0 && broke / held < 1.4, "{held} to {broke}");
@@ -287,8 +286,7 @@ fn sweep_does_not_measure_points_far_above_a_collapse() {
 
 #[test]
 fn points_with_a_saturated_generator_are_excluded() {
-    let (flat, p99) = (|_: f64| 100.0, |_: f64| 1_000.0);
-    let mut machine = Machine::of(&flat, &p99);
+    let mut machine = Machine::flat();
     machine.state = &|n| if n > 60.0 { State::Saturated } else { State::Sound };
     let ask = ask("contenders=1..1000", None);
     let (samples, ..) = machine.sweep(&ask, 200);
@@ -300,9 +298,9 @@ fn points_with_a_saturated_generator_are_excluded() {
 
 #[test]
 fn throughput_below_half_of_its_maximum_is_a_collapse() {
-    let (falls, p99) = (|n: f64| if n > 200.0 { 10.0 } else { 100.0 }, |_: f64| 1_000.0);
     let ask = ask("contenders=1..1000", None);
-    let (samples, ..) = Machine::of(&falls, &p99).sweep(&ask, 200);
+    let falls = |n: f64| if n > 200.0 { 10.0 } else { 100.0 };
+    let (samples, ..) = Machine::of(&falls, &|_| 1_000.0).sweep(&ask, 200);
     assert!(matches!(found(&ask, &samples).collapse, Collapse::Between { broke, .. } if broke > 200.0));
 }
 
@@ -310,8 +308,7 @@ fn throughput_below_half_of_its_maximum_is_a_collapse() {
 fn a_sweep_covers_the_first_variable_for_each_value_of_the_second() {
     let mut ask = ask("contenders=1..100", None);
     ask.beside = vec![Some(1.0), Some(3.0)];
-    let (flat, p99) = (|_: f64| 100.0, |_: f64| 1_000.0);
-    let (_, steps, _) = Machine::of(&flat, &p99).sweep(&ask, 10);
+    let (_, steps, _) = Machine::flat().sweep(&ask, 10);
     // The first variable must be covered before the second changes.
     let mut besides: Vec<_> = steps.iter().map(|step| step.at.beside).collect();
     besides.dedup();
@@ -355,9 +352,8 @@ fn sweep_point_reports_the_cost_of_each_fault_unless_faults_overlap() {
 proptest! {
     #[test]
     fn an_interrupted_sweep_resumes_with_the_same_result(seed in 0_u64..50, stop in 1_usize..40) {
-        let (falls, p99) = (|n: f64| 500.0 / (1.0 + n / 50.0), |n: f64| 500.0 * n);
         let ask = ask("contenders=1..1000", Some("wait.p99 < 20ms"));
-        let mut machine = Machine::of(&falls, &p99);
+        let mut machine = Machine::of(&|n| 500.0 / (1.0 + n / 50.0), &|n| 500.0 * n);
         machine.rng = ChaCha8Rng::seed_from_u64(seed);
         let (samples, steps, _) = machine.sweep(&ask, 60);
         let stop = stop.min(steps.len() - 1);

@@ -285,14 +285,12 @@ mod tests {
             [7, 999, 1_000, 1_234, 20_000, 123_456, 1_500_000, 125_000_000].map(format_micros).into();
         assert_eq!(shown, ["7 µs", "999 µs", "1 ms", "1.23 ms", "20 ms", "123 ms", "1.5 s", "2m 5s"]);
     }
+
     #[test]
     fn number_prints_three_significant_digits_without_trailing_zeros() {
         let shown: Vec<_> = [0.0, 0.0312, 0.5, 1.0, 4.016, 12.34, 99.97, 412.4, 12_345.6].map(number).into();
         assert_eq!(shown, ["0", "0.0312", "0.5", "1", "4.02", "12.3", "100", "412", "12346"]);
-    }
-
-    #[test]
-    fn small_numbers_are_not_printed_as_zero() {
+        // Small numbers are not printed as zero.
         assert_eq!([0.000_01, 0.000_002, 1e-7].map(number), ["0.00001", "0.000002", "0"]);
     }
 

@@ -379,31 +379,53 @@ mod tests {
         }
     }
 
-    #[test]
-    fn ensemble_without_mntr_is_healthy_with_one_leader_of_the_latest_epoch() {
-        let of = |state, epoch| Role { epoch: Some(epoch), ..role(state, None) };
-        let (leader, follower) = (of("leader", 5), of("follower", 5));
-        assert!(is_whole(&[follower.clone(), leader.clone(), follower.clone()]));
-        // No transaction was written since the election
-        assert!(is_whole(&[of("follower", 4), leader.clone(), of("observer", 4)]));
-        // Some servers allow `mntr`
-        assert!(is_whole(&[role("follower", None), leader.clone(), follower.clone()]));
-        assert!(is_whole(&[follower.clone(), role("leader", Some(2)), follower.clone()]));
-        assert!(!is_whole(&[follower.clone(), role("leader", Some(1)), follower.clone()]));
-        let silent = Role { state: Err("refused".into()), ..role("", None) };
-        for other in [of("leader", 4), of("follower", 6), silent, of("standalone", 5)] {
-            assert!(!is_whole(&[follower.clone(), leader.clone(), other.clone()]), "{other:?}");
-        }
-        assert!(!is_whole(&[follower.clone(), follower.clone(), follower]));
+    /// Parses servers such as `leader 2` (with two synchronised followers), `leader @5` (of epoch 5, without
+    /// `mntr`) and `silent`.
+    fn servers(text: &str) -> Vec<Role> {
+        let server = |server: &str| {
+            let (state, rest) = server.split_once(' ').unwrap_or((server, ""));
+            let silent = || Err("refused".to_owned());
+            let epoch = rest.strip_prefix('@').map(|epoch| epoch.parse().unwrap());
+            let role = Role { epoch, ..role(state, rest.parse().ok()) };
+            if state == "silent" { Role { state: silent(), ..role } } else { role }
+        };
+        text.split(", ").map(server).collect()
     }
 
     #[test]
-    fn three_servers_are_healthy_with_a_leader_and_two_synchronised_followers() {
-        let (leader, follower) = (role("leader", Some(2)), role("follower", None));
-        assert!(is_whole(&[follower.clone(), leader.clone(), follower.clone()]));
-        assert!(!is_whole(&[follower.clone(), follower.clone(), follower.clone()]));
-        assert!(!is_whole(&[follower.clone(), leader.clone(), leader]));
-        assert!(!is_whole(&[follower.clone(), role("leader", Some(1)), follower]));
+    fn ensemble_is_healthy_with_one_leader_and_synchronised_followers() {
+        for (text, is_healthy) in [
+            ("follower, leader 2, follower", true),
+            ("follower, follower, follower", false),
+            ("follower, leader 2, leader 2", false),
+            ("follower, leader 1, follower", false),
+            ("follower, leader 2, silent", false),
+            ("leader 1, follower, observer", true),
+            ("leader 2, follower, observer", false),
+            ("follower, follower, observer", false),
+            // Without `mntr`, there must be one leader of the latest epoch.
+            ("follower @5, leader @5, follower @5", true),
+            // No transaction was written since the election.
+            ("follower @4, leader @5, observer @4", true),
+            // Some servers allow `mntr`.
+            ("follower, leader @5, follower @5", true),
+            ("follower @5, leader 2, follower @5", true),
+            ("follower @5, leader 1, follower @5", false),
+            ("follower @5, leader @5, leader @4", false),
+            ("follower @5, leader @5, follower @6", false),
+            ("follower @5, leader @5, silent", false),
+            ("follower @5, leader @5, standalone @5", false),
+            ("follower @5, follower @5, follower @5", false),
+            ("standalone", true),
+            ("leader 0", true),
+            ("leader @1", true),
+            ("follower @1", false),
+            // The followers are missing from the list.
+            ("leader 2", false),
+            ("follower", false),
+        ] {
+            assert_eq!(is_whole(&servers(text)), is_healthy, "{text}");
+        }
     }
 
     #[test]
@@ -411,23 +433,20 @@ mod tests {
         let refused =
             Role { is_refused: true, state: Err("`mntr` is not allowed there".into()), ..role("", None) };
         assert!(never_whole(&[role("leader", Some(1)), refused]).unwrap().contains("not allowed"));
-        let alone = [role("standalone", None), role("standalone", None), role("follower", None)];
+        let alone = servers("standalone, standalone, follower");
         assert!(never_whole(&alone).unwrap().contains("2 of 3 run alone"));
-        assert_eq!(never_whole(&[role("standalone", None)]), None);
-        assert_eq!(never_whole(&[role("follower", None), role("follower", None)]), None);
+        assert_eq!(never_whole(&servers("standalone")), None);
+        assert_eq!(never_whole(&servers("follower, follower")), None);
     }
 
     #[test]
     fn servers_with_two_leaders_or_a_standalone_server_are_not_one_ensemble() {
-        let (leader, follower) = (role("leader", Some(1)), role("follower", None));
-        let why = not_one_ensemble(&[leader.clone(), follower.clone(), leader.clone()]).unwrap();
+        let why = not_one_ensemble(&servers("leader 1, follower, leader 1")).unwrap();
         assert!(why.contains("2 of 3 report being the leader"), "{why}");
-        let why = not_one_ensemble(&[leader.clone(), role("standalone", None)]).unwrap();
+        let why = not_one_ensemble(&servers("leader 1, standalone")).unwrap();
         assert!(why.contains("1 of 2 run alone"), "{why}");
-        let silent = Role { state: Err("refused".into()), ..role("", None) };
-        let degraded = vec![role("standalone", None), silent];
-        for may_be in [vec![leader, follower.clone()], vec![follower], degraded] {
-            assert_eq!(not_one_ensemble(&may_be), None, "{may_be:?}");
+        for may_be in ["leader 1, follower", "follower", "standalone, silent"] {
+            assert_eq!(not_one_ensemble(&servers(may_be)), None, "{may_be}");
         }
     }
 
@@ -439,31 +458,6 @@ mod tests {
         assert!(!is_gone(&std::io::Error::other(temporary)));
         assert!(!is_gone(&ErrorKind::TimedOut.into()));
         assert!(is_gone(&ErrorKind::ConnectionRefused.into()));
-    }
-
-    #[test]
-    fn healthy_ensemble_may_contain_observers_besides_its_followers() {
-        let (leader, follower) = (role("leader", Some(1)), role("follower", None));
-        let observer = role("observer", None);
-        assert!(is_whole(&[leader.clone(), follower.clone(), observer.clone()]));
-        assert!(!is_whole(&[role("leader", Some(2)), follower.clone(), observer.clone()]));
-        assert!(!is_whole(&[follower.clone(), follower, observer]));
-    }
-
-    #[test]
-    fn ensemble_with_a_silent_server_is_not_healthy() {
-        let silent = Role { state: Err("refused".into()), ..role("", None) };
-        assert!(!is_whole(&[role("follower", None), role("leader", Some(2)), silent]));
-    }
-
-    #[test]
-    fn single_server_is_healthy_when_standalone_or_its_own_leader() {
-        assert!(is_whole(&[role("standalone", None)]));
-        assert!(is_whole(&[role("leader", Some(0))]));
-        let without_mntr = |state| Role { epoch: Some(1), ..role(state, None) };
-        assert!(is_whole(&[without_mntr("leader")]) && !is_whole(&[without_mntr("follower")]));
-        assert!(!is_whole(&[role("leader", Some(2))]), "the followers are missing from the list");
-        assert!(!is_whole(&[role("follower", None)]));
     }
 
     fn leader(server: usize, epoch: u64, synced_followers: usize) -> Leader {

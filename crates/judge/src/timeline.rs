@@ -376,31 +376,26 @@ mod tests {
         let release = |step| {
             What::Release(Release { lock: LOCK, step, alone: false, deleted_zxid: None, there_zxid: None })
         };
+        // `|` stands for " while contender 1 held the lock".
         let cases: [(&[Event<'_>], &str); 11] = [
-            (&[], "entered 850 µs after its request while contender 1 held the lock"),
-            (
-                &[listed()],
-                "entered 800 µs after the reply to its getChildren while contender 1 held the lock",
-            ),
+            (&[], "entered 850 µs after its request|"),
+            (&[listed()], "entered 800 µs after the reply to its getChildren|"),
             (
                 &[listed(), suspended],
-                "entered 68 µs after its connection was suspended, without listing again, while \
-                 contender 1 held the lock",
+                "entered 68 µs after its connection was suspended, without listing again,|",
             ),
-            (&[of_all], "entered 68 µs after its connection was suspended while contender 1 held the lock"),
+            (&[of_all], "entered 68 µs after its connection was suspended|"),
             (
                 &[event(900, Some(3), trace(StepKind::LostReply, "getChildren: connection loss"))],
-                "entered 100 µs after its getChildren failed (connection loss), without listing again, while \
-                 contender 1 held the lock",
+                "entered 100 µs after its getChildren failed (connection loss), without listing again,|",
             ),
             (
                 &[listed(), event(990, Some(3), trace(StepKind::Notification, "n-1 deleted"))],
-                "entered 10 µs after a notification (n-1 deleted), without listing again, while \
-                 contender 1 held the lock",
+                "entered 10 µs after a notification (n-1 deleted), without listing again,|",
             ),
             (
                 &[suspended, event(940, Some(3), trace(StepKind::Reply, "getChildren, reply"))],
-                "entered 60 µs after the reply to its getChildren while contender 1 held the lock",
+                "entered 60 µs after the reply to its getChildren|",
             ),
             (
                 &[
@@ -408,15 +403,13 @@ mod tests {
                     event(400, None, trace(StepKind::Fault, "freeze on server 2")),
                     event(500, None, trace(StepKind::Fault, "freeze on server 2 is over")),
                 ],
-                "entered 800 µs after the reply to its getChildren while contender 1 held the lock, \
-                 600 µs after the fault freeze on server 2",
+                "entered 800 µs after the reply to its getChildren|, 600 µs after the fault freeze on server 2",
             ),
             (
                 &[of_another(Some("host"))],
-                "entered 850 µs after its request while contender 1 held the lock, 600 µs after the fault freeze \
-                 on server 2",
+                "entered 850 µs after its request|, 600 µs after the fault freeze on server 2",
             ),
-            (&[of_another(None)], "entered 850 µs after its request while contender 1 held the lock"),
+            (&[of_another(None)], "entered 850 µs after its request|"),
             (
                 &[
                     listed(),
@@ -427,6 +420,7 @@ mod tests {
             ),
         ];
         for (events, expected) in cases {
+            let expected = expected.replace('|', " while contender 1 held the lock");
             assert_eq!(timeline(events).summary, format!("contender 3 {expected}"));
         }
     }

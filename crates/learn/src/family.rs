@@ -161,13 +161,4 @@ mod tests {
         assert_eq!(of(&shards(4)), shards(4));
         assert!(of(&shards(100)).iter().all(|family| family == "/locks/shard-{id}"));
     }
-
-    #[test]
-    fn lock_of_a_semaphore_is_the_parent_of_its_directories() {
-        assert_eq!(lock_below(b"/s/leases", Recipe::CuratorSemaphore), b"/s");
-        assert_eq!(lock_below(b"/s/leases", Recipe::CuratorMutex), b"/s/leases");
-        assert_eq!(semaphore_of(b"/s/locks"), Some(&b"/s"[..]));
-        assert_eq!(semaphore_of(b"/s-__lock__"), Some(&b"/s"[..]));
-        assert_eq!(semaphore_of(b"/s"), None);
-    }
 }

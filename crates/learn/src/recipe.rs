@@ -309,16 +309,4 @@ mod tests {
             assert_eq!(is_sequential(name.as_bytes(), sequence), expected, "{name} {sequence:?}");
         }
     }
-
-    #[test]
-    fn directory_has_the_recipe_that_explains_all_its_names() {
-        let one = |all: &[Recipe]| {
-            let mut recipes = Recipes::default();
-            all.iter().for_each(|recipe| recipes.add(*recipe));
-            recipes.one()
-        };
-        assert_eq!(one(&[Recipe::Kazoo, Recipe::KazooReadWrite]), Recipe::KazooReadWrite);
-        assert_eq!(one(&[Recipe::Kazoo]), Recipe::Kazoo);
-        assert_eq!(one(&[Recipe::Kazoo, Recipe::CuratorMutex]), Recipe::Mixed);
-    }
 }

@@ -557,16 +557,6 @@ fn nodes_whose_names_merely_end_with_digits_are_not_a_queue() {
 }
 
 #[test]
-fn single_node_created_by_competing_clients_is_a_lock() {
-    let mut story = Story::default();
-    (0..10).for_each(|of| {
-        story.cycle(of % 3, "/jobs/nightly", of * 100, 20);
-    });
-    let family = story.family();
-    assert_eq!((family.recipe, family.kind, family.acquisitions), (Recipe::SingleNode, FamilyKind::Lock, 10));
-}
-
-#[test]
 fn lease_belongs_to_the_thread_at_the_head_of_the_inner_queue() {
     let mut story = Story::default();
     // Two threads share a session; the second thread's node sorts first by name.

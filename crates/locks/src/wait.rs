@@ -273,15 +273,6 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn deadline_passes_when_its_clock_reaches_it() {
-        let patience = patience(Some(Duration::from_secs(3_600)));
-        assert!(!patience.is_over());
-        patience.clock.jump(Duration::from_secs(3_600));
-        assert!(patience.is_over());
-        assert!(!Patience { deadline: None, ..patience }.is_over());
-    }
-
-    #[tokio::test]
     async fn sleep_lasts_its_full_duration_or_until_the_deadline() {
         let begun = clock::now();
         assert_eq!(patience(None).sleep(Duration::from_millis(30)).await, Ok(()));

@@ -298,24 +298,7 @@ fn in_violations(trial: &Trial) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
-
-    fn error_of_read(dir: &Path) -> String {
-        let error = read(dir).unwrap_err();
-        assert!(matches!(error, Error::Usage(_)), "{error}");
-        error.to_string()
-    }
-
-    #[test]
-    fn read_distinguishes_unrelated_directories_from_incomplete_runs() {
-        let dir = tempfile::tempdir().unwrap();
-        assert!(error_of_read(&dir.path().join("absent")).contains("is not a directory"));
-        assert!(error_of_read(dir.path()).contains("is not a run directory: it has no run.json"));
-        fs::create_dir(dir.path().join(layout::TRIALS)).unwrap();
-        assert!(error_of_read(dir.path()).contains("is an incomplete run"));
-    }
 
     #[test]
     fn packed_run_is_read_but_paths_outside_it_are_rejected() {

@@ -196,6 +196,8 @@ mod tests {
             assert!((0.95..1.0).contains(&found.coverage), "{found:?}");
         }
         assert!((median_interval(&[1.0; 6], 0.05).unwrap().coverage - 0.96875).abs() < 1e-12);
+        assert!((1..6).all(|count| !median_interval(&vec![1.0; count], 0.05).unwrap().is_bounded()));
+        assert_eq!(median_interval(&[], 0.05), None);
         let values: Vec<f64> = (1..=10_000).map(f64::from).collect();
         let many = median_interval(&values, 0.05).unwrap();
         assert!(many.low > 4_890.0 && many.high < 5_110.0 && many.coverage < 0.956, "{many:?}");
@@ -209,11 +211,5 @@ mod tests {
         let found = of(&[2.0, 3.0, 1.0, 9.0, 4.0]);
         assert_eq!(found, Interval { value: 3.0, low: 1.0, high: 9.0, coverage: 0.9375 });
         assert_eq!(range_interval(&[]), None);
-    }
-
-    #[test]
-    fn five_values_are_too_few_for_a_median_interval() {
-        assert!((1..6).all(|count| !median_interval(&vec![1.0; count], 0.05).unwrap().is_bounded()));
-        assert_eq!(median_interval(&[], 0.05), None);
     }
 }

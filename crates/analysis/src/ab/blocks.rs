@@ -204,54 +204,41 @@ mod tests {
     const WIDE: Option<f64> = Some(0.031);
 
     #[test]
-    fn a_comparison_without_a_target_width_ends_after_its_planned_blocks() {
+    fn comparisons_end_after_their_blocks_or_at_a_checkpoint_with_narrow_intervals() {
         let fixed = Length { until: None, ..UNTIL };
-        assert!(!fixed.is_over(7, 0, &[NARROW]));
-        assert!(fixed.is_over(8, 0, &[WIDE, None]));
-        assert_eq!(fixed.share(8, 0), 0.05);
+        for (case, length, done, spoiled, halves, is_over) in [
+            ("without a target width, before the planned blocks", fixed, 7, 0, &[NARROW][..], false),
+            ("without a target width, after the planned blocks", fixed, 8, 0, &[WIDE, None], true),
+            ("before the minimum number of blocks", UNTIL, 7, 0, &[NARROW], false),
+            ("only narrow intervals", UNTIL, 8, 0, &[NARROW, NARROW], true),
+            ("one wide interval", UNTIL, 8, 0, &[NARROW, WIDE], false),
+            ("one missing interval", UNTIL, 8, 0, &[NARROW, None], false),
+            ("an unbounded interval", UNTIL, 8, 0, &[Some(f64::INFINITY)], false),
+            ("an interval without a width", UNTIL, 8, 0, &[Some(f64::NAN)], false),
+            ("no pair in any block", UNTIL, 8, 0, &[], true),
+            ("before the second checkpoint", UNTIL, 12, 0, &[NARROW], false),
+            ("at the second checkpoint", UNTIL, 13, 0, &[NARROW], true),
+            ("wide at the maximum number of blocks", UNTIL, 20, 0, &[WIDE], true),
+            ("narrow at the maximum number of blocks", UNTIL, 20, 0, &[NARROW], true),
+            // A spoiled block is replaced, and moves the checkpoints and the maximum by one block.
+            ("without a replacement", fixed, 8, 1, &[NARROW], false),
+            ("with a replacement", fixed, 9, 1, &[NARROW], true),
+            ("with a spoiled replacement", fixed, 9, 2, &[NARROW], false),
+            ("more spoiled blocks than replacements", fixed, 12, 12, &[NARROW], true),
+            ("before the moved checkpoint", UNTIL, 13, 1, &[NARROW], false),
+            ("at the moved checkpoint", UNTIL, 14, 1, &[NARROW], true),
+            ("before the moved maximum", UNTIL, 20, 1, &[WIDE], false),
+            ("at the moved maximum", UNTIL, 21, 1, &[WIDE], true),
+        ] {
+            assert_eq!(length.is_over(done, spoiled, halves), is_over, "{case}");
+        }
+        assert_eq!((UNTIL.is_reached(&[]), UNTIL.is_reached(&[NARROW])), (Some(false), Some(true)));
     }
 
     #[test]
-    fn blocks_continue_until_the_widest_interval_is_narrow_enough() {
-        assert!(!UNTIL.is_over(7, 0, &[NARROW]), "the minimum number of blocks must always run");
-        assert!(UNTIL.is_over(8, 0, &[NARROW, NARROW]));
-        assert!(!UNTIL.is_over(8, 0, &[NARROW, WIDE]));
-        assert!(!UNTIL.is_over(8, 0, &[NARROW, None]), "a missing interval is not narrow");
-        assert!(!UNTIL.is_over(8, 0, &[Some(f64::INFINITY)]));
-        assert!(!UNTIL.is_over(8, 0, &[Some(f64::NAN)]));
-    }
-
-    #[test]
-    fn blocks_without_any_pair_end_the_comparison_but_reach_no_width() {
-        assert_eq!((UNTIL.is_over(8, 0, &[]), UNTIL.is_reached(&[])), (true, Some(false)));
-        assert_eq!(UNTIL.is_reached(&[NARROW]), Some(true));
-    }
-
-    #[test]
-    fn comparisons_end_only_at_checkpoints_that_share_the_error_probability() {
-        assert!(!UNTIL.is_over(12, 0, &[NARROW]));
-        assert!(UNTIL.is_over(13, 0, &[NARROW]));
+    fn checkpoints_share_the_error_probability() {
+        assert_eq!(Length { until: None, ..UNTIL }.share(8, 0), 0.05);
         let shares: f64 = [8, 13, 20].map(|done| UNTIL.share(done, 0)).iter().sum();
         assert!((shares - 0.05).abs() < 1e-12 && UNTIL.share(14, 1) == UNTIL.share(13, 0));
-    }
-
-    #[test]
-    fn a_comparison_ends_at_its_maximum_number_of_blocks() {
-        assert!(UNTIL.is_over(20, 0, &[WIDE]));
-        assert!(UNTIL.is_over(20, 0, &[NARROW]));
-    }
-
-    #[test]
-    fn spoiled_blocks_are_replaced_up_to_half_of_the_planned_number() {
-        let fixed = Length { until: None, ..UNTIL };
-        let is_over = |done, spoiled| fixed.is_over(done, spoiled, &[NARROW]);
-        assert!(!is_over(8, 1));
-        assert!(is_over(9, 1));
-        assert!(!is_over(9, 2), "a replacement can also be spoiled");
-        assert!(is_over(12, 12), "the number of replacements is limited");
-        // Each spoiled block moves the checkpoints and the maximum by one block.
-        let until = |done, half| UNTIL.is_over(done, 1, &[half]);
-        assert_eq!((until(13, NARROW), until(14, NARROW)), (false, true));
-        assert_eq!((until(20, WIDE), until(21, WIDE)), (false, true));
     }
 }

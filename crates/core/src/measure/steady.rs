@@ -217,8 +217,8 @@ mod tests {
         matches!(growth(&waits[begin..], Duration::from_secs(1)), Growth::Growing(_))
     }
 
-    fn close(seen: f64, expected: f64, within: f64) {
-        assert!((seen - expected).abs() <= within, "{seen:.1} % instead of {expected} % ± {within}");
+    fn assert_close(seen: f64, expected: f64, within: f64, of: &str) {
+        assert!((seen - expected).abs() <= within, "{of}: {seen:.1} % instead of {expected} % ± {within}");
     }
 
     #[test]
@@ -308,36 +308,38 @@ mod tests {
     // combined standard errors.
 
     #[test]
-    fn stable_queues_usually_reach_a_steady_state() {
-        close(percent(0.5, 2_000, 300, not_reached), 17.0, 9.0);
-        close(percent(0.8, 2_000, 300, not_reached), 23.0, 9.0);
-        close(percent(0.9, 2_000, 300, not_reached), 32.0, 9.0);
-        close(percent(0.5, 10_000, 100, not_reached), 2.0, 4.0);
-        close(percent(0.9, 10_000, 100, not_reached), 11.0, 8.0);
+    fn stable_queues_usually_reach_a_steady_state_and_overloaded_queues_rarely_do() {
+        for (utilisation, arrivals, series, expected, within) in [
+            (0.5, 2_000, 300, 17.0, 9.0),
+            (0.8, 2_000, 300, 23.0, 9.0),
+            (0.9, 2_000, 300, 32.0, 9.0),
+            (0.5, 10_000, 100, 2.0, 4.0),
+            (0.9, 10_000, 100, 11.0, 8.0),
+            (1.05, 2_000, 300, 91.0, 7.0),
+            (1.05, 10_000, 100, 99.7, 1.5),
+        ] {
+            let seen = percent(utilisation, arrivals, series, not_reached);
+            assert_close(seen, expected, within, &format!("{utilisation}, {arrivals} arrivals"));
+        }
     }
 
     #[test]
-    fn overloaded_queues_rarely_reach_a_steady_state() {
-        close(percent(1.05, 2_000, 300, not_reached), 91.0, 7.0);
-        close(percent(1.05, 10_000, 100, not_reached), 99.7, 1.5);
-    }
-
-    #[test]
-    fn stable_queues_are_rarely_called_growing() {
+    fn overloaded_queues_are_usually_called_growing_and_stable_queues_rarely() {
         for utilisation in [0.3, 0.5, 0.8] {
             let alarms = percent(utilisation, 2_000, 300, grows);
             assert!(alarms <= 8.0, "{alarms} % at {utilisation}");
         }
-        close(percent(0.9, 2_000, 300, grows), 11.0, 7.0);
-        close(percent(0.9, 10_000, 100, grows), 2.0, 4.0);
-    }
-
-    #[test]
-    fn overloaded_queues_are_usually_called_growing() {
-        close(percent(1.02, 2_000, 300, grows), 70.0, 10.0);
-        close(percent(1.02, 10_000, 100, grows), 91.0, 10.0);
-        close(percent(1.05, 2_000, 300, grows), 90.0, 7.0);
-        close(percent(1.05, 10_000, 100, grows), 100.0, 1.5);
+        for (utilisation, arrivals, series, expected, within) in [
+            (0.9, 2_000, 300, 11.0, 7.0),
+            (0.9, 10_000, 100, 2.0, 4.0),
+            (1.02, 2_000, 300, 70.0, 10.0),
+            (1.02, 10_000, 100, 91.0, 10.0),
+            (1.05, 2_000, 300, 90.0, 7.0),
+            (1.05, 10_000, 100, 100.0, 1.5),
+        ] {
+            let seen = percent(utilisation, arrivals, series, grows);
+            assert_close(seen, expected, within, &format!("{utilisation}, {arrivals} arrivals"));
+        }
     }
 
     proptest! {

@@ -378,28 +378,32 @@ mod tests {
         (fired.remove(0), Duration::from_micros(clock::now() - begin))
     }
 
-    fn cut_short_cases() -> Vec<Case> {
-        let of = |kind, target, lasts: u32, holds_after: u32, load_lasts: u32| Case {
+    /// A fault that lasts for this time, if any. All times are in milliseconds.
+    fn case(kind: &'static str, target: &'static str, lasts: u32, holds_after: u32, load_lasts: u32) -> Case {
+        Case {
             kind,
             target: Aim::Word(target),
             lasts: (lasts > 0).then_some(lasts * MS),
             holds_after: holds_after * MS,
             load_lasts: load_lasts * MS,
-        };
+        }
+    }
+
+    fn cut_short_cases() -> Vec<Case> {
         vec![
             // The load ends while the fault is in effect
-            of("freeze", "holder", 3_000, 0, 400),
-            of("freeze", "any", 3_000, 0, 400),
-            of("burst", "all", 3_000, 0, 400),
+            case("freeze", "holder", 3_000, 0, 400),
+            case("freeze", "any", 3_000, 0, 400),
+            case("burst", "all", 3_000, 0, 400),
             // The load ends while the fault is being injected
-            of("freeze", "any", 3_000, 0, 60),
-            of("crash", "any", 0, 0, 300),
-            of("clock-jump", "any", 0, 60_000, 300),
-            of("expire", "any", 0, 0, 300),
+            case("freeze", "any", 3_000, 0, 60),
+            case("crash", "any", 0, 0, 300),
+            case("clock-jump", "any", 0, 60_000, 300),
+            case("expire", "any", 0, 0, 300),
             // The load ends before a target exists
-            of("freeze", "holder", 3_000, 60_000, 300),
-            of("freeze", "holder", 3_000, 500, 300),
-            of("crash", "waiter", 0, 0, 300),
+            case("freeze", "holder", 3_000, 60_000, 300),
+            case("freeze", "holder", 3_000, 500, 300),
+            case("crash", "waiter", 0, 0, 300),
         ]
     }
 
@@ -421,27 +425,21 @@ mod tests {
     #[tokio::test]
     async fn fault_is_proved_when_it_lasts_for_its_planned_time() {
         for (kind, target) in [("freeze", "holder"), ("burst", "all")] {
-            let (target, lasts) = (Aim::Word(target), Some(200 * MS));
-            let case = Case { kind, target, lasts, holds_after: 100 * MS, load_lasts: 3_000 * MS };
-            let (fired, _) = fired(&case, false).await;
+            let (fired, _) = fired(&case(kind, target, 200, 100, 3_000), false).await;
             assert!(matches!(fired.proof, Proof::Proved(_)), "{fired:?}");
         }
     }
 
     #[tokio::test]
     async fn clock_jump_of_a_contender_that_is_not_waiting_is_not_proved() {
-        let (kind, target, load_lasts) = ("clock-jump", Aim::Word("any"), 3_000 * MS);
-        let case = Case { kind, target, lasts: None, holds_after: Duration::ZERO, load_lasts };
-        let (fired, _) = fired(&case, false).await;
+        let (fired, _) = fired(&case("clock-jump", "any", 0, 0, 3_000), false).await;
         let Proof::NotProved(why) = fired.proof else { panic!("{fired:?}") };
         assert_eq!(why, "the contender was not waiting");
     }
 
     #[tokio::test]
     async fn interrupted_fault_is_not_proved() {
-        let (kind, target, lasts) = ("freeze", Aim::Word("any"), Some(3_000 * MS));
-        let case = Case { kind, target, lasts, holds_after: Duration::ZERO, load_lasts: 400 * MS };
-        let (fired, _) = fired(&case, true).await;
+        let (fired, _) = fired(&case("freeze", "any", 3_000, 0, 400), true).await;
         let Proof::NotProved(why) = fired.proof else { panic!("{fired:?}") };
         assert!(why.ends_with(" of 3 s: the run was interrupted"), "{why}");
     }

@@ -491,13 +491,4 @@ mod tests {
         assert_eq!(refused(LockKind::Semaphore(3)), [true, false, false, true]);
         assert_eq!([LockKind::Mutex, LockKind::ReadWrite].map(refused), [[false; 4]; 2]);
     }
-
-    #[test]
-    fn holds_on_different_clocks_have_unique_numbers_but_separate_occupancies() {
-        let mut lock = Lock::new("lock", LockKind::Mutex);
-        assert_ne!(lock.next_hold(), lock.next_hold());
-        lock.occupancy(4).entries = 1;
-        lock.occupancy(7).entries = 2;
-        assert_eq!((lock.occupancy(4).entries, lock.occupancy(7).entries, lock.occupancies.len()), (1, 2, 2));
-    }
 }

@@ -168,18 +168,6 @@ mod tests {
         assert_eq!((fencing.report.undecided, fencing.report.stale_accepted), (1, 1));
     }
 
-    #[test]
-    fn every_stale_write_is_counted_but_only_twenty_are_kept_as_examples() {
-        let mut fencing = Fencing::default();
-        fencing.answer(write(5, true, 1), None);
-        for line in 2..32 {
-            let called = fencing.newest_on(0);
-            fencing.answer(write(3, true, line), called);
-        }
-        assert_eq!((fencing.report.stale_accepted, fencing.examples.len()), (30, 20));
-        assert_eq!((fencing.examples[19].0.place.line, fencing.examples[19].1.place.line), (1, 21));
-    }
-
     /// Writes as token and zxid, all on different clocks.
     fn sorted(writes: impl IntoIterator<Item = (i64, usize)>) -> WriteReport {
         let mut fencing = Fencing::default();
@@ -209,29 +197,5 @@ mod tests {
         let later = (0..=WINDOW).map(|number| (9, 100 + number));
         let report = sorted(later.chain([(9, 99)]));
         assert_eq!((report.stale_accepted, report.undecided), (0, 1));
-    }
-
-    #[test]
-    fn writes_on_different_clocks_are_ordered_only_by_zxid() {
-        let on = |clock, token, zxid, line| {
-            let at = Moment { clock, ..at(line) };
-            FencedWrite { token: Some(token), accepted: true, zxid, at }
-        };
-        let mut fencing = Fencing::default();
-        fencing.answer(on(0, 5, None, 1), None);
-        for (line, counted) in [(2, 1), (3, 2)] {
-            fencing.answer(on(1, 3, None, line), None);
-            assert_eq!((fencing.report.across_clocks, fencing.report.undecided), (counted, 0));
-        }
-        let tokens = [0, 1].map(|clock| fencing.newest_on(clock).map(|newest| newest.token));
-        assert_eq!(tokens, [Some(5), Some(3)], "each clock has its own newest token");
-        let mut fencing = Fencing::default();
-        fencing.answer(on(0, 5, Some(10), 1), None);
-        fencing.answer(on(1, 3, Some(9), 2), None);
-        assert_eq!((fencing.report.across_clocks, fencing.report.stale_accepted), (0, 0));
-        fencing.answer(on(1, 3, Some(11), 3), None);
-        fencing.close();
-        assert_eq!((fencing.report.across_clocks, fencing.report.stale_accepted), (0, 1));
-        assert_eq!((fencing.report.accepted, fencing.report.undecided), (3, 0));
     }
 }

@@ -605,50 +605,6 @@ mod tests {
     }
 
     #[test]
-    fn some_examples_per_class_are_kept_and_all_overlaps_are_counted() {
-        let mut occupancy = Occupancy::new(LockKind::Mutex);
-        for number in 0..30 {
-            occupancy.enter(hold(2 * number), moment(10 * number));
-            occupancy.enter(hold(2 * number + 1), moment(10 * number + 1));
-            occupancy.leave(2 * number, moment(10 * number + 3), false);
-            occupancy.resolve(2 * number, Soundness::Sound);
-            occupancy.leave(2 * number + 1, moment(10 * number + 5), false);
-        }
-        assert_eq!((counts(&occupancy), occupancy.examples.len()), ([30, 0, 0], 20));
-        assert_eq!((occupancy.violations.longest_us, occupancy.examples[0].length_us), (2, 2));
-        assert_eq!((occupancy.entries, occupancy.inside.in_the_way(LockClaim::WRITE).count()), (60, 0));
-        occupancy.enter(Hold { suspended: true, ..hold(100) }, moment(1000));
-        occupancy.enter(hold(101), moment(1001));
-        occupancy.close(1002);
-        assert_eq!(counts(&occupancy), [30, 1, 0], "each class has its own examples");
-        assert_eq!(occupancy.examples.len(), 21, "each class has its own examples");
-    }
-
-    #[test]
-    fn ended_overlap_is_classified_once_the_session_state_is_known() {
-        let mut occupancy = Occupancy::new(LockKind::Mutex);
-        occupancy.enter(hold(1), moment(10));
-        occupancy.enter(hold(2), moment(20));
-        occupancy.leave(1, moment(30), false);
-        assert_eq!(counts(&occupancy), [0, 0, 0]);
-        occupancy.resolve(1, Soundness::Sound);
-        assert_eq!(counts(&occupancy), [1, 0, 0]);
-        let example = &occupancy.examples[0];
-        assert_eq!((example.since_us, example.length_us), (20, 10));
-    }
-
-    #[test]
-    fn overlap_with_a_known_session_state_is_classified_when_it_ends() {
-        let mut occupancy = Occupancy::new(LockKind::Mutex);
-        occupancy.enter(hold(1), moment(10));
-        occupancy.enter(hold(2), moment(20));
-        occupancy.resolve(1, Soundness::Sound);
-        assert_eq!(counts(&occupancy), [0, 0, 0]);
-        occupancy.leave(2, moment(45), false);
-        assert_eq!((counts(&occupancy), occupancy.violations.longest_us), ([1, 0, 0], 25));
-    }
-
-    #[test]
     fn insiders_beyond_the_tracking_limit_count_as_unknown() {
         let most = LOOKED_AT as u64 + 1; // One lease is allowed.
         for (strangers, expected) in [(1, [0, 1, 0]), (2, [0, 0, 1])] {
@@ -692,36 +648,6 @@ mod tests {
                 occupancy.close(30);
                 assert_eq!(counts(occupancy), [0, zombies, 0], "{left_us}");
             }
-        }
-    }
-
-    #[test]
-    fn hold_that_never_existed_removes_no_evidence() {
-        let mut occupancy = Occupancy::new(LockKind::Mutex);
-        assert_eq!(occupancy.asks(LockClaim::WRITE, 2), 0);
-        occupancy.enter(hold(1), moment(5));
-        occupancy.enter(Hold { possible: true, ..hold(2) }, moment(10));
-        occupancy.leave(1, moment(20), false);
-        assert_eq!(occupancy.kept_out_us(LockClaim::WRITE, 30), 15, "hold 2 may never have existed");
-        occupancy.vanish(2);
-        assert_eq!(occupancy.kept_out_us(LockClaim::WRITE, 40), 15);
-    }
-
-    #[test]
-    fn lost_hold_blocks_others_until_its_session_ends() {
-        for vanishes in [false, true] {
-            let mut occupancy = Occupancy::new(LockKind::Mutex);
-            occupancy.asks(LockClaim::WRITE, 0);
-            occupancy.enter(hold(1), moment(5));
-            occupancy.lose(1, moment(8));
-            occupancy.enter(hold(2), moment(10));
-            occupancy.leave(2, moment(20), false);
-            if vanishes {
-                occupancy.vanish(1);
-            } else {
-                occupancy.leave(1, moment(25), false);
-            }
-            assert_eq!(occupancy.kept_out_us(LockClaim::WRITE, 30), 3 + 10, "vanishes: {vanishes}");
         }
     }
 

@@ -249,17 +249,6 @@ mod tests {
         Grant { who: 0, clock: 0, claim, token, asked: token, zxid, deleted: None, acquired, released: None }
     }
 
-    /// A mutex with these holds: token, zxid at which the hold was found, zxid of the deletion.
-    fn with(holds: impl IntoIterator<Item = (i64, i64, i64)>) -> LockHolds {
-        let mut order = LockHolds::new(LockKind::Mutex);
-        for (token, zxid, deleted) in holds {
-            order.grant(grant(token, zxid));
-            order.delete(token, deleted, LinePosition::default());
-        }
-        order.close();
-        order
-    }
-
     /// The report on these grants.
     fn report(kind: LockKind, grants: &[Grant]) -> OrderReport {
         let mut order = LockHolds::new(kind);
@@ -283,14 +272,6 @@ mod tests {
             let grants = [first, Grant { deleted: Some(4), ..reader(2) }, grant(3, 4)];
             let report = report(LockKind::ReadWrite, &grants);
             assert_eq!((report.not_compared, report.not_compared_across_clocks), (1, across));
-        }
-    }
-
-    #[test]
-    fn token_repeated_on_another_clock_leaves_the_pair_uncompared() {
-        for clock in [0, 1] {
-            let report = report(LockKind::Mutex, &[grant(1, 2), Grant { clock, who: 1, ..grant(1, 2) }]);
-            assert_eq!(report.not_compared_across_clocks, clock as u64);
         }
     }
 
@@ -356,22 +337,6 @@ mod tests {
         order.delete(10, 15, LinePosition::default());
         order.grant(grant(100_000, 100_000));
         assert_eq!((order.report.compared, order.report.not_compared), (1, 0));
-    }
-
-    #[test]
-    fn every_early_grant_is_counted_but_only_twenty_are_kept_as_examples() {
-        let order = with((1..=31).map(|token| (10 * token, 10 * token + 1, 10 * token + 50)));
-        assert_eq!((order.report.too_early, order.report.compared, order.examples.len()), (30, 30, 20));
-    }
-
-    #[test]
-    fn grant_without_a_zxid_is_not_compared() {
-        for clock in [0, 1] {
-            let unplaced = Grant { zxid: None, clock, ..grant(3, 9) };
-            let report = report(LockKind::Mutex, &[Grant { deleted: Some(9), ..grant(1, 2) }, unplaced]);
-            let OrderReport { waited, not_compared, not_compared_across_clocks, .. } = report;
-            assert_eq!((waited, not_compared, not_compared_across_clocks), (0, 1, clock as u64));
-        }
     }
 
     #[test]

@@ -237,14 +237,14 @@ mod tests {
     }
 
     /// Hold 0 enters at 100 µs while holds 1, 2, ... are inside, given as weight and soundness.
-    fn overlap(allowed: u64, entering: Soundness, insiders: &[(u64, Soundness)]) -> Overlap {
+    fn overlap(entering: Soundness, insiders: &[(u64, Soundness)]) -> Overlap {
         let insiders = (1..).zip(insiders).map(|(hold, (weight, of))| party(hold, *weight, *of)).collect();
         Overlap {
             entering: party(0, 1, entering),
             since: Moment { t_us: 100, place: at(50), clock: 0 },
             insiders,
             others: 0,
-            allowed,
+            allowed: 0,
             ended_us: None,
             merged: Overlaps::default(),
             last: at(50),
@@ -252,43 +252,9 @@ mod tests {
     }
 
     #[test]
-    fn holders_not_tracked_individually_count_as_unknown() {
-        let breach = |others| Overlap { others, ..overlap(1, Open, &[(1, Lost), (1, Sound)]) }.breach();
-        assert_eq!((breach(0), breach(1)), (Some(Breach::Zombie), Some(Breach::Uncertain)));
-        let crowd = Overlap { others: 1, ..overlap(1, Sound, &[(1, Lost), (1, Sound)]) };
-        assert_eq!(crowd.breach(), Some(Breach::Uncertain));
-    }
-
-    #[test]
-    fn releasing_holder_counts_only_if_its_release_failed() {
-        let leaving = || {
-            let mut overlap = overlap(0, Open, &[(1, Open)]);
-            overlap.insiders[0].is_leaving = true;
-            overlap.resolve(1, Lost);
-            assert_eq!(overlap.breach(), None, "the release is still pending");
-            overlap
-        };
-        let mut gone = leaving();
-        gone.is_gone(1);
-        assert!(gone.is_none());
-        let mut unanswered = leaving();
-        unanswered.give_up();
-        assert!(unanswered.is_none());
-        let mut failed = leaving();
-        failed.stays(1);
-        failed.is_gone(1);
-        failed.resolve(1, Sound);
-        assert_eq!(failed.breach(), Some(Breach::Violation));
-        let mut called_again = leaving();
-        called_again.may_have_stayed(1);
-        called_again.resolve(1, Sound);
-        assert_eq!(called_again.breach(), Some(Breach::Uncertain));
-    }
-
-    #[test]
     fn ended_overlaps_merge_if_they_depend_on_the_same_holds() {
         let ended = |insiders: &[(u64, Soundness)], entering| {
-            let mut overlap = overlap(0, entering, insiders);
+            let mut overlap = overlap(entering, insiders);
             assert_eq!(overlap.openness(), None, "the overlap has not ended");
             overlap.leave(0, 130, None);
             overlap
@@ -305,64 +271,12 @@ mod tests {
 
     #[test]
     fn counterpart_is_the_holder_that_determines_the_class() {
-        let mixed = overlap(0, Open, &[(1, Open), (1, Unknown), (1, Lost), (1, Sound)]);
+        let mixed = overlap(Open, &[(1, Open), (1, Unknown), (1, Lost), (1, Sound)]);
         let shown = |breach| mixed.counterpart(breach).map(|party| party.hold);
         assert_eq!(shown(Breach::Uncertain), Some(2));
         assert_eq!(shown(Breach::Zombie), Some(3));
         assert_eq!(shown(Breach::Violation), Some(4));
-        let other = overlap(0, Open, &[(1, Open), (1, Open)]);
+        let other = overlap(Open, &[(1, Open), (1, Open)]);
         assert_eq!(other.counterpart(Breach::Zombie).map(|party| party.hold), Some(1));
-    }
-
-    #[test]
-    fn known_soundness_is_final() {
-        let mut overlap = overlap(0, Open, &[(1, Open), (1, Open)]);
-        overlap.resolve(1, Lost);
-        overlap.resolve(1, Sound);
-        overlap.trace_session(1, at(70));
-        overlap.trace_session(2, at(71));
-        let [first, second] = &overlap.insiders[..] else { panic!("expected two insiders") };
-        assert_eq!((first.soundness, first.traces.session), (Lost, None));
-        assert_eq!((second.soundness, second.traces.session), (Open, Some(at(71))));
-    }
-
-    #[test]
-    fn overlap_ends_when_the_first_party_leaves() {
-        let mut either = [overlap(0, Open, &[(1, Open)]), overlap(0, Open, &[(1, Open)])];
-        assert_eq!(either[0].length_us(130), 30, "the overlap has not ended");
-        either[0].leave(1, 120, Some(at(60)));
-        either[0].leave(0, 140, Some(at(61)));
-        assert_eq!((either[0].ended_us, either[0].length_us(500)), (Some(120), 20));
-        assert_eq!(either[0].insiders[0].traces.released, Some(at(60)));
-        assert_eq!(either[0].entering.traces.released, Some(at(61)));
-        either[1].leave(0, 140, None);
-        assert_eq!(either[1].length_us(500), 40);
-    }
-
-    #[test]
-    fn overlap_ends_when_the_remaining_holders_fit_the_leases() {
-        let mut overlap = overlap(2, Open, &[(2, Sound), (1, Sound), (1, Sound)]);
-        overlap.leave(2, 110, None);
-        assert_eq!(overlap.ended_us, None, "the other holders still have three leases");
-        overlap.leave(2, 115, None);
-        overlap.leave(9, 116, None);
-        assert_eq!(overlap.ended_us, None, "repeated and unknown leaves change nothing");
-        overlap.leave(3, 120, None);
-        assert_eq!(overlap.ended_us, Some(120));
-    }
-
-    #[test]
-    fn give_up_makes_only_open_states_unknown() {
-        let mut overlap = overlap(0, Open, &[(1, Open), (1, Sound), (1, Lost)]);
-        overlap.give_up();
-        let of: Vec<Soundness> = overlap.insiders.iter().map(|party| party.soundness).collect();
-        assert_eq!((overlap.entering.soundness, of), (Unknown, vec![Unknown, Sound, Lost]));
-    }
-
-    #[test]
-    fn traces_list_all_lines_of_a_hold() {
-        let traces = Traces { session: Some(at(2)), released: Some(at(3)), ..traces(1) };
-        assert_eq!(traces.lines().map(|place| place.line).collect::<Vec<_>>(), [1, 2, 3]);
-        assert_eq!(party(4, 1, Open).traces.lines().count(), 1);
     }
 }

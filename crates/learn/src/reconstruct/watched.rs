@@ -143,14 +143,19 @@ mod tests {
 
     const GUID: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
 
-    /// Watches a hundred uncontended cycles.
-    fn watched() -> Reconstruction {
+    fn started() -> Reconstruction {
         let mut watched = Reconstruction::new(Scope::default(), &std::env::temp_dir());
         watched.watches_at(0);
-        for of in 0..100_i64 {
-            let path = format!("/l/_c_{GUID}-lock-{of:010}");
-            watched.sees(path.as_bytes(), Happened::Created, of * 10).unwrap();
-            watched.sees(path.as_bytes(), Happened::Deleted, of * 10 + 5).unwrap();
+        watched
+    }
+
+    /// Watches a hundred uncontended cycles.
+    fn watched() -> Reconstruction {
+        let mut watched = started();
+        for of in 0..100 {
+            let at_ms = i64::from(of) * 10;
+            watched.sees(&node(of), Happened::Created, at_ms).unwrap();
+            watched.sees(&node(of), Happened::Deleted, at_ms + 5).unwrap();
         }
         watched
     }
@@ -187,8 +192,7 @@ mod tests {
 
     #[test]
     fn changes_during_the_listing_count_once() {
-        let mut watched = Reconstruction::new(Scope::default(), &std::env::temp_dir());
-        watched.watches_at(0);
+        let mut watched = started();
         let changes =
             [seen(1, Happened::Created, 10), seen(2, Happened::Created, 12), seen(1, Happened::Deleted, 30)];
         watched.resumes(listed(2), &changes).unwrap();
@@ -199,8 +203,7 @@ mod tests {
 
     #[test]
     fn node_deleted_before_it_is_listed_blocks_requests_until_then() {
-        let mut watched = Reconstruction::new(Scope::default(), &std::env::temp_dir());
-        watched.watches_at(0);
+        let mut watched = started();
         let changes = [seen(2, Happened::Created, 12), seen(1, Happened::Deleted, 30)];
         watched.resumes(listed(2), &changes).unwrap();
         watched.sees(&node(2), Happened::Deleted, 50).unwrap();
@@ -210,8 +213,7 @@ mod tests {
 
     #[test]
     fn node_that_survives_a_gap_ends_when_it_is_deleted_during_the_listing() {
-        let mut watched = Reconstruction::new(Scope::default(), &std::env::temp_dir());
-        watched.watches_at(0);
+        let mut watched = started();
         watched.sees(&node(1), Happened::Created, 10).unwrap();
         watched.resumes(Listing::default(), &[seen(1, Happened::Deleted, 30)]).unwrap();
         assert_eq!(cycles(watched), [(Ending::Released, Some(0), Some(20), false)]);
@@ -220,8 +222,7 @@ mod tests {
     #[test]
     fn known_nodes_that_are_not_read_after_a_gap_remain() {
         let deleted_later = |unread: &[&str]| {
-            let mut watched = Reconstruction::new(Scope::default(), &std::env::temp_dir());
-            watched.watches_at(0);
+            let mut watched = started();
             watched.sees(&node(1), Happened::Created, 10).unwrap();
             let unread = unread.iter().map(|path| (*path).to_owned()).collect();
             watched.resumes(Listing { found: Vec::new(), unread }, &[]).unwrap();

@@ -302,15 +302,4 @@ mod tests {
         assert_eq!([of("baton", &set(CREATE)), of("count", &set(COUNT))], [false, true]);
         assert!(!of("ticket", &set(COUNT)));
     }
-
-    #[test]
-    fn lately_remembers_only_the_last_three_cases() {
-        let lately = Lately::always();
-        let after = |is_so| {
-            lately.note(is_so);
-            lately.times()
-        };
-        assert_eq!([false, false, true, false, false, false, true].map(after), [2, 1, 1, 1, 1, 0, 1]);
-        assert_eq!((Lately::default().times(), Lately::always().times()), (0, 3));
-    }
 }

@@ -225,12 +225,12 @@ mod tests {
         let predecessor = node(7).predecessor(&names(&[9, 3, 7, 5])).unwrap();
         assert_eq!(predecessor.as_deref(), Some("n-0000000005"));
         assert_eq!(node(3).predecessor(&names(&[9, 3, 7])).unwrap(), None);
-    }
-
-    #[test]
-    fn contender_missing_from_its_list_does_not_hold_the_lock() {
-        assert_eq!(node(3).predecessor(&Names::default()), Err(Failure::OwnNodeMissing));
-        assert_eq!(node(3).predecessor(&names(&[4])), Err(Failure::OwnNodeMissing));
+        let with_config = ["n-0000000003", "config"].iter().collect();
+        assert_eq!(node(3).predecessor(&with_config).unwrap(), None, "names without a number are ignored");
+        for list in [vec![], vec![4_i64]] {
+            let found = node(3).predecessor(&names(&list));
+            assert_eq!(found, Err(Failure::OwnNodeMissing), "without its node in {list:?}");
+        }
     }
 
     #[test]
@@ -305,11 +305,5 @@ mod tests {
         assert_eq!(if_there(Ok(7)), Ok(Some(7)));
         assert_eq!(if_there::<u8>(Err(Failure::NoNode)), Ok(None));
         assert_eq!(if_there::<u8>(Err(Failure::ConnectionLoss)), Err(Failure::ConnectionLoss));
-    }
-
-    #[test]
-    fn names_without_a_number_are_ignored() {
-        let list = ["n-0000000003", "config"].iter().collect();
-        assert_eq!(node(3).predecessor(&list).unwrap(), None);
     }
 }

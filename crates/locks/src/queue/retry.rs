@@ -231,23 +231,15 @@ mod tests {
     }
 
     #[test]
-    fn n_times_policy_makes_n_equal_pauses() {
+    fn constant_pauses_end_after_a_number_of_retries_after_a_time_or_never() {
         let retry = of(&[named("n-times"), sleep(10), times(2)]);
         let pauses: Vec<_> = (0..4).map(|n| retry.pause(n, LONG)).collect();
         assert_eq!(pauses, [Some(BASE), Some(BASE), None, None]);
         assert_eq!(of(&[named("n-times"), times(0)]).pause(0, Duration::ZERO), None);
-    }
-
-    #[test]
-    fn until_elapsed_policy_stops_after_its_time_limit() {
         let limit = ("retry_elapsed", ParamValue::Duration(Duration::from_secs(1)));
         let retry = of(&[named("until-elapsed"), sleep(10), limit]);
         assert_eq!(retry.pause(1_000_000, Duration::from_millis(999)), Some(BASE));
         assert_eq!(retry.pause(0, Duration::from_secs(1)), None);
-    }
-
-    #[test]
-    fn forever_policy_never_ends_and_never_spins() {
         assert_eq!(of(&[named("forever"), sleep(10)]).pause(u32::MAX, LONG), Some(BASE));
         assert!(of(&[named("forever"), sleep(0)]).pause(0, LONG).unwrap() > Duration::ZERO);
     }

@@ -69,91 +69,53 @@ impl Sides {
 mod tests {
     use super::*;
 
-    const SIDES: Sides = BARE;
-
-    fn name(kind: char, sequence: i64) -> String {
-        format!("{kind}-{sequence:010}")
-    }
-
-    fn node(kind: char, sequence: i64) -> QueueNode {
-        QueueNode { path: format!("/lock/{}", name(kind, sequence)), sequence, czxid: 0 }
-    }
-
-    /// Returns the queue W R R W R, numbered from 3, in arbitrary order.
-    fn queue() -> Names {
-        [('R', 5), ('W', 6), ('W', 3), ('R', 7), ('R', 4)]
-            .map(|(kind, number)| name(kind, number))
-            .iter()
-            .collect()
-    }
-
-    fn awaited(kind: char, sequence: i64, watched: Watched) -> Option<String> {
-        let mode = if kind == 'W' { Mode::Write } else { Mode::Read };
-        SIDES.awaited(&node(kind, sequence), mode, watched, &queue()).unwrap()
-    }
-
-    #[test]
-    fn writer_waits_for_the_node_just_before_it() {
-        assert_eq!(awaited('W', 3, Watched::Last), None);
-        for watched in [Watched::First, Watched::Last] {
-            assert_eq!(awaited('W', 6, watched), Some(name('R', 5)));
+    /// Writes a kind and a number, such as `R5`, as a name of a node.
+    fn name(text: &str) -> String {
+        match text[1..].parse::<i64>() {
+            Ok(number) => format!("{}-{number:010}", &text[..1]),
+            Err(_) => text.to_owned(),
         }
     }
 
+    fn awaited(queue: &str, own: &str, watched: Watched) -> Result<Option<String>, Failure> {
+        let mode = if own.starts_with('W') { Mode::Write } else { Mode::Read };
+        let path = format!("/lock/{}", name(own));
+        let node = QueueNode { path, sequence: own[1..].parse().unwrap(), czxid: 0 };
+        let names: Names = queue.split(' ').map(name).collect();
+        BARE.awaited(&node, mode, watched, &names)
+    }
+
     #[test]
-    fn reader_behind_two_writers_watches_the_first_or_the_last() {
-        assert_eq!(awaited('R', 7, Watched::First), Some(name('W', 3)));
-        assert_eq!(awaited('R', 7, Watched::Last), Some(name('W', 6)));
-        assert_eq!(awaited('R', 5, Watched::Last), Some(name('W', 3)));
+    fn writer_waits_for_the_node_before_it_and_reader_for_the_first_or_last_writer() {
+        use Watched::{First, Last};
+        let queue = "R5 W6 W3 R7 R4";
+        for (queue, own, watched, expected) in [
+            (queue, "W3", Last, None),
+            (queue, "W6", First, Some("R5")),
+            (queue, "W6", Last, Some("R5")),
+            (queue, "R7", First, Some("W3")),
+            (queue, "R7", Last, Some("W6")),
+            (queue, "R5", Last, Some("W3")),
+            ("R1 R2 W3", "R2", First, None),
+            ("W1 R2", "R2", First, Some("W1")),
+            ("R1 W2", "W2", Last, Some("R1")),
+            // Nodes without a prefix of a reader or a writer are ignored.
+            ("config n1 W3", "W3", Last, None),
+        ] {
+            let found = awaited(queue, own, watched);
+            assert_eq!(found, Ok(expected.map(name)), "{own} in {queue}, {watched:?}");
+        }
+        // A contender that is missing from its list does not hold the lock.
+        assert_eq!(awaited(queue, "R9", Last), Err(Failure::OwnNodeMissing));
     }
 
     #[test]
     fn no_contender_acquires_the_lock_once_the_counter_is_used_up() {
-        let (end, below) = (i64::from(i32::MAX), i64::from(i32::MIN));
-        for other in [name('W', end), name('R', end), name('W', below), name('R', below)] {
-            for (kind, sequence, mode) in [
-                ('W', end - 1, Mode::Write),
-                ('R', end - 1, Mode::Read),
-                ('W', end, Mode::Write),
-                ('R', below, Mode::Read),
-            ] {
-                let queue = [name(kind, sequence), other.clone()].iter().collect();
-                let awaited = SIDES.awaited(&node(kind, sequence), mode, Watched::First, &queue);
-                let expected = Err(Failure::CounterUsedUp("/lock".into()));
-                assert_eq!(awaited, expected, "{kind} {sequence} next to {other}");
+        for other in ["W2147483647", "R2147483647", "W-2147483648", "R-2147483648"] {
+            for own in ["W2147483646", "R2147483646", "W2147483647", "R-2147483648"] {
+                let found = awaited(&format!("{own} {other}"), own, Watched::First);
+                assert_eq!(found, Err(Failure::CounterUsedUp("/lock".into())), "{own} next to {other}");
             }
         }
-    }
-
-    #[test]
-    fn reader_behind_only_readers_does_not_wait() {
-        let names = [name('R', 1), name('R', 2), name('W', 3)].iter().collect();
-        let awaited = SIDES.awaited(&node('R', 2), Mode::Read, Watched::First, &names);
-        assert_eq!(awaited.unwrap(), None);
-    }
-
-    #[test]
-    fn contender_missing_from_its_list_does_not_hold_the_lock() {
-        let awaited = SIDES.awaited(&node('R', 9), Mode::Read, Watched::Last, &queue());
-        assert_eq!(awaited, Err(Failure::OwnNodeMissing));
-    }
-
-    #[test]
-    fn node_prefix_distinguishes_readers_from_writers() {
-        for mode in [Mode::Read, Mode::Write] {
-            let first = format!("{}0000000001", SIDES.of(mode));
-            let names = [first.clone(), name('R', 2)].iter().collect();
-            let awaited = SIDES.awaited(&node('R', 2), Mode::Read, Watched::First, &names).unwrap();
-            assert_eq!(awaited, (mode == Mode::Write).then_some(first), "a reader waits for writers only");
-        }
-        let names = [format!("{}0000000001", SIDES.of(Mode::Read)), name('W', 2)].iter().collect();
-        let awaited = SIDES.awaited(&node('W', 2), Mode::Write, Watched::Last, &names).unwrap();
-        assert_eq!(awaited.as_deref(), Some("R-0000000001"), "a writer also waits for readers");
-    }
-
-    #[test]
-    fn nodes_without_a_reader_or_writer_prefix_are_ignored() {
-        let names = ["config".to_owned(), "n-0000000001".to_owned(), name('W', 3)].iter().collect();
-        assert_eq!(SIDES.awaited(&node('W', 3), Mode::Write, Watched::Last, &names).unwrap(), None);
     }
 }
