@@ -13,11 +13,11 @@ use zklockbench_core::measure::RequestKind;
 use zklockbench_core::verdict::Verdict;
 use zklockbench_locks::{AcquireError, Held, HoldOver};
 use zklockbench_record::{Trial, figures};
-use zklockbench_zk::{Access, Failure, Session, SessionState, Target, runtime};
+use zklockbench_zk::{Failure, Session, SessionState, runtime};
 
 use crate::support::contender::{Contender, LONG, Waiting};
 use crate::support::ensemble::shared;
-use crate::support::sessions::{Scene, behind_wire, on_scene};
+use crate::support::sessions::{Scene, behind_wire, on_scene, target};
 use crate::support::trials;
 
 const SHORT: Duration = Duration::from_millis(300);
@@ -43,8 +43,7 @@ fn token(held: &Held) -> (i64, u32) {
 }
 
 async fn ends(session: Session) {
-    let target = Target { connect: shared().into(), access: Access::default() };
-    target.expire(session.key(), LONG).await.unwrap();
+    target(shared()).expire(session.key(), LONG).await.unwrap();
 }
 
 /// Three contenders of a process: the second holds the lock through the first contender's node, and the third waits.

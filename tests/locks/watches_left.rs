@@ -5,25 +5,20 @@ use std::time::Duration;
 
 use zklockbench_core::catalog::{Mode, ParamValue, Params};
 use zklockbench_record::figures;
-use zklockbench_zk::{admin, runtime};
+use zklockbench_zk::runtime;
 
 use crate::support::contender::{Contender, Waiting};
 use crate::support::ensemble;
 use crate::support::proxy::{Fate, Proxy};
 use crate::support::sessions::scene;
 use crate::support::trials;
+use crate::zookeeper::counter;
 
 const LOCK: &str = "predecessor-watch";
 const GET_CHILDREN: i32 = 8;
 
 fn watches(connect: &str) -> i64 {
-    let ask = move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let count =
-            |server| async move { admin::mntr(server).await.unwrap().number("zk_watch_count").unwrap() };
-        connect.split(',').map(|server| runtime.block_on(count(server))).sum()
-    };
-    std::thread::scope(|scope| scope.spawn(ask).join().unwrap())
+    connect.split(',').map(|server| counter(server, "zk_watch_count")).sum()
 }
 
 /// Waits until the number of watches has changed by `more`. A server discards the watches of a closed session

@@ -5,8 +5,7 @@ use std::process::Output;
 use std::time::{Duration, Instant};
 
 use crate::support::program::{Bench, says, stderr, went_through};
-use zklockbench_zk::{Access, Target};
-use zookeeper_client::{Acls, Client, CreateMode};
+use crate::support::sessions::{PERSISTENT, with_client};
 
 const SCENARIO: &str =
     "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nhold = \"50ms\"\nacquisitions = 6\n";
@@ -18,17 +17,8 @@ fn run(bench: &Bench, connect: &str, more: &[&str]) -> Output {
     bench.output(&arguments)
 }
 
-fn with_client<T>(connect: &str, work: impl AsyncFnOnce(Client) -> T) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let target = Target { connect: connect.into(), access: Access::default() };
-        work(target.client(Duration::from_secs(10)).await.unwrap()).await
-    })
-}
-
 fn make(connect: &str, path: &str) {
-    let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
-    with_client(connect, async |client| client.create(path, &[], &options).await.unwrap());
+    with_client(connect, async |client| client.create(path, &[], &PERSISTENT).await.unwrap());
 }
 
 fn exists(connect: &str, path: &str) -> bool {
@@ -160,11 +150,10 @@ fn invalid_connect_string_is_rejected_quickly() {
 fn clean_lists_foreign_nodes_but_never_removes_them() {
     let connect = ensemble::place_on_shared();
     with_client(&connect, async |client| {
-        let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
         for (path, data) in [("/zklockbench", ""), ("/zklockbench/notes", "x"), ("/zklockbench/old", "")] {
-            client.create(path, data.as_bytes(), &options).await.unwrap();
+            client.create(path, data.as_bytes(), &PERSISTENT).await.unwrap();
         }
-        client.create("/zklockbench/old/t000", &[], &options).await.unwrap();
+        client.create("/zklockbench/old/t000", &[], &PERSISTENT).await.unwrap();
     });
     let output = Bench::new().output(&["clean", "--connect", &connect, "--all"]);
     went_through(&output);

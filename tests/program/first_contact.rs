@@ -12,6 +12,7 @@ use crate::support::program::{Bench, eventually, left_on, stderr, went_through};
 use crate::support::proxy::next_packet;
 use crate::support::skip::skipped;
 use zklockbench_ensemble::{Installation, Places, roles, spawn_mortal};
+use zklockbench_zk::runtime;
 
 const SCENARIO: &str = "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nhold = \"20ms\"\n\
                         duration = \"1s\"\nwarm_up = \"0s\"\nrepetitions = 1\n";
@@ -47,9 +48,8 @@ impl Drop for Server {
 }
 
 fn serve_at(addresses: &[String]) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     eventually("all servers serve", Duration::from_secs(20), || {
-        runtime.block_on(roles(addresses)).iter().all(|role| role.state.is_ok())
+        runtime::block_on(roles(addresses)).iter().all(|role| role.state.is_ok())
     });
 }
 

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::support::program::{Bench, eventually, signal};
+use crate::support::sessions::target;
 use rustix::process::Signal;
 use zklockbench_ensemble::{Installation, Local, LocalSpec, Places, Processes};
 use zklockbench_record::{Cause, Trial};
-use zklockbench_zk::{Access, Target};
 use zookeeper_client::Client;
 
 const THREE: &str = "name = \"three\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"100ms\"\n\
@@ -87,7 +87,7 @@ async fn narrow(data: &Path) -> Local {
 
 /// Opens as many sessions on a server as it accepts, minus `but`.
 async fn fill(server: &str, but: usize) -> Vec<Client> {
-    let target = Target { connect: server.to_owned(), access: Access::default() };
+    let target = target(server);
     let mut clients = Vec::new();
     // Connect one by one, because a server may exceed its limit if connections arrive together.
     while clients.len() < ROOM - but {

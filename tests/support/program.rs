@@ -12,9 +12,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use zklockbench_load::{Leftover, leftovers};
 use zklockbench_record::Trial;
-use zklockbench_zk::{Access, Target};
+use zklockbench_zk::runtime;
 
-use super::{json_schema::Schema, skip::skipped};
+use super::{json_schema::Schema, sessions::target, skip::skipped};
 
 /// A working directory for one test, with directories for results, state, and local servers' data.
 pub struct Bench {
@@ -391,9 +391,7 @@ fn processor_time(stat: &str) -> Duration {
 
 /// Leftovers of runs on an ensemble.
 pub fn left_on(connect: &str) -> Vec<Leftover> {
-    let target = Target { connect: connect.into(), access: Access::default() };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(leftovers(&target)).unwrap()
+    runtime::block_on(leftovers(&target(connect))).unwrap()
 }
 
 /// A small in-memory file system, unmounted when dropped.
