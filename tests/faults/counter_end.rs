@@ -16,7 +16,7 @@ use zklockbench_record::Trial;
 use zklockbench_zk::{Failure, runtime};
 
 use crate::support::breakable;
-use crate::support::contender::Contender;
+use crate::support::contender::{Contender, words};
 use crate::support::faults::{until, whole};
 use crate::support::sessions::{Scene, scene};
 use crate::support::trials::{self, Course};
@@ -28,10 +28,6 @@ const CONTENDERS: usize = 4;
 const LEFT: i32 = 12;
 /// Number of failed acquires after which a contender stops.
 const FAILURES: usize = 3;
-
-fn with(params: &[(&str, &str)]) -> Params {
-    params.iter().map(|(name, word)| ((*name).to_owned(), ParamValue::Word((*word).to_owned()))).collect()
-}
 
 /// Every lock with sequential nodes, once for each way to join.
 fn locks() -> Vec<(&'static str, Params)> {
@@ -45,12 +41,12 @@ fn locks() -> Vec<(&'static str, Params)> {
         name => (name, Params::new()),
     });
     let count = ["curator-mutex", "curator-read-write", "predecessor-watch", "ahead", "baton"];
-    let by_count = count.map(|name| (name, with(&[("join", "count")])));
+    let by_count = count.map(|name| (name, words(&[("join", "count")])));
     let others = [
-        ("count", with(&[("join", "create")])),
-        ("count-semaphore", with(&[("join", "create")])),
-        ("predecessor-watch", with(&[("class", "article")])),
-        ("parent-watch", with(&[("class", "article")])),
+        ("count", words(&[("join", "create")])),
+        ("count-semaphore", words(&[("join", "create")])),
+        ("predecessor-watch", words(&[("class", "article")])),
+        ("parent-watch", words(&[("class", "article")])),
     ];
     plain.chain(by_count).chain(others).collect()
 }
@@ -139,8 +135,7 @@ fn locks_report_a_used_up_counter_and_still_ensure_exclusion() {
         join_all(locks.iter().map(async |(name, params)| {
             let scene = scene(&connect).await;
             let mut first = Contender::numbered(&connect, (name, 0), params, &scene).await;
-            let held = first.acquire(Mode::Write).await.unwrap();
-            first.release(held).await.unwrap();
+            first.cycle().await;
             scene.has_nodes(0).await;
             (scene.lock.clone(), scene.directories().await)
         }))
