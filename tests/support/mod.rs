@@ -17,6 +17,7 @@ pub mod foreign;
 pub mod inside;
 pub mod json_schema;
 pub mod lying;
+pub mod oracle;
 pub mod plans;
 pub mod program;
 pub mod proxy;
