@@ -37,14 +37,14 @@ const QUICK: &str = "name = \"quick\"\nstrategies = [\"predecessor-watch\"]\ncon
 
 /// Everything that the suite has created on this machine so far.
 struct Made {
-    processes: BTreeSet<u32>,
+    processes: Vec<u32>,
     sockets: BTreeSet<u64>,
     interface: Option<(String, String)>,
 }
 
 impl Made {
     fn by(suite: &Watched, bench: &Bench) -> Self {
-        let processes = family(bench);
+        let processes = bench.family();
         assert!(processes.contains(&suite.pid()));
         let sockets = processes.iter().flat_map(|pid| sockets_of(*pid)).collect();
         let sockets = &listening() & &sockets;
@@ -53,25 +53,13 @@ impl Made {
 
     /// Returns the names of everything that still exists.
     fn left(&self, bench: &Bench) -> Vec<String> {
-        let processes = family(bench).into_iter().map(|pid| format!("process {pid}"));
+        let processes = bench.family().into_iter().map(|pid| format!("process {pid}"));
         let sockets = (&listening() & &self.sockets).into_iter().map(|socket| format!("socket {socket}"));
         let interface =
             self.interface.as_ref().filter(|(name, index)| index_of(name).as_ref() == Some(index));
         let interface = interface.map(|(name, _)| format!("interface {name}"));
         processes.chain(sockets).chain(interface).collect()
     }
-}
-
-/// Returns all processes started in a bench, such as the suite and its servers, recognised by their environment.
-fn family(bench: &Bench) -> BTreeSet<u32> {
-    let own = format!("ZKLOCKBENCH_STATE_DIR={}", bench.path("state").display());
-    let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(|pid: &u32| {
-        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|variable| variable == own.as_bytes())
-    })
-    .collect()
 }
 
 fn sockets_of(pid: u32) -> Vec<u64> {
@@ -176,7 +164,7 @@ fn next_run_removes_leftovers_of_a_run_killed_during_a_fault() {
         let output = bench.output(&["run", "scenario.toml", "--data-dir", "data"]);
         // Then the run passes, and only its results exist
         went_through(&output);
-        assert!(entries(&bench.path("data")).is_empty() && family(&bench).is_empty());
+        assert!(entries(&bench.path("data")).is_empty() && bench.family().is_empty());
         assert_eq!(entries(&bench.path("results")), bench.results());
         assert_eq!(bench.results().len(), 1);
     };

@@ -181,14 +181,13 @@ impl Bench {
     /// Process ids of servers with data in this bench.
     pub fn servers(&self) -> Vec<u32> {
         let own = self.dir.path().canonicalize().unwrap().display().to_string();
-        let processes = std::fs::read_dir("/proc").unwrap().flatten();
-        let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        pids.filter(|pid: &u32| {
-            let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            let command = String::from_utf8_lossy(&command);
-            command.contains("QuorumPeerMain") && command.contains(&own)
-        })
-        .collect()
+        processes("cmdline", |command| command.contains("QuorumPeerMain") && command.contains(&own))
+    }
+
+    /// Process ids of everything that was started in this bench, recognised by the environment.
+    pub fn family(&self) -> Vec<u32> {
+        let own = format!("ZKLOCKBENCH_STATE_DIR={}", self.path("state").display());
+        processes("environ", |variables| variables.split('\0').any(|variable| variable == own))
     }
 
     /// A directory like an unpacked ZooKeeper release, with links to this system's jars.
@@ -210,6 +209,17 @@ impl Bench {
         text.filter_map(|text| text.lines().find_map(|line| line.strip_prefix("clientPort=")?.parse().ok()))
             .collect()
     }
+}
+
+/// Process ids whose file in `/proc` matches `is`.
+fn processes(file: &str, is: impl Fn(&str) -> bool) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid: &u32| {
+        let bytes = std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        is(&String::from_utf8_lossy(&bytes))
+    })
+    .collect()
 }
 
 /// Kills servers that a failed test left behind.
