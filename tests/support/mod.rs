@@ -25,7 +25,7 @@ pub mod ranked;
 pub mod records;
 pub mod rehearsal;
 pub mod run_dirs;
-pub mod secured;
+pub mod servers;
 pub mod sessions;
 pub mod shown;
 pub mod skip;
