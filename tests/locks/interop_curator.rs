@@ -7,7 +7,7 @@ use zklockbench_zk::runtime;
 
 use crate::support::contender::{Contender, SETTLE, Waiting, words};
 use crate::support::ensemble;
-use crate::support::foreign::{self, Obedient, Rivals};
+use crate::support::foreign::{self, Obedient};
 use crate::support::inside::{self, CONTENDERS, Ours, owner_of};
 use crate::support::sessions::{Scene, on_scene, scene};
 
@@ -17,7 +17,7 @@ fn assert_exclusion(ours: &Ours, kind: &str) {
         let scene = Rc::new(scene(ensemble::shared()).await);
         let mut java = foreign::java("CuratorContenders");
         java.args([ensemble::shared(), &scene.lock, &owner_of(&scene), kind, &CONTENDERS.to_string()]);
-        inside::mix(ours, scene, move || Rivals::start(java)).await
+        inside::mix(ours, scene, java).await
     });
     println!(
         "{kind}: ours {seen:?}; java's {acquired} acquired, {violations} violations, {crossings} crossings"

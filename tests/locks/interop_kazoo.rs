@@ -9,7 +9,7 @@ use zklockbench_zk::runtime;
 
 use crate::support::contender::{Contender, SETTLE, Waiting, words};
 use crate::support::ensemble;
-use crate::support::foreign::{self, Obedient, Rivals};
+use crate::support::foreign::{self, Obedient};
 use crate::support::inside::{self, CONTENDERS, Ours, crossings, owner_of};
 use crate::support::sessions::{Scene, on_scene, scene};
 
@@ -28,7 +28,7 @@ fn mix(ours: &Ours, kind: &str, patterns: &[&str]) -> Option<Outcome> {
         let mut kazoo = foreign::script(python, "contend.py");
         kazoo.args([ensemble::shared(), &scene.lock, &owner_of(&scene), &CONTENDERS.to_string(), kind]);
         kazoo.args(patterns);
-        inside::mix(ours, scene, move || Rivals::start(kazoo)).await
+        inside::mix(ours, scene, kazoo).await
     });
     println!(
         "{} and {kind}: ours {seen:?}; kazoo's {acquired} acquired, {violations} violations, {crossings} crossings",
