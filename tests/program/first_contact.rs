@@ -72,8 +72,7 @@ fn server_with_several_addresses_counts_as_one_server() {
     let _server = servers::start(&bench.path("server"), addresses[0].clone(), &config, &[]);
     serve_at(&addresses);
     let connect = format!("{},[::ffff:127.0.0.1]:{port}", addresses.join(","));
-    let output = bench.typed(&format!("run scenario.toml --connect {connect} --no-floor")).output().unwrap();
-    went_through(&output);
+    bench.completes(&format!("run scenario.toml --connect {connect} --no-floor"));
     let stored = bench.stored();
     assert_eq!(stored.run.ensemble.connect, addresses[0]);
     assert_eq!(stored.run.ensemble.servers.len(), 1, "{:?}", stored.run.ensemble);
@@ -110,10 +109,8 @@ fn server_limits_and_session_timeouts_are_reported_before_the_run() {
     assert!(said.contains(expected), "{said}");
     assert!(bench.results().is_empty());
     // When a run needs fewer connections
-    let output = bench.typed(&run).output().unwrap();
+    let said = stderr(&bench.completes(&run));
     // Then the granted timeout is reported both before the trials and in the results
-    went_through(&output);
-    let said = stderr(&output);
     let granted = "session timeout: requested 5 s, granted 2m";
     assert!(said.contains(&format!("warning: {granted}; these servers grant 2m to 20m")), "{said}");
     let (stored, dir) = (bench.stored(), bench.results().remove(0));

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::support::program::{Bench, Watched, eventually, left_on, signal, stderr, went_through};
+use crate::support::program::{Bench, Watched, eventually, left_on, signal};
 use crate::support::skip::skipped;
 use rustix::process::Signal;
 use zklockbench_core::catalog::fault::{Capability, Ends, FaultCard};
@@ -113,12 +113,8 @@ fn killed_during(card: &FaultCard, bench: &Bench, arguments: &[&str]) -> Made {
     assert_eq!(code, None, "{}: the run ended before it was killed: {said}", card.name);
     let deadline = Instant::now() + GONE_WITHIN;
     while !made.left(bench).is_empty() {
-        assert!(
-            Instant::now() < deadline,
-            "leftovers of a run killed during {}: {:?}",
-            card.name,
-            made.left(bench)
-        );
+        let left = made.left(bench);
+        assert!(Instant::now() < deadline, "leftovers of a run killed during {}: {left:?}", card.name);
         std::thread::sleep(Duration::from_millis(20));
     }
     assert!(bench.results().is_empty(), "{}: {:?}", card.name, bench.results());
@@ -138,11 +134,8 @@ fn next_run_removes_leftovers_of_a_run_killed_during_a_fault() {
     kinds.retain(|card| card.needs.reaches_servers());
     if !depth::is_long() {
         kinds.retain(|card| ["wipe", "partition"].contains(&card.name));
-        assert_eq!(
-            kinds.len(),
-            2,
-            "expected a fault that removes a server's data, and a fault that isolates servers"
-        );
+        // A fault that removes a server's data, and a fault that isolates servers
+        assert_eq!(kinds.len(), 2);
     }
     if let Err(why) = &links {
         kinds.retain(|card| !needs_links(card));
@@ -161,9 +154,8 @@ fn next_run_removes_leftovers_of_a_run_killed_during_a_fault() {
         }
         // When another run is not killed
         bench.scenario(QUICK);
-        let output = bench.output(&["run", "scenario.toml", "--data-dir", "data"]);
+        bench.completes("run scenario.toml --data-dir data");
         // Then the run passes, and only its results exist
-        went_through(&output);
         assert!(entries(&bench.path("data")).is_empty() && bench.family().is_empty());
         assert_eq!(entries(&bench.path("results")), bench.results());
         assert_eq!(bench.results().len(), 1);
@@ -199,14 +191,12 @@ fn clean_removes_the_roots_of_killed_runs_after_their_sessions_expire() {
     // When `clean` removes the roots
     let bench = Bench::new();
     for root in &roots {
-        let cleaned = bench.output(&["clean", "--connect", &connect, "--run-id", root]);
-        assert_eq!(cleaned.status.code(), Some(0), "{}", stderr(&cleaned));
+        bench.shows(&format!("clean --connect {connect} --run-id {root}"));
     }
     // Then nothing is left, and a new run passes
     assert_eq!(left_on(&connect), []);
     bench.scenario(QUICK);
-    let output = bench.output(&["run", "scenario.toml", "--connect", &connect]);
-    went_through(&output);
+    bench.completes(&format!("run scenario.toml --connect {connect}"));
     assert_eq!(left_on(&connect), []);
     assert_eq!(entries(&bench.path("results")), bench.results());
 }

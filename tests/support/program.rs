@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 use zklockbench_load::{Leftover, leftovers};
 use zklockbench_record::Trial;
@@ -116,6 +117,23 @@ impl Bench {
     #[track_caller]
     pub fn refuses(&self, typed: &str) -> String {
         self.ends(2, typed).1
+    }
+
+    /// Runs a command line that must complete without a violation, like [`went_through`].
+    pub fn completes(&self, typed: &str) -> Output {
+        let output = self.typed(typed).output().unwrap();
+        went_through(&output);
+        output
+    }
+
+    /// Runs a command line that prints JSON, and asserts its exit code.
+    #[track_caller]
+    pub fn json(&self, code: i32, typed: &str) -> Value {
+        serde_json::from_str(&self.ends(code, typed).0).unwrap()
+    }
+
+    pub fn text(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
     }
 
     /// Exit code, stderr and stdout. `BENCH` and `ROOT` replace the paths of this bench and of the repository.
@@ -238,11 +256,10 @@ pub struct Answers(Schema);
 
 impl Answers {
     pub fn of(bench: &Bench) -> Self {
-        let schema = stdout(&bench.output(&["schema", "answer"]));
-        Self(Schema::new(&serde_json::from_str(&schema).unwrap()))
+        Self(Schema::new(&bench.json(0, "schema answer")))
     }
 
-    pub fn complaints(&self, answer: &serde_json::Value) -> Vec<String> {
+    pub fn complaints(&self, answer: &Value) -> Vec<String> {
         self.0.complaints(answer)
     }
 }
@@ -303,6 +320,18 @@ pub fn stderr(output: &Output) -> String {
 
 pub fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+pub fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {}", stderr(output)))
+}
+
+/// Asserts that a text contains all of these parts.
+#[track_caller]
+pub fn has(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "`{part}` is missing from:\n{text}");
+    }
 }
 
 /// Asserts a program's exit code and a part of its stderr.
