@@ -1,7 +1,6 @@
 //! Behaviour of locks on real servers when their directory's sequence counter is used up, so that numbers are no
 //! longer unique.
 
-use std::cell::Cell;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -16,8 +15,9 @@ use zklockbench_record::Trial;
 use zklockbench_zk::{Failure, runtime};
 
 use crate::support::breakable;
-use crate::support::contender::Contender;
+use crate::support::contender::{Contender, words};
 use crate::support::faults::{until, whole};
+use crate::support::oracle::Oracle;
 use crate::support::sessions::{Scene, scene};
 use crate::support::trials::{self, Course};
 
@@ -28,10 +28,6 @@ const CONTENDERS: usize = 4;
 const LEFT: i32 = 12;
 /// Number of failed acquires after which a contender stops.
 const FAILURES: usize = 3;
-
-fn with(params: &[(&str, &str)]) -> Params {
-    params.iter().map(|(name, word)| ((*name).to_owned(), ParamValue::Word((*word).to_owned()))).collect()
-}
 
 /// Every lock with sequential nodes, once for each way to join.
 fn locks() -> Vec<(&'static str, Params)> {
@@ -45,12 +41,12 @@ fn locks() -> Vec<(&'static str, Params)> {
         name => (name, Params::new()),
     });
     let count = ["curator-mutex", "curator-read-write", "predecessor-watch", "ahead", "baton"];
-    let by_count = count.map(|name| (name, with(&[("join", "count")])));
+    let by_count = count.map(|name| (name, words(&[("join", "count")])));
     let others = [
-        ("count", with(&[("join", "create")])),
-        ("count-semaphore", with(&[("join", "create")])),
-        ("predecessor-watch", with(&[("class", "article")])),
-        ("parent-watch", with(&[("class", "article")])),
+        ("count", words(&[("join", "create")])),
+        ("count-semaphore", words(&[("join", "create")])),
+        ("predecessor-watch", words(&[("class", "article")])),
+        ("parent-watch", words(&[("class", "article")])),
     ];
     plain.chain(by_count).chain(others).collect()
 }
@@ -68,37 +64,11 @@ async fn take_near_the_end(local: &Local, directories: &[String]) {
     whole(local).await;
 }
 
-struct Entered {
-    readers: Cell<usize>,
-    writers: Cell<usize>,
-    acquired: Cell<usize>,
-    wrong: Cell<Option<String>>,
-}
-
-impl Entered {
-    fn enter(&self, mode: Mode) {
-        let beside_writers = self.writers.get() > 0;
-        if beside_writers || mode == Mode::Write && self.readers.get() > 0 {
-            self.wrong.set(Some(format!("{mode:?} entered while another contender was inside")));
-        }
-        self.acquired.set(self.acquired.get() + 1);
-        self.count(mode).set(self.count(mode).get() + 1);
-    }
-
-    fn leave(&self, mode: Mode) {
-        self.count(mode).set(self.count(mode).get() - 1);
-    }
-
-    fn count(&self, mode: Mode) -> &Cell<usize> {
-        if mode == Mode::Read { &self.readers } else { &self.writers }
-    }
-}
-
 async fn contend(
     number: usize,
     (name, params): &(&'static str, Params),
     on: &Scene,
-    entered: &Entered,
+    oracle: &Oracle,
     connect: &str,
 ) {
     let mut contender = Contender::numbered(connect, (name, number), params, on).await;
@@ -108,9 +78,9 @@ async fn contend(
         let mode = if reads && turn % 2 == 1 { Mode::Read } else { Mode::Write };
         match contender.acquire(mode).await {
             Ok(held) => {
-                entered.enter(mode);
+                oracle.enter(mode);
                 runtime::sleep(Duration::from_millis(2)).await;
-                entered.leave(mode);
+                oracle.exit(mode);
                 contender
                     .release(held)
                     .await
@@ -139,8 +109,7 @@ fn locks_report_a_used_up_counter_and_still_ensure_exclusion() {
         join_all(locks.iter().map(async |(name, params)| {
             let scene = scene(&connect).await;
             let mut first = Contender::numbered(&connect, (name, 0), params, &scene).await;
-            let held = first.acquire(Mode::Write).await.unwrap();
-            first.release(held).await.unwrap();
+            first.cycle().await;
             scene.has_nodes(0).await;
             (scene.lock.clone(), scene.directories().await)
         }))
@@ -152,18 +121,13 @@ fn locks_report_a_used_up_counter_and_still_ensure_exclusion() {
     runtime::block_on(async {
         join_all(locks.iter().zip(&paths).map(async |(lock, (path, _))| {
             let scene = Scene::at(&connect, path).await;
-            let entered = Entered {
-                readers: Cell::new(0),
-                writers: Cell::new(0),
-                acquired: Cell::new(0),
-                wrong: Cell::new(None),
-            };
-            join_all((0..CONTENDERS).map(|number| contend(number, lock, &scene, &entered, &connect))).await;
+            let oracle = Oracle::of(1);
+            join_all((0..CONTENDERS).map(|number| contend(number, lock, &scene, &oracle, &connect))).await;
             // Then no two contenders were inside together, and no node is left
             let (name, params) = lock;
-            println!("{name} {params:?}: {} acquisitions before the counter's end", entered.acquired.get());
-            assert_eq!(entered.wrong.take(), None, "{name} {params:?}");
-            assert!(entered.acquired.get() > 0, "{name} {params:?}: no acquisition before the counter's end");
+            println!("{name} {params:?}: {} acquisitions before the counter's end", oracle.acquired.get());
+            assert_eq!(oracle.violations.get(), 0, "{name} {params:?}: entered beside another contender");
+            assert!(oracle.acquired.get() > 0, "{name} {params:?}: no acquisition before the counter's end");
             assert_eq!(scene.nodes().await, 0, "{name} {params:?}");
         }))
         .await;

@@ -6,18 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::faults::{a_follower, another_leads, is_alive, until, whole};
+use crate::support::sessions::{PERSISTENT, target};
 use crate::support::trials;
 use zklockbench_ensemble::{Links, Local, Processes};
-use zklockbench_zk::{Access, Target, admin};
-use zookeeper_client::{Acls, CreateMode};
+use zklockbench_zk::admin;
 
 async fn write(local: &Local, nodes: usize) {
     let below = trials::unique("nodes");
-    let target = Target { connect: local.connect(), access: Access::default() };
-    let client = target.client(Duration::from_secs(30)).await.unwrap();
-    let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    let client = target(&local.connect()).client(Duration::from_secs(30)).await.unwrap();
     for node in 0..nodes {
-        client.create(&format!("/{below}-{node}"), b"data", &options).await.unwrap();
+        client.create(&format!("/{below}-{node}"), b"data", &PERSISTENT).await.unwrap();
     }
 }
 

@@ -20,9 +20,9 @@ use zklockbench_ensemble::fault::{
 use zklockbench_ensemble::proxy::{Proxy, Settings, Who};
 use zklockbench_ensemble::{Links, Local, Processes, eventually};
 use zklockbench_zk::gate::{Gate, TaskScope};
-use zklockbench_zk::{Access, SessionKey, Target};
+use zklockbench_zk::{SessionKey, Target};
 
-use crate::support::{breakable, faults::WITHIN, trials};
+use crate::support::{breakable, faults::WITHIN, sessions::target, trials};
 
 /// A fault of this kind. The second fault differs from the first if the kind has parameters.
 fn asked(kind: &str, is_second: bool) -> FaultChoice {
@@ -151,7 +151,7 @@ fn reach<'a>(contenders: &'a Stub, target: &'a Target) -> FaultReach<'a> {
 }
 
 fn nowhere() -> Target {
-    Target { connect: "127.0.0.1:1".into(), access: Access::default() }
+    target("127.0.0.1:1")
 }
 
 /// Injects a momentary fault during another fault. The momentary fault may find no target.

@@ -11,7 +11,7 @@ use zklockbench_ensemble::{Links, Processes, eventually, links_capability};
 use zklockbench_locks::STRATEGIES;
 use zklockbench_zk::runtime;
 
-use crate::support::contender::{Contender, SETTLE, Waiting};
+use crate::support::contender::{Contender, SETTLE, Waiting, words};
 use crate::support::faults::WITHIN;
 use crate::support::proxy::{Proxy, Request};
 use crate::support::sessions::{Scene, scene};
@@ -40,8 +40,7 @@ async fn nodes_of_a_holder(
     let (scene, proxy) = (scene(leader).await, Proxy::before(follower));
     let mut one = Contender::by_with(&proxy.connect, name, params, &scene).await;
     // The lock's directories must exist.
-    let held = one.acquire(Write).await.unwrap();
-    one.release(held).await.unwrap();
+    one.cycle().await;
     leaders_way.may_begin.send(()).unwrap();
     leaders_way.has_begun.await.unwrap();
     proxy.mute();
@@ -51,8 +50,7 @@ async fn nodes_of_a_holder(
     proxy.move_to(leader);
     runtime::sleep(UNCOMMITTED_FOR).await;
     leaders_way.may_end.send(()).unwrap();
-    let (mut one, held) = acquiring.over().await;
-    let held = held.unwrap();
+    let (mut one, held) = acquiring.entered().await;
     let nodes = scene.nodes().await;
     one.release(held).await.unwrap();
     assert_eq!(scene.nodes().await, 0, "{name}");
@@ -62,12 +60,11 @@ async fn nodes_of_a_holder(
 #[tokio::test]
 async fn lock_finds_the_node_of_an_uncommitted_create_after_a_lost_reply() {
     let Some(local) = breakable::apart().await else { return };
-    let count = ("join".to_owned(), ParamValue::Word("count".into()));
-    let members = ("members".to_owned(), ParamValue::Count(2));
+    let members = Params::from([("members".to_owned(), ParamValue::Count(2))]);
     let locks: [(&str, Params, usize); 3] = [
         ("ahead", Params::new(), 1),
-        ("curator-mutex", Params::from_iter([count]), 1),
-        ("atomic-multi", Params::from_iter([members]), 2),
+        ("curator-mutex", words(&[("join", "count")]), 1),
+        ("atomic-multi", members, 2),
     ];
     for (name, params, expected) in locks {
         let leader = local.leader().await.unwrap();
@@ -114,8 +111,7 @@ impl Loser {
     async fn prepared(card: LockCard, first: &str, next: &str) -> Self {
         let (scene, proxy) = (scene(next).await, Proxy::before(first));
         let mut one = Contender::by(&proxy.connect, card.name, &scene).await;
-        let held = one.acquire(Write).await.unwrap();
-        one.release(held).await.unwrap();
+        one.cycle().await;
         Self { card, scene, proxy, one }
     }
 

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use zklockbench_core::catalog::{Mode, ParamValue, Params};
+use zklockbench_core::catalog::{Mode, ParamValue};
 use zklockbench_locks::AcquireError;
 use zklockbench_zk::{Failure, runtime};
 
-use crate::support::contender::{Contender, LONG, Waiting};
+use crate::support::contender::{Contender, LONG, Waiting, words};
 use crate::support::ensemble::shared;
 use crate::support::sessions::{Scene, scene};
 
@@ -23,10 +23,8 @@ const CLASSES: [Class; 3] =
     [("polling", "poll_interval"), ("parent-watch", "flag_interval"), ("predecessor-watch", "flag_interval")];
 
 async fn contender((name, interval): Class, scene: &Scene) -> Contender {
-    let params = Params::from([
-        ("class".to_owned(), ParamValue::Word("article".to_owned())),
-        (interval.to_owned(), ParamValue::Duration(INTERVAL)),
-    ]);
+    let mut params = words(&[("class", "article")]);
+    params.insert(interval.to_owned(), ParamValue::Duration(INTERVAL));
     Contender::with(name, &params, scene).await
 }
 
@@ -44,8 +42,7 @@ async fn wait(class: Class, scene: &Scene) -> (Waiting, i64) {
 /// Queues a waiter and others behind a holder, deletes the waiter's node, and then releases the lock.
 async fn without_its_node(class: Class, behind: usize) -> (Scene, Waiting, Vec<Waiting>) {
     let scene = scene(shared()).await;
-    let mut holder = contender(class, &scene).await;
-    let held = holder.acquire(Mode::Write).await.unwrap();
+    let (mut holder, held) = contender(class, &scene).await.enter().await;
     let (waiter, session) = wait(class, &scene).await;
     let mut others = Vec::new();
     for _ in 0..behind {
@@ -65,11 +62,11 @@ fn polling_and_parent_watch_classes_that_lost_their_node_wait_for_an_empty_queue
         runtime::block_on(async {
             let (scene, waiter, mut others) = without_its_node(*class, 1).await;
             // Then the contender behind the waiter enters alone
-            let (mut next, held) = others.remove(0).over().await;
+            let (mut next, held) = others.remove(0).entered().await;
             runtime::sleep(LOOKS).await;
             assert!(!waiter.is_over(), "{class:?}: inside together with the next contender");
             // And the waiter enters once the queue is empty
-            next.release(held.unwrap()).await.unwrap();
+            next.release(held).await.unwrap();
             let (_, held) = waiter.over().await;
             assert!(held.is_ok(), "{class:?}: {held:?}");
             assert_eq!(scene.nodes().await, 0);

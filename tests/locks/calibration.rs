@@ -9,9 +9,10 @@ use zklockbench_load::calibrate::{
     CalibrationPlan, CalibrationResult, CalibrationSite, Slice, calibrate, floor,
 };
 use zklockbench_record::{RawRequest, ServerFigures, Timing};
-use zklockbench_zk::{Access, Target, keep_awake::EVERY};
+use zklockbench_zk::{Target, keep_awake::EVERY};
 
 use crate::support::ensemble::{self, Alone};
+use crate::support::sessions::target;
 use crate::support::trials::unique;
 
 /// A workspace on servers that no other test uses at the same time.
@@ -28,7 +29,7 @@ impl Setup {
     }
 
     async fn on(alone: Alone) -> Self {
-        let target = Target { connect: alone.connect(), access: Access::default() };
+        let target = target(&alone.connect());
         let workspace = Workspace::create(target.clone(), &unique("calibration")).await.unwrap();
         Self { alone, target, workspace }
     }
@@ -226,7 +227,7 @@ async fn missing_floor_has_a_reason_when_the_ensemble_is_unreachable() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = listener.local_addr().unwrap().to_string();
     let site = CalibrationSite {
-        target: Target { connect: silent.clone(), access: Access::default() },
+        target: target(&silent),
         servers: vec![silent.clone()],
         place: "/nowhere".into(),
         keep_awake: None,

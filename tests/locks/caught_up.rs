@@ -1,25 +1,18 @@
 //! Reads of existing and missing nodes through a server that lags behind the writes.
 
-use std::time::Duration;
+use zklockbench_zk::{CaughtUp, NodeKind};
+use zookeeper_client::Acls;
 
-use zklockbench_zk::{Access, CaughtUp, NodeKind, Target};
-use zookeeper_client::{Acls, Client};
-
-use crate::support::{ensemble, trials};
+use crate::support::{ensemble, sessions::client, trials};
 
 const ROUNDS: usize = 300;
-
-async fn on(server: &str) -> Client {
-    let target = Target { connect: server.to_owned(), access: Access::default() };
-    target.client(Duration::from_secs(10)).await.unwrap()
-}
 
 #[tokio::test]
 async fn checks_see_writes_acknowledged_by_another_server() {
     let servers: Vec<&str> = ensemble::shared_of_three().split(',').collect();
     let (mut late, mut wrong) = (0, 0);
     for server in &servers[1..] {
-        let (writer, reader) = (on(servers[0]).await, on(server).await);
+        let (writer, reader) = (client(servers[0]).await, client(server).await);
         for round in 0..ROUNDS {
             let path = format!("/{}", trials::unique("seen"));
             let options = NodeKind::Ephemeral.with_acls(Acls::anyone_all());

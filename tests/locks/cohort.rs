@@ -13,11 +13,11 @@ use zklockbench_core::measure::RequestKind;
 use zklockbench_core::verdict::Verdict;
 use zklockbench_locks::{AcquireError, Held, HoldOver};
 use zklockbench_record::{Trial, figures};
-use zklockbench_zk::{Access, Failure, Session, SessionState, Target, runtime};
+use zklockbench_zk::{Failure, Session, SessionState, runtime};
 
 use crate::support::contender::{Contender, LONG, Waiting};
 use crate::support::ensemble::shared;
-use crate::support::sessions::{Scene, behind_wire, on_scene};
+use crate::support::sessions::{Scene, behind_wire, on_scene, target};
 use crate::support::trials;
 
 const SHORT: Duration = Duration::from_millis(300);
@@ -43,8 +43,7 @@ fn token(held: &Held) -> (i64, u32) {
 }
 
 async fn ends(session: Session) {
-    let target = Target { connect: shared().into(), access: Access::default() };
-    target.expire(session.key(), LONG).await.unwrap();
+    target(shared()).expire(session.key(), LONG).await.unwrap();
 }
 
 /// Three contenders of a process: the second holds the lock through the first contender's node, and the third waits.
@@ -56,14 +55,12 @@ struct HandedOn {
 }
 
 async fn handed_on(first: Contender, scene: &Scene) -> HandedOn {
-    let mut first = first;
-    let held = first.acquire(Mode::Write).await.unwrap();
+    let (mut first, held) = first.enter().await;
     let second = one(scene, 1).await.queue_up().await;
     let third = one(scene, 2).await.queue_up().await;
     let before = token(&held);
     first.release(held).await.unwrap();
-    let (second, held) = second.over().await;
-    let held = held.unwrap();
+    let (second, held) = second.entered().await;
     assert_eq!(token(&held), (before.0, 1));
     HandedOn { first, second, held, third }
 }
@@ -71,8 +68,7 @@ async fn handed_on(first: Contender, scene: &Scene) -> HandedOn {
 #[test]
 fn process_of_four_contenders_sends_the_requests_of_a_single_contender() {
     on_scene(async |scene| {
-        let mut first = one(&scene, 0).await;
-        let held = first.acquire(Mode::Write).await.unwrap();
+        let (mut first, held) = one(&scene, 0).await.enter().await;
         let mut waits = Vec::new();
         for number in 1..4 {
             waits.push(one(&scene, number).await.queue_up().await);
@@ -80,8 +76,7 @@ fn process_of_four_contenders_sends_the_requests_of_a_single_contender() {
         let mut tokens = vec![token(&held)];
         first.release(held).await.unwrap();
         for waiting in waits {
-            let (mut next, held) = waiting.over().await;
-            let held = held.unwrap();
+            let (mut next, held) = waiting.entered().await;
             tokens.push(token(&held));
             assert_eq!(scene.nodes().await, 1);
             next.release(held).await.unwrap();
@@ -234,13 +229,11 @@ fn process_does_not_hand_the_lock_over_after_its_time_limit() {
     on_scene(async |scene| {
         let mut params = params(10, 100);
         params.insert("max_local_time".into(), ParamValue::Duration(Duration::from_millis(50)));
-        let mut first = one_of(shared(), &scene, 0, &params).await;
-        let held = first.acquire(Mode::Write).await.unwrap();
+        let (mut first, held) = one_of(shared(), &scene, 0, &params).await.enter().await;
         let next = one_of(shared(), &scene, 1, &params).await.queue_up().await;
         let before = token(&held);
         first.release(held).await.unwrap();
-        let (mut next, held) = next.over().await;
-        let held = held.unwrap();
+        let (mut next, held) = next.entered().await;
         assert!(held.turn == 0 && token(&held) > before);
         next.release(held).await.unwrap();
     });
@@ -249,8 +242,7 @@ fn process_does_not_hand_the_lock_over_after_its_time_limit() {
 #[test]
 fn contender_that_gives_up_leaves_no_node_and_blocks_no_contender() {
     on_scene(async |scene| {
-        let mut other = one(&scene, 10).await;
-        let outside = other.acquire(Mode::Write).await.unwrap();
+        let (mut other, outside) = one(&scene, 10).await.enter().await;
         // Given a process whose first contender waits in the queue, with others behind it
         let first = one(&scene, 0).await.queue_up().await;
         let third = one(&scene, 2).await.queue_up().await;
@@ -288,15 +280,13 @@ fn holder_is_notified_when_the_session_of_its_node_ends() {
         // Then the holder is notified, although its own session is still open
         assert_eq!(second.hold_on(LONG).await, HoldOver::Lost);
         assert!(!second.session.is_over());
-        let (mut outside, next) = outside.over().await;
-        let next = next.unwrap();
+        let (mut outside, next) = outside.entered().await;
         assert_eq!(second.release(held).await.unwrap_err(), Failure::SessionExpired);
         // And the next contender of the process queues up with its own session, behind the other process
         scene.has_nodes(2).await;
         assert!(!third.is_over() && token(&next) > before);
         outside.release(next).await.unwrap();
-        let (mut third, held) = third.over().await;
-        let held = held.unwrap();
+        let (mut third, held) = third.entered().await;
         assert_eq!((held.turn, scene.nodes_of(third.session.id()).await.len()), (0, 1));
         third.release(held).await.unwrap();
         // And the contender whose session ended gets an error at its next acquire
@@ -327,8 +317,7 @@ fn lock_is_not_handed_over_while_the_session_of_its_node_is_disconnected() {
         // Then the release deletes the node once the session is connected again
         proxy.mend();
         release.await.unwrap();
-        let (mut third, held) = third.over().await;
-        let held = held.unwrap();
+        let (mut third, held) = third.entered().await;
         assert!(held.turn == 0 && token(&held) > before);
         third.release(held).await.unwrap();
         assert_eq!(scene.nodes().await, 0);
@@ -340,8 +329,7 @@ fn contender_that_dies_with_a_borrowed_node_hands_the_lock_over() {
     on_scene(async |scene| {
         let HandedOn { first, second, held, third } = handed_on(one(&scene, 0).await, &scene).await;
         drop(second.lock);
-        let (mut third, next) = third.over().await;
-        let next = next.unwrap();
+        let (mut third, next) = third.entered().await;
         assert_eq!(token(&next), (token(&held).0, 2));
         third.release(next).await.unwrap();
         scene.has_nodes(0).await;

@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use zklockbench_core::catalog::Mode::{Read, Write};
-use zklockbench_core::catalog::{Mode, ParamValue, Params};
+use zklockbench_core::catalog::{Mode, ParamValue};
 use zklockbench_locks::AcquireError;
 use zklockbench_zk::{Failure, runtime};
 
-use crate::support::contender::{Contender, Waiting, settled};
+use crate::support::contender::{Contender, Waiting, settled, words};
 use crate::support::ensemble::shared;
 use crate::support::proxy::{Fate, Proxy};
 use crate::support::sessions::{behind_wire, on_scene, scene};
@@ -56,10 +56,9 @@ fn leftover_watch_of_a_timed_out_acquire_wakes_the_next_acquire() {
 fn node_contains_the_clients_address_unless_revocation_is_allowed() {
     runtime::block_on(async {
         for (revocation, data) in [("none", &b"127.0.0.1"[..]), ("allowed", b"")] {
-            let params = [("revocation".to_owned(), ParamValue::Word(revocation.to_owned()))].into();
+            let params = words(&[("revocation", revocation)]);
             let scene = scene(shared()).await;
-            let mut holder = Contender::with("curator-mutex", &params, &scene).await;
-            let held = holder.acquire(Write).await.unwrap();
+            let (mut holder, held) = Contender::with("curator-mutex", &params, &scene).await.enter().await;
             let path = held.node.clone().unwrap().path;
             assert_eq!(scene.session().await.get_data(&path).await.unwrap().0, data, "{revocation}");
             holder.release(held).await.unwrap();
@@ -70,10 +69,9 @@ fn node_contains_the_clients_address_unless_revocation_is_allowed() {
 #[test]
 fn acquire_restarts_within_its_retry_policy_when_its_directory_is_removed() {
     let retries = |times| {
-        Params::from([
-            ("retry".to_owned(), ParamValue::Word("n-times".to_owned())),
-            ("retry_times".to_owned(), ParamValue::Count(times)),
-        ])
+        let mut params = words(&[("retry", "n-times")]);
+        params.insert("retry_times".into(), ParamValue::Count(times));
+        params
     };
     runtime::block_on(async {
         for (times, expected) in [(1, Ok(())), (0, Err(AcquireError::Failed(Failure::NoNode)))] {
@@ -98,8 +96,8 @@ fn acquire_restarts_within_its_retry_policy_when_its_directory_is_removed() {
 #[test]
 fn writer_acquires_the_read_side_even_if_its_node_is_not_in_the_list() {
     behind_wire(async |scene, proxy| {
-        let mut owner = Contender::by(&proxy.connect, "curator-read-write", &scene).await;
-        let write = owner.acquire(Write).await.unwrap();
+        let owner = Contender::by(&proxy.connect, "curator-read-write", &scene).await;
+        let (owner, write) = owner.enter().await;
         let session = owner.session.id();
         // Given a read node that is deleted before its owner lists the queue
         let reading = start_and_hold(&proxy, CREATE2, owner, Read).await;
@@ -107,8 +105,8 @@ fn writer_acquires_the_read_side_even_if_its_node_is_not_in_the_list() {
         scene.delete(nodes.into_iter().filter(|path| path.contains("__READ__"))).await;
         proxy.let_go();
         // Then the owner still acquires the read side, and releases both sides
-        let (mut owner, read) = reading.over().await;
-        owner.release(read.unwrap()).await.unwrap();
+        let (mut owner, read) = reading.entered().await;
+        owner.release(read).await.unwrap();
         owner.release(write).await.unwrap();
         assert_eq!(scene.nodes().await, 0);
     });

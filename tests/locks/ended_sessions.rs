@@ -2,16 +2,12 @@
 
 use std::time::Duration;
 
-use zklockbench_zk::{Access, Failure, SessionKey, Target, runtime};
+use zklockbench_zk::{Failure, SessionKey, runtime};
 
 use crate::support::ensemble::shared;
-use crate::support::sessions::{behind_wire, on_scene};
+use crate::support::sessions::{behind_wire, on_scene, target};
 
 const AT_ONCE: Duration = Duration::from_secs(5);
-
-fn target() -> Target {
-    Target { connect: shared().into(), access: Access::default() }
-}
 
 #[test]
 fn expire_ends_a_session_even_if_its_client_reconnects_at_once() {
@@ -19,7 +15,7 @@ fn expire_ends_a_session_even_if_its_client_reconnects_at_once() {
         for _ in 0..20 {
             let session = scene.session().await;
             // Each attempt races with the client, and is repeated if the client wins.
-            target().expire(session.key(), 4 * AT_ONCE).await.unwrap();
+            target(shared()).expire(session.key(), 4 * AT_ONCE).await.unwrap();
             runtime::timeout(AT_ONCE, session.over()).await.expect("the client was not notified");
         }
     });
@@ -30,7 +26,7 @@ fn session_counts_as_ended_even_if_the_reply_to_its_close_is_lost() {
     behind_wire(async |scene, proxy| {
         let session = scene.session().await;
         // Given a connection to the server on which no reply arrives
-        let target = Target { connect: proxy.connect.clone(), access: Access::default() };
+        let target = target(&proxy.connect);
         proxy.mute();
         let key = session.key().told();
         let ending = runtime::spawn_local(async move { target.expire(key, 2 * AT_ONCE).await });
@@ -48,14 +44,14 @@ fn wrong_password_does_not_end_the_session_of_another_program() {
     on_scene(async |scene| {
         let session = scene.session().await;
         let wrong = SessionKey::of_another(session.id(), Some(vec![7; 16]));
-        let mut refused = target().expire(wrong.clone(), AT_ONCE).await;
+        let mut refused = target(shared()).expire(wrong.clone(), AT_ONCE).await;
         // The session's own client may reconnect and break this connection before the server checks the password.
         // Another refusal would then look as if the first attempt had closed the session.
         for _ in 0..10 {
             if refused.is_err() {
                 break;
             }
-            refused = target().expire(wrong.clone(), AT_ONCE).await;
+            refused = target(shared()).expire(wrong.clone(), AT_ONCE).await;
         }
         assert!(matches!(refused, Err(Failure::Refused(_))), "{refused:?}");
         // The attempt breaks the client's connection, because the server checks the password only afterwards.

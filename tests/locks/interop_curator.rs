@@ -3,12 +3,11 @@
 use std::rc::Rc;
 
 use zklockbench_core::catalog::Mode::{Read, Write};
-use zklockbench_core::catalog::ParamValue;
 use zklockbench_zk::runtime;
 
-use crate::support::contender::{Contender, SETTLE, Waiting};
+use crate::support::contender::{Contender, SETTLE, Waiting, words};
 use crate::support::ensemble;
-use crate::support::foreign::{self, Obedient, Rivals};
+use crate::support::foreign::{self, Obedient};
 use crate::support::inside::{self, CONTENDERS, Ours, owner_of};
 use crate::support::sessions::{Scene, on_scene, scene};
 
@@ -18,7 +17,7 @@ fn assert_exclusion(ours: &Ours, kind: &str) {
         let scene = Rc::new(scene(ensemble::shared()).await);
         let mut java = foreign::java("CuratorContenders");
         java.args([ensemble::shared(), &scene.lock, &owner_of(&scene), kind, &CONTENDERS.to_string()]);
-        inside::mix(ours, scene, move || Rivals::start(java)).await
+        inside::mix(ours, scene, java).await
     });
     println!(
         "{kind}: ours {seen:?}; java's {acquired} acquired, {violations} violations, {crossings} crossings"
@@ -46,8 +45,8 @@ fn ahead_and_javas_mutex_exclude_each_other() {
 #[ignore = "long: the plain mutex is always tested"]
 fn locks_that_join_by_count_and_javas_mutex_exclude_each_other() {
     for strategy in ["curator-mutex", "ahead"] {
-        let join = [("join".to_owned(), ParamValue::Word("count".into()))];
-        assert_exclusion(&Ours { params: join.into(), ..Ours::plain(strategy) }, "mutex");
+        let params = words(&[("join", "count")]);
+        assert_exclusion(&Ours { params, ..Ours::plain(strategy) }, "mutex");
     }
 }
 
@@ -86,10 +85,10 @@ fn writer_keeps_its_position_between_readers_of_both_clients() {
         // Then the writer waits for the other reader, and the last reader waits for the writer
         assert!(!writer.is_over() && !java.has_said("last in read"));
         java.tell("release first read");
-        let (mut writer, held) = writer.over().await;
+        let (mut writer, held) = writer.entered().await;
         runtime::sleep(SETTLE).await;
         assert!(!java.has_said("last in read"));
-        writer.release(held.unwrap()).await.unwrap();
+        writer.release(held).await.unwrap();
         java.says("last in read").await;
     });
 }

@@ -1,13 +1,12 @@
 //! Several creates lost in a row: the lock searches for the node of each create.
 
 use futures_util::future::{join, join_all};
-use zklockbench_core::catalog::Mode::Write;
-use zklockbench_core::catalog::{ParamValue, Params};
+use zklockbench_core::catalog::{Mode::Write, Params};
 use zklockbench_core::measure::RequestKind;
 use zklockbench_locks::AcquireError;
 use zklockbench_zk::{Failure, NodeKind, Sent, runtime};
 
-use crate::support::contender::Contender;
+use crate::support::contender::{Contender, words};
 use crate::support::ensemble::shared;
 use crate::support::proxy::Fate::{ReplyLost, RequestLost};
 use crate::support::proxy::{Fate, Proxy};
@@ -56,15 +55,14 @@ const PROTECTED: [Protected; 6] = [
 
 impl Protected {
     fn params(&self) -> Params {
-        let word = |word: &str| ("join".to_owned(), ParamValue::Word(word.to_owned()));
-        self.join.map(word).into_iter().collect()
+        self.join.map(|word| words(&[("join", word)])).unwrap_or_default()
     }
 
     async fn syncs_after_each_lost_create(&self, fates: &[Fate]) {
         // Given a lock whose directories exist
         let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
-        let mut one = Contender::by_with(&proxy.connect, self.name, &self.params(), &scene).await;
-        let held = one.acquire(Write).await.unwrap();
+        let one = Contender::by_with(&proxy.connect, self.name, &self.params(), &scene).await;
+        let (mut one, held) = one.enter().await;
         let usual = scene.nodes().await;
         one.release(held).await.unwrap();
         let before = proxy.requests().len();
@@ -110,13 +108,11 @@ fn lost_create_that_is_applied_late_blocks_no_contender() {
             let mut one = Contender::by_with(&proxy.connect, name, &params, &scene).await;
             if create == CREATE2 {
                 // The lock's directories must exist.
-                let held = one.acquire(Write).await.unwrap();
-                one.release(held).await.unwrap();
+                one.cycle().await;
             }
             let sent = one.trace.borrow().len();
             proxy.strike(RequestLost, create, 1);
-            let held = one.acquire(Write).await.unwrap();
-            one.release(held).await.unwrap();
+            one.cycle().await;
             assert!(proxy.has_struck() && scene.nodes().await == 0, "{name}");
             // When a server applies the first create only now, and two contenders request the lock
             let first = one.trace.borrow()[sent].clone();

@@ -2,22 +2,17 @@
 
 use std::time::Duration;
 
-use zklockbench_zk::{Access, Target, runtime};
+use zklockbench_zk::runtime;
 use zookeeper_client::{AddWatchMode, Client, Error, EventType, SessionState};
 
 use crate::support::ensemble::shared;
 use crate::support::proxy::Proxy;
-use crate::support::sessions::{Scene, behind_wire, on_scene};
+use crate::support::sessions::{Scene, behind_wire, client, on_scene};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 const GET_DATA: i32 = 4;
 const CHECK_WATCHES: i32 = 17;
 const REMOVE_WATCHES: i32 = 18;
-
-async fn client(connect: &str) -> Client {
-    let target = Target { connect: connect.into(), access: Access::default() };
-    target.client(TIMEOUT).await.unwrap()
-}
 
 /// Opcodes of the requests so far, once all of them are answered.
 async fn kinds(client: &Client, proxy: &Proxy) -> Vec<i32> {

@@ -6,7 +6,6 @@
 //! `scripts/test --long`). `ZKLOCKBENCH_SEED` repeats a schedule, except for the order in which requests reach
 //! the servers.
 
-use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -17,6 +16,7 @@ use zklockbench_core::clock;
 use zklockbench_locks::{Entry, LockConfig, Patience, STRATEGIES, Strategy};
 use zklockbench_zk::{Session, runtime};
 
+use crate::support::oracle::Oracle;
 use crate::support::sessions::{Scene, patience, scene};
 use crate::support::{depth, ensemble};
 
@@ -28,38 +28,6 @@ const CUT_SHORT: u32 = 8;
 /// Time without an acquisition after which a contender counts as stuck.
 const STUCK: Duration = Duration::from_secs(60);
 const CLOSE: Duration = Duration::from_secs(5);
-
-/// Numbers of holders inside, as reported by the contenders.
-#[derive(Default)]
-struct Oracle {
-    capacity: usize,
-    readers: Cell<usize>,
-    writers: Cell<usize>,
-    acquired: Cell<u64>,
-    violations: Cell<u64>,
-    latest: Cell<u64>,
-}
-
-impl Oracle {
-    fn enter(&self, mode: Mode) {
-        let (readers, writers) = (self.readers.get(), self.writers.get());
-        let (beside, own) = match mode {
-            Mode::Read => (writers, &self.readers),
-            Mode::Write => (readers + writers, &self.writers),
-        };
-        if beside >= self.capacity {
-            self.violations.set(self.violations.get() + 1);
-        }
-        own.set(own.get() + 1);
-        self.acquired.set(self.acquired.get() + 1);
-        self.latest.set(clock::now());
-    }
-
-    fn exit(&self, mode: Mode) {
-        let own = if mode == Mode::Read { &self.readers } else { &self.writers };
-        own.set(own.get() - 1);
-    }
-}
 
 struct Contest {
     entry: &'static Entry,
@@ -75,7 +43,7 @@ impl Contest {
             Holders::One | Holders::ReadersOrOneWriter => 1,
             Holders::Leases(_) => leases(entry),
         };
-        let oracle = Oracle { capacity, latest: Cell::new(clock::now()), ..Oracle::default() };
+        let oracle = Oracle::of(capacity);
         Self { entry, joins_by_count, scene: scene(ensemble::shared()).await, oracle, wanted }
     }
 

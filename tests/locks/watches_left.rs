@@ -3,27 +3,22 @@
 
 use std::time::Duration;
 
-use zklockbench_core::catalog::{Mode, ParamValue, Params};
+use zklockbench_core::catalog::Mode;
 use zklockbench_record::figures;
-use zklockbench_zk::{admin, runtime};
+use zklockbench_zk::runtime;
 
-use crate::support::contender::{Contender, Waiting};
+use crate::support::contender::{Contender, Waiting, words};
 use crate::support::ensemble;
 use crate::support::proxy::{Fate, Proxy};
 use crate::support::sessions::scene;
 use crate::support::trials;
+use crate::zookeeper::counter;
 
 const LOCK: &str = "predecessor-watch";
 const GET_CHILDREN: i32 = 8;
 
 fn watches(connect: &str) -> i64 {
-    let ask = move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let count =
-            |server| async move { admin::mntr(server).await.unwrap().number("zk_watch_count").unwrap() };
-        connect.split(',').map(|server| runtime.block_on(count(server))).sum()
-    };
-    std::thread::scope(|scope| scope.spawn(ask).join().unwrap())
+    connect.split(',').map(|server| counter(server, "zk_watch_count")).sum()
 }
 
 /// Waits until the number of watches has changed by `more`. A server discards the watches of a closed session
@@ -49,10 +44,9 @@ fn exists_leaves_a_watch_on_a_missing_predecessor_but_get_data_does_not() {
             let scene = scene(connect).await;
             let before = watches(connect);
             let (beside, proxy) = (Proxy::before(connect), Proxy::before(connect));
-            let mut holder = Contender::by(&beside.connect, LOCK, &scene).await;
-            let held = holder.acquire(Mode::Write).await.unwrap();
+            let (mut holder, held) = Contender::by(&beside.connect, LOCK, &scene).await.enter().await;
             proxy.strike(Fate::ReplyHeld, GET_CHILDREN, 1);
-            let params = Params::from([("watch".to_owned(), ParamValue::Word(watch.to_owned()))]);
+            let params = words(&[("watch", watch)]);
             let waiter = Contender::numbered(&proxy.connect, (LOCK, 1), &params, &scene).await;
             let waiter = Waiting::start(waiter, Mode::Write);
             while !proxy.has_struck() {
@@ -62,11 +56,11 @@ fn exists_leaves_a_watch_on_a_missing_predecessor_but_get_data_does_not() {
             holder.release(held).await.unwrap();
             proxy.let_go();
             // Then the waiter reads a node that does not exist, lists the queue again, and holds the lock
-            let (mut waiter, held) = waiter.over().await;
+            let (mut waiter, held) = waiter.entered().await;
             assert_eq!(waiter.kinds(), ["create", "get_children", request, "get_children"]);
             assert_eq!(watches(connect) - before, left, "{watch}, while it holds");
             // And the watch stays until the session ends, because that node is never created again
-            waiter.release(held.unwrap()).await.unwrap();
+            waiter.release(held).await.unwrap();
             assert_eq!(watches(connect) - before, left, "{watch}, after the release");
             waiter.die().await;
             settle(connect, before, 0, &format!("{watch}, after the session")).await;

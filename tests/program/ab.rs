@@ -141,15 +141,7 @@ fn killing_ab_ends_its_current_run_and_servers() {
     eventually("a run is in progress", Duration::from_secs(60), || runs() > 0);
     signal(child.pid(), Signal::KILL);
     assert_eq!(child.end().0, None);
-    let own = format!("ZKLOCKBENCH_STATE_DIR={}", bench.path("state").display());
-    let is_ours = |pid: &std::ffi::OsStr| {
-        let environment = std::fs::read(Path::new("/proc").join(pid).join("environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|variable| variable == own.as_bytes())
-    };
-    eventually("nothing is left", Duration::from_secs(10), || {
-        let processes = std::fs::read_dir("/proc").unwrap().flatten();
-        !processes.map(|entry| entry.file_name()).any(|pid| is_ours(&pid))
-    });
+    eventually("nothing is left", Duration::from_secs(10), || bench.family().is_empty());
 }
 
 #[test]

@@ -3,27 +3,21 @@
 use std::time::Duration;
 
 use rustix::process::Signal;
-use serde_json::Value;
 use zklockbench_core::measure::{Latency, Measure};
 use zklockbench_results::read_calibration;
 
 use crate::support::ensemble;
 use crate::support::json_schema::Schema;
-use crate::support::program::{Bench, eventually, left_on, signal, stderr, stdout, went_through};
+use crate::support::program::{Bench, eventually, has, left_on, signal, stdout, went_through};
 
 #[test]
 #[ignore = "long: a calibration of three servers"]
 fn quick_calibration_output_matches_its_schema() {
-    // Given the schema
     let bench = Bench::new();
-    let schema: Value = serde_json::from_slice(&bench.output(&["schema", "calibration"]).stdout).unwrap();
     // When the command starts, measures and stops servers
-    let output = bench.output(&["calibrate", "--quick", "--json", "--servers", "3", "--data-dir", "data"]);
+    let printed = bench.json(0, "calibrate --quick --json --servers 3 --data-dir data");
     // Then the output matches the schema and the file in the directory
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let validator = Schema::new(&schema);
-    let wrong: Vec<String> = validator.complaints(&printed["calibration"]);
+    let wrong = Schema::new(&bench.json(0, "schema calibration")).complaints(&printed["calibration"]);
     assert!(wrong.is_empty(), "{wrong:?}");
     let dir = bench.path(printed["results"].as_str().unwrap());
     let stored = read_calibration(&dir).unwrap();
@@ -40,14 +34,9 @@ fn quick_calibration_output_matches_its_schema() {
 fn calibration_leaves_no_nodes_on_an_existing_ensemble() {
     let connect = ensemble::place_on(ensemble::shared_of_three());
     let bench = Bench::new();
-    let output = bench.output(&["calibrate", "--budget", "2s", "--connect", &connect, "--all"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let said = stdout(&output);
-    for part in
-        ["handoff, sessions on two servers", "uncontended acquire", "getChildren (1,000 names)", "results: "]
-    {
-        assert!(said.contains(part), "{part}: {said}");
-    }
+    let said = bench.shows(&format!("calibrate --budget 2s --connect {connect} --all"));
+    has(&said, &["handoff, sessions on two servers", "uncontended acquire", "getChildren (1,000 names)"]);
+    has(&said, &["results: "]);
     assert_eq!(left_on(&connect), []);
 }
 
@@ -114,10 +103,7 @@ fn run_table_shows_handoffs_as_multiples_of_the_measured_floor() {
 fn cold_run_reports_that_it_measured_no_floor() {
     let (connect, bench) = (ensemble::place_on_shared(), Bench::new());
     bench.scenario(CONTENDED);
-    let output = bench.output(&["run", "scenario.toml", "--cold", "--connect", &connect, "--all"]);
-    // While other tests run, the generator may be too slow, so the verdict may be unknown.
-    assert!(matches!(output.status.code(), Some(0 | 4)), "{}", stderr(&output));
-    let said = stdout(&output);
+    let said = stdout(&bench.completes(&format!("run scenario.toml --cold --connect {connect} --all")));
     assert!(said.contains("! floor not measured: the servers were not warmed up (--cold)"), "{said}");
     assert!(!said.contains("handoff/floor"), "{said}");
     assert_eq!(bench.stored().run.floor.clone().unwrap().handoff, None);

@@ -2,7 +2,6 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::ensemble::free_ports;
 use crate::support::foreign::Bounded;
-use crate::support::program::{Answers, Bench, eventually, stderr, stdout};
+use crate::support::program::{self, Answers, Bench, eventually, has, stderr};
 use crate::support::{records, run_dirs, skip::skipped};
 
 const SHORT: &str = "name = \"short\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nhold = \"100ms\"\n\
@@ -86,21 +85,19 @@ fn run_serves_live_metrics_and_writes_ci_outputs_at_the_end() {
     };
     assert!(said.contains(&format!("metrics at http://{address}/metrics")), "{said}");
     assert!(said.contains(&format!("::error title=gate {word}%3A throughput > ")), "{said}");
-    let text = |name: &str| std::fs::read_to_string(bench.path(name)).unwrap();
-    assert!(text("junit.xml").contains(junit), "{}", text("junit.xml"));
-    let summary = text("summary.md");
+    has(&bench.text("junit.xml"), &[junit]);
+    let summary = bench.text("summary.md");
     assert!(summary.starts_with("before\n### "), "{summary}");
     assert!(summary.contains("\n\n**zklockbench: short: ") && summary.contains(word), "{summary}");
-    assert!(text("metrics.txt").ends_with("# EOF\n"));
+    assert!(bench.text("metrics.txt").ends_with("# EOF\n"));
     for name in ["bencher.json", "figures/bigger-is-better.json", "figures/smaller-is-better.json"] {
-        assert!(serde_json::from_str::<Value>(&text(name)).is_ok(), "{name}");
+        assert!(serde_json::from_str::<Value>(&bench.text(name)).is_ok(), "{name}");
     }
     // And `export` writes the same files, including the gates
-    let results = bench.results().swap_remove(0);
-    let exported = bench.output(&["export", results.to_str().unwrap(), "--junit", "again.xml"]);
-    assert_eq!(exported.status.code(), Some(0), "{}", stderr(&exported));
+    bench.shows(&format!("export {} --junit again.xml", bench.results()[0].display()));
     let without_place = |name| {
-        text(name).lines().filter(|line| !line.contains("\"results\"")).map(str::to_owned).collect::<Vec<_>>()
+        let text = bench.text(name);
+        text.lines().filter(|line| !line.contains("\"results\"")).map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(without_place("again.xml"), without_place("junit.xml"));
 }
@@ -112,7 +109,7 @@ fn pushgateway_accepts_the_metrics_of_a_run() {
     let bench = Bench::new();
     let Some((gateway, address)) = served(&bench, "prometheus-pushgateway", &[], "/metrics") else { return };
     bench.shows(&format!("export '{EXAMPLE}' --openmetrics metrics.txt"));
-    let metrics = std::fs::read_to_string(bench.path("metrics.txt")).unwrap();
+    let metrics = bench.text("metrics.txt");
     // When the metrics are pushed as in a pipeline
     let mut stream = TcpStream::connect(&address).unwrap();
     let head = format!(
@@ -167,8 +164,7 @@ fn prometheus_stores_the_metrics_that_a_run_pushes() {
         ["query", "-o", "json", "instant", &format!("http://{address}"), "{__name__=~\"zklockbench_.*\"}"];
     let answer = Command::new("promtool").args(query).output().unwrap();
     drop(prometheus);
-    let found: Value =
-        serde_json::from_slice(&answer.stdout).unwrap_or_else(|_| panic!("{}", stderr(&answer)));
+    let found = program::json(&answer);
     let found = found.as_array().unwrap();
     let samples: Vec<&str> = written.lines().filter(|line| !line.starts_with('#')).collect();
     assert_eq!(found.len(), samples.len(), "{found:?}\n{written}");
@@ -211,12 +207,8 @@ fn run_with_a_used_port_or_unwritable_output_fails_before_starting_anything() {
 fn run_that_cannot_start_replaces_a_passing_junit_report() {
     let bench = Bench::with(SHORT);
     std::fs::write(bench.path("junit.xml"), "<testsuites errors=\"0\"/>").unwrap();
-    let home = ["--zookeeper-home", "nowhere", "--junit", "junit.xml", "--json"];
-    let output = bench.output(&[&["run", "scenario.toml"], home.as_slice()].concat());
-    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    let junit = std::fs::read_to_string(bench.path("junit.xml")).unwrap();
-    assert!(junit.contains("errors=\"1\"") && junit.contains("nowhere"), "{junit}");
-    let told: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let told = bench.json(3, "run scenario.toml --zookeeper-home nowhere --junit junit.xml --json");
+    has(&bench.text("junit.xml"), &["errors=\"1\"", "nowhere"]);
     assert_eq!((&told["command"], &told["error"]["kind"]), (&"run".into(), &"environment".into()));
 }
 
@@ -264,9 +256,8 @@ fn every_command_has_the_same_json_envelope_for_results_and_errors() {
         (&["clean", "--connect", "127.0.0.1:1"], "clean", 3, ""),
     ] {
         let output = bench.output(&[words, &["--json"]].concat());
-        let told: Value = serde_json::from_str(&stdout(&output)).unwrap_or_else(|wrong| {
-            panic!("{words:?}: {wrong}: {} {}", stdout(&output), stderr(&output));
-        });
+        let told: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|wrong| panic!("{words:?}: {wrong}: {}", stderr(&output)));
         assert_eq!(answers.complaints(&told), Vec::<String>::new(), "{words:?}");
         let shape = (&told["schema_version"], told["command"].as_str(), told["exit_code"].as_i64());
         assert_eq!(shape, (&1.into(), Some(command), Some(code)), "{words:?}: {told}");
@@ -280,7 +271,7 @@ fn every_command_has_the_same_json_envelope_for_results_and_errors() {
             assert!(!told[field].is_null(), "{words:?}: {told}");
         }
     }
-    assert!(Path::new(&bench.path("junit.xml")).exists());
+    assert!(bench.path("junit.xml").exists());
 }
 
 #[test]

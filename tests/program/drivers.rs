@@ -5,12 +5,11 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::sync::mpsc::channel;
-use std::time::Duration;
 
 use serde_json::json;
 use zklockbench_core::{units::as_a_word, verdict::Verdict};
 use zklockbench_record::Trial;
+use zklockbench_zk::runtime;
 
 use crate::ab;
 use crate::support::ensemble;
@@ -129,33 +128,24 @@ fn documented_driver_closes_while_it_is_disconnected() {
         .unwrap();
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut command = Command::new(python);
-    command.arg(bench.path("my-lock.py")).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut driver = command.spawn().unwrap();
-    let (mut input, output) = (driver.stdin.take().unwrap(), driver.stdout.take().unwrap());
-    let (sender, answers) = channel();
-    std::thread::spawn(move || {
-        BufReader::new(output).lines().try_for_each(|line| sender.send(line.unwrap()))
-    });
+    command.arg(bench.path("my-lock.py")).stderr(Stdio::null());
+    let mut driver = foreign::Obedient::start(command);
     let connect = server.local_addr().unwrap();
     let open = json!({ "t": "open", "id": 1, "c": 0, "connect": connect.to_string(), "session_ms": 10_000 });
-    writeln!(input, "{open}").unwrap();
+    driver.tell(&open.to_string());
     let (mut client, _) = server.accept().unwrap();
     // The handshake's reply: length, version, timeout, session, password, and not read-only
     let _ = client.read(&mut [0; 256]).unwrap();
     let parts = [&37_i32.to_be_bytes()[..], &[0; 4], &10_000_i32.to_be_bytes(), &7_i64.to_be_bytes()];
     client.write_all(&[&parts.concat()[..], &16_i32.to_be_bytes(), &[1; 16], &[0]].concat()).unwrap();
-    let answer = |part: &str| {
-        let next = || answers.recv_timeout(Duration::from_secs(20)).ok();
-        std::iter::from_fn(next).any(|line| line.contains(part))
-    };
-    assert!(answer("\"id\": 1, \"ok\""), "the driver did not open a session");
-    drop((client, server));
-    assert!(answer("suspended"), "the driver did not notice the lost connection");
-    writeln!(input, "{}", json!({ "t": "close", "id": 2, "c": 0 })).unwrap();
-    let is_closed = answer("\"id\": 2, \"ok\"");
-    driver.kill().unwrap();
-    driver.wait().unwrap();
-    assert!(is_closed, "the driver did not answer `close` while disconnected");
+    let opened = format!(r#"{{"id": 1, "ok": {{"session": "0x7", "password": "{}"}}}}"#, "01".repeat(16));
+    runtime::block_on(async {
+        driver.says(&opened).await;
+        drop((client, server));
+        driver.says(r#"{"t": "event", "c": 0, "what": "suspended"}"#).await;
+        // Then the driver answers `close` although it is disconnected
+        driver.obeys(&json!({ "t": "close", "id": 2, "c": 0 }).to_string(), r#"{"id": 2, "ok": {}}"#).await;
+    });
 }
 
 #[test]

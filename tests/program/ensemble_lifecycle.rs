@@ -5,9 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::support::program::{Bench, eventually, executable, says, signal, stderr};
+use crate::support::sessions::target;
 use rustix::process::Signal;
 use zklockbench_ensemble::{NICER_BY, roles};
-use zklockbench_zk::{Access, Target};
 
 fn niceness(process: u32) -> Vec<i64> {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
@@ -43,7 +43,7 @@ async fn local_ensemble_elects_one_leader_and_leaves_nothing_when_closed() {
 async fn standalone_server_grants_a_session_timeout_of_one_second() {
     let local = ensemble::start(1).await;
     assert_eq!(states(&local.addresses()).await, ["standalone"]);
-    let target = Target { connect: local.connect(), access: Access::default() };
+    let target = target(&local.connect());
     // On a new server, opening the first session may take longer than this session timeout.
     let opened = async {
         loop {

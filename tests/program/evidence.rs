@@ -1,6 +1,5 @@
 //! Evidence required for a verdict of *held*, and its description in the output.
 
-use serde_json::Value;
 use zklockbench_core::verdict::Verdict;
 
 use crate::support::program::{Bench, held_unless_the_host_was_busy, says, stderr, stdout};
@@ -34,9 +33,7 @@ fn verdict_is_unknown_if_the_evidence_is_less_than_required() {
     let stated = "acquisitions checked; a lock that errs once in ";
     assert!(stdout(&held).contains(stated), "{}", stdout(&held));
     let run = bench.results().remove(0).display().to_string();
-    let checked = bench.output(&["check", &run, "--evidence", "0.99@1%", "--json"]);
-    assert_eq!(checked.status.code(), Some(4), "{}", stderr(&checked));
-    let found: Value = serde_json::from_slice(&checked.stdout).unwrap();
+    let found = bench.json(4, &format!("check {run} --evidence 0.99@1% --json"));
     let why = found["reasons"][0].as_str().unwrap_or_default().to_owned();
     assert!(why.contains("0.99@1% needs 461"), "{found}");
     assert_eq!(bench.output(&["check", &run]).status.code(), held.status.code());

@@ -4,9 +4,8 @@ use crate::support::ensemble;
 use std::process::Output;
 use std::time::{Duration, Instant};
 
-use crate::support::program::{Bench, says, stderr, went_through};
-use zklockbench_zk::{Access, Target};
-use zookeeper_client::{Acls, Client, CreateMode};
+use crate::support::program::{Bench, says, stderr, stdout, went_through};
+use crate::support::sessions::{PERSISTENT, with_client};
 
 const SCENARIO: &str =
     "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nhold = \"50ms\"\nacquisitions = 6\n";
@@ -18,17 +17,8 @@ fn run(bench: &Bench, connect: &str, more: &[&str]) -> Output {
     bench.output(&arguments)
 }
 
-fn with_client<T>(connect: &str, work: impl AsyncFnOnce(Client) -> T) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let target = Target { connect: connect.into(), access: Access::default() };
-        work(target.client(Duration::from_secs(10)).await.unwrap()).await
-    })
-}
-
 fn make(connect: &str, path: &str) {
-    let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
-    with_client(connect, async |client| client.create(path, &[], &options).await.unwrap());
+    with_client(connect, async |client| client.create(path, &[], &PERSISTENT).await.unwrap());
 }
 
 fn exists(connect: &str, path: &str) -> bool {
@@ -44,8 +34,7 @@ async fn run_stays_below_its_chroot_and_leaves_no_nodes() {
         let bench = Bench::new();
         make(&connect, "/team");
         make(&connect, "/team/locks");
-        let output = run(&bench, &format!("{connect}/team/locks"), &[]);
-        went_through(&output);
+        went_through(&run(&bench, &format!("{connect}/team/locks"), &[]));
         let left = with_client(&connect, async |client| client.list_children("/team/locks").await.unwrap());
         assert_eq!(left, [""; 0]);
         let trial = &bench.stored().trials[0];
@@ -65,8 +54,7 @@ fn server_whose_name_resolves_to_this_host_is_reported_as_local() {
         return;
     }
     let bench = Bench::new();
-    let output = run(&bench, &connect, &["--no-floor"]);
-    went_through(&output);
+    went_through(&run(&bench, &connect, &["--no-floor"]));
     let ensemble = &bench.stored().run.ensemble;
     assert!(ensemble.shares_host, "{ensemble:?}");
     assert!(ensemble.servers.iter().all(|server| server.shares_host == Some(true)), "{ensemble:?}");
@@ -91,13 +79,11 @@ fn missing_chroot_is_created_on_request_and_kept_after_the_run() {
     let output = run(&bench, &chroot, &[]);
     assert!(stderr(&output).contains("--create-chroot"), "{}", stderr(&output));
     // When a run creates the rest of the chroot
-    let output = run(&bench, &chroot, &["--create-chroot"]);
+    went_through(&run(&bench, &chroot, &["--create-chroot"]));
     // Then the run uses the chroot, and leaves nothing else behind
-    went_through(&output);
     assert!(exists(&connect, "/team/locks") && !exists(&connect, "/team/locks/zklockbench"));
     // And an existing chroot is not an error
-    let output = run(&bench, &chroot, &["--create-chroot", "--run-id", "again"]);
-    went_through(&output);
+    went_through(&run(&bench, &chroot, &["--create-chroot", "--run-id", "again"]));
 }
 
 #[test]
@@ -117,8 +103,7 @@ fn run_with_credentials_removes_its_nodes_without_storing_the_password() {
     let bench = Bench::new();
     std::fs::write(bench.path("identity"), "bench:secret\n").unwrap();
     let arguments = ["--auth-file", "identity", "--run-id", "identified"];
-    let output = run(&bench, ensemble::shared(), &arguments);
-    went_through(&output);
+    went_through(&run(&bench, ensemble::shared(), &arguments));
     assert!(!exists(ensemble::shared(), "/zklockbench/identified"));
     let text = std::fs::read_to_string(bench.results()[0].join("run.json")).unwrap();
     assert!(!text.contains("secret"), "a password was written to the results");
@@ -160,15 +145,12 @@ fn invalid_connect_string_is_rejected_quickly() {
 fn clean_lists_foreign_nodes_but_never_removes_them() {
     let connect = ensemble::place_on_shared();
     with_client(&connect, async |client| {
-        let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
         for (path, data) in [("/zklockbench", ""), ("/zklockbench/notes", "x"), ("/zklockbench/old", "")] {
-            client.create(path, data.as_bytes(), &options).await.unwrap();
+            client.create(path, data.as_bytes(), &PERSISTENT).await.unwrap();
         }
-        client.create("/zklockbench/old/t000", &[], &options).await.unwrap();
+        client.create("/zklockbench/old/t000", &[], &PERSISTENT).await.unwrap();
     });
-    let output = Bench::new().output(&["clean", "--connect", &connect, "--all"]);
-    went_through(&output);
-    let listed = String::from_utf8(output.stdout).unwrap();
+    let listed = stdout(&Bench::new().completes(&format!("clean --connect {connect} --all")));
     let line = |name: &str| listed.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
     assert!(line("notes ").ends_with("not created by zklockbench; kept"), "{listed}");
     // A root created by an earlier version contains no data, but is recognised by its trials

@@ -3,61 +3,32 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::hostile_servers::serve;
-use crate::support::ensemble::{self, free_ports};
+use crate::support::ensemble::free_ports;
 use crate::support::program::{Bench, eventually, left_on, stderr, went_through};
 use crate::support::proxy::next_packet;
+use crate::support::servers::{self, Server};
 use crate::support::skip::skipped;
-use zklockbench_ensemble::{Installation, Places, roles, spawn_mortal};
+use zklockbench_ensemble::roles;
+use zklockbench_zk::runtime;
 
 const SCENARIO: &str = "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nhold = \"20ms\"\n\
                         duration = \"1s\"\nwarm_up = \"0s\"\nrepetitions = 1\n";
 
-/// A server started with a specific configuration.
-struct Server {
-    child: Child,
-    _dir: tempfile::TempDir,
-}
-
-impl Server {
-    fn start(id: usize, configuration: &str) -> Self {
-        let dir = tempfile::tempdir_in(ensemble::fast_dir().unwrap_or_else(std::env::temp_dir)).unwrap();
-        let path = |name: &str| dir.path().join(name);
-        std::fs::write(path("myid"), id.to_string()).unwrap();
-        let common =
-            format!("dataDir={}\nadmin.enableServer=false\npreAllocSize=1024\n", dir.path().display());
-        std::fs::write(path("zoo.cfg"), common + configuration).unwrap();
-        let installation = Installation::find(&Places::of_this_machine(None)).unwrap();
-        let mut command = Command::new(installation.java);
-        command.args(["-Xmx128m", "-Dzookeeper.jmx.log4j.disable=true", "-cp", &installation.class_path]);
-        command.arg("org.apache.zookeeper.server.quorum.QuorumPeerMain").arg(path("zoo.cfg"));
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Self { child: spawn_mortal(command).unwrap(), _dir: dir }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 fn serve_at(addresses: &[String]) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     eventually("all servers serve", Duration::from_secs(20), || {
-        runtime.block_on(roles(addresses)).iter().all(|role| role.state.is_ok())
+        runtime::block_on(roles(addresses)).iter().all(|role| role.state.is_ok())
     });
 }
 
 /// Starts a single server with these additional configuration lines; also returns its address.
-fn alone(lines: &str) -> (Server, String) {
+fn alone(bench: &Bench, lines: &str) -> (Server, String) {
     let port = free_ports(1)[0];
     let address = format!("127.0.0.1:{port}");
-    let server = Server::start(1, &format!("clientPortAddress=127.0.0.1\nclientPort={port}\n{lines}"));
+    let config = format!("clientPortAddress=127.0.0.1\nclientPort={port}\n{lines}");
+    let server = servers::start(&bench.path(&format!("server-{port}")), address.clone(), &config, &[]);
     serve_at(std::slice::from_ref(&address));
     (server, address)
 }
@@ -69,19 +40,16 @@ fn host_name_with_three_addresses_counts_as_three_servers() {
         return;
     }
     // Given three servers behind one name, with ZooKeeper's default list of four-letter commands
-    let ports = free_ports(7);
-    let members: String = (1..=3)
-        .map(|id| format!("server.{id}=127.0.0.{id}:{}:{}\n", ports[2 * id - 1], ports[2 * id]))
-        .collect();
-    let common = format!("tickTime=500\ninitLimit=20\nsyncLimit=10\nclientPort={}\n{members}", ports[0]);
-    let start = |id| Server::start(id, &format!("{common}clientPortAddress=127.0.0.{id}\n"));
-    let _servers: Vec<Server> = (1..=3).map(start).collect();
-    let addresses: Vec<String> = (1..=3).map(|id| format!("127.0.0.{id}:{}", ports[0])).collect();
-    serve_at(&addresses);
     let bench = Bench::with(SCENARIO);
+    let servers = servers::three(&bench.path("servers"), |host, port| {
+        format!("tickTime=500\nclientPort={port}\nclientPortAddress={host}\n")
+    });
+    let addresses: Vec<String> = servers.iter().map(|server| server.address.clone()).collect();
+    serve_at(&addresses);
     // When the name is the connect string
     let hosts = "127.0.0.1 localhost zk.test\n127.0.0.2 zk.test\n127.0.0.3 zk.test\n";
-    let connect = format!(" zk.test:{}, ", ports[0]);
+    let (_, port) = addresses[0].split_once(':').unwrap();
+    let connect = format!(" zk.test:{port}, ");
     let words = ["run", "scenario.toml", "--no-floor", "--connect", &connect];
     let output = bench.command_with_hosts(hosts, &words).output().unwrap();
     // Then all three servers are used, and the run reports that their counters are missing
@@ -99,12 +67,12 @@ fn host_name_with_three_addresses_counts_as_three_servers() {
 fn server_with_several_addresses_counts_as_one_server() {
     let port = free_ports(1)[0];
     let addresses: Vec<String> = (1..=2).map(|host| format!("127.0.0.{host}:{port}")).collect();
-    let _server = Server::start(1, &format!("clientPort={port}\ntickTime=500\n4lw.commands.whitelist=*\n"));
-    serve_at(&addresses);
     let bench = Bench::with(SCENARIO);
+    let config = format!("clientPort={port}\ntickTime=500\n4lw.commands.whitelist=*\n");
+    let _server = servers::start(&bench.path("server"), addresses[0].clone(), &config, &[]);
+    serve_at(&addresses);
     let connect = format!("{},[::ffff:127.0.0.1]:{port}", addresses.join(","));
-    let output = bench.typed(&format!("run scenario.toml --connect {connect} --no-floor")).output().unwrap();
-    went_through(&output);
+    bench.completes(&format!("run scenario.toml --connect {connect} --no-floor"));
     let stored = bench.stored();
     assert_eq!(stored.run.ensemble.connect, addresses[0]);
     assert_eq!(stored.run.ensemble.servers.len(), 1, "{:?}", stored.run.ensemble);
@@ -113,9 +81,9 @@ fn server_with_several_addresses_counts_as_one_server() {
 
 #[test]
 fn standalone_servers_are_not_accepted_as_an_ensemble() {
-    let (_one, first) = alone("tickTime=500\n");
-    let (_other, second) = alone("tickTime=500\n");
     let bench = Bench::with(SCENARIO);
+    let (_one, first) = alone(&bench, "tickTime=500\n");
+    let (_other, second) = alone(&bench, "tickTime=500\n");
     let (_, said) = bench.ends(2, &format!("run scenario.toml --connect {first},{second}"));
     let expected = format!(
         "cannot use {first},{second}: the servers are not an ensemble, because 2 of 2 run alone: list all of them"
@@ -130,8 +98,8 @@ fn standalone_servers_are_not_accepted_as_an_ensemble() {
 #[test]
 fn server_limits_and_session_timeouts_are_reported_before_the_run() {
     // Given a server with a long tick and a low connection limit
-    let (_server, address) = alone("tickTime=60000\nmaxClientCnxns=12\n4lw.commands.whitelist=*\n");
     let bench = Bench::with(&format!("{SCENARIO}session_timeout = \"5s\"\n"));
+    let (_server, address) = alone(&bench, "tickTime=60000\nmaxClientCnxns=12\n4lw.commands.whitelist=*\n");
     let run = format!("run scenario.toml --connect {address} --no-floor");
     // When a run needs more connections than the server accepts
     let begin = Instant::now();
@@ -141,10 +109,8 @@ fn server_limits_and_session_timeouts_are_reported_before_the_run() {
     assert!(said.contains(expected), "{said}");
     assert!(bench.results().is_empty());
     // When a run needs fewer connections
-    let output = bench.typed(&run).output().unwrap();
+    let said = stderr(&bench.completes(&run));
     // Then the granted timeout is reported both before the trials and in the results
-    went_through(&output);
-    let said = stderr(&output);
     let granted = "session timeout: requested 5 s, granted 2m";
     assert!(said.contains(&format!("warning: {granted}; these servers grant 2m to 20m")), "{said}");
     let (stored, dir) = (bench.stored(), bench.results().remove(0));
@@ -183,8 +149,8 @@ fn without_signs_of_life(server: &str) -> String {
 
 #[test]
 fn run_that_cannot_be_marked_alive_leaves_no_nodes() {
-    let (_server, address) = alone("tickTime=500\n4lw.commands.whitelist=*\n");
     let bench = Bench::with(SCENARIO);
+    let (_server, address) = alone(&bench, "tickTime=500\n4lw.commands.whitelist=*\n");
     let (_, said) =
         bench.ends(3, &format!("run scenario.toml --connect {}", without_signs_of_life(&address)));
     assert!(said.contains("/alive on ") && said.contains("connection loss"), "{said}");
@@ -223,9 +189,9 @@ fn forget(mut client: TcpStream, server: &str) -> std::io::Result<()> {
 
 #[test]
 fn sessions_that_a_server_does_not_resume_are_counted_and_replaced() {
-    let (_server, address) = alone("tickTime=500\n4lw.commands.whitelist=*\n");
     let reset = "[[fault]]\nkind = \"reset\"\ntarget = \"all\"\nat = \"1s\"\n";
     let bench = Bench::with(&format!("{}session_timeout = \"2s\"\n{reset}", SCENARIO.replace("1s", "6s")));
+    let (_server, address) = alone(&bench, "tickTime=500\n4lw.commands.whitelist=*\n");
     let output = bench
         .typed(&format!("run scenario.toml --connect {} --no-floor --allow-faults", forgetful(&address)))
         .output()

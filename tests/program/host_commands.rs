@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::support::program::{Bench, stderr, stdout};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_ensemble::roles;
+use zklockbench_zk::runtime;
 
 const SCENARIO: &str = "name = \"broken\"\nstrategies = [\"curator-mutex\"]\ncontenders = 4\nhold = \"20ms\"\n\
                         warm_up = \"0s\"\nduration = \"16s\"\nsession_timeout = \"10s\"\n[[fault]]\n\
@@ -64,8 +65,7 @@ fn restart_with_defaults(bench: &Bench, connect: &str) {
         assert!(Command::new("sh").args(["-c", start]).status().unwrap().success());
     }
     let addresses: Vec<String> = servers.into_iter().map(|server| server.address).collect();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    while !runtime.block_on(roles(&addresses)).iter().all(|role| role.state.is_ok()) {
+    while !runtime::block_on(roles(&addresses)).iter().all(|role| role.state.is_ok()) {
         std::thread::sleep(Duration::from_millis(200));
     }
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::support::program::{Bench, Watched, eventually, left_on, signal, stderr, went_through};
+use crate::support::program::{Bench, Watched, eventually, left_on, signal};
 use crate::support::skip::skipped;
 use rustix::process::Signal;
 use zklockbench_core::catalog::fault::{Capability, Ends, FaultCard};
@@ -37,14 +37,14 @@ const QUICK: &str = "name = \"quick\"\nstrategies = [\"predecessor-watch\"]\ncon
 
 /// Everything that the suite has created on this machine so far.
 struct Made {
-    processes: BTreeSet<u32>,
+    processes: Vec<u32>,
     sockets: BTreeSet<u64>,
     interface: Option<(String, String)>,
 }
 
 impl Made {
     fn by(suite: &Watched, bench: &Bench) -> Self {
-        let processes = family(bench);
+        let processes = bench.family();
         assert!(processes.contains(&suite.pid()));
         let sockets = processes.iter().flat_map(|pid| sockets_of(*pid)).collect();
         let sockets = &listening() & &sockets;
@@ -53,25 +53,13 @@ impl Made {
 
     /// Returns the names of everything that still exists.
     fn left(&self, bench: &Bench) -> Vec<String> {
-        let processes = family(bench).into_iter().map(|pid| format!("process {pid}"));
+        let processes = bench.family().into_iter().map(|pid| format!("process {pid}"));
         let sockets = (&listening() & &self.sockets).into_iter().map(|socket| format!("socket {socket}"));
         let interface =
             self.interface.as_ref().filter(|(name, index)| index_of(name).as_ref() == Some(index));
         let interface = interface.map(|(name, _)| format!("interface {name}"));
         processes.chain(sockets).chain(interface).collect()
     }
-}
-
-/// Returns all processes started in a bench, such as the suite and its servers, recognised by their environment.
-fn family(bench: &Bench) -> BTreeSet<u32> {
-    let own = format!("ZKLOCKBENCH_STATE_DIR={}", bench.path("state").display());
-    let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(|pid: &u32| {
-        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|variable| variable == own.as_bytes())
-    })
-    .collect()
 }
 
 fn sockets_of(pid: u32) -> Vec<u64> {
@@ -125,12 +113,8 @@ fn killed_during(card: &FaultCard, bench: &Bench, arguments: &[&str]) -> Made {
     assert_eq!(code, None, "{}: the run ended before it was killed: {said}", card.name);
     let deadline = Instant::now() + GONE_WITHIN;
     while !made.left(bench).is_empty() {
-        assert!(
-            Instant::now() < deadline,
-            "leftovers of a run killed during {}: {:?}",
-            card.name,
-            made.left(bench)
-        );
+        let left = made.left(bench);
+        assert!(Instant::now() < deadline, "leftovers of a run killed during {}: {left:?}", card.name);
         std::thread::sleep(Duration::from_millis(20));
     }
     assert!(bench.results().is_empty(), "{}: {:?}", card.name, bench.results());
@@ -150,11 +134,8 @@ fn next_run_removes_leftovers_of_a_run_killed_during_a_fault() {
     kinds.retain(|card| card.needs.reaches_servers());
     if !depth::is_long() {
         kinds.retain(|card| ["wipe", "partition"].contains(&card.name));
-        assert_eq!(
-            kinds.len(),
-            2,
-            "expected a fault that removes a server's data, and a fault that isolates servers"
-        );
+        // A fault that removes a server's data, and a fault that isolates servers
+        assert_eq!(kinds.len(), 2);
     }
     if let Err(why) = &links {
         kinds.retain(|card| !needs_links(card));
@@ -173,10 +154,9 @@ fn next_run_removes_leftovers_of_a_run_killed_during_a_fault() {
         }
         // When another run is not killed
         bench.scenario(QUICK);
-        let output = bench.output(&["run", "scenario.toml", "--data-dir", "data"]);
+        bench.completes("run scenario.toml --data-dir data");
         // Then the run passes, and only its results exist
-        went_through(&output);
-        assert!(entries(&bench.path("data")).is_empty() && family(&bench).is_empty());
+        assert!(entries(&bench.path("data")).is_empty() && bench.family().is_empty());
         assert_eq!(entries(&bench.path("results")), bench.results());
         assert_eq!(bench.results().len(), 1);
     };
@@ -211,14 +191,12 @@ fn clean_removes_the_roots_of_killed_runs_after_their_sessions_expire() {
     // When `clean` removes the roots
     let bench = Bench::new();
     for root in &roots {
-        let cleaned = bench.output(&["clean", "--connect", &connect, "--run-id", root]);
-        assert_eq!(cleaned.status.code(), Some(0), "{}", stderr(&cleaned));
+        bench.shows(&format!("clean --connect {connect} --run-id {root}"));
     }
     // Then nothing is left, and a new run passes
     assert_eq!(left_on(&connect), []);
     bench.scenario(QUICK);
-    let output = bench.output(&["run", "scenario.toml", "--connect", &connect]);
-    went_through(&output);
+    bench.completes(&format!("run scenario.toml --connect {connect}"));
     assert_eq!(left_on(&connect), []);
     assert_eq!(entries(&bench.path("results")), bench.results());
 }

@@ -9,7 +9,7 @@ use zklockbench_learn::{Bounded, Family, Learned, LearnedLoad, Recipe, Times};
 
 use crate::support::ensemble;
 use crate::support::json_schema::Schema;
-use crate::support::program::{Bench, stdout, went_through};
+use crate::support::program::{Bench, json, went_through};
 
 /// Times in a history, in µs.
 #[derive(Default)]
@@ -98,16 +98,11 @@ fn learned(bench: &Bench, load: &Load, connect: &str, data: &Path) -> (Recorded,
     let head = format!("name = \"{}\"\nduration = \"4s\"\nrepetitions = 1\n", load.name);
     bench.scenario(&(head + load.lines));
     let run = format!("run scenario.toml --connect {connect} --run-id {} --history --no-floor", load.name);
-    went_through(&bench.typed(&run).output().unwrap());
+    bench.completes(&run);
     let recorded = Recorded::of(&bench.path(&format!("results/{}/trials/000.history.jsonl", load.name)));
     let out = bench.path(&format!("learned-{}", load.name));
-    let learn = format!(
-        "learn {} --path /zklockbench/{}/t000 --out {} --strict",
-        data.display(),
-        load.name,
-        out.display()
-    );
-    bench.shows(&learn);
+    let learn = format!("learn {} --path /zklockbench/{}/t000 --strict", data.display(), load.name);
+    bench.shows(&format!("{learn} --out {}", out.display()));
     (recorded, Learned::read(&out).unwrap())
 }
 
@@ -153,7 +148,7 @@ async fn learned_scenario_can_be_run_and_planned_unchanged() {
     let family = only(&learned);
     assert_eq!(family.load, LearnedLoad::Open);
     let run = format!("run learned-open/scenario.toml --connect {connect} --run-id again --no-floor");
-    went_through(&bench.typed(&run).output().unwrap());
+    bench.completes(&run);
     bench.shows(&format!("learn {} --path /zklockbench/again/t000 --out learned-again", data.display()));
     let again = Learned::read(&bench.path("learned-again")).unwrap();
     let again = only(&again);
@@ -161,25 +156,15 @@ async fn learned_scenario_can_be_run_and_planned_unchanged() {
     assert!((again.keys[0].share - family.keys[0].share).abs() < 1e-9);
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/results/example");
     let question = "--from-scenario learned-open/scenario.toml --slo 'wait.p99 < 30s' --simulate 1000";
-    went_through(&bench.typed(&format!("plan {question} --from {example}")).output().unwrap());
+    bench.completes(&format!("plan {question} --from {example}"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn learn_finds_the_same_load_by_watching_nodes_as_by_reading_logs() {
     let (bench, local) = (Bench::new(), ensemble::start(1).await);
     let (connect, data) = (local.connect(), local.data().remove(0));
-    let watching = bench.spawn(&[
-        "learn",
-        "--connect",
-        &connect,
-        "--path",
-        "/",
-        "--for",
-        "9s",
-        "--out",
-        "watched",
-        "--json",
-    ]);
+    let watch = ["learn", "--connect", &connect, "--path", "/", "--for", "9s", "--out", "watched", "--json"];
+    let watching = bench.spawn(&watch);
     std::thread::sleep(std::time::Duration::from_millis(1_500));
     let (_, learned) = learned(&bench, &LOADS[0], &connect, &data);
     let output = watching.wait_with_output().unwrap();
@@ -191,9 +176,7 @@ async fn learn_finds_the_same_load_by_watching_nodes_as_by_reading_logs() {
     assert_eq!(watched.endings.gave_up, logged.endings.gave_up);
     let [watched, logged] = [watched, logged].map(|family| family.hold.as_ref().unwrap().p50.logged_us);
     assert!(watched.abs_diff(logged) <= 2_000, "{watched} {logged}");
-    let printed: Value = serde_json::from_str(&stdout(&output)).unwrap();
-    let schema: Value = serde_json::from_str(&bench.shows("schema learned")).unwrap();
-    let wrong: Vec<String> = Schema::new(&schema).complaints(&printed["learned"]);
+    let wrong = Schema::new(&bench.json(0, "schema learned")).complaints(&json(&output)["learned"]);
     assert!(wrong.is_empty(), "{wrong:?}");
 }
 
@@ -208,7 +191,7 @@ fn learn_reports_the_covered_period_and_anonymous_results_name_no_directory() {
     let covered = "the logs cover 2023-11-14T22:13:20Z to 2023-11-14T22:13:20Z";
     assert!(refused.contains(covered), "{refused}");
     bench.shows("learn secret-host --anonymous --out anonymous");
-    let json = std::fs::read_to_string(bench.path("anonymous/learned.json")).unwrap();
+    let json = bench.text("anonymous/learned.json");
     assert!(json.contains("server 1") && !json.contains("secret-host"), "{json}");
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::support::ensemble;
 use crate::support::json_schema::Schema;
-use crate::support::program::{Bench, eventually, signal, stderr, stdout, went_through};
+use crate::support::program::{Bench, eventually, json, signal, stderr, stdout, went_through};
 
 /// A question, with just enough simulations to answer it.
 const QUESTION: &str = "plan --clients 20 --rate 20/s --hold 5ms --slo 'wait.p99 < 30s' --simulate 2000";
@@ -29,7 +29,7 @@ fn asked(bench: &Bench, more: &str) -> Output {
 /// Returns the printed answer. Checks that the objective was met, or that the host was too slow for a verdict.
 fn answered(output: &Output) -> Value {
     went_through(output);
-    serde_json::from_slice(&output.stdout).unwrap()
+    json(output)
 }
 
 #[test]
@@ -38,15 +38,12 @@ fn plan_from_results_is_verified_and_matches_its_schema() {
     // Given a run of the load
     let connect = ensemble::place_on_shared();
     let bench = Bench::with(KNOWN);
-    let run = bench.typed(&format!("run scenario.toml --connect {connect} --out known")).output();
-    went_through(&run.unwrap());
+    bench.completes(&format!("run scenario.toml --connect {connect} --out known"));
     // When a plan is made from that run and verified for two seconds
     let verified = format!("--from known --verify --verify-for 2s --connect {connect} --json");
     // Then the objective is met, or the host was too slow for a verdict
     let printed = answered(&asked(&bench, &verified));
-    let schema: Value = serde_json::from_slice(&bench.output(&["schema", "plan"]).stdout).unwrap();
-    let validator = Schema::new(&schema);
-    let wrong: Vec<String> = validator.complaints(&printed["plan"]);
+    let wrong = Schema::new(&bench.json(0, "schema plan")).complaints(&printed["plan"]);
     assert!(wrong.is_empty(), "{wrong:?}");
     let answer = &printed["plan"]["answers"][0];
     assert_eq!(answer["strategy"], "predecessor-watch");
@@ -75,8 +72,7 @@ fn plan_from_results_is_verified_and_matches_its_schema() {
     .unwrap();
     let of_scenario =
         "plan --from-scenario hot.toml --slo 'wait.p99 < 30s' --simulate 2000 --from known --json";
-    let of_scenario = bench.typed(of_scenario).output().unwrap();
-    let told: Value = serde_json::from_slice(&of_scenario.stdout).unwrap();
+    let told = json(&bench.typed(of_scenario).output().unwrap());
     let question = &told["plan"]["question"];
     assert_eq!((&question["clients"], &question["locks"]), (&20.into(), &10.into()));
     assert_eq!(question["hold_us"], 8_000);
@@ -87,8 +83,7 @@ fn plan_from_results_is_verified_and_matches_its_schema() {
         assert!(!told["plan"]["map"].as_array().unwrap().is_empty(), "{told}");
     }
     // And a plan based on this plan uses the same evidence, except its verification
-    let again = asked(&bench, &format!("--from '{}' --json", dir.display()));
-    let again: Value = serde_json::from_slice(&again.stdout).unwrap();
+    let again = json(&asked(&bench, &format!("--from '{}' --json", dir.display())));
     assert_eq!(again["plan"]["answers"], printed["plan"]["answers"]);
     // And the text output contains the same answer
     let told = stdout(&asked(&bench, "--from known --all"));
@@ -103,12 +98,11 @@ fn plan_for_a_light_load_uses_a_run_of_that_load() {
         "name = \"light\"\nstrategies = [\"baton\"]\ncontenders = 40\nload = \"open\"\nrate = 120\nlocks = 400\n\
          popularity = { zipf = 0.5 }\nhold = \"2ms\"\nduration = \"4s\"\nwarm_up = \"300ms\"\nwarm_up_at_most = \"300ms\"\n",
     );
-    let run = bench.typed(&format!("run scenario.toml --connect {connect} --out known")).output().unwrap();
-    went_through(&run);
+    let run = bench.completes(&format!("run scenario.toml --connect {connect} --out known"));
     // When a plan is made for this load
     let asked = "plan --from-scenario scenario.toml --slo 'wait.p99 < 30s' --from known --json";
     let output = bench.typed(asked).output().unwrap();
-    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let printed = json(&output);
     let answer = &printed["plan"]["answers"][0];
     assert_eq!(answer["strategy"], "baton", "{printed}");
     // Then the verdict may be unknown if the host spoiled the trial
@@ -135,7 +129,7 @@ fn plan_uses_only_runs_with_the_same_added_round_trip_time() {
          [[fault]]\nkind = \"delay\"\nat = \"0s\"\nduration = \"3s\"\nlatency = \"3ms\"\n",
     );
     let run = format!("run scenario.toml --connect {connect} --allow-faults --out far");
-    went_through(&bench.typed(&run).output().unwrap());
+    bench.completes(&run);
     // When the question has the same added round-trip time, it is answered and verified with this time
     let verified = "--verify --verify-for 3s --allow-faults --json";
     let asked_there = format!("--from far --round-trip 6ms {verified} --connect {connect}");
@@ -180,7 +174,7 @@ fn plan_keeps_its_answer_if_its_verification_is_interrupted() {
     let output = child.wait_with_output().unwrap();
     // Then the answer is printed and stored, with a note that the answer was not verified
     assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
-    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let printed = json(&output);
     assert_eq!(printed["plan"]["answers"][0]["strategy"], "predecessor-watch");
     assert_eq!(printed["plan"]["unverified"][0]["strategy"], "predecessor-watch");
     let dir = bench.path(printed["results"].as_str().unwrap());
@@ -233,11 +227,9 @@ fn plan_for_returning_clients_agrees_with_its_verification() {
          duration = \"60s\"\nwarm_up = \"1s\"\nwarm_up_at_most = \"1s\"\n[[client]]\nshare = 8\n\
          [[client]]\nshare = 2\nthink = \"300ms\"\nhold = \"30ms\"\n",
     );
-    let mut command = bench.typed(
-        "plan --from-scenario scenario.toml --slo 'wait.p99 < 1s' --strategies predecessor-watch --simulate 4000 --verify \
-         --data-dir data --json",
-    );
-    let printed = answered(&command.output().unwrap());
+    let asked = "plan --from-scenario scenario.toml --slo 'wait.p99 < 1s' --strategies predecessor-watch";
+    let verified = "--simulate 4000 --verify --data-dir data --json";
+    let printed = json(&bench.completes(&format!("{asked} {verified}")));
     let plan = &printed["plan"];
     let answer = &plan["answers"][0];
     assert!(answer["headroom"]["clients"].as_u64().is_some_and(|clients| clients >= 10), "{answer}");

@@ -5,11 +5,11 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output};
 use std::time::Duration;
 
-use crate::support::program::{Bench, Watched, eventually, says, signal, stderr, stdout, went_through};
+use crate::support::program::{Bench, Watched, eventually, says, signal, stderr, stdout, walk, went_through};
 use crate::support::skip::skipped;
 use rustix::process::Signal;
 
@@ -75,11 +75,6 @@ impl Ordinary {
     }
 }
 
-fn every_file(directory: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-    entries.flat_map(|path| if path.is_dir() { every_file(&path) } else { vec![path] }).collect()
-}
-
 #[test]
 fn ordinary_user_can_partition_servers_and_owns_the_results() {
     let ordinary = Ordinary::new();
@@ -90,7 +85,7 @@ fn ordinary_user_can_partition_servers_and_owns_the_results() {
     went_through(&output);
     assert!(stderr(&output).contains("fault `partition shape=minority` took effect"), "{}", stderr(&output));
     assert!(stdout(&output).starts_with('{'), "{}", stdout(&output));
-    let results = every_file(&ordinary.bench.results()[0]);
+    let results = walk(&ordinary.bench.results()[0]);
     assert!(results.iter().any(|file| file.ends_with("run.json")), "{results:?}");
     for file in results {
         assert_eq!(file.metadata().unwrap().uid(), ordinary.user, "{}", file.display());

@@ -9,7 +9,7 @@ use crate::support::program::{
 };
 use crate::verbose::step;
 use rustix::process::Signal;
-use zklockbench_zk::admin::mntr;
+use zklockbench_zk::{admin::mntr, runtime};
 
 const LONG: &str = "name = \"long\"\nstrategies = [\"predecessor-watch\", \"parent-watch\"]\ncontenders = [4]\n\
                     hold = \"50ms\"\nduration = \"60s\"\nsession_timeout = \"4s\"\nensemble = { servers = 1 }\n";
@@ -58,9 +58,9 @@ fn measuring_with(bench: &Bench, scenario: &str) -> Watched {
 
 /// Returns the number of queue nodes reported by the servers.
 fn queued(ports: &[u16]) -> i64 {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let ask =
-        |port: &u16| runtime.block_on(mntr(&format!("127.0.0.1:{port}"))).ok()?.number("zk_ephemerals_count");
+    let ask = |port: &u16| {
+        runtime::block_on(mntr(&format!("127.0.0.1:{port}"))).ok()?.number("zk_ephemerals_count")
+    };
     ports.iter().filter_map(ask).max().unwrap_or(0)
 }
 

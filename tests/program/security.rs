@@ -5,7 +5,7 @@ use std::process::Output;
 use std::time::{Duration, Instant};
 
 use crate::support::program::{Bench, eventually, says, stderr, walk, went_through};
-use crate::support::secured::{self, Secured, handshakes, tool};
+use crate::support::servers::{self, Server, handshakes, tool};
 use crate::support::skip::skipped;
 use crate::support::{ensemble, foreign};
 
@@ -48,7 +48,7 @@ fn expire_and_reset(strategies: &[&str]) -> String {
 #[test]
 fn suite_and_driver_sessions_authenticate_with_sasl() {
     let bench = Bench::new();
-    let server = secured::with_sasl(&bench.path("server"));
+    let server = servers::with_sasl(&bench.path("server"));
     let drivers: Vec<String> =
         [foreign::kazoo(), foreign::curator(&bench.path("cache"))].into_iter().flatten().collect();
     let locks = ["\"kazoo:Lock\"", "\"curator:InterProcessMutex\""];
@@ -77,7 +77,7 @@ fn suite_and_driver_sessions_authenticate_with_sasl() {
 #[test]
 fn sasl_failures_are_reported_with_the_cause_and_remedy() {
     let bench = Bench::new();
-    let server = secured::with_sasl(&bench.path("server"));
+    let server = servers::with_sasl(&bench.path("server"));
     let without = ensemble::shared();
     for (connect, sasl, password, code, expected) in [
         (&*server.address, None, None, 3, "set --sasl to a SASL user, and set ZKLOCKBENCH_SASL_PASSWORD"),
@@ -133,7 +133,7 @@ fn follow(directory: &Path, said: &str) {
     tool(directory, &line, "changeit\n");
 }
 
-fn tls_words<'a>(server: &'a Secured, ca: &'a str, cert: &'a str, key: &'a str) -> Vec<&'a str> {
+fn tls_words<'a>(server: &'a Server, ca: &'a str, cert: &'a str, key: &'a str) -> Vec<&'a str> {
     vec!["--connect", &server.address, "--tls-ca", ca, "--tls-cert", cert, "--tls-key", key]
 }
 
@@ -142,7 +142,7 @@ fn tls_words<'a>(server: &'a Secured, ca: &'a str, cert: &'a str, key: &'a str) 
 fn java_key_stores_are_rejected_with_commands_to_convert_them() {
     let bench = Bench::new();
     make_stores(bench.dir.path());
-    let server = secured::with_tls(&bench.path("server"), &bench.path("server.p12"), &bench.path("me.pem"));
+    let server = servers::with_tls(&bench.path("server"), &bench.path("server.p12"), &bench.path("me.pem"));
     let refused = |ca, cert, key, file: &str| {
         let output = bench.output(&[vec!["clean"], tls_words(&server, ca, cert, key)].concat());
         let said = stderr(&output);
@@ -193,7 +193,9 @@ fn host_name_with_three_addresses_counts_as_three_servers_with_tls() {
         openssl pkcs12 -export -in zk.pem -inkey zk.key -passout pass:changeit -out zk.p12"
     );
     tool(here, &lines, "");
-    let servers = secured::three_with_tls(&bench.path("servers"), &here.join("zk.p12"), &here.join("me.pem"));
+    let (key_store, trust_store) = (here.join("zk.p12"), here.join("me.pem"));
+    let config = |host: &str, port| servers::tls_config(host, port, &key_store, &trust_store);
+    let servers = servers::three(&bench.path("servers"), config);
     let addresses: Vec<&str> = servers.iter().map(|server| server.address.as_str()).collect();
     let files = ["--tls-ca", "zk.pem", "--tls-cert", "me.pem", "--tls-key", "me.key"];
     for address in &addresses {

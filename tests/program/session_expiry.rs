@@ -2,14 +2,13 @@
 
 use crate::support::ensemble;
 use crate::support::program::{self, Bench, went_through};
+use crate::support::sessions::{PERSISTENT, client};
 use crate::support::trials;
 use std::time::{Duration, SystemTime};
 
 use rustix::process::Signal;
 use zklockbench_ensemble::log_follower::LogFollower;
 use zklockbench_ensemble::transactions::{Living, Transaction};
-use zklockbench_zk::{Access, Target};
-use zookeeper_client::{Acls, CreateMode};
 
 #[tokio::test]
 async fn contenders_with_expired_sessions_rejoin_and_acquire_again() {
@@ -56,16 +55,14 @@ fn session_end_deletes_nodes_even_if_the_log_omits_the_deletions() {
 #[tokio::test]
 async fn failed_multi_in_the_server_log_creates_no_node() {
     let local = ensemble::start(1).await;
-    let target = Target { connect: local.connect(), access: Access::default() };
-    let client = target.client(Duration::from_secs(10)).await.unwrap();
-    let persistent = CreateMode::Persistent.with_acls(Acls::anyone_all());
-    client.create("/l", &[], &persistent).await.unwrap();
+    let client = client(&local.connect()).await;
+    client.create("/l", &[], &PERSISTENT).await.unwrap();
     // The log contains the create of the failed multi.
     let mut multi = client.new_multi_writer();
-    multi.add_create("/l/failed", &[], &persistent).unwrap();
+    multi.add_create("/l/failed", &[], &PERSISTENT).unwrap();
     multi.add_delete("/l/missing", None).unwrap();
     multi.commit().await.unwrap_err();
-    client.create("/l/made", &[], &persistent).await.unwrap();
+    client.create("/l/made", &[], &PERSISTENT).await.unwrap();
     let (mut living, mut lives, mut seen) = (Living::default(), Vec::new(), Vec::new());
     let mut note = |transaction: &Transaction| {
         let whole = living.complete(transaction);

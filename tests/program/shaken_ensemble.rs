@@ -2,14 +2,14 @@
 //! report the disturbance.
 
 use crate::support::ensemble;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use crate::support::program::{Bench, eventually, signal};
+use crate::support::program::{Bench, eventually, signal, walk};
+use crate::support::sessions::target;
 use rustix::process::Signal;
 use zklockbench_ensemble::{Installation, Local, LocalSpec, Places, Processes};
 use zklockbench_record::{Cause, Trial};
-use zklockbench_zk::{Access, Target};
 use zookeeper_client::Client;
 
 const THREE: &str = "name = \"three\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"100ms\"\n\
@@ -46,14 +46,6 @@ fn outage_in_one_repetition_is_reported_and_all_repetitions_are_kept() {
     assert!(matches!(code, Some(0 | 4)), "{said}");
 }
 
-fn below(directory: &Path, name: &str) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
-    entries
-        .flat_map(|path| if path.is_dir() { below(&path, name) } else { vec![path] })
-        .filter(|path| path.ends_with(name))
-        .collect()
-}
-
 /// Maximum number of connections from one host to each server.
 const ROOM: usize = 10;
 
@@ -63,7 +55,7 @@ async fn narrow(data: &Path) -> Local {
     let spec =
         LocalSpec { servers: 3, data_dir: Some(data.to_owned()), logs: None, apart: false, nicer_by: 0 };
     let local = Local::start(&spec, &installation).await.unwrap();
-    for config in below(data, "zoo.cfg") {
+    for config in walk(data).into_iter().filter(|path| path.ends_with("zoo.cfg")) {
         let text = std::fs::read_to_string(&config).unwrap();
         assert!(text.contains("maxClientCnxns=0"), "{text}");
         let narrow = text.replace("maxClientCnxns=0", &format!("maxClientCnxns={ROOM}"));
@@ -87,7 +79,7 @@ async fn narrow(data: &Path) -> Local {
 
 /// Opens as many sessions on a server as it accepts, minus `but`.
 async fn fill(server: &str, but: usize) -> Vec<Client> {
-    let target = Target { connect: server.to_owned(), access: Access::default() };
+    let target = target(server);
     let mut clients = Vec::new();
     // Connect one by one, because a server may exceed its limit if connections arrive together.
     while clients.len() < ROOM - but {

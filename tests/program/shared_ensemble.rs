@@ -6,11 +6,10 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::task::JoinHandle;
 use zklockbench_core::measure::RequestKind;
-use zklockbench_zk::{Access, Target};
-use zookeeper_client::Client;
 
 use crate::support::ensemble;
 use crate::support::program::{Bench, says, stderr, stdout, went_through};
+use crate::support::sessions::client;
 
 const CLOSED: &str = "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"0ms\"\n\
                       duration = \"3s\"\nwarm_up = \"0s\"\nrepetitions = 1\n";
@@ -20,11 +19,6 @@ fn polite(bench: &Bench, words: &[&str]) -> Command {
     let mut command = bench.command(words);
     command.env_remove("ZKLOCKBENCH_ALLOW_SATURATION");
     command
-}
-
-async fn client(connect: &str) -> Client {
-    let target = Target { connect: connect.into(), access: Access::default() };
-    target.client(Duration::from_secs(10)).await.unwrap()
 }
 
 async fn left(connect: &str) -> Vec<String> {

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use crate::support::ensemble;
 use crate::support::program::{Bench, eventually, executable, says, signal, stderr, stdout, went_through};
+use crate::support::sessions::{client, with_client};
 use rustix::process::Signal;
 use zklockbench_core::{measure::Measure, verdict::Verdict};
 use zklockbench_record::Trial;
 use zklockbench_results::{StoredRun, layout, read};
-use zklockbench_zk::{Access, Target};
 
 const OPEN: &str = "name = \"open\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 24\nlocks = 2\n\
                     load = \"open\"\nrate = 60\nhold = \"2ms\"\nwarm_up = \"1s\"\nwarm_up_at_most = \"1s\"\n\
@@ -80,8 +80,7 @@ impl Job<'_> {
     fn wait_for(&self, workers: usize, place: &str) {
         let path = format!("/zklockbench-workers/{}/{place}", self.name);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let target = Target { connect: self.connect.into(), access: Access::default() };
-        let client = runtime.block_on(target.client(Duration::from_secs(10))).unwrap();
+        let client = runtime.block_on(client(self.connect));
         eventually(place, Duration::from_secs(30), || {
             runtime.block_on(client.list_children(&path)).unwrap_or_default().len() == workers
         });
@@ -173,11 +172,7 @@ fn lock_shared_by_workers_is_judged_by_all_transactions() {
     let checked = bench.output(&["check", history.to_str().unwrap()]);
     assert_eq!(code(&checked), Some(0), "{}", stdout(&checked));
     // And no node of the run is left on the ensemble
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let target = Target { connect: connect.clone(), access: Access::default() };
-    let left = runtime.block_on(async {
-        target.client(Duration::from_secs(10)).await.unwrap().list_children("/").await.unwrap()
-    });
+    let left = with_client(&connect, async |client| client.list_children("/").await.unwrap());
     assert_eq!(left, [""; 0]);
 }
 

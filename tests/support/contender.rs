@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
-use zklockbench_core::catalog::{Mode, Params};
+use zklockbench_core::catalog::{Mode, ParamValue, Params};
 use zklockbench_locks::{AcquireError, DeadlineClock, Held, HoldOver, LockConfig, Strategy, find};
 use zklockbench_zk::{Failure, Session, SessionStates, runtime};
 
@@ -16,6 +16,11 @@ pub const SETTLE: Duration = Duration::from_millis(150);
 const CATCHES_UP_WITHIN: Duration = Duration::from_secs(10);
 /// Time limit for any wait in a test.
 pub const LONG: Duration = Duration::from_secs(60);
+
+/// Parameters whose values are words.
+pub fn words(params: &[(&str, &str)]) -> Params {
+    params.iter().map(|(name, word)| ((*name).to_owned(), ParamValue::Word((*word).to_owned()))).collect()
+}
 
 /// A lock object, its session, and the requests sent.
 pub struct Contender {
@@ -35,9 +40,19 @@ impl Contender {
 
     /// A contender that holds the lock in write mode.
     pub async fn holding(name: &str, scene: &Scene) -> (Self, Held) {
-        let mut holder = Self::of(name, scene).await;
-        let held = holder.acquire(Mode::Write).await.unwrap();
-        (holder, held)
+        Self::of(name, scene).await.enter().await
+    }
+
+    /// Acquires in write mode.
+    pub async fn enter(mut self) -> (Self, Held) {
+        let held = self.acquire(Mode::Write).await.unwrap();
+        (self, held)
+    }
+
+    /// Acquires and releases in write mode.
+    pub async fn cycle(&mut self) {
+        let held = self.acquire(Mode::Write).await.unwrap();
+        self.release(held).await.unwrap();
     }
 
     /// Like [`Contender::of`], through another address of the same ensemble.
@@ -176,10 +191,16 @@ impl Waiting {
         self.task.await
     }
 
+    /// Waits for the lock.
+    pub async fn entered(self) -> (Contender, Held) {
+        let (contender, held) = self.over().await;
+        (contender, held.unwrap())
+    }
+
     /// Waits for the lock, and releases it.
     pub async fn serve(self) -> Contender {
-        let (mut contender, held) = self.over().await;
-        contender.release(held.unwrap()).await.unwrap();
+        let (mut contender, held) = self.entered().await;
+        contender.release(held).await.unwrap();
         contender
     }
 

@@ -5,12 +5,11 @@
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use zklockbench_ensemble::{ClaimedPorts, Installation, Local, LocalSpec, Places};
-use zklockbench_zk::{Access, Target};
-use zookeeper_client::{Acls, CreateMode};
+
+use super::sessions::{PERSISTENT, with_client};
 
 /// Environment variable with the addresses of a running ensemble (`host:port,host:port`) for tests that can share
 /// an ensemble.
@@ -148,15 +147,7 @@ pub fn place_on_shared() -> String {
 /// Like [`place_on_shared`], on another ensemble.
 pub fn place_on(shared: &str) -> String {
     let path = format!("/{}", super::trials::unique("place"));
-    let make = || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let target = Target { connect: shared.into(), access: Access::default() };
-        runtime.block_on(async {
-            let client = target.client(Duration::from_secs(10)).await.unwrap();
-            let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
-            client.create(&path, &[], &options).await.unwrap();
-        });
-    };
-    std::thread::scope(|scope| scope.spawn(make).join().unwrap());
+    let make = || with_client(shared, async |client| client.create(&path, &[], &PERSISTENT).await.map(drop));
+    std::thread::scope(|scope| scope.spawn(make).join().unwrap().unwrap());
     format!("{shared}{path}")
 }

@@ -1,9 +1,10 @@
 //! Contenders in other languages: Curator (Java) and kazoo (Python), from Debian's packages.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -120,23 +121,34 @@ impl Drop for Bounded {
 
 /// A process that reads commands and prints results, line by line.
 pub struct Obedient {
-    _process: Bounded,
-    told: Option<ChildStdin>,
+    process: Bounded,
+    told: ChildStdin,
     said: Arc<Mutex<Vec<String>>>,
+    listener: JoinHandle<()>,
 }
 
 impl Obedient {
     /// Starts a process and collects its output.
     pub fn start(mut command: Command) -> Self {
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let told = process.stdin.take();
+        let told = process.stdin.take().unwrap();
         let lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let said = Arc::<Mutex<Vec<String>>>::default();
-        let listener = Arc::clone(&said);
-        std::thread::spawn(move || {
-            lines.map_while(Result::ok).for_each(|line| listener.lock().unwrap().push(line));
+        let heard = Arc::clone(&said);
+        let listener = std::thread::spawn(move || {
+            lines.map_while(Result::ok).for_each(|line| heard.lock().unwrap().push(line));
         });
-        Self { _process: Bounded(process), told, said }
+        Self { process: Bounded(process), told, said, listener }
+    }
+
+    /// Closes the process's input, waits until the process succeeds, and returns its output.
+    pub fn end(self) -> String {
+        let Self { mut process, told, said, listener } = self;
+        drop(told);
+        assert!(process.0.wait().unwrap().success());
+        listener.join().unwrap();
+        let said = said.lock().unwrap();
+        said.join("\n")
     }
 
     pub async fn ready(command: Command) -> Self {
@@ -146,7 +158,7 @@ impl Obedient {
     }
 
     pub fn tell(&mut self, line: &str) {
-        writeln!(self.told.as_mut().unwrap(), "{line}").unwrap();
+        writeln!(self.told, "{line}").unwrap();
     }
 
     pub fn has_said(&self, line: &str) -> bool {
@@ -166,25 +178,5 @@ impl Obedient {
     pub async fn obeys(&mut self, line: &str, answer: &str) {
         self.tell(line);
         self.says(answer).await;
-    }
-}
-
-/// A process with foreign contenders that run until stopped and then print their counts.
-pub struct Rivals(Bounded);
-
-impl Rivals {
-    pub fn start(mut command: Command) -> Self {
-        Self(Bounded(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()))
-    }
-
-    /// Stops the contenders, and returns their numbers of acquisitions, violations and crossings.
-    pub fn stop(mut self) -> [u64; 3] {
-        let process = &mut self.0.0;
-        drop(process.stdin.take());
-        let mut text = String::new();
-        process.stdout.take().unwrap().read_to_string(&mut text).unwrap();
-        assert!(process.wait().unwrap().success());
-        let numbers: Vec<u64> = text.split_whitespace().map(|number| number.parse().unwrap()).collect();
-        numbers.try_into().unwrap()
     }
 }

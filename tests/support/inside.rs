@@ -14,6 +14,7 @@
 //! between the two kinds of clients. Crossings in the two directions alternate.
 
 use std::cell::Cell;
+use std::process::Command;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,7 @@ use zklockbench_locks::{LockConfig, Strategy, find};
 use zklockbench_zk::{NodeKind, Session, runtime};
 
 use crate::support::depth;
-use crate::support::foreign::Rivals;
+use crate::support::foreign::Obedient;
 use crate::support::sessions::{Scene, patience};
 
 /// Number of contenders of each kind, small enough for frequent crossings.
@@ -79,12 +80,14 @@ pub fn owner_of(scene: &Scene) -> String {
     format!("{}-owner", scene.lock)
 }
 
-/// Lets both kinds of clients contend until there have been enough crossings. Returns the counts of both sides.
-pub async fn mix(ours: &Ours, scene: Rc<Scene>, rivals: impl FnOnce() -> Rivals) -> (Rc<Seen>, [u64; 3]) {
+/// Lets both kinds of clients contend until there have been enough crossings. Returns the counts of both sides. The
+/// foreign contenders run until their input ends, and then print their numbers of acquisitions, violations and
+/// crossings.
+pub async fn mix(ours: &Ours, scene: Rc<Scene>, rivals: Command) -> (Rc<Seen>, [u64; 3]) {
     let session = scene.session().await;
     session.create(&owner_of(&scene), b"out nobody", NodeKind::Persistent).await.unwrap();
     let seen = Rc::new(Seen { counted: Cell::new(-1), ..Seen::default() });
-    let rivals = rivals();
+    let rivals = Obedient::start(rivals);
     let mut contenders = Vec::new();
     for _ in 0..CONTENDERS {
         let (ours, scene, seen) = (ours.clone(), Rc::clone(&scene), Rc::clone(&seen));
@@ -96,7 +99,8 @@ pub async fn mix(ours: &Ours, scene: Rc<Scene>, rivals: impl FnOnce() -> Rivals)
         }
     };
     assert!(runtime::timeout(LIMIT, all).await.is_some(), "{}: so far {seen:?}", ours.strategy);
-    (seen, rivals.stop())
+    let numbers: Vec<u64> = rivals.end().split_whitespace().map(|number| number.parse().unwrap()).collect();
+    (seen, numbers.try_into().unwrap())
 }
 
 async fn contend(ours: &Ours, scene: &Scene, seen: &Seen) {

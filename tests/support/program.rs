@@ -9,12 +9,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 use zklockbench_load::{Leftover, leftovers};
 use zklockbench_record::Trial;
-use zklockbench_zk::{Access, Target};
+use zklockbench_zk::runtime;
 
-use super::{json_schema::Schema, skip::skipped};
+use super::{json_schema::Schema, sessions::target, skip::skipped};
 
 /// A working directory for one test, with directories for results, state, and local servers' data.
 pub struct Bench {
@@ -118,6 +119,23 @@ impl Bench {
         self.ends(2, typed).1
     }
 
+    /// Runs a command line that must complete without a violation, like [`went_through`].
+    pub fn completes(&self, typed: &str) -> Output {
+        let output = self.typed(typed).output().unwrap();
+        went_through(&output);
+        output
+    }
+
+    /// Runs a command line that prints JSON, and asserts its exit code.
+    #[track_caller]
+    pub fn json(&self, code: i32, typed: &str) -> Value {
+        serde_json::from_str(&self.ends(code, typed).0).unwrap()
+    }
+
+    pub fn text(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+
     /// Exit code, stderr and stdout. `BENCH` and `ROOT` replace the paths of this bench and of the repository.
     pub fn told(&self, output: &Output) -> String {
         let told = format!("exit {}\n{}{}", output.status.code().unwrap(), stderr(output), stdout(output));
@@ -181,14 +199,13 @@ impl Bench {
     /// Process ids of servers with data in this bench.
     pub fn servers(&self) -> Vec<u32> {
         let own = self.dir.path().canonicalize().unwrap().display().to_string();
-        let processes = std::fs::read_dir("/proc").unwrap().flatten();
-        let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        pids.filter(|pid: &u32| {
-            let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            let command = String::from_utf8_lossy(&command);
-            command.contains("QuorumPeerMain") && command.contains(&own)
-        })
-        .collect()
+        processes("cmdline", |command| command.contains("QuorumPeerMain") && command.contains(&own))
+    }
+
+    /// Process ids of everything that was started in this bench, recognised by the environment.
+    pub fn family(&self) -> Vec<u32> {
+        let own = format!("ZKLOCKBENCH_STATE_DIR={}", self.path("state").display());
+        processes("environ", |variables| variables.split('\0').any(|variable| variable == own))
     }
 
     /// A directory like an unpacked ZooKeeper release, with links to this system's jars.
@@ -212,6 +229,17 @@ impl Bench {
     }
 }
 
+/// Process ids whose file in `/proc` matches `is`.
+fn processes(file: &str, is: impl Fn(&str) -> bool) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid: &u32| {
+        let bytes = std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        is(&String::from_utf8_lossy(&bytes))
+    })
+    .collect()
+}
+
 /// Kills servers that a failed test left behind.
 impl Drop for Bench {
     fn drop(&mut self) {
@@ -228,11 +256,10 @@ pub struct Answers(Schema);
 
 impl Answers {
     pub fn of(bench: &Bench) -> Self {
-        let schema = stdout(&bench.output(&["schema", "answer"]));
-        Self(Schema::new(&serde_json::from_str(&schema).unwrap()))
+        Self(Schema::new(&bench.json(0, "schema answer")))
     }
 
-    pub fn complaints(&self, answer: &serde_json::Value) -> Vec<String> {
+    pub fn complaints(&self, answer: &Value) -> Vec<String> {
         self.0.complaints(answer)
     }
 }
@@ -293,6 +320,18 @@ pub fn stderr(output: &Output) -> String {
 
 pub fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+pub fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {}", stderr(output)))
+}
+
+/// Asserts that a text contains all of these parts.
+#[track_caller]
+pub fn has(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "`{part}` is missing from:\n{text}");
+    }
 }
 
 /// Asserts a program's exit code and a part of its stderr.
@@ -391,9 +430,7 @@ fn processor_time(stat: &str) -> Duration {
 
 /// Leftovers of runs on an ensemble.
 pub fn left_on(connect: &str) -> Vec<Leftover> {
-    let target = Target { connect: connect.into(), access: Access::default() };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(leftovers(&target)).unwrap()
+    runtime::block_on(leftovers(&target(connect))).unwrap()
 }
 
 /// A small in-memory file system, unmounted when dropped.

@@ -76,8 +76,7 @@ impl Subject {
     /// A contender that has acquired and released once.
     async fn served_once(&self, scene: &Scene) -> Contender {
         let mut one = self.contender(scene).await;
-        let held = one.acquire(Write).await.unwrap();
-        one.release(held).await.unwrap();
+        one.cycle().await;
         one
     }
 
@@ -113,8 +112,7 @@ impl Subject {
         let mut one = self.contender(scene).await;
         let mut rounds = Vec::new();
         for _ in 0..times {
-            let held = one.acquire(Write).await.unwrap();
-            one.release(held).await.unwrap();
+            one.cycle().await;
             rounds.push(sent_by(&one, scene));
             one.trace.borrow_mut().clear();
         }
@@ -154,8 +152,7 @@ impl Subject {
     }
 
     async fn timed_out(&self, scene: &Scene) -> Vec<Lines> {
-        let mut holder = self.contender(scene).await;
-        let held = holder.acquire(Write).await.unwrap();
+        let (mut holder, held) = self.contender(scene).await.enter().await;
         let late = self.contender(scene).await.queue_up().await;
         let at_once = if late.is_over() { " at once" } else { "" };
         late.clock.jump(LONG);
@@ -194,8 +191,7 @@ impl Subject {
     /// Returns whether a contender can acquire the lock while another kind of lock is held on the same path.
     pub async fn is_let_in_beside(&self, other: &Self) -> bool {
         let scene = scene(shared()).await;
-        let mut holder = other.contender(&scene).await;
-        holder.acquire(Write).await.unwrap();
+        let _holder = other.contender(&scene).await.enter().await;
         let ended = self.contender(&scene).await.acquire_within(SHORT, Write).await;
         assert!(matches!(ended, Ok(_) | Err(AcquireError::TimedOut)), "{ended:?}");
         ended.is_ok()
@@ -228,8 +224,7 @@ impl Subject {
     }
 
     async fn downgrade(&self, scene: &Scene) -> Vec<Lines> {
-        let mut owner = self.contender(scene).await;
-        let write = owner.acquire(Write).await.unwrap();
+        let (mut owner, write) = self.contender(scene).await.enter().await;
         let waiting = self.contender(scene).await.queue_up().await;
         let read = owner.acquire(Read).await.unwrap();
         owner.release(write).await.unwrap();
@@ -240,8 +235,7 @@ impl Subject {
     }
 
     async fn revoked(&self, scene: &Scene) -> Vec<Lines> {
-        let mut holder = self.contender(scene).await;
-        let held = holder.acquire(Write).await.unwrap();
+        let (mut holder, held) = self.contender(scene).await.enter().await;
         let waiting = self.contender(scene).await.queue_up().await;
         assert!(holder.hold(LONG).await, "{}: no waiter requested revocation", self.label);
         settled([&waiting]).await;
@@ -251,8 +245,7 @@ impl Subject {
     }
 
     async fn overwritten(&self, scene: &Scene, data: &str) -> Vec<Lines> {
-        let mut holder = self.contender(scene).await;
-        let held = holder.acquire(Write).await.unwrap();
+        let (mut holder, held) = self.contender(scene).await.enter().await;
         let path = held.node.clone().unwrap().path;
         scene.session().await.set_data(&path, data.as_bytes()).await.unwrap();
         let asked = holder.hold(Duration::from_secs(1)).await;

@@ -9,11 +9,28 @@ use tokio_util::sync::CancellationToken;
 use zklockbench_core::{clock, measure::ThreadRecorder};
 use zklockbench_locks::{DeadlineClock, Patience, WaitGauge};
 use zklockbench_zk::{Access, Observed, Sent, Session, Target, runtime};
-use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
+use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, CreateOptions, Permission};
 
 use crate::support::{ensemble::shared, proxy::Proxy};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Options of a persistent node that every client may change.
+pub const PERSISTENT: CreateOptions<'static> = CreateMode::Persistent.with_acls(Acls::anyone_all());
+
+pub fn target(connect: &str) -> Target {
+    Target { connect: connect.into(), access: Access::default() }
+}
+
+/// A client outside a trial.
+pub async fn client(connect: &str) -> Client {
+    target(connect).client(TIMEOUT).await.unwrap()
+}
+
+/// Runs `work` with a new client, outside any runtime.
+pub fn with_client<T>(connect: &str, work: impl AsyncFnOnce(Client) -> T) -> T {
+    runtime::block_on(async { work(client(connect).await).await })
+}
 
 /// Requests in the order of sending.
 pub type Trace = Rc<RefCell<Vec<Sent>>>;
@@ -126,8 +143,7 @@ impl Scene {
 
     /// Creates the lock's directory unless it exists.
     pub async fn restore(&self) {
-        let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
-        let made = self.outside.create(&self.lock, &[], &options).await;
+        let made = self.outside.create(&self.lock, &[], &PERSISTENT).await;
         assert!(matches!(made, Ok(_) | Err(zookeeper_client::Error::NodeExists)), "{made:?}");
     }
 
@@ -152,8 +168,7 @@ impl Scene {
 
     /// Creates a node in the lock's directory that does not belong to the queue.
     pub async fn add_foreign_child(&self) {
-        let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
-        self.outside.create(&format!("{}/config", self.lock), &[], &options).await.unwrap();
+        self.outside.create(&format!("{}/config", self.lock), &[], &PERSISTENT).await.unwrap();
     }
 
     /// The lock's directory and all nodes below it, with the sessions that own them. Parents precede children.
@@ -183,10 +198,6 @@ impl Scene {
         });
         assert!(come.await.is_some(), "{} nodes, not {expected}", self.nodes().await);
     }
-}
-
-fn target(connect: &str) -> Target {
-    Target { connect: connect.into(), access: Access::default() }
 }
 
 async fn open(target: &Target, trace: Option<Trace>) -> Session {

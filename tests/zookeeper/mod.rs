@@ -7,13 +7,10 @@ mod nodes;
 mod order;
 mod watches;
 
-use zklockbench_zk::admin;
+use zklockbench_zk::{admin, runtime};
 
 /// Value of a server's counter (`mntr`).
-fn counter(server: &str, key: &str) -> i64 {
-    let ask = || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(admin::mntr(server)).unwrap().number(key).unwrap()
-    };
+pub fn counter(server: &str, key: &str) -> i64 {
+    let ask = || runtime::block_on(admin::mntr(server)).unwrap().number(key).unwrap();
     std::thread::scope(|scope| scope.spawn(ask).join().unwrap())
 }

@@ -1,6 +1,5 @@
 //! The scenarios that every lock must survive. Each returns a list of failures.
 
-use std::cell::Cell;
 use std::time::Duration;
 
 use futures_util::future::{join, join3};
@@ -11,6 +10,7 @@ use zklockbench_zk::{Failure, runtime};
 use super::expected;
 use crate::support::contender::{Contender, SETTLE, Waiting, settled};
 use crate::support::ensemble::shared;
+use crate::support::oracle::Oracle;
 use crate::support::proxy::{Fate, Proxy, Request};
 use crate::support::sessions::{Scene, scene};
 use crate::support::ways::Way;
@@ -227,50 +227,40 @@ async fn contended(of: Way, mode: Mode, strike: Option<Strike>, told: &mut Told)
     }
     bounded("the holder's release", holder.release(held)).await?.unwrap();
     // The two contenders may enter in either order.
-    let inside_lock = Inside::default();
+    let inside = Oracle::of(1);
     let of_waiter = async {
         let Some(waiter) = waiter else { return Ok(()) };
         let (one, result) = bounded("the waiter", waiter.over()).await?;
         told.of_acquire = proxy.requests().len();
         if result.is_ok() {
-            inside_lock.stay().await;
+            stay(&inside).await;
         }
         end(one, result, told).await
     };
-    let (of_waiter, of_behind) = join(of_waiter, inside_lock.is_visited(behind)).await;
+    let (of_waiter, of_behind) = join(of_waiter, visit(&inside, behind)).await;
     of_waiter.and(of_behind)?;
     (told.requests, told.has_struck) = (proxy.requests(), proxy.has_struck());
-    if inside_lock.is_crowded.get() && excludes(of) {
+    if inside.violations.get() > 0 && excludes(of) {
         told.complaints.push("two contenders were inside".into());
     }
     holder.die().await;
     is_empty(&scene).await
 }
 
-/// Number of contenders inside.
-#[derive(Default)]
-struct Inside {
-    inside: Cell<usize>,
-    is_crowded: Cell<bool>,
+async fn stay(inside: &Oracle) {
+    inside.enter(Mode::Write);
+    runtime::sleep(STAY).await;
+    inside.exit(Mode::Write);
 }
 
-impl Inside {
-    async fn stay(&self) {
-        self.inside.set(self.inside.get() + 1);
-        self.is_crowded.set(self.is_crowded.get() || self.inside.get() > 1);
-        runtime::sleep(STAY).await;
-        self.inside.set(self.inside.get() - 1);
-    }
-
-    /// Lets an undisturbed waiter enter, stay, release and leave.
-    async fn is_visited(&self, waiting: Waiting) -> Result<(), String> {
-        let (mut visitor, held) = bounded("the waiter", waiting.over()).await?;
-        let held = held.map_err(|why| format!("the waiter: {why}"))?;
-        self.stay().await;
-        bounded("its release", visitor.release(held)).await?.map_err(|why| format!("its release: {why}"))?;
-        visitor.die().await;
-        Ok(())
-    }
+/// Lets an undisturbed waiter enter, stay, release and leave.
+async fn visit(inside: &Oracle, waiting: Waiting) -> Result<(), String> {
+    let (mut visitor, held) = bounded("the waiter", waiting.over()).await?;
+    let held = held.map_err(|why| format!("the waiter: {why}"))?;
+    stay(inside).await;
+    bounded("its release", visitor.release(held)).await?.map_err(|why| format!("its release: {why}"))?;
+    visitor.die().await;
+    Ok(())
 }
 
 /// Checks that a newcomer is served and that no node is left afterwards.
@@ -309,15 +299,15 @@ pub async fn holders_session_ends(of: Way) -> Vec<String> {
         let next = contender(shared(), of, 1, &scene).await.queue_up().await;
         let behind = contender(shared(), of, 2, &scene).await.queue_up().await;
         proxy.end_session();
-        let inside_lock = Inside::default();
+        let inside = Oracle::of(1);
         let release_too_late = bounded("a late release", former.release(held));
         let (too_late, one, other) =
-            join3(release_too_late, inside_lock.is_visited(next), inside_lock.is_visited(behind)).await;
+            join3(release_too_late, visit(&inside, next), visit(&inside, behind)).await;
         let _ = too_late?;
         one.and(other)?;
         former.die().await;
         is_empty(&scene).await?;
-        let is_crowded = inside_lock.is_crowded.get() && excludes(of);
+        let is_crowded = inside.violations.get() > 0 && excludes(of);
         Ok(if is_crowded { vec!["two contenders were inside".to_owned()] } else { Vec::new() })
     };
     complaints(of, story.await)

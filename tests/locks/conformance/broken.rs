@@ -6,7 +6,7 @@ use zklockbench_core::catalog::{Mode, ParamValue};
 use zklockbench_locks::AcquireError;
 use zklockbench_zk::{Failure, runtime};
 
-use crate::support::contender::{Contender, SETTLE, Waiting, settled};
+use crate::support::contender::{Contender, SETTLE, Waiting, settled, words};
 use crate::support::proxy::Proxy;
 use crate::support::sessions::{behind_wire, each_behind_wire, each_on_scene, scene};
 
@@ -22,10 +22,10 @@ fn waiter_without_a_connection_acquires_the_lock_after_reconnecting() {
         let waiter = Contender::by(&proxy.connect, name, &scene).await.queue_up().await;
         holder.release(held).await.unwrap();
         second.serve().await;
-        let (mut holder, held) = third.over().await;
+        let (mut holder, held) = third.entered().await;
         // When the third contender releases while the waiter behind it is cut off
         proxy.cut();
-        holder.release(held.unwrap()).await.unwrap();
+        holder.release(held).await.unwrap();
         runtime::sleep(SETTLE).await;
         assert!(!waiter.is_over(), "{name}");
         // Then the waiter acquires the lock as soon as it has reconnected
@@ -57,12 +57,11 @@ fn policies() -> [Policy; 6] {
 fn curator_mutex_searches_for_a_lost_node_only_if_its_policy_retries() {
     for (word, params, again) in policies() {
         runtime::block_on(async {
-            let retry = [("retry", ParamValue::Word(word.to_owned()))];
-            let params = params.iter().cloned().chain(retry).map(|(name, value)| (name.to_owned(), value));
+            let params = params.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+            let params = words(&[("retry", word)]).into_iter().chain(params).collect();
             let scene = scene(crate::support::ensemble::shared()).await;
             let proxy = Proxy::before(crate::support::ensemble::shared());
-            let (connect, params) = (&proxy.connect, params.collect());
-            let contender = Contender::by_with(connect, "curator-mutex", &params, &scene).await;
+            let contender = Contender::by_with(&proxy.connect, "curator-mutex", &params, &scene).await;
             // When the reply to a contender's create is lost
             proxy.mute();
             let acquiring = Waiting::start(contender, Mode::Write);
@@ -96,13 +95,13 @@ fn holder_without_a_node_does_not_hand_the_lock_over() {
         let last = Contender::of(name, &scene).await.queue_up().await;
         let outside = scene.session().await;
         outside.delete(&held.node.as_ref().unwrap().path).await.unwrap();
-        let (mut next, next_held) = next.over().await;
+        let (mut next, next_held) = next.entered().await;
         // When the zombie releases although the next contender is already inside
         zombie.release(held).await.unwrap();
         runtime::sleep(SETTLE).await;
         // Then no other contender is admitted
         assert!(!last.is_over(), "{name}: entered while the holder was inside");
-        next.release(next_held.unwrap()).await.unwrap();
+        next.release(next_held).await.unwrap();
         last.serve().await;
         assert_eq!(scene.nodes().await, 0, "{name}");
     });

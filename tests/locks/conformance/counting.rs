@@ -6,12 +6,12 @@ use zklockbench_core::catalog::{Mode, ParamValue, Params};
 use zklockbench_locks::AcquireError;
 use zklockbench_zk::NodeKind;
 
-use crate::support::contender::Contender;
+use crate::support::contender::{Contender, words};
 use crate::support::rehearsal::Lines;
 use crate::support::sessions::{Scene, each_on_scene, on_scene};
 
 fn by_count() -> Params {
-    Params::from([("join".to_owned(), ParamValue::Word("count".into()))])
+    words(&[("join", "count")])
 }
 
 const MARKED: [&str; 2] = ["curator-mutex", "ahead"];
@@ -22,9 +22,8 @@ const EACH: [&str; 6] =
 fn nonblocking_attempt_ends_after_its_join_and_leaves_no_node() {
     on_scene(async |scene| {
         let try_lock = Params::from([("blocking".to_owned(), ParamValue::Bool(false))]);
-        let mut holder = Contender::with("count", &Params::new(), &scene).await;
+        let (mut holder, held) = Contender::holding("count", &scene).await;
         let mut one = Contender::with("count", &try_lock, &scene).await;
-        let held = holder.acquire(Mode::Write).await.unwrap();
         // Given so many failed attempts that a blocking acquire would no longer join by count
         for time in 1..=5 {
             one.trace.borrow_mut().clear();
@@ -36,10 +35,7 @@ fn nonblocking_attempt_ends_after_its_join_and_leaves_no_node() {
         holder.release(held).await.unwrap();
         assert_eq!(kinds(&turn(&mut one, &scene).await), ["multi", "delete"]);
         // And a lock that joins by a create needs a list to determine its position
-        let by_create = Params::from([
-            ("join".to_owned(), ParamValue::Word("create".into())),
-            ("blocking".to_owned(), ParamValue::Bool(false)),
-        ]);
+        let by_create: Params = words(&[("join", "create")]).into_iter().chain(try_lock).collect();
         let mut other = Contender::with("count", &by_create, &scene).await;
         assert_eq!(kinds(&turn(&mut other, &scene).await), ["create", "get_children", "delete"]);
         let held = one.acquire(Mode::Write).await.unwrap();
@@ -66,8 +62,7 @@ fn token_is_the_zxid_of_the_create() {
 /// Acquires and releases, and returns the requests sent.
 async fn turn(one: &mut Contender, scene: &Scene) -> Lines {
     one.trace.borrow_mut().clear();
-    let held = one.acquire(Mode::Write).await.unwrap();
-    one.release(held).await.unwrap();
+    one.cycle().await;
     sent(one, scene)
 }
 
@@ -84,8 +79,7 @@ fn kinds(sent: &Lines) -> Vec<&str> {
 /// Requests of a contender that joins behind another contender, enters, and leaves.
 async fn turn_behind_another(one: Contender, scene: &Scene) -> (Contender, Lines) {
     one.trace.borrow_mut().clear();
-    let mut other = Contender::of("predecessor-watch", scene).await;
-    let held = other.acquire(Mode::Write).await.unwrap();
+    let (mut other, held) = Contender::holding("predecessor-watch", scene).await;
     let waiting = one.queue_up().await;
     other.release(held).await.unwrap();
     other.die().await;
@@ -169,8 +163,7 @@ fn foreign_nodes_cost_a_list_but_do_not_break_exclusion() {
         let stranger = scene.session().await;
         let path = format!("{}/x", scene.lock);
         stranger.create(&path, &[], NodeKind::Ephemeral).await.unwrap();
-        let mut one = Contender::with(name, &by_count(), &scene).await;
-        let held = one.acquire(Mode::Write).await.unwrap();
+        let (mut one, held) = Contender::with(name, &by_count(), &scene).await.enter().await;
         let mut other = Contender::with(name, &by_count(), &scene).await;
         assert!(other.acquire_within(Duration::from_millis(100), Mode::Write).await.is_err(), "{name}");
         one.release(held).await.unwrap();

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use zklockbench_core::catalog::{Mode, ParamValue, Params};
+use zklockbench_core::catalog::Mode;
 use zklockbench_core::measure::RequestKind;
 use zklockbench_locks::AcquireError;
 
-use crate::support::contender::Contender;
+use crate::support::contender::{Contender, words};
 use crate::support::proxy::Fate;
 use crate::support::sessions::{behind_wire, on_scene};
 
@@ -17,10 +17,8 @@ const CREATE2: i32 = 15;
 fn persistent_node_outlives_its_holder() {
     on_scene(async |scene| {
         // Given a dead holder
-        let params = Params::from([("node".to_owned(), ParamValue::Word("persistent".to_owned()))]);
-        let mut holder = Contender::with("ephemeral-node", &params, &scene).await;
-        holder.acquire(Mode::Write).await.unwrap();
-        holder.die().await;
+        let params = words(&[("node", "persistent")]);
+        Contender::with("ephemeral-node", &params, &scene).await.enter().await.0.die().await;
         // When another contender requests the lock
         let mut other = Contender::with("ephemeral-node", &params, &scene).await;
         let ended = other.acquire_within(Duration::from_millis(300), Mode::Write).await;
@@ -36,16 +34,13 @@ fn node_with_an_owner_id_is_recognised_after_a_lost_reply() {
     for kind in ["ephemeral", "persistent"] {
         behind_wire(async |scene, proxy| {
             // Given a lock whose directories exist
-            let word = |name: &str, word: &str| (name.to_owned(), ParamValue::Word(word.to_owned()));
-            let params = Params::from([word("owner", "value"), word("node", kind)]);
+            let params = words(&[("owner", "value"), ("node", kind)]);
             let mut one = Contender::by_with(&proxy.connect, "ephemeral-node", &params, &scene).await;
-            let held = one.acquire(Mode::Write).await.unwrap();
-            one.release(held).await.unwrap();
+            one.cycle().await;
             let sent = one.trace.borrow().len();
             // When the reply to a contender's create is lost
             proxy.strike(Fate::ReplyLost, CREATE2, 1);
-            let held = one.acquire(Mode::Write).await.unwrap();
-            one.release(held).await.unwrap();
+            one.cycle().await;
             // Then the contender recognises its value in the existing node and holds the lock
             let kinds: Vec<RequestKind> = one.trace.borrow()[sent..].iter().map(|sent| sent.kind).collect();
             let expected =

@@ -1,10 +1,10 @@
 //! Releases with `release = "count"`: a grant or, after useless grants, a single multi. The multi's reply contains
 //! the number of waiters.
 
-use zklockbench_core::catalog::{Mode, ParamValue, Params};
+use zklockbench_core::catalog::Params;
 use zklockbench_zk::{Failure, runtime};
 
-use crate::support::contender::{Contender, SETTLE, Waiting};
+use crate::support::contender::{Contender, SETTLE, Waiting, words};
 use crate::support::ensemble::shared;
 use crate::support::proxy::{Fate, Proxy};
 use crate::support::rehearsal::{Lines, lines, sent_by};
@@ -14,24 +14,23 @@ use crate::support::sessions::{Scene, on_scene, scene};
 const MULTI: i32 = 14;
 
 fn counting() -> Params {
-    Params::from([("release".to_owned(), ParamValue::Word("count".into()))])
+    words(&[("release", "count")])
 }
 
 /// Acquires from another contender by a handoff, and releases with or without a waiter behind it. Returns
 /// the requests of the release.
 async fn leaves(one: Contender, scene: &Scene, is_wanted: bool) -> (Contender, Lines) {
-    let mut other = Contender::of("count", scene).await;
-    let held = other.acquire(Mode::Write).await.unwrap();
+    let (mut other, held) = Contender::holding("count", scene).await;
     let waiting = one.queue_up().await;
     other.release(held).await.unwrap();
     other.die().await;
-    let (mut one, held) = waiting.over().await;
+    let (mut one, held) = waiting.entered().await;
     let behind = match is_wanted {
         true => Some(Contender::of("count", scene).await.queue_up().await),
         false => None,
     };
     one.trace.borrow_mut().clear();
-    one.release(held.unwrap()).await.unwrap();
+    one.release(held).await.unwrap();
     let sent = sent_by(&one, scene);
     if let Some(behind) = behind {
         behind.serve().await.die().await;
@@ -112,17 +111,15 @@ fn counting_release_without_write_permission_falls_back_to_a_delete_and_later_re
 /// Like [`leaves`] without a waiter, but for the third contender of a queue. A grant admits this contender
 /// without a list.
 async fn leaves_after_grant(one: Contender, scene: &Scene) -> (Contender, Lines) {
-    let mut first = Contender::of("baton", scene).await;
-    let held = first.acquire(Mode::Write).await.unwrap();
+    let (mut first, held) = Contender::holding("baton", scene).await;
     let second = Contender::of("baton", scene).await.queue_up().await;
     let waiting = one.queue_up().await;
     first.release(held).await.unwrap();
-    let (mut second, held) = second.over().await;
     // The second contender listed the queue after the first node was deleted, so it saw the node behind its own.
-    second.release(held.unwrap()).await.unwrap();
-    let (mut one, held) = waiting.over().await;
+    let _second = second.serve().await;
+    let (mut one, held) = waiting.entered().await;
     one.trace.borrow_mut().clear();
-    one.release(held.unwrap()).await.unwrap();
+    one.release(held).await.unwrap();
     let sent = sent_by(&one, scene);
     assert_eq!(scene.nodes().await, 0);
     (one, sent)
@@ -151,11 +148,11 @@ async fn release_is_lost(fate: Fate) {
     let (mut other, held) = Contender::holding("count", &scene).await;
     let waiting = one.queue_up().await;
     other.release(held).await.unwrap();
-    let (mut one, held) = waiting.over().await;
+    let (mut one, held) = waiting.entered().await;
     let behind: Waiting = Contender::of("count", &scene).await.queue_up().await;
     proxy.strike(fate, MULTI, 1);
     // When the request or its reply is lost
-    let released = one.release(held.unwrap()).await;
+    let released = one.release(held).await;
     // Then the release fails, and the next contender is admitted only if the release was applied
     assert_eq!((released, proxy.has_struck()), (Err(Failure::ConnectionLoss), true), "{fate:?}");
     runtime::sleep(SETTLE).await;

@@ -4,10 +4,10 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use zklockbench_core::catalog::{Mode, ParamValue, Params};
+use zklockbench_core::catalog::{Mode, Params};
 use zklockbench_zk::runtime;
 
-use crate::support::contender::Contender;
+use crate::support::contender::{Contender, words};
 use crate::support::sessions::{each_on_scene, on_scene};
 
 /// Pause of a contender after some releases, so that other contenders are sometimes alone.
@@ -60,8 +60,7 @@ fn closed_loop(locks: &[(&str, bool)], handoffs: i32) -> Vec<i32> {
         let (inside, left) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(handoffs)));
         let mut running = Vec::new();
         for (name, counts) in locks {
-            let join = counts.then(|| ("join".to_owned(), ParamValue::Word("count".into())));
-            let params: Params = join.into_iter().collect();
+            let params = if *counts { words(&[("join", "count")]) } else { Params::new() };
             let contender = Contender::with(name, &params, &scene).await;
             running.push(runtime::spawn_local(contend(contender, Rc::clone(&inside), Rc::clone(&left))));
         }

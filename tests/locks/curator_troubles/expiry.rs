@@ -31,8 +31,7 @@ fn curator_206_occurs_in_java_when_a_holder_is_disconnected() {
         // When the connection is cut for longer than the session timeout
         proxy.cut();
         let ((), suspended_after) = seconds(java.says("state SUSPENDED")).await;
-        let ((mut next, held), next_after) = seconds(waiting.over()).await;
-        let held = held.unwrap();
+        let ((mut next, held), next_after) = seconds(waiting.entered()).await;
         // Then both contenders hold the lock. The first holder's listener was notified in time, but its lock
         // object does not report the loss
         java.obeys("holds a mutex", "a holds true").await;
@@ -53,15 +52,13 @@ fn curator_206_occurs_in_java_when_a_holder_is_disconnected() {
 #[test]
 fn curator_206_occurs_in_our_mutex_when_a_holder_is_disconnected() {
     behind_wire(async |scene, proxy| {
-        let mut first = Contender::by(&proxy.connect, "curator-mutex", &scene).await;
-        let held = first.acquire(Write).await.unwrap();
+        let (mut first, held) = Contender::by(&proxy.connect, "curator-mutex", &scene).await.enter().await;
         let waiting = Contender::of("curator-mutex", &scene).await.queue_up().await;
         proxy.cut();
-        let ((mut next, next_held), next_after) = seconds(waiting.over()).await;
+        let ((mut next, next_held), next_after) = seconds(waiting.entered()).await;
         println!(
             "CURATOR-206, ours, sessions of 10 s: another contender inside {next_after:.1} s after the cut"
         );
-        let next_held = next_held.unwrap();
         let failure = first.release(held).await.unwrap_err();
         assert!(!failure.is_definite(), "{failure}");
         assert_eq!(scene.nodes().await, 1);
@@ -110,8 +107,7 @@ async fn java_is_in_by_its_old_node() -> bool {
     })
     .await;
     let is_in = java.has_said("a in mutex");
-    let ((mut next, next_held), next_after) = seconds(waiting.over()).await;
-    let next_held = next_held.unwrap();
+    let ((mut next, next_held), next_after) = seconds(waiting.entered()).await;
     if is_in {
         // And when the servers have expired that session, the next waiter is admitted alongside Java
         java.obeys("holds a mutex", "a holds true").await;
@@ -150,10 +146,10 @@ fn curator_604_does_not_occur_in_our_mutex_when_a_waiter_loses_its_session() {
         // When the old node has disappeared with its session, the next contender is the only holder
         proxy.mend();
         given_up.close(Duration::from_secs(10)).await;
-        let (mut next, next_held) = waiting.over().await;
+        let (mut next, next_held) = waiting.entered().await;
         runtime::sleep(Duration::from_secs(1)).await;
         assert!(!again.is_over(), "two contenders are inside");
-        next.release(next_held.unwrap()).await.unwrap();
+        next.release(next_held).await.unwrap();
         again.serve().await;
     });
 }

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use zklockbench_core::catalog::{Mode::Write, ParamValue, Params};
+use zklockbench_core::catalog::ParamValue;
 use zklockbench_zk::{Failure, runtime};
 
 use super::java_with;
-use crate::support::contender::{Contender, SETTLE};
+use crate::support::contender::{Contender, SETTLE, words};
 use crate::support::proxy::Fate;
 use crate::support::sessions::behind_wire;
 
@@ -35,7 +35,7 @@ fn curator_678_occurs_in_java_when_a_holder_releases_while_disconnected() {
         // And when the connection is back, the node is deleted in the background, within the same session
         proxy.mend();
         let back = Instant::now();
-        let (mut next, held) = waiting.over().await;
+        let (mut next, held) = waiting.entered().await;
         println!(
             "CURATOR-678, Java: the node was deleted {:.1} s after the reconnection",
             back.elapsed().as_secs_f64()
@@ -44,7 +44,7 @@ fn curator_678_occurs_in_java_when_a_holder_releases_while_disconnected() {
         // And the same thread then acquires the lock
         java.tell("acquire a mutex");
         scene.has_nodes(2).await;
-        next.release(held.unwrap()).await.unwrap();
+        next.release(held).await.unwrap();
         runtime::sleep(SETTLE).await;
         java.obeys("holds a mutex", "a holds true").await;
         assert_eq!(scene.nodes().await, 1);
@@ -78,27 +78,24 @@ fn curator_678_occurs_in_java_when_a_delete_is_lost_and_not_retried() {
 fn curator_678_occurs_in_our_mutex_when_a_delete_is_lost_and_not_retried() {
     behind_wire(async |scene, proxy| {
         // Given one of our contenders, which does not retry requests, and a waiter
-        let no_retries = Params::from([
-            ("retry".to_owned(), ParamValue::Word("n-times".to_owned())),
-            ("retry_times".to_owned(), ParamValue::Count(0)),
-        ]);
-        let mut first = Contender::by_with(&proxy.connect, "curator-mutex", &no_retries, &scene).await;
-        let held = first.acquire(Write).await.unwrap();
+        let mut no_retries = words(&[("retry", "n-times")]);
+        no_retries.insert("retry_times".into(), ParamValue::Count(0));
+        let first = Contender::by_with(&proxy.connect, "curator-mutex", &no_retries, &scene).await;
+        let (mut first, held) = first.enter().await;
         let waiting = Contender::of("curator-mutex", &scene).await.queue_up().await;
         // When the delete is lost with the connection
         proxy.strike(Fate::RequestLost, DELETE, 1);
         let begun = Instant::now();
         assert_eq!(first.release(held).await, Err(Failure::ConnectionLoss));
         // Then the node is deleted within the same session, and the waiter is admitted
-        let (mut next, next_held) = waiting.over().await;
+        let (mut next, next_held) = waiting.entered().await;
         println!(
             "CURATOR-678, ours: another contender inside {:.1} s after the release",
             begun.elapsed().as_secs_f64()
         );
-        next.release(next_held.unwrap()).await.unwrap();
+        next.release(next_held).await.unwrap();
         // And the same object can acquire the lock again
-        let again = first.acquire(Write).await.unwrap();
-        first.release(again).await.unwrap();
+        first.cycle().await;
         scene.has_nodes(0).await;
     });
 }
@@ -106,8 +103,7 @@ fn curator_678_occurs_in_our_mutex_when_a_delete_is_lost_and_not_retried() {
 #[test]
 fn curator_678_does_not_occur_in_our_mutex_when_releases_are_retried() {
     behind_wire(async |scene, proxy| {
-        let mut first = Contender::by(&proxy.connect, "curator-mutex", &scene).await;
-        let held = first.acquire(Write).await.unwrap();
+        let (mut first, held) = Contender::by(&proxy.connect, "curator-mutex", &scene).await.enter().await;
         proxy.cut();
         let mend = runtime::spawn_local(async move {
             runtime::sleep(Duration::from_secs(1)).await;

@@ -4,7 +4,6 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use zklockbench_core::catalog::Mode::Write;
 use zklockbench_core::catalog::after::Event as Named;
 use zklockbench_core::catalog::{Mode, Params};
 use zklockbench_locks::AcquireError;
@@ -230,9 +229,7 @@ pub async fn play(
 ) -> Course {
     let scene = scene(connect).await;
     // The first acquire creates all directories.
-    let mut one = Contender::with(terms.lock, &terms.params, &scene).await;
-    let held = one.acquire(Write).await.unwrap();
-    let mut holder = Some((one, held));
+    let mut holder = Some(Contender::with(terms.lock, &terms.params, &scene).await.enter().await);
     if !event.is_contended
         && let Some((mut holder, held)) = holder.take()
     {

@@ -119,8 +119,7 @@ fn curators_mutex_sends_the_originals_requests_in_every_event() {
 fn every_lock_sends_its_originals_requests_or_its_card_explains_the_difference() {
     let columns: Vec<Column> = PAIRS.iter().filter_map(Column::play).collect();
     let addresses: Vec<String> = shared().split(',').map(str::to_owned).collect();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let servers = runtime.block_on(roles(&addresses));
+    let servers = runtime::block_on(roles(&addresses));
     if columns.len() == PAIRS.len() {
         Page { servers: &servers, columns: &columns }.write_if_asked();
     }

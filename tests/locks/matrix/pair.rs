@@ -8,10 +8,10 @@ use zklockbench_core::catalog::Mode::{Read, Write};
 use zklockbench_core::catalog::{Mode, ParamValue, Params};
 use zklockbench_locks::driver::{DriverCommand, Process, Processes};
 use zklockbench_locks::{DrivenLocks, Entry, LockConfig, Program, find};
-use zklockbench_zk::{Access, Target};
 
 use super::event::{self, Event, Terms};
-use crate::support::{contender::Contender, foreign, sessions::Scene, skip};
+use crate::support::sessions::{self, Scene};
+use crate::support::{contender::Contender, foreign, skip};
 
 const SESSION: Duration = Duration::from_secs(10);
 /// Silence after which a client that has no connection or no pending acquire sends no more requests.
@@ -556,7 +556,7 @@ impl Side {
         let Self::Original { entry, processes, .. } = self else {
             return Contender::numbered(connect, (pair.ours, 1), &pair.params(), scene).await;
         };
-        let target = Target { connect: connect.into(), access: Access::default() };
+        let target = sessions::target(connect);
         let link = processes.open(number, &target, SESSION, SESSION, &Arc::default()).await.unwrap();
         let config = LockConfig {
             path: scene.lock.clone(),

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use zklockbench_core::clock;
 use zklockbench_ensemble::proxy::Proxy;
-use zklockbench_zk::{Access, Observed, Session, Target, runtime};
+use zklockbench_zk::{Observed, Session, runtime};
 
 use crate::support::ensemble;
-use crate::support::sessions::{Scene, on_scene};
+use crate::support::sessions::{Scene, on_scene, target};
 
 /// Time limit for any step.
 const LONG: Duration = Duration::from_secs(60);
@@ -41,7 +41,7 @@ pub async fn session(scene: &Scene, proxy: &Proxy, client: usize) -> Session {
 
 /// Opens a session for the first client, with a short timeout.
 pub async fn short_session(proxy: &Proxy) -> Session {
-    let target = Target { connect: proxy.connect_for(0).unwrap(), access: Access::default() };
+    let target = target(&proxy.connect_for(0).unwrap());
     target.open(Duration::from_secs(2), LONG, Observed::by_nobody()).await.unwrap()
 }
 

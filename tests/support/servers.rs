@@ -1,4 +1,4 @@
-//! Real servers with SASL or TLS.
+//! Real servers with configurations of their own, such as SASL or TLS.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -14,19 +14,22 @@ use super::foreign::Bounded;
 /// Time limit for a server to start on a busy host.
 const STARTS_WITHIN: Duration = Duration::from_secs(60);
 
-pub struct Secured {
+pub struct Server {
     /// Client address, `host:port`.
     pub address: String,
     _process: Bounded,
 }
 
+/// Configuration that lets tests run quickly and query the servers.
+const FOR_TESTS: &str =
+    "tickTime=500\nmaxClientCnxns=0\nmaxSessionTimeout=600000\n4lw.commands.whitelist=*\n";
+
 /// Starts a server with its files in `directory`, and waits until it listens on `address`.
-fn start(directory: &Path, address: String, config: &str, properties: &[&str]) -> Secured {
+pub fn start(directory: &Path, address: String, config: &str, properties: &[&str]) -> Server {
     super::calm::wait();
     std::fs::create_dir_all(directory.join("data")).unwrap();
     let text = format!(
-        "tickTime=500\ndataDir={}\nmaxClientCnxns=0\nmaxSessionTimeout=600000\nadmin.enableServer=false\n\
-         preAllocSize=1024\n4lw.commands.whitelist=*\n{config}\n",
+        "dataDir={}\nadmin.enableServer=false\npreAllocSize=1024\n{config}\n",
         directory.join("data").display()
     );
     std::fs::write(directory.join("zoo.cfg"), text).unwrap();
@@ -48,7 +51,7 @@ fn start(directory: &Path, address: String, config: &str, properties: &[&str]) -
         assert!(begun.elapsed() < STARTS_WITHIN, "the server is not listening: {}", log());
         std::thread::sleep(Duration::from_millis(50));
     }
-    Secured { address, _process: process }
+    Server { address, _process: process }
 }
 
 /// The class path with Netty. TLS needs Netty, but Debian's package does not include it.
@@ -62,7 +65,7 @@ fn with_netty(class_path: &str) -> String {
 }
 
 /// Starts a server that requires SASL, with user `bench` and password `hunter2`.
-pub fn with_sasl(directory: &Path) -> Secured {
+pub fn with_sasl(directory: &Path) -> Server {
     let (port, jaas) = (free_ports(1)[0], directory.join("jaas.conf"));
     std::fs::create_dir_all(directory).unwrap();
     std::fs::write(
@@ -71,7 +74,7 @@ pub fn with_sasl(directory: &Path) -> Secured {
     )
     .unwrap();
     let config = format!(
-        "clientPort={port}\nclientPortAddress=127.0.0.1\nsessionRequireClientSASLAuth=true\n\
+        "{FOR_TESTS}clientPort={port}\nclientPortAddress=127.0.0.1\nsessionRequireClientSASLAuth=true\n\
          authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n"
     );
     let property = format!("-Djava.security.auth.login.config={}", jaas.display());
@@ -80,14 +83,15 @@ pub fn with_sasl(directory: &Path) -> Secured {
 
 /// Starts a server that requires TLS with client certificates. The key store is PKCS#12 with the password
 /// `changeit`; the trust store is PEM.
-pub fn with_tls(directory: &Path, key_store: &Path, trust_store: &Path) -> Secured {
+pub fn with_tls(directory: &Path, key_store: &Path, trust_store: &Path) -> Server {
     let port = free_ports(1)[0];
     let config = tls_config("127.0.0.1", port, key_store, trust_store);
     start(directory, format!("127.0.0.1:{port}"), &config, &[])
 }
 
-/// Like [`with_tls`], but starts three servers, which use the same port at 127.0.0.1, 127.0.0.2 and 127.0.0.3.
-pub fn three_with_tls(directory: &Path, key_store: &Path, trust_store: &Path) -> Vec<Secured> {
+/// Starts three servers, which use the same port at 127.0.0.1, 127.0.0.2 and 127.0.0.3. `config` returns the
+/// configuration for an address.
+pub fn three(directory: &Path, config: impl Fn(&str, u16) -> String) -> Vec<Server> {
     let ports = free_ports(3);
     let (port, quorum, election) = (ports[0], ports[1], ports[2]);
     let members = [1, 2, 3].map(|id| format!("server.{id}=127.0.0.{id}:{quorum}:{election}\n")).concat();
@@ -95,16 +99,15 @@ pub fn three_with_tls(directory: &Path, key_store: &Path, trust_store: &Path) ->
         let (directory, host) = (directory.join(format!("{id}")), format!("127.0.0.{id}"));
         std::fs::create_dir_all(directory.join("data")).unwrap();
         std::fs::write(directory.join("data/myid"), format!("{id}")).unwrap();
-        let config = tls_config(&host, port, key_store, trust_store);
-        let config = format!("initLimit=20\nsyncLimit=10\n{members}{config}");
+        let config = format!("initLimit=20\nsyncLimit=10\n{members}{}", config(&host, port));
         start(&directory, format!("{host}:{port}"), &config, &[])
     };
     [1, 2, 3].map(start_one).into()
 }
 
-fn tls_config(host: &str, port: u16, key_store: &Path, trust_store: &Path) -> String {
+pub fn tls_config(host: &str, port: u16, key_store: &Path, trust_store: &Path) -> String {
     format!(
-        "secureClientPort={port}\nsecureClientPortAddress={host}\n\
+        "{FOR_TESTS}secureClientPort={port}\nsecureClientPortAddress={host}\n\
          serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n\
          ssl.keyStore.location={}\nssl.keyStore.password=changeit\nssl.trustStore.location={}\nssl.clientAuth=need\n",
         key_store.display(),
@@ -126,7 +129,7 @@ pub fn tool(directory: &Path, line: &str, answers: &str) {
 }
 
 /// Starts an openssl TLS server with the certificate and key in `file`.
-pub fn handshakes(directory: &Path, file: &str) -> Secured {
+pub fn handshakes(directory: &Path, file: &str) -> Server {
     let address = format!("127.0.0.1:{}", free_ports(1)[0]);
     let mut command = Command::new("openssl");
     command.args(["s_server", "-quiet", "-accept", &address, "-cert", file, "-key", file]);
@@ -138,5 +141,5 @@ pub fn handshakes(directory: &Path, file: &str) -> Secured {
         assert!(begun.elapsed() < STARTS_WITHIN, "openssl is not listening");
         std::thread::sleep(Duration::from_millis(10));
     }
-    Secured { address, _process: process }
+    Server { address, _process: process }
 }
