@@ -169,8 +169,7 @@ fn lock_shared_by_workers_is_judged_by_all_transactions() {
     assert!(stdout(&merged).contains("4 workers"), "{}", stdout(&merged));
     // And `check` of the merged history returns the same verdict
     let history = layout::trial_history(&bench.path("results").join("held-merged"), 0);
-    let checked = bench.output(&["check", history.to_str().unwrap()]);
-    assert_eq!(code(&checked), Some(0), "{}", stdout(&checked));
+    bench.shows(&format!("check {}", history.display()));
     // And no node of the run is left on the ensemble
     let left = with_client(&connect, async |client| client.list_children("/").await.unwrap());
     assert_eq!(left, [""; 0]);
@@ -355,10 +354,8 @@ fn workers_follow_a_sweep_until_it_ends() {
     let connect = ensemble::place_on_shared();
     // When a sweep shares its load with a follower
     let follower = follow(&bench, "swept", &connect);
-    let sweep =
-        ["sweep", "scenario.toml", "--over", "contenders=4,8", "--connect", &connect, "--budget", "40s"];
-    let sweep =
-        bench.output(&[&sweep[..], &["--run-id", "swept", "--workers", "2", "--job", "swept"]].concat());
+    let sweep = format!("sweep scenario.toml --over contenders=4,8 --connect {connect} --budget 40s");
+    let sweep = bench.typed(&format!("{sweep} --run-id swept --workers 2 --job swept")).output().unwrap();
     went_through(&follower.wait_with_output().unwrap());
     // Then each point of the sweep is a run of both workers
     let points = std::fs::read_dir(bench.path("results/swept/points")).unwrap();
@@ -373,11 +370,9 @@ fn workers_follow_a_plan_through_its_verification() {
     let bench = Bench::new();
     let connect = ensemble::place_on_shared();
     let follower = follow(&bench, "planned", &connect);
-    let plan = ["plan", "--clients", "8", "--rate", "40/s", "--hold", "2ms", "--slo", "wait.p99 < 1s"];
-    let measured =
-        ["--strategies", "predecessor-watch", "--connect", &connect, "--verify", "--verify-for", "10s"];
-    let shared = ["--quiet", "--workers", "2", "--job", "planned"];
-    let plan = bench.output(&[&plan[..], &measured, &shared].concat());
+    let plan = "plan --clients 8 --rate 40/s --hold 2ms --slo 'wait.p99 < 1s' --strategies predecessor-watch";
+    let shared = "--verify --verify-for 10s --quiet --workers 2 --job planned";
+    let plan = bench.typed(&format!("{plan} --connect {connect} {shared}")).output().unwrap();
     went_through(&follower.wait_with_output().unwrap());
     assert!(matches!(code(&plan), Some(0 | 1 | 4)), "{}", stderr(&plan));
     let found = stdout(&plan);
