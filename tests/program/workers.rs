@@ -1,7 +1,7 @@
 //! Several workers form one run: they start together, each worker runs its part, and the parts add up to the
 //! measurements of a single worker. Any problem is reported and leaves no passing result.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output};
 use std::time::Duration;
 
@@ -133,21 +133,6 @@ async fn four_workers_produce_the_same_load_as_one() {
     };
     tokio::task::spawn_blocking(measured).await.unwrap();
     local.close();
-}
-
-#[test]
-#[ignore = "long: the `pure` lane also merges parts"]
-fn merging_a_single_part_copies_it_byte_for_byte() {
-    let bench = Bench::with(CLOSED);
-    let connect = ensemble::place_on_shared();
-    let job = Job { bench: &bench, connect: &connect, name: "alone", of: 1 };
-    job.run().iter().for_each(went_through);
-    went_through(&job.merge());
-    let merged = bench.path("results").join("alone-merged");
-    for path in [layout::trial_json, layout::trial_hlog] {
-        let bytes = |dir: &Path| std::fs::read(path(dir, 0)).unwrap();
-        assert_eq!(bytes(&job.part(0)), bytes(&merged));
-    }
 }
 
 #[test]
