@@ -297,6 +297,20 @@ pub fn held_unless_the_host_was_busy(verdict: &Verdict) -> bool {
     }
 }
 
+/// Asserts that a trial's faults took effect and ended, and that its lock neither violated exclusion nor got stuck.
+pub fn assert_kept(trial: &Trial) {
+    let name = trial.name();
+    assert_eq!(trial.violation_count, 0, "{name}: {:?}", trial.violations);
+    assert_eq!((trial.stuck.as_slice(), trial.orphans), ([].as_slice(), Some(0)), "{name}");
+    for fault in &trial.faults {
+        assert!(fault.proved && fault.ended_us.is_some() && fault.left.is_none(), "{name}: {fault:?}");
+    }
+    // The servers' logs must show no overlap either, whatever the contenders believed.
+    if let Some(order) = &trial.ensemble_order {
+        assert!(order.checked > 0 && order.overlaps == 0, "{name}: {order:?}");
+    }
+}
+
 /// The lock of a trial's strategy.
 pub fn known(spec: &TrialSpec) -> Entry {
     *zklockbench_locks::find(&spec.strategy.name).unwrap()
