@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-use crate::support::program::{Bench, eventually, has, stderr, stdout};
+use crate::support::program::{Bench, eventually, has, signal, stderr, stdout};
 use crate::support::{records, run_dirs};
 
 use zklockbench_ensemble::fault;
@@ -283,7 +283,7 @@ fn signal_ends_a_command_that_waits_for_its_scenario() {
         let mut child = bench.command(&[command, "-"]).stdin(Stdio::piped()).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(500));
         assert!(child.try_wait().unwrap().is_none(), "{command} does not wait for its scenario");
-        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        signal(child.id(), Signal::TERM);
         let ended = || child.try_wait().unwrap().is_some();
         eventually("the command ends", Duration::from_secs(10), ended);
     }

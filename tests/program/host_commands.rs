@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-use crate::support::program::{Bench, stderr};
+use crate::support::program::{Bench, signal, stderr};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_ensemble::roles;
 use zklockbench_record::FaultRecord;
@@ -57,7 +57,7 @@ fn restart_with_defaults(bench: &Bench, connect: &str) {
         let kept: Vec<&str> = text.lines().filter(|line| !line.starts_with("4lw.")).collect();
         assert!(kept.len() < text.lines().count(), "{text}");
         std::fs::write(config, kept.join("\n") + "\n").unwrap();
-        kill_process(Pid::from_raw(i32::try_from(*pid).unwrap()).unwrap(), Signal::KILL).unwrap();
+        signal(*pid, Signal::KILL);
     }
     while !bench.servers().is_empty() {
         std::thread::sleep(Duration::from_millis(50));
