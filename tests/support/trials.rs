@@ -10,8 +10,7 @@ use tokio_util::sync::CancellationToken;
 use zklockbench_core::{error::Error, verdict::Verdict};
 use zklockbench_ensemble::{Local, Processes, parse_connect, proxy::Proxy};
 use zklockbench_load::{
-    Credentials, Environment, EnvironmentEvent, LoadLimits, MeetingPlace, Rendezvous, Wait, Workspace,
-    run_trial,
+    Credentials, Environment, EnvironmentEvent, LoadLimits, MeetingPlace, Rendezvous, Workspace, run_trial,
 };
 use zklockbench_locks::Entry;
 use zklockbench_record::{Counting, Trial};
@@ -208,9 +207,8 @@ async fn run_part(setting: &Setting<'_>, spec: &TrialSpec, entry: Entry, name: &
         host: "test".into(),
         at_most: None,
     };
-    let wait = Wait { place: MeetingPlace::SameServers, patience: Duration::from_secs(60) };
-    let target = setting.target();
-    let rendezvous = Rendezvous::join(&target, name, slice, &credentials, wait).await.unwrap();
+    let (target, place, patience) = (setting.target(), MeetingPlace::SameServers, Duration::from_secs(60));
+    let rendezvous = Rendezvous::join(&target, name, slice, &credentials, place, patience).await.unwrap();
     let workspace = Workspace::made_by_another(target, name);
     let mut environment = Environment { rendezvous: Some(rendezvous), ..setting.environment(workspace) };
     let Course { interrupt, sink } = setting.course;

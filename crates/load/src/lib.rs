@@ -59,7 +59,7 @@ pub use first_contact::granted_timeout;
 pub use job::{Job, PublishedRun};
 pub use limits::{LoadLimits, Probing, configured_servers, sessions_of_workers};
 pub use one_ensemble::check_one_ensemble;
-pub use rendezvous::{Credentials, MeetingError, MeetingPlace, Rendezvous, Wait};
+pub use rendezvous::{Credentials, MeetingError, MeetingPlace, Rendezvous};
 pub use trial::run_trial;
 pub use workspace::{Alive, FLOOR, Leftover, SignOfLife, TOP, Workspace, leftovers, make_chroot, remove};
 

@@ -114,12 +114,6 @@ pub enum MeetingPlace {
     SameNamespace,
 }
 
-#[derive(Debug, Clone, Copy)]
-pub struct Wait {
-    pub place: MeetingPlace,
-    pub patience: Duration,
-}
-
 pub struct Rendezvous {
     pub slice: Slice,
     /// Maximum rate of all workers together, in requests per second, as set by worker 0.
@@ -165,9 +159,9 @@ impl Rendezvous {
         run_id: &str,
         slice: Slice,
         credentials: &Credentials,
-        wait: Wait,
+        place: MeetingPlace,
+        patience: Duration,
     ) -> Result<Self, Error> {
-        let Wait { place, patience } = wait;
         let client = open_for(target, SESSION).await?;
         let root = format!("{WORKERS_TOP}/{run_id}");
         let (beside, failed) = (Mutex::default(), OnceLock::new());
