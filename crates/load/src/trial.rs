@@ -187,11 +187,10 @@ impl<'a> Conductor<'a> {
         let spawned: std::io::Result<Vec<_>> = (0..threads)
             .map(|thread| {
                 let contenders = shared.own().skip(thread).step_by(threads).collect();
-                let every = environment.keep_awake.filter(|_| thread == 0);
-                let awake = environment.single_servers().filter(|_| every.is_some()).collect();
-                let every = every.unwrap_or_default();
+                let every = environment.keep_awake.filter(|_| thread == 0).into_iter().cycle();
+                let awake = environment.single_servers().zip(every).collect();
                 let notes = keeper.notes_of(thread);
-                worker::spawn(Arc::clone(&shared), Share { contenders, awake, every, notes }, seconds)
+                worker::spawn(Arc::clone(&shared), Share { contenders, awake, notes }, seconds)
             })
             .collect();
         let threads =
