@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{NAME, Trouble, not_tried, why, wrong};
-use zklockbench_core::catalog::LockCard;
+use zklockbench_core::catalog::{LockCard, Mode};
 use zklockbench_core::clock::{self, micros, millis};
 use zklockbench_core::units::parse_duration;
-use zklockbench_locks::driver::protocol::{Abilities, Parameter, Ready, TokenKind, WantedMode};
+use zklockbench_locks::driver::protocol::{Abilities, Parameter, Ready, TokenKind};
 use zklockbench_locks::driver::{DriverCommand, Granted, Link, Parameters, Processes, Wanted};
 use zklockbench_locks::{AcquireError, Acquired};
 use zklockbench_zk::gate::Gate;
@@ -174,7 +174,7 @@ impl Contender<'_> {
         timeout: Option<Duration>,
         cancelled: impl Future<Output = ()>,
     ) -> Acquired<Granted> {
-        self.link.acquire(self.on, WantedMode::Write, timeout, cancelled).await
+        self.link.acquire(self.on, Mode::Write, timeout, cancelled).await
     }
 
     /// Acquires a lock that is free or about to be released.

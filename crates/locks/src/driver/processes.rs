@@ -15,11 +15,11 @@ use tokio::sync::watch;
 use super::DriverCommand;
 use super::process::{DriverError, OpenRequest, Parameters, Process};
 use super::protocol::{
-    Abilities, Answer, Believed, Done, DriverClock, How, Request, WantedMode, WantedSasl, WantedTls,
-    password_bytes, session_id,
+    Abilities, Answer, Believed, Done, DriverClock, How, Request, WantedSasl, WantedTls, password_bytes,
+    session_id,
 };
 use crate::{AcquireError, Acquired, Told};
-use zklockbench_core::catalog::LockCard;
+use zklockbench_core::catalog::{LockCard, Mode};
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::locked::locked;
 use zklockbench_core::units::one_line;
@@ -314,7 +314,7 @@ impl Link {
     pub async fn acquire(
         &self,
         on: &str,
-        mode: WantedMode,
+        mode: Mode,
         timeout: Option<Duration>,
         cancelled: impl Future<Output = ()>,
     ) -> Acquired<Granted> {
