@@ -108,12 +108,6 @@ impl Processes {
         }
     }
 
-    /// Returns whether every echo's stamp lay between its request and its answer, which means that the clocks
-    /// agree. `None` before the first measurement, or if the driver sends no stamps.
-    pub fn clock_fits(&self) -> Option<bool> {
-        locked(&self.pipe).clock_fits
-    }
-
     pub fn pipe(&self) -> PipeEchoes {
         locked(&self.pipe).clone()
     }
