@@ -111,12 +111,10 @@ impl Environment {
 
     /// Adds the unexpected end of a server, as the probable cause, to an error.
     pub fn blame(&self, error: Error) -> Error {
-        match error {
-            Error::Environment(why) => match self.server_ended(&why) {
-                Some(ended) => Error::environment(format!("{why}; {ended}")),
-                None => Error::Environment(why),
-            },
-            other => other,
+        let Error::Environment(why) = &error else { return error };
+        match self.server_ended(why) {
+            Some(ended) => Error::environment(format!("{why}; {ended}")),
+            None => error,
         }
     }
 
