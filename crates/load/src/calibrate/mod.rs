@@ -21,6 +21,7 @@ use sessions::{OPEN_WITHIN, ServerSessions};
 use zklockbench_core::clock;
 use zklockbench_core::error::Error;
 use zklockbench_core::measure::{Histogram, new_histogram};
+use zklockbench_core::units::counted;
 use zklockbench_record::{Floor, PairFigures, RawRequest, RequestFigures, ServerFigures, Timing};
 use zklockbench_zk::{admin, runtime};
 
@@ -145,9 +146,9 @@ fn stated(floor: Floor, within: Duration, failed: Option<String>, left_out: &[St
     }
     let count = floor.handoff.map_or(0, |handoff| handoff.count);
     if count < ENOUGH {
-        let noun = if count == 1 { "handoff" } else { "handoffs" };
         return Floor::not_measured(format!(
-            "only {count} {noun} fitted into {} ms; `zklockbench calibrate` measures for longer",
+            "only {} fitted into {} ms; `zklockbench calibrate` measures for longer",
+            counted(count, "handoff", "handoffs"),
             within.as_millis()
         ));
     }
