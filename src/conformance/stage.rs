@@ -12,7 +12,7 @@ use zklockbench_locks::driver::protocol::{Abilities, Parameter, Ready, TokenKind
 use zklockbench_locks::driver::{DriverCommand, Granted, Link, Parameters, Processes, Wanted};
 use zklockbench_locks::{AcquireError, Acquired};
 use zklockbench_zk::gate::Gate;
-use zklockbench_zk::{Failure, ForeignSession, NodeKind, Observed, Session, Target, runtime};
+use zklockbench_zk::{Failure, ForeignSession, NodeKind, Observed, Session, Target, runtime, session_of};
 
 #[derive(Debug, Clone)]
 pub struct CheckSite {
@@ -116,10 +116,10 @@ impl<'a> Stage<'a> {
             for name in &names {
                 let path = format!("{path}/{name}");
                 match now.stat(&path).await.map_err(|error| ensemble(error.into()))? {
-                    Some(stat) if stat.ephemeral_owner != 0 => {
-                        found.push(Node { path, owner: stat.ephemeral_owner, czxid: stat.czxid });
-                    }
-                    Some(_) => paths.push(path),
+                    Some(stat) => match session_of(stat.ephemeral_owner) {
+                        Some(owner) => found.push(Node { path, owner, czxid: stat.czxid }),
+                        None => paths.push(path),
+                    },
                     None => {}
                 }
             }
