@@ -130,12 +130,6 @@ pub struct Rendezvous {
     failed: OnceLock<MeetingError>,
 }
 
-impl fmt::Debug for Rendezvous {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Rendezvous({}, {})", self.root, self.slice)
-    }
-}
-
 pub struct Meeting<'a> {
     rendezvous: &'a Rendezvous,
     name: String,
