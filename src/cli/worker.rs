@@ -21,7 +21,7 @@ use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::units::counted;
 use zklockbench_core::verdict::Verdict;
 use zklockbench_ensemble::{namespace_of, parse_connect};
-use zklockbench_load::{Credentials, Job, MeetingPlace, PublishedRun, Rendezvous, TOP, Wait};
+use zklockbench_load::{Credentials, Job, MeetingPlace, PublishedRun, Rendezvous, TOP};
 use zklockbench_record::{RunEnding, Trial, WorkerPart, Workers};
 use zklockbench_results::{digest_of, digest_of_file};
 use zklockbench_scenario::{Load, Scenario, Slice};
@@ -326,8 +326,7 @@ impl WorkerPlace {
             host: host::describe().hostname,
             at_most,
         };
-        let wait = Wait { place, patience: self.wait };
-        Rendezvous::join(&meeting, &self.run_id, self.slice, &credentials, wait).await
+        Rendezvous::join(&meeting, &self.run_id, self.slice, &credentials, place, self.wait).await
     }
 
     pub fn part(&self, file: &ScenarioFile, generator_threads: usize) -> Workers {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{NAME, Trouble, not_tried, why, wrong};
-use zklockbench_core::catalog::LockCard;
+use zklockbench_core::catalog::{LockCard, Mode};
 use zklockbench_core::clock::{self, micros, millis};
 use zklockbench_core::units::parse_duration;
-use zklockbench_locks::driver::protocol::{Abilities, Parameter, Ready, TokenKind, WantedMode};
+use zklockbench_locks::driver::protocol::{Abilities, Parameter, Ready, TokenKind};
 use zklockbench_locks::driver::{DriverCommand, Granted, Link, Parameters, Processes, Wanted};
 use zklockbench_locks::{AcquireError, Acquired};
 use zklockbench_zk::gate::Gate;
-use zklockbench_zk::{Failure, ForeignSession, NodeKind, Observed, Session, Target, runtime};
+use zklockbench_zk::{Failure, ForeignSession, NodeKind, Observed, Session, Target, runtime, session_of};
 
 #[derive(Debug, Clone)]
 pub struct CheckSite {
@@ -116,10 +116,10 @@ impl<'a> Stage<'a> {
             for name in &names {
                 let path = format!("{path}/{name}");
                 match now.stat(&path).await.map_err(|error| ensemble(error.into()))? {
-                    Some(stat) if stat.ephemeral_owner != 0 => {
-                        found.push(Node { path, owner: stat.ephemeral_owner, czxid: stat.czxid });
-                    }
-                    Some(_) => paths.push(path),
+                    Some(stat) => match session_of(stat.ephemeral_owner) {
+                        Some(owner) => found.push(Node { path, owner, czxid: stat.czxid }),
+                        None => paths.push(path),
+                    },
                     None => {}
                 }
             }
@@ -174,7 +174,7 @@ impl Contender<'_> {
         timeout: Option<Duration>,
         cancelled: impl Future<Output = ()>,
     ) -> Acquired<Granted> {
-        self.link.acquire(self.on, WantedMode::Write, timeout, cancelled).await
+        self.link.acquire(self.on, Mode::Write, timeout, cancelled).await
     }
 
     /// Acquires a lock that is free or about to be released.

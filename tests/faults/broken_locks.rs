@@ -10,15 +10,12 @@ use zklockbench_core::catalog::{LockCard, Mode};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_locks::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
 use zklockbench_record::{StepKind, Trial};
-use zklockbench_scenario::{Settling, TrialSpec};
 use zklockbench_zk::{Failure, Session};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flaw {
     /// Enters without waiting.
     EntersEarly,
-    /// Leaves the node behind on release.
-    NeverReleases,
     /// Also deletes the next contender's node on release.
     ReleasesTwice,
     /// Continues to hold the lock after its session has ended.
@@ -67,15 +64,11 @@ impl Strategy for Queue {
 
     async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
         let node = held.node.clone().unwrap();
-        match self.flaw {
-            Flaw::NeverReleases => return Ok(()),
-            Flaw::ReleasesTwice => {
-                let names = session.get_children(&self.lock).await?;
-                if let Ok(Some(next)) = node.next_behind(&names) {
-                    let _ = session.delete(&format!("{}/{next}", self.lock)).await;
-                }
+        if self.flaw == Flaw::ReleasesTwice {
+            let names = session.get_children(&self.lock).await?;
+            if let Ok(Some(next)) = node.next_behind(&names) {
+                let _ = session.delete(&format!("{}/{next}", self.lock)).await;
             }
-            Flaw::EntersEarly | Flaw::IgnoresExpiry => {}
         }
         let left = node.leave(session).await;
         if self.flaw == Flaw::IgnoresExpiry && left.is_err() {
@@ -92,28 +85,16 @@ fn queue(config: &LockConfig, flaw: Flaw) -> Box<dyn Strategy> {
 }
 
 const ENTERS_EARLY: Entry = Entry { card: CARD, build: |config| queue(config, Flaw::EntersEarly) };
-const NEVER_RELEASES: Entry = Entry { card: CARD, build: |config| queue(config, Flaw::NeverReleases) };
 const RELEASES_TWICE: Entry = Entry { card: CARD, build: |config| queue(config, Flaw::ReleasesTwice) };
 const IGNORES_EXPIRY: Entry = Entry { card: CARD, build: |config| queue(config, Flaw::IgnoresExpiry) };
 
-/// A three-second trial with four contenders. The session of a contender that matches `target` expires five times.
-fn spec(target: &str) -> TrialSpec {
-    let lines = format!(
-        "strategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"30ms\"\nduration = \"3s\"\n\
-         session_timeout = \"3s\"\n[[fault]]\nkind = \"expire\"\ntarget = \"{target}\"\nat = \"300ms\"\n\
-         times = 5\nevery = \"400ms\"\n"
-    );
-    trials::plan(&lines).remove(0)
-}
-
-async fn run(spec: &TrialSpec, entry: Entry) -> Trial {
-    let local = breakable::plain().await;
-    trials::run_beside(&local, spec, entry, trials::uninterrupted()).await
-}
-
-/// Runs a trial in which holders' sessions expire.
+/// Runs a three-second trial with four contenders, in which holders' sessions expire five times.
 async fn trial(entry: Entry) -> Trial {
-    run(&spec("holder"), entry).await
+    let local = breakable::plain().await;
+    let lines = "strategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"30ms\"\nduration = \"3s\"\n\
+                 session_timeout = \"3s\"\n[[fault]]\nkind = \"expire\"\ntarget = \"holder\"\nat = \"300ms\"\n\
+                 times = 5\nevery = \"400ms\"\n";
+    trials::run_beside(&local, &trials::plan(lines)[0], entry, trials::uninterrupted()).await
 }
 
 fn is_violated(trial: &Trial) -> bool {
@@ -144,19 +125,6 @@ async fn early_entry_is_found_by_contenders_and_by_server_logs() {
     assert!(timeline.steps.iter().is_sorted_by_key(|step| step.at_us), "{timeline:#?}");
     let why = trial.judged.exclusion.why().unwrap();
     assert!(why.contains(summary), "{why}");
-}
-
-#[tokio::test]
-async fn trial_reports_the_blocking_node_when_a_lock_never_releases() {
-    // Given short settling times, and faults that hit any contender, because soon no contender holds the lock
-    let settling = Settling { progress: Duration::from_secs(5), orphans: Duration::from_secs(4) };
-    let trial = run(&TrialSpec { settling, ..spec("any") }, NEVER_RELEASES).await;
-    assert!(!trial.stuck.is_empty() && is_violated(&trial), "{:?}", trial.judged.verdict);
-    let first = &trial.stuck[0];
-    assert!(first.node.as_deref().is_some_and(|node| node.starts_with("n-")), "{first:?}");
-    assert!(first.position.is_some_and(|before| before > 0), "{first:?}");
-    assert!(first.blocked_by.as_deref().is_some_and(|node| node.contains("contender ")), "{first:?}");
-    assert!(trial.orphans.is_some_and(|orphans| orphans > 0), "{:?}", trial.orphans);
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Behaviour of locks when contenders die, freeze, or lose their sessions.
 
-use crate::support::{breakable, depth, trials};
+use crate::support::trials::{self, assert_kept};
+use crate::support::{breakable, depth};
 use std::time::Duration;
 
 use zklockbench_core::catalog::fault::{FaultChoice, Start, Target};
@@ -53,22 +54,6 @@ async fn each_broken(strategies: &[&str], seconds: u32, faults: &[FaultChoice]) 
     let plan: Vec<_> =
         strategies.iter().map(|strategy| spec(&format!("\"{strategy}\""), seconds, faults)).collect();
     broken(&plan).await
-}
-
-fn assert_kept(trial: &Trial) {
-    let name = &trial.spec.strategy.label;
-    assert_eq!(trial.violation_count, 0, "{name}: {:?}", trial.violations);
-    assert_eq!(trial.stuck, [], "{name}");
-    assert_eq!(trial.orphans, Some(0), "{name}");
-    // The servers' logs must show no overlap either, whatever the contenders believed.
-    if let Some(order) = &trial.ensemble_order {
-        assert!(order.checked > 0 && order.overlaps == 0, "{name}: {order:?}");
-        println!("{name}: {} acquisitions came after the previous node was deleted", order.checked);
-    }
-    for fault in &trial.faults {
-        assert!(fault.proved, "{name}: {fault:?}");
-        assert!(fault.ended_us.is_some() && fault.left.is_none(), "{name}: {fault:?}");
-    }
 }
 
 /// One lock for each way of waiting. With --long, tests use every mutex.

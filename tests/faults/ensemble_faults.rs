@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::support::faults::{a_follower, another_leads, is_alive, until, whole};
 use crate::support::sessions::{PERSISTENT, target};
-use crate::support::trials;
+use crate::support::{program, trials};
 use zklockbench_ensemble::{Links, Local, Processes};
 use zklockbench_zk::admin;
 
@@ -99,8 +99,7 @@ async fn ensemble_reports_only_unexpected_server_exits() {
     assert!(!is_alive(first));
     assert_eq!(local.ended(), None);
     // When a server's process is killed from outside
-    let pid = rustix::process::Pid::from_raw(i32::try_from(second).unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    program::signal(second, rustix::process::Signal::KILL);
     let told =
         until("the exit is reported", || async { local.ended().ok_or_else(|| "not reported".to_owned()) })
             .await;

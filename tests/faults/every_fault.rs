@@ -3,6 +3,7 @@
 
 use crate::support::breakable::{self, Breakable};
 use crate::support::depth;
+use crate::support::faults::needs_links;
 use crate::support::trials;
 use std::time::Duration;
 
@@ -85,10 +86,6 @@ fn plan_by_count(needs: impl Fn(Capability) -> bool) -> Vec<TrialSpec> {
     asked(needs).map(trial).collect()
 }
 
-fn needs_links(capability: Capability) -> bool {
-    matches!(capability, Capability::Isolation | Capability::Links)
-}
-
 /// Runs half of the trials on each of two ensembles. On each ensemble, only one trial runs at a time, because a
 /// trial needs all servers.
 async fn break_servers([one, other]: [Breakable; 2], plan: &[TrialSpec]) {
@@ -110,12 +107,8 @@ fn assert_kept(trial: &Trial) {
          served {:?} us after the effect; {:?}",
         fault.target, fault.elected_us, fault.longest_gap_us, fault.recovered_us, trial.excused
     );
-    assert!(fault.proved, "{name}: {fault:?}");
-    assert!(fault.ended_us.is_some() && fault.left.is_none(), "{name}: {fault:?}");
-    assert_eq!(trial.violation_count, 0, "{name}: {:?}", trial.violations);
-    assert_eq!((trial.stuck.as_slice(), trial.orphans), ([].as_slice(), Some(0)), "{name}");
+    trials::assert_kept(trial);
     let order = trial.ensemble_order.as_ref().unwrap_or_else(|| panic!("{name}: the logs show no order"));
-    assert!(order.checked > 0 && order.overlaps == 0, "{name}: {order:?}");
     assert!(order.checked_by_zxid > 0 && order.too_early == 0, "{name}: {order:?}");
     assert!(matches!(trial.judged.verdict, Verdict::Held), "{name}: {:?}", trial.judged.verdict);
     assert_eq!(trial.fencing.stale_rejected, trial.fencing.stale, "{name}: {:?}", trial.fencing);

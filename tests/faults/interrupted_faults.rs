@@ -1,6 +1,7 @@
 //! Interrupting a trial heals its fault, whether the fault is in effect or still being injected.
 
 use crate::support::breakable::{self, Breakable};
+use crate::support::faults::{kinds, lasting, needs_links};
 use crate::support::{depth, trials};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -9,29 +10,13 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 use zklockbench_core::catalog::fault::{Capability, Ends, FaultCard};
-use zklockbench_ensemble::{Links, Local, Processes, fault, links_capability};
+use zklockbench_ensemble::{Links, Local, Processes, links_capability};
 use zklockbench_load::EnvironmentEvent;
 use zklockbench_record::{Cause, FaultRecord, Trial};
 use zklockbench_scenario::TrialSpec;
 
-/// A trial with this fault, which starts early and would outlast any test.
 fn spec(card: &FaultCard) -> TrialSpec {
-    let duration = if card.ends == Ends::Healed { "duration = \"60s\"\n" } else { "" };
-    trials::plan(&format!(
-        "strategies = [\"curator-mutex\"]\ncontenders = 4\nhold = \"50ms\"\nduration = \"120s\"\nwarm_up = \"0s\"\n\
-         session_timeout = \"4s\"\nacquire_timeout = \"90s\"\n[[fault]]\nkind = \"{}\"\nat = \"200ms\"\n{duration}",
-        card.name
-    ))
-    .remove(0)
-}
-
-/// Kinds of faults whose required capability matches `needs`.
-fn kinds(needs: impl Fn(Capability) -> bool) -> Vec<FaultCard> {
-    fault::cards().into_iter().filter(|card| needs(card.needs)).collect()
-}
-
-fn needs_links(capability: Capability) -> bool {
-    matches!(capability, Capability::Isolation | Capability::Links)
+    trials::plan(&lasting(card)).remove(0)
 }
 
 fn needs_servers(capability: Capability) -> bool {

@@ -48,25 +48,16 @@ fn assert_agreement(trial: &Trial) {
 }
 
 fn assert_counts(trial: &Trial) {
+    let name = trial.name();
     for line in &trial.accounting {
-        assert_ne!(
-            line.agrees(),
-            Some(false),
-            "{} {}: {line:?}",
-            trial.spec.strategy.label,
-            trial.spec.contenders
-        );
+        assert_ne!(line.agrees(), Some(false), "{name}: {line:?}");
     }
     let of = |what: Counted| trial.accounting.iter().find(|line| line.what == what).unwrap().clone();
     for what in [Counted::Requests, Counted::Reads, Counted::Writes, Counted::ByReleaseToWaiters] {
-        assert!(of(what).expected.is_some(), "{}: no expectation for {what:?}", trial.spec.strategy.label);
+        assert!(of(what).expected.is_some(), "{name}: no expectation for {what:?}");
     }
     for what in [Counted::Reads, Counted::Writes, Counted::NodeDeleted, Counted::ChildrenChanged] {
-        assert!(
-            of(what).servers.is_some(),
-            "{}: the servers did not report {what:?}",
-            trial.spec.strategy.label
-        );
+        assert!(of(what).servers.is_some(), "{name}: the servers did not report {what:?}");
     }
 }
 

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use rustix::process::Signal;
 use zklockbench_core::measure::{Measure, Outcome};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_record::figures;
 
-use crate::support::{ensemble, trials};
+use crate::support::{ensemble, program, trials};
 
 #[tokio::test]
 async fn release_wakes_one_predecessor_watcher_or_nearly_all_parent_watchers() {
@@ -47,20 +48,16 @@ async fn each_kind_of_client_has_its_own_hold_time() {
         assert!((0.25..0.75).contains(&short), "{load}{short}");
         assert!(holds.min() >= 2_000 && holds.max() >= 50_000, "{load}{} {}", holds.min(), holds.max());
         // Each hold is compared with its own client's hold time, unless the host itself was late.
-        let is_late = trial.health.timer_lag_max_us > 20_000;
-        assert!(
-            is_late || trial.health.hold_overshoot_share.is_none_or(|share| share < 0.5),
-            "{:?}",
-            trial.health
-        );
+        let (health, share) = (&trial.health, trial.health.hold_overshoot_share);
+        let is_late = health.timer_lag_max_us > 20_000;
+        assert!(is_late || share.is_none_or(|share| share < 0.5), "{health:?}");
     }
 }
 
 #[tokio::test]
 async fn several_locks_are_held_at_once_and_each_ensures_exclusion() {
-    let trial = trials::run_one("strategies = [\"predecessor-watch\"]\ncontenders = 8\nlocks = 4\nhold = \"200ms\"\nduration = \"2s\"\n",
-    )
-    .await;
+    let lines = "strategies = [\"predecessor-watch\"]\ncontenders = 8\nlocks = 4\nhold = \"200ms\"\nduration = \"2s\"\n";
+    let trial = trials::run_one(lines).await;
     assert_eq!(trial.judged.verdict, Verdict::Held);
     // One lock held for 200 ms at a time allows 10 acquisitions in 2 s.
     assert!(trial.measured.acquired() > 12, "{}", trial.measured.acquired());
@@ -77,31 +74,20 @@ async fn acquisitions_without_contention_have_no_handoff() {
         let trial =
             trials::run_one(&format!("{way}contenders = 4\nhold = \"2ms\"\nduration = \"1s\"\n")).await;
         // Then every acquisition is uncontended, and the absence of waits is not evidence
+        let (acquired, verdict) = (trial.measured.acquired(), &trial.judged.verdict);
+        assert!(acquired > 10, "{way}: {acquired}");
         let samples = |measure| trial.histograms.get(&measure).map_or(0, |histogram| histogram.len());
-        assert!(trial.measured.acquired() > 10, "{}", trial.spec.strategy.label);
-        assert_eq!(samples(Measure::Turn), 0, "{}", trial.spec.strategy.label);
-        let expected = (0, trial.measured.acquired());
-        assert_eq!(
-            (samples(Measure::Handoff), samples(Measure::Uncontended)),
-            expected,
-            "{}",
-            trial.spec.strategy.label
-        );
-        assert!(
-            matches!(trial.judged.verdict, Verdict::Unknown(_)),
-            "{}: {:?}",
-            trial.spec.strategy.label,
-            trial.judged.verdict
-        );
+        let seen = [Measure::Turn, Measure::Handoff, Measure::Uncontended].map(samples);
+        assert_eq!(seen, [0, 0, acquired], "{way}");
+        assert!(matches!(verdict, Verdict::Unknown(_)), "{way}: {verdict:?}");
     }
 }
 
 #[tokio::test]
 async fn timed_out_acquire_is_counted_and_blocks_no_contender() {
-    let trial = trials::run_one("strategies = [\"predecessor-watch\", ]\ncontenders = 6\nhold = \"200ms\"\nacquire_timeout = \"350ms\"\n\
-         duration = \"4s\"\n",
-    )
-    .await;
+    let lines = "strategies = [\"predecessor-watch\"]\ncontenders = 6\nhold = \"200ms\"\nduration = \"4s\"\n\
+                 acquire_timeout = \"350ms\"\n";
+    let trial = trials::run_one(lines).await;
     let outcomes = &trial.measured.outcomes;
     assert!(outcomes.get(Outcome::TimedOut) > 0 && outcomes.get(Outcome::Acquired) > 2, "{outcomes:?}");
     assert_eq!(trial.judged.verdict, Verdict::Held, "{:?}", trial.judged);
@@ -134,9 +120,9 @@ async fn contender_that_never_acquires_counts_as_an_unserved_wait() {
 
 #[tokio::test]
 async fn herd_drains_within_seconds() {
-    let trial = trials::run_one("strategies = [\"parent-watch\"]\ncontenders = 200\nhold = \"0ms\"\nduration = \"1s\"\nsession_timeout = \"20s\"\n",
-    )
-    .await;
+    let lines = "strategies = [\"parent-watch\"]\ncontenders = 200\nhold = \"0ms\"\nduration = \"1s\"\n\
+                 session_timeout = \"20s\"\n";
+    let trial = trials::run_one(lines).await;
     assert_eq!(trial.cut_short, None);
     let drain = trial.phases.iter().find(|phase| phase.name == "drain").unwrap();
     assert!(drain.took_us < 5_000_000, "{drain:?}");
@@ -148,19 +134,15 @@ async fn readers_hold_together_but_never_with_a_writer() {
     let lines = "strategies = [\"shared-parent-watch\", \"shared-predecessor-watch\", \"curator-read-write\", \
                  \"kazoo-read-write\"]\ncontenders = 8\nread_ratio = 0.8\nhold = \"20ms\"\nduration = \"1s\"\n";
     for trial in trials::run(lines).await {
-        assert_eq!(trial.judged.verdict, Verdict::Held, "{}", trial.spec.strategy.label);
-        assert!(trial.most_inside > 1, "{}: {}", trial.spec.strategy.label, trial.most_inside);
-        let reads = trial.measured.reads_acquired;
-        assert!(reads > 0 && reads < trial.measured.acquired(), "{}: {reads}", trial.spec.strategy.label);
-        assert!(
-            figures::MEAN_READERS.of(&trial).unwrap() > 0.5,
-            "{}: {:?}",
-            trial.spec.strategy.label,
-            figures::MEAN_READERS.of(&trial)
-        );
+        let (label, reads) = (&trial.spec.strategy.label, trial.measured.reads_acquired);
+        assert_eq!(trial.judged.verdict, Verdict::Held, "{label}");
+        assert!(trial.most_inside > 1, "{label}: {}", trial.most_inside);
+        assert!(reads > 0 && reads < trial.measured.acquired(), "{label}: {reads}");
+        let readers = figures::MEAN_READERS.of(&trial).unwrap();
+        assert!(readers > 0.5, "{label}: {readers}");
         let samples = |measure| trial.histograms.get(&measure).map_or(0, |samples| samples.len());
-        assert_eq!(samples(Measure::ReadWait), reads, "{}", trial.spec.strategy.label);
-        assert_eq!(samples(Measure::ReadWait) + samples(Measure::WriteWait), samples(Measure::Wait));
+        assert_eq!(samples(Measure::ReadWait), reads, "{label}");
+        assert_eq!(reads + samples(Measure::WriteWait), samples(Measure::Wait), "{label}");
     }
 }
 
@@ -189,19 +171,14 @@ async fn trial_reports_an_outage_of_the_ensemble_and_stays_valid() {
     // Given servers that no other test uses
     let local = ensemble::start(3).await;
     let pids = local.pids();
-    let signal = |signal| {
-        for pid in &pids {
-            let pid = rustix::process::Pid::from_raw(i32::try_from(*pid).unwrap()).unwrap();
-            rustix::process::kill_process(pid, signal).unwrap();
-        }
-    };
+    let signal = |sent| pids.iter().for_each(|pid| program::signal(*pid, sent));
     // When all servers are paused for two seconds in the middle of the trial
     let lines = "strategies = [\"predecessor-watch\"]\ncontenders = 5\nhold = \"20ms\"\nacquisitions = 40\n";
     let pause = async {
         tokio::time::sleep(Duration::from_millis(500)).await;
-        signal(rustix::process::Signal::STOP);
+        signal(Signal::STOP);
         tokio::time::sleep(Duration::from_millis(2_000)).await;
-        signal(rustix::process::Signal::CONT);
+        signal(Signal::CONT);
     };
     let trial = trials::run_while(&local, lines, pause).await;
     // Then the results report the length of the outage, and the trial is valid

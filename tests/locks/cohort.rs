@@ -92,24 +92,6 @@ fn process_of_four_contenders_sends_the_requests_of_a_single_contender() {
     });
 }
 
-#[test]
-fn lock_acquired_three_times_is_handed_over_at_the_last_release() {
-    on_scene(async |scene| {
-        let mut owner = one(&scene, 0).await;
-        let mut held = Vec::new();
-        for _ in 0..3 {
-            held.push(owner.acquire(Mode::Write).await.unwrap());
-        }
-        let waiting = one(&scene, 1).await.queue_up().await;
-        for inner in held {
-            assert!(!waiting.is_over());
-            owner.release(inner).await.unwrap();
-        }
-        waiting.serve().await;
-        assert_eq!(owner.kinds(), ["create", "get_children", "delete"]);
-    });
-}
-
 /// One acquisition. All counts and positions refer to the order of acquisitions.
 #[derive(Debug)]
 struct Entry {
@@ -321,19 +303,6 @@ fn lock_is_not_handed_over_while_the_session_of_its_node_is_disconnected() {
         assert!(held.turn == 0 && token(&held) > before);
         third.release(held).await.unwrap();
         assert_eq!(scene.nodes().await, 0);
-    });
-}
-
-#[test]
-fn contender_that_dies_with_a_borrowed_node_hands_the_lock_over() {
-    on_scene(async |scene| {
-        let HandedOn { first, second, held, third } = handed_on(one(&scene, 0).await, &scene).await;
-        drop(second.lock);
-        let (mut third, next) = third.entered().await;
-        assert_eq!(token(&next), (token(&held).0, 2));
-        third.release(next).await.unwrap();
-        scene.has_nodes(0).await;
-        assert_eq!(first.kinds(), ["create", "get_children", "delete"]);
     });
 }
 

@@ -59,18 +59,14 @@ impl Contest {
 
     fn lock(&self, contender: usize) -> Box<dyn Strategy> {
         let mut params = Params::new();
-        if self.entry.card.params.iter().any(|param| param.name == "poll_interval") {
-            params.insert("poll_interval".into(), ParamValue::Duration(Duration::from_millis(2)));
-        }
-        for of_process in ["tasks_per_process", "contenders_per_process"] {
-            if self.entry.card.params.iter().any(|param| param.name == of_process) {
-                params.insert(of_process.into(), ParamValue::Count(2));
-            }
-        }
-        for counted in ["join", "release"] {
-            if self.joins_by_count && self.entry.card.params.iter().any(|param| param.name == counted) {
-                params.insert(counted.into(), ParamValue::Word("count".into()));
-            }
+        for param in self.entry.card.params {
+            let value = match param.name {
+                "poll_interval" => ParamValue::Duration(Duration::from_millis(2)),
+                "tasks_per_process" | "contenders_per_process" => ParamValue::Count(2),
+                "join" | "release" if self.joins_by_count => ParamValue::Word("count".into()),
+                _ => continue,
+            };
+            params.insert(param.name.into(), value);
         }
         (self.entry.build)(&LockConfig { path: self.scene.lock.clone(), params, contender, drivers: None })
     }
@@ -211,10 +207,8 @@ fn locks_that_promise_exclusion_neither_violate_it_nor_get_stuck() {
     let wanted = number("ZKLOCKBENCH_ACQUISITIONS", depth::of(250, 10_000));
     let promising = STRATEGIES.iter().filter(|entry| entry.card.guarantees.exclusive);
     let can_count = |entry: &&Entry| entry.card.params.iter().any(|param| param.name == "join");
-    let promising = promising
-        .clone()
-        .map(|entry| (entry, false))
-        .chain(promising.filter(can_count).map(|entry| (entry, true)));
+    let by_count = promising.clone().filter(can_count).map(|entry| (entry, true));
+    let promising = promising.map(|entry| (entry, false)).chain(by_count);
     let mut broken = Vec::new();
     for contest in contest(promising, wanted) {
         let how = if contest.joins_by_count { " by count" } else { "" };
@@ -231,11 +225,8 @@ fn locks_that_promise_exclusion_neither_violate_it_nor_get_stuck() {
 fn violations_are_found_in_locks_without_guaranteed_exclusion() {
     let others = STRATEGIES.iter().filter(|entry| !entry.card.guarantees.exclusive);
     for contest in contest(others.map(|entry| (entry, false)), 5_000) {
-        let (name, oracle) = (contest.entry.card.name, &contest.oracle);
-        assert!(
-            oracle.violations.get() > 0,
-            "{name}: no violation in {} acquisitions",
-            oracle.acquired.get()
-        );
+        let (name, acquired) = (contest.entry.card.name, contest.oracle.acquired.get());
+        let violations = contest.oracle.violations.get();
+        assert!(violations > 0, "{name}: no violation in {acquired} acquisitions");
     }
 }

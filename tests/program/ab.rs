@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::support::docker::{available, of_project, project_in};
 use crate::support::foreign;
-use crate::support::program::{Answers, Bench, eventually, executable, says, signal, stderr, stdout};
+use crate::support::program::{Answers, Bench, eventually, executable, has, json, signal, stderr, stdout};
 use rustix::process::Signal;
 use serde_json::Value;
 use zklockbench_analysis::ab::{AbFile, Ending, Turn};
@@ -35,10 +35,8 @@ fn ab_with_two_blocks_stores_its_runs_but_stays_inconclusive() {
     // Then two blocks are too few for a verdict, as reported before and after the runs
     let (said, shown) = (stderr(&output), stdout(&output));
     assert_eq!(output.status.code(), Some(4), "{said}{shown}");
-    let expected = "2 blocks cannot decide a family of 3 comparisons: at least 7 are needed";
-    assert!(said.contains(expected), "{said}");
-    assert!(said.contains("2 blocks of A, B and A again: 6 runs, about "), "{said}");
-    assert!(said.contains("does not judge the scenario's gates"), "{said}");
+    has(&said, &["2 blocks cannot decide a family of 3 comparisons: at least 7 are needed"]);
+    has(&said, &["2 blocks of A, B and A again: 6 runs, about ", "does not judge the scenario's gates"]);
     assert!(shown.trim_start().starts_with("Inconclusive: B may or may not be worse than A"), "{shown}");
     // And every run has a directory with the block's seed and the side's scenario
     let directory = only(bench.results());
@@ -70,20 +68,19 @@ fn ab_with_two_blocks_stores_its_runs_but_stays_inconclusive() {
             assert_eq!(told, measured.is_none(), "{throughput:?}");
         }
     }
-    assert!(
-        matches!(throughput.verdict, ComparisonVerdict::Inconclusive | ComparisonVerdict::NotMeasured),
-        "{throughput:?}"
-    );
+    let is_open =
+        matches!(throughput.verdict, ComparisonVerdict::Inconclusive | ComparisonVerdict::NotMeasured);
+    assert!(is_open, "{throughput:?}");
     assert!(throughput.ratio.is_none_or(|ratio| ratio.value < 1.0), "{throughput:?}");
     // And a chart exists if there is a ratio, and a page can be regenerated
-    let page = std::fs::read_to_string(bench.path("ab.md")).unwrap();
+    let page = bench.text("ab.md");
     assert!(page.starts_with("### Inconclusive: ") && page.contains("| predecessor-watch |"), "{page}");
     let has_ratio = file.comparisons.iter().any(|one| one.ratio.is_some());
     assert_eq!(directory.join("charts/ratios.png").is_file(), has_ratio);
     let page = std::fs::read(directory.join("report.html")).unwrap();
     let again = bench.path("again.html");
-    let made = bench.output(&["report", directory.to_str().unwrap(), "--output", again.to_str().unwrap()]);
-    assert_eq!((made.status.code(), std::fs::read(again).unwrap() == page), (Some(0), true));
+    bench.shows(&format!("report {} --output {}", directory.display(), again.display()));
+    assert!(std::fs::read(again).unwrap() == page);
     // And no server is left running
     assert!(bench.servers().is_empty());
     assert_eq!(std::fs::read_dir(bench.path("data")).unwrap().count(), 0);
@@ -93,8 +90,8 @@ fn ab_with_two_blocks_stores_its_runs_but_stays_inconclusive() {
 #[ignore = "long: six runs"]
 fn interrupted_ab_keeps_finished_pairs_and_can_be_resumed() {
     let bench = Bench::with(SHORT);
-    let words = ["ab", "scenario.toml", "--b", "hold=4ms", "--data-dir", "data", "--json"];
-    let child = bench.watch(&[&words[..], &["--blocks", "100"]].concat());
+    let typed = "ab scenario.toml --b hold=4ms --data-dir data --json";
+    let child = bench.listen(bench.typed(&format!("{typed} --blocks 100")));
     eventually("a block has ended", Duration::from_secs(60), || child.has_said("[1/10"));
     eventually("the block is written", Duration::from_secs(10), || {
         only(bench.results()).join("ab.json").is_file()
@@ -114,17 +111,15 @@ fn interrupted_ab_keeps_finished_pairs_and_can_be_resumed() {
     eventually("no server is left", Duration::from_secs(5), || bench.servers().is_empty());
     // When the comparison is resumed for one more block
     let (directory, done) = (only(bench.results()), file.blocks.len());
-    let resume =
-        ["--resume", directory.to_str().unwrap(), "--blocks", &(done + 1).to_string()].map(str::to_owned);
-    let words: Vec<&str> = words.into_iter().chain(resume.iter().map(String::as_str)).collect();
-    let output = bench.output(&words);
+    let resume = format!("{typed} --resume {} --blocks {}", directory.display(), done + 1);
+    let output = bench.typed(&resume).output().unwrap();
     // Then the earlier blocks are unchanged, and the later blocks ran on a new ensemble
     let resumed = read(&only(bench.results()));
     assert_eq!(resumed.ending, Ending::Complete, "{}", stderr(&output));
     assert_eq!((&resumed.blocks[..done], &resumed.resumed_after[..]), (&file.blocks[..], &[done][..]));
     assert!(resumed.blocks.len() > done);
     // And resuming with other options is rejected
-    says(&bench.output(&[&words[..], &["--a", "hold=9ms"]].concat()), 2, "other options");
+    has(&bench.refuses(&format!("{resume} --a hold=9ms")), &["other options"]);
 }
 
 #[test]
@@ -132,13 +127,8 @@ fn killing_ab_ends_its_current_run_and_servers() {
     let bench = Bench::with(SHORT);
     let typed = "ab scenario.toml --set 'duration=\"20s\"' --blocks 2 --data-dir data";
     let child = bench.listen(bench.typed(typed));
-    let runs = || {
-        let directory = bench.results().into_iter().next();
-        directory.map_or(0, |directory| {
-            std::fs::read_dir(directory.join("runs")).into_iter().flatten().flatten().count()
-        })
-    };
-    eventually("a run is in progress", Duration::from_secs(60), || runs() > 0);
+    let run = || bench.results().first()?.join("runs").read_dir().ok()?.next();
+    eventually("a run is in progress", Duration::from_secs(60), || run().is_some());
     signal(child.pid(), Signal::KILL);
     assert_eq!(child.end().0, None);
     eventually("nothing is left", Duration::from_secs(10), || bench.family().is_empty());
@@ -156,11 +146,9 @@ fn ab_reports_the_error_of_a_binary_that_writes_no_results() {
     let mut command = bench.typed(&format!("ab - {sides} --data-dir data --json"));
     let scenario = std::fs::File::open(bench.path("scenario.toml")).unwrap();
     let output = command.stdin(scenario).output().unwrap();
-    let (printed, said) = (stdout(&output), stderr(&output));
+    let (printed, said) = (json(&output), stderr(&output));
     assert_eq!(output.status.code(), Some(3), "{said}{printed}");
-    assert!(said.contains("B of block 1 left no results (exit code 3)"), "{said}");
-    assert!(said.contains("hold = \"7ms\"") && said.contains("the sky fell"), "{said}");
-    let printed: Value = serde_json::from_str(&printed).unwrap();
+    has(&said, &["B of block 1 left no results (exit code 3)", "hold = \"7ms\"", "the sky fell"]);
     assert_eq!((&printed["exit_code"], &printed["ab"]["ending"]), (&Value::from(3), &Value::from("aborted")));
     assert_eq!(printed["ab"]["sides"]["b"]["program_version"], "zklockbench 0.0.9");
     assert_eq!(Answers::of(&bench).complaints(&printed), Vec::<String>::new());
@@ -231,7 +219,7 @@ fn ab_sides_run_their_own_versions_of_a_driver() {
         assert_eq!((driver.name.as_str(), driver.driver.as_str()), ("kazoo", version(turn)));
         let inside = &driver.inside["kazoo"];
         let told = format!("({}: kazoo {inside}, ", driver.driver);
-        let page = std::fs::read_to_string(bench.path("ab.md")).unwrap();
+        let page = bench.text("ab.md");
         let html = std::fs::read_to_string(directory.join("report.html")).unwrap();
         for text in [&shown, &page, &html] {
             let line = text.lines().find(|line| line.contains(&format!("{name}: kazoo="))).unwrap();

@@ -8,7 +8,7 @@ use zklockbench_analysis::compare::ComparisonVerdict;
 
 use crate::ab::{only, read};
 use crate::support::ensemble;
-use crate::support::program::{Bench, stderr, stdout, went_through};
+use crate::support::program::{Bench, json, stderr, stdout, went_through};
 use crate::support::skip::skipped;
 
 const LOAD: &str = "name = \"compared\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 5\nhold = \"20ms\"\nwarm_up = \"200ms\"\n\
@@ -95,13 +95,12 @@ const TRIES: usize = 5;
 fn two_consecutive_calibrations_measure_the_same_floor() {
     // Given a warm ensemble
     let bench = Bench::new();
-    let up = bench.output(&["ensemble", "up", "--servers", "3", "--data-dir", "data"]);
-    assert!(up.status.success(), "{}", stderr(&up));
+    bench.shows("ensemble up --servers 3 --data-dir data");
     let calibrate = || {
         let mut command = bench.command(&["calibrate", "--json", "--budget", "20s"]);
         let output = command.env_remove("ZKLOCKBENCH_COLD").output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let printed = json(&output);
         let floor = &printed["calibration"]["floor"];
         println!("uncontended {}, handoff {}", floor["uncontended"]["p50_us"], floor["handoff"]["p50_us"]);
         floor["handoff"]["p50_us"].as_f64().unwrap()
@@ -112,7 +111,7 @@ fn two_consecutive_calibrations_measure_the_same_floor() {
     while !agree(&floors) && floors.len() < TRIES {
         floors.push(calibrate());
     }
-    assert!(bench.output(&["ensemble", "down"]).status.success());
+    bench.shows("ensemble down");
     // Then two consecutive results agree within a tenth
     assert!(agree(&floors), "{floors:?}");
 }

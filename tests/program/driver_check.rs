@@ -10,7 +10,7 @@ use zklockbench_record::Trial;
 
 use crate::drivers::{documented, mine};
 use crate::support::foreign::{self, KAZOO};
-use crate::support::program::{Answers, Bench, Ended, measured_within, stderr, stdout};
+use crate::support::program::{Answers, Bench, Ended, has, json, measured_within, stderr, stdout};
 use crate::support::{depth, ensemble};
 
 const DRIVERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers");
@@ -23,18 +23,14 @@ struct Checked {
 
 impl Checked {
     fn of(output: &Output) -> Self {
-        let answer =
-            serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {}", stderr(output)));
-        Self { code: output.status.code(), answer }
+        Self { code: output.status.code(), answer: json(output) }
     }
 
     /// Returns the checks with this outcome.
     fn with(&self, outcome: &str) -> Vec<&str> {
         let checks = self.answer["checks"].as_array().unwrap().iter();
-        checks
-            .filter(|check| check["outcome"] == outcome)
-            .map(|check| check["check"].as_str().unwrap())
-            .collect()
+        let checks = checks.filter(|check| check["outcome"] == outcome);
+        checks.map(|check| check["check"].as_str().unwrap()).collect()
     }
 
     fn finding(&self, name: &str) -> &Value {
@@ -98,8 +94,7 @@ fn correct_driver_passes_all_eight_checks() {
 /// Creates a driver in this language; returns the command that starts it with these settings.
 fn written(bench: &Bench, language: &str, settings: &str) -> String {
     let name = format!("new-{language}");
-    let output = bench.output(&["driver", "new", &name, "--language", language]);
-    assert!(output.status.success() && stdout(&output).contains("driver check ./run"), "{}", stderr(&output));
+    has(&bench.shows(&format!("driver new {name} --language {language}")), &["driver check ./run"]);
     format!("env {settings} '{}/run'", bench.path(&name).display())
 }
 
@@ -109,7 +104,7 @@ fn new_python_driver_passes_and_is_never_overwritten() {
     let bench = Bench::new();
     passes(&bench, &written(&bench, "python", &format!("PYTHON={python}")), "MyLock", &["cancel"]);
     let said = bench.refuses("driver new new-python --language go");
-    assert!(said.contains("new-python already exists; choose a new directory"), "{said}");
+    has(&said, &["new-python already exists; choose a new directory"]);
     assert!(!bench.path("new-python/go.mod").exists());
 }
 

@@ -13,7 +13,7 @@ use zklockbench_zk::runtime;
 
 use crate::ab;
 use crate::support::ensemble;
-use crate::support::foreign::{self, CURATOR, KAZOO};
+use crate::support::foreign::{self, Bounded, CURATOR, KAZOO};
 use crate::support::program::{Bench, held_unless_the_host_was_busy, says, stderr, stdout};
 use crate::support::skip;
 
@@ -101,10 +101,8 @@ fn driver_locks_are_measured_with_requests_counted_on_the_wire() {
         assert!(trial.measured.acquired() > 10 && trial.errors.is_empty(), "{strategy}: {:?}", trial.errors);
         let derived = serde_json::to_value(trial.derived()).unwrap();
         for figure in ["requests_per_acquisition", "notifications_per_acquisition", "fan_out"] {
-            assert!(
-                derived[figure].as_f64().is_some_and(|value| value > 0.0),
-                "{strategy}: {figure}: {derived}"
-            );
+            let value = derived[figure].as_f64();
+            assert!(value.is_some_and(|value| value > 0.0), "{strategy}: {figure}: {derived}");
         }
         assert!(trial.accounting.is_empty() && trial.counting.as_ref().unwrap().client.is_none());
     }
@@ -218,11 +216,8 @@ fn shell_queue_lock_ensures_exclusion_when_a_holder_loses_its_session() {
         return skip::skipped("this machine has no /usr/lib/zookeeper/bin/cli_mt");
     }
     let bench = Bench::new();
-    let output = bench.run_driven(
-        "shell",
-        SHELL,
-        &format!("name = \"shell\"\nstrategies = [\"shell:Lock\"]\n{EXPIRED}"),
-    );
+    let scenario = format!("name = \"shell\"\nstrategies = [\"shell:Lock\"]\n{EXPIRED}");
+    let output = bench.run_driven("shell", SHELL, &scenario);
     has_held(&bench, &output);
     assert!(bench.stored().trials[0].longest_recovery_us().is_some(), "{}", stderr(&output));
 }
@@ -358,25 +353,33 @@ fn curator_does_not_wait_for_kazoo_in_a_shared_queue() {
 #[test]
 fn driver_errors_are_reported_before_anything_starts() {
     let bench = Bench::new();
-    let text = |strategy: &str| format!("name = \"x\"\nstrategies = [{strategy}]\n{ONE_SERVER}");
     let validate = |strategy: &str, driver: Option<&str>| {
-        bench.scenario(&text(strategy));
+        bench.scenario(&format!("name = \"x\"\nstrategies = [{strategy}]\n{ONE_SERVER}"));
         let mut words = vec!["validate", "scenario.toml"];
         words.extend(driver.iter().flat_map(|driver| ["--driver", driver]));
         let output = bench.output(&words);
         (output.status.code(), stderr(&output))
     };
     let liar = Some(liar(&bench, LIAR));
-    let (code, said) = validate("{ driver = \"liar\", lock = \"Lock\" }", None);
-    assert!(code == Some(2) && said.contains("unknown driver `liar`"), "{said}");
-    assert!(said.contains("scenario.toml:2:") && said.contains("--driver liar=COMMAND"), "{said}");
-    let (code, said) = validate("{ driver = \"liar\", lock = \"Lokc\" }", liar);
-    assert!(code == Some(2) && said.contains("driver `liar` has no lock `Lokc`"), "{said}");
-    let (code, said) = validate("{ driver = \"liar\", lock = \"Lock\", tries = 3 }", liar);
-    assert!(code == Some(2) && said.contains("`liar:Lock` has no parameter `tries`"), "{said}");
-    assert_eq!(validate("{ driver = \"liar\", lock = \"Lock\" }", liar).0, Some(0));
-    let (code, said) = validate("\"liar:Lock\"", Some("liar=sh -c 'echo no such module >&2; exit 3'"));
-    assert!(code == Some(3) && said.contains("exit status 3") && said.contains("no such module"), "{said}");
+    let lock = "{ driver = \"liar\", lock = \"Lock\" }";
+    let broken = Some("liar=sh -c 'echo no such module >&2; exit 3'");
+    let cases: [(&str, Option<&str>, i32, &[&str]); 5] = [
+        (lock, None, 2, &["unknown driver `liar`", "scenario.toml:2:", "--driver liar=COMMAND"]),
+        ("{ driver = \"liar\", lock = \"Lokc\" }", liar, 2, &["driver `liar` has no lock `Lokc`"]),
+        (
+            "{ driver = \"liar\", lock = \"Lock\", tries = 3 }",
+            liar,
+            2,
+            &["`liar:Lock` has no parameter `tries`"],
+        ),
+        (lock, liar, 0, &[]),
+        ("\"liar:Lock\"", broken, 3, &["exit status 3", "no such module"]),
+    ];
+    for (strategy, driver, expected, parts) in cases {
+        let (code, said) = validate(strategy, driver);
+        assert_eq!(code, Some(expected), "{strategy}: {said}");
+        assert!(parts.iter().all(|part| said.contains(part)), "{strategy}: {said}");
+    }
     assert!(bench.results().is_empty() && Path::new(KAZOO).is_file());
 }
 
@@ -393,11 +396,8 @@ fn trial_with_a_failed_driver_is_invalid_and_other_trials_continue() {
         format!("{name}={python} {name}.py")
     };
     let (dies, babbles) = (failing("dies", "os._exit(3)"), failing("babbles", "print(\"oops\", flush=True)"));
-    std::fs::write(
-        bench.path("locked.py"),
-        kazoo.replace("self.client.start(", "raise KazooException(\"no\")  # ("),
-    )
-    .unwrap();
+    let locked = kazoo.replace("self.client.start(", "raise KazooException(\"no\")  # (");
+    std::fs::write(bench.path("locked.py"), locked).unwrap();
     let locked = format!("locked={python} locked.py");
     let text = "name = \"fails\"\nstrategies = [\"dies:Lock\", \"babbles:Lock\", \"locked:Lock\", \"kazoo\"]\nsession_timeout = \"2s\"\n";
     let output = bench.run_with(&[&dies, &babbles, &locked], &format!("{text}{ONE_SERVER}"), &[]);
@@ -592,9 +592,9 @@ fn drivers_use_tls_if_the_run_does() {
     let (host, port) = server.split_once(':').unwrap();
     let mut encrypts = Command::new(python);
     encrypts.args(["-c", ENCRYPTS, host, port]).args([files.join("server.pem"), files.join("server.key")]);
-    let mut encrypts = encrypts.stdout(Stdio::piped()).spawn().unwrap();
+    let mut encrypts = Bounded(encrypts.stdout(Stdio::piped()).spawn().unwrap());
     let mut told = String::new();
-    BufReader::new(encrypts.stdout.take().unwrap()).read_line(&mut told).unwrap();
+    BufReader::new(encrypts.0.stdout.take().unwrap()).read_line(&mut told).unwrap();
     let connect = format!("127.0.0.1:{}/{chroot}", told.trim());
     let connect = connect.trim_end_matches('/');
     let kazoo = format!("kazoo={python} '{KAZOO}'");
@@ -616,8 +616,6 @@ fn drivers_use_tls_if_the_run_does() {
     let mut words = vec!["run", plain.to_str().unwrap(), "--connect", connect, "--no-floor"];
     words.extend(["--tls-ca", ca.to_str().unwrap(), "--driver", liar]);
     let refused = bench.output(&words);
-    encrypts.kill().unwrap();
-    encrypts.wait().unwrap();
     let directories = bench.results();
     let stored = zklockbench_results::read(&directories[0]).unwrap();
     held_unless_the_host_was_busy(&output, &stored.trials);
@@ -636,20 +634,13 @@ fn drivers_do_not_inherit_the_suites_credentials() {
         (format!("run scenario.toml --connect {} --driver {}", ensemble::shared(), as_a_word(&spy)), 2),
         (format!("strategies --driver {}", as_a_word(&spy)), 2),
     ] {
-        let output = bench
-            .typed(&typed)
-            .env("ZKLOCKBENCH_AUTH", "bench:hunter2")
-            .env("ZKLOCKBENCH_SASL_PASSWORD", "hunter2")
-            .output()
-            .unwrap();
-        let environment = std::fs::read_to_string(bench.path("environment")).unwrap();
+        let mut command = bench.typed(&typed);
+        command.env("ZKLOCKBENCH_AUTH", "bench:hunter2").env("ZKLOCKBENCH_SASL_PASSWORD", "hunter2");
+        let output = command.output().unwrap();
+        let environment = bench.text("environment");
         assert!(environment.contains("ZKLOCKBENCH_DRIVER=1"), "{environment}");
         assert!(!environment.contains("hunter2"), "{environment}");
-        assert!(
-            matches!(output.status.code(), Some(code_of) if code_of == code || code_of == 3),
-            "{}",
-            stderr(&output)
-        );
+        assert!([Some(code), Some(3)].contains(&output.status.code()), "{}", stderr(&output));
         std::fs::remove_file(bench.path("environment")).unwrap();
     }
 }

@@ -126,8 +126,7 @@ fn slurm_workers_start_together_and_all_end_if_one_fails() {
     let merge = |name: &str| bench.output(&["merge", &format!("results/{name}")]);
     let merged = |name: &str| read(&bench.path("results").join(format!("{name}-merged"))).unwrap();
     // Given four workers that start together
-    let output = slurm.srun(&bench, &worker(&connect, "whole", ""));
-    went_through(&output);
+    went_through(&slurm.srun(&bench, &worker(&connect, "whole", "")));
     let judged = merge("whole");
     went_through(&judged);
     println!("{}", stdout(&judged));
@@ -138,8 +137,7 @@ fn slurm_workers_start_together_and_all_end_if_one_fails() {
     assert!(together(&trial), "{:?} of {}", trial.start_spread_us, trial.measured_us);
     assert!(trial.arrived.is_some_and(|arrived| arrived.served == arrived.offered), "{:?}", trial.arrived);
     // Given a worker that starts 3 s late
-    let output = slurm.srun(&bench, &worker(&connect, "late", "[ $SLURM_PROCID != 3 ] || sleep 3;"));
-    went_through(&output);
+    went_through(&slurm.srun(&bench, &worker(&connect, "late", "[ $SLURM_PROCID != 3 ] || sleep 3;")));
     went_through(&merge("late"));
     assert!(together(&merged("late").trials[0]));
     // Given a worker from another build
@@ -176,16 +174,8 @@ fn four_containers_of_an_indexed_job_form_one_run() {
         command.args(["run", "--rm", "--network", "host", "--volume", &mount, "--volume", &scenario]);
         let variables: [&str; 3] = [&index, "ZKLOCKBENCH_WORKERS=4", "ZKLOCKBENCH_RUN_ID=job"];
         command.args(variables.into_iter().flat_map(|variable| ["--env", variable])).arg(&image);
-        command.args([
-            "worker",
-            "/scenario.toml",
-            "--connect",
-            &connect,
-            "--wait",
-            "1m",
-            "--out",
-            "/results",
-        ]);
+        command.args(["worker", "/scenario.toml", "--connect", &connect, "--wait", "1m"]);
+        command.args(["--out", "/results"]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
     let workers: Vec<Child> = (0..4).map(start).collect();

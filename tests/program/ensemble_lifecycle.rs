@@ -1,10 +1,9 @@
 //! Local ensembles become healthy after they start, and leave nothing behind when they stop.
 
 use crate::support::ensemble;
-use std::path::Path;
 use std::time::Duration;
 
-use crate::support::program::{Bench, eventually, executable, says, signal, stderr};
+use crate::support::program::{Bench, eventually, executable, has, says, signal, stderr};
 use crate::support::sessions::target;
 use rustix::process::Signal;
 use zklockbench_ensemble::{NICER_BY, roles};
@@ -19,30 +18,10 @@ fn niceness(process: u32) -> Vec<i64> {
     threads.filter_map(of).collect()
 }
 
-async fn states(addresses: &[String]) -> Vec<String> {
-    let mut states: Vec<String> =
-        roles(addresses).await.iter().map(zklockbench_ensemble::Role::describe).collect();
-    states.sort();
-    states
-}
-
-#[tokio::test]
-#[ignore = "long: eight servers"]
-async fn local_ensemble_elects_one_leader_and_leaves_nothing_when_closed() {
-    let (three, five) = (ensemble::start(3).await, ensemble::start(5).await);
-    assert_eq!(states(&three.addresses()).await, ["follower", "follower", "leader"]);
-    assert_eq!(states(&five.addresses()).await, ["follower", "follower", "follower", "follower", "leader"]);
-    let (pids, data) = (three.pids(), three.directory().to_path_buf());
-    assert!(pids.len() == 3 && data.is_dir());
-    three.close();
-    assert!(!data.exists());
-    assert!(pids.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists()));
-}
-
 #[tokio::test]
 async fn standalone_server_grants_a_session_timeout_of_one_second() {
     let local = ensemble::start(1).await;
-    assert_eq!(states(&local.addresses()).await, ["standalone"]);
+    assert_eq!(roles(&local.addresses()).await[0].describe(), "standalone");
     let target = target(&local.connect());
     // On a new server, opening the first session may take longer than this session timeout.
     let opened = async {
@@ -76,11 +55,8 @@ fn ctrl_c_also_ends_paused_servers() {
 fn missing_zookeeper_error_lists_the_searched_path_and_ways_to_install() {
     let bench = Bench::new();
     let (_, said) = bench.ends(3, "run quick --zookeeper-home /nowhere");
-    for part in
-        ["--zookeeper-home = /nowhere", "apt-get install", "brew install", "--compose docker/compose.3.yaml"]
-    {
-        assert!(said.contains(part), "{part}: {said}");
-    }
+    has(&said, &["--zookeeper-home = /nowhere", "apt-get install", "brew install"]);
+    has(&said, &["--compose docker/compose.3.yaml"]);
     assert!(bench.results().is_empty());
 }
 

@@ -1,13 +1,11 @@
 //! `explore`: a correct lock ensures exclusion in every schedule, and defective locks are found with a case that
 //! can be replayed.
 
-use std::process::Output;
-
 use serde_json::Value;
 
 use crate::drivers::{documented, mine};
 use crate::support::foreign;
-use crate::support::program::{Bench, says, stderr};
+use crate::support::program::{Bench, json, says};
 
 /// A queue lock with a defect, for the driver template.
 const DEFECTIVE: &str = include_str!("explore/queue_lock.py");
@@ -18,13 +16,8 @@ const LOCK: &str =
 
 fn explored(bench: &Bench, words: &[&str]) -> (Option<i32>, Value) {
     let words = [&["explore", "--json", "--data-dir", "data"], words].concat();
-    answer(&bench.output(&words))
-}
-
-fn answer(output: &Output) -> (Option<i32>, Value) {
-    let found =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {}", stderr(output)));
-    (output.status.code(), found)
+    let output = bench.output(&words);
+    (output.status.code(), json(&output))
 }
 
 fn count(explored: &Value, class: &str, what: &str) -> u64 {
@@ -34,10 +27,8 @@ fn count(explored: &Value, class: &str, what: &str) -> u64 {
 }
 
 fn failures(explored: &Value, class: &str) -> u64 {
-    ["violated", "stuck", "refused", "out_of_order", "node_left"]
-        .map(|what| count(explored, class, what))
-        .iter()
-        .sum()
+    let kinds = ["violated", "stuck", "refused", "out_of_order", "node_left"];
+    kinds.map(|what| count(explored, class, what)).iter().sum()
 }
 
 #[test]
@@ -45,15 +36,8 @@ fn explore_finds_no_violation_of_a_correct_lock() {
     let bench = Bench::new();
     let (code, found) = explored(&bench, &["count", "--budget", "3m"]);
     assert_eq!(code, Some(0), "{found}");
-    for class in [
-        "lost request",
-        "lost reply",
-        "cut connection",
-        "expired session",
-        "killed process",
-        "abandoned wait",
-        "orders",
-    ] {
+    let cut = ["lost request", "lost reply", "cut connection", "expired session", "killed process"];
+    for class in cut.into_iter().chain(["abandoned wait", "orders"]) {
         assert!(count(&found, class, "held") > 1, "{class}: {found}");
     }
     // A frozen holder continues while the next contender holds the lock.
@@ -133,14 +117,12 @@ fn explore_finds_a_lock_that_trusts_a_stale_server_and_replays_its_case() {
 fn explore_finds_each_defect_of_a_queue_lock() {
     let Some(python) = foreign::python() else { return };
     let bench = Bench::new();
-    assert!(bench.output(&["driver", "new", "queue", "--language", "python"]).status.success());
+    bench.shows("driver new queue --language python");
     std::fs::write(bench.path("queue/queue_lock.py"), DEFECTIVE).unwrap();
-    let template = std::fs::read_to_string(bench.path("queue/my_lock.py")).unwrap();
-    let mine = template
-        .replace("import time\n", "import time\nfrom queue_lock import Queue\n")
-        .replace("self.client.Lock(on)", LOCK);
-    std::fs::write(bench.path("queue/my_lock.py"), &mine).unwrap();
-    let protocol = std::fs::read_to_string(bench.path("queue/contenders.py")).unwrap();
+    let mine = bench.text("queue/my_lock.py").replace("self.client.Lock(on)", LOCK);
+    let mine = mine.replace("import time\n", "import time\nfrom queue_lock import Queue\n");
+    std::fs::write(bench.path("queue/my_lock.py"), mine).unwrap();
+    let protocol = bench.text("queue/contenders.py");
     let driver = |defect: &str| {
         format!("q=env PYTHON={python} DEFECT={defect} '{}/run'", bench.path("queue").display())
     };
@@ -221,15 +203,14 @@ fn explore_reports_a_driver_that_violates_the_protocol_when_it_closes() {
 #[test]
 fn explore_rejects_invalid_strategies_and_cases_before_anything_starts() {
     let bench = Bench::new();
-    for (words, said) in [
-        (&["explore", "curator-mutexx"][..], "did you mean `curator-mutex`"),
-        (&["explore", "curator-mutex fast"], "`fast` is not a parameter"),
-        (&["explore"], "specify a strategy"),
-        (&["explore", "q:MyLock"], "add --driver q=COMMAND"),
-        (&["explore", "--replay", "missing.json"], "missing.json"),
+    for (typed, part) in [
+        ("explore curator-mutexx", "did you mean `curator-mutex`"),
+        ("explore 'curator-mutex fast'", "`fast` is not a parameter"),
+        ("explore", "specify a strategy"),
+        ("explore q:MyLock", "add --driver q=COMMAND"),
+        ("explore --replay missing.json", "missing.json"),
     ] {
-        let output = bench.output(words);
-        assert_eq!(output.status.code(), Some(2), "{words:?}");
-        assert!(stderr(&output).contains(said), "{words:?}: {}", stderr(&output));
+        let said = bench.refuses(typed);
+        assert!(said.contains(part), "{typed}: {said}");
     }
 }

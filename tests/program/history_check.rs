@@ -10,7 +10,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use crate::support::program::{Bench, stderr, stdout};
+use crate::support::program::{Bench, has, stderr, stdout};
 use zklockbench_record::history::{Acquire, Event, Header, LockClaim, LockKind, Release, Step, What};
 use zklockbench_results::history::{HistoryReader, HistoryWriter};
 
@@ -47,10 +47,9 @@ fn check_writes_a_page_with_the_verdict() {
     let bench = Bench::new();
     std::fs::write(bench.path("history.jsonl"), story::lines(HELD)).unwrap();
     bench.ends(0, &format!("check history.jsonl {LITTLE} --html page.html"));
-    let page = std::fs::read_to_string(bench.path("page.html")).unwrap();
-    assert!(page.contains("<strong>Verdict</strong> held</li>"), "{page}");
-    assert!(page.contains("Evidence about each lock"), "{page}");
-    assert!(page.contains("longest together") && page.contains(">mutex<"), "{page}");
+    let parts =
+        ["<strong>Verdict</strong> held</li>", "Evidence about each lock", "longest together", ">mutex<"];
+    has(&bench.text("page.html"), &parts);
 }
 
 /// History of a lock whose second contender enters when its list request fails, with its messages and the fault.
@@ -81,11 +80,9 @@ fn check_shows_a_violation_timeline_as_text_page_and_json() {
     let first = lines.iter().position(|line| line.starts_with("contender 3 entered")).unwrap();
     let last = lines.iter().position(|line| line.contains("◁ notification")).unwrap();
     assert!(last - first < 30 && lines[first..=last].iter().all(|line| line.chars().count() <= 80), "{out}");
-    assert!(out.contains("✗ getChildren: connection loss") && out.contains("▒ ■ leaves"), "{out}");
-    let page = std::fs::read_to_string(bench.path("page.html")).unwrap();
-    assert!(page.contains("What happened") && page.contains("class=\"together\""), "{page}");
-    let (json, _) = bench.ends(1, "check history.jsonl --json");
-    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    has(&out, &["✗ getChildren: connection loss", "▒ ■ leaves"]);
+    has(&bench.text("page.html"), &["What happened", "class=\"together\""]);
+    let json = bench.json(1, "check history.jsonl --json");
     let timeline = &json["timelines"][0];
     assert_eq!(timeline["summary"], told);
     assert_eq!(timeline["together_us"], 4_500);

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-use crate::support::program::{Bench, stderr, stdout};
+use crate::support::program::{Bench, signal, stderr};
 use zklockbench_core::verdict::Verdict;
 use zklockbench_ensemble::roles;
+use zklockbench_record::FaultRecord;
 use zklockbench_zk::runtime;
 
 const SCENARIO: &str = "name = \"broken\"\nstrategies = [\"curator-mutex\"]\ncontenders = 4\nhold = \"20ms\"\n\
@@ -56,7 +57,7 @@ fn restart_with_defaults(bench: &Bench, connect: &str) {
         let kept: Vec<&str> = text.lines().filter(|line| !line.starts_with("4lw.")).collect();
         assert!(kept.len() < text.lines().count(), "{text}");
         std::fs::write(config, kept.join("\n") + "\n").unwrap();
-        kill_process(Pid::from_raw(i32::try_from(*pid).unwrap()).unwrap(), Signal::KILL).unwrap();
+        signal(*pid, Signal::KILL);
     }
     while !bench.servers().is_empty() {
         std::thread::sleep(Duration::from_millis(50));
@@ -74,9 +75,7 @@ fn restart_with_defaults(bench: &Bench, connect: &str) {
 #[ignore = "long: three dedicated servers for half a minute"]
 fn host_command_faults_are_proved_even_if_servers_allow_only_srvr() {
     let bench = Bench::with(SCENARIO);
-    let up = bench.output(&["ensemble", "up", "--servers", "3", "--data-dir", "data"]);
-    assert!(up.status.success(), "{}", stderr(&up));
-    let told = stdout(&up);
+    let told = bench.shows("ensemble up --servers 3 --data-dir data");
     let connect =
         told.split_whitespace().find(|word| word.contains(':') && word.contains(',')).unwrap().to_owned();
     restart_with_defaults(&bench, &connect);
@@ -101,16 +100,11 @@ fn host_command_faults_are_proved_even_if_servers_allow_only_srvr() {
     let stored = bench.stored();
     let faults = &stored.trials[0].faults;
     assert_eq!(faults.len(), 2, "{}", stderr(&output));
-    assert!(
-        faults.iter().all(|fault| fault.proved && fault.left.is_none() && fault.ended_us.is_some()),
-        "{faults:?}"
-    );
+    let is_healed = |fault: &FaultRecord| fault.proved && fault.left.is_none() && fault.ended_us.is_some();
+    assert!(faults.iter().all(is_healed), "{faults:?}");
     assert!(faults[0].proof.contains("did not answer"), "{faults:?}");
     assert!(faults[1].target.contains("(leader)") && faults[1].elected_us.is_some(), "{faults:?}");
     assert!(!matches!(stored.run.judged.verdict, Verdict::Violated(_)), "{:?}", stored.run.judged);
-    assert!(
-        stored.run.overrides.iter().any(|option| option.starts_with("--hosts")),
-        "{:?}",
-        stored.run.overrides
-    );
+    let overrides = &stored.run.overrides;
+    assert!(overrides.iter().any(|option| option.starts_with("--hosts")), "{overrides:?}");
 }

@@ -6,6 +6,7 @@
 
 #![cfg(target_os = "linux")] // uses /proc; on other systems, servers outlive a killed suite
 
+use crate::support::faults::{self, lasting, needs_links};
 use crate::support::{depth, ensemble};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,23 +15,12 @@ use std::time::{Duration, Instant};
 use crate::support::program::{Bench, Watched, eventually, left_on, signal};
 use crate::support::skip::skipped;
 use rustix::process::Signal;
-use zklockbench_core::catalog::fault::{Capability, Ends, FaultCard};
-use zklockbench_ensemble::{fault, links_capability};
+use zklockbench_core::catalog::fault::{Capability, FaultCard};
+use zklockbench_ensemble::links_capability;
 
 /// Time limit for servers to start and warm up on a busy host.
 const STARTS_WITHIN: Duration = Duration::from_secs(120);
 const GONE_WITHIN: Duration = Duration::from_secs(20);
-
-/// Returns a scenario with this fault, which starts early and lasts longer than the test.
-fn broken_by(card: &FaultCard) -> String {
-    let duration = if card.ends == Ends::Healed { "duration = \"60s\"\n" } else { "" };
-    format!(
-        "name = \"broken\"\nstrategies = [\"curator-mutex\"]\ncontenders = [4]\nhold = \"20ms\"\n\
-         duration = \"120s\"\nwarm_up = \"0s\"\nsession_timeout = \"4s\"\nacquire_timeout = \"90s\"\n\
-         [[fault]]\nkind = \"{}\"\nat = \"200ms\"\n{duration}",
-        card.name
-    )
-}
 
 const QUICK: &str = "name = \"quick\"\nstrategies = [\"predecessor-watch\"]\ncontenders = [3]\nhold = \"50ms\"\n\
                      duration = \"1s\"\n";
@@ -99,7 +89,7 @@ fn index_of(interface: &str) -> Option<String> {
 /// Starts a run with this fault, and kills the run when the fault is in effect (or in progress, if momentary).
 /// Checks that no process survives. Returns everything that the run created.
 fn killed_during(card: &FaultCard, bench: &Bench, arguments: &[&str]) -> Made {
-    bench.scenario(&broken_by(card));
+    bench.scenario(&format!("name = \"broken\"\n{}", lasting(card)));
     let suite = bench.watch(&[&["run", "scenario.toml"], arguments].concat());
     let servers = || bench.servers().len();
     let mut most = 0;
@@ -129,16 +119,14 @@ fn entries(directory: &Path) -> Vec<PathBuf> {
 #[ignore = "long: interrupted faults and leftovers of killed runs are always tested separately"]
 fn next_run_removes_leftovers_of_a_run_killed_during_a_fault() {
     let links = links_capability();
-    let needs_links = |card: &FaultCard| matches!(card.needs, Capability::Isolation | Capability::Links);
-    let mut kinds = fault::cards();
-    kinds.retain(|card| card.needs.reaches_servers());
+    let mut kinds = faults::kinds(Capability::reaches_servers);
     if !depth::is_long() {
         kinds.retain(|card| ["wipe", "partition"].contains(&card.name));
         // A fault that removes a server's data, and a fault that isolates servers
         assert_eq!(kinds.len(), 2);
     }
     if let Err(why) = &links {
-        kinds.retain(|card| !needs_links(card));
+        kinds.retain(|card| !needs_links(card.needs));
         skipped(format!("cannot isolate servers: {why}"));
     }
     // Given two concurrent series of runs
@@ -146,7 +134,7 @@ fn next_run_removes_leftovers_of_a_run_killed_during_a_fault() {
         let bench = Bench::new();
         for card in kinds {
             let made = killed_during(card, &bench, &["--servers", "3", "--data-dir", "data"]);
-            assert_eq!(made.interface.is_some(), needs_links(card), "{}", card.name);
+            assert_eq!(made.interface.is_some(), needs_links(card.needs), "{}", card.name);
             assert!(made.processes.len() > 1, "{}: {:?}", card.name, made.processes);
             // The run's data remains, but the data and results of the previous run are gone.
             assert_eq!(entries(&bench.path("data")).len(), 1, "{}", card.name);
@@ -170,8 +158,7 @@ fn next_run_removes_leftovers_of_a_run_killed_during_a_fault() {
 #[test]
 fn clean_removes_the_roots_of_killed_runs_after_their_sessions_expire() {
     let connect = ensemble::place_on_shared();
-    let kinds: Vec<FaultCard> =
-        fault::cards().into_iter().filter(|card| !card.needs.reaches_servers()).collect();
+    let kinds = faults::kinds(|needs| !needs.reaches_servers());
     let kinds = &kinds[..depth::of(4, kinds.len())];
     // Given concurrent runs that were killed, each during a different fault
     let kill = |card: &FaultCard| {

@@ -5,7 +5,7 @@ use crate::support::ensemble;
 use std::time::{Duration, Instant};
 
 use crate::support::program::{
-    Answers, Bench, SmallDisk, Watched, eventually, left_on, signal, stderr, stdout, went_through,
+    Answers, Bench, SmallDisk, Watched, eventually, json, left_on, signal, stderr, stdout, went_through,
 };
 use crate::verbose::step;
 use rustix::process::Signal;
@@ -41,12 +41,8 @@ fn started(bench: &Bench, scenario: &str) -> Watched {
     bench.listen(bench.typed("run scenario.toml --data-dir data"))
 }
 
-/// Starts a long run and waits until the run is measuring.
-fn measuring(bench: &Bench) -> Watched {
-    measuring_with(bench, LONG)
-}
-
-fn measuring_with(bench: &Bench, scenario: &str) -> Watched {
+/// Starts a run and waits until the run is measuring.
+fn measuring(bench: &Bench, scenario: &str) -> Watched {
     let child = started(bench, scenario);
     eventually("the servers are warm", Duration::from_secs(90), || {
         child.has_said("starting the first trial")
@@ -111,7 +107,7 @@ fn completed_run_leaves_complete_results_and_no_server() {
 
 fn keeps_partial_results_and_exits_with_130(sent: Signal) {
     let bench = Bench::new();
-    let child = measuring(&bench);
+    let child = measuring(&bench, LONG);
     signal(child.pid(), sent);
     let (code, said) = child.end();
     assert_eq!(code, Some(130), "{said}");
@@ -132,7 +128,7 @@ fn run_stopped_by_sigterm_keeps_partial_results_and_exits_with_130() {
 #[test]
 fn second_ctrl_c_stops_the_run_immediately() {
     let bench = Bench::new();
-    let child = measuring(&bench);
+    let child = measuring(&bench, LONG);
     signal(child.pid(), Signal::INT);
     eventually("the run is stopping", Duration::from_secs(10), || {
         child.has_said("Press Ctrl-C again to abort")
@@ -173,7 +169,7 @@ fn ctrl_c_while_the_servers_start_leaves_nothing_behind() {
 fn lost_ensemble_ends_the_run_with_an_error_and_partial_results() {
     let bench = Bench::new();
     // The run's own servers never return, so the run must not wait for sessions to end.
-    let child = measuring_with(&bench, &LONG.replace("4s", "30s"));
+    let child = measuring(&bench, &LONG.replace("4s", "30s"));
     let begin = Instant::now();
     for pid in bench.servers() {
         signal(pid, Signal::KILL);
@@ -208,7 +204,7 @@ fn run_adds_repetitions_until_it_is_precise_or_reaches_the_limit() {
          duration = \"1s\"\nrepetitions = 1\nprecision = \"20%\"\nrepetitions_at_most = 6\n[ensemble]\nservers = 1\n",
     );
     let output = bench.typed("run scenario.toml --data-dir data --json").output().unwrap();
-    let said = stderr(&output);
+    let (said, printed) = (stderr(&output), json(&output));
     // Then rounds of both strategies are added, up to the minimum for an interval
     let stored = bench.stored();
     let precision = stored.run.precision.clone().unwrap();
@@ -222,7 +218,6 @@ fn run_adds_repetitions_until_it_is_precise_or_reaches_the_limit() {
     // And the summary has one cell for each strategy, in the directory and in the output
     let text = std::fs::read_to_string(bench.results()[0].join("summary.json")).unwrap();
     let summary: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let printed: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(summary["cells"].as_array().unwrap().len(), 2);
     assert_eq!(printed["summary"], summary);
     assert_eq!(Answers::of(&bench).complaints(&printed), Vec::<String>::new());

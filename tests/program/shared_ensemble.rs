@@ -3,12 +3,12 @@
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use tokio::task::JoinHandle;
 use zklockbench_core::measure::RequestKind;
 
 use crate::support::ensemble;
-use crate::support::program::{Bench, says, stderr, stdout, went_through};
+use crate::support::program::{Bench, json, says, signal, stderr, stdout, went_through};
 use crate::support::sessions::client;
 
 const CLOSED: &str = "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"0ms\"\n\
@@ -70,10 +70,7 @@ async fn load_is_limited_only_while_other_clients_are_connected() {
     let expected = "throughput reflects the limit, not the locks";
     assert!(stdout(&limited).contains(expected), "{}", stdout(&limited));
     let rate_when_limited = rate(&bench);
-    assert!(
-        (100.0..230.0).contains(&rate_when_limited),
-        "{rate_when_limited} requests/s with a limit of 200"
-    );
+    assert!((100.0..230.0).contains(&rate_when_limited), "{rate_when_limited} requests/s, limited to 200");
     // Then options can set another limit, or remove the limit
     let degraded = format!("{connect},127.0.0.1:1");
     let (bench, more) =
@@ -101,19 +98,15 @@ async fn load_limit_rejects_higher_rates_and_restricts_calibration_to_single_req
     assert_eq!(left(&connect).await, [""; 0]);
     // And a calibration measures only single requests
     let of = connect.clone();
-    let (bench, output) = tokio::task::spawn_blocking(move || {
-        let bench = Bench::new();
+    let calibrated = tokio::task::spawn_blocking(move || {
         let calibrate = ["calibrate", "--budget", "3s", "--connect", &of, "--json"];
         // Other tests may slow down the servers.
         let words = [&calibrate[..], &["--stop-if-latency", "1000x"]].concat();
-        let output = polite(&bench, &words).output().unwrap();
-        (bench, output)
-    })
-    .await
-    .unwrap();
+        polite(&Bench::new(), &words).output().unwrap()
+    });
+    let output = calibrated.await.unwrap();
     went_through(&output);
-    drop(bench);
-    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let json = json(&output);
     let requests = json["calibration"]["servers"][0]["requests"].as_array().unwrap();
     assert!(!requests.is_empty());
     assert!(requests.iter().all(|one| one["saturated"].is_null()), "{requests:?}");
@@ -129,11 +122,11 @@ async fn run_on_a_shared_ensemble_ends_when_servers_become_slow() {
     let run = run(&connect, &CLOSED.replace("3s", "60s"), &["--no-floor"]);
     // Pause the server for most of the time, to simulate overload.
     tokio::time::sleep(Duration::from_secs(10)).await;
-    let server = Pid::from_raw(i32::try_from(local.pids()[0]).unwrap()).unwrap();
+    let server = local.pids()[0];
     while !run.is_finished() {
-        kill_process(server, Signal::STOP).unwrap();
+        signal(server, Signal::STOP);
         tokio::time::sleep(Duration::from_secs(1)).await;
-        kill_process(server, Signal::CONT).unwrap();
+        signal(server, Signal::CONT);
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let (bench, output) = run.await.unwrap();

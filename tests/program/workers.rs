@@ -1,7 +1,7 @@
 //! Several workers form one run: they start together, each worker runs its part, and the parts add up to the
 //! measurements of a single worker. Any problem is reported and leaves no passing result.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output};
 use std::time::Duration;
 
@@ -136,21 +136,6 @@ async fn four_workers_produce_the_same_load_as_one() {
 }
 
 #[test]
-#[ignore = "long: the `pure` lane also merges parts"]
-fn merging_a_single_part_copies_it_byte_for_byte() {
-    let bench = Bench::with(CLOSED);
-    let connect = ensemble::place_on_shared();
-    let job = Job { bench: &bench, connect: &connect, name: "alone", of: 1 };
-    job.run().iter().for_each(went_through);
-    went_through(&job.merge());
-    let merged = bench.path("results").join("alone-merged");
-    for path in [layout::trial_json, layout::trial_hlog] {
-        let bytes = |dir: &Path| std::fs::read(path(dir, 0)).unwrap();
-        assert_eq!(bytes(&job.part(0)), bytes(&merged));
-    }
-}
-
-#[test]
 fn lock_shared_by_workers_is_judged_by_all_transactions() {
     let bench = Bench::with(CLOSED);
     let connect = ensemble::place_on_shared();
@@ -169,8 +154,7 @@ fn lock_shared_by_workers_is_judged_by_all_transactions() {
     assert!(stdout(&merged).contains("4 workers"), "{}", stdout(&merged));
     // And `check` of the merged history returns the same verdict
     let history = layout::trial_history(&bench.path("results").join("held-merged"), 0);
-    let checked = bench.output(&["check", history.to_str().unwrap()]);
-    assert_eq!(code(&checked), Some(0), "{}", stdout(&checked));
+    bench.shows(&format!("check {}", history.display()));
     // And no node of the run is left on the ensemble
     let left = with_client(&connect, async |client| client.list_children("/").await.unwrap());
     assert_eq!(left, [""; 0]);
@@ -355,10 +339,8 @@ fn workers_follow_a_sweep_until_it_ends() {
     let connect = ensemble::place_on_shared();
     // When a sweep shares its load with a follower
     let follower = follow(&bench, "swept", &connect);
-    let sweep =
-        ["sweep", "scenario.toml", "--over", "contenders=4,8", "--connect", &connect, "--budget", "40s"];
-    let sweep =
-        bench.output(&[&sweep[..], &["--run-id", "swept", "--workers", "2", "--job", "swept"]].concat());
+    let sweep = format!("sweep scenario.toml --over contenders=4,8 --connect {connect} --budget 40s");
+    let sweep = bench.typed(&format!("{sweep} --run-id swept --workers 2 --job swept")).output().unwrap();
     went_through(&follower.wait_with_output().unwrap());
     // Then each point of the sweep is a run of both workers
     let points = std::fs::read_dir(bench.path("results/swept/points")).unwrap();
@@ -373,11 +355,9 @@ fn workers_follow_a_plan_through_its_verification() {
     let bench = Bench::new();
     let connect = ensemble::place_on_shared();
     let follower = follow(&bench, "planned", &connect);
-    let plan = ["plan", "--clients", "8", "--rate", "40/s", "--hold", "2ms", "--slo", "wait.p99 < 1s"];
-    let measured =
-        ["--strategies", "predecessor-watch", "--connect", &connect, "--verify", "--verify-for", "10s"];
-    let shared = ["--quiet", "--workers", "2", "--job", "planned"];
-    let plan = bench.output(&[&plan[..], &measured, &shared].concat());
+    let plan = "plan --clients 8 --rate 40/s --hold 2ms --slo 'wait.p99 < 1s' --strategies predecessor-watch";
+    let shared = "--verify --verify-for 10s --quiet --workers 2 --job planned";
+    let plan = bench.typed(&format!("{plan} --connect {connect} {shared}")).output().unwrap();
     went_through(&follower.wait_with_output().unwrap());
     assert!(matches!(code(&plan), Some(0 | 1 | 4)), "{}", stderr(&plan));
     let found = stdout(&plan);

@@ -5,10 +5,30 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use zklockbench_ensemble::{Leader, Local, Processes, eventually};
+use zklockbench_core::catalog::fault::{Capability, Ends, FaultCard};
+use zklockbench_ensemble::{Leader, Local, Processes, eventually, fault};
 
 /// Time limit for a failover, which takes nearly a second on an idle host and many seconds on a busy host.
 pub const WITHIN: Duration = Duration::from_secs(60);
+
+pub fn needs_links(capability: Capability) -> bool {
+    matches!(capability, Capability::Isolation | Capability::Links)
+}
+
+/// Kinds of faults whose required capability matches `needs`.
+pub fn kinds(needs: impl Fn(Capability) -> bool) -> Vec<FaultCard> {
+    fault::cards().into_iter().filter(|card| needs(card.needs)).collect()
+}
+
+/// Scenario lines with this fault, which starts early and would outlast any test.
+pub fn lasting(card: &FaultCard) -> String {
+    let duration = if card.ends == Ends::Healed { "duration = \"60s\"\n" } else { "" };
+    format!(
+        "strategies = [\"curator-mutex\"]\ncontenders = 4\nhold = \"50ms\"\nduration = \"120s\"\nwarm_up = \"0s\"\n\
+         session_timeout = \"4s\"\nacquire_timeout = \"90s\"\n[[fault]]\nkind = \"{}\"\nat = \"200ms\"\n{duration}",
+        card.name
+    )
+}
 
 /// Waits until a check succeeds, and prints the delay.
 pub async fn until<T, F>(what: &str, look: impl FnMut() -> F) -> T

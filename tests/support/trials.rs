@@ -10,8 +10,7 @@ use tokio_util::sync::CancellationToken;
 use zklockbench_core::{error::Error, verdict::Verdict};
 use zklockbench_ensemble::{Local, Processes, parse_connect, proxy::Proxy};
 use zklockbench_load::{
-    Credentials, Environment, EnvironmentEvent, LoadLimits, MeetingPlace, Rendezvous, Wait, Workspace,
-    run_trial,
+    Credentials, Environment, EnvironmentEvent, LoadLimits, MeetingPlace, Rendezvous, Workspace, run_trial,
 };
 use zklockbench_locks::Entry;
 use zklockbench_record::{Counting, Trial};
@@ -208,9 +207,8 @@ async fn run_part(setting: &Setting<'_>, spec: &TrialSpec, entry: Entry, name: &
         host: "test".into(),
         at_most: None,
     };
-    let wait = Wait { place: MeetingPlace::SameServers, patience: Duration::from_secs(60) };
-    let target = setting.target();
-    let rendezvous = Rendezvous::join(&target, name, slice, &credentials, wait).await.unwrap();
+    let (target, place, patience) = (setting.target(), MeetingPlace::SameServers, Duration::from_secs(60));
+    let rendezvous = Rendezvous::join(&target, name, slice, &credentials, place, patience).await.unwrap();
     let workspace = Workspace::made_by_another(target, name);
     let mut environment = Environment { rendezvous: Some(rendezvous), ..setting.environment(workspace) };
     let Course { interrupt, sink } = setting.course;
@@ -294,6 +292,20 @@ pub fn held_unless_the_host_was_busy(verdict: &Verdict) -> bool {
         Verdict::Held => true,
         Verdict::Unknown(reasons) => reasons.iter().all(|why| why.starts_with("too little evidence")),
         Verdict::Violated(_) => false,
+    }
+}
+
+/// Asserts that a trial's faults took effect and ended, and that its lock neither violated exclusion nor got stuck.
+pub fn assert_kept(trial: &Trial) {
+    let name = trial.name();
+    assert_eq!(trial.violation_count, 0, "{name}: {:?}", trial.violations);
+    assert_eq!((trial.stuck.as_slice(), trial.orphans), ([].as_slice(), Some(0)), "{name}");
+    for fault in &trial.faults {
+        assert!(fault.proved && fault.ended_us.is_some() && fault.left.is_none(), "{name}: {fault:?}");
+    }
+    // The servers' logs must show no overlap either, whatever the contenders believed.
+    if let Some(order) = &trial.ensemble_order {
+        assert!(order.checked > 0 && order.overlaps == 0, "{name}: {order:?}");
     }
 }
 

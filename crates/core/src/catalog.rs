@@ -215,9 +215,11 @@ pub enum Holders {
     Leases(&'static str),
 }
 
-/// Access mode requested by an acquire. Histories use the same names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// Mode of an acquire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+// Histories and drivers use these names.
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "WantedMode")]
 pub enum Mode {
     Read,
     Write,

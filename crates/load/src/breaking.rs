@@ -110,20 +110,16 @@ impl Contenders for ContenderStates<'_> {
     }
 }
 
-pub struct FaultWindow<'a> {
-    pub begin: Stamp,
-    pub stop: CancellationToken,
-    pub interrupt: CancellationToken,
-    pub elections: &'a Elections,
-    pub sink: Sink<'a>,
-}
-
+/// Fires the trial's faults until `stop` or `interrupt`. Fault times count from `begin`.
 pub async fn break_things(
     environment: &Environment,
     shared: &Shared,
-    window: FaultWindow<'_>,
+    begin: Stamp,
+    stop: CancellationToken,
+    interrupt: CancellationToken,
+    elections: &Elections,
+    sink: Sink<'_>,
 ) -> Vec<FaultRecord> {
-    let FaultWindow { begin, stop, interrupt, elections, sink } = window;
     let before = shared.board.acquired.load(Ordering::Acquire);
     let seen = ContenderStates { shared, before };
     let reach = FaultReach {

@@ -120,24 +120,24 @@ pub struct Kept {
     pub interference: Vec<String>,
 }
 
-pub struct Following {
-    /// Logs that can be read while servers write them.
-    pub logs: Option<Logs>,
-    /// Root of the trial, with a trailing slash.
-    pub below: String,
-    pub since: SystemTime,
-}
-
 pub struct Keeper {
     to: SyncSender<Message>,
     kept: oneshot::Receiver<io::Result<Kept>>,
 }
 
 impl Keeper {
-    pub fn start(scratch: &Path, following: Option<Following>, threads: usize) -> io::Result<Self> {
+    pub fn start(scratch: &Path, log: Option<ServerLogs>, threads: usize) -> io::Result<Self> {
         let (to, from) = sync_channel(WAITING);
         let (sender, kept) = oneshot::channel();
-        let keeping = Keeping::new(scratch, following, threads);
+        let keeping = Keeping {
+            scratch: scratch.to_owned(),
+            noted: Sorter::by(Facts::by_time, scratch),
+            unfinished: vec![Some(0); threads],
+            questions: Sorter::by(PathQuestion::order, scratch),
+            entered_as_of: Sorter::by(Facts::by_entry, scratch),
+            log,
+            full: None,
+        };
         std::thread::Builder::new().name("keeper".into()).spawn(move || {
             let _ = rustix::process::setpriority_process(None, NICE);
             // The receiver is gone if the run was abandoned.
@@ -172,7 +172,8 @@ struct Keeping {
     full: Option<io::Error>,
 }
 
-struct ServerLogs {
+/// The servers' logs, which are followed during the trial if they can be read while servers write them.
+pub struct ServerLogs {
     at_hand: Option<Logs>,
     follower: LogFollower,
     seen: LogContents,
@@ -186,28 +187,6 @@ struct LogContents {
 }
 
 impl Keeping {
-    fn new(scratch: &Path, following: Option<Following>, threads: usize) -> Self {
-        let log = |Following { logs, below, since }| ServerLogs {
-            at_hand: logs,
-            follower: LogFollower::new(&below, since),
-            seen: LogContents {
-                living: Living::default(),
-                lives: Sorter::by(|(created, _): &(i64, Life)| *created, scratch),
-                changes: Sorter::by(LoggedChange::order, scratch),
-                interference: Vec::new(),
-            },
-        };
-        Self {
-            scratch: scratch.to_owned(),
-            noted: Sorter::by(Facts::by_time, scratch),
-            unfinished: vec![Some(0); threads],
-            questions: Sorter::by(PathQuestion::order, scratch),
-            entered_as_of: Sorter::by(Facts::by_entry, scratch),
-            log: following.map(log),
-            full: None,
-        }
-    }
-
     fn run(mut self, from: &Receiver<Message>) -> io::Result<Kept> {
         let mut unread = None;
         let mut read_at = clock::now() + clock::micros(READ_LOGS_EVERY);
@@ -281,6 +260,17 @@ impl Default for LogFindings {
 }
 
 impl ServerLogs {
+    /// Starts with the logs since this time. `below` is the root of the trial, with a trailing slash.
+    pub fn new(at_hand: Option<Logs>, below: &str, since: SystemTime, scratch: &Path) -> Self {
+        let seen = LogContents {
+            living: Living::default(),
+            lives: Sorter::by(|(created, _): &(i64, Life)| *created, scratch),
+            changes: Sorter::by(LoggedChange::order, scratch),
+            interference: Vec::new(),
+        };
+        Self { at_hand, follower: LogFollower::new(below, since), seen }
+    }
+
     fn follow(&mut self) -> io::Result<()> {
         let Self { at_hand, follower, seen } = self;
         let Some(logs) = at_hand else { return Ok(()) };

@@ -59,7 +59,7 @@ pub use first_contact::granted_timeout;
 pub use job::{Job, PublishedRun};
 pub use limits::{LoadLimits, Probing, configured_servers, sessions_of_workers};
 pub use one_ensemble::check_one_ensemble;
-pub use rendezvous::{Credentials, MeetingError, MeetingPlace, Rendezvous, Wait};
+pub use rendezvous::{Credentials, MeetingError, MeetingPlace, Rendezvous};
 pub use trial::run_trial;
 pub use workspace::{Alive, FLOOR, Leftover, SignOfLife, TOP, Workspace, leftovers, make_chroot, remove};
 
@@ -111,12 +111,10 @@ impl Environment {
 
     /// Adds the unexpected end of a server, as the probable cause, to an error.
     pub fn blame(&self, error: Error) -> Error {
-        match error {
-            Error::Environment(why) => match self.server_ended(&why) {
-                Some(ended) => Error::environment(format!("{why}; {ended}")),
-                None => Error::Environment(why),
-            },
-            other => other,
+        let Error::Environment(why) = &error else { return error };
+        match self.server_ended(why) {
+            Some(ended) => Error::environment(format!("{why}; {ended}")),
+            None => error,
         }
     }
 

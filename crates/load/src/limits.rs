@@ -18,7 +18,7 @@ use zklockbench_core::clock;
 use zklockbench_core::error::Error;
 use zklockbench_core::units::{listed, number};
 use zklockbench_zk::throttle::Throttle;
-use zklockbench_zk::{CaughtUp, Target};
+use zklockbench_zk::{CaughtUp, Target, session_of};
 
 /// Limits on a run's load; none by default.
 #[derive(Debug, Clone, Default)]
@@ -301,7 +301,7 @@ pub async fn sessions_of_workers(target: &Target, run_id: &str) -> usize {
     let mut owners = BTreeSet::new();
     for top in [workspace::TOP, WORKERS_TOP] {
         let note = |_: &str, stat: &Stat, _| {
-            owners.extend(Some(stat.ephemeral_owner).filter(|owner| *owner != 0));
+            owners.extend(session_of(stat.ephemeral_owner));
         };
         // Sessions that cannot be read count as other clients' sessions, so the load may be limited unnecessarily.
         let _ = workspace::walk(now, vec![format!("{top}/{run_id}")], None, note).await;

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use zklockbench_core::clock::Stamp;
 use zklockbench_core::locked::locked;
 use zklockbench_core::measure::RequestKind;
+use zklockbench_core::units::capitalised;
 use zklockbench_record::{FaultRecord, StepKind, Traced, Trial};
 use zklockbench_zk::{EventKind, Message, MessageKind, Messages};
 
@@ -66,7 +67,7 @@ impl Overlaps {
 
 fn traced(contender: usize, message: &Message) -> Traced {
     let (kind, what) = match message.kind {
-        MessageKind::Request(RequestKind::Multi) => (StepKind::Request, name(RequestKind::Multi).to_owned()),
+        MessageKind::Request(RequestKind::Multi) => (StepKind::Request, name(RequestKind::Multi)),
         MessageKind::Request(kind) => (StepKind::Request, format!("{} {}", name(kind), message.name())),
         MessageKind::Reply(kind) => (StepKind::Reply, format!("{}, reply", name(kind))),
         MessageKind::Refusal(kind, why) => (StepKind::Reply, format!("{}: {why}", name(kind))),
@@ -85,27 +86,27 @@ fn traced(contender: usize, message: &Message) -> Traced {
     Traced { at: message.at, contender: Some(contender), kind, what }
 }
 
-fn name(kind: RequestKind) -> &'static str {
-    match kind {
-        RequestKind::Create => "create",
-        RequestKind::Delete => "delete",
-        RequestKind::GetChildren => "getChildren",
-        RequestKind::GetChildrenWatch => "getChildren and watch",
-        RequestKind::GetData => "getData",
-        RequestKind::GetDataWatch => "getData and watch",
-        RequestKind::Exists => "exists",
-        RequestKind::ExistsWatch => "exists and watch",
-        RequestKind::SetData => "setData",
-        RequestKind::Multi => "multi",
-        RequestKind::Sync => "sync",
-        RequestKind::RemoveWatches => "removeWatches",
-        RequestKind::CheckWatches => "checkWatches",
-    }
+/// Returns the request's name in ZooKeeper's API, e.g. `getChildren and watch`.
+fn name(kind: RequestKind) -> String {
+    let (words, watch) = match kind.name().strip_suffix("_watch") {
+        Some(words) => (words, " and watch"),
+        None => (kind.name(), ""),
+    };
+    let mut words = words.split('_');
+    let first = words.next().unwrap_or_default();
+    format!("{first}{}{watch}", words.map(capitalised).collect::<String>())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn requests_have_their_names_in_zookeepers_api() {
+        use RequestKind::{CheckWatches, Exists, ExistsWatch, GetChildrenWatch, SetData};
+        let names = [Exists, ExistsWatch, GetChildrenWatch, SetData, CheckWatches].map(name);
+        assert_eq!(names, ["exists", "exists and watch", "getChildren and watch", "setData", "checkWatches"]);
+    }
 
     #[test]
     fn faults_and_messages_are_in_chronological_order() {

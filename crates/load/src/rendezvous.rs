@@ -114,12 +114,6 @@ pub enum MeetingPlace {
     SameNamespace,
 }
 
-#[derive(Debug, Clone, Copy)]
-pub struct Wait {
-    pub place: MeetingPlace,
-    pub patience: Duration,
-}
-
 pub struct Rendezvous {
     pub slice: Slice,
     /// Maximum rate of all workers together, in requests per second, as set by worker 0.
@@ -134,12 +128,6 @@ pub struct Rendezvous {
     beside: Mutex<Beside>,
     /// Reason why the workers no longer continue together; unset while they do.
     failed: OnceLock<MeetingError>,
-}
-
-impl fmt::Debug for Rendezvous {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Rendezvous({}, {})", self.root, self.slice)
-    }
 }
 
 pub struct Meeting<'a> {
@@ -165,9 +153,9 @@ impl Rendezvous {
         run_id: &str,
         slice: Slice,
         credentials: &Credentials,
-        wait: Wait,
+        place: MeetingPlace,
+        patience: Duration,
     ) -> Result<Self, Error> {
-        let Wait { place, patience } = wait;
         let client = open_for(target, SESSION).await?;
         let root = format!("{WORKERS_TOP}/{run_id}");
         let (beside, failed) = (Mutex::default(), OnceLock::new());

@@ -21,7 +21,7 @@ use super::breaking::Elections;
 use super::counters::{self, NearEnd};
 use super::drivers::Drivers;
 use super::health::Vitals;
-use super::keeper::{Following, Keeper};
+use super::keeper::{Keeper, ServerLogs};
 use super::orphans::{self, Orphans};
 use super::rendezvous::{Meeting, Rendezvous};
 use super::shared::{Board, LAST_TURNS, Shared};
@@ -187,11 +187,10 @@ impl<'a> Conductor<'a> {
         let spawned: std::io::Result<Vec<_>> = (0..threads)
             .map(|thread| {
                 let contenders = shared.own().skip(thread).step_by(threads).collect();
-                let every = environment.keep_awake.filter(|_| thread == 0);
-                let awake = environment.single_servers().filter(|_| every.is_some()).collect();
-                let every = every.unwrap_or_default();
+                let every = environment.keep_awake.filter(|_| thread == 0).into_iter().cycle();
+                let awake = environment.single_servers().zip(every).collect();
                 let notes = keeper.notes_of(thread);
-                worker::spawn(Arc::clone(&shared), Share { contenders, awake, every, notes }, seconds)
+                worker::spawn(Arc::clone(&shared), Share { contenders, awake, notes }, seconds)
             })
             .collect();
         let threads =
@@ -652,12 +651,13 @@ fn keeper(
     since: SystemTime,
     threads: usize,
 ) -> Result<Keeper, Error> {
-    let following = environment.local.as_ref().filter(|_| shared.reads_logs).map(|local| Following {
-        logs: local.logs_at_hand(),
-        below: shared.lock_states.root().to_owned(),
-        since,
-    });
-    let started = Keeper::start(&environment.scratch, following, threads);
+    let scratch = &environment.scratch;
+    let logs = environment
+        .local
+        .as_ref()
+        .filter(|_| shared.reads_logs)
+        .map(|local| ServerLogs::new(local.logs_at_hand(), shared.lock_states.root(), since, scratch));
+    let started = Keeper::start(scratch, logs, threads);
     started.map_err(|error| Error::environment(format!("cannot start a thread: {error}")))
 }
 

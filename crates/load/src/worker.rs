@@ -25,8 +25,8 @@ const PROBE_INTERVAL: Duration = Duration::from_millis(25);
 #[derive(Debug, Default)]
 pub struct Share {
     pub contenders: Vec<usize>,
-    pub awake: Vec<Target>,
-    pub every: Duration,
+    /// Servers to keep awake, each with the interval between reads.
+    pub awake: Vec<(Target, Duration)>,
     pub notes: Notes,
 }
 
@@ -63,7 +63,8 @@ async fn work(shared: Arc<Shared>, share: Share, seconds: usize) -> ThreadRecord
         runtime::spawn_local(TaskScope::behind(Arc::clone(&shared.controls[id].gate)).around(contender.run()))
     };
     let contenders: Vec<_> = share.contenders.into_iter().map(start).collect();
-    let keep = |server| runtime::spawn_local(keep_awake(server, share.every, shared.signals.close.clone()));
+    let close = &shared.signals.close;
+    let keep = |(server, every)| runtime::spawn_local(keep_awake(server, every, close.clone()));
     let awake: Vec<_> = share.awake.into_iter().map(keep).collect();
     let abort = shared.signals.abort.clone();
     // Use a separate task, because a future awaited here would be polled at every event of this thread.

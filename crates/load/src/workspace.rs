@@ -16,7 +16,7 @@ use zklockbench_core::error::Error;
 use zklockbench_core::locked::locked;
 use zklockbench_scenario::Slice;
 use zklockbench_zk::throttle::Throttle;
-use zklockbench_zk::{CaughtUp, Failure, Target, reach, why_not_counting};
+use zklockbench_zk::{CaughtUp, Failure, Target, reach, session_of, why_not_counting};
 
 /// Top-level node shared by all runs, because servers keep metrics for each top-level node forever.
 pub const TOP: &str = "/zklockbench";
@@ -439,6 +439,13 @@ pub struct Leftover {
 }
 
 impl Leftover {
+    fn count(&mut self, stat: &Stat) {
+        self.nodes += 1;
+        self.ephemeral += usize::from(session_of(stat.ephemeral_owner).is_some());
+        let made = Duration::from_millis(u64::try_from(stat.ctime).unwrap_or(0));
+        self.newest = self.newest.max(SystemTime::UNIX_EPOCH + made);
+    }
+
     /// Adds the nodes of the same run below another top-level node.
     fn add(&mut self, other: &Self) {
         self.nodes += other.nodes;
@@ -525,10 +532,7 @@ async fn survey(now: CaughtUp<'_>, root: &str, run_id: String) -> Result<Option<
         if level == 1 {
             children.extend(path.rsplit('/').next().map(str::to_owned));
         }
-        found.nodes += 1;
-        found.ephemeral += usize::from(stat.ephemeral_owner != 0);
-        let made = Duration::from_millis(u64::try_from(stat.ctime).unwrap_or(0));
-        found.newest = found.newest.max(SystemTime::UNIX_EPOCH + made);
+        found.count(stat);
     })
     .await?;
     found.is_own = is_own(&data, &children);
@@ -590,6 +594,21 @@ mod tests {
     use zklockbench_core::clock;
     use zklockbench_zk::{Access, Secret};
 
+    /// Stat of a persistent node.
+    const STAT: Stat = Stat {
+        czxid: 1,
+        mzxid: 1,
+        pzxid: 1,
+        ctime: 0,
+        mtime: 0,
+        version: 0,
+        cversion: 0,
+        aversion: 0,
+        ephemeral_owner: 0,
+        data_length: 0,
+        num_children: 0,
+    };
+
     #[test]
     fn permission_error_contains_the_option_to_set() {
         let message_for = |digest: Option<Secret>| {
@@ -624,6 +643,25 @@ mod tests {
         assert_eq!(run(0).alive(newest + QUIET), None);
         assert!(run(0).may_be_removed(newest + QUIET) && !run(0).may_be_removed(newest));
         assert!(!Leftover { is_own: false, ..run(0) }.may_be_removed(newest + QUIET));
+    }
+
+    #[test]
+    fn container_nodes_do_not_keep_a_run_alive() {
+        let alive = |ephemeral_owner| {
+            let newest = SystemTime::UNIX_EPOCH;
+            let mut left = Leftover {
+                run_id: "x".into(),
+                nodes: 1,
+                ephemeral: 0,
+                newest,
+                shows_life: true,
+                is_own: true,
+            };
+            left.count(&Stat { ephemeral_owner, ..STAT });
+            (left.nodes, left.alive(newest))
+        };
+        assert_eq!(alive(i64::MIN), (2, None));
+        assert_eq!(alive(0x0100_1f2a_3b40_0007), (2, Some(Alive::Sessions(1))));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, count_of};
-use crate::driver::protocol::{Abilities, How, Order, Parameter, Ready, TokenKind, WantedMode};
+use crate::driver::protocol::{Abilities, How, Order, Parameter, Ready, TokenKind};
 use crate::driver::{DriverCommand, Granted, Link, Processes, Wanted};
 use zklockbench_core::catalog::{Guarantees, Holders, LockCard, Mode, Param, ParamKind, ParamValue, Params};
 use zklockbench_core::clock;
@@ -101,7 +101,7 @@ fn lock(
     if !is_word(name) {
         return Err(format!("driver `{driver}`: `{name}` is not a valid lock name; {WORDS}"));
     }
-    if !abilities.modes.contains(&WantedMode::Write) {
+    if !abilities.modes.contains(&Mode::Write) {
         return Err(format!("driver `{driver}`: `{name}` declares no mode `write`"));
     }
     let params = abilities.parameters.iter().map(|(name, parameter)| {
@@ -131,7 +131,7 @@ fn lock(
     }
     let holders = match leases {
         Some(leases) => Holders::Leases(leases),
-        None if abilities.modes.contains(&WantedMode::Read) => Holders::ReadersOrOneWriter,
+        None if abilities.modes.contains(&Mode::Read) => Holders::ReadersOrOneWriter,
         None => Holders::One,
     };
     let summary = match abilities.summary.as_str() {
@@ -265,10 +265,7 @@ impl Strategy for Driven {
         if session.is_over() {
             return Err(Failure::SessionExpired.into());
         }
-        let mode = match mode {
-            Mode::Read if link.abilities().modes.contains(&WantedMode::Read) => WantedMode::Read,
-            Mode::Read | Mode::Write => WantedMode::Write,
-        };
+        let mode = if link.abilities().modes.contains(&mode) { mode } else { Mode::Write };
         let left = |deadline: clock::Stamp| match patience.tries_once {
             true => Duration::ZERO,
             // Rounded to zero milliseconds, a short timeout would become a try.

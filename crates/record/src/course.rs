@@ -82,17 +82,18 @@ fn index_of_dispersion(counts: &[u64]) -> Option<f64> {
 }
 
 /// Why the warm-up ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+// Sorted by the evidence of a steady state, strongest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WarmUpEnd {
     /// The scenario specifies a fixed length.
     Fixed,
     /// Throughput and waits had become steady, by MSER-5.
     Steady,
-    /// The maximum length was reached without a steady state.
-    Cap,
     /// There were too few acquisitions to decide.
     TooFew,
+    /// The maximum length was reached without a steady state.
+    Cap,
 }
 
 /// How a trial developed, in slots of equal length from the start of the load. Steadiness can be judged again

@@ -83,14 +83,6 @@ pub struct Facts {
     pub clocks_differ_ms: i64,
 }
 
-/// State of the session behind a hold, according to the servers' logs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SessionEnd {
-    /// The session had ended by the end of the hold.
-    Expired,
-    Unknown,
-}
-
 impl Facts {
     /// Facts of a trial in which nothing happened.
     pub fn without_moments(kind: LockKind) -> Self {
@@ -308,12 +300,8 @@ impl Events<'_> {
                     *deleted = life.and_then(|life| life.deleted);
                 }
                 match self.session_end(life, entered, (contender, at)) {
-                    Some(SessionEnd::Expired) => {
-                        ended = Some(Moment { deed: Deed::Session(SessionState::Expired), ..moment });
-                    }
-                    Some(SessionEnd::Unknown) if matches!(moment.deed, Deed::HasLeft { .. }) => {
-                        moment.deed = Deed::MayHaveLeft;
-                    }
+                    Some(deed @ Deed::Session(_)) => ended = Some(Moment { deed, ..moment }),
+                    Some(deed) if matches!(moment.deed, Deed::HasLeft { .. }) => moment.deed = deed,
                     _ => {}
                 }
             }
@@ -330,20 +318,20 @@ impl Events<'_> {
         open.map(|holding| Moment { at, deed, ..holding.began }).collect()
     }
 
-    /// How a holder's session ended, if it did. The session had expired if the node was deleted with it
-    /// during the hold. The result is `Unknown` if the ensemble lost the node.
-    fn session_end(&self, life: Option<Life>, entered: Stamp, hold: Hold) -> Option<SessionEnd> {
-        let facts = self.facts;
+    /// What the logs show about the end of a hold, if anything. The session had expired if the node was deleted
+    /// with it during the hold. Whether the holder has left is unknown if the ensemble lost the node.
+    fn session_end(&self, life: Option<Life>, entered: Stamp, hold: Hold) -> Option<Deed> {
+        let (facts, expired) = (self.facts, Some(Deed::Session(SessionState::Expired)));
         if facts.closed.contains(&hold) {
-            return Some(SessionEnd::Expired);
+            return expired;
         }
         let life = life?;
         let [entered_ms, left_ms] = [entered, hold.1].map(|at| facts.wall.ms(at));
         let inside = entered_ms - facts.clocks_differ_ms..=left_ms + facts.clocks_differ_ms;
         if life.with_its_session && life.deleted_at_ms.is_none_or(|deleted| inside.contains(&deleted)) {
-            return Some(SessionEnd::Expired);
+            return expired;
         }
-        facts.is_forgotten(&life).then_some(SessionEnd::Unknown)
+        facts.is_forgotten(&life).then_some(Deed::MayHaveLeft)
     }
 }
 

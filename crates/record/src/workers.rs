@@ -12,7 +12,7 @@ use super::accounting::compare_counts;
 use super::facts::Hold;
 use super::judged::{Judged, ShortHolds};
 use super::trial::{Health, Sessions, Tally, Trial};
-use super::{Arrived, LimitedHolds, Steady, WarmUpEnd};
+use super::{Arrived, LimitedHolds, Steady};
 use zklockbench_core::measure::combine::{add, both, by_key, clear, first, join, keep, least, most, zipped};
 use zklockbench_core::measure::{Histogram, ThreadRecorder, added_up, new_histogram};
 
@@ -159,11 +159,7 @@ fn add_histogram(own: &mut Histogram, other: Histogram) {
 
 // Adds up the slots. The end of the warm-up is taken from the worker with the weaker evidence of a steady state.
 added_up!(Steady {
-    warm_up_ended: |own, other| {
-        if weakness(other) > weakness(*own) {
-            *own = other;
-        }
-    },
+    warm_up_ended: most,
     warm_up_us: most,
     slot_us: keep,
     acquired: zipped(add),
@@ -171,15 +167,6 @@ added_up!(Steady {
     backlog: zipped(add),
     queue: clear,
 });
-
-fn weakness(end: WarmUpEnd) -> u8 {
-    match end {
-        WarmUpEnd::Fixed => 0,
-        WarmUpEnd::Steady => 1,
-        WarmUpEnd::TooFew => 2,
-        WarmUpEnd::Cap => 3,
-    }
-}
 
 // Keeps the worse value of everything that spoils measurements, and adds up resources.
 added_up!(Health {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use zookeeper_client::Error as ClientError;
 
 use super::connect::Target;
-use super::{CaughtUp, Failure, counter, sequence_of};
+use super::{CaughtUp, Failure, counter, sequence_of, session_of};
 
 const SESSION: Duration = Duration::from_secs(20);
 const OPEN_WITHIN: Duration = Duration::from_secs(15);
@@ -20,7 +20,7 @@ pub async fn directories(now: CaughtUp<'_>, root: &str) -> Result<Vec<(String, i
     }
     for name in now.children(root).await?.into_iter().filter(|name| sequence_of(name).is_none()) {
         let path = format!("{}/{name}", root.trim_end_matches('/'));
-        if let Some(stat) = now.stat(&path).await?.filter(|stat| stat.ephemeral_owner == 0) {
+        if let Some(stat) = now.stat(&path).await?.filter(|stat| session_of(stat.ephemeral_owner).is_none()) {
             found.push((path, counter::next_number(stat.cversion, stat.num_children)));
         }
     }

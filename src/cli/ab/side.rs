@@ -12,10 +12,10 @@ use crate::cli::scenario_file::{Overrides, ScenarioFile, assignment};
 use crate::cli::shared_args::CountingWhen;
 use zklockbench_analysis::ab::{CellPair, FigureQuestion, Matrix, SideDriver, Turn, pair};
 use zklockbench_analysis::compare::{losses_under, without_twins};
+use zklockbench_core::catalog::Mode;
 use zklockbench_core::error::Error;
 use zklockbench_core::measure::Measure;
 use zklockbench_core::units::listed;
-use zklockbench_locks::driver::protocol::WantedMode;
 use zklockbench_locks::{DrivenLock, DrivenLocks, Program as DriverProgram};
 use zklockbench_record::figures::{REQUESTS_PER_ACQUISITION, THROUGHPUT};
 use zklockbench_record::{Figure, Statistic};
@@ -233,7 +233,7 @@ pub fn compared_drivers(a: &Side, b: &Side) -> Result<Vec<String>, Error> {
     let mut notes = same_drivers(a, b);
     for (choices, locks) in compared_locks(a, b) {
         let name = &choices[0].name;
-        let reads = locks.map(|lock| lock.abilities.modes.contains(&WantedMode::Read));
+        let reads = locks.map(|lock| lock.abilities.modes.contains(&Mode::Read));
         if a.scenario().read_ratio > 0.0 && reads[0] != reads[1] {
             let lacks = if reads[0] { Turn::B } else { Turn::A };
             return Err(Error::usage(format!(

@@ -16,11 +16,12 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use handoff::Handoffs;
-use requests::{Alone, AskedServer, Saturated};
-use sessions::{Lists, Nodes, OPEN_WITHIN, ServerSessions};
+use requests::{Alone, Saturated};
+use sessions::{OPEN_WITHIN, ServerSessions};
 use zklockbench_core::clock;
 use zklockbench_core::error::Error;
 use zklockbench_core::measure::{Histogram, new_histogram};
+use zklockbench_core::units::counted;
 use zklockbench_record::{Floor, PairFigures, RawRequest, RequestFigures, ServerFigures, Timing};
 use zklockbench_zk::{admin, runtime};
 
@@ -145,9 +146,9 @@ fn stated(floor: Floor, within: Duration, failed: Option<String>, left_out: &[St
     }
     let count = floor.handoff.map_or(0, |handoff| handoff.count);
     if count < ENOUGH {
-        let noun = if count == 1 { "handoff" } else { "handoffs" };
         return Floor::not_measured(format!(
-            "only {count} {noun} fitted into {} ms; `zklockbench calibrate` measures for longer",
+            "only {} fitted into {} ms; `zklockbench calibrate` measures for longer",
+            counted(count, "handoff", "handoffs"),
             within.as_millis()
         ));
     }
@@ -165,7 +166,7 @@ pub async fn calibrate(
     plan: CalibrationPlan,
     stop: &CancellationToken,
 ) -> Result<CalibrationResult, Error> {
-    let (asked, token) = (site.servers.clone(), stop.clone());
+    let token = stop.clone();
     let is_limited = site.throttle.is_some();
     // Every `ruok` opens a connection.
     let asking = if is_limited { Slice { rounds: RUOK_WHEN_LIMITED, ..plan.alone } } else { plan.alone };
@@ -180,13 +181,13 @@ pub async fn calibrate(
     };
     let words = async {
         let mut words = Vec::new();
-        for address in &asked {
+        for address in &addresses {
             words.push(Words::of(address, asking).await);
         }
         words
     };
     let words = stop.run_until_cancelled(words).await.ok_or(Error::Interrupted)?;
-    Ok(figures.told(&addresses, &asked, words, missing))
+    Ok(figures.told(addresses, words, missing))
 }
 
 struct Figures {
@@ -204,27 +205,20 @@ impl Figures {
         }
     }
 
-    fn told(
-        self,
-        addresses: &[String],
-        asked: &[String],
-        words: Vec<Words>,
-        mut missing: Vec<String>,
-    ) -> CalibrationResult {
-        let floor = self.handoffs.floor();
-        let pairs = self.handoffs.told(addresses);
+    fn told(self, addresses: Vec<String>, words: Vec<Words>, mut missing: Vec<String>) -> CalibrationResult {
+        let (floor, pairs) = (self.handoffs.floor(), self.handoffs.told(&addresses));
+        let measured = self.alone.iter().zip(&self.saturated);
         let mut servers = Vec::new();
-        for ((address, alone), saturated) in addresses.iter().zip(&self.alone).zip(&self.saturated) {
-            let word = asked.iter().position(|one| one == address).and_then(|at| words.get(at));
-            missing.extend(word.and_then(|word| word.silent.clone()));
+        for ((address, word), (alone, saturated)) in addresses.into_iter().zip(words).zip(measured) {
+            missing.extend(word.silent);
             servers.push(ServerFigures {
-                address: address.clone(),
-                role: word.map_or_else(|| "not known".to_owned(), |word| word.role.clone()),
+                address,
+                role: word.role,
                 requests: request_figures(alone, saturated),
                 watch: Timing::of(&alone.watch),
                 session_open: Timing::of(&alone.session_open),
                 session_close: Timing::of(&alone.session_close),
-                ruok: word.and_then(|word| Timing::of(&word.ruok)),
+                ruok: Timing::of(&word.ruok),
             });
         }
         CalibrationResult { floor, servers, pairs, missing }
@@ -248,31 +242,27 @@ async fn measure(
     figures: &mut Figures,
 ) -> Result<(), String> {
     figures.handoffs.prepare(sessions).await?;
-    let lists = Lists::prepare(sessions).await?;
-    for server in 0..sessions.servers.len() {
-        Nodes::prepare(sessions, server).await?;
-    }
+    requests::prepare(sessions).await?;
     if plan.rehearses {
-        one_round(sessions, &lists, &plan.rehearsal(), &mut Figures::of(sessions, plan.rest)).await?;
+        one_round(sessions, &plan.rehearsal(), &mut Figures::of(sessions, plan.rest)).await?;
     }
     for _ in 0..plan.rounds {
-        one_round(sessions, &lists, plan, figures).await?;
+        one_round(sessions, plan, figures).await?;
     }
     Ok(())
 }
 
 async fn one_round(
     sessions: &ServerSessions,
-    lists: &Lists,
     plan: &CalibrationPlan,
     figures: &mut Figures,
 ) -> Result<(), String> {
     figures.handoffs.measure(sessions, plan.handoffs).await?;
     for (server, alone) in figures.alone.iter_mut().enumerate() {
-        alone.measure(&AskedServer { sessions, lists, server }, plan.alone).await?;
+        alone.measure(sessions, server, plan.alone).await?;
     }
     for (server, saturated) in figures.saturated.iter_mut().enumerate() {
-        saturated.measure(&AskedServer { sessions, lists, server }, plan.saturation).await?;
+        saturated.measure(sessions, server, plan.saturation).await?;
     }
     Ok(())
 }

@@ -7,11 +7,11 @@ use futures_util::future::{try_join, try_join_all};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Slice;
-use super::sessions::{DATA, Lists, Nodes, ServerSessions, timed};
+use super::sessions::{CalibrationSite, ServerSessions, timed};
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::measure::{Histogram, new_histogram};
 use zklockbench_record::{RawRequest, Saturation};
-use zklockbench_zk::{EventKind, Failure, NodeKind, Op, Session};
+use zklockbench_zk::{EventKind, Failure, NodeKind, Op, Session, Target};
 
 pub const SESSIONS: usize = 4;
 pub const IN_FLIGHT: usize = 16;
@@ -20,10 +20,107 @@ const NODES_AT_MOST: usize = 20_000;
 
 const WITHIN: Duration = Duration::from_secs(10);
 
-pub(super) struct AskedServer<'a> {
-    pub(super) sessions: &'a ServerSessions,
-    pub(super) lists: &'a Lists,
-    pub(super) server: usize,
+const DATA: &[u8] = &[b'x'; 16];
+const LISTED: [usize; 3] = [1, 100, 1_000];
+
+/// Nodes for the requests to one server.
+struct Nodes {
+    parent: String,
+    data: String,
+    other: String,
+    /// Nodes with 1, 100 and 1,000 children, which all servers share.
+    lists: [String; 3],
+    /// Nodes that a request created and none has deleted.
+    created: RefCell<Vec<String>>,
+}
+
+impl Nodes {
+    fn of(place: &str, server: usize) -> Self {
+        let path = |name| format!("{place}/{name}-{server}");
+        Self {
+            parent: path("parent"),
+            data: path("data"),
+            other: path("other"),
+            lists: LISTED.map(|names| list(place, names)),
+            created: RefCell::default(),
+        }
+    }
+
+    /// Sends one request. Returns false if no request was left to send.
+    async fn send(&self, session: &Session, request: RawRequest) -> Result<bool, Failure> {
+        let Self { parent, data, other, lists: [list_1, list_100, list_1000], created } = self;
+        match request {
+            RawRequest::Create => {
+                if created.borrow().len() >= NODES_AT_MOST {
+                    return Ok(false);
+                }
+                let path = format!("{parent}/n-");
+                let node = session.create(&path, &[], NodeKind::EphemeralSequential).await?;
+                created.borrow_mut().push(node.path);
+            }
+            RawRequest::Delete => {
+                let Some(path) = created.borrow_mut().pop() else { return Ok(false) };
+                session.delete(&path).await?;
+            }
+            RawRequest::Exists => drop(session.exists(data).await?),
+            RawRequest::GetData => drop(session.get_data(data).await?),
+            RawRequest::SetData => drop(session.set_data(data, DATA).await?),
+            RawRequest::Multi => {
+                let writes = [Op::SetData(data, DATA), Op::SetData(other, DATA)];
+                session.multi(&writes).await?;
+            }
+            RawRequest::Sync => session.sync(data).await?,
+            RawRequest::GetChildren1 => drop(session.get_children(list_1).await?),
+            RawRequest::GetChildren100 => drop(session.get_children(list_100).await?),
+            RawRequest::GetChildren1000 => drop(session.get_children(list_1000).await?),
+        }
+        Ok(true)
+    }
+
+    /// Deletes the created nodes that no request has deleted.
+    async fn delete_left(&self, site: &CalibrationSite, session: &Session) -> Result<(), Failure> {
+        let left = self.created.take();
+        let delete = async |path: &String| {
+            site.admit(1).await;
+            session.delete(path).await
+        };
+        try_join_all(left.iter().map(delete)).await.map(drop)
+    }
+}
+
+fn list(place: &str, names: usize) -> String {
+    format!("{place}/list-{names}")
+}
+
+/// Creates the nodes for all requests. One session owns the children of the lists, which disappear with it.
+pub(super) async fn prepare(sessions: &ServerSessions) -> Result<(), String> {
+    let place = sessions.site.place.as_str();
+    let session = sessions.session(0, 0);
+    for names in LISTED {
+        let parent = list(place, names);
+        let made = async {
+            session.create(&parent, &[], NodeKind::Persistent).await?;
+            // Make the names as long as the names of queue nodes.
+            let prefix = format!("{parent}/n-");
+            let create = async |_| {
+                sessions.site.admit(1).await;
+                session.create(&prefix, &[], NodeKind::EphemeralSequential).await
+            };
+            try_join_all((0..names).map(create)).await
+        };
+        sessions.at(0, "create", made.await)?;
+    }
+    for server in 0..sessions.servers.len() {
+        let session = sessions.session(server, 0);
+        // After a sync, readers on this server see all children.
+        sessions.at(server, "sync", session.sync(place).await)?;
+        let nodes = Nodes::of(place, server);
+        // Once the server has answered the creates, its other sessions see the nodes, too.
+        for path in [&nodes.parent, &nodes.data, &nodes.other] {
+            sessions.at(server, "create", session.create(path, DATA, NodeKind::Persistent).await)?;
+        }
+    }
+    Ok(())
 }
 
 /// Time of each kind of request on an otherwise idle server, one request at a time.
@@ -47,46 +144,46 @@ impl Default for Alone {
 }
 
 impl Alone {
-    pub(super) async fn measure(&mut self, on: &AskedServer<'_>, slice: Slice) -> Result<(), String> {
-        let (session, other) = (on.sessions.session(on.server, 0), on.sessions.session(on.server, 1));
-        let site = &on.sessions.site;
-        let nodes = Nodes::of(&site.place, on.server);
-        let created = RefCell::new(Vec::new());
+    pub(super) async fn measure(
+        &mut self,
+        sessions: &ServerSessions,
+        server: usize,
+        slice: Slice,
+    ) -> Result<(), String> {
+        let (session, other) = (sessions.session(server, 0), sessions.session(server, 1));
+        let site = &sessions.site;
+        let nodes = Nodes::of(&site.place, server);
         for (request, samples) in RawRequest::ALL.into_iter().zip(&mut self.requests) {
-            let list = on.lists.of(request);
-            let asked = Asked { request, nodes: &nodes, list: list.as_deref(), created: &created };
             let measured = repeat(slice, samples, async || {
                 site.admit(1).await;
-                let (is_sent, us) = timed(session, || asked.send(session)).await?;
+                let (is_sent, us) = timed(session, || nodes.send(session, request)).await?;
                 Ok(is_sent.then_some(us))
             });
-            on.sessions.at(on.server, request.name(), measured.await)?;
+            sessions.at(server, request.name(), measured.await)?;
             if request == RawRequest::Delete {
-                // Delete the nodes that no sample deleted.
-                let left = created.take();
-                let delete = async |path: &String| {
-                    site.admit(1).await;
-                    session.delete(path).await
-                };
-                on.sessions.at(on.server, "delete", try_join_all(left.iter().map(delete)).await)?;
+                sessions.at(server, "delete", nodes.delete_left(site, session).await)?;
             }
         }
         let watched = repeat(slice, &mut self.watch, async || {
             site.admit(2).await;
             watched(session, other, &nodes.data).await
         });
-        on.sessions.at(on.server, "watch", watched.await)?;
-        on.sessions.at(on.server, "open a session", self.sessions(on, slice).await)
+        sessions.at(server, "watch", watched.await)?;
+        let target = site.target.on(&sessions.servers[server].address);
+        sessions.at(server, "open a session", self.sessions(site, &target, slice).await)
     }
 
-    async fn sessions(&mut self, on: &AskedServer<'_>, slice: Slice) -> Result<(), Failure> {
-        let site = &on.sessions.site;
-        let target = site.target.on(&on.sessions.servers[on.server].address);
+    async fn sessions(
+        &mut self,
+        site: &CalibrationSite,
+        target: &Target,
+        slice: Slice,
+    ) -> Result<(), Failure> {
         let closing = &mut self.session_close;
         repeat(slice, &mut self.session_open, async || {
             site.admit_session().await;
             let begun = clock::now();
-            let session = site.open(&target, WITHIN).await?;
+            let session = site.open(target, WITHIN).await?;
             let opened = clock::now();
             session.close(WITHIN).await;
             closing.saturating_record(clock::now().saturating_sub(opened));
@@ -111,47 +208,6 @@ async fn repeat(
         }
     }
     Ok(())
-}
-
-struct Asked<'a> {
-    request: RawRequest,
-    nodes: &'a Nodes,
-    list: Option<&'a str>,
-    created: &'a RefCell<Vec<String>>,
-}
-
-impl Asked<'_> {
-    /// Sends one request. Returns false if no request was left to send.
-    async fn send(&self, session: &Session) -> Result<bool, Failure> {
-        let Nodes { parent, data, other } = self.nodes;
-        match self.request {
-            RawRequest::Create => {
-                if self.created.borrow().len() >= NODES_AT_MOST {
-                    return Ok(false);
-                }
-                let path = format!("{parent}/n-");
-                let node = session.create(&path, &[], NodeKind::EphemeralSequential).await?;
-                self.created.borrow_mut().push(node.path);
-            }
-            RawRequest::Delete => {
-                let Some(path) = self.created.borrow_mut().pop() else { return Ok(false) };
-                session.delete(&path).await?;
-            }
-            RawRequest::Exists => drop(session.exists(data).await?),
-            RawRequest::GetData => drop(session.get_data(data).await?),
-            RawRequest::SetData => drop(session.set_data(data, DATA).await?),
-            RawRequest::Multi => {
-                let writes = [Op::SetData(data, DATA), Op::SetData(other, DATA)];
-                session.multi(&writes).await?;
-            }
-            RawRequest::Sync => session.sync(data).await?,
-            RawRequest::GetChildren1 | RawRequest::GetChildren100 | RawRequest::GetChildren1000 => {
-                let Some(path) = self.list else { return Ok(false) };
-                session.get_children(path).await?;
-            }
-        }
-        Ok(true)
-    }
 }
 
 /// Changes a node that a session on the same server watches. Returns the time until the event arrives.
@@ -183,24 +239,23 @@ pub(super) struct Sum {
 }
 
 impl Saturated {
-    pub(super) async fn measure(&mut self, on: &AskedServer<'_>, lasts: Duration) -> Result<(), String> {
+    pub(super) async fn measure(
+        &mut self,
+        sessions: &ServerSessions,
+        server: usize,
+        lasts: Duration,
+    ) -> Result<(), String> {
         if lasts.is_zero() {
             return Ok(());
         }
-        let AskedServer { sessions, lists, server } = *on;
         let nodes = Nodes::of(&sessions.site.place, server);
-        let created = RefCell::new(Vec::new());
         for (request, sum) in RawRequest::ALL.into_iter().zip(&mut self.0) {
-            let list = lists.of(request);
-            let asked = Asked { request, nodes: &nodes, list: list.as_deref(), created: &created };
-            let work = Work { asked, answered: Cell::new(0), until: Cell::new(0) };
+            let work = Work { nodes: &nodes, request, answered: Cell::new(0), until: Cell::new(0) };
             let measured = work.saturate(&sessions.servers[server].sessions, lasts).await;
             sum.add(sessions.at(server, request.name(), measured)?);
             if request == RawRequest::Delete {
-                let session = sessions.session(server, 0);
-                let left = created.take();
-                let left = left.iter().map(|path| session.delete(path));
-                sessions.at(server, "delete", try_join_all(left).await)?;
+                let deleted = nodes.delete_left(&sessions.site, sessions.session(server, 0)).await;
+                sessions.at(server, "delete", deleted)?;
             }
         }
         Ok(())
@@ -227,7 +282,8 @@ impl Sum {
 }
 
 struct Work<'a> {
-    asked: Asked<'a>,
+    nodes: &'a Nodes,
+    request: RawRequest,
     answered: Cell<u64>,
     /// Time until which replies count: the planned end, or earlier if no request was left to send.
     until: Cell<Stamp>,
@@ -252,7 +308,7 @@ impl Work<'_> {
 
     async fn worker(&self, session: &Session) -> Result<(), Failure> {
         while clock::now() < self.until.get() {
-            if !self.asked.send(session).await? {
+            if !self.nodes.send(session, self.request).await? {
                 self.until.set(self.until.get().min(clock::now()));
                 break;
             }

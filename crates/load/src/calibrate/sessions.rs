@@ -1,18 +1,17 @@
-//! Setup of a calibration: the same number of sessions on each server, on one thread, and their nodes.
+//! Setup of a calibration: the same number of sessions on each server, on one thread.
 
 use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
 use zklockbench_core::clock;
-use zklockbench_record::RawRequest;
 use zklockbench_zk::keep_awake::{Unread, keep_awake};
 use zklockbench_zk::runtime::Task;
 use zklockbench_zk::throttle::Throttle;
-use zklockbench_zk::{Failure, NodeKind, Observed, Session, Target, runtime};
+use zklockbench_zk::{Failure, Observed, Session, Target, runtime};
 
 #[derive(Debug, Clone)]
 pub struct CalibrationSite {
@@ -163,79 +162,6 @@ pub(super) async fn timed<T>(
     let reply = request().await?;
     let took = clock::now().saturating_sub(begun);
     Ok((reply, took.saturating_sub(session.take_lag_us())))
-}
-
-pub(super) const DATA: &[u8] = &[b'x'; 16];
-const LISTED: [usize; 3] = [1, 100, 1_000];
-
-/// Three nodes with 1, 100 and 1,000 children. One session owns the children, which disappear with it.
-pub(super) struct Lists {
-    place: String,
-}
-
-impl Lists {
-    pub(super) async fn prepare(sessions: &ServerSessions) -> Result<Self, String> {
-        let place = sessions.site.place.as_str();
-        let lists = Self { place: place.to_owned() };
-        let session = sessions.session(0, 0);
-        for names in LISTED {
-            let parent = lists.path(names);
-            let made = async {
-                session.create(&parent, &[], NodeKind::Persistent).await?;
-                // Make the names as long as the names of queue nodes.
-                let prefix = format!("{parent}/n-");
-                let create = async |_| {
-                    sessions.site.admit(1).await;
-                    session.create(&prefix, &[], NodeKind::EphemeralSequential).await
-                };
-                try_join_all((0..names).map(create)).await
-            };
-            sessions.at(0, "create", made.await)?;
-        }
-        // After a sync, readers on other servers see all children.
-        for server in 0..sessions.servers.len() {
-            sessions.at(server, "sync", sessions.session(server, 0).sync(place).await)?;
-        }
-        Ok(lists)
-    }
-
-    fn path(&self, names: usize) -> String {
-        format!("{}/list-{names}", self.place)
-    }
-
-    /// Returns the list that a request reads; `None` for other requests.
-    pub(super) fn of(&self, request: RawRequest) -> Option<String> {
-        match request {
-            RawRequest::GetChildren1 => Some(self.path(1)),
-            RawRequest::GetChildren100 => Some(self.path(100)),
-            RawRequest::GetChildren1000 => Some(self.path(1_000)),
-            _ => None,
-        }
-    }
-}
-
-/// Nodes for the requests to one server.
-pub(super) struct Nodes {
-    pub(super) parent: String,
-    pub(super) data: String,
-    pub(super) other: String,
-}
-
-impl Nodes {
-    pub(super) fn of(place: &str, server: usize) -> Self {
-        let path = |name| format!("{place}/{name}-{server}");
-        Self { parent: path("parent"), data: path("data"), other: path("other") }
-    }
-
-    pub(super) async fn prepare(sessions: &ServerSessions, server: usize) -> Result<(), String> {
-        let nodes = Self::of(&sessions.site.place, server);
-        for path in [&nodes.parent, &nodes.data, &nodes.other] {
-            let made = sessions.session(server, 0).create(path, DATA, NodeKind::Persistent).await;
-            sessions.at(server, "create", made)?;
-        }
-        // The server answered the creates, so its other sessions see the nodes, too.
-        Ok(())
-    }
 }
 
 #[cfg(test)]

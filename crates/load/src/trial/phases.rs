@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::join;
 use tokio_util::sync::CancellationToken;
 
-use super::super::breaking::{FaultWindow, break_things, measure_gaps};
+use super::super::breaking::{break_things, measure_gaps};
 use super::super::health::Vitals;
 use super::super::shared::{Board, COUNTING_LASTS, Shared};
 use super::super::{Environment, batch, progress};
@@ -154,16 +154,10 @@ impl Conductor<'_> {
         let stop = CancellationToken::new();
         // Measuring borrows the conductor mutably.
         let elections = std::mem::take(&mut self.elections);
-        let window = FaultWindow {
-            begin: open,
-            stop: stop.clone(),
-            interrupt: self.interrupt.clone(),
-            elections: &elections,
-            sink: self.sink,
-        };
+        let (stopped, interrupt, sink) = (stop.clone(), self.interrupt.clone(), self.sink);
         let healed = CancellationToken::new();
         let breaking = async {
-            let faults = break_things(environment, &shared, window).await;
+            let faults = break_things(environment, &shared, open, stopped, interrupt, &elections, sink).await;
             healed.cancel();
             faults
         };

@@ -184,9 +184,7 @@ impl Process {
         let spawned =
             thread("driver-errors", Arc::clone(&inner), move |inner| inner.last_errors.read(errors))
                 .and_then(|()| {
-                    thread("driver-answers", Arc::clone(&inner), move |inner| {
-                        read_answers(inner, output, &to)
-                    })
+                    thread("driver-answers", Arc::clone(&inner), move |inner| read_answers(inner, output, to))
                 })
                 .and_then(|()| thread("driver-watch", Arc::clone(&inner), watch_over));
         if let Err(error) = spawned {

@@ -15,11 +15,11 @@ use tokio::sync::watch;
 use super::DriverCommand;
 use super::process::{DriverError, OpenRequest, Parameters, Process};
 use super::protocol::{
-    Abilities, Answer, Believed, Done, DriverClock, How, Request, WantedMode, WantedSasl, WantedTls,
-    password_bytes, session_id,
+    Abilities, Answer, Believed, Done, DriverClock, How, Request, WantedSasl, WantedTls, password_bytes,
+    session_id,
 };
 use crate::{AcquireError, Acquired, Told};
-use zklockbench_core::catalog::LockCard;
+use zklockbench_core::catalog::{LockCard, Mode};
 use zklockbench_core::clock::{self, Stamp};
 use zklockbench_core::locked::locked;
 use zklockbench_core::units::one_line;
@@ -106,12 +106,6 @@ impl Processes {
             opened: AtomicUsize::new(0),
             pipe: Arc::default(),
         }
-    }
-
-    /// Returns whether every echo's stamp lay between its request and its answer, which means that the clocks
-    /// agree. `None` before the first measurement, or if the driver sends no stamps.
-    pub fn clock_fits(&self) -> Option<bool> {
-        locked(&self.pipe).clock_fits
     }
 
     pub fn pipe(&self) -> PipeEchoes {
@@ -314,7 +308,7 @@ impl Link {
     pub async fn acquire(
         &self,
         on: &str,
-        mode: WantedMode,
+        mode: Mode,
         timeout: Option<Duration>,
         cancelled: impl Future<Output = ()>,
     ) -> Acquired<Granted> {

@@ -9,7 +9,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use zklockbench_core::catalog::LockCard;
+use zklockbench_core::catalog::{LockCard, Mode};
 use zklockbench_core::clock::Stamp;
 
 pub const VERSION: u32 = 1;
@@ -53,7 +53,7 @@ pub enum Request {
         c: usize,
         /// Path of the lock.
         on: String,
-        mode: WantedMode,
+        mode: Mode,
         /// Number of leases to acquire, all or none.
         #[serde(skip_serializing_if = "Option::is_none")]
         leases: Option<u64>,
@@ -104,14 +104,6 @@ impl fmt::Debug for WantedSasl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WantedSasl").field("mechanism", &self.mechanism).field("user", &self.user).finish()
     }
-}
-
-/// Mode of an acquire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum WantedMode {
-    Read,
-    Write,
 }
 
 /// The answer to `hello`.
@@ -192,7 +184,7 @@ pub struct Abilities {
     pub summary: String,
     /// Supported modes.
     #[serde(default = "write_only")]
-    pub modes: Vec<WantedMode>,
+    pub modes: Vec<Mode>,
     /// Whether an acquire ends at its timeout.
     pub timeout: How,
     /// Whether a wait can be cancelled.
@@ -217,8 +209,8 @@ pub struct Abilities {
     pub parameters: BTreeMap<String, Parameter>,
 }
 
-fn write_only() -> Vec<WantedMode> {
-    vec![WantedMode::Write]
+fn write_only() -> Vec<Mode> {
+    vec![Mode::Write]
 }
 
 /// How a driver implements an ability.
@@ -502,7 +494,7 @@ mod tests {
             id: 2,
             c: 7,
             on: "/lock-0".into(),
-            mode: WantedMode::Write,
+            mode: Mode::Write,
             leases: None,
             timeout_ms: None,
         };

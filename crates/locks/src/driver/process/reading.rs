@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
@@ -24,47 +25,49 @@ const EVENTS_OF_EACH: usize = 20;
 /// Maximum number of bytes quoted from an invalid line.
 const SHOWN: usize = 200;
 
-/// Reads answers and events until the output ends or the driver fails. Answers that arrive together are
-/// passed on together, so that each batch wakes its receivers only once.
-pub(super) fn read_answers(inner: &Inner, output: impl Read, ready: &std::sync::mpsc::Sender<Ready>) {
+/// Reads answers and events until the output ends or the driver fails.
+pub(super) fn read_answers(inner: &Inner, output: impl Read, ready: Sender<Ready>) {
     let output = Noted { output, unfinished: &inner.unfinished };
     let mut output = BufReader::with_capacity(LONGEST_LINE, output);
+    match read_lines(inner, &mut output, &ready) {
+        Ok(rest) => inner.output_has_ended(&rest),
+        Err(mishap) => {
+            inner.fails(mishap);
+            drop(ready);
+            // A driver being killed must not block on its pipe.
+            let _ = io::copy(&mut output, &mut io::sink());
+        }
+    }
+}
+
+/// Reads lines until the output ends, and returns the unfinished last line. Answers that arrive together are
+/// passed on together, so that each batch wakes its receivers only once.
+fn read_lines(
+    inner: &Inner,
+    output: &mut BufReader<impl Read>,
+    ready: &Sender<Ready>,
+) -> Result<Vec<u8>, Mishap> {
     let (mut line, mut answered) = (Vec::new(), Vec::new());
     let (mut is_ready, mut foreign) = (false, 0);
     loop {
         line.clear();
-        let read = (&mut output).take(LONGEST_LINE as u64).read_until(b'\n', &mut line);
-        let garbage = |why: String, line: &[u8]| Mishap::Garbage { why, line: shown(line) };
-        match read {
+        match output.by_ref().take(LONGEST_LINE as u64).read_until(b'\n', &mut line) {
             Ok(length) if length > 0 && line.last() == Some(&b'\n') => {}
             Ok(LONGEST_LINE) => {
-                inner.fails(garbage(format!("a line of more than {LONGEST_LINE} bytes"), &line));
-                return drain(output);
+                return Err(garbage(format!("a line of more than {LONGEST_LINE} bytes"), &line));
             }
-            _ => return inner.output_has_ended(&line),
+            _ => return Ok(line),
         }
         if !is_ready {
-            match greeting(&line) {
-                Greeting::Ready(told) => {
-                    is_ready = true;
-                    let _ = inner.is_ready.set(());
-                    let _ = ready.send(*told);
-                }
-                Greeting::Refused(why) => {
-                    inner.fails(Mishap::Refused(why));
-                    return;
-                }
-                Greeting::Wrong(why) => {
-                    inner.fails(garbage(why, &line));
-                    return drain(output);
-                }
-                Greeting::None => {
-                    *locked(&inner.foreign) = shown(&line);
-                    foreign += 1;
-                    if foreign > FOREIGN_LINES {
-                        inner.fails(garbage(format!("{foreign} lines before `ready`"), &line));
-                        return drain(output);
-                    }
+            if let Some(told) = greeting(&line)? {
+                is_ready = true;
+                let _ = inner.is_ready.set(());
+                let _ = ready.send(told);
+            } else {
+                *locked(&inner.foreign) = shown(&line);
+                foreign += 1;
+                if foreign > FOREIGN_LINES {
+                    return Err(garbage(format!("{foreign} lines before `ready`"), &line));
                 }
             }
             continue;
@@ -83,10 +86,7 @@ pub(super) fn read_answers(inner: &Inner, output: impl Read, ready: &std::sync::
         if told.is_err() || !output.buffer().contains(&b'\n') {
             pass_on(&mut answered);
         }
-        if let Err(why) = told {
-            inner.fails(garbage(why, &line));
-            return drain(output);
-        }
+        told.map_err(|why| garbage(why, &line))?;
     }
 }
 
@@ -135,10 +135,7 @@ impl Inner {
             return self.ends_all();
         }
         if !rest.is_empty() {
-            self.fails(Mishap::Garbage {
-                why: "the output ends in the middle of a line".into(),
-                line: shown(rest),
-            });
+            self.fails(garbage("the output ends in the middle of a line".into(), rest));
             return;
         }
         // Leave time to read the last lines of standard error.
@@ -166,11 +163,6 @@ type AddressedAnswer = (oneshot::Sender<Answer>, Answer);
 
 fn pass_on(told: &mut Vec<AddressedAnswer>) {
     told.drain(..).for_each(|(to, answer)| drop(to.send(answer)));
-}
-
-/// Discards output, so that a driver being killed does not block on its pipe.
-fn drain(mut output: impl Read) {
-    let _ = io::copy(&mut output, &mut io::sink());
 }
 
 /// Text since the last line break in a driver's output, up to [`SHOWN`] bytes.
@@ -209,31 +201,29 @@ impl<R: Read> Read for Noted<'_, R> {
     }
 }
 
-enum Greeting {
-    Ready(Box<Ready>),
-    Refused(String),
-    Wrong(String),
-    /// A line that is not part of the protocol.
-    None,
+/// Reads the answer to `hello`; `None` for a line that is not part of the protocol.
+fn greeting(line: &[u8]) -> Result<Option<Ready>, Mishap> {
+    let value = serde_json::from_slice::<serde_json::Value>(line).unwrap_or_default();
+    let wrong = match value.get("t").and_then(|t| t.as_str()) {
+        Some("refused") => {
+            let why = value.get("why").and_then(|why| why.as_str()).unwrap_or("no reason given");
+            return Err(Mishap::Refused(one_line(why)));
+        }
+        Some("ready") => match message::<Ready>("a `ready`", line) {
+            Ok(ready) if ready.v != VERSION => {
+                Some(format!("the driver chose protocol version {}, which was not offered", ready.v))
+            }
+            Ok(ready) if ready.locks.is_empty() => Some("`ready` lists no locks".into()),
+            Ok(ready) => return Ok(Some(ready)),
+            Err(why) => Some(why),
+        },
+        _ => broken_ready(line),
+    };
+    wrong.map_or(Ok(None), |why| Err(garbage(why, line)))
 }
 
-fn greeting(line: &[u8]) -> Greeting {
-    let value = serde_json::from_slice::<serde_json::Value>(line).unwrap_or_default();
-    match value.get("t").and_then(|t| t.as_str()) {
-        Some("refused") => Greeting::Refused(one_line(
-            value.get("why").and_then(|why| why.as_str()).unwrap_or("no reason given"),
-        )),
-        Some("ready") => match message::<Ready>("a `ready`", line) {
-            Ok(ready) if ready.v != VERSION => Greeting::Wrong(format!(
-                "the driver chose protocol version {}, which was not offered",
-                ready.v
-            )),
-            Ok(ready) if ready.locks.is_empty() => Greeting::Wrong("`ready` lists no locks".into()),
-            Ok(ready) => Greeting::Ready(Box::new(ready)),
-            Err(why) => Greeting::Wrong(why),
-        },
-        _ => broken_ready(line).map_or(Greeting::None, Greeting::Wrong),
-    }
+fn garbage(why: String, line: &[u8]) -> Mishap {
+    Mishap::Garbage { why, line: shown(line) }
 }
 
 fn shown(line: &[u8]) -> String {
