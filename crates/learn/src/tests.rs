@@ -1,6 +1,7 @@
 //! Tests with handwritten logs.
 
 mod foreign;
+mod known;
 
 use std::collections::HashMap;
 use std::fs;

@@ -476,13 +476,14 @@ impl Reconstruction {
     }
 
     /// Ends the nodes that block a node deleted by its own session, if the deletes of all blockers may be missing
-    /// from the logs. For Curator's clients, an odd number of requests since the create indicates a timeout, not
-    /// a release, so the blockers are kept.
+    /// from the logs. For some recipes, an odd number of requests since the create indicates a timeout, not a release,
+    /// so the blockers are kept.
     fn end_doubtful_blockers(&mut self, path: &NodePath, request: Request) {
         let waits = |node: &&Node| node.grant == Grant::Waits && node.session == request.session;
         let Some(node) = self.nodes.get(path).filter(waits) else { return };
-        let is_curator = matches!(node.recipe, Recipe::CuratorMutex | Recipe::CuratorReadWrite);
-        if is_curator && node.cxid > 0 && request.cxid.wrapping_sub(node.cxid) % 2 != 0 {
+        // kazoo restarts its request numbers with each connection, so they may decrease.
+        let requests = request.cxid.wrapping_sub(node.cxid);
+        if node.recipe.lists_before_holding() && node.cxid > 0 && requests > 0 && requests % 2 != 0 {
             return;
         }
         let Some(queue) = self.queues.get(&node.directory) else { return };
