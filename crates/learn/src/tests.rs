@@ -74,6 +74,12 @@ impl Story {
         self.record(session, txn::CLOSE_SESSION, &[])
     }
 
+    /// Ends an expired session, like a server: with the request number 0.
+    fn expire(&mut self, session: i64) -> &mut Self {
+        self.requests.insert(session, -1);
+        self.close(session)
+    }
+
     /// Adds an uncontended cycle with the requests that most clients send.
     fn cycle(&mut self, session: i64, path: &str, from_ms: i64, hold_ms: i64) -> &mut Self {
         self.at(from_ms).create(session, path).reads(session, 1).at(from_ms + hold_ms).delete(session, path)

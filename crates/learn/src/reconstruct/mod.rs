@@ -158,6 +158,8 @@ pub struct Reconstruction {
 
 #[derive(Debug, Default)]
 struct OpenSession {
+    /// Session timeout; `None` if the session is older than the logs and their snapshots.
+    timeout_ms: Option<u32>,
     nodes: BTreeSet<NodePath>,
     /// Number of nodes in queues of locks. They may belong to several threads that share the session.
     queued: usize,
@@ -176,6 +178,20 @@ struct Request {
     zxid: i64,
     /// Position of the change in its transaction.
     place: u32,
+    /// Timeout of the session, if it has expired with this request.
+    expired_after_ms: Option<u32>,
+}
+
+impl Request {
+    /// Returns whether the client died before it could notice that it holds the lock. Servers expire a session a full
+    /// timeout after its last request or ping, or later, and a client that waits sends a request to see whether it
+    /// holds the lock.
+    fn is_of_dead_waiter(self, node: &Node, now: Moment) -> bool {
+        let (Grant::At(granted), Some(timeout_ms)) = (node.grant, self.expired_after_ms) else {
+            return false;
+        };
+        node.is_contended && now.since(granted).is_some_and(|ms| ms < timeout_ms)
+    }
 }
 
 impl Reconstruction {
@@ -207,9 +223,16 @@ impl Reconstruction {
     pub fn existed(&mut self, stored: StoredNode) {
         let Some(session) = stored.owner else { return };
         self.last = self.last.max(stored.created);
-        let request = Request { session, cxid: 0, zxid: stored.created, place: 0 };
+        let request = Request { session, cxid: 0, zxid: stored.created, place: 0, expired_after_ms: None };
         let arrived = Moment { ms: plausible(stored.created_ms), setting: self.now.setting };
         self.create(&stored.path, request, None, arrived, true);
+    }
+
+    /// Records the timeouts of sessions.
+    pub fn note_timeouts(&mut self, timeouts: impl IntoIterator<Item = (i64, i32)>) {
+        for (session, ms) in timeouts {
+            self.sessions.entry(session).or_default().timeout_ms = u32::try_from(ms).ok();
+        }
     }
 
     /// Records that transactions before this one are missing from the logs; 0 if a snapshot contains their effects.
@@ -244,7 +267,10 @@ impl Reconstruction {
         if self.scope.has_time(self.now.ms) {
             self.count(record);
         }
-        let mut request = Request { session: record.session, cxid: record.cxid, zxid: record.zxid, place: 0 };
+        self.note_timeouts(record.session_timeout().map(|ms| (record.session, ms)));
+        let expired_after_ms = self.expired_after(record);
+        let Record { session, cxid, zxid, .. } = *record;
+        let mut request = Request { session, cxid, zxid, place: 0, expired_after_ms };
         if record.error() == Some(NODE_EXISTS) {
             let open = self.sessions.entry(record.session).or_default();
             open.refused.get_or_insert((self.now, self.now)).1 = self.now;
@@ -286,6 +312,13 @@ impl Reconstruction {
             self.note_write(request, happened, was_lock);
         }
         self.failure.take().map_or(Ok(()), Err)
+    }
+
+    /// Returns the timeout of a session that expired with this record. Servers end such a session with the request
+    /// number 0; clients that close their session number the request like any other.
+    fn expired_after(&self, record: &Record<'_>) -> Option<u32> {
+        let is_expiry = record.ends_session() && record.cxid == 0;
+        self.sessions.get(&record.session).filter(|_| is_expiry)?.timeout_ms
     }
 
     fn pass_time(&mut self, ms: i64) {
@@ -525,8 +558,11 @@ impl Reconstruction {
                 self.end_doubtful_blockers(path, request);
             }
         }
-        let Some(node) = self.nodes.remove(path) else { return };
+        let Some(mut node) = self.nodes.remove(path) else { return };
         let now = self.now;
+        if request.is_some_and(|request| request.is_of_dead_waiter(&node, now)) {
+            node.grant = Grant::Waits;
+        }
         let is_by_other = request.is_some_and(|request| request.session != node.session);
         let ending = if ending == Ending::Released && is_by_other { Ending::Broken } else { ending };
         // If the node's end was not observed, its time is unknown.

@@ -33,3 +33,32 @@ fn lost_record_does_not_turn_timeouts_of_kazoo_and_go_into_acquisitions() {
     // kazoo numbers its requests from 1 after a reconnection, so the number of requests is unknown.
     assert_eq!(counts(kazoo(1), kazoo, true), (11, 0, 1));
 }
+
+#[test]
+fn client_that_dies_while_it_waits_never_holds_the_lock() {
+    // Returns the numbers of acquisitions and of sessions that ended during a hold and during a wait.
+    let counts = |timeout: &[u8], end_ms: i64, end: fn(&mut Story, i64) -> &mut Story| {
+        let mut story = Story::default();
+        story.at(0).record(2, txn::CREATE_SESSION, timeout).create(1, &kazoo(1)).at(5).create(2, &kazoo(2));
+        story.at(10).create(3, &kazoo(3)).at(20).delete(1, &kazoo(1));
+        let family = end(story.at(20 + end_ms), 2).at(5_000).delete(3, &kazoo(3)).family();
+        (family.acquisitions, family.endings.session_ended_holding, family.endings.session_ended_waiting)
+    };
+    let timeout = 4_000_i32.to_be_bytes();
+    assert_eq!(counts(&timeout, 3_985, Story::expire), (2, 0, 1));
+    // The server has received something from the client after the grant.
+    assert_eq!(counts(&timeout, 4_030, Story::expire), (3, 1, 0));
+    // The client closed its session, or the session's timeout is unknown.
+    assert_eq!(counts(&timeout, 3_985, Story::close), (3, 1, 0));
+    assert_eq!(counts(&[], 3_985, Story::expire), (3, 1, 0));
+}
+
+#[test]
+fn timeout_of_a_session_that_is_older_than_the_logs_is_in_the_snapshot() {
+    const SESSION: i64 = snapshot::written::SESSION;
+    let directory = with_snapshot(2, &[(&kazoo(1), 1, 7), (&kazoo(2), 2, SESSION)]);
+    let mut story = Story { records: vec![Vec::new(); 2], ..Story::default() };
+    story.at(0).delete(7, &kazoo(1)).at(3_985).expire(SESSION);
+    let family = families_in(&story.read_in(directory.path(), "log.3", Scope::default())).remove(0);
+    assert_eq!((family.endings.session_ended_holding, family.endings.session_ended_waiting), (0, 1));
+}
