@@ -84,6 +84,9 @@ struct Sums {
     holds: Values,
     /// Waits and holds of contended cycles, by number of requests; some may be timeouts at the grant.
     contended: BTreeMap<u32, (Values, Values)>,
+    /// Latest end of the contended cycles with an even number of requests, and earliest end of those with an odd one.
+    last_even_ms: Option<i64>,
+    first_odd_ms: Option<i64>,
     /// Waits and holds of contended cycles that may be failed tries.
     perhaps_tries: (Values, Values),
     /// Whether the cycles in `perhaps_tries` are failed tries.
@@ -177,6 +180,11 @@ impl Sums {
         } else if cycle.may_be_try() {
             (&mut self.perhaps_tries.0, &mut self.perhaps_tries.1)
         } else {
+            let ended_ms = cycle.until_ms();
+            match cycle.requests % 2 {
+                0 => self.last_even_ms = self.last_even_ms.max(Some(ended_ms)),
+                _ => self.first_odd_ms = Some(self.first_odd_ms.unwrap_or(ended_ms).min(ended_ms)),
+            }
             let (waits, holds) = self.contended.entry(limited(cycle.requests)).or_default();
             (waits, holds)
         };

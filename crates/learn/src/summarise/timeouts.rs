@@ -11,6 +11,8 @@ const USUAL: f64 = 0.95;
 const TIMEOUTS_LEAST: u64 = 5;
 /// Maximum time by which a wait may exceed the timeout, e.g. because the client is busy.
 const TIMEOUT_LATE_MS: u32 = 50;
+/// Time within which the last requests of a load are cancelled.
+const CANCELLED_WITHIN_MS: i64 = 1_000;
 
 impl Sums {
     /// Returns the clients' timeout, if most abandoned requests waited for about the same time, and hardly any
@@ -86,10 +88,17 @@ impl Sums {
             }
             Box::new(move |requests| requests < usual)
         };
-        // More timeouts at the grant than before it must have another cause, unless they are rare.
+        // More timeouts at the grant than before it must have another cause, unless they are rare. Without any timeout
+        // before it, rare ones have another cause too, e.g. retries after a lost connection, unless the load ended.
         let at_grant: u64 = contended().filter(|(requests, _)| rule(*requests)).map(|(_, count)| count).sum();
         let most = gave_up.max(((1.0 - USUAL) * all as f64) as u64);
-        (at_grant <= most).then_some(rule)
+        (at_grant <= most && (gave_up > tries || self.are_odd_ones_last())).then_some(rule)
+    }
+
+    /// Returns whether contended cycles with an odd number of requests ended only when the load did.
+    fn are_odd_ones_last(&self) -> bool {
+        let end_ms = self.last_even_ms.map_or(i64::MIN, |ms| ms - CANCELLED_WITHIN_MS);
+        self.first_odd_ms.is_none_or(|first| first >= end_ms)
     }
 
     /// Returns whether contended cycles with an odd number of requests waited about as long as abandoned requests.

@@ -62,3 +62,17 @@ fn timeout_of_a_session_that_is_older_than_the_logs_is_in_the_snapshot() {
     let family = families_in(&story.read_in(directory.path(), "log.3", Scope::default())).remove(0);
     assert_eq!((family.endings.session_ended_holding, family.endings.session_ended_waiting), (0, 1));
 }
+
+#[test]
+fn rare_extra_requests_are_not_timeouts_if_no_request_timed_out() {
+    // A few holders read a node, or send a request twice because the connection broke.
+    let mut story = Story::default();
+    for of in 0..100_u32 {
+        let (at, first, second) = (i64::from(of) * 100, kazoo(2 * of), kazoo(2 * of + 1));
+        story.at(at).create(1, &first).reads(1, 1);
+        story.create(2, &second).reads(2, 3 + i32::from(of % 40 == 10));
+        story.at(at + 50).delete(1, &first).at(at + 60).delete(2, &second);
+    }
+    let family = story.family();
+    assert_eq!((family.acquisitions, family.endings.gave_up_at_grant), (200, None));
+}
