@@ -56,6 +56,8 @@ pub struct Cycle {
     pub since_ms: Option<u32>,
     /// Handoff of a semaphore: time from the grant in the inner queue to the create of the lease.
     pub handoff_ms: Option<u32>,
+    /// Time after the grant during which the client may still have waited; the entire hold if it may have given up.
+    pub late_ms: Option<u32>,
 }
 
 /// Minimum wait for a timeout; clients that give up earlier only tried to get the lock.
@@ -77,6 +79,20 @@ impl Cycle {
         self.ending == Ending::GaveUp && self.unserved_ms.is_some_and(|ms| ms < TIMEOUT_LEAST_MS)
     }
 
+    /// Returns the cycle as it was if the client waited for as long as it may have.
+    #[must_use]
+    pub fn at_latest(self) -> Self {
+        let (Some(late), Some(waited), Some(held)) = (self.late_ms, self.waited_ms, self.held_ms) else {
+            return self;
+        };
+        let waited = waited.saturating_add(late);
+        if late < held.max(1) {
+            return Self { waited_ms: Some(waited), held_ms: Some(held - late), ..self };
+        }
+        let ended = Self { ending: Ending::GaveUp, is_granted: false, unserved_ms: Some(waited), ..self };
+        Self { waited_ms: None, held_ms: None, ..ended }
+    }
+
     /// Returns the end of the cycle, or the latest time known if its end is unknown.
     pub fn until_ms(&self) -> i64 {
         let times = [self.waited_ms, self.held_ms, self.unserved_ms];
@@ -85,7 +101,7 @@ impl Cycle {
 
     /// Returns whether the cycle shows how many requests an uncontended acquisition and its release take.
     pub fn is_plain(&self) -> bool {
-        self.ending == Ending::Released && !self.is_contended && self.requests > 0
+        self.ending == Ending::Released && !self.is_contended && self.requests > 0 && self.late_ms.is_none()
     }
 }
 

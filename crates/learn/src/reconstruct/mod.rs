@@ -3,6 +3,7 @@
 //!
 //! Memory grows with the number of simultaneous nodes and of distinct locks, not with the length of the log.
 
+mod readers;
 mod semaphore;
 mod watched;
 
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use crate::cycle::{Cycle, Ending};
 use crate::family::{KAZOO_INNER, folded, lock_below, semaphore_of};
 use crate::queue::{Grant, Moment, Node, NodePath, Queue};
-use crate::recipe::{DIGITS, Recipe, Recipes, Role, is_bare_hex, is_of_work_queue, is_sequential, recognise};
+use crate::recipe::{Recipe, Recipes, Role, is_bare_hex, is_of_work_queue, is_sequential, recognise};
 use crate::snapshot::StoredNode;
 use zklockbench_core::spool::{Sorted, Sorter};
 use zklockbench_core::txn::{self, Change, Happened, Record};
@@ -475,26 +476,6 @@ impl Reconstruction {
         }
     }
 
-    /// Returns the position of the writer that a new reader downgrades, and whether the writer holds the lock.
-    /// The reader's name has the writer's number, and both nodes belong to the same session.
-    fn downgraded_writer(
-        &self,
-        directory: &[u8],
-        name: &[u8],
-        sequence: Option<i32>,
-        session: i64,
-    ) -> Option<((i64, u32), bool)> {
-        if sequence.is_some() && is_sequential(name, sequence) {
-            return None;
-        }
-        let number = name.last_chunk::<DIGITS>()?;
-        let own = self.sessions.get(&session)?.nodes.iter().filter(|path| path.ends_with(number));
-        let writer = own
-            .filter_map(|path| self.nodes.get(path))
-            .find(|node| node.role == Role::Write && *node.directory == *directory)?;
-        Some((writer.position, writer.grant != Grant::Waits))
-    }
-
     /// Ends the cycles of nodes that disappear together, the last nodes first, so that no end grants the lock
     /// to another of these nodes.
     fn end_all(&mut self, paths: Vec<NodePath>, ending: Ending, request: Option<Request>) {
@@ -528,32 +509,10 @@ impl Reconstruction {
         }
     }
 
-    /// Returns whether a reader got the lock at once because its session holds the write lock. Before version
-    /// 5.5.0, Curator did not give such a reader the number of its writer. The reader sends two requests: it
-    /// lists the nodes, and deletes its own.
-    fn is_within_own_write(&self, path: &NodePath, request: Request) -> bool {
-        let may_be = |node: &&Node| {
-            (node.recipe, node.role, node.grant) == (Recipe::CuratorReadWrite, Role::Read, Grant::Waits)
-                && request.session == node.session
-                && request.cxid.wrapping_sub(node.cxid) == 2
-        };
-        let Some(node) = self.nodes.get(path).filter(may_be) else { return false };
-        let Some(queue) = self.queues.get(&node.directory) else { return false };
-        let is_own = |path: &NodePath| {
-            let other = self.nodes.get(path);
-            other.is_some_and(|other| other.session == node.session && other.grant != Grant::Waits)
-        };
-        queue.blockers(node, &self.nodes).any(is_own)
-    }
-
     fn end(&mut self, path: &NodePath, ending: Ending, request: Option<Request>) {
+        let mut waited_until = None;
         if let (Ending::Released, Some(request)) = (ending, request) {
-            if self.is_within_own_write(path, request)
-                && let Some(node) = self.nodes.get_mut(path)
-            {
-                node.grant = Grant::At(node.arrived);
-                node.is_contended = false;
-            }
+            waited_until = self.waited_until(path, request);
             if self.doubtful_before > 0 {
                 self.end_doubtful_blockers(path, request);
             }
@@ -602,6 +561,12 @@ impl Reconstruction {
             Grant::At(at) if is_granted => (at.since(node.arrived), now.since(at)),
             _ => (None, None),
         };
+        let late_ms = match node.grant {
+            Grant::At(at) if waited_ms.and(held_ms).is_some() => {
+                waited_until.and_then(|until| until.since(at))
+            }
+            _ => None,
+        };
         let is_over = !matches!(ending, Ending::Open | Ending::Unobserved);
         // A request from before the logs counts if it ends within the scope.
         let counts_at = if node.is_carried_over { now } else { node.arrived };
@@ -638,6 +603,7 @@ impl Reconstruction {
             requests: u32::try_from(requests).unwrap_or(0),
             since_ms: node.since_ms,
             handoff_ms: node.handoff_ms,
+            late_ms,
         };
         let pushed = self.cycles.push(cycle);
         self.failure = self.failure.take().or(pushed.err());

@@ -16,6 +16,7 @@ use crate::reconstruct::{Lock, Observed, Staying};
 use crate::summary::{Endings, Family, FamilyKind, Key, LongWait, OverTime, StayingNode, Writes};
 use crate::times::{Handoff, HandoffBasis, Shift, Times, Values};
 use kind::{kind, load};
+use timeouts::Late;
 use zklockbench_core::clock::micros;
 
 const KEYS_SHOWN: usize = 20;
@@ -61,6 +62,8 @@ pub struct FamilyValues {
     pub contenders: usize,
     /// Whether brief holds after another client's are failed tries.
     pub has_tries: bool,
+    /// Whether clients waited as long as they may have waited.
+    pub are_late: bool,
     /// Creates and deletes of nodes within the scope.
     pub writes: u64,
 }
@@ -91,6 +94,9 @@ struct Sums {
     perhaps_tries: (Values, Values),
     /// Whether the cycles in `perhaps_tries` are failed tries.
     has_tries: bool,
+    late: Late,
+    /// Whether the clients in `late` waited as long as they may have waited.
+    are_late: bool,
     since: Values,
     handoffs: Values,
     /// Number of uncontended acquisitions, and how many of them used the usual two requests.
@@ -175,7 +181,10 @@ impl Sums {
             self.timeouts.add(ms);
         }
         let is_clear = cycle.ending != Ending::Released || !cycle.is_contended || cycle.requests == 0;
-        let (waits, holds) = if is_clear {
+        let (waits, holds) = if cycle.late_ms.is_some() {
+            self.late.add(&cycle.clone().at_latest());
+            (&mut self.late.waits, &mut self.late.holds)
+        } else if is_clear {
             (&mut self.waits, &mut self.holds)
         } else if cycle.may_be_try() {
             (&mut self.perhaps_tries.0, &mut self.perhaps_tries.1)
@@ -315,8 +324,8 @@ pub fn summarise(observed: &Observed, asked: Asked) -> io::Result<Summarised> {
         let mut sums = std::mem::take(&mut sums[number]);
         let family = context.family(&names[name], recipe, &nodes[number], &mut sums);
         let contenders = sums.contenders();
-        let Sums { holds, since, has_tries, writes, .. } = sums;
-        let values = FamilyValues { holds, since, contenders, has_tries, writes };
+        let Sums { holds, since, has_tries, are_late, writes, .. } = sums;
+        let values = FamilyValues { holds, since, contenders, has_tries, are_late, writes };
         keyed.push((number, family, values));
     }
     keyed.sort_by(|(_, one, _), (_, other, _)| {
@@ -347,6 +356,7 @@ struct Context<'a> {
 
 impl Context<'_> {
     fn family(&self, name: &str, recipe: Recipe, nodes: &Nodes<'_>, sums: &mut Sums) -> Family {
+        sums.settle_late(recipe);
         let at_grant = sums.take_given_up_at_grant();
         let timeout_us = sums.timeout_us();
         let locks = &nodes.locks;

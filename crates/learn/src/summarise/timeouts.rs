@@ -1,7 +1,8 @@
 //! Tells timeouts and failed tries from acquisitions.
 
 use super::{CYCLES_LEAST, Sums};
-use crate::cycle::{TIMEOUT_LEAST_MS, TRY_REQUESTS};
+use crate::cycle::{Cycle, Ending, TIMEOUT_LEAST_MS, TRY_REQUESTS};
+use crate::recipe::Recipe;
 use crate::times::Values;
 
 /// Minimum share of cycles that must have the usual number of requests before conclusions are drawn from that
@@ -14,16 +15,71 @@ const TIMEOUT_LATE_MS: u32 = 50;
 /// Time within which the last requests of a load are cancelled.
 const CANCELLED_WITHIN_MS: i64 = 1_000;
 
+/// Clients that may have waited after the presumed grant.
+#[derive(Debug, Default)]
+pub(super) struct Late {
+    /// Waits and holds if they did not.
+    pub waits: Values,
+    pub holds: Values,
+    /// Waits and holds if they did.
+    late_waits: Values,
+    late_holds: Values,
+    /// Waits of those that gave up if they did.
+    unserved: Values,
+}
+
+impl Late {
+    /// Adds a cycle as it was if the client waited.
+    pub fn add(&mut self, cycle: &Cycle) {
+        match (cycle.ending, cycle.unserved_ms) {
+            (Ending::GaveUp, Some(ms)) => self.unserved.add(ms),
+            _ => {
+                cycle.waited_ms.into_iter().for_each(|ms| self.late_waits.add(ms));
+                cycle.held_ms.into_iter().for_each(|ms| self.late_holds.add(ms));
+            }
+        }
+    }
+}
+
 impl Sums {
+    /// Decides whether the clients in `late` waited, and adds their cycles.
+    pub(super) fn settle_late(&mut self, recipe: Recipe) {
+        let late = std::mem::take(&mut self.late);
+        self.are_late = match recipe {
+            // If some readers did not wait for their session's writer, the others held it, too.
+            Recipe::CuratorReadWrite => {
+                10 * late.late_waits.count <= late.unserved.count && self.are_timeouts(&late.unserved)
+            }
+            _ => false,
+        };
+        if !self.are_late {
+            self.waits.take(&late.waits);
+            self.holds.take(&late.holds);
+            return;
+        }
+        self.waits.take(&late.late_waits);
+        self.holds.take(&late.late_holds);
+        self.timeouts.take(&late.unserved);
+        self.granted -= late.unserved.count;
+        self.endings.released -= late.unserved.count;
+        self.endings.gave_up += late.unserved.count;
+    }
+
+    /// Returns whether these waits are as long as the other timeouts or, if there are hardly any, equally long.
+    fn are_timeouts(&self, waits: &Values) -> bool {
+        let early = self.timeouts.quantile(0.1).filter(|_| self.timeouts.count >= TIMEOUTS_LEAST);
+        match (waits.quantile(0.5), early) {
+            (Some(usual), Some(early)) => are_as_long(usual, early.max(TIMEOUT_LEAST_MS)),
+            _ => one_timeout(waits).is_some(),
+        }
+    }
+
     /// Returns the clients' timeout, if most abandoned requests waited for about the same time, and hardly any
     /// request waited longer.
     pub(super) fn timeout_us(&self) -> Option<u64> {
-        let at = |share| self.timeouts.quantile(share);
-        let (early, usual, late) = (at(0.1)?, at(0.5)?, at(0.9)?);
-        let is_one = self.timeouts.count >= TIMEOUTS_LEAST && late - early <= (usual / 5).max(10);
+        let (usual, late) = one_timeout(&self.timeouts)?;
         let longer = self.waits.above(late.saturating_add(TIMEOUT_LATE_MS));
-        let is_timeout = usual >= TIMEOUT_LEAST_MS && 10 * longer <= self.timeouts.count;
-        (is_one && is_timeout).then_some(u64::from(usual) * 1_000)
+        (10 * longer <= self.timeouts.count).then_some(u64::from(usual) * 1_000)
     }
 
     /// Removes and counts the cycles that timed out just as the lock became free; `None` if inconclusive.
@@ -108,10 +164,23 @@ impl Sums {
         let odd = self.contended.iter().filter(|(requests, _)| is_odd(**requests));
         odd.for_each(|(_, (waits, _))| all.take(waits));
         match (all.quantile(0.5), self.timeouts.quantile(0.1)) {
-            (Some(usual), Some(early)) => 5 * u64::from(usual) >= 4 * u64::from(early),
+            (Some(usual), Some(early)) => are_as_long(usual, early),
             _ => true,
         }
     }
+}
+
+/// Returns whether waits that usually take this long may be timeouts, given an early timeout.
+fn are_as_long(usual_ms: u32, early_ms: u32) -> bool {
+    5 * u64::from(usual_ms) >= 4 * u64::from(early_ms)
+}
+
+/// Returns the median and the 90th percentile of these waits if they may all be one timeout.
+fn one_timeout(waits: &Values) -> Option<(u32, u32)> {
+    let at = |share| waits.quantile(share);
+    let (early, usual, late) = (at(0.1)?, at(0.5)?, at(0.9)?);
+    let is_one = waits.count >= TIMEOUTS_LEAST && late - early <= (usual / 5).max(10);
+    (is_one && usual >= TIMEOUT_LEAST_MS).then_some((usual, late))
 }
 
 fn is_odd(requests: u32) -> bool {

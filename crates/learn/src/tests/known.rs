@@ -76,3 +76,29 @@ fn rare_extra_requests_are_not_timeouts_if_no_request_timed_out() {
     let family = story.family();
     assert_eq!((family.acquisitions, family.endings.gave_up_at_grant), (200, None));
 }
+
+#[test]
+fn readers_within_their_sessions_write_lock_may_send_other_requests() {
+    let name = |side: &str, of: u32| format!("/rw/_c_{GUID}{:02x}-__{side}__{of:010}", of % 256);
+    // Returns the numbers of cycles that were released and given up, if the reader sends these requests besides its
+    // create and its delete, and ends after this time.
+    let endings = |reader: fn(u32) -> (i32, i64)| {
+        let mut story = Story::default();
+        for of in 0..40_u32 {
+            let (at, write, read) = (i64::from(of) * 1_000, name("WRIT", 2 * of), name("READ", 2 * of + 1));
+            let (requests, ms) = reader(of);
+            story.at(at).create(1, &write).reads(1, 1).at(at + 10).create(1, &read).reads(1, requests);
+            story.at(at + 10 + ms).delete(1, &read).at(at + 11 + ms).delete(1, &write);
+        }
+        let family = story.family();
+        assert_eq!(family.acquisitions, family.endings.released);
+        (family.endings.released, family.endings.gave_up)
+    };
+    // The holder of both locks reads a node, for a time that is too short for a timeout or varies.
+    assert_eq!(endings(|_| (2, 5)), (80, 0));
+    assert_eq!(endings(|of| (2, 10 + i64::from(of))), (80, 0));
+    // Other threads of the session send some requests at the same time.
+    assert_eq!(endings(|of| (1 + of as i32 % 4, 30)), (80, 0));
+    // Another thread of the session waits for the writer until it times out.
+    assert_eq!(endings(|_| (2, 100)), (40, 40));
+}

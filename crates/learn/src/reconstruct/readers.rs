@@ -1,0 +1,60 @@
+//! Readers that hold the lock although a writer is ahead of them.
+
+use super::{Reconstruction, Request};
+use crate::cycle::TRY_REQUESTS;
+use crate::queue::{Grant, Moment, Node, NodePath};
+use crate::recipe::{DIGITS, Recipe, Role, is_sequential};
+
+impl Reconstruction {
+    /// Returns the position of the writer that a new reader downgrades, and whether the writer holds the lock.
+    /// The reader's name has the writer's number, and both nodes belong to the same session.
+    pub(super) fn downgraded_writer(
+        &self,
+        directory: &[u8],
+        name: &[u8],
+        sequence: Option<i32>,
+        session: i64,
+    ) -> Option<((i64, u32), bool)> {
+        if sequence.is_some() && is_sequential(name, sequence) {
+            return None;
+        }
+        let number = name.last_chunk::<DIGITS>()?;
+        let own = self.sessions.get(&session)?.nodes.iter().filter(|path| path.ends_with(number));
+        let writer = own
+            .filter_map(|path| self.nodes.get(path))
+            .find(|node| node.role == Role::Write && *node.directory == *directory)?;
+        Some((writer.position, writer.grant != Grant::Waits))
+    }
+
+    /// Grants the lock to a reader whose session holds the write lock. Returns the time until which the reader may have
+    /// waited after its grant: its end if it may belong to another thread of the session, which gave up. If the reader
+    /// sent only two requests, it listed the nodes and deleted its own, so it did not wait.
+    pub(super) fn waited_until(&mut self, path: &NodePath, request: Request) -> Option<Moment> {
+        let node = self.nodes.get(path).filter(|node| self.is_within_own_write(node, request))?;
+        let (arrived, requests) = (node.arrived, request.cxid.wrapping_sub(node.cxid));
+        if let Some(node) = self.nodes.get_mut(path) {
+            node.grant = Grant::At(arrived);
+            node.is_contended = false;
+        }
+        Some(if u32::try_from(requests) == Ok(TRY_REQUESTS) { arrived } else { self.now })
+    }
+
+    /// Returns whether a reader arrived while its session held the write lock, and ends before that lock does. Before
+    /// version 5.5.0, Curator did not give such a reader the number of its writer.
+    fn is_within_own_write(&self, node: &Node, request: Request) -> bool {
+        let is_waiting_reader =
+            (node.recipe, node.role, node.grant) == (Recipe::CuratorReadWrite, Role::Read, Grant::Waits);
+        let holds = |other: &Node| match other.grant {
+            Grant::At(granted) => node.arrived.since(granted).is_some(),
+            Grant::Earlier => true,
+            Grant::Waits => false,
+        };
+        let is_own = |path: &NodePath| {
+            self.nodes.get(path).is_some_and(|other| other.session == node.session && holds(other))
+        };
+        let Some(queue) = self.queues.get(&node.directory).filter(|_| is_waiting_reader) else {
+            return false;
+        };
+        request.session == node.session && node.cxid > 0 && queue.blockers(node, &self.nodes).any(is_own)
+    }
+}
