@@ -101,7 +101,7 @@ impl Cycle {
 
     /// Returns whether the cycle shows how many requests an uncontended acquisition and its release take.
     pub fn is_plain(&self) -> bool {
-        self.ending == Ending::Released && !self.is_contended && self.requests > 0 && self.late_ms.is_none()
+        self.ending == Ending::Released && !self.is_contended && self.requests > 0
     }
 }
 

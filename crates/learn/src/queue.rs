@@ -41,6 +41,10 @@ pub struct Node {
     /// Whether the node's name is unknown and no node of the directory has ended yet. The directory may be a
     /// registry.
     pub may_be_registered: bool,
+    /// Number of writers in the queue when the node was created.
+    pub writers_ahead: usize,
+    /// First time at which no writer was in a reader's queue.
+    pub without_writers: Option<Moment>,
     /// Whether the node is in a semaphore's inner queue and its client has already created the lease.
     pub has_lease: bool,
 }
@@ -65,7 +69,7 @@ pub enum Grant {
 #[derive(Debug, Default)]
 pub struct Queue {
     nodes: BTreeMap<(i64, u32), NodePath>,
-    writers: usize,
+    pub writers: usize,
     /// Lease node of a client that is still waiting for a free lease.
     pub pending: Option<NodePath>,
     /// Largest number of nodes at the same time, excluding `pending`.
@@ -131,6 +135,11 @@ impl Queue {
             }
             if node.grant == Grant::Waits {
                 node.grant = grant;
+            }
+            if self.writers == 0
+                && let Grant::At(now) = grant
+            {
+                node.without_writers.get_or_insert(now);
             }
             if node.role == Role::Write {
                 return;

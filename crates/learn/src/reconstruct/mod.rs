@@ -426,6 +426,8 @@ impl Reconstruction {
             is_carried_over,
             handoff_ms: None,
             may_be_registered: recipe == Recipe::Sequential && !self.numbers.contains_key(&directory),
+            writers_ahead: 0,
+            without_writers: None,
             has_lease: false,
         };
         let is_pending = role == Role::Lease && self.link_to_inner(&mut node);
@@ -443,6 +445,8 @@ impl Reconstruction {
         open.queued += usize::from(node.is_queued());
         open.nodes.insert(Arc::clone(&path));
         let queue = self.queues.entry(directory).or_default();
+        node.writers_ahead = queue.writers;
+        node.without_writers = (queue.writers == 0).then_some(self.now);
         let holds = queue.add(&path, &node) || writer.is_some_and(|(_, holds)| holds);
         if is_pending {
             queue.pending = Some(Arc::clone(&path));

@@ -181,19 +181,16 @@ impl Sums {
             self.timeouts.add(ms);
         }
         let is_clear = cycle.ending != Ending::Released || !cycle.is_contended || cycle.requests == 0;
+        if !is_clear {
+            self.note_parity(cycle);
+        }
         let (waits, holds) = if cycle.late_ms.is_some() {
-            self.late.add(&cycle.clone().at_latest());
-            (&mut self.late.waits, &mut self.late.holds)
+            self.late.add(cycle, if is_clear { 0 } else { limited(cycle.requests) })
         } else if is_clear {
             (&mut self.waits, &mut self.holds)
         } else if cycle.may_be_try() {
             (&mut self.perhaps_tries.0, &mut self.perhaps_tries.1)
         } else {
-            let ended_ms = cycle.until_ms();
-            match cycle.requests % 2 {
-                0 => self.last_even_ms = self.last_even_ms.max(Some(ended_ms)),
-                _ => self.first_odd_ms = Some(self.first_odd_ms.unwrap_or(ended_ms).min(ended_ms)),
-            }
             let (waits, holds) = self.contended.entry(limited(cycle.requests)).or_default();
             (waits, holds)
         };

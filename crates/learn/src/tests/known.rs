@@ -102,3 +102,35 @@ fn readers_within_their_sessions_write_lock_may_send_other_requests() {
     // Another thread of the session waits for the writer until it times out.
     assert_eq!(endings(|_| (2, 100)), (40, 40));
 }
+
+#[test]
+fn readers_of_kazoo_before_2_9_wait_for_later_writers() {
+    // A reader and a writer wait for the first writer and then for each other, until one of them gives up. Returns the
+    // numbers of acquisitions and abandoned requests, the longest wait and the longest hold.
+    let found = |reader_gives_up: bool, reads_while_alone: i32| {
+        let mut story = Story::default();
+        for of in 0..30_u32 {
+            let at = i64::from(of) * 1_000;
+            let name =
+                |side: &str, more: u32| format!("/catalog/{HEX}{0:02x}__{side}__{0:010}", 4 * of + more);
+            let (alone, first) = (name("rlock", 0), name("lock", 1));
+            let (reader, later) = (name("rlock", 2), name("lock", 3));
+            story.at(at).create(3, &alone).reads(3, 1 + reads_while_alone).at(at + 20).delete(3, &alone);
+            story.at(at + 100).create(1, &first).reads(1, 1).at(at + 105).create(2, &reader).reads(2, 2);
+            story.at(at + 110).create(4, &later).reads(4, 2).at(at + 120).delete(1, &first).reads(2, 2);
+            if reader_gives_up {
+                story.at(at + 620).delete(2, &reader).reads(4, 1).at(at + 635).delete(4, &later);
+            } else {
+                story.at(at + 610).delete(4, &later).reads(2, 1).at(at + 635).delete(2, &reader);
+            }
+        }
+        let Family { acquisitions, endings, wait, hold, .. } = story.family();
+        let longest = [wait, hold].map(|times| times.unwrap().max_us / 1_000);
+        (acquisitions, endings.gave_up, longest)
+    };
+    assert_eq!(found(true, 0), (90, 30, [510, 20]));
+    assert_eq!(found(false, 0), (90, 30, [505, 25]));
+    // If readers also send other requests, their numbers show nothing.
+    assert_eq!(found(true, 1), (120, 0, [510, 500]));
+    assert_eq!(found(false, 1), (90, 30, [15, 515]));
+}
