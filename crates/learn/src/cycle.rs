@@ -54,6 +54,9 @@ pub struct Cycle {
     pub requests: u32,
     /// Time from the session's last release to the arrival; `None` if the release is unknown.
     pub since_ms: Option<u32>,
+    /// Time from the session's release to its create of this node, if the session sent at most two requests in
+    /// between. Without a pause, this time consists of a commit and round trips, like a handoff.
+    pub after_release_ms: Option<u32>,
     /// Handoff of a semaphore: time from the grant in the inner queue to the create of the lease.
     pub handoff_ms: Option<u32>,
     /// Time after the grant during which the client may still have waited; the entire hold if it may have given up.

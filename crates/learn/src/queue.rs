@@ -36,6 +36,7 @@ pub struct Node {
     pub grant: Grant,
     pub is_contended: bool,
     pub since_ms: Option<u32>,
+    pub after_release_ms: Option<u32>,
     pub is_carried_over: bool,
     pub handoff_ms: Option<u32>,
     /// Whether the node's name is unknown and no node of the directory has ended yet. The directory may be a

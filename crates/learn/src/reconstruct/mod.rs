@@ -122,10 +122,6 @@ pub struct Observed {
     /// Number of times the clock was set back.
     pub clock_steps: u32,
     pub staying: Vec<Staying>,
-    /// Histogram of the times in ms from a session's delete to its next create, if the session sent at most
-    /// two requests in between. Without a pause, this time consists of a commit and round trips, like a
-    /// handoff.
-    pub after_releases: BTreeMap<u32, u64>,
     /// Whether locks were folded into families because there were too many.
     pub has_folded_locks: bool,
 }
@@ -147,7 +143,6 @@ pub struct Reconstruction {
     first_ms: Option<i64>,
     last_ms: i64,
     covers_ms: (i64, i64),
-    after_releases: BTreeMap<u32, u64>,
     failure: Option<io::Error>,
     /// Whether changes come from a watch, which reports no sessions.
     is_watch: bool,
@@ -212,7 +207,6 @@ impl Reconstruction {
             first_ms: None,
             last_ms: i64::MIN,
             covers_ms: (i64::MAX, i64::MIN),
-            after_releases: BTreeMap::new(),
             failure: None,
             is_watch: false,
             last: 0,
@@ -423,6 +417,7 @@ impl Reconstruction {
             grant: Grant::Waits,
             is_contended: false,
             since_ms: None,
+            after_release_ms: None,
             is_carried_over,
             handoff_ms: None,
             may_be_registered: recipe == Recipe::Sequential && !self.numbers.contains_key(&directory),
@@ -442,6 +437,9 @@ impl Reconstruction {
         // If the session has other nodes in queues, its last release may be another thread's.
         let released = open.released.filter(|_| open.queued == 0);
         node.since_ms = released.and_then(|released| node.arrived.since(released));
+        let is_next = |cxid: i32| (1..=3).contains(&request.cxid.wrapping_sub(cxid));
+        let deleted = open.deleted.filter(|(cxid, _)| is_next(*cxid));
+        node.after_release_ms = deleted.and_then(|(_, at)| self.now.since(at)).filter(|ms| *ms <= 1_000);
         open.queued += usize::from(node.is_queued());
         open.nodes.insert(Arc::clone(&path));
         let queue = self.queues.entry(directory).or_default();
@@ -606,6 +604,7 @@ impl Reconstruction {
             writes: u32::from(!node.is_carried_over) + u32::from(is_over && self.scope.has_time(now.ms)),
             requests: u32::try_from(requests).unwrap_or(0),
             since_ms: node.since_ms,
+            after_release_ms: node.after_release_ms,
             handoff_ms: node.handoff_ms,
             late_ms,
         };
@@ -658,18 +657,8 @@ impl Reconstruction {
         let now = self.now;
         let Some(open) = self.sessions.get_mut(&request.session) else { return };
         open.refused = None;
-        let deleted = open.deleted.take();
-        match (happened, deleted) {
-            (Happened::Deleted, _) if was_lock && open.queued == 0 => {
-                open.deleted = Some((request.cxid, now));
-            }
-            (Happened::Created, Some((cxid, at))) if (1..=3).contains(&request.cxid.wrapping_sub(cxid)) => {
-                if let Some(ms @ 0..=1_000) = now.since(at).filter(|_| self.scope.has_time(now.ms)) {
-                    *self.after_releases.entry(ms).or_default() += 1;
-                }
-            }
-            _ => {}
-        }
+        let is_release = happened == Happened::Deleted && was_lock && open.queued == 0;
+        open.deleted = is_release.then_some((request.cxid, now));
     }
 
     /// Ends the cycles of all nodes that still exist, and returns the result.
@@ -706,7 +695,6 @@ impl Reconstruction {
             covers_ms: self.covers_ms,
             clock_steps: self.now.setting,
             staying,
-            after_releases: self.after_releases,
         })
     }
 }

@@ -98,6 +98,7 @@ struct Sums {
     /// Whether the clients in `late` waited as long as they may have waited.
     are_late: bool,
     since: Values,
+    after_releases: BTreeMap<u32, u64>,
     handoffs: Values,
     /// Number of uncontended acquisitions, and how many of them used the usual two requests.
     plain: (u64, u64),
@@ -167,6 +168,9 @@ impl Sums {
     fn add_times(&mut self, cycle: &Cycle, span: &Span) {
         if let Some(ms) = cycle.since_ms {
             self.since.add(ms);
+        }
+        if let Some(ms) = cycle.after_release_ms {
+            *self.after_releases.entry(ms).or_default() += 1;
         }
         if let Some(ms) = cycle.handoff_ms {
             self.handoffs.add(ms);
@@ -425,7 +429,7 @@ impl Context<'_> {
         let (shortest, usual) = (hold(0.05), hold(0.5));
         let most_us = usual.min(3 * shortest);
         let (mut short, mut all) = (Values::default(), Values::default());
-        for (ms, count) in &self.observed.after_releases {
+        for (ms, count) in &sums.after_releases {
             all.add_many(*ms, *count);
             if *ms <= SHORT_MS {
                 short.add_many(*ms, *count);

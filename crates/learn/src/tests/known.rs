@@ -134,3 +134,21 @@ fn readers_of_kazoo_before_2_9_wait_for_later_writers() {
     assert_eq!(found(true, 1), (120, 0, [510, 500]));
     assert_eq!(found(false, 1), (90, 30, [15, 515]));
 }
+
+#[test]
+fn handoff_is_not_estimated_from_clients_of_other_locks() {
+    let (mut story, mut at) = (Story::default(), 0);
+    for of in 0..100 {
+        story.cycle(1, &mutex(of), at, 20);
+        at += 23 + i64::from(of % 2);
+    }
+    for of in 0..100 {
+        story.cycle(2, &kazoo(of), at, 20);
+        at += 21 + i64::from(of % 60);
+    }
+    let families = story.families();
+    let basis =
+        |recipe: Recipe| families.iter().find(|family| family.recipe == recipe).unwrap().handoff.basis;
+    let found = [Recipe::CuratorMutex, Recipe::Kazoo].map(basis);
+    assert_eq!(found, [HandoffBasis::Estimated, HandoffBasis::Bounded]);
+}
