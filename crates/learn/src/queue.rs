@@ -73,6 +73,8 @@ pub struct Queue {
     pub writers: usize,
     /// Lease node of a client that is still waiting for a free lease.
     pub pending: Option<NodePath>,
+    /// Whether that client waits for the next release.
+    is_full: bool,
     /// Largest number of nodes at the same time, excluding `pending`.
     pub longest: u32,
 }
@@ -98,6 +100,13 @@ impl Queue {
         holds
     }
 
+    /// Marks a new lease, whose client may still be waiting for a free one. If the queue was as long before, a lease is
+    /// free.
+    pub fn set_pending(&mut self, path: &NodePath) {
+        self.pending = Some(Arc::clone(path));
+        self.is_full = self.nodes.len() > self.longest as usize;
+    }
+
     pub fn note_length(&mut self) {
         let length = self.nodes.len() - usize::from(self.pending.is_some());
         self.longest = self.longest.max(u32::try_from(length).unwrap_or(u32::MAX));
@@ -118,9 +127,12 @@ impl Queue {
     pub fn remove(&mut self, gone: &Node, grant: Grant, others: &mut HashMap<NodePath, Node>) {
         self.nodes.remove(&gone.position);
         self.writers -= usize::from(gone.role == Role::Write && self.writers > 0);
-        let pending = self.pending.clone();
+        let pending = self.pending.clone().filter(|_| self.is_full);
         match (gone.role, pending.and_then(|path| others.get_mut(&path))) {
-            (Role::Lease, Some(pending)) => pending.grant = grant,
+            (Role::Lease, Some(pending)) => {
+                pending.grant = grant;
+                self.is_full = false;
+            }
             (Role::Lease, None) => {}
             // The remaining readers already hold the lock.
             (Role::Read, _) => self.grant_to_first(1, grant, others),

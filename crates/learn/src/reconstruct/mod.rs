@@ -447,7 +447,7 @@ impl Reconstruction {
         node.without_writers = (queue.writers == 0).then_some(self.now);
         let holds = queue.add(&path, &node) || writer.is_some_and(|(_, holds)| holds);
         if is_pending {
-            queue.pending = Some(Arc::clone(&path));
+            queue.set_pending(&path);
         }
         queue.note_length();
         node.is_contended |= !holds;

@@ -152,3 +152,21 @@ fn handoff_is_not_estimated_from_clients_of_other_locks() {
     let found = [Recipe::CuratorMutex, Recipe::Kazoo].map(basis);
     assert_eq!(found, [HandoffBasis::Estimated, HandoffBasis::Bounded]);
 }
+
+#[test]
+fn wait_for_a_lease_ends_with_the_first_release() {
+    let mut story = Story::default();
+    for of in 1..=2_u32 {
+        let session = i64::from(of);
+        story.at(0).create(session, &inner(of)).create(session, &lease(of)).delete(session, &inner(of));
+    }
+    // The third client waits for one of two leases; the fourth finds a free one. Before they leave the inner queue,
+    // other clients release theirs.
+    story.at(10).create(3, &inner(3)).create(3, &lease(3));
+    story.at(30).delete(1, &lease(1)).at(33).delete(2, &lease(2)).at(35).delete(3, &inner(3));
+    story.at(40).create(4, &inner(4)).create(4, &lease(4));
+    story.at(42).delete(3, &lease(3)).at(44).delete(4, &inner(4)).at(50).delete(4, &lease(4));
+    let family = story.family();
+    assert_eq!((family.longest_queue, logged(family.wait.as_ref())), (2, Some((4, 0, 20_000))));
+    assert_eq!(logged(family.hold.as_ref()), Some((4, 12_000, 33_000)));
+}
