@@ -54,8 +54,13 @@ pub struct Cycle {
     pub requests: u32,
     /// Time from the session's last release to the arrival; `None` if the release is unknown.
     pub since_ms: Option<u32>,
+    /// Time from the session's release to its create of this node, if the session sent at most two requests in
+    /// between. Without a pause, this time consists of a commit and round trips, like a handoff.
+    pub after_release_ms: Option<u32>,
     /// Handoff of a semaphore: time from the grant in the inner queue to the create of the lease.
     pub handoff_ms: Option<u32>,
+    /// Time after the grant during which the client may still have waited; the entire hold if it may have given up.
+    pub late_ms: Option<u32>,
 }
 
 /// Minimum wait for a timeout; clients that give up earlier only tried to get the lock.
@@ -75,6 +80,20 @@ impl Cycle {
     /// Returns whether the client left the queue at once because it only tried to get the lock.
     pub fn is_failed_try(&self) -> bool {
         self.ending == Ending::GaveUp && self.unserved_ms.is_some_and(|ms| ms < TIMEOUT_LEAST_MS)
+    }
+
+    /// Returns the cycle as it was if the client waited for as long as it may have.
+    #[must_use]
+    pub fn at_latest(self) -> Self {
+        let (Some(late), Some(waited), Some(held)) = (self.late_ms, self.waited_ms, self.held_ms) else {
+            return self;
+        };
+        let waited = waited.saturating_add(late);
+        if late < held.max(1) {
+            return Self { waited_ms: Some(waited), held_ms: Some(held - late), ..self };
+        }
+        let ended = Self { ending: Ending::GaveUp, is_granted: false, unserved_ms: Some(waited), ..self };
+        Self { waited_ms: None, held_ms: None, ..ended }
     }
 
     /// Returns the end of the cycle, or the latest time known if its end is unknown.

@@ -63,6 +63,7 @@ pub fn read_logs(
     merge.read(&mut |step| {
         if !std::mem::replace(&mut has_begun, true) {
             snapshots.before(step.zxid()).into_iter().for_each(|node| reconstruction.existed(node));
+            reconstruction.note_timeouts(snapshots.timeouts.drain(..));
         }
         match step {
             Step::Record(record) => {
@@ -77,6 +78,7 @@ pub fn read_logs(
                 let ends_gap = |snapshot| missing_between(snapshot, next) == 0;
                 let is_settled = nodes.is_some() && snapshot.is_some_and(ends_gap);
                 reconstruction.lost_before(if is_settled { 0 } else { next });
+                reconstruction.note_timeouts(snapshots.timeouts.drain(..));
                 nodes.map_or(Ok(()), |nodes| reconstruction.goes_on_with(nodes))
             }
         }
@@ -118,6 +120,8 @@ struct Snapshots {
     files: Vec<(i64, PathBuf)>,
     used: Vec<String>,
     unreadable: Vec<Damage>,
+    /// Sessions of the last snapshot with their timeouts in ms.
+    timeouts: Vec<(i64, i32)>,
 }
 
 impl Snapshots {
@@ -125,7 +129,7 @@ impl Snapshots {
         let mut files: Vec<(i64, PathBuf)> =
             servers.iter().flat_map(|server| server.snapshots.iter().cloned()).collect();
         files.sort_unstable();
-        Self { files, used: Vec::new(), unreadable: Vec::new() }
+        Self { files, used: Vec::new(), unreadable: Vec::new(), timeouts: Vec::new() }
     }
 
     /// Returns the ephemeral nodes that existed before this transaction, from the newest earlier snapshot.
@@ -152,8 +156,9 @@ impl Snapshots {
             }
         });
         match read {
-            Ok(()) => {
+            Ok(timeouts) => {
                 self.used.push(files::name_of(path));
+                self.timeouts = timeouts;
                 nodes.sort_by_key(|node| node.created);
                 Some(nodes)
             }

@@ -36,11 +36,16 @@ pub struct Node {
     pub grant: Grant,
     pub is_contended: bool,
     pub since_ms: Option<u32>,
+    pub after_release_ms: Option<u32>,
     pub is_carried_over: bool,
     pub handoff_ms: Option<u32>,
     /// Whether the node's name is unknown and no node of the directory has ended yet. The directory may be a
     /// registry.
     pub may_be_registered: bool,
+    /// Number of writers in the queue when the node was created.
+    pub writers_ahead: usize,
+    /// First time at which no writer was in a reader's queue.
+    pub without_writers: Option<Moment>,
     /// Whether the node is in a semaphore's inner queue and its client has already created the lease.
     pub has_lease: bool,
 }
@@ -65,9 +70,11 @@ pub enum Grant {
 #[derive(Debug, Default)]
 pub struct Queue {
     nodes: BTreeMap<(i64, u32), NodePath>,
-    writers: usize,
+    pub writers: usize,
     /// Lease node of a client that is still waiting for a free lease.
     pub pending: Option<NodePath>,
+    /// Whether that client waits for the next release.
+    is_full: bool,
     /// Largest number of nodes at the same time, excluding `pending`.
     pub longest: u32,
 }
@@ -93,6 +100,13 @@ impl Queue {
         holds
     }
 
+    /// Marks a new lease, whose client may still be waiting for a free one. If the queue was as long before, a lease is
+    /// free.
+    pub fn set_pending(&mut self, path: &NodePath) {
+        self.pending = Some(Arc::clone(path));
+        self.is_full = self.nodes.len() > self.longest as usize;
+    }
+
     pub fn note_length(&mut self) {
         let length = self.nodes.len() - usize::from(self.pending.is_some());
         self.longest = self.longest.max(u32::try_from(length).unwrap_or(u32::MAX));
@@ -113,9 +127,12 @@ impl Queue {
     pub fn remove(&mut self, gone: &Node, grant: Grant, others: &mut HashMap<NodePath, Node>) {
         self.nodes.remove(&gone.position);
         self.writers -= usize::from(gone.role == Role::Write && self.writers > 0);
-        let pending = self.pending.clone();
+        let pending = self.pending.clone().filter(|_| self.is_full);
         match (gone.role, pending.and_then(|path| others.get_mut(&path))) {
-            (Role::Lease, Some(pending)) => pending.grant = grant,
+            (Role::Lease, Some(pending)) => {
+                pending.grant = grant;
+                self.is_full = false;
+            }
             (Role::Lease, None) => {}
             // The remaining readers already hold the lock.
             (Role::Read, _) => self.grant_to_first(1, grant, others),
@@ -131,6 +148,11 @@ impl Queue {
             }
             if node.grant == Grant::Waits {
                 node.grant = grant;
+            }
+            if self.writers == 0
+                && let Grant::At(now) = grant
+            {
+                node.without_writers.get_or_insert(now);
             }
             if node.role == Role::Write {
                 return;

@@ -73,6 +73,15 @@ impl Recipe {
         matches!(self, Self::SingleNode | Self::Hadoop)
     }
 
+    /// Returns whether clients alternate between a list of the nodes and a watch until a list shows that they hold
+    /// the lock.
+    pub fn lists_before_holding(self) -> bool {
+        matches!(
+            self,
+            Self::CuratorMutex | Self::CuratorReadWrite | Self::Kazoo | Self::KazooReadWrite | Self::Go
+        )
+    }
+
     /// Returns the built-in strategy that sends the same or nearly the same requests.
     pub fn strategy(self) -> &'static str {
         match self {

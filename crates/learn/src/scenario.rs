@@ -184,6 +184,7 @@ impl Learnt<'_> {
                 replayed.tries += 1;
                 continue;
             }
+            let cycle = if self.values.are_late { cycle.at_latest() } else { cycle };
             replayed.abandoned += u64::from(cycle.ending == Ending::GaveUp);
             let next = numbers.len();
             let lock = *numbers.entry(cycle.lock).or_insert(next) % LOCKS_MOST;

@@ -26,8 +26,8 @@ pub struct StoredNode {
     pub owner: Option<i64>,
 }
 
-/// Passes every node of a snapshot to `pass`.
-pub fn read(path: &Path, pass: &mut dyn FnMut(StoredNode)) -> io::Result<()> {
+/// Passes every node of a snapshot to `pass`. Returns the sessions with their timeouts in ms.
+pub fn read(path: &Path, pass: &mut dyn FnMut(StoredNode)) -> io::Result<Vec<(i64, i32)>> {
     let mut file = BufReader::with_capacity(1 << 20, opened(path)?);
     if name_of(path).ends_with(".snappy") {
         return Err(io::Error::other("compressed with Snappy, which is not supported"));
@@ -52,15 +52,16 @@ impl<R: Read> Read for Checked<R> {
     }
 }
 
-fn nodes(from: &mut impl Read, pass: &mut dyn FnMut(StoredNode)) -> io::Result<()> {
+fn nodes(from: &mut impl Read, pass: &mut dyn FnMut(StoredNode)) -> io::Result<Vec<(i64, i32)>> {
     let from = &mut Checked { from, checksum: Adler32::new() };
     let wrong = |what| io::Error::new(io::ErrorKind::InvalidData, what);
     if bytes::<4>(from)? != MAGIC {
         return Err(wrong("not a ZooKeeper snapshot"));
     }
     let _version_and_database = bytes::<12>(from)?;
+    let mut timeouts = Vec::new();
     for _ in 0..int(from)? {
-        let _session_and_timeout = bytes::<12>(from)?;
+        timeouts.push((i64::from_be_bytes(bytes(from)?), int(from)?));
     }
     for _ in 0..int(from)? {
         let _number = bytes::<8>(from)?;
@@ -75,7 +76,7 @@ fn nodes(from: &mut impl Read, pass: &mut dyn FnMut(StoredNode)) -> io::Result<(
         if path == b"/" {
             let checksum = i64::from(from.checksum.checksum());
             return match i64::from_be_bytes(bytes(from)?) == checksum {
-                true => Ok(()),
+                true => Ok(timeouts),
                 false => Err(wrong("damaged (wrong checksum)")),
             };
         }
@@ -133,13 +134,17 @@ pub mod written {
         [&acl[..], &zxid, &zxid, &ms, &[0; 20], &owner.to_be_bytes(), &zxid].concat()
     }
 
+    /// The session in each snapshot, with a timeout of 4 s.
+    pub const SESSION: i64 = 77;
+
     /// Returns a snapshot of nodes with these paths, zxids and owners.
     pub fn snapshot(nodes: &[(&str, i64, i64)]) -> Vec<u8> {
         let acl = [&1_i64.to_be_bytes()[..], &1_i32.to_be_bytes(), &31_i32.to_be_bytes()].concat();
         let (one, nodes) = (1_i32.to_be_bytes(), nodes.iter().flat_map(node).collect::<Vec<_>>());
         let acl = [&acl[..], &buffer(b"world"), &buffer(b"anyone")].concat();
+        let session = [&SESSION.to_be_bytes()[..], &4_000_i32.to_be_bytes()].concat();
         let content =
-            [&super::MAGIC[..], &[0; 12], &one, &[9; 12], &one, &acl, &nodes, &buffer(b"/")].concat();
+            [&super::MAGIC[..], &[0; 12], &one, &session, &one, &acl, &nodes, &buffer(b"/")].concat();
         let checksum = i64::from(adler2::adler32_slice(&content)).to_be_bytes();
         [&content[..], &checksum, &buffer(b"/")].concat()
     }
@@ -172,6 +177,12 @@ mod tests {
         let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         gz.write_all(&snapshot()).unwrap();
         assert_eq!(paths("snapshot.7.gz", &gz.finish().unwrap()).unwrap(), expected);
+    }
+
+    #[test]
+    fn snapshot_contains_the_timeouts_of_sessions() {
+        let timeouts = nodes(&mut &snapshot()[..], &mut |_| {}).unwrap();
+        assert_eq!(timeouts, [(written::SESSION, 4_000)]);
     }
 
     #[test]

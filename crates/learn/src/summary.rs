@@ -112,7 +112,7 @@ const UNKNOWABLE: &[&str] = &[
     "attempts that created no node: a try-lock that only read the queue, a wait inside a client's process",
     "reads, watches and notifications",
     "the handoff within each grant, which makes logged holds too long and logged waits too short",
-    "whether a session expired or was closed",
+    "whether a session expired during its wait or its hold, if the client died close to the grant",
 ];
 const UNKNOWABLE_BY_WATCH: &[&str] = &[
     "sessions, and therefore which contenders waited or gave up and why, and which nodes ended with their \

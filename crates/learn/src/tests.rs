@@ -1,6 +1,7 @@
 //! Tests with handwritten logs.
 
 mod foreign;
+mod known;
 
 use std::collections::HashMap;
 use std::fs;
@@ -71,6 +72,12 @@ impl Story {
 
     fn close(&mut self, session: i64) -> &mut Self {
         self.record(session, txn::CLOSE_SESSION, &[])
+    }
+
+    /// Ends an expired session, like a server: with the request number 0.
+    fn expire(&mut self, session: i64) -> &mut Self {
+        self.requests.insert(session, -1);
+        self.close(session)
     }
 
     /// Adds an uncontended cycle with the requests that most clients send.

@@ -3,6 +3,7 @@
 //!
 //! Memory grows with the number of simultaneous nodes and of distinct locks, not with the length of the log.
 
+mod readers;
 mod semaphore;
 mod watched;
 
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use crate::cycle::{Cycle, Ending};
 use crate::family::{KAZOO_INNER, folded, lock_below, semaphore_of};
 use crate::queue::{Grant, Moment, Node, NodePath, Queue};
-use crate::recipe::{DIGITS, Recipe, Recipes, Role, is_bare_hex, is_of_work_queue, is_sequential, recognise};
+use crate::recipe::{Recipe, Recipes, Role, is_bare_hex, is_of_work_queue, is_sequential, recognise};
 use crate::snapshot::StoredNode;
 use zklockbench_core::spool::{Sorted, Sorter};
 use zklockbench_core::txn::{self, Change, Happened, Record};
@@ -121,10 +122,6 @@ pub struct Observed {
     /// Number of times the clock was set back.
     pub clock_steps: u32,
     pub staying: Vec<Staying>,
-    /// Histogram of the times in ms from a session's delete to its next create, if the session sent at most
-    /// two requests in between. Without a pause, this time consists of a commit and round trips, like a
-    /// handoff.
-    pub after_releases: BTreeMap<u32, u64>,
     /// Whether locks were folded into families because there were too many.
     pub has_folded_locks: bool,
 }
@@ -146,7 +143,6 @@ pub struct Reconstruction {
     first_ms: Option<i64>,
     last_ms: i64,
     covers_ms: (i64, i64),
-    after_releases: BTreeMap<u32, u64>,
     failure: Option<io::Error>,
     /// Whether changes come from a watch, which reports no sessions.
     is_watch: bool,
@@ -158,6 +154,8 @@ pub struct Reconstruction {
 
 #[derive(Debug, Default)]
 struct OpenSession {
+    /// Session timeout; `None` if the session is older than the logs and their snapshots.
+    timeout_ms: Option<u32>,
     nodes: BTreeSet<NodePath>,
     /// Number of nodes in queues of locks. They may belong to several threads that share the session.
     queued: usize,
@@ -176,6 +174,20 @@ struct Request {
     zxid: i64,
     /// Position of the change in its transaction.
     place: u32,
+    /// Timeout of the session, if it has expired with this request.
+    expired_after_ms: Option<u32>,
+}
+
+impl Request {
+    /// Returns whether the client died before it could notice that it holds the lock. Servers expire a session a full
+    /// timeout after its last request or ping, or later, and a client that waits sends a request to see whether it
+    /// holds the lock.
+    fn is_of_dead_waiter(self, node: &Node, now: Moment) -> bool {
+        let (Grant::At(granted), Some(timeout_ms)) = (node.grant, self.expired_after_ms) else {
+            return false;
+        };
+        node.is_contended && now.since(granted).is_some_and(|ms| ms < timeout_ms)
+    }
 }
 
 impl Reconstruction {
@@ -195,7 +207,6 @@ impl Reconstruction {
             first_ms: None,
             last_ms: i64::MIN,
             covers_ms: (i64::MAX, i64::MIN),
-            after_releases: BTreeMap::new(),
             failure: None,
             is_watch: false,
             last: 0,
@@ -207,9 +218,16 @@ impl Reconstruction {
     pub fn existed(&mut self, stored: StoredNode) {
         let Some(session) = stored.owner else { return };
         self.last = self.last.max(stored.created);
-        let request = Request { session, cxid: 0, zxid: stored.created, place: 0 };
+        let request = Request { session, cxid: 0, zxid: stored.created, place: 0, expired_after_ms: None };
         let arrived = Moment { ms: plausible(stored.created_ms), setting: self.now.setting };
         self.create(&stored.path, request, None, arrived, true);
+    }
+
+    /// Records the timeouts of sessions.
+    pub fn note_timeouts(&mut self, timeouts: impl IntoIterator<Item = (i64, i32)>) {
+        for (session, ms) in timeouts {
+            self.sessions.entry(session).or_default().timeout_ms = u32::try_from(ms).ok();
+        }
     }
 
     /// Records that transactions before this one are missing from the logs; 0 if a snapshot contains their effects.
@@ -244,7 +262,10 @@ impl Reconstruction {
         if self.scope.has_time(self.now.ms) {
             self.count(record);
         }
-        let mut request = Request { session: record.session, cxid: record.cxid, zxid: record.zxid, place: 0 };
+        self.note_timeouts(record.session_timeout().map(|ms| (record.session, ms)));
+        let expired_after_ms = self.expired_after(record);
+        let Record { session, cxid, zxid, .. } = *record;
+        let mut request = Request { session, cxid, zxid, place: 0, expired_after_ms };
         if record.error() == Some(NODE_EXISTS) {
             let open = self.sessions.entry(record.session).or_default();
             open.refused.get_or_insert((self.now, self.now)).1 = self.now;
@@ -286,6 +307,13 @@ impl Reconstruction {
             self.note_write(request, happened, was_lock);
         }
         self.failure.take().map_or(Ok(()), Err)
+    }
+
+    /// Returns the timeout of a session that expired with this record. Servers end such a session with the request
+    /// number 0; clients that close their session number the request like any other.
+    fn expired_after(&self, record: &Record<'_>) -> Option<u32> {
+        let is_expiry = record.ends_session() && record.cxid == 0;
+        self.sessions.get(&record.session).filter(|_| is_expiry)?.timeout_ms
     }
 
     fn pass_time(&mut self, ms: i64) {
@@ -389,9 +417,12 @@ impl Reconstruction {
             grant: Grant::Waits,
             is_contended: false,
             since_ms: None,
+            after_release_ms: None,
             is_carried_over,
             handoff_ms: None,
             may_be_registered: recipe == Recipe::Sequential && !self.numbers.contains_key(&directory),
+            writers_ahead: 0,
+            without_writers: None,
             has_lease: false,
         };
         let is_pending = role == Role::Lease && self.link_to_inner(&mut node);
@@ -406,12 +437,17 @@ impl Reconstruction {
         // If the session has other nodes in queues, its last release may be another thread's.
         let released = open.released.filter(|_| open.queued == 0);
         node.since_ms = released.and_then(|released| node.arrived.since(released));
+        let is_next = |cxid: i32| (1..=3).contains(&request.cxid.wrapping_sub(cxid));
+        let deleted = open.deleted.filter(|(cxid, _)| is_next(*cxid));
+        node.after_release_ms = deleted.and_then(|(_, at)| self.now.since(at)).filter(|ms| *ms <= 1_000);
         open.queued += usize::from(node.is_queued());
         open.nodes.insert(Arc::clone(&path));
         let queue = self.queues.entry(directory).or_default();
+        node.writers_ahead = queue.writers;
+        node.without_writers = (queue.writers == 0).then_some(self.now);
         let holds = queue.add(&path, &node) || writer.is_some_and(|(_, holds)| holds);
         if is_pending {
-            queue.pending = Some(Arc::clone(&path));
+            queue.set_pending(&path);
         }
         queue.note_length();
         node.is_contended |= !holds;
@@ -442,26 +478,6 @@ impl Reconstruction {
         }
     }
 
-    /// Returns the position of the writer that a new reader downgrades, and whether the writer holds the lock.
-    /// The reader's name has the writer's number, and both nodes belong to the same session.
-    fn downgraded_writer(
-        &self,
-        directory: &[u8],
-        name: &[u8],
-        sequence: Option<i32>,
-        session: i64,
-    ) -> Option<((i64, u32), bool)> {
-        if sequence.is_some() && is_sequential(name, sequence) {
-            return None;
-        }
-        let number = name.last_chunk::<DIGITS>()?;
-        let own = self.sessions.get(&session)?.nodes.iter().filter(|path| path.ends_with(number));
-        let writer = own
-            .filter_map(|path| self.nodes.get(path))
-            .find(|node| node.role == Role::Write && *node.directory == *directory)?;
-        Some((writer.position, writer.grant != Grant::Waits))
-    }
-
     /// Ends the cycles of nodes that disappear together, the last nodes first, so that no end grants the lock
     /// to another of these nodes.
     fn end_all(&mut self, paths: Vec<NodePath>, ending: Ending, request: Option<Request>) {
@@ -476,13 +492,14 @@ impl Reconstruction {
     }
 
     /// Ends the nodes that block a node deleted by its own session, if the deletes of all blockers may be missing
-    /// from the logs. For Curator's clients, an odd number of requests since the create indicates a timeout, not
-    /// a release, so the blockers are kept.
+    /// from the logs. For some recipes, an odd number of requests since the create indicates a timeout, not a release,
+    /// so the blockers are kept.
     fn end_doubtful_blockers(&mut self, path: &NodePath, request: Request) {
         let waits = |node: &&Node| node.grant == Grant::Waits && node.session == request.session;
         let Some(node) = self.nodes.get(path).filter(waits) else { return };
-        let is_curator = matches!(node.recipe, Recipe::CuratorMutex | Recipe::CuratorReadWrite);
-        if is_curator && node.cxid > 0 && request.cxid.wrapping_sub(node.cxid) % 2 != 0 {
+        // kazoo restarts its request numbers with each connection, so they may decrease.
+        let requests = request.cxid.wrapping_sub(node.cxid);
+        if node.recipe.lists_before_holding() && node.cxid > 0 && requests > 0 && requests % 2 != 0 {
             return;
         }
         let Some(queue) = self.queues.get(&node.directory) else { return };
@@ -494,38 +511,19 @@ impl Reconstruction {
         }
     }
 
-    /// Returns whether a reader got the lock at once because its session holds the write lock. Before version
-    /// 5.5.0, Curator did not give such a reader the number of its writer. The reader sends two requests: it
-    /// lists the nodes, and deletes its own.
-    fn is_within_own_write(&self, path: &NodePath, request: Request) -> bool {
-        let may_be = |node: &&Node| {
-            (node.recipe, node.role, node.grant) == (Recipe::CuratorReadWrite, Role::Read, Grant::Waits)
-                && request.session == node.session
-                && request.cxid.wrapping_sub(node.cxid) == 2
-        };
-        let Some(node) = self.nodes.get(path).filter(may_be) else { return false };
-        let Some(queue) = self.queues.get(&node.directory) else { return false };
-        let is_own = |path: &NodePath| {
-            let other = self.nodes.get(path);
-            other.is_some_and(|other| other.session == node.session && other.grant != Grant::Waits)
-        };
-        queue.blockers(node, &self.nodes).any(is_own)
-    }
-
     fn end(&mut self, path: &NodePath, ending: Ending, request: Option<Request>) {
+        let mut waited_until = None;
         if let (Ending::Released, Some(request)) = (ending, request) {
-            if self.is_within_own_write(path, request)
-                && let Some(node) = self.nodes.get_mut(path)
-            {
-                node.grant = Grant::At(node.arrived);
-                node.is_contended = false;
-            }
+            waited_until = self.waited_until(path, request);
             if self.doubtful_before > 0 {
                 self.end_doubtful_blockers(path, request);
             }
         }
-        let Some(node) = self.nodes.remove(path) else { return };
+        let Some(mut node) = self.nodes.remove(path) else { return };
         let now = self.now;
+        if request.is_some_and(|request| request.is_of_dead_waiter(&node, now)) {
+            node.grant = Grant::Waits;
+        }
         let is_by_other = request.is_some_and(|request| request.session != node.session);
         let ending = if ending == Ending::Released && is_by_other { Ending::Broken } else { ending };
         // If the node's end was not observed, its time is unknown.
@@ -565,6 +563,12 @@ impl Reconstruction {
             Grant::At(at) if is_granted => (at.since(node.arrived), now.since(at)),
             _ => (None, None),
         };
+        let late_ms = match node.grant {
+            Grant::At(at) if waited_ms.and(held_ms).is_some() => {
+                waited_until.and_then(|until| until.since(at))
+            }
+            _ => None,
+        };
         let is_over = !matches!(ending, Ending::Open | Ending::Unobserved);
         // A request from before the logs counts if it ends within the scope.
         let counts_at = if node.is_carried_over { now } else { node.arrived };
@@ -600,7 +604,9 @@ impl Reconstruction {
             writes: u32::from(!node.is_carried_over) + u32::from(is_over && self.scope.has_time(now.ms)),
             requests: u32::try_from(requests).unwrap_or(0),
             since_ms: node.since_ms,
+            after_release_ms: node.after_release_ms,
             handoff_ms: node.handoff_ms,
+            late_ms,
         };
         let pushed = self.cycles.push(cycle);
         self.failure = self.failure.take().or(pushed.err());
@@ -651,18 +657,8 @@ impl Reconstruction {
         let now = self.now;
         let Some(open) = self.sessions.get_mut(&request.session) else { return };
         open.refused = None;
-        let deleted = open.deleted.take();
-        match (happened, deleted) {
-            (Happened::Deleted, _) if was_lock && open.queued == 0 => {
-                open.deleted = Some((request.cxid, now));
-            }
-            (Happened::Created, Some((cxid, at))) if (1..=3).contains(&request.cxid.wrapping_sub(cxid)) => {
-                if let Some(ms @ 0..=1_000) = now.since(at).filter(|_| self.scope.has_time(now.ms)) {
-                    *self.after_releases.entry(ms).or_default() += 1;
-                }
-            }
-            _ => {}
-        }
+        let is_release = happened == Happened::Deleted && was_lock && open.queued == 0;
+        open.deleted = is_release.then_some((request.cxid, now));
     }
 
     /// Ends the cycles of all nodes that still exist, and returns the result.
@@ -699,7 +695,6 @@ impl Reconstruction {
             covers_ms: self.covers_ms,
             clock_steps: self.now.setting,
             staying,
-            after_releases: self.after_releases,
         })
     }
 }

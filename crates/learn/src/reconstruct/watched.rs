@@ -41,7 +41,7 @@ impl Reconstruction {
         self.counts.records += 1;
         // A watch reports no sessions, so each node is assigned a different session.
         let owner = self.nodes.get(path).map_or(-self.last, |node| node.session);
-        let request = Request { session: owner, cxid: 0, zxid: self.last, place: 0 };
+        let request = Request { session: owner, cxid: 0, zxid: self.last, place: 0, expired_after_ms: None };
         if happened == Happened::Created {
             self.forget_parent(path);
         }

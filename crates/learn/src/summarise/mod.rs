@@ -16,6 +16,7 @@ use crate::reconstruct::{Lock, Observed, Staying};
 use crate::summary::{Endings, Family, FamilyKind, Key, LongWait, OverTime, StayingNode, Writes};
 use crate::times::{Handoff, HandoffBasis, Shift, Times, Values};
 use kind::{kind, load};
+use timeouts::Late;
 use zklockbench_core::clock::micros;
 
 const KEYS_SHOWN: usize = 20;
@@ -61,6 +62,8 @@ pub struct FamilyValues {
     pub contenders: usize,
     /// Whether brief holds after another client's are failed tries.
     pub has_tries: bool,
+    /// Whether clients waited as long as they may have waited.
+    pub are_late: bool,
     /// Creates and deletes of nodes within the scope.
     pub writes: u64,
 }
@@ -84,11 +87,18 @@ struct Sums {
     holds: Values,
     /// Waits and holds of contended cycles, by number of requests; some may be timeouts at the grant.
     contended: BTreeMap<u32, (Values, Values)>,
+    /// Latest end of the contended cycles with an even number of requests, and earliest end of those with an odd one.
+    last_even_ms: Option<i64>,
+    first_odd_ms: Option<i64>,
     /// Waits and holds of contended cycles that may be failed tries.
     perhaps_tries: (Values, Values),
     /// Whether the cycles in `perhaps_tries` are failed tries.
     has_tries: bool,
+    late: Late,
+    /// Whether the clients in `late` waited as long as they may have waited.
+    are_late: bool,
     since: Values,
+    after_releases: BTreeMap<u32, u64>,
     handoffs: Values,
     /// Number of uncontended acquisitions, and how many of them used the usual two requests.
     plain: (u64, u64),
@@ -159,6 +169,9 @@ impl Sums {
         if let Some(ms) = cycle.since_ms {
             self.since.add(ms);
         }
+        if let Some(ms) = cycle.after_release_ms {
+            *self.after_releases.entry(ms).or_default() += 1;
+        }
         if let Some(ms) = cycle.handoff_ms {
             self.handoffs.add(ms);
         }
@@ -172,7 +185,12 @@ impl Sums {
             self.timeouts.add(ms);
         }
         let is_clear = cycle.ending != Ending::Released || !cycle.is_contended || cycle.requests == 0;
-        let (waits, holds) = if is_clear {
+        if !is_clear {
+            self.note_parity(cycle);
+        }
+        let (waits, holds) = if cycle.late_ms.is_some() {
+            self.late.add(cycle, if is_clear { 0 } else { limited(cycle.requests) })
+        } else if is_clear {
             (&mut self.waits, &mut self.holds)
         } else if cycle.may_be_try() {
             (&mut self.perhaps_tries.0, &mut self.perhaps_tries.1)
@@ -307,8 +325,8 @@ pub fn summarise(observed: &Observed, asked: Asked) -> io::Result<Summarised> {
         let mut sums = std::mem::take(&mut sums[number]);
         let family = context.family(&names[name], recipe, &nodes[number], &mut sums);
         let contenders = sums.contenders();
-        let Sums { holds, since, has_tries, writes, .. } = sums;
-        let values = FamilyValues { holds, since, contenders, has_tries, writes };
+        let Sums { holds, since, has_tries, are_late, writes, .. } = sums;
+        let values = FamilyValues { holds, since, contenders, has_tries, are_late, writes };
         keyed.push((number, family, values));
     }
     keyed.sort_by(|(_, one, _), (_, other, _)| {
@@ -339,6 +357,7 @@ struct Context<'a> {
 
 impl Context<'_> {
     fn family(&self, name: &str, recipe: Recipe, nodes: &Nodes<'_>, sums: &mut Sums) -> Family {
+        sums.settle_late(recipe);
         let at_grant = sums.take_given_up_at_grant();
         let timeout_us = sums.timeout_us();
         let locks = &nodes.locks;
@@ -410,7 +429,7 @@ impl Context<'_> {
         let (shortest, usual) = (hold(0.05), hold(0.5));
         let most_us = usual.min(3 * shortest);
         let (mut short, mut all) = (Values::default(), Values::default());
-        for (ms, count) in &self.observed.after_releases {
+        for (ms, count) in &sums.after_releases {
             all.add_many(*ms, *count);
             if *ms <= SHORT_MS {
                 short.add_many(*ms, *count);
