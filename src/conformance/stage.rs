@@ -115,12 +115,11 @@ impl<'a> Stage<'a> {
             };
             for name in &names {
                 let path = format!("{path}/{name}");
-                match now.stat(&path).await.map_err(|error| ensemble(error.into()))? {
-                    Some(stat) => match session_of(stat.ephemeral_owner) {
-                        Some(owner) => found.push(Node { path, owner, czxid: stat.czxid }),
-                        None => paths.push(path),
-                    },
-                    None => {}
+                let stat = now.stat(&path).await.map_err(|error| ensemble(error.into()))?;
+                let Some(stat) = stat else { continue };
+                match session_of(stat.ephemeral_owner) {
+                    Some(owner) => found.push(Node { path, owner, czxid: stat.czxid }),
+                    None => paths.push(path),
                 }
             }
         }

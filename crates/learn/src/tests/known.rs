@@ -26,7 +26,8 @@ fn lost_record_does_not_turn_timeouts_of_kazoo_and_go_into_acquisitions() {
         let family = story.at(2_000).delete(1, &held).family();
         (family.acquisitions, family.endings.gave_up, family.endings.unobserved)
     };
-    let names: [(String, fn(u32) -> String); 3] = [(kazoo(1), kazoo), (kazoo(1), kazoo_read), (go(1), go)];
+    type NameOf = fn(u32) -> String;
+    let names: [(String, NameOf); 3] = [(kazoo(1), kazoo), (kazoo(1), kazoo_read), (go(1), go)];
     for (held, waiting) in names {
         assert_eq!(counts(held, waiting, false), (1, 10, 0), "{}", waiting(2));
     }
