@@ -65,7 +65,7 @@ pub fn definition() -> clap::Command {
 
 pub fn main() -> ExitCode {
     shared_args::forget_empty_variables();
-    let parsed = shared_args::or_without_connect_variable(|| definition().try_get_matches())
+    let parsed = shared_args::or_without_variable(|| definition().try_get_matches())
         .and_then(|matches| Ok((asked_for(&matches), Cli::from_arg_matches(&matches)?)));
     shared_args::forget_identity();
     let exit = match parsed {

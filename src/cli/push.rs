@@ -31,6 +31,13 @@ pub fn receiver(url: &str) -> Result<Receiver, String> {
     if !rest.chars().all(is_plain) {
         return Err("the address must not contain a space, a user or a special character".into());
     }
+    if path.starts_with("metrics/job") {
+        return Err(
+            "a Pushgateway does not accept remote write: use --openmetrics FILE, and send the file with \
+                    `curl --data-binary @FILE ADDRESS`"
+                .into(),
+        );
+    }
     Ok(Receiver { authority: authority.to_owned(), path: format!("/{path}") })
 }
 
@@ -105,6 +112,7 @@ mod tests {
             ("http:///api/v1/write", "complete address"),
             ("http://user:word@host/write", "a user"),
             ("http://host/a b", "a space"),
+            ("http://host:9091/metrics/job/x", "use --openmetrics FILE"),
         ] {
             assert!(receiver(wrong).unwrap_err().contains(why), "{wrong}");
         }

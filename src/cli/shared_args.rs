@@ -147,18 +147,26 @@ pub fn forget_empty_variables() {
     }
 }
 
-/// Lets options that conflict with `--connect` override its variable; otherwise, clap would report a conflict.
-/// Must be called before threads are started.
+/// Lets options override a variable that they conflict with; otherwise, clap would report a conflict. Must be called
+/// before threads are started.
 #[allow(unsafe_code, reason = "child processes must not inherit the variable")]
-pub fn or_without_connect_variable<T>(parse: impl Fn() -> Result<T, clap::Error>) -> Result<T, clap::Error> {
-    parse().or_else(|error| {
-        if error.kind() != ErrorKind::ArgumentConflict || std::env::var_os(CONNECT_VARIABLE).is_none() {
-            return Err(error);
-        }
+pub fn or_without_variable<T>(parse: impl Fn() -> Result<T, clap::Error>) -> Result<T, clap::Error> {
+    let is_conflict = |error: &clap::Error| error.kind() == ErrorKind::ArgumentConflict;
+    let conflict = match parse() {
+        Err(error) if is_conflict(&error) => error,
+        other => return other,
+    };
+    for variable in [CONNECT_VARIABLE, IDENTITY, SATURATION_VARIABLE, AT_MOST_VARIABLE] {
+        let Some(value) = std::env::var_os(variable) else { continue };
         // SAFETY: no other thread is running yet that could read the environment.
-        unsafe { std::env::remove_var(CONNECT_VARIABLE) };
-        parse()
-    })
+        unsafe { std::env::remove_var(variable) };
+        match parse() {
+            // SAFETY: as above.
+            Err(error) if is_conflict(&error) => unsafe { std::env::set_var(variable, value) },
+            other => return other,
+        }
+    }
+    Err(conflict)
 }
 
 /// Environment variables that a series passes to each of its runs.

@@ -135,6 +135,16 @@ fn ensemble_options_override_the_connect_variable() {
         assert_eq!(output.status.code(), Some(code), "{options}: {}", stderr(&output));
         assert!(stdout(&output).contains(expected), "{options}: {}{}", stdout(&output), stderr(&output));
     }
+    // Other options override variables, too
+    for (variable, value, options) in [
+        ("ZKLOCKBENCH_AUTH", "ann:secret", "--auth-file missing"),
+        ("ZKLOCKBENCH_ALLOW_SATURATION", "0", "--at-most 50/s"),
+        ("ZKLOCKBENCH_AT_MOST", "50/s", "--allow-saturation"),
+    ] {
+        let line = format!("run quick --connect 127.0.0.1:1 {options}");
+        let output = bench.typed(&line).env(variable, value).output().unwrap();
+        assert!(!stderr(&output).contains("cannot be used with"), "{options}: {}", stderr(&output));
+    }
     // An empty variable counts as unset
     let mut command = bench.typed("validate quick");
     for name in

@@ -33,8 +33,13 @@ impl Connect {
             ));
         }
         let text = text.trim();
+        if text.starts_with(['"', '\'']) {
+            return Err("remove the quotes".into());
+        }
         if let Some(at) = text.find("://") {
-            let scheme = shown(&text[..at + 3], SHOWN);
+            // Neither other servers nor credentials precede a scheme.
+            let start = text[..at].rfind([',', '@']).map_or(0, |before| before + 1);
+            let scheme = shown(&text[start..at + 3], SHOWN);
             return Err(format!("drop `{scheme}`; use --tls for TLS ports"));
         }
         let (hosts, path) = text.find('/').map_or((text, ""), |slash| text.split_at(slash));
@@ -199,6 +204,9 @@ mod tests {
             ("é:1", "not a host"),
             ("a b:1", "`a b:1` contains spaces: separate servers with commas"),
             ("tcp+tls://a:1", "drop `tcp+tls://`"),
+            ("a:1,zk://b:1", "drop `zk://`"),
+            ("user:secret@zk://a:1", "drop `zk://`"),
+            ("\"a:1\"", "remove the quotes"),
             ("user:pa,ss@zk1:2181", "`zk1:2181` must not follow credentials: use --auth or --sasl"),
             ("a:1/b,c:2", "the chroot must follow the last server"),
             ("a:1//b", "it contains an empty component"),

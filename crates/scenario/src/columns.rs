@@ -366,6 +366,9 @@ pub fn foreign(start: &[u8]) -> Option<&'static str> {
     let has = |part: &str| start.windows(part.len()).any(|window| window == part.as_bytes());
     Some(match text {
         [0x1f, 0x8b, ..] => "is compressed; decompress it: gunzip -k FILE",
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => "is compressed; decompress it: xz -dk FILE",
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => "is compressed; decompress it: zstd -d FILE",
+        [b'B', b'Z', b'h', b'1'..=b'9', ..] => "is compressed; decompress it: bunzip2 -k FILE",
         [b'P', b'K', 3, 4, ..] => "is a spreadsheet or a ZIP archive; save or extract it as CSV",
         [b'<', ..] if has("<testResults") => {
             "is JMeter XML; set jmeter.save.saveservice.output_format=csv, or convert it: xmlstarlet sel -t -m \

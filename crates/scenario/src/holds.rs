@@ -21,8 +21,10 @@ pub fn holds_from_text(input: impl BufRead, columns: &Columns) -> Result<Vec<Dur
             return Err(format!("line {line}: several durations; {ONE_HOLD}"));
         }
         let hold = table.time(table.row().get(column).unwrap_or_default(), numbers);
+        let is_first = holds.is_empty();
         holds.push(hold.map_err(|why| {
-            let hint = help_for_program(&header).filter(|_| place.is_none());
+            let maybe_header = || is_first.then(|| IF_HEADER.to_owned());
+            let hint = help_for_program(&header).or_else(maybe_header).filter(|_| place.is_none());
             let hint = hint.map_or_else(String::new, |options| format!("; {options}"));
             format!("line {line}: {why}{hint}")
         })?);
@@ -34,6 +36,8 @@ pub fn holds_from_text(input: impl BufRead, columns: &Columns) -> Result<Vec<Dur
 }
 
 const ONE_HOLD: &str = "write one hold per line, or specify the column with --hold-column";
+
+const IF_HEADER: &str = "if the line is a header, specify the column with --hold-column";
 
 /// Returns whether a row has several durations: in several cells, or in one cell as in `5ms 700ms`.
 fn has_several<R: BufRead>(table: &Delimited<R>, numbers: Numbers) -> bool {
@@ -100,6 +104,8 @@ mod tests {
         assert_eq!(holds_from_text(&b"5ms,7ms\n"[..], &second), one(7));
         let in_ms = Columns { hold_unit: Some(TimeUnit::Milliseconds), ..Columns::default() };
         assert!(holds_from_text(&b"5,7\n"[..], &in_ms).unwrap_err().starts_with("line 1: several"));
+        let error = holds_from_text(&b"duration\n5ms\n"[..], &Columns::default()).unwrap_err();
+        assert!(error.ends_with("if the line is a header, specify the column with --hold-column"), "{error}");
     }
 
     #[test]

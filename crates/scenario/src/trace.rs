@@ -175,9 +175,12 @@ pub fn trace_from_csv(input: impl BufRead, columns: &Columns) -> Result<Trace, S
         }
         let due = table.time(due, numbers).map_err(|problem| at(format!("time {problem}")))?;
         let number = trace.arrives(line, micros(due), places.lock.and_then(|column| table.cell(column)))?;
-        if let Some((column, numbers)) = places.hold
+        if let Some((column, unit)) = places.hold
             && let Some(text) = table.cell(column)
         {
+            // Holds in seconds beside times in milliseconds would be a thousand times too long.
+            let bare = if inferred.is_some() { Numbers::Refused } else { places.bare_holds };
+            let numbers = Numbers::in_or(unit, bare);
             let hold = table.time(text, numbers).map_err(|problem| at(format!("hold {problem}")))?;
             if hold > LONGEST_HOLD {
                 return Err(at(format!("hold `{}` is longer than a day; shorten it", shown(text, 60))));
@@ -200,7 +203,9 @@ pub fn trace_from_csv(input: impl BufRead, columns: &Columns) -> Result<Trace, S
 struct Places {
     time: (usize, Numbers),
     lock: Option<usize>,
-    hold: Option<(usize, Numbers)>,
+    hold: Option<(usize, Option<TimeUnit>)>,
+    /// How holds without a unit are interpreted if times have none either.
+    bare_holds: Numbers,
     mode: Option<usize>,
 }
 
@@ -214,15 +219,16 @@ impl Places {
             return Err(format!("line 1: there is no column `time`; {help}"));
         };
         let times = Numbers::in_or(columns.time_unit.or(unit), Numbers::BySize);
-        let usual = match columns.hold {
+        let bare_holds = match columns.hold {
             Some(_) => Numbers::Refused,
             None => Numbers::In(TimeUnit::Seconds),
         };
-        let holds = |unit: Option<TimeUnit>| Numbers::in_or(columns.unit_of_holds().or(unit), usual);
+        let unit_of_holds = |unit: Option<TimeUnit>| columns.unit_of_holds().or(unit);
         Ok(Self {
             time: (time, times),
             lock: find(header, columns.lock.as_deref(), "lock")?.map(|(at, _)| at),
-            hold: find(header, columns.hold.as_deref(), "hold")?.map(|(at, unit)| (at, holds(unit))),
+            hold: find(header, columns.hold.as_deref(), "hold")?.map(|(at, unit)| (at, unit_of_holds(unit))),
+            bare_holds,
             mode: if columns.are_named() { None } else { find(header, None, "mode")?.map(|(at, _)| at) },
         })
     }
@@ -299,7 +305,7 @@ mod tests {
             // Microseconds since 1970, or nanoseconds since the host started 20 days ago.
             ("time\n1730000000000000\n1730060000000000\n", Some(TimeUnit::Microseconds)),
             ("time_ms\n1700158623979\n", None),
-            ("time;hold\n1700158623979,5;1\n", Some(TimeUnit::Milliseconds)),
+            ("time;hold\n1700158623979,5;1s\n", Some(TimeUnit::Milliseconds)),
             ("time\n1700158623.979\n", None),
             ("time\n2023-11-16T18:17:03.97Z\n", None),
         ] {
@@ -422,6 +428,7 @@ mod tests {
                 "time\n300000000000000\n300060000000000\n",
                 "line 2: time `300000000000000` has no unit; use --time-unit",
             ),
+            ("time,hold\n1700158623979,120\n", "line 2: hold `120` has no unit; use --hold-unit"),
             ("time\n16.11.2023 18:17:03\n", "line 2: time `16.11.2023 18:17:03` is neither"),
             ("time,time\n0,1\n", "line 1: two columns are named `time`"),
             ("time\n0\n\n1\n0.5\n", "line 5: its time is earlier than the previous line's; sort"),
@@ -484,6 +491,9 @@ mod tests {
                 "line 1: unknown column `Timestamp`; a Locust history has no row per request",
             ),
             (b"\x1f\x8b\x08", "is compressed; decompress it: gunzip -k FILE"),
+            (b"\xfd7zXZ\0", "is compressed; decompress it: xz -dk FILE"),
+            (b"\x28\xb5\x2f\xfd", "is compressed; decompress it: zstd -d FILE"),
+            (b"BZh91AY", "is compressed; decompress it: bunzip2 -k FILE"),
             (b"PK\x03\x04", "is a spreadsheet or a ZIP archive"),
             (b"<?xml version=\"1.0\"?>\n<testResults version=\"1.2\">", "is JMeter XML; set jmeter.save"),
             (b"{\"type\":\"Metric\",\"data\":{}}", "is k6 JSON; convert it: jq -r 'select("),

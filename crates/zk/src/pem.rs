@@ -129,8 +129,9 @@ impl Format {
         match bytes {
             [0xfe, 0xed, 0xfe, 0xed, ..] | [0xce, 0xce, 0xce, 0xce, ..] => Some(Self::Jks),
             [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Some(Self::Utf16),
-            // A DER sequence with a long-form length.
+            // A DER sequence with a long-form length, or exactly as long as its short-form length.
             [0x30, 0x80..=0x84, ..] => Some(Self::in_der(value(bytes))),
+            [0x30, length, rest @ ..] if rest.len() == usize::from(*length) => Some(Self::in_der(rest)),
             _ => None,
         }
     }
@@ -177,7 +178,8 @@ impl Format {
             (Self::DerKey, _) => ("in DER", format!("openssl pkey -inform DER -in {file} -out {out}")),
             (Self::Utf16, _) => ("in UTF-16", format!("iconv -f UTF-16 -t UTF-8 {file} > {out}")),
         };
-        format!("is {what}, but {option} requires PEM: convert it with `{command}`")
+        let hint = if self == Self::Pkcs12 { " (with -legacy if the store is old)" } else { "" };
+        format!("is {what}, but {option} requires PEM: convert it with `{command}`{hint}")
     }
 }
 
@@ -344,6 +346,8 @@ mod tests {
             (b"\x30\x82\x01\x00\x30\x82\x01\x00\xa0\x03", Role::Authority, "openssl x509 -inform DER"),
             (b"\x30\x82\x01\x00\x06\x09", Role::Authority, "openssl pkcs7 -inform DER"),
             (b"\x30\x84", Role::Authority, "in DER"),
+            // An Ed25519 key is short.
+            (b"\x30\x05\x02\x01\x00\x30\x00", Role::Key, "in DER"),
             (CERTIFICATE, Role::Key, "a certificate instead of a private key"),
             (KEY, Role::Certificate, "a private key instead of a certificate"),
             (&CERTIFICATE[..34], Role::Certificate, "the file is damaged"),

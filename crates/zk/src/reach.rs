@@ -293,10 +293,16 @@ fn rejected(why: &CertificateError, host: &str) -> String {
     match why {
         CertificateError::NotValidForNameContext { presented, .. } => match &of_hosts(presented)[..] {
             [] => format!("has a certificate without a subject alternative name: {new}"),
-            names @ [first, ..] => format!(
-                "has a certificate for {}, not for `{host}`: connect by a name in the certificate, or add --tls-server-name {first}",
-                listed(names)
-            ),
+            names @ [first, ..] => {
+                let option = match first.strip_prefix("*.") {
+                    Some(domain) => format!("set --tls-server-name to a name in {domain}"),
+                    None => format!("add --tls-server-name {first}"),
+                };
+                format!(
+                    "has a certificate for {}, not for `{host}`: connect by a name in the certificate, or {option}",
+                    listed(names)
+                )
+            }
         },
         CertificateError::NotValidForName => {
             format!(

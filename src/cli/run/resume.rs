@@ -6,6 +6,7 @@ use super::{host, tool_commit};
 use crate::cli::args::RunArgs;
 use crate::cli::output;
 use crate::cli::scenario_file::ScenarioFile;
+use crate::cli::shared_args::{CONNECT_VARIABLE, PlaceArgs};
 use crate::run::is_unfinished;
 use zklockbench_analysis::compare::{Difference, between_parts};
 use zklockbench_core::error::Error;
@@ -26,6 +27,7 @@ pub fn take_over(dir: &Path, args: &mut RunArgs) -> Result<(ScenarioFile, Resume
     let run = &stored.run;
     let file = ScenarioFile::recorded(run)?;
     if matches!(resumed, Resumed::Partial(..)) {
+        ignore_variable(&file.parsed.scenario.ensemble, &mut args.overrides.place);
         same_place(&file.parsed.scenario.ensemble, &run.ensemble.connect, args)?;
         args.generator.threads = u16::try_from(run.generator_threads).ok();
         args.history = run.history || run.files.keys().any(|name| name.ends_with(".history.jsonl"));
@@ -42,6 +44,16 @@ pub fn take_over(dir: &Path, args: &mut RunArgs) -> Result<(ScenarioFile, Resume
         )?;
     }
     Ok((file, resumed))
+}
+
+/// Ignores a connect string of the environment that names another ensemble than the run's.
+fn ignore_variable(recorded: &EnsembleChoice, place: &mut PlaceArgs) {
+    let Some(named) = &place.connect else { return };
+    let text = parse_connect(named).map(|connect| connect.text()).ok();
+    let is_same = matches!(recorded, EnsembleChoice::Connect(recorded) if text.as_ref() == Some(recorded));
+    if !is_same && std::env::var(CONNECT_VARIABLE).is_ok_and(|variable| variable == *named) {
+        place.connect = None;
+    }
 }
 
 /// Rejects a recorded ensemble that could do harm, unless the user specifies it: records may be untrusted.

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::args::TortureArgs;
 use super::runs::{command_line, run_apart, with_paths};
+use super::shared_args::CONNECT_VARIABLE;
 use super::{drivers, listing, output};
 
 use crate::run::series::{DoneRun, Layout, Name, Series};
@@ -61,7 +62,12 @@ pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit
             }
             let key = format!("{number:03}");
             let scenario = series.scenario(&key, &rounds.scenario(number))?;
-            let command = |place: &Path| run_apart(&scenario, place, options.clone());
+            let command = |place: &Path| {
+                // The servers are the torture's own.
+                let mut command = run_apart(&scenario, place, options.clone())?;
+                command.env_remove(CONNECT_VARIABLE);
+                Ok(command)
+            };
             let run = series.run(&key, &(), command, stop).await?;
             let (lock, scenario) = (rounds.lock(number).name.to_owned(), scenario.display().to_string());
             let round = Round { number, lock, verdict: judged(number, &run)?, scenario };
