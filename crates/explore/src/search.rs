@@ -211,7 +211,11 @@ impl<P: Runs> Search<'_, P> {
         if let Some(run) = &with_a_middle {
             self.single_faults(run, ends_of_the_middle(run, &ways))?;
         }
-        self.orders(&[])?;
+        // The orders of three contenders can use up the budget, so faults are explored first.
+        let has_many_orders = self.site.contenders > 2;
+        if !has_many_orders {
+            self.orders(&[])?;
+        }
         self.readers(&with_readers)?;
         if let Some(run) = with_a_middle.filter(|run| run.schedule.contenders > self.site.contenders) {
             self.single_faults(&run, immediate(&run.events))?;
@@ -219,6 +223,9 @@ impl<P: Runs> Search<'_, P> {
         }
         singles.extend(self.single_faults(undisturbed, outages(&undisturbed.events))?);
         singles.extend(self.single_faults(undisturbed, delays)?);
+        if has_many_orders {
+            self.orders(&[])?;
+        }
         if scope.pairs { self.pairs(&singles, undisturbed) } else { Ok(()) }
     }
 }
