@@ -3,7 +3,7 @@
 use crate::support::program::{Bench, stderr};
 
 const SCENARIO: &str = "name = \"verbose\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nrepetitions = 1\n\
-                        hold = \"1ms\"\nwarm_up = \"0s\"\nduration = \"2s\"\nensemble = { servers = 1 }\n\
+                        hold = \"1ms\"\nwarm_up = \"0s\"\nduration = \"4s\"\nensemble = { servers = 1 }\n\
                         fault = [{ kind = \"expire\", target = \"holder\", at = \"500ms\" }]\n";
 
 #[test]
