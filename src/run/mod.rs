@@ -92,7 +92,7 @@ pub fn whole(plan: &TrialPlan, there: &[Trial]) -> Option<Ran> {
         }
     }
     let planned = slots(there);
-    let is_over = !there.iter().any(is_unfinished) && Again::of(plan, planned).next(there).is_empty();
+    let is_over = !there.iter().any(is_unfinished) && Again::of(plan, planned, there).next(there).is_empty();
     let precision = figures.map(|figures| figures.precision(round));
     is_over.then(|| Ran { trials: there.to_vec(), planned, precision, outcome: RunOutcome::COMPLETE })
 }
@@ -162,7 +162,7 @@ impl UnderWay<'_> {
 
     /// Reruns invalid trials. A rerun replaces another trial, so reruns do not count as planned trials.
     async fn make_again(&mut self, plan: &TrialPlan) -> Result<(), RunOutcome> {
-        let mut again = Again::of(plan, self.planned);
+        let mut again = Again::of(plan, self.planned, &self.trials);
         let earlier = self.trials.iter().filter(|trial| trial.spec.makes_up_for.is_some());
         let earlier: Vec<TrialSpec> = earlier.map(|trial| trial.spec.clone()).collect();
         self.run_trials(&earlier).await?;
@@ -362,14 +362,27 @@ struct Again {
     spares_servers: bool,
 }
 
+/// Returns how many trials this one replaces, directly or through other replacements; at most [`TIMES_AT_MOST`].
+fn generation(trial: &Trial, there: &[Trial]) -> usize {
+    let replaced = |trial: &&Trial| there.iter().find(|one| Some(one.spec.index) == trial.spec.makes_up_for);
+    std::iter::successors(Some(trial), replaced).skip(1).take(TIMES_AT_MOST).count()
+}
+
 /// Returns whether the ensemble is external: a fault must not break its servers again.
 fn spares_servers(plan: &TrialPlan) -> bool {
     plan.scenario.ensemble.is_external()
 }
 
 impl Again {
-    fn of(plan: &TrialPlan, planned: usize) -> Self {
-        Self { times: TIMES_AT_MOST, trials: planned, spares_servers: spares_servers(plan) }
+    /// Returns what is left of the limits after the reruns in `there`, so that resuming a run adds none.
+    fn of(plan: &TrialPlan, planned: usize, there: &[Trial]) -> Self {
+        let made = there.iter().filter(|trial| trial.spec.makes_up_for.is_some()).count();
+        let times = there.iter().map(|trial| generation(trial, there)).max().unwrap_or(0);
+        Self {
+            times: TIMES_AT_MOST - times,
+            trials: planned.saturating_sub(made),
+            spares_servers: spares_servers(plan),
+        }
     }
 
     /// Returns the invalid trials without a replacement.

@@ -113,9 +113,8 @@ fn an_interrupted_trial_is_rerun_unless_violated_or_stuck() {
     assert!(!is_unfinished(&found));
 }
 
-/// Returns whether a run counts as complete although its only trial, with this fault, is invalid. If the run is
-/// incomplete, the trial is rerun.
-fn is_complete_although_invalid(servers: &str, fault: &str) -> bool {
+/// Returns a plan and its only trial, which has this fault and is invalid.
+fn invalid_trial(servers: &str, fault: &str) -> (TrialPlan, Trial) {
     let text = format!(
         "name = \"x\"\nstrategies = [\"curator-mutex\"]\ncontenders = 4\nduration = \"9s\"\nrepetitions = 1\n\
          [ensemble]\n{servers}\n[[fault]]\nkind = \"{fault}\"\nat = \"1s\"\n"
@@ -126,7 +125,7 @@ fn is_complete_although_invalid(servers: &str, fault: &str) -> bool {
     let mut trial = Trial { spec: plan.trials[0].clone(), ..records::trial(0) };
     trial.judged = records::judged(Verdict::Held);
     trial.health.invalid = Some("the host was busy".into());
-    whole(&plan, &[trial]).is_some()
+    (plan, trial)
 }
 
 #[test]
@@ -139,8 +138,21 @@ fn invalid_trial_with_server_faults_is_rerun_only_on_the_runs_own_servers() {
         (foreign, "crash", false),
         (own, "crash", false),
     ] {
-        assert_eq!(is_complete_although_invalid(servers, fault), is_complete, "{servers}, {fault}");
+        // If the run is incomplete, the trial is rerun.
+        let (plan, trial) = invalid_trial(servers, fault);
+        assert_eq!(whole(&plan, &[trial]).is_some(), is_complete, "{servers}, {fault}");
     }
+}
+
+#[test]
+fn resuming_a_run_adds_no_reruns_to_those_it_has_made() {
+    // Given as many reruns as planned trials, which are invalid, too
+    let (plan, trial) = invalid_trial("servers = 3", "crash");
+    let mut rerun = trial.clone();
+    rerun.spec.makes_up_for = Some(trial.spec.index);
+    rerun.spec.index += 1;
+    // Then the run is complete
+    assert!(whole(&plan, &[trial, rerun]).is_some());
 }
 
 #[test]
