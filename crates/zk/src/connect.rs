@@ -15,6 +15,9 @@ use super::{Failure, runtime};
 const LONGEST_FRAME: usize = 16 << 20;
 /// Delay before the next attempt to expire a session.
 const TRIES_AGAIN: Duration = Duration::from_millis(100);
+/// Maximum silence of a server during one attempt to expire a session. A server drops a close without a reply if the
+/// session ends between the connect and the close. The next attempt is then answered at once.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone)]
 pub struct Target {
@@ -113,6 +116,7 @@ impl Target {
             let mut may_be_closed = false;
             loop {
                 let connector = self.connector().with_session(key.session.clone());
+                let connector = connector.with_connection_timeout(ANSWERS_WITHIN);
                 let ended = connector.end_session(self.access.tls.is_some(), &self.connect).await;
                 match ended.map_err(Failure::from) {
                     // Servers reply to a wrong password as if the session were over.
@@ -284,14 +288,7 @@ mod tests {
         let serving = async {
             let (mut stream, _) = listener.accept().await.unwrap();
             frame(&mut stream).await;
-            let granted = [
-                &[0; 4][..],
-                &10_000_i32.to_be_bytes(),
-                &7_i64.to_be_bytes(),
-                &16_i32.to_be_bytes(),
-                &[0; 17],
-            ];
-            answer(&mut stream, &granted.concat()).await;
+            answer(&mut stream, &connect_reply(7)).await;
             let asked = frame(&mut stream).await;
             let (length, token) = token.map_or((-1, &b""[..]), |token| (token.len() as i32, token));
             let reply = [&asked[..4], &[0; 8], &error.to_be_bytes(), &length.to_be_bytes(), token];
@@ -305,6 +302,12 @@ mod tests {
         }
     }
 
+    /// A server's reply to a connect, with session 0 if the requested session is over.
+    fn connect_reply(session: i64) -> Vec<u8> {
+        let timeout = 40_000_i32.to_be_bytes();
+        [&[0; 4][..], &timeout, &session.to_be_bytes(), &16_i32.to_be_bytes(), &[0; 17]].concat()
+    }
+
     async fn frame(stream: &mut TcpStream) -> Vec<u8> {
         let length = stream.read_u32().await.unwrap_or(0);
         let mut frame = vec![0; length as usize];
@@ -314,6 +317,30 @@ mod tests {
     async fn answer(stream: &mut TcpStream, body: &[u8]) {
         let frame = [&u32::try_from(body.len()).unwrap().to_be_bytes(), body].concat();
         stream.write_all(&frame).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn expire_tries_again_if_a_server_drops_the_close() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let target =
+            Target { connect: listener.local_addr().unwrap().to_string(), access: Access::default() };
+        let serving = async {
+            // Given a server that resumes the session but never answers the close
+            let (mut silent, _) = listener.accept().await.unwrap();
+            frame(&mut silent).await;
+            answer(&mut silent, &connect_reply(7)).await;
+            // When it answers the next attempt with "no such session"
+            let (mut stream, _) = listener.accept().await.unwrap();
+            frame(&mut stream).await;
+            answer(&mut stream, &connect_reply(0)).await;
+            std::future::pending::<()>().await;
+        };
+        // Then the session counts as ended, long before its connection would time out (after 16 s)
+        let key = SessionKey::of_another(7, Some(vec![7; 16]));
+        tokio::select! {
+            ended = target.expire(key, 8 * ANSWERS_WITHIN) => assert_eq!(ended, Ok(())),
+            () = serving => unreachable!(),
+        }
     }
 
     #[tokio::test]
