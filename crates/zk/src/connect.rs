@@ -15,6 +15,9 @@ use super::{Failure, runtime};
 const LONGEST_FRAME: usize = 16 << 20;
 /// Delay before the next attempt to expire a session.
 const TRIES_AGAIN: Duration = Duration::from_millis(100);
+/// Maximum silence of a server during one attempt to expire a session. A server drops a close without a reply if the
+/// session ends between the connect and the close. The next attempt is then answered at once.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone)]
 pub struct Target {
@@ -113,6 +116,8 @@ impl Target {
             let mut may_be_closed = false;
             loop {
                 let connector = self.connector().with_session(key.session.clone());
+                // Try each server once. The library's own retries would double their delay each time.
+                let connector = connector.with_connection_timeout(ANSWERS_WITHIN).with_fail_eagerly();
                 let ended = connector.end_session(self.access.tls.is_some(), &self.connect).await;
                 match ended.map_err(Failure::from) {
                     // Servers reply to a wrong password as if the session were over.
@@ -284,14 +289,7 @@ mod tests {
         let serving = async {
             let (mut stream, _) = listener.accept().await.unwrap();
             frame(&mut stream).await;
-            let granted = [
-                &[0; 4][..],
-                &10_000_i32.to_be_bytes(),
-                &7_i64.to_be_bytes(),
-                &16_i32.to_be_bytes(),
-                &[0; 17],
-            ];
-            answer(&mut stream, &granted.concat()).await;
+            answer(&mut stream, &connect_reply(7)).await;
             let asked = frame(&mut stream).await;
             let (length, token) = token.map_or((-1, &b""[..]), |token| (token.len() as i32, token));
             let reply = [&asked[..4], &[0; 8], &error.to_be_bytes(), &length.to_be_bytes(), token];
@@ -305,6 +303,12 @@ mod tests {
         }
     }
 
+    /// A server's reply to a connect, with session 0 if the requested session is over.
+    fn connect_reply(session: i64) -> Vec<u8> {
+        let timeout = 40_000_i32.to_be_bytes();
+        [&[0; 4][..], &timeout, &session.to_be_bytes(), &16_i32.to_be_bytes(), &[0; 17]].concat()
+    }
+
     async fn frame(stream: &mut TcpStream) -> Vec<u8> {
         let length = stream.read_u32().await.unwrap_or(0);
         let mut frame = vec![0; length as usize];
@@ -314,6 +318,40 @@ mod tests {
     async fn answer(stream: &mut TcpStream, body: &[u8]) {
         let frame = [&u32::try_from(body.len()).unwrap().to_be_bytes(), body].concat();
         stream.write_all(&frame).await.unwrap();
+    }
+
+    /// Answers a client's next connect and drops its other requests.
+    async fn resume(listener: &TcpListener, session: i64) -> TcpStream {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        frame(&mut stream).await;
+        answer(&mut stream, &connect_reply(session)).await;
+        stream
+    }
+
+    #[tokio::test]
+    async fn expire_retries_soon_if_a_close_is_dropped_or_connections_break() {
+        // By default, the client would wait 16 s for the reply to the close, and longer before each new connection.
+        for (dropped, broken) in [(1, 0), (0, 6)] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let connect = listener.local_addr().unwrap().to_string();
+            let target = Target { connect, access: Access::default() };
+            let serving = async {
+                let mut silent = Vec::new();
+                for _ in 0..dropped {
+                    silent.push(resume(&listener, 7).await);
+                }
+                for _ in 0..broken {
+                    drop(listener.accept().await.unwrap());
+                }
+                let _over = resume(&listener, 0).await;
+                std::future::pending::<()>().await;
+            };
+            let key = SessionKey::of_another(7, Some(vec![7; 16]));
+            tokio::select! {
+                ended = target.expire(key, 5 * ANSWERS_WITHIN) => assert_eq!(ended, Ok(())),
+                () = serving => unreachable!(),
+            }
+        }
     }
 
     #[tokio::test]
