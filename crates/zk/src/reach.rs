@@ -18,7 +18,8 @@ use super::tls::Tls;
 use zklockbench_core::connect::Connect;
 use zklockbench_core::units::listed;
 
-/// Timeout for resolving a name, and for connecting.
+/// Time limit for resolving a name.
+pub const RESOLVED_WITHIN: Duration = Duration::from_secs(4);
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
@@ -34,7 +35,7 @@ pub async fn listens(addresses: &[String]) -> Result<(), String> {
 
 /// Returns whether an address resolves to this host.
 pub async fn is_on_this_host(address: &str) -> bool {
-    match timeout(CONNECT_WITHIN, lookup_host(address)).await {
+    match timeout(RESOLVED_WITHIN, lookup_host(address)).await {
         Ok(Ok(mut places)) => places.any(is_own),
         _ => false,
     }
@@ -55,10 +56,15 @@ fn is_own(place: SocketAddr) -> bool {
 }
 
 async fn absent(address: &str) -> Option<String> {
-    let places = match timeout(CONNECT_WITHIN, lookup_host(address)).await {
+    let places = match timeout(RESOLVED_WITHIN, lookup_host(address)).await {
         Ok(Ok(places)) => places,
         Ok(Err(error)) => return Some(format!("cannot resolve the host in {address} ({error})")),
-        Err(_) => return Some(format!("cannot resolve the host in {address} within {CONNECT_WITHIN:?}")),
+        Err(_) => {
+            return Some(format!(
+                "cannot resolve the host in {address} within {RESOLVED_WITHIN:?}: check the DNS servers in \
+                 /etc/resolv.conf, or use an address"
+            ));
+        }
     };
     let why = join_all(places.map(unreachable)).await.into_iter().collect::<Option<Vec<_>>>()?;
     let first = why.first()?;
@@ -120,8 +126,8 @@ async fn in_plain_text(address: &str) -> Option<String> {
     const CLOSES: &str = "closes the connection without a reply: it is a TLS port (--tls), it is not a client port, it has \
                           reached its connection limit for this host (maxClientCnxns), or it is a proxy without a \
                           running server";
-    const NOT_SERVING: &str =
-        "is running but not serving: it has no quorum, or it is a leader with leaderServes=no";
+    const NOT_SERVING: &str = "is running but not serving: it has no quorum, or it is a leader with leaderServes=no. \
+                               Start a majority of the servers, or add the followers to the list";
     const OTHER: &str = "does not reply like a ZooKeeper server";
     let (heard, ended) = admin::hear(address, "srvr", ANSWER_WITHIN).await;
     let wrong = match &ended.map(|()| heard.as_str()) {

@@ -24,7 +24,8 @@ use zklockbench_ensemble::{
 };
 use zklockbench_load::calibrate::CalibrationSite;
 use zklockbench_load::{
-    Environment, EnvironmentEvent, FLOOR, LoadLimits, TOP, Workspace, calibrate, make_chroot, run_trial,
+    Environment, EnvironmentEvent, FLOOR, LoadLimits, TOP, Workspace, calibrate, granted_timeout,
+    make_chroot, run_trial,
 };
 use zklockbench_locks::DrivenLocks;
 use zklockbench_record::{EnsembleInfo, Floor, ServerInfo, UNCOUNTED, WITHOUT_LOGS};
@@ -51,6 +52,8 @@ enum Servers {
         connect: Connect,
         /// Whether server N is the Nth address of the connect string.
         is_as_listed: bool,
+        /// Session timeout granted to the first session.
+        granted: Duration,
     },
 }
 
@@ -131,6 +134,14 @@ impl OpenEnsemble {
     /// Returns whether the servers were started with the suite's own configuration.
     pub fn is_ours(&self) -> bool {
         matches!(self.servers, Servers::Fresh(_))
+    }
+
+    /// Returns the session timeout that the servers grant instead of the scenario's.
+    pub async fn granted_timeout(&self, asked: Duration) -> Result<Duration, Error> {
+        if let Servers::External { granted, .. } = &self.servers {
+            return Ok(*granted);
+        }
+        granted_timeout(&self.target, asked).await
     }
 
     /// Reads the commands for faults on external servers, unless the servers' numbers are ambiguous. If a fault breaks
@@ -280,7 +291,7 @@ impl Servers {
         refuse_if!(is_ours && args.access.wants_tls(), "TLS needs an existing ensemble: add --connect");
         refuse_if!(is_ours && args.access.sasl.is_some(), "--sasl needs an existing ensemble: add --connect");
         match &scenario.ensemble {
-            EnsembleChoice::Connect(connect) => external(connect, access).await,
+            EnsembleChoice::Connect(connect) => external(connect, scenario.session_timeout, access).await,
             EnsembleChoice::Compose(file) => {
                 progress.note(&format!("creating the containers of {}", file.display()));
                 let compose = Compose::create(file).await?;
@@ -335,20 +346,22 @@ impl Servers {
 }
 
 /// Connects to the servers of a connect string. At the addresses of a name, TLS then expects certificates with the
-/// name.
-async fn external(connect: &str, access: &mut Access) -> Result<Servers, Error> {
+/// name. Opens a session before anything else: servers that grant none would delay each further step.
+async fn external(connect: &str, session_timeout: Duration, access: &mut Access) -> Result<Servers, Error> {
     let listed = parse_connect(connect)?;
-    let (found, originals) = expand(listed.clone()).await;
+    // Both resolve the names, and a silent DNS server delays each.
+    let ((found, originals), reached) = tokio::join!(expand(listed.clone()), reach_servers(&listed));
+    reached?;
     if let Some(tls) = &mut access.tls {
         *tls = tls.at(&found.addresses, &originals);
         admin::speak_tls(tls);
     }
-    reach_servers(&found).await?;
     let target = Target { connect: found.text(), access: access.clone() };
+    let granted = granted_timeout(&target, session_timeout).await?;
     match servers_of_one_ensemble(&target, &found.addresses).await {
         Ok(addresses) => {
             let is_as_listed = are_as_listed(&listed.addresses, &found.addresses, &originals, &addresses);
-            Ok(Servers::External { connect: Connect { addresses, ..found }, is_as_listed })
+            Ok(Servers::External { connect: Connect { addresses, ..found }, is_as_listed, granted })
         }
         Err(why) => Err(Error::usage(format!("cannot use {connect}: {why}"))),
     }
@@ -659,7 +672,7 @@ mod tests {
             let connect = Connect { addresses: addresses.clone(), chroot: String::new() };
             let opened = OpenEnsemble {
                 target: Target { connect: connect.text(), access: Access::default() },
-                servers: Servers::External { connect, is_as_listed },
+                servers: Servers::External { connect, is_as_listed, granted: Duration::ZERO },
                 addresses: addresses.clone(),
                 started: None,
                 is_cold: false,
