@@ -295,7 +295,10 @@ impl Servers {
             EnsembleChoice::Compose(file) => {
                 progress.note(&format!("creating the containers of {}", file.display()));
                 let compose = Compose::create(file).await?;
-                needs.check_containers(scenario, &compose)?;
+                // Before any of the containers starts.
+                check_faults(scenario, compose.addresses().len(), |_, card| {
+                    check_containers(card, &compose)
+                })?;
                 let (servers, project) = (compose.addresses().len(), compose.project());
                 progress.note(&format!("containers to start: {servers} (project {project})"));
                 compose.start().await?;
@@ -427,16 +430,6 @@ impl Needs {
         self.0.contains(&Capability::Links) || self.0.contains(&Capability::Isolation)
     }
 
-    /// Rejects faults that are impossible with these containers, before any of them starts.
-    fn check_containers(&self, scenario: &Scenario, compose: &Compose) -> Result<(), Error> {
-        for choice in &scenario.faults {
-            let Some(entry) = fault::find(&choice.kind) else { continue };
-            check_fault(choice, &entry.card, compose)
-                .map_err(|why| Error::usage(format!("`{}` cannot be injected here: {why}", choice.label)))?;
-        }
-        Ok(())
-    }
-
     /// Returns the number of open files of a contender's session with this many servers: its own socket and, with
     /// a proxy, the proxy's two sockets and one listener per server.
     pub fn files_of_a_session(&self, servers: usize) -> usize {
@@ -463,7 +456,9 @@ impl Needs {
         match file {
             Some(file) => {
                 let (found, _) = expand(parse_connect(connect)?).await;
-                Hosts::read(file, &found.addresses).map(drop)
+                let hosts = Hosts::read(file, &found.addresses)?;
+                check_faults(scenario, found.addresses.len(), |choice, _| hosts.check_fault(choice))
+                    .map_err(|error| error.about(&file.display().to_string()))
             }
             None if self.own_servers() => Err(Error::usage(
                 "the scenario breaks servers that this run does not start: provide commands with --hosts FILE",
@@ -512,8 +507,22 @@ pub async fn check_compose_file(scenario: &Scenario) -> Result<Option<String>, E
     Compose::check(file).await
 }
 
-fn check_fault(choice: &FaultChoice, card: &FaultCard, compose: &Compose) -> Result<(), String> {
-    let servers = compose.addresses().len();
+/// Rejects faults that are impossible with this number of servers, or that `check` rejects.
+fn check_faults(
+    scenario: &Scenario,
+    servers: usize,
+    check: impl Fn(&FaultChoice, &FaultCard) -> Result<(), String>,
+) -> Result<(), Error> {
+    for choice in &scenario.faults {
+        let Some(entry) = fault::find(&choice.kind) else { continue };
+        fits(choice, &entry.card, servers)
+            .and_then(|()| check(choice, &entry.card))
+            .map_err(|why| Error::usage(format!("`{}` cannot be injected here: {why}", choice.label)))?;
+    }
+    Ok(())
+}
+
+fn fits(choice: &FaultChoice, card: &FaultCard, servers: usize) -> Result<(), String> {
     if servers < card.least_servers {
         let least = counted(card.least_servers, "server", "servers");
         let there = if servers == 1 { "is" } else { "are" };
@@ -524,6 +533,10 @@ fn check_fault(choice: &FaultChoice, card: &FaultCard, compose: &Compose) -> Res
     {
         return Err(format!("there is no server {number}: servers are numbered 1 to {servers}"));
     }
+    Ok(())
+}
+
+fn check_containers(card: &FaultCard, compose: &Compose) -> Result<(), String> {
     match card.needs {
         Capability::Processes => compose.can_be_ended(),
         Capability::Isolation => compose.can_be_isolated(),
