@@ -76,7 +76,7 @@ pub struct PlaceArgs {
 /// Options for files of arrivals or holds from other programs.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ColumnArgs {
-    /// Column with the times in a replayed file, by name or, without a header, by number
+    /// Column with the times in a replayed file, by name or by number
     #[arg(long, value_name = "COLUMN")]
     pub time_column: Option<String>,
     /// Column with the locks in a replayed file
