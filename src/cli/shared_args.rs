@@ -15,6 +15,7 @@ use zklockbench_analysis::compare::Terms;
 use zklockbench_core::error::Error;
 use zklockbench_core::measure::Figure;
 use zklockbench_core::units::{as_a_word, parse_duration, run_id};
+use zklockbench_ensemble::CONNECT_VARIABLE;
 use zklockbench_locks::DrivenLocks;
 use zklockbench_record::figures;
 use zklockbench_scenario::{Columns, Scenario, TimeUnit};
@@ -131,9 +132,6 @@ pub struct OpeningArgs {
     #[command(flatten)]
     pub access: AccessArgs,
 }
-
-/// Environment variable with the connect string to use if no option specifies an ensemble.
-pub const CONNECT_VARIABLE: &str = "ZKLOCKBENCH_CONNECT";
 
 /// Removes empty variables, which CI systems and Compose set for missing values. Must be called before threads are
 /// started.

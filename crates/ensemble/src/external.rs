@@ -29,7 +29,17 @@ use zklockbench_zk::reach;
 
 /// Parses the connect string of an external ensemble: `host:port,host:port/chroot`.
 pub fn parse_connect(connect: &str) -> Result<Connect, Error> {
-    Connect::parse(connect).map_err(|wrong| Error::usage(format!("--connect: {wrong}. Write {FORM}")))
+    Connect::parse(connect)
+        .map_err(|wrong| Error::usage(format!("{}: {wrong}. Write {FORM}", source_of_connect(connect))))
+}
+
+/// Environment variable with the connect string to use if no option specifies an ensemble.
+pub const CONNECT_VARIABLE: &str = "ZKLOCKBENCH_CONNECT";
+
+/// Returns the name of the option or variable that contains this connect string.
+pub fn source_of_connect(connect: &str) -> &'static str {
+    let is_variable = std::env::var(CONNECT_VARIABLE).is_ok_and(|variable| variable == connect);
+    if is_variable { CONNECT_VARIABLE } else { "--connect" }
 }
 
 /// Checks that at least one server of the connect string is listening.
