@@ -299,16 +299,17 @@ fn rejected(why: &CertificateError, host: &str) -> String {
     match why {
         CertificateError::NotValidForNameContext { presented, .. } => match &of_hosts(presented)[..] {
             [] => format!("has a certificate without a subject alternative name: {new}"),
-            names @ [first, ..] => {
-                let option = match first.strip_prefix("*.") {
-                    Some(domain) => format!("set --tls-server-name to a name in {domain}"),
-                    None => format!("add --tls-server-name {first}"),
-                };
-                format!(
-                    "has a certificate for {}, not for `{host}`: connect by a name in the certificate, or {option}",
+            names => match usable_name(names) {
+                Some(name) => format!(
+                    "has a certificate for {}, not for `{host}`: connect by a name in the certificate, or add \
+                     --tls-server-name {name}",
                     listed(names)
-                )
-            }
+                ),
+                None => format!(
+                    "has a certificate for {}, but TLS allows `*` only as the whole first label: {new}",
+                    listed(names)
+                ),
+            },
         },
         CertificateError::NotValidForName => {
             format!(
@@ -328,6 +329,16 @@ fn rejected(why: &CertificateError, host: &str) -> String {
     }
 }
 
+/// Returns a name that matches one of a certificate's names; a wildcard is the last choice.
+fn usable_name(names: &[&str]) -> Option<String> {
+    let in_domain = |name: &&str| {
+        let domain = name.strip_prefix("*.")?;
+        Some(format!("zk.{domain} (or another name with one label before {domain})"))
+    };
+    let plain = names.iter().find(|name| !name.contains('*'));
+    plain.map(|name| (*name).to_owned()).or_else(|| names.iter().find_map(in_domain))
+}
+
 /// Extracts host names and addresses from a certificate's names, which look like `DnsName("zk1")` or
 /// `IpAddress(127.0.0.1)`.
 fn of_hosts(presented: &[String]) -> Vec<&str> {
@@ -345,7 +356,7 @@ mod tests {
 
     use rustls::crypto::ring;
     use rustls::pki_types::pem::PemObject;
-    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
     use rustls::server::WebPkiClientVerifier;
     use rustls::{RootCertStore, ServerConfig, ServerConnection};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -511,6 +522,24 @@ mod tests {
         let error = io::Error::other(TlsError::InvalidCertificate(CertificateError::BadSignature));
         let wrong = in_words(&error, &trusting("ca.pem"), "zk1").unwrap();
         assert!(wrong.contains("ca.pem, but a different key: set --tls-ca to"), "{wrong}");
+    }
+
+    #[test]
+    fn certificate_for_other_names_is_reported_with_a_usable_name() {
+        for (names, expected) in [
+            (&["zk2"][..], "add --tls-server-name zk2"),
+            (&["*.zk.svc", "zk.test"], "`*.zk.svc`, `zk.test`, not for `a.b.zk.svc`"),
+            (&["*.zk.svc", "zk.test"], "add --tls-server-name zk.test"),
+            (&["*.zk.svc"], "add --tls-server-name zk.zk.svc (or another name with one label before zk.svc)"),
+            (&["zk*.svc"], "TLS allows `*` only as the whole first label: create a new one"),
+            (&[], "without a subject alternative name"),
+        ] {
+            let presented = names.iter().map(|name| format!("DnsName(\"{name}\")")).collect();
+            let expected_name = ServerName::try_from("a.b.zk.svc").unwrap();
+            let why = CertificateError::NotValidForNameContext { expected: expected_name, presented };
+            let told = rejected(&why, "a.b.zk.svc");
+            assert!(told.contains(expected), "{told}");
+        }
     }
 
     #[test]
