@@ -301,7 +301,7 @@ impl Servers {
                 })?;
                 let (servers, project) = (compose.addresses().len(), compose.project());
                 progress.note(&format!("containers to start: {servers} (project {project})"));
-                compose.start().await?;
+                compose.start(&|text| progress.note(text)).await?;
                 Ok(Self::Contained(Arc::new(compose)))
             }
             EnsembleChoice::Local { servers, data_dir } => {
