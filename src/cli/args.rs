@@ -15,14 +15,14 @@ use super::run::metrics;
 use super::scenario_file::Overrides;
 use super::scenario_source::SHIPPED;
 use super::shared_args::{
-    AccessArgs, CONNECT_VARIABLE, ConcludingArgs, GeneratorArgs, InstallArgs, Judging, OpeningArgs,
-    PlaceArgs, SEEDS, duration_within,
+    AccessArgs, ConcludingArgs, GeneratorArgs, InstallArgs, Judging, OpeningArgs, PlaceArgs, SEEDS,
+    duration_within,
 };
 use super::sweep::question::SweepArgs;
 
 use zklockbench_core::evidence::Sensitivity;
 use zklockbench_core::units::run_id;
-use zklockbench_ensemble::fault;
+use zklockbench_ensemble::{CONNECT_VARIABLE, fault};
 use zklockbench_locks::driver::DriverCommand;
 
 /// Benchmarks ZooKeeper lock strategies on a real ensemble and verifies mutual exclusion.

@@ -17,7 +17,7 @@ use super::{drivers, output};
 
 use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::units::{counted, shown};
-use zklockbench_ensemble::parse_connect;
+use zklockbench_ensemble::{parse_connect, source_of_connect};
 use zklockbench_locks::{DrivenLocks, own_label};
 use zklockbench_record::{Replayed, Run, figures};
 use zklockbench_scenario::fields::GATE;
@@ -394,7 +394,8 @@ impl Overrides {
             }));
         };
         let shown = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string().into());
-        change("--connect", "ensemble.connect", self.place.connect.clone().map(Value::from));
+        let connect = self.place.connect.as_deref();
+        change(connect.map_or("", source_of_connect), "ensemble.connect", connect.map(Value::from));
         change("--compose", "ensemble.compose", shown(&self.place.compose));
         change("--servers", "ensemble.servers", self.place.servers.map(Value::from));
         change("--data-dir", "ensemble.data_dir", shown(&self.place.data_dir));

@@ -15,6 +15,7 @@ use zklockbench_analysis::compare::Terms;
 use zklockbench_core::error::Error;
 use zklockbench_core::measure::Figure;
 use zklockbench_core::units::{as_a_word, parse_duration, run_id};
+use zklockbench_ensemble::CONNECT_VARIABLE;
 use zklockbench_locks::DrivenLocks;
 use zklockbench_record::figures;
 use zklockbench_scenario::{Columns, Scenario, TimeUnit};
@@ -76,7 +77,7 @@ pub struct PlaceArgs {
 /// Options for files of arrivals or holds from other programs.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ColumnArgs {
-    /// Column with the times in a replayed file, by name or, without a header, by number
+    /// Column with the times in a replayed file, by name or by number
     #[arg(long, value_name = "COLUMN")]
     pub time_column: Option<String>,
     /// Column with the locks in a replayed file
@@ -131,9 +132,6 @@ pub struct OpeningArgs {
     #[command(flatten)]
     pub access: AccessArgs,
 }
-
-/// Environment variable with the connect string to use if no option specifies an ensemble.
-pub const CONNECT_VARIABLE: &str = "ZKLOCKBENCH_CONNECT";
 
 /// Removes empty variables, which CI systems and Compose set for missing values. Must be called before threads are
 /// started.

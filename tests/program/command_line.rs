@@ -145,6 +145,13 @@ fn ensemble_options_override_the_connect_variable() {
         let output = bench.typed(&line).env(variable, value).output().unwrap();
         assert!(!stderr(&output).contains("cannot be used with"), "{options}: {}", stderr(&output));
     }
+    // Errors name the variable
+    let output = bench.typed("validate quick").env("ZKLOCKBENCH_CONNECT", "a:port").output().unwrap();
+    let said = stderr(&output);
+    assert!(
+        said.contains("ZKLOCKBENCH_CONNECT: `a:port` has no valid port") && !said.contains("--connect"),
+        "{said}"
+    );
     // An empty variable counts as unset
     let mut command = bench.typed("validate quick");
     for name in

@@ -2,7 +2,7 @@
 //! are not one ensemble, connection limits, other session timeouts, and servers that do not resume sessions.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use crate::hostile_servers::serve;
@@ -51,7 +51,7 @@ fn host_name_with_three_addresses_counts_as_three_servers() {
     let (_, port) = addresses[0].split_once(':').unwrap();
     let connect = format!(" zk.test:{port}, ");
     let words = ["run", "scenario.toml", "--no-floor", "--connect", &connect];
-    let output = bench.command_with_hosts(hosts, &words).output().unwrap();
+    let output = bench.command_with_file("/etc/hosts", hosts, &words).output().unwrap();
     // Then all three servers are used, and the run reports that their counters are missing
     went_through(&output);
     let said = stderr(&output);
@@ -61,6 +61,26 @@ fn host_name_with_three_addresses_counts_as_three_servers() {
     assert_eq!(stored.run.ensemble.connect, addresses.join(","));
     let listed: Vec<&String> = stored.run.ensemble.servers.iter().map(|server| &server.address).collect();
     assert_eq!(listed, addresses.iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn silent_dns_server_is_reported_within_seconds() {
+    if !rustix::process::geteuid().is_root() {
+        skipped("cannot mount another /etc/resolv.conf without root");
+        return;
+    }
+    let _silent = UdpSocket::bind("127.0.53.53:53").unwrap();
+    let (bench, begin) = (Bench::with(SCENARIO), Instant::now());
+    let words = ["run", "scenario.toml", "--connect", "zk.test:2181"];
+    let dns = "nameserver 127.0.53.53\n";
+    let output = bench.command_with_file("/etc/resolv.conf", dns, &words).output().unwrap();
+    let (elapsed, said) = (begin.elapsed(), stderr(&output));
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(
+        said.contains("cannot resolve the host in zk.test:2181 within 4s: check the DNS servers"),
+        "{said}"
+    );
+    assert!(elapsed < Duration::from_secs(7), "{elapsed:?}: {said}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::support::ensemble;
 use crate::support::program::{Bench, eventually, measured, stderr};
@@ -268,6 +268,36 @@ fn server_that_floods_during_a_trial_ends_the_run() {
     assert!(ended.resident_kb < MOST_KB, "{} kB: {}", ended.resident_kb, ended.said);
     let cause = format!("the ensemble cannot be measured: {address} sent ");
     assert!(ended.said.contains(&cause) && ended.said.contains("that no watch asked for"), "{}", ended.said);
+}
+
+/// Starts a server that has no quorum, so it grants no sessions. Returns its address.
+fn without_quorum() -> String {
+    serve(|mut stream| {
+        if let Ok(None) = frame(&mut stream) {
+            let _ = stream.write_all(b"This ZooKeeper instance is not currently serving requests\n");
+        }
+    })
+}
+
+#[test]
+fn servers_that_grant_no_session_are_reported_within_seconds() {
+    let (stalled, silent) = (without_quorum(), spy().0);
+    thread::scope(|scope| {
+        for (address, cause) in [
+            (&stalled, "it has no quorum"),
+            (&silent, "does not reply to plain text: it is a TLS port (--tls)"),
+        ] {
+            // A calibration does not check the session timeout
+            for line in [RUN, "calibrate --budget 3s"] {
+                scope.spawn(move || {
+                    let (bench, begin) = (Bench::with(SCENARIO), Instant::now());
+                    let (_, said) = bench.ends(3, &format!("{line} --connect {address}"));
+                    let elapsed = begin.elapsed();
+                    assert!(elapsed < Duration::from_secs(9) && said.contains(cause), "{elapsed:?}: {said}");
+                });
+            }
+        }
+    });
 }
 
 /// Starts a server that never answers and records everything it receives. Returns its address and the record.

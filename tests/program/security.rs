@@ -208,7 +208,7 @@ fn host_name_with_three_addresses_counts_as_three_servers_with_tls() {
     let run = |name: &str| {
         let connect = format!("{name}:{port}");
         let words = ["run", "scenario.toml", "--connect", &connect, "--allow-faults", "--no-floor"];
-        bench.command_with_hosts(&hosts, &[&words[..], &files].concat()).output().unwrap()
+        bench.command_with_file("/etc/hosts", &hosts, &[&words[..], &files].concat()).output().unwrap()
     };
     // When the name is the connect string
     went_through(&run("zk.test"));

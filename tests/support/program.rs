@@ -80,12 +80,12 @@ impl Bench {
         command
     }
 
-    /// Command in a mount namespace with these lines as /etc/hosts. Requires root.
-    pub fn command_with_hosts(&self, hosts: &str, arguments: &[&str]) -> Command {
-        std::fs::write(self.path("hosts"), hosts).unwrap();
-        let mount = "mount --bind \"$PWD/hosts\" /etc/hosts && exec \"$@\"";
+    /// Command in a mount namespace with this text in a file such as /etc/hosts. Requires root.
+    pub fn command_with_file(&self, file: &str, text: &str, arguments: &[&str]) -> Command {
+        std::fs::write(self.path("mounted"), text).unwrap();
+        let mount = format!("mount --bind \"$PWD/mounted\" {file} && exec \"$@\"");
         let program = env!("CARGO_BIN_EXE_zklockbench");
-        self.command_of("unshare", &[&["-m", "sh", "-c", mount, "sh", program][..], arguments].concat())
+        self.command_of("unshare", &[&["-m", "sh", "-c", &mount, "sh", program][..], arguments].concat())
     }
 
     pub fn output(&self, arguments: &[&str]) -> Output {

@@ -24,8 +24,21 @@ impl Connect {
     /// Parses a connect string. As in the Java client, empty entries and spaces around servers are ignored.
     ///
     /// # Errors
-    /// The error quotes the invalid part, shortened to fit on a line and with unprintable characters escaped.
+    /// The error quotes the invalid part, shortened to fit on a line and with unprintable characters escaped. It quotes
+    /// nothing before the last `@`, because a password may contain any character.
     pub fn parse(text: &str) -> Result<Self, String> {
+        let parsed = Self::without_credentials(text);
+        let Some((_, rest)) = text.rsplit_once('@').filter(|_| parsed.is_err()) else { return parsed };
+        Err(match Self::without_credentials(rest) {
+            Ok(_) => format!(
+                "`{}` must not follow credentials: use --auth or --sasl for them",
+                shown(rest.trim(), SHOWN)
+            ),
+            Err(why) => why,
+        })
+    }
+
+    fn without_credentials(text: &str) -> Result<Self, String> {
         if text.len() > BYTES_AT_MOST {
             return Err(format!(
                 "a connect string can have at most {BYTES_AT_MOST} bytes; found {}",
@@ -37,17 +50,15 @@ impl Connect {
             return Err("remove the quotes".into());
         }
         if let Some(at) = text.find("://") {
-            // Neither other servers nor credentials precede a scheme.
-            let start = text[..at].rfind([',', '@']).map_or(0, |before| before + 1);
+            let start = text[..at].rfind(',').map_or(0, |before| before + 1);
             let scheme = shown(&text[start..at + 3], SHOWN);
             return Err(format!("drop `{scheme}`; use --tls for TLS ports"));
         }
         let (hosts, path) = text.find('/').map_or((text, ""), |slash| text.split_at(slash));
-        if let Some((_, host)) = hosts.rsplit_once('@') {
-            return Err(format!(
-                "`{}` must not follow credentials: use --auth or --sasl for them",
-                shown(host, SHOWN)
-            ));
+        let is_after_password =
+            |(_, host): (&str, &str)| host.contains(':') && Self::without_credentials(host).is_ok();
+        if hosts.contains('@') || path.rsplit_once('@').is_some_and(is_after_password) {
+            return Err("a connect string cannot contain credentials".into());
         }
         let servers: Vec<&str> = hosts.split(',').map(str::trim).filter(|one| !one.is_empty()).collect();
         if servers.len() > SERVERS_AT_MOST {
@@ -208,6 +219,11 @@ mod tests {
             ("user:secret@zk://a:1", "drop `zk://`"),
             ("\"a:1\"", "remove the quotes"),
             ("user:pa,ss@zk1:2181", "`zk1:2181` must not follow credentials: use --auth or --sasl"),
+            ("a:secret/s@zk1:2181", "`zk1:2181` must not follow"),
+            ("a:21/secret@zk1:2181/app", "`zk1:2181/app` must not follow"),
+            ("a:secret@s:/@zk1", "`zk1` must not follow"),
+            ("zk://a:secret@zk1", "`zk1` must not follow"),
+            ("a:secret://@zk1;zk2", "`zk1;zk2` contains a `;`"),
             ("a:1/b,c:2", "the chroot must follow the last server"),
             ("a:1//b", "it contains an empty component"),
             ("a:1/b/", "it contains an empty component"),
@@ -216,8 +232,9 @@ mod tests {
             ("a:1/\u{7}", "`/\\u{7}` is not a chroot: it contains a character"),
         ] {
             let problem = Connect::parse(connect).unwrap_err();
-            assert!(problem.contains(part), "{connect:?}: {problem}");
+            assert!(problem.contains(part) && !problem.contains("secret"), "{connect:?}: {problem}");
         }
+        assert_eq!(Connect::parse("zk1/app@1").unwrap().chroot, "/app@1");
     }
 
     #[test]

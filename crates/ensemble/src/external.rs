@@ -17,8 +17,10 @@ use serde::Deserialize;
 use tokio::net::TcpStream;
 use tokio::process::Command;
 
+use super::fault;
 use super::processes::Processes;
 use super::state::{self, Done, Fact, Numbered, answers_nothing, eventually};
+use zklockbench_core::catalog::fault::{FaultChoice, Target};
 use zklockbench_core::connect::{Connect, FORM};
 use zklockbench_core::error::Error;
 use zklockbench_core::locked::locked;
@@ -27,7 +29,17 @@ use zklockbench_zk::reach;
 
 /// Parses the connect string of an external ensemble: `host:port,host:port/chroot`.
 pub fn parse_connect(connect: &str) -> Result<Connect, Error> {
-    Connect::parse(connect).map_err(|wrong| Error::usage(format!("--connect: {wrong}. Write {FORM}")))
+    Connect::parse(connect)
+        .map_err(|wrong| Error::usage(format!("{}: {wrong}. Write {FORM}", source_of_connect(connect))))
+}
+
+/// Environment variable with the connect string to use if no option specifies an ensemble.
+pub const CONNECT_VARIABLE: &str = "ZKLOCKBENCH_CONNECT";
+
+/// Returns the name of the option or variable that contains this connect string.
+pub fn source_of_connect(connect: &str) -> &'static str {
+    let is_variable = std::env::var(CONNECT_VARIABLE).is_ok_and(|variable| variable == connect);
+    if is_variable { CONNECT_VARIABLE } else { "--connect" }
 }
 
 /// Checks that at least one server of the connect string is listening.
@@ -58,6 +70,35 @@ impl std::fmt::Display for Action {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&format!("{self:?}").to_lowercase())
     }
+}
+
+impl Action {
+    /// Returns a line for the file, with the command for a server that systemd runs on this host.
+    fn example(self, address: &str) -> String {
+        let host = address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']']);
+        let command = match self {
+            Self::Kill => "systemctl kill --signal=KILL zookeeper",
+            Self::Stop => "systemctl stop zookeeper",
+            Self::Start => "systemctl start zookeeper",
+            Self::Pause => "pkill -STOP -f QuorumPeerMain",
+            Self::Resume => "pkill -CONT -f QuorumPeerMain",
+            Self::Wipe => "find /var/lib/zookeeper -mindepth 1 -not -name myid -delete",
+        };
+        format!("{self} = \"ssh {host} sudo {command}\"")
+    }
+}
+
+/// Returns the actions that a fault on servers needs; `None` if commands cannot inject the fault.
+fn actions_of(kind: &str) -> Option<&'static [Action]> {
+    use Action::{Kill, Pause, Resume, Start, Stop, Wipe};
+    let actions: &'static [Action] = match kind {
+        "kill" | "lose-majority" => &[Kill, Start],
+        "restart" | "rolling-restart" => &[Stop, Start],
+        "pause" => &[Pause, Resume],
+        "wipe" => &[Kill, Wipe, Start],
+        _ => return None,
+    };
+    Some(actions)
 }
 
 /// Shell command lines for one server.
@@ -132,6 +173,28 @@ impl Hosts {
             paused: Mutex::default(),
             voters: OnceLock::new(),
         })
+    }
+
+    /// Checks that every server that the fault may hit has the commands for it.
+    pub fn check_fault(&self, choice: &FaultChoice) -> Result<(), String> {
+        if !fault::reaches_servers(&choice.kind) {
+            return Ok(());
+        }
+        let Some(actions) = actions_of(&choice.kind) else {
+            return Err("commands cannot inject it: remove the fault".into());
+        };
+        let may_be_hit = |server: usize| match choice.target {
+            Target::Server(number) => server == number,
+            Target::Word(_) | Target::Contender(_) | Target::Fixed => true,
+        };
+        for ((server, own), address) in (1..).zip(&self.commands).zip(&self.addresses) {
+            let missing = actions.iter().find(|action| !own.contains_key(*action));
+            if let Some(action) = missing.filter(|_| may_be_hit(server)) {
+                let line = action.example(address);
+                return Err(format!("[hosts.server-{server}] has no `{action}`: add a line such as {line}"));
+            }
+        }
+        Ok(())
     }
 
     /// Checks that the ensemble is healthy, and records its voters.
@@ -297,6 +360,7 @@ impl Processes for Hosts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zklockbench_core::catalog::fault::Capability;
 
     #[test]
     fn parse_error_contains_the_option_and_the_expected_form() {
@@ -334,6 +398,14 @@ mod tests {
         let wanted = "unknown variant `reboot`, expected one of `kill`";
         assert!(wrong("[hosts.server-1]\nreboot = \"true\"\n").contains(wanted));
         assert!(read_hosts("[hosts.server-2]\npause = \"true\"\nresume = \"true\"\n").is_ok());
+    }
+
+    #[test]
+    fn every_fault_on_server_processes_has_commands() {
+        for card in fault::cards() {
+            let has_commands = card.needs == Capability::Processes && card.name != fault::COUNTER_NEAR_END;
+            assert_eq!(actions_of(card.name).is_some(), has_commands, "{}", card.name);
+        }
     }
 
     #[tokio::test]

@@ -31,7 +31,7 @@ use std::path::PathBuf;
 pub use clients::other_clients;
 pub use compose::{Compose, LeftProject, left_projects, remove_left_projects};
 pub use counters::raise as raise_counters;
-pub use external::{Hosts, namespace_of, parse_connect, reach_servers};
+pub use external::{CONNECT_VARIABLE, Hosts, namespace_of, parse_connect, reach_servers, source_of_connect};
 pub use install::{Installation, Places};
 pub use kept::{KeptEnsemble, KeptServer};
 pub use links::Links;

@@ -103,7 +103,7 @@ impl Local {
         loop {
             let local = Self::spawn(spec, installation, life, skip)?;
             let deadline = Instant::now() + READY_WITHIN;
-            let ready = state::become_whole(&local.addresses, deadline, || local.ended()).await;
+            let ready = state::become_whole(&local.addresses, deadline, |_| local.ended()).await;
             let Err(why) = ready else {
                 info!("the ensemble serves at {}", local.connect());
                 return Ok(local);

@@ -11,9 +11,9 @@ use tokio::time::timeout;
 
 use super::state::{Role, not_one_ensemble, roles};
 use zklockbench_core::connect::Connect;
+use zklockbench_zk::reach::RESOLVED_WITHIN;
 use zklockbench_zk::{Target, close};
 
-const LOOKUP_WITHIN: Duration = Duration::from_secs(5);
 const SESSION: Duration = Duration::from_secs(10);
 const OPENS_WITHIN: Duration = Duration::from_secs(5);
 /// Time allowed for the servers to form one ensemble. A deposed leader, for example, needs time to notice that it has
@@ -43,7 +43,7 @@ pub async fn expand(connect: Connect) -> (Connect, Vec<String>) {
 
 /// Returns the servers behind an address: the address to connect to, and the resolved address if known.
 async fn places_of(address: &str) -> Vec<(String, Option<SocketAddr>)> {
-    let found = timeout(LOOKUP_WITHIN, lookup_host(address)).await;
+    let found = timeout(RESOLVED_WITHIN, lookup_host(address)).await;
     let places = found.ok().and_then(Result::ok).map_or_else(Vec::new, of_one_family);
     match places[..] {
         [] | [_] => vec![(address.to_owned(), places.first().copied())],

@@ -202,18 +202,19 @@ fn are_alone(roles: &[Role], of: usize) -> Option<String> {
     })
 }
 
-/// Waits until the ensemble is healthy. Between checks, calls `broken`, which may end the wait.
+/// Waits until the ensemble is healthy. After each check, calls `broken` with the servers' states, which may end the
+/// wait.
 pub async fn become_whole(
     addresses: &[String],
     deadline: Instant,
-    mut broken: impl FnMut() -> Option<String>,
+    mut broken: impl FnMut(&[Role]) -> Option<String>,
 ) -> Result<(), String> {
     loop {
         let now = roles(addresses).await;
         if is_whole(&now) {
             return Ok(());
         }
-        if let Some(why) = broken().or_else(|| never_whole(&now)) {
+        if let Some(why) = broken(&now).or_else(|| never_whole(&now)) {
             return Err(why);
         }
         if Instant::now() >= deadline {

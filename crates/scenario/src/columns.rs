@@ -1,6 +1,7 @@
 //! Parses tables of times from spreadsheets and load generators, with their delimiters, column names, units
 //! and dates.
 
+use std::borrow::Cow;
 use std::io::{BufRead, Read};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -21,7 +22,7 @@ const DATES_S: RangeInclusive<f64> = 1.42e9..=2.84e9;
 /// Names of the time, lock and hold columns, if they are not the default names, and the units of the numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Columns {
-    /// Name of the column or, in a file without a header, its number, starting at 1.
+    /// Name of the column or its number, starting at 1.
     pub time: Option<String>,
     pub lock: Option<String>,
     pub hold: Option<String>,
@@ -51,10 +52,10 @@ impl Columns {
         self.named().next().is_some()
     }
 
-    /// Returns whether the first line is a header. Without a header, columns are specified by number only.
+    /// Returns whether the first line is a header. It may be one even if columns are specified by number only.
     pub(super) fn header(&self) -> Header {
         let are_numbers = self.named().all(|name| name.parse::<usize>().is_ok());
-        if self.are_named() && are_numbers { Header::Absent } else { Header::Present }
+        if self.are_named() && are_numbers { Header::Unknown } else { Header::Present }
     }
 
     pub(super) fn unit_of_holds(&self) -> Option<TimeUnit> {
@@ -127,8 +128,7 @@ impl Numbers {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Header {
     Present,
-    Absent,
-    /// The caller decides. Rows may have different numbers of cells.
+    /// The caller decides.
     Unknown,
 }
 
@@ -138,15 +138,19 @@ pub(super) struct Delimited<R> {
     /// Number of lines before the first row.
     skipped: u64,
     row: StringRecord,
-    /// Whether numbers may have a decimal comma, as in files with semicolons.
-    has_decimal_commas: bool,
+    delimiter: u8,
     /// In files with several metrics: index of the metric column, and its first value.
     metric: Option<(usize, Option<String>)>,
 }
 
 impl<R: BufRead> Delimited<R> {
     /// Skips comments at the start. Returns an error for a file in another format.
-    pub(super) fn open(mut input: R, columns: &Columns, header: Header) -> Result<Self, String> {
+    pub(super) fn open(
+        mut input: R,
+        columns: &Columns,
+        header: Header,
+        is_flexible: bool,
+    ) -> Result<Self, String> {
         let start = input.fill_buf().unwrap_or_default();
         let json = text_in(start).first().filter(|byte| b"{[".contains(byte)).map(|_| JSON);
         if let Some(what) = foreign(start).or(json) {
@@ -158,12 +162,12 @@ impl<R: BufRead> Delimited<R> {
         let input = LineFeeds { input, after_return: false };
         let mut settings = ReaderBuilder::new();
         settings.delimiter(delimiter).has_headers(header == Header::Present).trim(Trim::All);
-        settings.flexible(header == Header::Unknown);
+        settings.flexible(is_flexible);
         Ok(Self {
             reader: settings.from_reader(input),
             skipped,
             row: StringRecord::new(),
-            has_decimal_commas: delimiter == b';',
+            delimiter,
             metric: None,
         })
     }
@@ -210,10 +214,32 @@ impl<R: BufRead> Delimited<R> {
     }
 
     fn number(&self, text: &str) -> Option<f64> {
-        match self.has_decimal_commas {
-            true => text.replace(',', ".").parse().ok(),
-            false => text.parse().ok(),
-        }
+        self.with_points(text).parse().ok()
+    }
+
+    /// Replaces decimal commas, which numbers have in files with semicolons.
+    fn with_points<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if self.delimiter == b';' { text.replace(',', ".").into() } else { text.into() }
+    }
+
+    /// Returns the problem with a number that has a comma; `None` for other text.
+    fn with_comma(&self, text: &str) -> Option<String> {
+        text.replace(',', ".").parse::<f64>().ok().filter(|_| text.contains(','))?;
+        let command = match self.delimiter {
+            // Commas outside quotes separate cells.
+            b',' => r#"sed -E 's/"([0-9]+),([0-9]+)"/\1.\2/g'"#,
+            _ => r"sed -E 's/([0-9]),([0-9])/\1.\2/g'",
+        };
+        let text = shown(text, 60);
+        Some(format!(
+            "`{text}` has a comma; if it is a decimal comma, convert the file: {command} FILE > trace.csv"
+        ))
+    }
+
+    /// Returns whether a cell of the first row is the name of a column.
+    pub(super) fn is_name(&self, cell: &str) -> bool {
+        let begins = |first: char| first.is_alphabetic() || "_#".contains(first);
+        cell.starts_with(begins) && self.number(cell).is_none()
     }
 
     /// Returns the unit of a time, if it is inferred and finer than seconds.
@@ -236,7 +262,9 @@ impl<R: BufRead> Delimited<R> {
             if text.strip_prefix('-').is_some_and(|rest| parse_duration(rest).is_ok()) {
                 return Err(negative());
             }
-            return parse_duration(text).ok().or_else(|| since_1970(text)).ok_or_else(wrong);
+            let duration = parse_duration(&self.with_points(text)).ok();
+            let time = duration.or_else(|| since_1970(text));
+            return time.ok_or_else(|| self.with_comma(text).unwrap_or_else(wrong));
         };
         if number < 0.0 {
             return Err(negative());

@@ -6,11 +6,12 @@ use std::time::Duration;
 use super::columns::{Columns, Delimited, Header, Numbers, find, help_for_program};
 
 pub fn holds_from_text(input: impl BufRead, columns: &Columns) -> Result<Vec<Duration>, String> {
-    let mut table = Delimited::open(input, columns, Header::Unknown)?;
+    let mut table = Delimited::open(input, columns, Header::Unknown, true)?;
     let header = table.header()?;
     let place = find(&header, columns.hold.as_deref(), "hold")?;
-    let has_header = place.is_some() && columns.header() == Header::Present;
     let (column, unit) = place.unwrap_or_default();
+    let is_named = || header.get(column).is_some_and(|cell| table.is_name(cell));
+    let has_header = place.is_some() && (columns.header() == Header::Present || is_named());
     let numbers = Numbers::in_or(columns.unit_of_holds().or(unit), Numbers::Refused);
     let mut holds = Vec::new();
     while let Some(line) = table.next_row()? {
@@ -102,6 +103,7 @@ mod tests {
         assert_eq!(holds("a,hold\n5ms,7ms\n"), one(7));
         let second = Columns { hold: Some("2".into()), ..Columns::default() };
         assert_eq!(holds_from_text(&b"5ms,7ms\n"[..], &second), one(7));
+        assert_eq!(holds_from_text(&b"a,hold\n5ms,7ms\n"[..], &second), one(7));
         let in_ms = Columns { hold_unit: Some(TimeUnit::Milliseconds), ..Columns::default() };
         assert!(holds_from_text(&b"5,7\n"[..], &in_ms).unwrap_err().starts_with("line 1: several"));
         let error = holds_from_text(&b"duration\n5ms\n"[..], &Columns::default()).unwrap_err();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use csv::StringRecord;
 
 use super::arrivals::TraceArrival;
-use super::columns::{Columns, Delimited, Numbers, TimeUnit, find, help_for_program, usual};
+use super::columns::{Columns, Delimited, Header, Numbers, TimeUnit, find, help_for_program, usual};
 use super::diagnostic::nearest;
 use super::file::CONTENDERS_MAX;
 use zklockbench_core::catalog::Mode;
@@ -155,7 +155,7 @@ fn within_a_week(line: u64, since_us: u64) -> Result<u64, String> {
 /// Reads arrivals from delimited text. If columns are named, other columns are ignored and rows may be in any
 /// order.
 pub fn trace_from_csv(input: impl BufRead, columns: &Columns) -> Result<Trace, String> {
-    let mut table = Delimited::open(input, columns, columns.header())?;
+    let mut table = Delimited::open(input, columns, columns.header(), false)?;
     let header = table.header()?;
     if header.is_empty() {
         return Err(
@@ -165,7 +165,14 @@ pub fn trace_from_csv(input: impl BufRead, columns: &Columns) -> Result<Trace, S
     let places = Places::of(&header, columns)?;
     let mut trace = TraceBuilder { sorts: columns.are_named(), ..TraceBuilder::default() };
     let mut inferred = None;
+    let is_name = |column: usize| header.get(column).is_some_and(|cell| table.is_name(cell));
+    let mut is_header = columns.header() == Header::Unknown
+        && is_name(places.time.0)
+        && places.hold.is_none_or(|(column, _)| is_name(column));
     while let Some(line) = table.next_row()? {
+        if std::mem::take(&mut is_header) {
+            continue;
+        }
         let at = |problem: String| format!("line {line}: {problem}");
         let (column, numbers) = places.time;
         let due = table.cell(column);
@@ -219,9 +226,9 @@ impl Places {
             return Err(format!("line 1: there is no column `time`; {help}"));
         };
         let times = Numbers::in_or(columns.time_unit.or(unit), Numbers::BySize);
-        let bare_holds = match columns.hold {
-            Some(_) => Numbers::Refused,
-            None => Numbers::In(TimeUnit::Seconds),
+        let bare_holds = match (&columns.hold, unit) {
+            (None, None | Some(TimeUnit::Seconds)) => Numbers::In(TimeUnit::Seconds),
+            _ => Numbers::Refused,
         };
         let unit_of_holds = |unit: Option<TimeUnit>| columns.unit_of_holds().or(unit);
         Ok(Self {
@@ -372,6 +379,8 @@ mod tests {
             (k6, columns("timestamp", "metric_value", None, ms), 1_000_000),
             (vegeta, columns("1", "3", ns, None), 52_000),
             (&vegeta_with_header, columns("Timestamp", "Latency", ns, None), 52_000),
+            (&vegeta_with_header, columns("1", "3", ns, None), 52_000),
+            ("time_s,hold_ms\n0,120\n1,95\n", columns("1", "2", None, None), 1_000_000),
             ("time,hold,a|b|c|d\n0,120ms,\n1,95ms,\n", columns("time", "hold", None, None), 1_000_000),
             (bars, columns("time", "hold", None, None), 1_000_000),
             ("0|120ms|GET /a,b,c,d\n1|95ms|\n", columns("1", "2", Some(TimeUnit::Seconds), None), 1_000_000),
@@ -392,6 +401,7 @@ mod tests {
             (short, columns("1", "3", ns, None), uneven),
             (vegeta, columns("1", "9", ns, None), "line 1: there is no column `9`"),
             (vegeta, columns("0", "3", ns, None), "line 1: there is no column `0`"),
+            ("n/a,120\n1,95\n", columns("1", "2", ms, None), "line 1: time `n/a` is neither"),
             (two_metrics, columns("timestamp", "metric_value", None, ms), mixed),
         ] {
             let error = trace_from_csv(text.as_bytes(), &columns).unwrap_err();
@@ -429,6 +439,15 @@ mod tests {
                 "line 2: time `300000000000000` has no unit; use --time-unit",
             ),
             ("time,hold\n1700158623979,120\n", "line 2: hold `120` has no unit; use --hold-unit"),
+            ("time_ms,hold\n0,120\n", "line 2: hold `120` has no unit; use --hold-unit"),
+            (
+                "time,hold\n\"0,5\",20ms\n",
+                "line 2: time `0,5` has a comma; if it is a decimal comma, convert the file: sed -E 's/\"([0-9]+),([0-9]+)\"",
+            ),
+            (
+                "time\thold_ms\n0\t1,5\n",
+                "line 2: hold `1,5` has a comma; if it is a decimal comma, convert the file",
+            ),
             ("time\n16.11.2023 18:17:03\n", "line 2: time `16.11.2023 18:17:03` is neither"),
             ("time,time\n0,1\n", "line 1: two columns are named `time`"),
             ("time\n0\n\n1\n0.5\n", "line 5: its time is earlier than the previous line's; sort"),

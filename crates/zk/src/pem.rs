@@ -224,7 +224,9 @@ fn missing(path: &Path, role: Role, text: &str) -> Option<String> {
                 "is an OpenSSH key: copy it to {out}, and convert the copy with `ssh-keygen -p -m PKCS8 -f {out}`"
             )
         }
-        Role::Key if has("DSA PRIVATE KEY") => format!("is a DSA key, which cannot be used: {KEYS}"),
+        Role::Key if has("DSA PRIVATE KEY") => {
+            format!("is a DSA key, which cannot be used: {KEYS}. {OTHER_KEY}")
+        }
         Role::Key if has_any("CERTIFICATE") => role.mixed_up(),
         Role::Authority | Role::Certificate if has_any("PRIVATE KEY") => role.mixed_up(),
         Role::Authority | Role::Certificate if has_any("CERTIFICATE REQUEST") => {
@@ -249,7 +251,38 @@ fn missing(path: &Path, role: Role, text: &str) -> Option<String> {
     })
 }
 
-const KEYS: &str = "TLS requires RSA with at least 2048 bits, ECDSA (P-256, P-384) or Ed25519";
+const KEYS: &str = "TLS requires RSA with 2048 to 4096 bits, ECDSA (P-256, P-384) or Ed25519";
+/// Remedy for a key that cannot be converted.
+const OTHER_KEY: &str = "Create another key with `openssl req -new -newkey rsa:2048 -nodes -subj /CN=client -keyout client.key \
+                         -out client.csr`, and let your authority sign client.csr";
+
+/// Names the kind of a key that TLS cannot use, whatever its format; `None` if the kind is usable or unknown.
+fn unusable_kind(der: &[u8]) -> Option<String> {
+    // Object identifiers in DER
+    const KINDS: [(&[u8], &str); 5] = [
+        (b"\x06\x07\x2a\x86\x48\xce\x38\x04\x01", "a DSA key"),
+        (b"\x06\x05\x2b\x81\x04\x00\x23", "an ECDSA key with the curve P-521"),
+        (b"\x06\x05\x2b\x81\x04\x00\x0a", "an ECDSA key with the curve secp256k1"),
+        (b"\x06\x03\x2b\x65\x71", "an Ed448 key"),
+        (b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0a", "an RSA-PSS key"),
+    ];
+    let has = |part: &[u8]| der.windows(part.len()).any(|window| window == part);
+    let kind = KINDS.iter().find(|(part, _)| has(part)).map(|(_, kind)| (*kind).to_owned());
+    let rsa = || rsa_bits(der).filter(|bits| !(2048..=4096).contains(bits));
+    kind.or_else(|| rsa().map(|bits| format!("an RSA key with {bits} bits")))
+}
+
+/// Returns the length of an RSA key's modulus, which follows the version 0.
+fn rsa_bits(der: &[u8]) -> Option<usize> {
+    let at = der.windows(4).position(|window| window == [0x02, 0x01, 0x00, 0x02])?;
+    let bytes = match der.get(at + 4..at + 7)? {
+        [0x82, high, low] => usize::from(u16::from_be_bytes([*high, *low])),
+        [0x81, length, _] => usize::from(*length),
+        _ => return None,
+    };
+    // A zero precedes the modulus.
+    Some(bytes.saturating_sub(1) * 8)
+}
 
 /// Returns the error for a key that does not match the certificate, or for a key or certificate that TLS
 /// cannot use.
@@ -263,12 +296,15 @@ pub fn not_a_pair(cert: &Pem, key: &Pem, error: &TlsError) -> Error {
             ))
         }
         TlsError::InvalidCertificate(why) => cert.refused(&why.to_string()),
-        other => key.refused(&format!(
-            "{other}. {KEYS}. keytool writes ECDSA keys \
-             without their public part; to add it, run `openssl ec -in {} -out {}`",
-            as_a_word(&key.path.display().to_string()),
-            key.role.converted()
-        )),
+        other => key.refused(&match key.private_key().ok().and_then(|key| unusable_kind(key.secret_der())) {
+            Some(kind) => format!("it is {kind}. {KEYS}. {OTHER_KEY}"),
+            None => format!(
+                "{other}. {KEYS}. keytool writes ECDSA keys without their public part; to add it, run `openssl ec \
+                 -in {} -out {}`",
+                as_a_word(&key.path.display().to_string()),
+                key.role.converted()
+            ),
+        }),
     }
 }
 
@@ -318,6 +354,7 @@ pub fn wrong_dates(why: &CertificateError) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Tls, TlsFiles};
 
     fn refusal(contents: &[u8], role: Role) -> String {
         let file = tempfile::NamedTempFile::with_suffix(".bin").unwrap();
@@ -365,6 +402,30 @@ mod tests {
             let refusal = refusal(contents, role);
             assert!(refusal.contains(expected), "{role:?}: {refusal}");
             assert!(refusal.contains(".bin"), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn key_that_tls_cannot_use_is_named_with_the_command_that_replaces_it() {
+        let tls =
+            |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/support/tls").join(name);
+        for (label, key, kind) in [
+            ("RSA PRIVATE KEY", "MAkCAQACgYEAww==", "it is an RSA key with 1024 bits. TLS requires RSA"),
+            ("EC PRIVATE KEY", "MAsCAQEEAQCgBwYFK4EEACM=", "it is an ECDSA key with the curve P-521."),
+            ("PRIVATE KEY", "MBACAQAwCQYHKoZIzjgEAQQBAA==", "it is a DSA key."),
+            ("PRIVATE KEY", "MAA=", "keytool writes ECDSA keys without their public part"),
+        ] {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            let text = format!("-----BEGIN {label}-----\n{key}\n-----END {label}-----\n");
+            std::fs::write(file.path(), text).unwrap();
+            let files = TlsFiles {
+                ca: Some(tls("ca.pem")),
+                cert: Some(tls("server.pem")),
+                key: Some(file.path().to_owned()),
+            };
+            let told = Tls::read(&files, None).unwrap_err().to_string();
+            assert!(told.contains(kind), "{label}: {told}");
+            assert!(told.contains("`openssl req -new -newkey") || label == "PRIVATE KEY", "{label}: {told}");
         }
     }
 

@@ -18,7 +18,8 @@ use super::tls::Tls;
 use zklockbench_core::connect::Connect;
 use zklockbench_core::units::listed;
 
-/// Timeout for resolving a name, and for connecting.
+/// Time limit for resolving a name.
+pub const RESOLVED_WITHIN: Duration = Duration::from_secs(4);
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
@@ -34,7 +35,7 @@ pub async fn listens(addresses: &[String]) -> Result<(), String> {
 
 /// Returns whether an address resolves to this host.
 pub async fn is_on_this_host(address: &str) -> bool {
-    match timeout(CONNECT_WITHIN, lookup_host(address)).await {
+    match timeout(RESOLVED_WITHIN, lookup_host(address)).await {
         Ok(Ok(mut places)) => places.any(is_own),
         _ => false,
     }
@@ -55,10 +56,15 @@ fn is_own(place: SocketAddr) -> bool {
 }
 
 async fn absent(address: &str) -> Option<String> {
-    let places = match timeout(CONNECT_WITHIN, lookup_host(address)).await {
+    let places = match timeout(RESOLVED_WITHIN, lookup_host(address)).await {
         Ok(Ok(places)) => places,
         Ok(Err(error)) => return Some(format!("cannot resolve the host in {address} ({error})")),
-        Err(_) => return Some(format!("cannot resolve the host in {address} within {CONNECT_WITHIN:?}")),
+        Err(_) => {
+            return Some(format!(
+                "cannot resolve the host in {address} within {RESOLVED_WITHIN:?}: check the DNS servers in \
+                 /etc/resolv.conf, or use an address"
+            ));
+        }
     };
     let why = join_all(places.map(unreachable)).await.into_iter().collect::<Option<Vec<_>>>()?;
     let first = why.first()?;
@@ -120,8 +126,8 @@ async fn in_plain_text(address: &str) -> Option<String> {
     const CLOSES: &str = "closes the connection without a reply: it is a TLS port (--tls), it is not a client port, it has \
                           reached its connection limit for this host (maxClientCnxns), or it is a proxy without a \
                           running server";
-    const NOT_SERVING: &str =
-        "is running but not serving: it has no quorum, or it is a leader with leaderServes=no";
+    const NOT_SERVING: &str = "is running but not serving: it has no quorum, or it is a leader with leaderServes=no. \
+                               Start a majority of the servers, or add the followers to the list";
     const OTHER: &str = "does not reply like a ZooKeeper server";
     let (heard, ended) = admin::hear(address, "srvr", ANSWER_WITHIN).await;
     let wrong = match &ended.map(|()| heard.as_str()) {
@@ -293,16 +299,17 @@ fn rejected(why: &CertificateError, host: &str) -> String {
     match why {
         CertificateError::NotValidForNameContext { presented, .. } => match &of_hosts(presented)[..] {
             [] => format!("has a certificate without a subject alternative name: {new}"),
-            names @ [first, ..] => {
-                let option = match first.strip_prefix("*.") {
-                    Some(domain) => format!("set --tls-server-name to a name in {domain}"),
-                    None => format!("add --tls-server-name {first}"),
-                };
-                format!(
-                    "has a certificate for {}, not for `{host}`: connect by a name in the certificate, or {option}",
+            names => match usable_name(names) {
+                Some(name) => format!(
+                    "has a certificate for {}, not for `{host}`: connect by a name in the certificate, or add \
+                     --tls-server-name {name}",
                     listed(names)
-                )
-            }
+                ),
+                None => format!(
+                    "has a certificate for {}, but TLS allows `*` only as the whole first label: {new}",
+                    listed(names)
+                ),
+            },
         },
         CertificateError::NotValidForName => {
             format!(
@@ -322,6 +329,16 @@ fn rejected(why: &CertificateError, host: &str) -> String {
     }
 }
 
+/// Returns a name that matches one of a certificate's names; a wildcard is the last choice.
+fn usable_name(names: &[&str]) -> Option<String> {
+    let in_domain = |name: &&str| {
+        let domain = name.strip_prefix("*.")?;
+        Some(format!("zk.{domain} (or another name with one label before {domain})"))
+    };
+    let plain = names.iter().find(|name| !name.contains('*'));
+    plain.map(|name| (*name).to_owned()).or_else(|| names.iter().find_map(in_domain))
+}
+
 /// Extracts host names and addresses from a certificate's names, which look like `DnsName("zk1")` or
 /// `IpAddress(127.0.0.1)`.
 fn of_hosts(presented: &[String]) -> Vec<&str> {
@@ -339,7 +356,7 @@ mod tests {
 
     use rustls::crypto::ring;
     use rustls::pki_types::pem::PemObject;
-    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
     use rustls::server::WebPkiClientVerifier;
     use rustls::{RootCertStore, ServerConfig, ServerConnection};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -505,6 +522,24 @@ mod tests {
         let error = io::Error::other(TlsError::InvalidCertificate(CertificateError::BadSignature));
         let wrong = in_words(&error, &trusting("ca.pem"), "zk1").unwrap();
         assert!(wrong.contains("ca.pem, but a different key: set --tls-ca to"), "{wrong}");
+    }
+
+    #[test]
+    fn certificate_for_other_names_is_reported_with_a_usable_name() {
+        for (names, expected) in [
+            (&["zk2"][..], "add --tls-server-name zk2"),
+            (&["*.zk.svc", "zk.test"], "`*.zk.svc`, `zk.test`, not for `a.b.zk.svc`"),
+            (&["*.zk.svc", "zk.test"], "add --tls-server-name zk.test"),
+            (&["*.zk.svc"], "add --tls-server-name zk.zk.svc (or another name with one label before zk.svc)"),
+            (&["zk*.svc"], "TLS allows `*` only as the whole first label: create a new one"),
+            (&[], "without a subject alternative name"),
+        ] {
+            let presented = names.iter().map(|name| format!("DnsName(\"{name}\")")).collect();
+            let expected_name = ServerName::try_from("a.b.zk.svc").unwrap();
+            let why = CertificateError::NotValidForNameContext { expected: expected_name, presented };
+            let told = rejected(&why, "a.b.zk.svc");
+            assert!(told.contains(expected), "{told}");
+        }
     }
 
     #[test]

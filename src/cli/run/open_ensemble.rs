@@ -24,7 +24,8 @@ use zklockbench_ensemble::{
 };
 use zklockbench_load::calibrate::CalibrationSite;
 use zklockbench_load::{
-    Environment, EnvironmentEvent, FLOOR, LoadLimits, TOP, Workspace, calibrate, make_chroot, run_trial,
+    Environment, EnvironmentEvent, FLOOR, LoadLimits, TOP, Workspace, calibrate, granted_timeout,
+    make_chroot, run_trial,
 };
 use zklockbench_locks::DrivenLocks;
 use zklockbench_record::{EnsembleInfo, Floor, ServerInfo, UNCOUNTED, WITHOUT_LOGS};
@@ -51,6 +52,8 @@ enum Servers {
         connect: Connect,
         /// Whether server N is the Nth address of the connect string.
         is_as_listed: bool,
+        /// Session timeout granted to the first session.
+        granted: Duration,
     },
 }
 
@@ -131,6 +134,14 @@ impl OpenEnsemble {
     /// Returns whether the servers were started with the suite's own configuration.
     pub fn is_ours(&self) -> bool {
         matches!(self.servers, Servers::Fresh(_))
+    }
+
+    /// Returns the session timeout that the servers grant instead of the scenario's.
+    pub async fn granted_timeout(&self, asked: Duration) -> Result<Duration, Error> {
+        if let Servers::External { granted, .. } = &self.servers {
+            return Ok(*granted);
+        }
+        granted_timeout(&self.target, asked).await
     }
 
     /// Reads the commands for faults on external servers, unless the servers' numbers are ambiguous. If a fault breaks
@@ -280,14 +291,17 @@ impl Servers {
         refuse_if!(is_ours && args.access.wants_tls(), "TLS needs an existing ensemble: add --connect");
         refuse_if!(is_ours && args.access.sasl.is_some(), "--sasl needs an existing ensemble: add --connect");
         match &scenario.ensemble {
-            EnsembleChoice::Connect(connect) => external(connect, access).await,
+            EnsembleChoice::Connect(connect) => external(connect, scenario.session_timeout, access).await,
             EnsembleChoice::Compose(file) => {
                 progress.note(&format!("creating the containers of {}", file.display()));
                 let compose = Compose::create(file).await?;
-                needs.check_containers(scenario, &compose)?;
+                // Before any of the containers starts.
+                check_faults(scenario, compose.addresses().len(), |_, card| {
+                    check_containers(card, &compose)
+                })?;
                 let (servers, project) = (compose.addresses().len(), compose.project());
                 progress.note(&format!("containers to start: {servers} (project {project})"));
-                compose.start().await?;
+                compose.start(&|text| progress.note(text)).await?;
                 Ok(Self::Contained(Arc::new(compose)))
             }
             EnsembleChoice::Local { servers, data_dir } => {
@@ -335,20 +349,22 @@ impl Servers {
 }
 
 /// Connects to the servers of a connect string. At the addresses of a name, TLS then expects certificates with the
-/// name.
-async fn external(connect: &str, access: &mut Access) -> Result<Servers, Error> {
+/// name. Opens a session before anything else: servers that grant none would delay each further step.
+async fn external(connect: &str, session_timeout: Duration, access: &mut Access) -> Result<Servers, Error> {
     let listed = parse_connect(connect)?;
-    let (found, originals) = expand(listed.clone()).await;
+    // Both resolve the names, and a silent DNS server delays each.
+    let ((found, originals), reached) = tokio::join!(expand(listed.clone()), reach_servers(&listed));
+    reached?;
     if let Some(tls) = &mut access.tls {
         *tls = tls.at(&found.addresses, &originals);
         admin::speak_tls(tls);
     }
-    reach_servers(&found).await?;
     let target = Target { connect: found.text(), access: access.clone() };
+    let granted = granted_timeout(&target, session_timeout).await?;
     match servers_of_one_ensemble(&target, &found.addresses).await {
         Ok(addresses) => {
             let is_as_listed = are_as_listed(&listed.addresses, &found.addresses, &originals, &addresses);
-            Ok(Servers::External { connect: Connect { addresses, ..found }, is_as_listed })
+            Ok(Servers::External { connect: Connect { addresses, ..found }, is_as_listed, granted })
         }
         Err(why) => Err(Error::usage(format!("cannot use {connect}: {why}"))),
     }
@@ -414,16 +430,6 @@ impl Needs {
         self.0.contains(&Capability::Links) || self.0.contains(&Capability::Isolation)
     }
 
-    /// Rejects faults that are impossible with these containers, before any of them starts.
-    fn check_containers(&self, scenario: &Scenario, compose: &Compose) -> Result<(), Error> {
-        for choice in &scenario.faults {
-            let Some(entry) = fault::find(&choice.kind) else { continue };
-            check_fault(choice, &entry.card, compose)
-                .map_err(|why| Error::usage(format!("`{}` cannot be injected here: {why}", choice.label)))?;
-        }
-        Ok(())
-    }
-
     /// Returns the number of open files of a contender's session with this many servers: its own socket and, with
     /// a proxy, the proxy's two sockets and one listener per server.
     pub fn files_of_a_session(&self, servers: usize) -> usize {
@@ -450,7 +456,9 @@ impl Needs {
         match file {
             Some(file) => {
                 let (found, _) = expand(parse_connect(connect)?).await;
-                Hosts::read(file, &found.addresses).map(drop)
+                let hosts = Hosts::read(file, &found.addresses)?;
+                check_faults(scenario, found.addresses.len(), |choice, _| hosts.check_fault(choice))
+                    .map_err(|error| error.about(&file.display().to_string()))
             }
             None if self.own_servers() => Err(Error::usage(
                 "the scenario breaks servers that this run does not start: provide commands with --hosts FILE",
@@ -499,8 +507,22 @@ pub async fn check_compose_file(scenario: &Scenario) -> Result<Option<String>, E
     Compose::check(file).await
 }
 
-fn check_fault(choice: &FaultChoice, card: &FaultCard, compose: &Compose) -> Result<(), String> {
-    let servers = compose.addresses().len();
+/// Rejects faults that are impossible with this number of servers, or that `check` rejects.
+fn check_faults(
+    scenario: &Scenario,
+    servers: usize,
+    check: impl Fn(&FaultChoice, &FaultCard) -> Result<(), String>,
+) -> Result<(), Error> {
+    for choice in &scenario.faults {
+        let Some(entry) = fault::find(&choice.kind) else { continue };
+        fits(choice, &entry.card, servers)
+            .and_then(|()| check(choice, &entry.card))
+            .map_err(|why| Error::usage(format!("`{}` cannot be injected here: {why}", choice.label)))?;
+    }
+    Ok(())
+}
+
+fn fits(choice: &FaultChoice, card: &FaultCard, servers: usize) -> Result<(), String> {
     if servers < card.least_servers {
         let least = counted(card.least_servers, "server", "servers");
         let there = if servers == 1 { "is" } else { "are" };
@@ -511,6 +533,10 @@ fn check_fault(choice: &FaultChoice, card: &FaultCard, compose: &Compose) -> Res
     {
         return Err(format!("there is no server {number}: servers are numbered 1 to {servers}"));
     }
+    Ok(())
+}
+
+fn check_containers(card: &FaultCard, compose: &Compose) -> Result<(), String> {
     match card.needs {
         Capability::Processes => compose.can_be_ended(),
         Capability::Isolation => compose.can_be_isolated(),
@@ -659,7 +685,7 @@ mod tests {
             let connect = Connect { addresses: addresses.clone(), chroot: String::new() };
             let opened = OpenEnsemble {
                 target: Target { connect: connect.text(), access: Access::default() },
-                servers: Servers::External { connect, is_as_listed },
+                servers: Servers::External { connect, is_as_listed, granted: Duration::ZERO },
                 addresses: addresses.clone(),
                 started: None,
                 is_cold: false,

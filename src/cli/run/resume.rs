@@ -6,12 +6,12 @@ use super::{host, tool_commit};
 use crate::cli::args::RunArgs;
 use crate::cli::output;
 use crate::cli::scenario_file::ScenarioFile;
-use crate::cli::shared_args::{CONNECT_VARIABLE, PlaceArgs};
+use crate::cli::shared_args::PlaceArgs;
 use crate::run::is_unfinished;
 use zklockbench_analysis::compare::{Difference, between_parts};
 use zklockbench_core::error::Error;
 use zklockbench_core::units::counted;
-use zklockbench_ensemble::parse_connect;
+use zklockbench_ensemble::{CONNECT_VARIABLE, parse_connect, source_of_connect};
 use zklockbench_record::{Run, Trial};
 use zklockbench_results::{Resumed, RunFile, RunWriter, StoredRun};
 use zklockbench_scenario::{EnsembleChoice, TrialPlan, TrialSpec};
@@ -51,7 +51,7 @@ fn ignore_variable(recorded: &EnsembleChoice, place: &mut PlaceArgs) {
     let Some(named) = &place.connect else { return };
     let text = parse_connect(named).map(|connect| connect.text()).ok();
     let is_same = matches!(recorded, EnsembleChoice::Connect(recorded) if text.as_ref() == Some(recorded));
-    if !is_same && std::env::var(CONNECT_VARIABLE).is_ok_and(|variable| variable == *named) {
+    if !is_same && source_of_connect(named) == CONNECT_VARIABLE {
         place.connect = None;
     }
 }

@@ -11,7 +11,7 @@ use crate::cli::worker::WorkerPlace;
 use zklockbench_core::error::Error;
 use zklockbench_core::units::{contenders, counted, format_duration, number};
 use zklockbench_ensemble::other_clients;
-use zklockbench_load::{configured_servers, granted_timeout, sessions_of_workers};
+use zklockbench_load::{configured_servers, sessions_of_workers};
 use zklockbench_record::{LIMITED, OTHERS};
 use zklockbench_scenario::{Slice, TrialPlan, TrialSpec};
 use zklockbench_zk::{admin, reach};
@@ -164,7 +164,7 @@ pub async fn check(
         return Ok(());
     }
     let asked = plan.scenario.session_timeout;
-    let granted = granted_timeout(&opened.target, asked).await?;
+    let granted = opened.granted_timeout(asked).await?;
     let told = join_all(opened.addresses.iter().map(|address| admin::conf(address))).await;
     let configurations: Vec<Option<Configuration>> = told.into_iter().map(Result::ok).collect();
     if granted != asked && slice.leads() {

@@ -12,7 +12,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::args::TortureArgs;
 use super::runs::{command_line, run_apart, with_paths};
-use super::shared_args::CONNECT_VARIABLE;
 use super::{drivers, listing, output};
 
 use crate::run::series::{DoneRun, Layout, Name, Series};
@@ -22,7 +21,7 @@ use zklockbench_core::catalog::fault::{Capability, FaultCard};
 use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::units::{as_a_word, counted};
 use zklockbench_core::verdict::Verdict;
-use zklockbench_ensemble::{fault, links_capability};
+use zklockbench_ensemble::{CONNECT_VARIABLE, fault, links_capability};
 use zklockbench_record::{RunEnding, Trial};
 
 /// Options for the run of each round. The speed of these runs does not matter.

@@ -16,11 +16,14 @@ use super::member::{HOST_NETWORK, Member};
 use super::mounts;
 use super::project::{Project, remove_left_projects};
 use crate::ports::ClaimedPorts;
+use crate::state::Role;
 use crate::{network, state};
 use zklockbench_core::error::Error;
 
 /// Timeout for the servers to become ready. On two otherwise idle cores, this takes 3 to 5 s.
 const READY_WITHIN: Duration = Duration::from_secs(90);
+/// Interval between notes on servers that are not ready.
+const NOTED_EVERY: Duration = Duration::from_secs(10);
 /// Interval between checks for servers that exit during the start.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Largest number of servers, limited by the size of a port block.
@@ -84,7 +87,8 @@ impl Compose {
         }
     }
 
-    pub async fn start(&self) -> Result<(), Error> {
+    /// Starts the containers, and waits until the ensemble is healthy. Calls `note` with the cause of a long wait.
+    pub async fn start(&self, note: &dyn Fn(&str)) -> Result<(), Error> {
         let ids: Vec<&str> = self.members.iter().map(Member::id).collect();
         let failed = |why: String| {
             Error::environment(format!("{} did not start: {why}{}", self.file.display(), remedy(&why)))
@@ -93,7 +97,7 @@ impl Compose {
         let ready = async {
             let deadline = Instant::now() + READY_WITHIN;
             self.learn_ports().await?;
-            state::become_whole(&self.addresses(), deadline, || None).await
+            state::become_whole(&self.addresses(), deadline, noting(NOTED_EVERY, note)).await
         };
         let why = tokio::select! {
             ready = ready => match ready {
@@ -234,6 +238,18 @@ impl Compose {
     }
 }
 
+/// Returns a function that passes the servers' states to `note` at this interval.
+fn noting(every: Duration, note: &dyn Fn(&str)) -> impl FnMut(&[Role]) -> Option<String> {
+    let mut next = Instant::now() + every;
+    move |now: &[Role]| {
+        if Instant::now() >= next {
+            next += every;
+            note(&format!("waiting for the servers to form an ensemble ({})", state::described(now)));
+        }
+        None
+    }
+}
+
 fn readable(file: &Path) -> Result<(), Error> {
     if !file.is_file() {
         return Err(Error::usage(format!("{}: Compose file not found", file.display())));
@@ -244,7 +260,10 @@ fn readable(file: &Path) -> Result<(), Error> {
 /// Returns the number of services in a Compose file, at most [`MOST`].
 async fn services(program: &[&str], file: &Path) -> Result<usize, Error> {
     let services = run(command(program, &["-f", &file.to_string_lossy(), "config", "--services"])).await;
-    let services = services.map_err(|why| Error::usage(format!("{}: {why}", file.display())))?;
+    let services = services.map_err(|why| {
+        let remedy = if rejects_name(&why) { WITHOUT_NAME } else { "" };
+        Error::usage(format!("{}: {why}{remedy}", file.display()))
+    })?;
     let count = services.lines().count();
     let text = std::fs::read_to_string(file).unwrap_or_default();
     // Before version 2, Compose also listed services of inactive profiles.
@@ -259,7 +278,18 @@ async fn services(program: &[&str], file: &Path) -> Result<usize, Error> {
 }
 
 fn too_many(file: &Path, services: usize) -> Error {
-    Error::usage(format!("{} has {services} services; the maximum is {MOST} servers", file.display()))
+    Error::usage(format!(
+        "{} has {services} services; the maximum is {MOST} servers: keep only ZooKeeper servers in the file",
+        file.display()
+    ))
+}
+
+const WITHOUT_NAME: &str = "\nRemove the top-level `name`, which docker-compose 1 does not support. Each run has its own project name";
+
+/// Returns whether Compose rejects the top-level name of the project, as version 1 does.
+fn rejects_name(why: &str) -> bool {
+    let errors = ["'name' does not match any of the regexes", "Invalid top-level property \"name\""];
+    errors.iter().any(|error| stderr_in(why).contains(error))
 }
 
 fn uses_host_network(text: &str) -> bool {
@@ -353,6 +383,36 @@ mod tests {
             let found = remedy(&why);
             assert!(found.contains(expected) && found.is_empty() == expected.is_empty(), "{why}: {found}");
         }
+    }
+
+    #[tokio::test]
+    async fn file_with_a_top_level_name_gets_a_remedy_if_compose_rejects_it() {
+        for (errors, is_name) in [
+            ("'name' does not match any of the regexes: '^x-'", true),
+            ("Invalid top-level property \"name\". Valid top-level sections", true),
+            ("Unsupported config option for services.zoo1: 'name'", false),
+        ] {
+            let why = run(command(&["sh", "-c"], &["echo \"$0\" >&2; exit 1", errors])).await.unwrap_err();
+            assert_eq!(rejects_name(&why), is_name, "{why}");
+        }
+    }
+
+    #[tokio::test]
+    async fn long_wait_for_an_ensemble_is_reported_with_the_servers_states() {
+        let address = {
+            let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            closed.local_addr().unwrap().to_string()
+        };
+        let noted = std::cell::RefCell::new(Vec::new());
+        let note = |text: &str| noted.borrow_mut().push(text.to_owned());
+        for (every, count) in [(Duration::from_secs(60), 0), (Duration::ZERO, 1)] {
+            let broken = noting(every, &note);
+            let ready = state::become_whole(std::slice::from_ref(&address), Instant::now(), broken).await;
+            assert!(ready.is_err());
+            assert_eq!(noted.borrow().len(), count, "{noted:?}");
+        }
+        let expected = format!("waiting for the servers to form an ensemble ({address}: not known (");
+        assert!(noted.borrow()[0].starts_with(&expected), "{noted:?}");
     }
 
     #[test]
