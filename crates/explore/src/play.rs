@@ -2,6 +2,7 @@
 //! inspects the remaining nodes.
 
 mod faults;
+mod interleaving;
 mod verdict;
 
 use std::collections::VecDeque;
