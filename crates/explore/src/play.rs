@@ -79,7 +79,9 @@ pub async fn play(
     stopped: impl Future<Output = ()>,
 ) -> Result<Outcome, Error> {
     let path = world.next().await?;
-    let stage = Stage::new(world, &path, schedule.contenders + 1, &schedule.readers);
+    let mut stage = Stage::new(world, &path, schedule.contenders + 1, &schedule.readers);
+    let contenders = stage.all.iter_mut().take(schedule.contenders);
+    contenders.for_each(|one| one.acquires_again = schedule.acquires_again);
     let mut play = Play {
         stage,
         schedule,
@@ -344,10 +346,10 @@ impl Play<'_, '_> {
     }
 
     /// Returns whether a newcomer should try the lock during this hold. If a node was wrongly deleted or the holder
-    /// acquired the lock twice, only a newcomer can reveal whether the hold excludes other contenders.
+    /// acquired the lock again after a fault, only a newcomer can reveal whether the hold excludes other contenders.
     fn is_worth_a_newcomer(&self, holder: usize) -> bool {
         let newcomer = self.schedule.contenders;
-        let is_again = self.stage.all[holder].asked > 1;
+        let is_again = self.stage.all[holder].asked > 1 && !self.taken.is_empty();
         holder != newcomer
             && self.stage.all[newcomer].status == Status::Absent
             && (is_again || self.stage.is_trespassed)

@@ -100,8 +100,8 @@ pub struct Contender {
     pub is_dead: bool,
     /// Whether the contender cannot connect.
     pub is_away: bool,
-    /// Whether a fault hit the contender, so that it acquires once more.
-    pub was_hit: bool,
+    /// Whether the contender acquires once more, e.g. because a fault hit it.
+    pub acquires_again: bool,
     /// Whether the contender's session is still usable after its last acquire or release.
     pub lives: bool,
     /// The client's current session, unless the client closed it.
@@ -143,7 +143,7 @@ impl Contender {
             is_frozen: false,
             is_dead: false,
             is_away: false,
-            was_hit: false,
+            acquires_again: false,
             lives: true,
             session: None,
             has_left_session: false,
@@ -171,11 +171,10 @@ impl Contender {
         matches!(self.status, Status::Done(_)) || self.is_dead
     }
 
-    /// Returns whether the contender should acquire the lock once more: a fault hit it, and it has finished with a
-    /// live session.
+    /// Returns whether the contender should acquire the lock once more now: it has finished with a live session.
     pub fn may_ask_again(&self) -> bool {
         let has_finished = matches!(self.status, Status::Done(_)) && !self.is_dead && !self.is_away;
-        has_finished && self.was_hit && self.lives && self.asked == 1
+        has_finished && self.acquires_again && self.lives && self.asked == 1
     }
 
     /// Returns whether a driver's report of a lost hold applies to the current hold. If the exploration has ended the
@@ -652,13 +651,13 @@ mod tests {
     fn contender_hit_by_a_fault_acquires_again_if_its_session_is_alive() {
         let finished = || Contender {
             status: Status::Done(None),
-            was_hit: true,
+            acquires_again: true,
             asked: 1,
             ..Contender::new(Instant::now())
         };
         assert!(finished().may_ask_again());
         for other in [
-            Contender { was_hit: false, ..finished() },
+            Contender { acquires_again: false, ..finished() },
             Contender { asked: 2, ..finished() },
             Contender { lives: false, ..finished() },
             Contender { is_dead: true, ..finished() },

@@ -30,7 +30,7 @@ impl Play<'_, '_> {
         if let Some(why) = decision.mistake() {
             return Err(Unexplored(why));
         }
-        self.stage.all[contender].was_hit |= !decision.act.is_delay();
+        self.stage.all[contender].acquires_again |= !decision.act.is_delay();
         if decision.moves == Some(Move::Other) {
             self.stage.move_to_other(contender)?;
         }

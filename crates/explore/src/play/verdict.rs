@@ -153,6 +153,9 @@ impl Play<'_, '_> {
     /// Describes what led to a failure of the contender, as the start of a sentence: the faults or, in an order
     /// without a fault, how the requests interleaved.
     fn cause(&self, first: Option<(Intrusion, usize)>, subject: usize) -> String {
+        if self.schedule.acquires_again && self.taken.is_empty() {
+            return "every contender asked for the lock twice, without a fault; then ".to_owned();
+        }
         if self.schedule.order.is_none() || !self.taken.is_empty() {
             return self.after(first);
         }
@@ -192,6 +195,9 @@ impl Play<'_, '_> {
                 (stuck, what)
             }
             Fault::Refused | Fault::OutOfOrder => failure,
+            Fault::NodeLeft if self.schedule.acquires_again => {
+                (0, format!("more nodes remained than after one acquisition each: {}", left.join(", ")))
+            }
             Fault::NodeLeft => (0, format!("every contender had finished{nodes}")),
         };
         format!("{}{what}", self.cause(first, subject))
