@@ -23,7 +23,7 @@ use super::world::{CONFIRMS, Pace};
 use zklockbench_core::catalog::Holders;
 use zklockbench_core::error::Error;
 use zklockbench_core::measure::added_up;
-use zklockbench_locks::leases_of;
+use zklockbench_locks::{blocks, leases_of};
 
 /// Maximum number of undisturbed runs, which end once two successive runs agree.
 const UNDISTURBED: usize = 6;
@@ -263,12 +263,18 @@ fn readers(contenders: usize, most: usize) -> impl Iterator<Item = (usize, &'sta
 /// Lists the kinds of schedules that an exploration does not try.
 fn not_tried(site: &Site, scope: Scope) -> Vec<String> {
     let guarantees = &site.lock.entry.card.guarantees;
-    let has_others = site.servers.other.is_some();
+    let (has_others, ways) = (site.servers.other.is_some(), site.lock.gives_up());
     let stale = site.servers.held.as_ref().err().filter(|_| has_others);
     let stale = stale.map(|why| format!("moves to a stale server ({why})"));
     let parts = [
-        (!scope.pairs, "two faults at once"),
-        (site.lock.gives_up().is_empty(), "timeouts and cancellation"),
+        (!scope.pairs, "two faults in one run"),
+        (scope.pairs, "three faults in one run, and two faults among readers or more contenders"),
+        (!ways.contains(&Act::TimeOut), "acquires that time out"),
+        (!ways.contains(&Act::GiveUp), "acquires that are cancelled"),
+        (blocks(&site.lock.params), "acquires that must not wait"),
+        (true, "waits that are needlessly long but end"),
+        (true, "several locks in one session"),
+        (true, "crashes and restarts of servers"),
         (site.lock.has_readers(), "orders with several readers"),
         (matches!(guarantees.holders, Holders::Leases(_)), "several leases at once"),
         (guarantees.reentrant, "reentrant acquisitions"),

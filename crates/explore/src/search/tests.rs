@@ -127,6 +127,18 @@ fn moves_between_servers_are_listed_as_untried_if_there_is_only_one_server() {
 }
 
 #[test]
+fn acquires_without_a_wait_are_listed_as_untried_unless_the_lock_never_waits() {
+    let mut site = site();
+    let lists = |site: &Site| {
+        let scope = Scope { budget: Duration::ZERO, pairs: false };
+        not_tried(site, scope).iter().any(|one| one == "acquires that must not wait")
+    };
+    assert!(lists(&site));
+    site.lock.params = [("blocking".to_owned(), ParamValue::Bool(false))].into();
+    assert!(!lists(&site));
+}
+
+#[test]
 fn findings_are_sorted_by_kind_then_by_number_of_decisions() {
     let finding = |fault, needs, order: Option<Vec<String>>| {
         let schedule = Schedule { order, ..Schedule::undisturbed(2) };
@@ -192,7 +204,8 @@ fn nodes_left_by_second_acquisitions_are_a_finding_of_the_undisturbed_run_only()
     let found = &search.findings[&(NO_FAULT, Fault::NodeLeft)];
     assert!(found.schedule.acquires_again && found.schedule.decisions.is_empty());
     assert_eq!(found.seen, Seen { times: 3, runs: 3 });
-    assert_eq!(search.usually_left[&(2, Vec::new())].ephemeral, ["c1.node2"]);
+    let expected = &search.usually_left[&(2_usize, Vec::<usize>::new())];
+    assert_eq!(expected.ephemeral, ["c1.node2"]);
 }
 
 #[test]
