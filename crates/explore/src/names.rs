@@ -15,6 +15,8 @@ pub struct Names {
     makers: HashMap<String, usize>,
     /// Number of nodes named so far, by contender.
     made: HashMap<usize, u32>,
+    /// Ephemeral nodes of each contender's last create. A multi may create several.
+    newest: HashMap<usize, Vec<String>>,
     /// Number of events so far, by name.
     seen: HashMap<String, u32>,
 }
@@ -31,13 +33,14 @@ impl Names {
             nodes: BTreeMap::new(),
             makers: HashMap::new(),
             made: HashMap::new(),
+            newest: HashMap::new(),
             seen: HashMap::new(),
         }
     }
 
     /// Records the nodes that a contender's request created; returns whether any of these nodes is ephemeral.
     pub fn learn(&mut self, contender: usize, request: &Request, created: &[String]) -> bool {
-        let before = self.nodes.len();
+        let mut ephemeral = Vec::new();
         let creates = request.operations.iter().filter_map(|operation| match operation.kind {
             OperationKind::Create { is_ephemeral } => Some(is_ephemeral),
             _ => None,
@@ -46,9 +49,14 @@ impl Names {
             self.makers.insert(path.clone(), contender);
             if is_ephemeral {
                 self.add(contender, path);
+                ephemeral.push(path.clone());
             }
         }
-        self.nodes.len() > before
+        let has_new = !ephemeral.is_empty();
+        if has_new {
+            self.newest.insert(contender, ephemeral);
+        }
+        has_new
     }
 
     /// Forgets the nodes that a request deleted; returns the contenders that created them.
@@ -64,11 +72,9 @@ impl Names {
         self.nodes.insert(path.to_owned(), format!("{}.node{number}", contender_name(contender)));
     }
 
-    /// Returns the path of a contender's newest ephemeral node.
-    pub fn newest_of(&self, contender: usize) -> Option<&str> {
-        let number = self.made.get(&contender)?;
-        let name = format!("{}.node{number}", contender_name(contender));
-        self.nodes.iter().find(|(_, known)| **known == name).map(|(path, _)| path.as_str())
+    /// Returns the paths of the ephemeral nodes of a contender's last create.
+    pub fn newest_of(&self, contender: usize) -> &[String] {
+        self.newest.get(&contender).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Returns a node's name: the lock's directory, a contender's node, or a path below the lock.
@@ -164,8 +170,33 @@ mod tests {
         names.add(1, "/l/n-0000000004");
         names.add(1, "/l/n-0000000009");
         assert_eq!(names.node("/l/n-0000000004"), "c2.node1");
-        assert_eq!(names.newest_of(1), Some("/l/n-0000000009"));
-        assert_eq!(names.newest_of(0), None);
+        assert_eq!(names.node("/l/n-0000000009"), "c2.node2");
+    }
+
+    #[test]
+    fn newest_nodes_are_all_ephemeral_nodes_of_the_last_create() {
+        let create = |is_ephemeral| Operation {
+            name: "create",
+            path: "/l".into(),
+            kind: OperationKind::Create { is_ephemeral },
+        };
+        let multi = |ephemeral: &[bool]| Request {
+            xid: 1,
+            opcode: 14,
+            operations: ephemeral.iter().copied().map(create).collect(),
+            is_multi: true,
+        };
+        let mut names = Names::new("/l");
+        for (ephemeral, paths) in [
+            (&[true][..], &["/l/a"][..]),
+            (&[true, false, true], &["/l/b", "/l/c", "/l/d"]),
+            (&[false], &["/l/e"]),
+        ] {
+            let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
+            assert_eq!(names.learn(1, &multi(ephemeral), &paths), ephemeral.contains(&true));
+        }
+        assert_eq!(names.newest_of(1), ["/l/b", "/l/d"]);
+        assert!(names.newest_of(0).is_empty());
     }
 
     #[test]

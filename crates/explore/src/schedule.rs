@@ -24,7 +24,7 @@ pub enum Act {
     /// The contender is frozen before this event, and its session ends. It resumes after the other contenders have
     /// finished.
     Freeze,
-    /// Another program deletes the contender's newest node before this event.
+    /// Another program deletes the nodes of the contender's last create before this event.
     Delete,
     /// The event is delayed until the given event of another contender.
     Delay { past: String },

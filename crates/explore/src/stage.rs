@@ -95,6 +95,8 @@ impl Conn {
 #[derive(Debug)]
 pub struct Contender {
     pub status: Status,
+    /// Time of the last status change.
+    since: Instant,
     pub conn: Option<Conn>,
     pub is_frozen: bool,
     pub is_dead: bool,
@@ -139,6 +141,7 @@ impl Contender {
     fn new(now: Instant) -> Self {
         Self {
             status: Status::Absent,
+            since: now,
             conn: None,
             is_frozen: false,
             is_dead: false,
@@ -600,9 +603,18 @@ impl<'w> Stage<'w> {
 
     pub fn set(&mut self, contender: usize, status: Status) {
         self.changed(None);
-        self.all[contender].status = status;
-        self.progressed = Instant::now();
+        let now = Instant::now();
+        (self.all[contender].status, self.all[contender].since) = (status, now);
+        self.progressed = now;
     }
+}
+
+/// Returns the contender whose acquire or release has lasted longest. A release comes first, because acquires may wait
+/// for its end.
+pub fn waits_longest(all: &[Contender]) -> Option<usize> {
+    let waits = |one: &Contender| !one.is_over() && one.is_busy();
+    let waiting = (0..all.len()).filter(|number| waits(&all[*number]));
+    waiting.min_by_key(|number| (all[*number].status != Status::Releasing, all[*number].since))
 }
 
 /// Returns a contender that was already waiting when the given contender asked, and is still waiting.
@@ -637,6 +649,27 @@ mod tests {
         };
         assert_eq!(overtaken(Status::Acquiring), [Some(0), None]);
         assert_eq!(overtaken(Status::Done(None)), [None, None]);
+    }
+
+    #[test]
+    fn contender_that_waits_longest_is_stuck_unless_a_release_has_not_ended() {
+        let now = Instant::now();
+        let contender = |status, waited_ms| Contender {
+            status,
+            since: now + Duration::from_millis(100 - waited_ms),
+            ..Contender::new(now)
+        };
+        let (waits, over) = (Status::Acquiring, Status::Done(None));
+        let mut all = [
+            contender(over, 90),
+            contender(waits.clone(), 10),
+            contender(waits, 50),
+            contender(Status::Idle, 99),
+        ];
+        assert_eq!(waits_longest(&all), Some(2));
+        all[1].status = Status::Releasing;
+        assert_eq!(waits_longest(&all), Some(1));
+        assert_eq!(waits_longest(&all[..1]), None);
     }
 
     #[test]
