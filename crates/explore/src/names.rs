@@ -38,8 +38,9 @@ impl Names {
         }
     }
 
-    /// Records the nodes that a contender's request created; returns whether any of these nodes is ephemeral.
-    pub fn learn(&mut self, contender: usize, request: &Request, created: &[String]) -> bool {
+    /// Records the nodes that a contender's request created; returns whether any of these nodes is ephemeral. A poll's
+    /// node takes the name of the contender's last node, because the number of polls depends on timing.
+    pub fn learn(&mut self, contender: usize, request: &Request, created: &[String], is_poll: bool) -> bool {
         let mut ephemeral = Vec::new();
         let creates = request.operations.iter().filter_map(|operation| match operation.kind {
             OperationKind::Create { is_ephemeral } => Some(is_ephemeral),
@@ -48,7 +49,7 @@ impl Names {
         for (is_ephemeral, path) in creates.zip(created) {
             self.makers.insert(path.clone(), contender);
             if is_ephemeral {
-                self.add(contender, path);
+                self.add(contender, path, is_poll);
                 ephemeral.push(path.clone());
             }
         }
@@ -66,9 +67,9 @@ impl Names {
         deleted.filter_map(|operation| self.makers.remove(&operation.path)).collect()
     }
 
-    fn add(&mut self, contender: usize, path: &str) {
+    fn add(&mut self, contender: usize, path: &str, is_poll: bool) {
         let number = self.made.entry(contender).or_default();
-        *number += 1;
+        *number += u32::from(!is_poll || *number == 0);
         self.nodes.insert(path.to_owned(), format!("{}.node{number}", contender_name(contender)));
     }
 
@@ -167,10 +168,12 @@ mod tests {
     #[test]
     fn nodes_of_a_contender_are_numbered_in_creation_order() {
         let mut names = Names::new("/l");
-        names.add(1, "/l/n-0000000004");
-        names.add(1, "/l/n-0000000009");
+        names.add(1, "/l/n-0000000004", false);
+        names.add(1, "/l/n-0000000009", false);
+        names.add(1, "/l/n-0000000010", true);
         assert_eq!(names.node("/l/n-0000000004"), "c2.node1");
-        assert_eq!(names.node("/l/n-0000000009"), "c2.node2");
+        let last = ["/l/n-0000000009", "/l/n-0000000010"].map(|path| names.node(path));
+        assert_eq!(last, ["c2.node2"; 2], "a poll's node must not get a new number");
     }
 
     #[test]
@@ -193,7 +196,7 @@ mod tests {
             (&[false], &["/l/e"]),
         ] {
             let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
-            assert_eq!(names.learn(1, &multi(ephemeral), &paths), ephemeral.contains(&true));
+            assert_eq!(names.learn(1, &multi(ephemeral), &paths, false), ephemeral.contains(&true));
         }
         assert_eq!(names.newest_of(1), ["/l/b", "/l/d"]);
         assert!(names.newest_of(0).is_empty());
@@ -209,7 +212,7 @@ mod tests {
             (request(1, OperationKind::Create { is_ephemeral: false }), request(2, OperationKind::Delete));
         let mut names = Names::new("/l");
         for contender in [0, 1] {
-            assert!(!names.learn(contender, &create, &["/l/held".to_owned()]));
+            assert!(!names.learn(contender, &create, &["/l/held".to_owned()], false));
         }
         assert_eq!(names.unlearn(&delete), [1]);
         assert!(names.unlearn(&delete).is_empty());

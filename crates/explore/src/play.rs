@@ -26,8 +26,7 @@ use zklockbench_zk::session_of;
 pub const HOLDS: &str = "holds the lock";
 /// Name of the event that ends a hold.
 pub const RELEASES: &str = "releases";
-/// Maximum number of messages in a schedule. A lock that polls every 5 ms sends fewer before it counts as stuck, even
-/// in a run that confirms a finding.
+/// Maximum number of messages in a schedule, without polls.
 const MOST_MOVES: u64 = 20_000;
 
 /// Maximum duration of a schedule, as a multiple of `stuck_after`.

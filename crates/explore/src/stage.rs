@@ -1,8 +1,9 @@
 //! State of one schedule: its contenders, their connections, messages in flight, and expected replies.
 
 mod incoming;
+mod repeats;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -13,14 +14,13 @@ use super::net::ConnId;
 use super::schedule::TraceStep;
 use super::wire::{self, Request};
 use super::world::World;
+use repeats::Repeats;
 pub use zklockbench_ensemble::proxy::Direction;
 use zklockbench_record::StepKind;
 use zklockbench_zk::SessionKey;
 
 /// Time limit for a server's reply. If it is exceeded, the schedule counts as unexplored.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
-/// Number of times that a contender may send a request before repetitions count as polls.
-const SENT_BEFORE_POLLS: u32 = 2;
 /// Event after which a lock may give up its hold.
 const HOLDER_RECONNECTED: &str = "a new connection during a hold";
 /// Xid of the exploration's own request to close a session.
@@ -202,12 +202,11 @@ pub struct Stage<'w> {
     pub all: Vec<Contender>,
     pub trace: Vec<TraceStep>,
     pub deeds: Deeds,
-    /// Number of deliveries (except heartbeats) and reports, used to detect that nothing happens.
+    /// Number of deliveries (except heartbeats and polls) and reports, used to detect that nothing happens.
     pub moves: u64,
     /// Time of the last status change.
     pub progressed: Instant,
-    /// Number of times that a contender has sent a request since another contender changed anything.
-    sent: HashMap<(usize, i32, String), u32>,
+    repeats: Repeats,
     /// Whether a contender deleted the node of another contender with a live session.
     pub is_trespassed: bool,
     /// The first contender that acquired the lock out of order, and the contender that had waited before it asked.
@@ -234,7 +233,7 @@ impl<'w> Stage<'w> {
             deeds: Deeds::new(kind, readers),
             moves: 0,
             progressed: now,
-            sent: HashMap::new(),
+            repeats: Repeats::default(),
             is_trespassed: false,
             overtaken: None,
             failed_release: None,
@@ -429,9 +428,7 @@ impl<'w> Stage<'w> {
         let Some(conn) = self.all[contender].conn.as_mut() else { return };
         let id = conn.id;
         let Some(pending) = conn.queue(direction).pop_front() else { return };
-        if !pending.passes {
-            self.moves += 1;
-        }
+        self.moves += u64::from(!pending.passes && !pending.is_poll);
         // Release the messages that were delayed until this event.
         self.all.iter_mut().for_each(|one| drop(one.delayed.take_if(|(_, past)| *past == pending.name)));
         if !pending.passes && !pending.is_poll {
@@ -460,7 +457,7 @@ impl<'w> Stage<'w> {
         if sent.request.writes() {
             self.note_write();
         }
-        *self.sent.entry(sent_key(contender, &sent.request)).or_default() += 1;
+        self.repeats.sent(contender, &sent.request);
         let Some(conn) = self.all[contender].conn.as_mut() else { return };
         match sent.request.xid {
             wire::PING => conn.pings.push_back(false),
@@ -469,15 +466,9 @@ impl<'w> Stage<'w> {
         }
     }
 
-    /// Returns whether the request repeats earlier requests of the contender although no other contender has changed
-    /// anything.
-    fn is_poll(&self, contender: usize, request: &Request) -> bool {
-        self.sent.get(&sent_key(contender, request)).is_some_and(|times| *times >= SENT_BEFORE_POLLS)
-    }
-
     /// Records a change, after which requests are not polls, except requests of the contender that caused the change.
     fn changed(&mut self, by: Option<usize>) {
-        self.sent.retain(|(contender, ..), _| Some(*contender) == by);
+        self.repeats.changed(by);
         for (number, one) in self.all.iter_mut().enumerate().filter(|(number, _)| Some(*number) != by) {
             let waiting = one.conn.iter_mut().flat_map(|conn| &mut conn.to_server);
             for pending in waiting.filter(|pending| pending.is_poll) {
@@ -620,11 +611,6 @@ pub fn waits_longest(all: &[Contender]) -> Option<usize> {
 /// Returns a contender that was already waiting when the given contender asked, and is still waiting.
 fn overtaken_by(all: &[Contender], contender: usize) -> Option<usize> {
     all[contender].before.iter().copied().find(|other| all[*other].status == Status::Acquiring)
-}
-
-fn sent_key(contender: usize, request: &Request) -> (usize, i32, String) {
-    let paths: Vec<&str> = request.operations.iter().map(|operation| operation.path.as_str()).collect();
-    (contender, request.opcode, paths.join(" "))
 }
 
 /// Strips the contender from an event's name: `create own node`.
