@@ -64,6 +64,10 @@ impl FromStr for Objective {
         if condition.subject.scope != Scope::default() {
             return Err(format!("`{told}`: {own}; it applies to every strategy, so omit `of` and `at`"));
         }
+        if let Some(across) = condition.across {
+            let word = across.word();
+            return Err(format!("`{told}`: {own}; it does not combine repetitions, so omit `{word}`"));
+        }
         let figure = condition.subject.figure;
         match condition.rule {
             Rule::Compare(relation, Limit::Value(limit)) if relation != Relation::Equal => {

@@ -108,7 +108,8 @@ pub fn stale_moves(events: &[(usize, String)]) -> Vec<Decision> {
     lost.map(|decision| Decision { moves: Some(Move::Stale), ..decision }).collect()
 }
 
-fn is_write(request: &str) -> bool {
+/// Returns whether the request, named with or without its contender, changes a node.
+pub fn is_write(request: &str) -> bool {
     let (_, what) = request.split_once(": ").unwrap_or(("", request));
     ["create", "delete", "setData", "multi("].iter().any(|write| what.starts_with(write))
 }

@@ -15,6 +15,8 @@ pub struct Names {
     makers: HashMap<String, usize>,
     /// Number of nodes named so far, by contender.
     made: HashMap<usize, u32>,
+    /// Ephemeral nodes of each contender's last create. A multi may create several.
+    newest: HashMap<usize, Vec<String>>,
     /// Number of events so far, by name.
     seen: HashMap<String, u32>,
 }
@@ -31,13 +33,15 @@ impl Names {
             nodes: BTreeMap::new(),
             makers: HashMap::new(),
             made: HashMap::new(),
+            newest: HashMap::new(),
             seen: HashMap::new(),
         }
     }
 
-    /// Records the nodes that a contender's request created; returns whether any of these nodes is ephemeral.
-    pub fn learn(&mut self, contender: usize, request: &Request, created: &[String]) -> bool {
-        let before = self.nodes.len();
+    /// Records the nodes that a contender's request created; returns whether any of these nodes is ephemeral. A poll's
+    /// node takes the name of the contender's last node, because the number of polls depends on timing.
+    pub fn learn(&mut self, contender: usize, request: &Request, created: &[String], is_poll: bool) -> bool {
+        let mut ephemeral = Vec::new();
         let creates = request.operations.iter().filter_map(|operation| match operation.kind {
             OperationKind::Create { is_ephemeral } => Some(is_ephemeral),
             _ => None,
@@ -45,10 +49,15 @@ impl Names {
         for (is_ephemeral, path) in creates.zip(created) {
             self.makers.insert(path.clone(), contender);
             if is_ephemeral {
-                self.add(contender, path);
+                self.add(contender, path, is_poll);
+                ephemeral.push(path.clone());
             }
         }
-        self.nodes.len() > before
+        let has_new = !ephemeral.is_empty();
+        if has_new {
+            self.newest.insert(contender, ephemeral);
+        }
+        has_new
     }
 
     /// Forgets the nodes that a request deleted; returns the contenders that created them.
@@ -58,17 +67,15 @@ impl Names {
         deleted.filter_map(|operation| self.makers.remove(&operation.path)).collect()
     }
 
-    fn add(&mut self, contender: usize, path: &str) {
+    fn add(&mut self, contender: usize, path: &str, is_poll: bool) {
         let number = self.made.entry(contender).or_default();
-        *number += 1;
+        *number += u32::from(!is_poll || *number == 0);
         self.nodes.insert(path.to_owned(), format!("{}.node{number}", contender_name(contender)));
     }
 
-    /// Returns the path of a contender's newest ephemeral node.
-    pub fn newest_of(&self, contender: usize) -> Option<&str> {
-        let number = self.made.get(&contender)?;
-        let name = format!("{}.node{number}", contender_name(contender));
-        self.nodes.iter().find(|(_, known)| **known == name).map(|(path, _)| path.as_str())
+    /// Returns the paths of the ephemeral nodes of a contender's last create.
+    pub fn newest_of(&self, contender: usize) -> &[String] {
+        self.newest.get(&contender).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Returns a node's name: the lock's directory, a contender's node, or a path below the lock.
@@ -161,11 +168,38 @@ mod tests {
     #[test]
     fn nodes_of_a_contender_are_numbered_in_creation_order() {
         let mut names = Names::new("/l");
-        names.add(1, "/l/n-0000000004");
-        names.add(1, "/l/n-0000000009");
+        names.add(1, "/l/n-0000000004", false);
+        names.add(1, "/l/n-0000000009", false);
+        names.add(1, "/l/n-0000000010", true);
         assert_eq!(names.node("/l/n-0000000004"), "c2.node1");
-        assert_eq!(names.newest_of(1), Some("/l/n-0000000009"));
-        assert_eq!(names.newest_of(0), None);
+        let last = ["/l/n-0000000009", "/l/n-0000000010"].map(|path| names.node(path));
+        assert_eq!(last, ["c2.node2"; 2], "a poll's node must not get a new number");
+    }
+
+    #[test]
+    fn newest_nodes_are_all_ephemeral_nodes_of_the_last_create() {
+        let create = |is_ephemeral| Operation {
+            name: "create",
+            path: "/l".into(),
+            kind: OperationKind::Create { is_ephemeral },
+        };
+        let multi = |ephemeral: &[bool]| Request {
+            xid: 1,
+            opcode: 14,
+            operations: ephemeral.iter().copied().map(create).collect(),
+            is_multi: true,
+        };
+        let mut names = Names::new("/l");
+        for (ephemeral, paths) in [
+            (&[true][..], &["/l/a"][..]),
+            (&[true, false, true], &["/l/b", "/l/c", "/l/d"]),
+            (&[false], &["/l/e"]),
+        ] {
+            let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
+            assert_eq!(names.learn(1, &multi(ephemeral), &paths, false), ephemeral.contains(&true));
+        }
+        assert_eq!(names.newest_of(1), ["/l/b", "/l/d"]);
+        assert!(names.newest_of(0).is_empty());
     }
 
     #[test]
@@ -178,7 +212,7 @@ mod tests {
             (request(1, OperationKind::Create { is_ephemeral: false }), request(2, OperationKind::Delete));
         let mut names = Names::new("/l");
         for contender in [0, 1] {
-            assert!(!names.learn(contender, &create, &["/l/held".to_owned()]));
+            assert!(!names.learn(contender, &create, &["/l/held".to_owned()], false));
         }
         assert_eq!(names.unlearn(&delete), [1]);
         assert!(names.unlearn(&delete).is_empty());

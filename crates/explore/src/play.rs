@@ -2,6 +2,7 @@
 //! inspects the remaining nodes.
 
 mod faults;
+mod interleaving;
 mod verdict;
 
 use std::collections::VecDeque;
@@ -14,7 +15,7 @@ use super::judged::Deed;
 use super::names::contender_name;
 use super::outcome::{Fault, Nodes, Outcome};
 use super::schedule::{Choice, Decision, Footprint, Schedule};
-use super::stage::{Contender, Direction, Stage, Status, Unexplored};
+use super::stage::{Contender, Direction, Stage, Status, Unexplored, waits_longest};
 use super::world::World;
 use zklockbench_core::catalog::Mode;
 use zklockbench_core::error::Error;
@@ -25,8 +26,7 @@ use zklockbench_zk::session_of;
 pub const HOLDS: &str = "holds the lock";
 /// Name of the event that ends a hold.
 pub const RELEASES: &str = "releases";
-/// Maximum number of messages in a schedule. A lock that polls every 5 ms sends fewer before it counts as stuck, even
-/// in a run that confirms a finding.
+/// Maximum number of messages in a schedule, without polls.
 const MOST_MOVES: u64 = 20_000;
 
 /// Maximum duration of a schedule, as a multiple of `stuck_after`.
@@ -55,7 +55,7 @@ struct Play<'s, 'w> {
     choices: Vec<(Vec<Choice>, usize)>,
     events: Vec<(usize, String)>,
     wanted: VecDeque<String>,
-    /// The first contender that was stuck.
+    /// The contender that was stuck.
     stuck: Option<usize>,
     /// Contender that gives up waiting, and when.
     gives_up: Option<(usize, Instant)>,
@@ -78,7 +78,9 @@ pub async fn play(
     stopped: impl Future<Output = ()>,
 ) -> Result<Outcome, Error> {
     let path = world.next().await?;
-    let stage = Stage::new(world, &path, schedule.contenders + 1, &schedule.readers);
+    let mut stage = Stage::new(world, &path, schedule.contenders + 1, &schedule.readers);
+    let contenders = stage.all.iter_mut().take(schedule.contenders);
+    contenders.for_each(|one| one.acquires_again = schedule.acquires_again);
     let mut play = Play {
         stage,
         schedule,
@@ -327,7 +329,7 @@ impl Play<'_, '_> {
             return Ok(true);
         }
         let newcomer = self.schedule.contenders;
-        if self.stage.all[newcomer].status != Status::Absent || self.waiting().is_some() {
+        if self.stage.all[newcomer].status != Status::Absent || waits_longest(&self.stage.all).is_some() {
             return Ok(false);
         }
         self.open(newcomer).await?;
@@ -343,10 +345,10 @@ impl Play<'_, '_> {
     }
 
     /// Returns whether a newcomer should try the lock during this hold. If a node was wrongly deleted or the holder
-    /// acquired the lock twice, only a newcomer can reveal whether the hold excludes other contenders.
+    /// acquired the lock again after a fault, only a newcomer can reveal whether the hold excludes other contenders.
     fn is_worth_a_newcomer(&self, holder: usize) -> bool {
         let newcomer = self.schedule.contenders;
-        let is_again = self.stage.all[holder].asked > 1;
+        let is_again = self.stage.all[holder].asked > 1 && !self.taken.is_empty();
         holder != newcomer
             && self.stage.all[newcomer].status == Status::Absent
             && (is_again || self.stage.is_trespassed)
@@ -455,13 +457,6 @@ impl Play<'_, '_> {
         choices
     }
 
-    /// Returns the first contender with an unfinished open, acquire or release.
-    fn waiting(&self) -> Option<usize> {
-        self.stage.all.iter().position(|one| {
-            !one.is_over() && !matches!(one.status, Status::Absent | Status::Idle | Status::Holding)
-        })
-    }
-
     /// Returns whether there has been no progress for a while although messages are arriving, as with a polling waiter.
     fn only_polls(&self) -> bool {
         self.stage.held_since.is_none()
@@ -476,15 +471,15 @@ impl Play<'_, '_> {
             |one: &Contender| one.status == Status::Holding || one.is_frozen || one.delayed.is_some();
         let is_held_up = self.stage.all.iter().any(is_held_up);
         if is_late && !is_held_up {
-            self.stuck = self.waiting();
+            self.stuck = waits_longest(&self.stage.all);
         }
         self.stuck.is_some()
     }
 
     /// Waits for unfinished contenders while no message is in flight. Returns whether anything arrived; if not, the
-    /// first unfinished contender is stuck.
+    /// contender that has waited longest is stuck.
     async fn lingers(&mut self) -> bool {
-        let Some(waiting) = self.waiting() else { return false };
+        let Some(waiting) = waits_longest(&self.stage.all) else { return false };
         let moves = self.stage.moves;
         let until = Instant::now() + self.stage.world.pace.stuck_after;
         while Instant::now() < until && self.stage.moves == moves {
@@ -520,7 +515,7 @@ impl Play<'_, '_> {
         let is_blocked = self.schedule.order.is_some()
             && !is_stuck
             && !beyond.is_empty()
-            && !self.newcomer_gets_in().await?;
+            && !self.newcomer_is_served().await?;
         Ok(Aftermath { left, beyond, is_blocked })
     }
 
@@ -539,15 +534,15 @@ impl Play<'_, '_> {
         Ok(left)
     }
 
-    /// Returns whether a newcomer gets the lock after an order. The newcomer's requests are not part of the order, so
+    /// Returns whether a newcomer's acquire ends after an order. The newcomer's requests are not part of the order, so
     /// they are delivered immediately.
-    async fn newcomer_gets_in(&mut self) -> Result<bool, Unexplored> {
+    async fn newcomer_is_served(&mut self) -> Result<bool, Unexplored> {
         let newcomer = self.schedule.contenders;
         self.open(newcomer).await?;
         self.stage.all.iter_mut().for_each(|one| one.is_free = true);
         self.ask(newcomer);
         self.wait_while(newcomer, &Status::Acquiring, self.stage.world.pace.stuck_after).await;
-        Ok(self.stage.all[newcomer].status == Status::Holding)
+        Ok(self.stage.all[newcomer].status != Status::Acquiring)
     }
 
     async fn clear(&mut self) {

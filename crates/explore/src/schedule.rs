@@ -24,7 +24,7 @@ pub enum Act {
     /// The contender is frozen before this event, and its session ends. It resumes after the other contenders have
     /// finished.
     Freeze,
-    /// Another program deletes the contender's newest node before this event.
+    /// Another program deletes the nodes of the contender's last create before this event.
     Delete,
     /// The event is delayed until the given event of another contender.
     Delay { past: String },
@@ -194,6 +194,9 @@ pub struct Schedule {
     /// Contenders that acquire as readers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub readers: Vec<usize>,
+    /// Whether every contender acquires twice, even without a fault.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub acquires_again: bool,
 }
 
 impl Schedule {
@@ -202,7 +205,7 @@ impl Schedule {
     }
 
     pub fn with(contenders: usize, decisions: Vec<Decision>) -> Self {
-        Self { contenders, decisions, order: None, readers: Vec::new() }
+        Self { contenders, decisions, order: None, readers: Vec::new(), acquires_again: false }
     }
 
     pub fn in_order(contenders: usize, order: Vec<String>) -> Self {

@@ -23,7 +23,7 @@ use super::world::{CONFIRMS, Pace};
 use zklockbench_core::catalog::Holders;
 use zklockbench_core::error::Error;
 use zklockbench_core::measure::added_up;
-use zklockbench_locks::leases_of;
+use zklockbench_locks::{blocks, leases_of};
 
 /// Maximum number of undisturbed runs, which end once two successive runs agree.
 const UNDISTURBED: usize = 6;
@@ -263,16 +263,22 @@ fn readers(contenders: usize, most: usize) -> impl Iterator<Item = (usize, &'sta
 /// Lists the kinds of schedules that an exploration does not try.
 fn not_tried(site: &Site, scope: Scope) -> Vec<String> {
     let guarantees = &site.lock.entry.card.guarantees;
-    let has_others = site.servers.other.is_some();
+    let (has_others, ways) = (site.servers.other.is_some(), site.lock.gives_up());
     let stale = site.servers.held.as_ref().err().filter(|_| has_others);
     let stale = stale.map(|why| format!("moves to a stale server ({why})"));
     let parts = [
-        (!scope.pairs, "two faults at once"),
-        (site.lock.gives_up().is_empty(), "timeouts and cancellation"),
+        (!scope.pairs, "two faults in one run"),
+        (scope.pairs, "three faults in one run, and two faults among readers or more contenders"),
+        (!ways.contains(&Act::TimeOut), "acquires that time out"),
+        (!ways.contains(&Act::GiveUp), "acquires that are cancelled"),
+        (blocks(&site.lock.params), "acquires that must not wait"),
+        (true, "waits that are needlessly long but end"),
+        (true, "several locks in one session"),
+        (true, "crashes and restarts of servers"),
         (site.lock.has_readers(), "orders with several readers"),
         (matches!(guarantees.holders, Holders::Leases(_)), "several leases at once"),
         (guarantees.reentrant, "reentrant acquisitions"),
-        (true, "third acquisitions, and second acquisitions without a fault"),
+        (true, "third acquisitions, and orders of second acquisitions"),
         (!has_others, "moves between servers"),
         (has_others, "moves combined with other faults, and moves by readers"),
         (has_others && site.servers.held.is_ok(), "lagging followers"),
@@ -302,8 +308,12 @@ pub fn replay(
     let pool = Pool::start(&Site { worlds: 1, ..site.clone() });
     let mut search = Search::of(pool, site, deadline, deadline, &is_stopped);
     let late = || Error::environment(format!("the schedule did not end within {within:?}"));
-    if search.learn(schedule.contenders, &schedule.readers)?.is_empty() {
-        return Err(late());
+    let base = search.learn(schedule.contenders, &schedule.readers)?.pop().ok_or_else(late)?;
+    if !schedule.acquires_again && base.fault.is_none() {
+        let twice = search.twice(&base.schedule)?.ok_or_else(late)?;
+        if twice.fault == Some(Fault::NodeLeft) {
+            search.expect_left(twice);
+        }
     }
     let mut runs = 0;
     loop {
@@ -410,8 +420,9 @@ impl<'a, P: Runs> Search<'a, P> {
         self.pool.add(schedule, usually_left, confirms);
     }
 
-    /// Repeats an undisturbed run until two successive runs agree, counts all violations, and returns the last outcome;
-    /// `None` if no run ended in time. The first run may differ, because nothing is known yet about the clients' pauses.
+    /// Repeats an undisturbed run until two successive runs agree, then runs it with second acquisitions. Counts all
+    /// violations and returns the last single outcome; `None` if no run ended in time. The first run may differ, because
+    /// nothing is known yet about the clients' pauses.
     fn undisturbed(&mut self, contenders: usize, readers: &[usize]) -> Result<Option<Outcome>, Error> {
         let mut runs = self.learn(contenders, readers)?;
         let (agrees, all_ran) = (agree(&runs), runs.len() == UNDISTURBED);
@@ -425,8 +436,33 @@ impl<'a, P: Runs> Search<'a, P> {
         // Other failures may be accidents of a cold start; if they recur, the last run has them too.
         runs.retain(|run| run.fault == Some(Fault::Violated));
         runs.push(base.clone());
+        let mut leak = None;
+        if agrees && base.fault.is_none() {
+            if let Some(twice) = self.twice(&base.schedule)? {
+                leak = (twice.fault == Some(Fault::NodeLeft)).then(|| twice.clone());
+                runs.push(twice);
+            } else {
+                self.tally(class).unexplored += 1;
+                self.not_explored(self.ended(), 1);
+            }
+        }
         self.count(runs.into_iter().map(|run| (class, run)).collect())?;
+        if let Some(leak) = leak.filter(|_| self.findings.contains_key(&(class, Fault::NodeLeft))) {
+            self.expect_left(leak);
+        }
         Ok(Some(base))
+    }
+
+    /// Runs an undisturbed schedule in which every contender acquires twice; `None` if it did not end in time. A lock
+    /// may keep nodes for its next acquisition, but their number must not grow.
+    fn twice(&mut self, undisturbed: &Schedule) -> Result<Option<Outcome>, Error> {
+        self.add(Schedule { acquires_again: true, ..undisturbed.clone() });
+        self.next()
+    }
+
+    /// Expects the nodes that second acquisitions leave, so that no fault is blamed for them.
+    fn expect_left(&mut self, twice: Outcome) {
+        self.usually_left.insert((twice.schedule.contenders, twice.schedule.readers), twice.left);
     }
 
     /// Repeats an undisturbed run until two successive runs agree or time runs out, and returns all runs.

@@ -1,8 +1,9 @@
 //! State of one schedule: its contenders, their connections, messages in flight, and expected replies.
 
 mod incoming;
+mod repeats;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -13,14 +14,13 @@ use super::net::ConnId;
 use super::schedule::TraceStep;
 use super::wire::{self, Request};
 use super::world::World;
+use repeats::Repeats;
 pub use zklockbench_ensemble::proxy::Direction;
 use zklockbench_record::StepKind;
 use zklockbench_zk::SessionKey;
 
 /// Time limit for a server's reply. If it is exceeded, the schedule counts as unexplored.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
-/// Number of times that a contender may send a request before repetitions count as polls.
-const SENT_BEFORE_POLLS: u32 = 2;
 /// Event after which a lock may give up its hold.
 const HOLDER_RECONNECTED: &str = "a new connection during a hold";
 /// Xid of the exploration's own request to close a session.
@@ -95,13 +95,15 @@ impl Conn {
 #[derive(Debug)]
 pub struct Contender {
     pub status: Status,
+    /// Time of the last status change.
+    since: Instant,
     pub conn: Option<Conn>,
     pub is_frozen: bool,
     pub is_dead: bool,
     /// Whether the contender cannot connect.
     pub is_away: bool,
-    /// Whether a fault hit the contender, so that it acquires once more.
-    pub was_hit: bool,
+    /// Whether the contender acquires once more, e.g. because a fault hit it.
+    pub acquires_again: bool,
     /// Whether the contender's session is still usable after its last acquire or release.
     pub lives: bool,
     /// The client's current session, unless the client closed it.
@@ -139,11 +141,12 @@ impl Contender {
     fn new(now: Instant) -> Self {
         Self {
             status: Status::Absent,
+            since: now,
             conn: None,
             is_frozen: false,
             is_dead: false,
             is_away: false,
-            was_hit: false,
+            acquires_again: false,
             lives: true,
             session: None,
             has_left_session: false,
@@ -171,11 +174,10 @@ impl Contender {
         matches!(self.status, Status::Done(_)) || self.is_dead
     }
 
-    /// Returns whether the contender should acquire the lock once more: a fault hit it, and it has finished with a
-    /// live session.
+    /// Returns whether the contender should acquire the lock once more now: it has finished with a live session.
     pub fn may_ask_again(&self) -> bool {
         let has_finished = matches!(self.status, Status::Done(_)) && !self.is_dead && !self.is_away;
-        has_finished && self.was_hit && self.lives && self.asked == 1
+        has_finished && self.acquires_again && self.lives && self.asked == 1
     }
 
     /// Returns whether a driver's report of a lost hold applies to the current hold. If the exploration has ended the
@@ -200,12 +202,11 @@ pub struct Stage<'w> {
     pub all: Vec<Contender>,
     pub trace: Vec<TraceStep>,
     pub deeds: Deeds,
-    /// Number of deliveries (except heartbeats) and reports, used to detect that nothing happens.
+    /// Number of deliveries (except heartbeats and polls) and reports, used to detect that nothing happens.
     pub moves: u64,
     /// Time of the last status change.
     pub progressed: Instant,
-    /// Number of times that a contender has sent a request since another contender changed anything.
-    sent: HashMap<(usize, i32, String), u32>,
+    repeats: Repeats,
     /// Whether a contender deleted the node of another contender with a live session.
     pub is_trespassed: bool,
     /// The first contender that acquired the lock out of order, and the contender that had waited before it asked.
@@ -232,7 +233,7 @@ impl<'w> Stage<'w> {
             deeds: Deeds::new(kind, readers),
             moves: 0,
             progressed: now,
-            sent: HashMap::new(),
+            repeats: Repeats::default(),
             is_trespassed: false,
             overtaken: None,
             failed_release: None,
@@ -427,9 +428,7 @@ impl<'w> Stage<'w> {
         let Some(conn) = self.all[contender].conn.as_mut() else { return };
         let id = conn.id;
         let Some(pending) = conn.queue(direction).pop_front() else { return };
-        if !pending.passes {
-            self.moves += 1;
-        }
+        self.moves += u64::from(!pending.passes && !pending.is_poll);
         // Release the messages that were delayed until this event.
         self.all.iter_mut().for_each(|one| drop(one.delayed.take_if(|(_, past)| *past == pending.name)));
         if !pending.passes && !pending.is_poll {
@@ -458,7 +457,7 @@ impl<'w> Stage<'w> {
         if sent.request.writes() {
             self.note_write();
         }
-        *self.sent.entry(sent_key(contender, &sent.request)).or_default() += 1;
+        self.repeats.sent(contender, &sent.request);
         let Some(conn) = self.all[contender].conn.as_mut() else { return };
         match sent.request.xid {
             wire::PING => conn.pings.push_back(false),
@@ -467,15 +466,9 @@ impl<'w> Stage<'w> {
         }
     }
 
-    /// Returns whether the request repeats earlier requests of the contender although no other contender has changed
-    /// anything.
-    fn is_poll(&self, contender: usize, request: &Request) -> bool {
-        self.sent.get(&sent_key(contender, request)).is_some_and(|times| *times >= SENT_BEFORE_POLLS)
-    }
-
     /// Records a change, after which requests are not polls, except requests of the contender that caused the change.
     fn changed(&mut self, by: Option<usize>) {
-        self.sent.retain(|(contender, ..), _| Some(*contender) == by);
+        self.repeats.changed(by);
         for (number, one) in self.all.iter_mut().enumerate().filter(|(number, _)| Some(*number) != by) {
             let waiting = one.conn.iter_mut().flat_map(|conn| &mut conn.to_server);
             for pending in waiting.filter(|pending| pending.is_poll) {
@@ -601,19 +594,23 @@ impl<'w> Stage<'w> {
 
     pub fn set(&mut self, contender: usize, status: Status) {
         self.changed(None);
-        self.all[contender].status = status;
-        self.progressed = Instant::now();
+        let now = Instant::now();
+        (self.all[contender].status, self.all[contender].since) = (status, now);
+        self.progressed = now;
     }
+}
+
+/// Returns the contender whose acquire or release has lasted longest. A release comes first, because acquires may wait
+/// for its end.
+pub fn waits_longest(all: &[Contender]) -> Option<usize> {
+    let waits = |one: &Contender| !one.is_over() && one.is_busy();
+    let waiting = (0..all.len()).filter(|number| waits(&all[*number]));
+    waiting.min_by_key(|number| (all[*number].status != Status::Releasing, all[*number].since))
 }
 
 /// Returns a contender that was already waiting when the given contender asked, and is still waiting.
 fn overtaken_by(all: &[Contender], contender: usize) -> Option<usize> {
     all[contender].before.iter().copied().find(|other| all[*other].status == Status::Acquiring)
-}
-
-fn sent_key(contender: usize, request: &Request) -> (usize, i32, String) {
-    let paths: Vec<&str> = request.operations.iter().map(|operation| operation.path.as_str()).collect();
-    (contender, request.opcode, paths.join(" "))
 }
 
 /// Strips the contender from an event's name: `create own node`.
@@ -641,6 +638,27 @@ mod tests {
     }
 
     #[test]
+    fn contender_that_waits_longest_is_stuck_unless_a_release_has_not_ended() {
+        let now = Instant::now();
+        let contender = |status, waited_ms| Contender {
+            status,
+            since: now + Duration::from_millis(100 - waited_ms),
+            ..Contender::new(now)
+        };
+        let (waits, over) = (Status::Acquiring, Status::Done(None));
+        let mut all = [
+            contender(over, 90),
+            contender(waits.clone(), 10),
+            contender(waits, 50),
+            contender(Status::Idle, 99),
+        ];
+        assert_eq!(waits_longest(&all), Some(2));
+        all[1].status = Status::Releasing;
+        assert_eq!(waits_longest(&all), Some(1));
+        assert_eq!(waits_longest(&all[..1]), None);
+    }
+
+    #[test]
     fn report_of_a_lost_hold_does_not_concern_a_hold_of_a_later_session() {
         let holder = || Contender { status: Status::Holding, ..Contender::new(Instant::now()) };
         assert!(holder().may_lose_hold());
@@ -652,13 +670,13 @@ mod tests {
     fn contender_hit_by_a_fault_acquires_again_if_its_session_is_alive() {
         let finished = || Contender {
             status: Status::Done(None),
-            was_hit: true,
+            acquires_again: true,
             asked: 1,
             ..Contender::new(Instant::now())
         };
         assert!(finished().may_ask_again());
         for other in [
-            Contender { was_hit: false, ..finished() },
+            Contender { acquires_again: false, ..finished() },
             Contender { asked: 2, ..finished() },
             Contender { lives: false, ..finished() },
             Contender { is_dead: true, ..finished() },

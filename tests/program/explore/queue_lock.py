@@ -23,6 +23,8 @@ class Queue:
             return True
         if DEFECT == "serves-in-any-order":
             return self.races(timeout)
+        if DEFECT == "leaves-a-node-in-each-acquire":
+            self.client.create(self.on + "/seen-", ephemeral=True, sequence=True)
         self.node = self.client.create(self.on + "/n-", ephemeral=True, sequence=True).rsplit("/", 1)[1]
         while True:
             there = self.is_first(timeout)

@@ -57,11 +57,12 @@ impl MeasuredRange {
     }
 
     fn in_words(self) -> String {
-        let Self { least_us, median_us, most_us, at_least } = self;
-        let at_least = if at_least { "at least " } else { "" };
-        match least_us == most_us {
-            true => format!("{at_least}{}", format_micros(median_us as u64)),
-            false => format!("{at_least}{} to {}", format_micros(least_us), format_micros(most_us)),
+        let [least, most] = [self.least_us, self.most_us].map(format_micros);
+        match (self.least_us == self.most_us, self.at_least) {
+            (true, true) => format!("at least {most}"),
+            (true, false) => most,
+            (false, true) => format!("{least} to {most} or more"),
+            (false, false) => format!("{least} to {most}"),
         }
     }
 
@@ -188,4 +189,20 @@ fn meanwhile(all: &[&MeasuredFailure], objective: &Objective) -> Option<Verdict>
         }
     };
     all.iter().filter_map(|one| one.record.meanwhile).map(judged).reduce(Verdict::and)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn range_with_an_unfinished_wait_has_no_upper_end() {
+        let words = |least_us, most_us, at_least| {
+            MeasuredRange { least_us, median_us: 3_000.0, most_us, at_least }.in_words()
+        };
+        assert_eq!(words(3_000, 5_000, false), "3 ms to 5 ms");
+        assert_eq!(words(3_000, 5_000, true), "3 ms to 5 ms or more");
+        assert_eq!(words(3_000, 3_000, true), "at least 3 ms");
+        assert_eq!(words(3_000, 3_000, false), "3 ms");
+    }
 }

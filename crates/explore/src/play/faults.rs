@@ -24,13 +24,13 @@ impl Play<'_, '_> {
             _ => false,
         };
         if needs_connection && !self.stage.is_connected(contender) {
-            self.missed.push(format!("{} had no connection at `{}`", contender_name(contender), decision.at));
+            self.miss(format!("{} had no connection at `{}`", contender_name(contender), decision.at));
             return Ok(());
         }
         if let Some(why) = decision.mistake() {
             return Err(Unexplored(why));
         }
-        self.stage.all[contender].was_hit |= !decision.act.is_delay();
+        self.stage.all[contender].acquires_again |= !decision.act.is_delay();
         if decision.moves == Some(Move::Other) {
             self.stage.move_to_other(contender)?;
         }
@@ -95,8 +95,7 @@ impl Play<'_, '_> {
         if self.stage.all[contender].status != Status::Acquiring
             || (self.times_out(contender) && end.is_none())
         {
-            self.missed.push(format!("{} was not waiting at `{}`", contender_name(contender), decision.at));
-            return;
+            return self.miss(format!("{} was not waiting at `{}`", contender_name(contender), decision.at));
         }
         let Some((_, end)) = end else {
             self.fault_noted(contender, "its wait is cancelled");
@@ -132,6 +131,12 @@ impl Play<'_, '_> {
         self.stage.all[contender].status != Status::Acquiring
     }
 
+    /// Records that the decision just taken had no effect, so it caused nothing.
+    fn miss(&mut self, why: String) {
+        self.taken.pop();
+        self.missed.push(why);
+    }
+
     pub(super) fn fault_noted(&mut self, contender: usize, what: impl Into<String>) {
         self.stage.note(contender, StepKind::Fault, what);
     }
@@ -146,16 +151,14 @@ impl Play<'_, '_> {
         Ok(())
     }
 
-    /// Deletes the contender's newest node. Without its node, the contender has no right to the lock.
+    /// Deletes the nodes of the contender's last create. Without its node, the contender has no right to the lock.
     async fn delete(&mut self, contender: usize, decision: &Decision) {
-        let node = self.stage.names.newest_of(contender).map(str::to_owned);
-        let deleted = match &node {
-            Some(path) => self.stage.world.cast.delete(path).await.is_ok(),
-            None => false,
-        };
+        let mut deleted = false;
+        for path in self.stage.names.newest_of(contender).to_vec() {
+            deleted |= self.stage.world.cast.delete(&path).await.is_ok();
+        }
         if !deleted {
-            self.missed.push(format!("{} had no node at `{}`", contender_name(contender), decision.at));
-            return;
+            return self.miss(format!("{} had no node at `{}`", contender_name(contender), decision.at));
         }
         self.fault_noted(contender, "its node is deleted by another program");
         self.stage.lose_right(contender);

@@ -1,5 +1,6 @@
 //! Decides the outcome of a schedule that has ended, and describes it.
 
+use super::interleaving::interleaving;
 use super::{Aftermath, HOLDS, Play};
 use crate::cast::DriverEnd;
 use crate::judged::{Intrusion, kind_of};
@@ -49,9 +50,9 @@ impl Play<'_, '_> {
         };
         let entry = exclusion.first.map(|first| self.entry_step(first));
         let first = exclusion.first.zip(entry);
-        let what = refused.or(overtaken).unwrap_or_default();
+        let failure = refused.or(overtaken).unwrap_or_default();
         let sentence =
-            fault.map_or_else(String::new, |fault| self.sentence(fault, first, &aftermath.beyond, what));
+            fault.map_or_else(String::new, |fault| self.sentence(fault, first, &aftermath.beyond, failure));
         let needs = self.causes(first).count();
         Outcome {
             schedule: self.schedule.clone(),
@@ -84,15 +85,14 @@ impl Play<'_, '_> {
     }
 
     /// Describes an acquire that failed although no fault hit its contender, or a release that failed without any
-    /// fault: a hold may depend on another contender's session. A stale server affects every contender.
-    fn refused(&self) -> Option<String> {
+    /// fault: a hold may depend on another contender's session. A stale server affects every contender. Also returns
+    /// the contender.
+    fn refused(&self) -> Option<(usize, String)> {
         if self.schedule.decisions.is_empty()
             && let Some((contender, why)) = &self.stage.failed_release
         {
-            return Some(format!(
-                "{}'s release failed although there was no fault: {why}",
-                self.called(*contender)
-            ));
+            let who = self.called(*contender);
+            return Some((*contender, format!("{who}'s release failed although there was no fault: {why}")));
         }
         let is_hit = |contender| self.schedule.decisions.iter().any(|decision| decision.hits(contender));
         let all = self.stage.all.iter().enumerate().filter(|(contender, one)| {
@@ -104,13 +104,14 @@ impl Play<'_, '_> {
             _ => None,
         });
         let (contender, why) = refused.next()?;
-        Some(format!("{}'s acquire failed although no fault hit it: {why}", self.called(contender)))
+        let who = self.called(contender);
+        Some((contender, format!("{who}'s acquire failed although no fault hit it: {why}")))
     }
 
     /// Describes an acquisition that overtook a waiting contender, if the lock promises the order of arrival. A fault
     /// may cost a contender its position, and readers or leases admit several contenders at once, so only schedules
-    /// without them count. A delay costs no position.
-    fn overtaken(&self) -> Option<String> {
+    /// without them count. A delay costs no position. Also returns the contender that acquired it.
+    fn overtaken(&self) -> Option<(usize, String)> {
         let (contender, other) = self.stage.overtaken?;
         let (lock, schedule) = (&self.stage.world.lock, self.schedule);
         let card = &lock.entry.card;
@@ -119,7 +120,9 @@ impl Play<'_, '_> {
         let is_undisturbed = schedule.decisions.iter().all(|decision| decision.act.is_delay());
         (card.guarantees.fifo && is_one_by_one && is_undisturbed).then(|| {
             let (who, other) = (self.called(contender), self.called(other));
-            format!("{who} acquired the lock before {other}, which was already waiting when {who} asked")
+            let what =
+                format!("{who} acquired the lock before {other}, which was already waiting when {who} asked");
+            (contender, what)
         })
     }
 
@@ -147,39 +150,57 @@ impl Play<'_, '_> {
         if cause.is_empty() { String::new() } else { format!("{cause}; then ") }
     }
 
+    /// Describes what led to a failure of the contender, as the start of a sentence: the faults or, in an order
+    /// without a fault, how the requests interleaved.
+    fn cause(&self, first: Option<(Intrusion, usize)>, subject: usize) -> String {
+        if self.schedule.acquires_again && self.taken.is_empty() {
+            return "every contender asked for the lock twice, without a fault; then ".to_owned();
+        }
+        if self.schedule.order.is_none() || !self.taken.is_empty() {
+            return self.after(first);
+        }
+        let trace = &self.stage.trace;
+        let until = first.map_or(trace.len(), |(_, step)| step);
+        interleaving(&trace[..until], self.schedule.contenders, subject)
+    }
+
     fn sentence(
         &self,
         fault: Fault,
         first: Option<(Intrusion, usize)>,
         left: &[String],
-        what: String,
+        failure: (usize, String),
     ) -> String {
-        let after = self.after(first);
         let nodes = if left.is_empty() { String::new() } else { format!("; remaining: {}", left.join(", ")) };
-        let what = match fault {
+        let stuck = self.stuck.unwrap_or(self.schedule.contenders);
+        let (subject, what) = match fault {
             Fault::Violated => {
                 let name = |who: Option<usize>, other: &str| {
                     who.map_or_else(|| other.to_owned(), |who| self.called(who))
                 };
                 let intruder = name(first.map(|(first, _)| first.intruder), "a contender");
                 let holder = name(first.and_then(|(first, _)| first.holder), "another contender");
-                format!("{intruder} acquired the lock while {holder} held it")
+                let what = format!("{intruder} acquired the lock while {holder} held it");
+                (first.map_or(0, |(first, _)| first.intruder), what)
             }
             Fault::Stuck => {
-                let stuck = self.stuck.unwrap_or(self.schedule.contenders);
                 let (who, limit) = (self.called(stuck), self.stage.world.pace.stuck_after);
-                if self.is_deaf {
+                let what = if self.is_deaf {
                     format!("{who} kept waiting for more than {limit:?}{nodes}")
                 } else if self.stage.all[stuck].status == Status::Releasing {
                     format!("{who}'s release did not return within {limit:?}{nodes}")
                 } else {
                     format!("{who} waited for more than {limit:?} although no contender held the lock{nodes}")
-                }
+                };
+                (stuck, what)
             }
-            Fault::Refused | Fault::OutOfOrder => what,
-            Fault::NodeLeft => format!("every contender had finished{nodes}"),
+            Fault::Refused | Fault::OutOfOrder => failure,
+            Fault::NodeLeft if self.schedule.acquires_again => {
+                (0, format!("more nodes remained than after one acquisition each: {}", left.join(", ")))
+            }
+            Fault::NodeLeft => (0, format!("every contender had finished{nodes}")),
         };
-        format!("{after}{what}")
+        format!("{}{what}", self.cause(first, subject))
     }
 }
 

@@ -35,7 +35,11 @@ impl Runs for Fake {
         let after = self.steps.borrow_mut().pop();
         let trace = after.flatten().map_or_else(Vec::new, |after| vec![step(HOLDS), step(after)]);
         let fault = self.faults.borrow_mut().pop().flatten();
-        Ok(next.map(|schedule| Outcome { trace, ..outcome(schedule, fault) }))
+        Ok(next.map(|schedule| {
+            let ephemeral = if schedule.acquires_again { vec!["c1.node2".to_owned()] } else { Vec::new() };
+            let left = Nodes { ephemeral, ..Nodes::default() };
+            Outcome { trace, left, ..outcome(schedule, fault) }
+        }))
     }
 
     fn forget(&self) {
@@ -123,6 +127,18 @@ fn moves_between_servers_are_listed_as_untried_if_there_is_only_one_server() {
 }
 
 #[test]
+fn acquires_without_a_wait_are_listed_as_untried_unless_the_lock_never_waits() {
+    let mut site = site();
+    let lists = |site: &Site| {
+        let scope = Scope { budget: Duration::ZERO, pairs: false };
+        not_tried(site, scope).iter().any(|one| one == "acquires that must not wait")
+    };
+    assert!(lists(&site));
+    site.lock.params = [("blocking".to_owned(), ParamValue::Bool(false))].into();
+    assert!(!lists(&site));
+}
+
+#[test]
 fn findings_are_sorted_by_kind_then_by_number_of_decisions() {
     let finding = |fault, needs, order: Option<Vec<String>>| {
         let schedule = Schedule { order, ..Schedule::undisturbed(2) };
@@ -175,7 +191,21 @@ fn violation_in_an_early_undisturbed_run_is_a_finding() {
     let site = site();
     let mut search = undisturbed(&site, &["cold", "a", "a"], &[Some(Fault::Violated)]);
     search.undisturbed(2, &[]).unwrap().unwrap();
-    assert_eq!((search.tally(NO_FAULT).violated, search.tally(NO_FAULT).held), (1, 1));
+    // The last run and the run with second acquisitions were held.
+    assert_eq!((search.tally(NO_FAULT).violated, search.tally(NO_FAULT).held), (1, 2));
+}
+
+#[test]
+fn nodes_left_by_second_acquisitions_are_a_finding_of_the_undisturbed_run_only() {
+    let site = site();
+    let left = Some(Fault::NodeLeft);
+    let mut search = undisturbed(&site, &["a", "a"], &[None, None, left, left, left]);
+    search.undisturbed(2, &[]).unwrap().unwrap();
+    let found = &search.findings[&(NO_FAULT, Fault::NodeLeft)];
+    assert!(found.schedule.acquires_again && found.schedule.decisions.is_empty());
+    assert_eq!(found.seen, Seen { times: 3, runs: 3 });
+    let expected = &search.usually_left[&(2_usize, Vec::<usize>::new())];
+    assert_eq!(expected.ephemeral, ["c1.node2"]);
 }
 
 #[test]

@@ -35,8 +35,7 @@ impl Stage<'_> {
         let is_holder = self.all[contender].status == Status::Holding;
         self.touch(contender, if is_holder { HOLDER_RECONNECTED } else { "a new connection" });
         self.moves += 1;
-        // A client may repeat its requests on a new connection.
-        self.sent.retain(|(one, ..), _| *one != contender);
+        self.repeats.connected(contender);
         self.all[contender].is_moving = false;
         self.all[contender].conn = Some(Conn {
             id,
@@ -59,7 +58,8 @@ impl Stage<'_> {
         let Some(contender) = self.of_conn(id) else { return self.sent_by_another_client(id) };
         let request = Request::read(&frame);
         let passes = request.as_ref().is_none_or(Request::passes);
-        let is_poll = request.as_ref().is_some_and(|request| !passes && self.is_poll(contender, request));
+        let is_poll =
+            request.as_ref().is_some_and(|request| !passes && self.repeats.include(contender, request));
         let name = match &request {
             Some(request) if is_poll => self.names.of_poll(contender, request),
             Some(request) if !passes => self.names.of_request(contender, request),
@@ -123,11 +123,15 @@ impl Stage<'_> {
                 is_poll = awaited.is_poll;
                 if error == 0 {
                     self.forget_deleted(contender, &awaited.request);
-                    if awaited.request.writes() {
+                    // A lease that its holder renews again and again is no reason for others to read again.
+                    if awaited.request.writes() && !is_poll {
                         self.changed(Some(contender));
                     }
                 }
-                if self.names.learn(contender, &awaited.request, &created)
+                if is_poll {
+                    self.repeats.created(contender, &created);
+                }
+                if self.names.learn(contender, &awaited.request, &created, is_poll)
                     && self.all[contender].has_lost_right
                 {
                     self.all[contender].has_lost_right = false;
