@@ -64,7 +64,7 @@ impl Table {
             .explained(uncontended)
             .numbers("unserved", 1, |cell| Some(cell.sum(Trial::unserved)).filter(|some| *some > 0))
             .explained("waits that ended without the lock, or were still in progress at the end")
-            .numbers("standstill", 1, |cell| {
+            .numbers("outage", 1, |cell| {
                 let stood = cell.all().filter_map(|one| one.standstill.as_ref());
                 stood.map(|stood| stood.lasted_us).max().map(Value::micros)
             })
