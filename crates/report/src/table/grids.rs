@@ -200,7 +200,7 @@ fn drivers(view: &View<'_>) -> Table {
         .numbers("pipe p50", 0, move |(cell, _)| pipe(cell, 0.5))
         .explained(
             "duration of an acquire as seen by the suite, minus the time within the library; part of the wait \
-             unless the driver uses the suite's clock; a handoff includes only the trip of the release request",
+             unless the driver uses the suite's clock; every handoff includes the trip of the release request",
         )
         .numbers("pipe p99", 2, move |(cell, _)| pipe(cell, 0.99))
         .numbers("echo p50", 1, move |(_, driver)| echo(driver.echo))
