@@ -35,7 +35,7 @@ pub enum Layout {
     /// Output and scenarios are in separate directories. Run names are unique across series, because nodes on a shared
     /// ensemble have these names.
     Separate(&'static str),
-    /// Output and scenarios are beside the results.
+    /// Output and scenarios are next to the results.
     Together(&'static str),
 }
 

@@ -42,7 +42,7 @@ fn outage_in_one_repetition_is_reported_and_all_repetitions_are_kept() {
     assert!(stood.is_some_and(|us| us >= 1_200_000), "{stood:?}");
     assert_eq!((&trials[0].standstill, &trials[2].standstill), (&None, &None));
     let table = std::fs::read_to_string(bench.results()[0].join("summary.md")).unwrap();
-    assert!(table.contains("standstill: predecessor-watch, 4 contenders, repetition 2: for 1."), "{table}");
+    assert!(table.contains("outage: predecessor-watch, 4 contenders, repetition 2: for 1."), "{table}");
     assert!(matches!(code, Some(0 | 4)), "{said}");
 }
 

@@ -107,7 +107,7 @@ impl Outcome {
         hasher.finish()
     }
 
-    /// Returns whether the run differs from a recorded trace up to the schedule's last fault. After the fault, a mended
+    /// Returns whether the run differs from a recorded trace up to the schedule's last fault. After the fault, a fixed
     /// lock behaves differently.
     pub fn differs_from(&self, recorded: &[TraceStep]) -> bool {
         let is_fault = |(_, step): &(usize, &TraceStep)| step.kind == StepKind::Fault;
@@ -145,7 +145,7 @@ mod tests {
         };
         let recorded = steps("getChildren lock");
         assert!(!of(recorded.clone(), None).differs_from(&recorded));
-        assert!(!of(steps("create own node"), None).differs_from(&recorded), "a mended lock must not differ");
+        assert!(!of(steps("create own node"), None).differs_from(&recorded), "a fixed lock must not differ");
         assert!(of(recorded[1..].to_vec(), None).differs_from(&recorded));
         assert!(of(Vec::new(), None).differs_from(&recorded));
         assert!(of(recorded.clone(), Some("late")).differs_from(&recorded));

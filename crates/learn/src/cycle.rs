@@ -82,7 +82,7 @@ impl Cycle {
         self.ending == Ending::GaveUp && self.unserved_ms.is_some_and(|ms| ms < TIMEOUT_LEAST_MS)
     }
 
-    /// Returns the cycle as it was if the client waited for as long as it may have.
+    /// Returns the cycle under the assumption that the client waited as long as possible.
     #[must_use]
     pub fn at_latest(self) -> Self {
         let (Some(late), Some(waited), Some(held)) = (self.late_ms, self.waited_ms, self.held_ms) else {

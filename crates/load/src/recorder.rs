@@ -176,7 +176,7 @@ impl Recorder {
         let Turn { intended, arrival, mode, hold } = turn;
         self.attribution.receiver.reads = mode == Mode::Read;
         let _ = (session.take_lag_us(), session.take_busy_us(), session.take_requests());
-        session.begins_anew();
+        session.forget_observed();
         let called = clock::now();
         let claim = self.claim(mode);
         self.note(called, Some(session.id()), Deed::Asks(claim));

@@ -189,7 +189,7 @@ pub struct Evidence {
     pub entries: u64,
     /// Acquisitions blocked by other holders.
     pub waited: u64,
-    /// Effective number of acquisitions for which an entry during another hold would have been observed. Each
+    /// Effective number of acquisitions for which an overlap with another hold would have been observed. Each
     /// is weighted by the share of its wait during which a holder was inside and other contenders could run.
     pub seen_inside: u64,
     /// Acquisitions whose transactions show that the contender had to wait, and at which zxid it entered.
@@ -229,8 +229,8 @@ pub struct EnsembleOrder {
     pub checked_by_zxid: u64,
     /// Acquisitions in `checked_by_zxid` whose zxid precedes the deletion of an earlier holder's node.
     pub too_early: u64,
-    /// Effective number of acquisitions in `checked` for which the servers' clock could have revealed an
-    /// early entry.
+    /// Effective number of acquisitions in `checked` that the servers' clock could have revealed as too
+    /// early.
     pub contested: u64,
     /// Acquisitions in `checked_by_zxid` that had to wait for another node's deletion.
     pub contested_by_zxid: u64,

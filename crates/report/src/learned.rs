@@ -66,12 +66,12 @@ fn families(learned: &Learned) -> Table {
         .numbers("/s", 0, |family| Value::Amount(family.rate))
         .numbers("wait p50", 1, |family| bounded(family.wait.as_ref(), |times| times.p50))
         .explained(
-            "from the creation of the node to the end of its predecessor; a client's wait is longer by a \
+            "from the creation of the node to the deletion of its predecessor; a client's wait is longer by a \
              handoff",
         )
         .numbers("wait p99", 0, |family| bounded(family.wait.as_ref(), |times| times.p99))
         .numbers("hold p50", 0, |family| bounded(family.hold.as_ref(), |times| times.p50))
-        .explained("from the end of the wait to the end of the node; a client's hold is shorter by a handoff")
+        .explained("from the end of the wait to the deletion of the node; a client's hold is shorter by a handoff")
         .numbers("hold p99", 1, |family| bounded(family.hold.as_ref(), |times| times.p99))
         .numbers("sessions", 4, |family| known_sessions(family))
         .numbers("queue", 5, |family| family.longest_queue)
@@ -176,7 +176,7 @@ fn doubts(learned: &Learned) -> Vec<String> {
         [
             damage,
             if_any(logs.missing, "transaction is", "transactions are", |missing| {
-                format!("gap: {missing} in no log; add the directories of the other servers")
+                format!("gap: {missing} missing from all logs; add the directories of the other servers")
             }),
             if_any(logs.uncommitted, "transaction", "transactions", |skipped| {
                 format!(

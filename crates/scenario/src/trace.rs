@@ -185,7 +185,7 @@ pub fn trace_from_csv(input: impl BufRead, columns: &Columns) -> Result<Trace, S
         if let Some((column, unit)) = places.hold
             && let Some(text) = table.cell(column)
         {
-            // Holds in seconds beside times in milliseconds would be a thousand times too long.
+            // Holds in seconds next to times in milliseconds would be a thousand times too long.
             let bare = if inferred.is_some() { Numbers::Refused } else { places.bare_holds };
             let numbers = Numbers::in_or(unit, bare);
             let hold = table.time(text, numbers).map_err(|problem| at(format!("hold {problem}")))?;

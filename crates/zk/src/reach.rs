@@ -263,7 +263,7 @@ fn alerted(alert: AlertDescription, cert: Option<String>) -> String {
     let (by_certificate, remedy) = match cert {
         Some(cert) => (
             format!("rejects the client certificate {cert}"),
-            "add the authority of this certificate to the server's trust store",
+            "add the authority that signed this certificate to the server's trust store",
         ),
         None => ("requires a client certificate".to_owned(), "set --tls-cert and --tls-key"),
     };

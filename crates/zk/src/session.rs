@@ -255,30 +255,30 @@ impl Session {
     }
 
     /// Resets the observed transactions and the requested deletion.
-    pub fn begins_anew(&self) {
+    pub fn forget_observed(&self) {
         self.0.news.forget();
         self.0.deleted.borrow_mut().clear();
     }
 
-    /// Returns whether this was the last node whose deletion was requested since [`Session::begins_anew`].
+    /// Returns whether this was the last node whose deletion was requested since [`Session::forget_observed`].
     pub fn has_asked_to_delete(&self, path: &str) -> bool {
         *self.0.deleted.borrow() == path
     }
 
-    /// Returns the latest zxid as of the last observation since [`Session::begins_anew`]; `None` if unknown. The
+    /// Returns the latest zxid as of the last observation since [`Session::forget_observed`]; `None` if unknown. The
     /// session has observed all earlier transactions, but possibly no later ones. Servers before 3.9 send events
     /// without a zxid.
     pub fn known_zxid(&self) -> Option<i64> {
         self.0.news.zxid()
     }
 
-    /// Returns the last observation since [`Session::begins_anew`], if it was an event without its
+    /// Returns the last observation since [`Session::forget_observed`], if it was an event without its
     /// transaction.
     pub fn undated_event(&self) -> Option<Undated> {
         self.0.news.undated()
     }
 
-    /// Returns whether nothing was observed since [`Session::begins_anew`], which means that the lock
+    /// Returns whether nothing was observed since [`Session::forget_observed`], which means that the lock
     /// bypassed the session.
     pub fn has_learned_nothing(&self) -> bool {
         self.0.news.is_none()

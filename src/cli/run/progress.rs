@@ -203,7 +203,7 @@ fn line(trial: &Trial, number: usize, of: usize) -> String {
         text += &format!(", {word}: {}", trial.judged.why.as_deref().unwrap_or_default());
     }
     if let Some(Standstill { lasted_us, .. }) = &trial.standstill {
-        text += &format!(", stalled for {}", format_micros(*lasted_us));
+        text += &format!(", outage of {}", format_micros(*lasted_us));
     }
     if let Some(why) = &trial.health.invalid {
         text += &format!(", invalid: {why}");

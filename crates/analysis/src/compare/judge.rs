@@ -167,7 +167,7 @@ impl Scale {
         }
     }
 
-    /// Returns the ends of a margin on this scale.
+    /// Returns the bounds of a margin on this scale.
     pub fn margin(self, margin: f64) -> [f64; 2] {
         match self {
             Self::Values => [1.0 / (1.0 + margin), 1.0 + margin],

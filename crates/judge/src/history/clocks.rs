@@ -40,7 +40,7 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    /// Returns the number of an event's process, and the event's moment.
+    /// Returns the number of an event's process, and the event's time and line.
     pub fn read(&mut self, event: &Event<'_>, place: LinePosition) -> Result<(usize, Moment), String> {
         let process = self.processes.number(event.process);
         let clock = self.clock_of(process, event);

@@ -29,7 +29,8 @@ pub(super) struct Late {
 }
 
 impl Late {
-    /// Adds a cycle as it was if the client waited. Returns the waits and holds of clients that did not.
+    /// Adds a cycle under the assumption that the client waited. Returns the waits and holds of clients that did not
+    /// wait.
     pub fn add(&mut self, cycle: &Cycle, requests: u32) -> (&mut Values, &mut Values) {
         let late = cycle.clone().at_latest();
         late.unserved_ms.into_iter().for_each(|ms| self.unserved.add(ms));

@@ -239,7 +239,7 @@ pub struct RatioRow {
     pub label: String,
     pub verdict: ComparisonVerdict,
     pub interval: Option<Interval>,
-    /// Ends of the margin, within which differences do not matter.
+    /// Bounds of the margin, within which differences do not matter.
     pub margin: Option<[f64; 2]>,
     /// Values behind the ratio, as dots above and below its interval.
     pub above: Vec<f64>,

@@ -28,7 +28,7 @@ pub struct Document {
     pub comes_to: &'static str,
     /// Other findings, most important first.
     pub findings: Vec<Finding>,
-    /// Labels of the strategies; the position determines the look.
+    /// Labels of the strategies; the position determines the colour and the marker.
     pub strategies: Vec<String>,
     pub sections: Vec<Section>,
 }

@@ -64,7 +64,7 @@ impl Table {
             .explained(uncontended)
             .numbers("unserved", 1, |cell| Some(cell.sum(Trial::unserved)).filter(|some| *some > 0))
             .explained("waits that ended without the lock, or were still in progress at the end")
-            .numbers("standstill", 1, |cell| {
+            .numbers("outage", 1, |cell| {
                 let stood = cell.all().filter_map(|one| one.standstill.as_ref());
                 stood.map(|stood| stood.lasted_us).max().map(Value::micros)
             })
@@ -200,7 +200,7 @@ fn drivers(view: &View<'_>) -> Table {
         .numbers("pipe p50", 0, move |(cell, _)| pipe(cell, 0.5))
         .explained(
             "duration of an acquire as seen by the suite, minus the time within the library; part of the wait \
-             unless the clock is ours; every handoff includes one way, that of the request to release",
+             unless the driver uses the suite's clock; every handoff includes the trip of the release request",
         )
         .numbers("pipe p99", 2, move |(cell, _)| pipe(cell, 0.99))
         .numbers("echo p50", 1, move |(_, driver)| echo(driver.echo))

@@ -115,7 +115,7 @@ fn doubts_of(trial: &Trial) -> Vec<String> {
     let before = [
         ("invalid", trial.health.invalid.clone()),
         ("partial", trial.cut_short.as_ref().map(|cut| cut.why.clone())),
-        ("standstill", stood),
+        ("outage", stood),
     ];
     let not_resumed = ("not resumed", trial.sessions.told_not_resumed());
     let after = [("too long", saturated), ("errors", errors), not_resumed];
