@@ -444,8 +444,8 @@ fn overview(decisions: &Decisions) -> String {
     let counts = decisions.counts().map(|(answer, count)| format!("{count} {}", answer.name()));
     let mut text = String::from(
         "# The articles' claims\n\n\
-         Which published claims about ZooKeeper locks hold? Generated from `results/articles` by `zklockbench articles`; do \
-         not edit. Each number links to the [evidence](reference/articles.md). `scripts/articles` repeats all \
+         Which published claims about ZooKeeper locks hold? Generated from `results/articles/decisions.json`; do not edit. \
+         Each number links to the [evidence](reference/articles.md). `scripts/articles` repeats all \
          measurements.\n\n",
     );
     text += &format!("**{} claims: {}.**\n\n", decisions.claims.len(), counts.join(", "));
