@@ -104,7 +104,7 @@ final class LocalLock implements PrintedLock {
             return;
         }
         try {
-            // As in the article, this may be another contender's node.
+            // As in the article, a bare name, which Curator rejects. Its node may also be another contender's.
             client.delete().guaranteed().forPath(first());
         } finally {
             localLock.unlock();

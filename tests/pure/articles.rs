@@ -444,8 +444,8 @@ fn overview(decisions: &Decisions) -> String {
     let counts = decisions.counts().map(|(answer, count)| format!("{count} {}", answer.name()));
     let mut text = String::from(
         "# The articles' claims\n\n\
-         Which published claims about ZooKeeper locks hold? Generated from `results/articles` by `zklockbench articles`; do \
-         not edit. Each number links to the [evidence](reference/articles.md). `scripts/articles` repeats all \
+         Which published claims about ZooKeeper locks hold? Generated from `results/articles/decisions.json`; do not edit. \
+         Each number links to the [evidence](reference/articles.md). `scripts/articles` repeats all \
          measurements.\n\n",
     );
     text += &format!("**{} claims: {}.**\n\n", decisions.claims.len(), counts.join(", "));
@@ -462,8 +462,7 @@ fn overview(decisions: &Decisions) -> String {
     }
     text += "\n## The comparison as printed\n\n\
              [drivers/articles](../drivers/README.md#included-drivers) rebuilds the articles' Java classes step by step. This command \
-             repeats A3's comparison with these classes and this suite's locks, side by side, in about six minutes; claims 24 and 25 \
-             show the results:\n\n\
+             repeats A3's comparison with these classes and this suite's locks in about six minutes; claims 24 and 25 show the results:\n\n\
              ```sh\nzklockbench run drivers/articles/printed.toml --driver articles=drivers/articles/run --counting never\n```\n\n\
              Scenarios, options and gates also accept the article's names: `parent-node-watch` for `parent-watch`, and `child-watch`, \
              `child-node-watch`, `node-watch` and `previous-node-watch` for `predecessor-watch`. Results keep our names.\n";

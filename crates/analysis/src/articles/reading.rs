@@ -367,7 +367,7 @@ pub struct Trials<'a>(pub Vec<&'a Trial>);
 
 impl Trials<'_> {
     /// Returns the trials of strategies with these labels; all trials if there are no labels.
-    fn of(mut self, labels: &[String]) -> Self {
+    pub fn of(mut self, labels: &[String]) -> Self {
         let is_it = |label: &str| labels.iter().any(|one| one == label);
         self.0.retain(|trial| {
             let label = trial.spec.strategy.label.as_str();

@@ -66,6 +66,8 @@ fn write_alone(calibration: &Calibration) -> Option<u64> {
 }
 
 const STRATEGIES: [&str; 3] = ["polling", "parent-watch", "predecessor-watch"];
+/// The article's classes of these strategies.
+const CLASSES: [&str; 3] = ["articles:ZKLock", "articles:ZKLockTwo", "articles:ZKLockThree"];
 
 /// Cost of the three strategies, in the article's order, at one contender count and hold time.
 struct CostAt {
@@ -94,22 +96,18 @@ impl CostAt {
         };
         Some([of("requests", &self.requests)?, of("bytes", &self.bytes)?])
     }
+}
 
-    /// Returns the share of polling's waste that parent watch avoids. Waste is the number of requests beyond
-    /// those of predecessor watch.
-    fn saved(&self, place: &str) -> Option<Figure> {
-        let [polling, parent, predecessor] = &self.requests;
-        let each = polling.iter().zip(parent).zip(predecessor).map(|((polling, parent), predecessor)| {
-            let waste = polling - predecessor;
-            if waste > 0.0 { 1.0 - (parent - predecessor) / waste } else { 0.0 }
-        });
-        let each: Vec<f64> = each.collect();
-        Figure::median(
-            format!("{place}: share of polling's waste that parent watch avoids"),
-            &each,
-            Of::Share,
-        )
-    }
+/// Returns the share of polling's waste that parent watch avoids. Waste is the number of requests beyond those of
+/// predecessor watch.
+fn saved(place: &str, requests: &[Vec<f64>; 3]) -> Option<Figure> {
+    let [polling, parent, predecessor] = requests;
+    let each = polling.iter().zip(parent).zip(predecessor).map(|((polling, parent), predecessor)| {
+        let waste = polling - predecessor;
+        if waste > 0.0 { 1.0 - (parent - predecessor) / waste } else { 0.0 }
+    });
+    let each: Vec<f64> = each.collect();
+    Figure::median(format!("{place}: share of polling's waste that parent watch avoids"), &each, Of::Share)
 }
 
 /// Smallest factor that counts as "≫".
@@ -121,9 +119,10 @@ const MOST: f64 = 0.5;
 /// these cells.
 fn network_cost(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
     let cells = by_cell(&evidence.trials("articles-network-cost"))?;
-    let classes = STRATEGIES.map(|name| counted_of(&evidence.trials("articles-printed"), name));
-    let at_article = CostAt::of(0, 0.0, &classes)?;
-    known.put("saved", at_article.saved("article's setting")?);
+    let (printed, served) = (evidence.trials("articles-printed"), reading::named("served_each").ok()?);
+    let each = |label: &str| printed.clone().of(&[label.to_owned()]).fit_for(Needs::ItsEnd).values(&served);
+    let [polling, parent, predecessor] = CLASSES.map(each);
+    known.put("saved", saved("article's setting", &[polling?, parent?, predecessor?])?);
     let (mut first, mut second, mut saves) = (Vec::new(), Vec::new(), Vec::new());
     for cell in &cells {
         let place = format!("{} contenders, hold of {} intervals", cell.contenders, number(cell.hold));
@@ -134,7 +133,7 @@ fn network_cost(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
             }
             ratios.into_iter().for_each(|ratio| known.put(&ratio.what.clone(), ratio));
         }
-        let saved = cell.saved(&place)?;
+        let saved = saved(&place, &cell.requests)?;
         if saved.low() > MOST {
             saves.push(cell.hold);
         }
