@@ -640,7 +640,7 @@ mod tests {
     #[test]
     fn contender_that_waits_longest_is_stuck_unless_a_release_has_not_ended() {
         let now = Instant::now();
-        let contender = |status, waited_ms| Contender {
+        let contender = |status, waited_ms: u64| Contender {
             status,
             since: now + Duration::from_millis(100 - waited_ms),
             ..Contender::new(now)
