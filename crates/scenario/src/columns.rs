@@ -346,7 +346,7 @@ pub(super) fn find(header: &StringRecord, name: Option<&str>, column: &str) -> R
         let names = listed(names.iter().map(String::as_str));
         format!("line 1: there is no column `{}`; the columns are {names}", shown(name, 60))
     };
-    at.map(|at| Some((at, usual(name, column).flatten()))).ok_or_else(missing)
+    at.map(|at| Some((at, usual(&header[at], column).flatten()))).ok_or_else(missing)
 }
 
 const K6_METRIC: &str = "metric_name";

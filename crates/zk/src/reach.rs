@@ -528,7 +528,7 @@ mod tests {
     fn certificate_for_other_names_is_reported_with_a_usable_name() {
         for (names, expected) in [
             (&["zk2"][..], "add --tls-server-name zk2"),
-            (&["*.zk.svc", "zk.test"], "`*.zk.svc`, `zk.test`, not for `a.b.zk.svc`"),
+            (&["*.zk.svc", "zk.test"], "*.zk.svc and zk.test, not for `a.b.zk.svc`"),
             (&["*.zk.svc", "zk.test"], "add --tls-server-name zk.test"),
             (&["*.zk.svc"], "add --tls-server-name zk.zk.svc (or another name with one label before zk.svc)"),
             (&["zk*.svc"], "TLS allows `*` only as the whole first label: create a new one"),
