@@ -219,14 +219,6 @@ impl Bench {
         }
         release
     }
-
-    /// Client ports of servers with data in this bench.
-    pub fn client_ports(&self) -> Vec<u16> {
-        let servers = walk(self.dir.path()).into_iter().filter(|path| path.ends_with("zoo.cfg"));
-        let text = servers.filter_map(|path| std::fs::read_to_string(path).ok());
-        text.filter_map(|text| text.lines().find_map(|line| line.strip_prefix("clientPort=")?.parse().ok()))
-            .collect()
-    }
 }
 
 /// Process ids whose file in `/proc` matches `is`.
