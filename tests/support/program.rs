@@ -379,9 +379,9 @@ pub struct Ended {
     pub resident_kb: u64,
 }
 
-/// Runs a command; kills it after two minutes.
+/// Runs a command; kills it after five minutes.
 pub fn measured(command: Command) -> Ended {
-    measured_within(command, Duration::from_secs(120))
+    measured_within(command, Duration::from_secs(300))
 }
 
 /// Runs a command; kills it after `limit`.
