@@ -21,10 +21,10 @@ const ACQUISITIONS: usize = 60;
 const GRANTED_WITHIN: Duration = Duration::from_secs(30);
 const TIMEOUT: Duration = Duration::from_millis(400);
 /// Maximum time from a timeout to the driver's reply.
-const LATE_BY: Duration = Duration::from_secs(2);
+const LATE_BY: Duration = Duration::from_secs(10);
 const CANCELLED_AFTER: Duration = Duration::from_millis(200);
 /// Must be shorter than the session timeout, because an expired session would also free the lock.
-const NEXT_WITHIN: Duration = Duration::from_secs(5);
+const NEXT_WITHIN: Duration = Duration::from_secs(8);
 /// Must be long, because a client is notified only after it reconnects, and pauses between attempts.
 const REPORTS_WITHIN: Duration = Duration::from_secs(20);
 /// Time for a client to replace a lost session automatically.

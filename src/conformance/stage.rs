@@ -27,8 +27,8 @@ pub struct CheckSite {
 pub(super) const SESSION: Duration = Duration::from_secs(10);
 /// Time limit for a request that does not wait for another contender.
 pub(super) const SOON: Duration = Duration::from_secs(10);
-/// Time limit for nodes to disappear while their session is alive.
-const SETTLES_WITHIN: Duration = Duration::from_secs(3);
+/// Time limit for nodes to disappear while their session is alive. Must be shorter than the session timeout.
+const SETTLES_WITHIN: Duration = Duration::from_secs(6);
 
 /// An ephemeral node below a lock's directory.
 #[derive(Debug, Clone, PartialEq, Eq)]

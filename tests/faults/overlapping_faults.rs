@@ -340,7 +340,7 @@ async fn overlap_on(local: &Local, links: Option<&dyn Links>, pair: (&str, &str)
     eventually(WITHIN, || local.whole()).await.unwrap();
     let began = std::time::Instant::now();
     overlap(&reach, pair, async || ()).await;
-    let whole = local.whole().await;
+    let whole = eventually(WITHIN, || local.whole()).await;
     assert!(whole.is_ok() && !reach.in_effect.is_any(), "{pair:?}: {whole:?}");
     if let Some(links) = links {
         links.all_reach().await.unwrap();

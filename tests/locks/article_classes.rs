@@ -35,8 +35,14 @@ async fn wait(class: Class, scene: &Scene) -> (Waiting, i64) {
     let waiting = Waiting::start(contender, Mode::Write);
     // The waiter checks the directory, creates its node, and lists the queue.
     waiting.has_sent(3).await;
-    runtime::sleep(LOOKS).await;
+    looks(&waiting).await;
     (waiting, session)
+}
+
+/// Waits until the waiter has been notified of earlier changes and has then checked for a while.
+async fn looks(waiter: &Waiting) {
+    waiter.catches_up().await;
+    runtime::sleep(LOOKS).await;
 }
 
 /// Queues a waiter and others behind a holder, deletes the waiter's node, and then releases the lock.
@@ -49,10 +55,10 @@ async fn without_its_node(class: Class, behind: usize) -> (Scene, Waiting, Vec<W
         others.push(wait(class, &scene).await.0);
     }
     scene.delete(scene.nodes_of(session).await).await;
-    runtime::sleep(LOOKS).await;
+    looks(&waiter).await;
     assert!(!waiter.is_over(), "{class:?}: inside together with the holder");
     holder.release(held).await.unwrap();
-    runtime::sleep(LOOKS).await;
+    looks(&waiter).await;
     (scene, waiter, others)
 }
 

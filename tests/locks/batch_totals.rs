@@ -20,7 +20,7 @@ fn chosen(entry: &Entry) -> String {
 
 async fn batch(strategy: &str, contenders: usize) -> Trial {
     // Longer holds, because an `ahead` waiter must list before the next release removes another name.
-    let hold = if strategy.contains("\"ahead\"") { "50ms" } else { "5ms" };
+    let hold = if strategy.contains("\"ahead\"") { "200ms" } else { "5ms" };
     let lines = format!(
         "strategies = [{strategy}]\ncontenders = [{contenders}]\nload = \"batch\"\nhold = \"{hold}\"\n\
          poll_interval = \"200ms\"\nsession_timeout = \"20s\"\n"

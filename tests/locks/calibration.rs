@@ -99,7 +99,7 @@ fn alone(server: &ServerFigures, request: RawRequest) -> f64 {
 async fn timings_exclude_the_pause_before_each_handoff() {
     // Given a pause that is longer than a handoff on any host
     let setup = Setup::on(ensemble::alone().await).await;
-    let rest = Duration::from_millis(100);
+    let rest = Duration::from_millis(250);
     let rest_us = rest.as_micros() as f64;
     let short =
         CalibrationPlan { rehearses: false, saturation: Duration::from_millis(1), ..exactly(3, 1, 1) };

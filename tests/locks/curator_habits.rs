@@ -8,7 +8,7 @@ use zklockbench_core::catalog::{Mode, ParamValue};
 use zklockbench_locks::AcquireError;
 use zklockbench_zk::{Failure, runtime};
 
-use crate::support::contender::{Contender, Waiting, settled, words};
+use crate::support::contender::{Contender, LONG, Waiting, settled, words};
 use crate::support::ensemble::shared;
 use crate::support::proxy::{Fate, Proxy};
 use crate::support::sessions::{behind_wire, on_scene, scene};
@@ -32,8 +32,9 @@ fn leftover_watch_of_a_timed_out_acquire_wakes_the_next_acquire() {
     on_scene(async |scene| {
         let (mut holder, held) = Contender::holding("curator-mutex", &scene).await;
         // Given a contender that has timed out behind the holder
-        let mut late = Contender::of("curator-mutex", &scene).await;
-        let ended = late.acquire_within(Duration::from_millis(200), Write).await;
+        let late = Contender::of("curator-mutex", &scene).await.queue_up().await;
+        late.clock.jump(LONG);
+        let (late, ended) = late.over().await;
         assert_eq!(ended.unwrap_err(), AcquireError::TimedOut);
         late.trace.borrow_mut().clear();
         // And that contender now waits again, behind another contender

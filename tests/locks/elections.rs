@@ -29,12 +29,14 @@ async fn election_after_a_foreign_kill_is_reported_in_a_trial_without_faults() {
     // When another program kills the leader during a trial that cannot finish without a new leader
     let disturbed = format!("{LINES}acquisitions = 40\n");
     let trial = run_while(&local, &disturbed, kill_the_leader(&local)).await;
-    // Then the record contains the election, with no fault as its cause
+    // Then the record contains the election, with no fault as its cause. (On a busy host, another may follow.)
     let elections = trial.elections.unwrap();
-    let [election] = elections.as_slice() else { panic!("{elections:?}") };
-    assert_eq!(election.after_fault, None);
-    assert!(local.addresses().contains(&election.leader), "{election:?}");
-    assert!(election.seen_us > 0, "{election:?}");
+    assert!(!elections.is_empty());
+    for election in &elections {
+        assert_eq!(election.after_fault, None);
+        assert!(local.addresses().contains(&election.leader), "{election:?}");
+        assert!(election.seen_us > 0, "{election:?}");
+    }
     assert_eq!((trial.faults.len(), &trial.cut_short), (0, &None));
     assert!(trial.measured.acquired() > 0);
 }

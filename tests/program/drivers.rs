@@ -207,7 +207,7 @@ fn has_held(bench: &Bench, output: &Output) {
 /// Scenario lines in which a holder loses its session.
 const EXPIRED: &str = "hold = \"20ms\"\ncontenders = 5\nduration = \"4s\"\nwarm_up = \"100ms\"\nrepetitions = 1\n\
                        session_timeout = \"4s\"\n[ensemble]\nservers = 1\n\
-                       [[fault]]\nkind = \"expire\"\ntarget = \"holder\"\nat = \"1s\"\n";
+                       [[fault]]\nkind = \"expire\"\ntarget = \"holder\"\nat = \"500ms\"\n";
 
 #[test]
 #[ignore = "long: a driver in bash"]
@@ -391,7 +391,7 @@ fn trial_with_a_failed_driver_is_invalid_and_other_trials_continue() {
     let acquires = "    def acquire(self, request):\n";
     assert!(kazoo.contains(acquires));
     let failing = |name: &str, how: &str| {
-        let fails = format!("{acquires}        if request[\"id\"] > 60:\n            {how}\n");
+        let fails = format!("{acquires}        if request[\"id\"] > 40:\n            {how}\n");
         std::fs::write(bench.path(&format!("{name}.py")), kazoo.replace(acquires, &fails)).unwrap();
         format!("{name}={python} {name}.py")
     };
@@ -489,9 +489,11 @@ fn faults_that_cannot_affect_a_non_zookeeper_lock_are_rejected() {
     let bench = Bench::new();
     std::fs::write(bench.path("files.py"), FILES).unwrap();
     let files = format!("files=python3 files.py {}", bench.path(".").display());
+    // Long enough for both faults of the run to take effect on a slow host.
+    let load = ONE_SERVER.replace("duration = \"2s\"", "duration = \"4s\"");
     let with = |command: &str, faults: &str| {
         let text = "name = \"others\"\nstrategies = [\"files:Flock\"]\n";
-        bench.scenario(&format!("{text}{ONE_SERVER}{faults}"));
+        bench.scenario(&format!("{text}{load}{faults}"));
         let mut words = vec![command, "scenario.toml", "--driver", &files];
         words.extend(["--data-dir", "data", "--no-floor"].iter().filter(|_| command == "run"));
         let output = bench.output(&words);

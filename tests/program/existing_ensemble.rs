@@ -120,7 +120,8 @@ fn unreachable_ensemble_is_reported_quickly() {
             "cannot connect to 127.0.0.1:1: nothing is listening on 127.0.0.1:1 (connection refused)";
         assert!(stderr(&output).contains(expected), "{}", stderr(&output));
     }
-    assert!(begin.elapsed() < Duration::from_secs(14));
+    // Each command tries for six seconds.
+    assert!(begin.elapsed() < Duration::from_secs(28));
 }
 
 #[test]

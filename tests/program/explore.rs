@@ -34,7 +34,7 @@ fn failures(explored: &Value, class: &str) -> u64 {
 #[test]
 fn explore_finds_no_violation_of_a_correct_lock() {
     let bench = Bench::new();
-    let (code, found) = explored(&bench, &["count", "--budget", "3m"]);
+    let (code, found) = explored(&bench, &["count", "--budget", "15m"]);
     assert_eq!(code, Some(0), "{found}");
     let cut = ["lost request", "lost reply", "cut connection", "expired session", "killed process"];
     for class in cut.into_iter().chain(["abandoned wait", "orders"]) {
@@ -47,7 +47,7 @@ fn explore_finds_no_violation_of_a_correct_lock() {
 #[test]
 fn explore_finds_a_lock_without_exclusion_and_replays_its_case() {
     let bench = Bench::new();
-    let (code, found) = explored(&bench, &["no-lock", "--budget", "1m", "--out", "cases"]);
+    let (code, found) = explored(&bench, &["no-lock", "--budget", "5m", "--out", "cases"]);
     assert_eq!(code, Some(1), "{found}");
     assert!(count(&found, "undisturbed", "violated") > 0, "{found}");
     let case = found["cases"][0].as_str().unwrap();

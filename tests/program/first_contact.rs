@@ -124,7 +124,8 @@ fn server_limits_and_session_timeouts_are_reported_before_the_run() {
     // When a run needs more connections than the server accepts
     let begin = Instant::now();
     let (_, said) = bench.ends(3, &format!("{run} --contenders 12"));
-    assert!(begin.elapsed() < Duration::from_secs(10), "{said}");
+    // Sessions would time out after two minutes.
+    assert!(begin.elapsed() < Duration::from_secs(60), "{said}");
     let expected = "the servers accept 12 from one host (maxClientCnxns: 12): raise maxClientCnxns";
     assert!(said.contains(expected), "{said}");
     assert!(bench.results().is_empty());

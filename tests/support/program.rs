@@ -219,14 +219,6 @@ impl Bench {
         }
         release
     }
-
-    /// Client ports of servers with data in this bench.
-    pub fn client_ports(&self) -> Vec<u16> {
-        let servers = walk(self.dir.path()).into_iter().filter(|path| path.ends_with("zoo.cfg"));
-        let text = servers.filter_map(|path| std::fs::read_to_string(path).ok());
-        text.filter_map(|text| text.lines().find_map(|line| line.strip_prefix("clientPort=")?.parse().ok()))
-            .collect()
-    }
 }
 
 /// Process ids whose file in `/proc` matches `is`.
@@ -387,9 +379,9 @@ pub struct Ended {
     pub resident_kb: u64,
 }
 
-/// Runs a command; kills it after two minutes.
+/// Runs a command; kills it after five minutes.
 pub fn measured(command: Command) -> Ended {
-    measured_within(command, Duration::from_secs(120))
+    measured_within(command, Duration::from_secs(300))
 }
 
 /// Runs a command; kills it after `limit`.

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
-/// Maximum number of polls for replies to earlier requests, before the proxy loses a request.
-const LOOKS_FOR_REPLIES: u32 = 200;
+/// Maximum number of polls for replies to earlier requests, before the proxy loses a request. Enough for a minute.
+const LOOKS_FOR_REPLIES: u32 = 12_000;
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const SYNC: i32 = 9;
 

@@ -3,11 +3,12 @@
 //! A request is shown by its kind and its path below the lock, such as `create n-`, `get_children .`, or
 //! `get_data_watch n-0`. Queue numbers lose their leading zeros, and identifiers become `<id>`.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use zklockbench_core::catalog::Mode::{Read, Write};
 use zklockbench_core::catalog::{Mode, Params};
-use zklockbench_locks::AcquireError;
+use zklockbench_locks::{AcquireError, HoldOver};
 use zklockbench_scenario::StrategyChoice;
 use zklockbench_zk::{Sent, runtime};
 
@@ -192,8 +193,10 @@ impl Subject {
     pub async fn is_let_in_beside(&self, other: &Self) -> bool {
         let scene = scene(shared()).await;
         let _holder = other.contender(&scene).await.enter().await;
-        let ended = self.contender(&scene).await.acquire_within(SHORT, Write).await;
-        assert!(matches!(ended, Ok(_) | Err(AcquireError::TimedOut)), "{ended:?}");
+        let waiting = self.contender(&scene).await.queue_up().await;
+        waiting.cancel.cancel();
+        let (_, ended) = waiting.over().await;
+        assert!(matches!(ended, Ok(_) | Err(AcquireError::Cancelled)), "{ended:?}");
         ended.is_ok()
     }
 
@@ -248,7 +251,15 @@ impl Subject {
         let (mut holder, held) = self.contender(scene).await.enter().await;
         let path = held.node.clone().unwrap().path;
         scene.session().await.set_data(&path, data.as_bytes()).await.unwrap();
-        let asked = holder.hold(Duration::from_secs(1)).await;
+        // The hold ends once the change has been reported, and a read that follows it has been answered.
+        let session = holder.session.clone();
+        let end = async {
+            for _ in 0..2 {
+                while !session.catch_up_beside().await {}
+                runtime::sleep(SETTLE).await;
+            }
+        };
+        let asked = holder.lock.hold(&holder.session, pin!(end)).await == HoldOver::Asked;
         holder.release(held).await.unwrap();
         let mut sent = sent_by(&holder, scene);
         sent.push(if asked { "asked to release" } else { "not asked to release" }.to_owned());

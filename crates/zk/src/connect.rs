@@ -251,7 +251,7 @@ mod tests {
         let addresses = listeners.iter().map(|listener| listener.local_addr().unwrap().to_string());
         let connect = addresses.collect::<Vec<_>>().join(",");
         let target = Target { connect, access: Access::default() };
-        let (timeout, deadline) = (Duration::from_secs(30), Duration::from_millis(50));
+        let (timeout, deadline) = (Duration::from_secs(30), Duration::from_millis(150));
         for listener in &listeners {
             listener.set_nonblocking(true).unwrap();
         }

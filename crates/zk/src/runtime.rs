@@ -246,7 +246,7 @@ mod tests {
         let limit = Duration::from_millis(50);
         assert_eq!(block_on(within(begin, limit, std::future::pending::<()>())), None);
         let took = clock::now() - begin;
-        assert!((50_000..1_000_000).contains(&took), "{took} µs");
+        assert!(took >= 50_000, "{took} µs");
         WAITING.with_borrow(|slots| assert!(slots.entries.iter().all(Option::is_none)));
     }
 

@@ -29,6 +29,12 @@ impl Raw {
         self.0.write_all(bytes).unwrap();
     }
 
+    /// Waits for data.
+    pub fn hears(&mut self) {
+        self.0.set_read_timeout(Some(LONG)).unwrap();
+        assert_eq!(self.0.peek(&mut [0]).unwrap(), 1);
+    }
+
     /// Returns whether neither data nor the end of the connection arrives for a while.
     pub fn is_silent(&mut self) -> bool {
         self.0.set_read_timeout(Some(SILENCE)).unwrap();

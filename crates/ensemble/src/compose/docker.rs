@@ -477,11 +477,22 @@ pub mod tests {
     #[tokio::test]
     async fn dropping_the_future_kills_the_command() {
         let mark = tempfile::NamedTempFile::new().unwrap();
-        let script = format!("sleep 1; rm {}", mark.path().display());
-        let work = run(command(&["sh", "-c"], &[&script]));
-        let given_up = tokio::time::timeout(std::time::Duration::from_millis(200), work).await;
-        assert!(given_up.is_err());
-        tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
-        assert!(mark.path().exists());
+        let script = format!("echo $$ >{}; exec sleep 60", mark.path().display());
+        let pid = || std::fs::read_to_string(mark.path()).unwrap().trim().to_owned();
+        let pause = || tokio::time::sleep(std::time::Duration::from_millis(5));
+        let started = async {
+            while pid().is_empty() {
+                pause().await;
+            }
+        };
+        tokio::select! {
+            ended = run(command(&["sh", "-c"], &[&script])) => panic!("{ended:?}"),
+            () = started => {}
+        }
+        // The command line of a process that has ended is empty or missing.
+        let line = format!("/proc/{}/cmdline", pid());
+        while std::fs::read(&line).is_ok_and(|line| !line.is_empty()) {
+            pause().await;
+        }
     }
 }

@@ -414,7 +414,7 @@ mod tests {
             let what = format!("{} {:?}: {fired:?}", case.kind, case.target);
             let Proof::NotProved(why) = &fired.proof else { panic!("{what}") };
             assert!(why.contains("the load ended"), "{what}");
-            assert!(took < case.load_lasts + Duration::from_secs(2), "{took:?} for {what}");
+            assert!(took < case.load_lasts + Duration::from_secs(20), "{took:?} for {what}");
             if let (Some(effective), Some(planned)) = (fired.effective, case.lasts) {
                 assert!(fired.ended.unwrap() - effective < clock::micros(planned), "{what}");
                 assert!(why.starts_with("in effect for ") && why.contains(" of 3 s: "), "{what}");
