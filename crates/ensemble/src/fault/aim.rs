@@ -109,6 +109,7 @@ pub fn name(contenders: &[usize], target: &Target) -> String {
 
 /// Time allowed for work in progress to finish.
 const SETTLES: Duration = Duration::from_millis(20);
+const RESTS_WITHIN: Duration = Duration::from_secs(5);
 
 pub fn proof(seen: Result<String, String>) -> Proof {
     match seen {
@@ -164,12 +165,20 @@ pub async fn until(within: Duration, is_so: impl Fn() -> bool, otherwise: &str) 
     eventually(within, look).await
 }
 
-/// Returns whether a count stays unchanged for `lasts`.
+/// Waits until a count stays unchanged for `lasts`. Returns false if it still changes after seconds: on a busy host, work
+/// in progress may take long to finish.
 pub async fn stands_still<T: PartialEq>(count: &impl Fn() -> T, lasts: Duration) -> bool {
+    let rests = async {
+        loop {
+            let before = count();
+            tokio::time::sleep(lasts).await;
+            if count() == before {
+                return;
+            }
+        }
+    };
     tokio::time::sleep(SETTLES).await;
-    let before = count();
-    tokio::time::sleep(lasts).await;
-    count() == before
+    tokio::time::timeout(RESTS_WITHIN, rests).await.is_ok()
 }
 
 #[cfg(test)]
@@ -189,11 +198,18 @@ mod tests {
         assert_eq!(*done.borrow(), [1, 2, 3]);
     }
 
-    #[tokio::test]
-    async fn stands_still_detects_a_growing_count() {
-        let count = std::cell::Cell::new(0);
+    #[tokio::test(start_paused = true)]
+    async fn stands_still_unless_a_count_grows_for_seconds() {
+        let count = std::cell::Cell::new(0_u32);
         let moving = || count.replace(count.get() + 1);
-        assert!(!stands_still(&moving, Duration::from_millis(1)).await);
-        assert!(stands_still(&|| 7, Duration::from_millis(1)).await);
+        assert!(!stands_still(&moving, Duration::from_millis(50)).await);
+        assert!(stands_still(&|| 7, Duration::from_millis(50)).await);
+        // The count changes only between the first two polls
+        let slowing = || {
+            count.set(count.get().saturating_sub(1));
+            count.get()
+        };
+        count.set(2);
+        assert!(stands_still(&slowing, Duration::from_millis(50)).await);
     }
 }
