@@ -12,7 +12,7 @@ use crate::support::ranked::{
     Lock, around, counted_apart, idle, invalid, lock, not_counted, overloaded, stored, unknown, violated,
 };
 use crate::support::{plans, records, shown};
-use crate::{ab, articles, compare, sweep_file};
+use crate::{ab, articles, compare, learn, sweep_file};
 
 struct Case {
     name: &'static str,
@@ -208,6 +208,7 @@ fn answers() -> Vec<Answer> {
     let (plan, ab, sweep) = (plans::plan(), ab::file(), sweep_file::file());
     let (base, new) = (compare::taking("base", 1.0, 10), compare::taking("new", 1.5, 10));
     let compared = compare::compared(&base, &new);
+    let learned = learn::load_of(300);
     let calibration = Calibration { floor: records::floor(), ..articles::calibration() };
     vec![
         answer("plan", page::of_plan(&plan), Box::new(move |style| zklockbench_report::plan(&plan, style))),
@@ -226,6 +227,11 @@ fn answers() -> Vec<Answer> {
             "calibrate",
             page::of_calibration(&calibration),
             Box::new(move |style| zklockbench_report::calibration(&calibration, style)),
+        ),
+        answer(
+            "learn",
+            page::of_learned(&learned),
+            Box::new(move |style| zklockbench_report::learned(&learned, style)),
         ),
     ]
 }
