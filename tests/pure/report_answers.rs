@@ -292,11 +292,6 @@ fn output_fits_the_terminal_without_breaking_words() {
     }
 }
 
-/// Sentences in `text`, also split at semicolons.
-fn sentences(text: &str) -> impl Iterator<Item = &str> {
-    text.split_inclusive([';', '\n']).flat_map(|part| part.split_inclusive(". "))
-}
-
 #[test]
 fn every_command_prints_an_answer_one_table_and_a_few_short_lines() {
     for (name, draw) in screens() {
@@ -312,12 +307,7 @@ fn every_command_prints_an_answer_one_table_and_a_few_short_lines() {
             let is_small = !["faults", "the example", "sweep"].contains(&name);
             assert!(!is_small || after <= 25, "{name}, {width}: {after} lines\n{text}");
             assert!(lines.lines().all(|line| line.chars().count() <= usize::from(width)), "{name}:\n{text}");
-            assert!(text.matches("\n---").count() <= 1, "{name}, {width}: more than one table\n{text}");
-            let prose = text.lines().filter(|line| !line.contains("  ")).collect::<Vec<_>>().join("\n");
-            for sentence in sentences(&prose) {
-                let words = sentence.split_whitespace().count();
-                assert!(words <= 25, "{name}, {width}: {words} words: {sentence}");
-            }
+            shown::assert_is_brief(name, &text);
         }
     }
 }
