@@ -300,8 +300,6 @@ const ROWS: usize = 40;
 const FEW_ROWS: usize = 10;
 /// Maximum number of timelines to show, and of findings of each kind to show with their lines.
 const SHOWN: usize = 3;
-/// Maximum width of the table without `--all`.
-const WIDTH: u16 = 80;
 
 /// Returns the first timeline as text; with `--all`, the first few.
 fn text_of<'a>(timelines: impl Iterator<Item = &'a Timeline>, style: Style) -> String {
@@ -335,14 +333,7 @@ fn locks(locks: &[LockReport], style: Style) -> String {
     if order.len() > most {
         order.sort_by_key(|lock| std::cmp::Reverse(troubles(lock)));
     }
-    let grid = grid(order.iter().copied().take(most));
-    let said = if style.all {
-        zklockbench_report::table_text(&grid, style)
-    } else {
-        let width = style.width.unwrap_or(WIDTH).min(WIDTH);
-        let grid = grid.lean();
-        zklockbench_report::table_text(&grid, Style { width: Some(width), ..style })
-    };
+    let said = output::table(grid(order.iter().copied().take(most)), style);
     let more = match order.len().saturating_sub(most) {
         0 => String::new(),
         more => format!("and {} more; --json lists all\n", counted(more, "lock", "locks")),

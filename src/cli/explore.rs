@@ -28,6 +28,7 @@ use zklockbench_explore::{
 use zklockbench_locks::leases_of;
 use zklockbench_record::{RunEnding, StepKind};
 use zklockbench_report::picture::{Picture, Row};
+use zklockbench_report::{Columns, Style};
 use zklockbench_scenario::Scenario;
 use zklockbench_zk::Target;
 
@@ -277,14 +278,14 @@ async fn all(
     let exit = failure.as_ref().map_or_else(|| RunEnding::Complete.exit(&verdict), Error::exit);
     let headline = headline(&explored);
     let zookeeper = roles(servers).await.into_iter().find_map(|role| role.version);
-    let cases = output::paths(&files);
+    let (cases, style) = (output::paths(&files), output::style());
     let found = json!({ "headline": headline, "zookeeper": zookeeper, "explored": explored, "cases": cases });
     output::conclude(
         COMMAND,
         exit,
         failure,
         || found,
-        || output::outcome(args.opening.quiet, &headline, || text(&headline, &explored, &files)),
+        || output::outcome(args.opening.quiet, &headline, || text(&headline, &explored, &files, style)),
     )
 }
 
@@ -338,10 +339,13 @@ fn described(finding: &Finding) -> String {
     format!("{word}: {sentence} (seen in {times} of {})", counted(runs as usize, "run", "runs"))
 }
 
-fn text(headline: &str, all: &[Explored], files: &[PathBuf]) -> String {
+fn text(headline: &str, all: &[Explored], files: &[PathBuf], style: Style) -> String {
     let mut text = format!("{headline}\n\n");
     for one in all {
-        text += &table(one);
+        if all.len() > 1 {
+            let _ = writeln!(text, "{}", one.lock);
+        }
+        let _ = writeln!(text, "{}", table(one, style));
         let rate = format!("{:.0}", one.schedules_per_minute);
         let _ = writeln!(text, "{} contenders, {rate} schedules a minute\n", one.contenders);
         one.unexplored.iter().for_each(|why| {
@@ -374,38 +378,21 @@ fn text(headline: &str, all: &[Explored], files: &[PathBuf]) -> String {
     text
 }
 
-fn table(one: &Explored) -> String {
-    let mut text = format!(
-        "{:<20}{:>6}{:>9}{:>10}{:>7}{:>9}{:>14}{:>11}{:>12}\n",
-        one.lock,
-        "held",
-        "zombies",
-        "violated",
-        "stuck",
-        "refused",
-        "out of order",
-        "node left",
-        "unexplored"
-    );
-    let row = |name: &str, tally: &Tally| {
-        format!(
-            "{name:<20}{:>6}{:>9}{:>10}{:>7}{:>9}{:>14}{:>11}{:>12}\n",
-            tally.held,
-            tally.zombies,
-            tally.violated,
-            tally.stuck,
-            tally.refused,
-            tally.out_of_order,
-            tally.node_left,
-            tally.unexplored + tally.flaky
-        )
-    };
-    for name in class_names() {
-        if let Some(tally) = one.classes.get(name) {
-            text += &row(name, tally);
-        }
-    }
-    text + &row("all", &one.total())
+/// Returns the outcomes of a lock's schedules by class.
+fn table(one: &Explored, style: Style) -> String {
+    let classes = class_names().into_iter().filter_map(|name| Some((name, *one.classes.get(name)?)));
+    let grid = Columns::<(&'static str, Tally)>::new()
+        .words("schedules", |(name, _)| *name)
+        .numbers("held", 0, |(_, tally)| tally.held)
+        .numbers("zombies", 3, |(_, tally)| tally.zombies)
+        .numbers("violated", 0, |(_, tally)| tally.violated)
+        .numbers("stuck", 1, |(_, tally)| tally.stuck)
+        .numbers("refused", 1, |(_, tally)| tally.refused)
+        .numbers("out of order", 1, |(_, tally)| tally.out_of_order)
+        .numbers("node left", 1, |(_, tally)| tally.node_left)
+        .numbers("unexplored", 2, |(_, tally)| tally.unexplored + tally.flaky)
+        .table("", 1, classes.chain([("all", one.total())]));
+    output::table(grid, style)
 }
 
 /// Writes each finding as a case, a text and a picture; returns the case files.
@@ -487,21 +474,38 @@ mod tests {
         assert_eq!(labels.map(of), [2, 2, 3, 8]);
     }
 
-    #[test]
-    fn failure_that_did_not_recur_does_not_count_as_held() {
-        let tally = Tally { held: 10, flaky: 2, unexplored: 1, ..Tally::default() };
-        let explored = Explored {
+    fn explored(tally: Tally) -> Explored {
+        Explored {
             lock: "count".to_owned(),
             contenders: 2,
             events: Vec::new(),
-            classes: [("orders".to_owned(), tally)].into(),
+            classes: [("abandoned wait".to_owned(), tally)].into(),
             findings: Vec::new(),
             unexplored: Vec::new(),
             not_tried: Vec::new(),
             took_us: 1,
             schedules_per_minute: 1.0,
-        };
-        assert_eq!(headline(&[explored]), "count: held in 10 schedules, and 3 not explored");
+        }
+    }
+
+    #[test]
+    fn failure_that_did_not_recur_does_not_count_as_held() {
+        let tally = Tally { held: 10, flaky: 2, unexplored: 1, ..Tally::default() };
+        assert_eq!(headline(&[explored(tally)]), "count: held in 10 schedules, and 3 not explored");
+    }
+
+    #[test]
+    fn table_shows_every_kind_of_failure_in_80_columns_and_no_column_of_zeros() {
+        let held = Tally { held: 12_345, ..Tally::default() };
+        let failed = Tally { violated: 3, stuck: 4, refused: 5, out_of_order: 6, node_left: 7, ..held };
+        let all = Tally { zombies: 8, unexplored: 9, ..failed };
+        let kinds = "schedules held violated stuck refused out of order node left";
+        for (tally, heading) in [(held, "schedules held violated"), (failed, kinds), (all, kinds)] {
+            let text = text("", &[explored(tally)], &[], Style::default());
+            let table: Vec<&str> = text.lines().skip_while(|line| line.is_empty()).take(4).collect();
+            assert_eq!(table[0].split_whitespace().collect::<Vec<_>>().join(" "), heading, "{text}");
+            assert!(table.iter().all(|line| line.chars().count() <= 80), "{text}");
+        }
     }
 
     #[test]

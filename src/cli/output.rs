@@ -11,7 +11,8 @@ use serde::Serialize;
 use super::args::GlobalArgs;
 use zklockbench_core::error::{Error, Exit};
 use zklockbench_core::units;
-use zklockbench_report::Style;
+use zklockbench_report::document::Table;
+use zklockbench_report::{Style, table_text};
 use zklockbench_scenario::MachineDiagnostic;
 
 /// Options of the command line, set before any output.
@@ -289,6 +290,18 @@ pub fn style() -> Style {
         all: CHOSEN.get().is_some_and(|chosen| chosen.all),
         explain: CHOSEN.get().is_some_and(|chosen| chosen.explain),
     }
+}
+
+/// Maximum width of a table without `--all`.
+const WIDTH: u16 = 80;
+
+/// Returns a table. Without `--all`, columns of zeros are omitted, and others if the table is too wide.
+pub fn table(grid: Table, style: Style) -> String {
+    if style.all {
+        return table_text(&grid, style);
+    }
+    let width = style.width.unwrap_or(WIDTH).min(WIDTH);
+    table_text(&grid.lean(), Style { width: Some(width), ..style })
 }
 
 /// Returns the width of stdout in columns; `None` if stdout is not a terminal.

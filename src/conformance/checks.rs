@@ -169,7 +169,7 @@ pub(super) async fn acquire_timeout(stage: &Stage<'_>) -> Tried {
     }
     let tried = pair.waiter.acquire(Some(Duration::ZERO), std::future::pending());
     match runtime::timeout(LATE_BY, tried).await {
-        None => return wrong(format!("a try (`timeout_ms` 0) was not answered within {LATE_BY:?}")),
+        None => return wrong(format!("a try-lock (`timeout_ms` 0) was not answered within {LATE_BY:?}")),
         Some(Ok(_)) => return let_in(),
         Some(Err(AcquireError::TimedOut)) => {}
         Some(Err(other)) => return Err(pair.waiter.refused(other)),

@@ -4,6 +4,7 @@ use crate::support::answered::answered;
 use crate::support::depth;
 use crate::support::records;
 use crate::support::run_dirs;
+use crate::support::shown;
 use crate::support::story;
 use std::cmp::Reverse;
 use std::io::Write as _;
@@ -34,7 +35,15 @@ fn checked(case: &str) -> String {
     let (history, options) = case.split_once("$ check").unwrap();
     let bench = Bench::new();
     std::fs::write(bench.path("history.jsonl"), story::lines(history)).unwrap();
-    bench.told(&bench.typed(&format!("check history.jsonl {}", options.trim())).output().unwrap())
+    let told = bench.told(&bench.typed(&format!("check history.jsonl {}", options.trim())).output().unwrap());
+    if !options.contains("--json") && !options.contains("--all") {
+        // A finding starts with its kind and lock, which are not part of its sentence.
+        let sentences: Vec<&str> =
+            told.lines().map(|line| line.split_once(": ").map_or(line, |(_, rest)| rest)).collect();
+        shown::assert_is_brief(case, &sentences.join("\n"));
+        assert!(sentences.len() <= 25, "{told}");
+    }
+    told
 }
 
 #[test]

@@ -70,14 +70,18 @@ fn orders(of: i64) -> String {
 
 /// The load of thirty cycles.
 fn few() -> Learned {
+    load_of(30)
+}
+
+/// The load of this many cycles.
+pub fn load_of(cycles: i64) -> Learned {
     let directory = tempfile::tempdir().unwrap();
-    learned(directory.path(), &log(30, orders))
+    learned(directory.path(), &log(cycles, orders))
 }
 
 #[test]
 fn learned_load_is_printed_with_the_outcome_first_and_fits_a_terminal() {
-    let directory = tempfile::tempdir().unwrap();
-    let learned = learned(directory.path(), &log(300, orders));
+    let learned = load_of(300);
     let text = zklockbench_report::learned(&learned, Style::default());
     insta::assert_snapshot!(text);
     let table: Vec<&str> = text.lines().skip_while(|line| !line.is_empty()).take(5).collect();

@@ -12,7 +12,7 @@ use crate::support::ranked::{
     Lock, around, counted_apart, idle, invalid, lock, not_counted, overloaded, stored, unknown, violated,
 };
 use crate::support::{plans, records, shown};
-use crate::{ab, articles, compare, sweep_file};
+use crate::{ab, articles, compare, learn, sweep_file};
 
 struct Case {
     name: &'static str,
@@ -208,6 +208,7 @@ fn answers() -> Vec<Answer> {
     let (plan, ab, sweep) = (plans::plan(), ab::file(), sweep_file::file());
     let (base, new) = (compare::taking("base", 1.0, 10), compare::taking("new", 1.5, 10));
     let compared = compare::compared(&base, &new);
+    let learned = learn::load_of(300);
     let calibration = Calibration { floor: records::floor(), ..articles::calibration() };
     vec![
         answer("plan", page::of_plan(&plan), Box::new(move |style| zklockbench_report::plan(&plan, style))),
@@ -226,6 +227,11 @@ fn answers() -> Vec<Answer> {
             "calibrate",
             page::of_calibration(&calibration),
             Box::new(move |style| zklockbench_report::calibration(&calibration, style)),
+        ),
+        answer(
+            "learn",
+            page::of_learned(&learned),
+            Box::new(move |style| zklockbench_report::learned(&learned, style)),
         ),
     ]
 }
@@ -286,11 +292,6 @@ fn output_fits_the_terminal_without_breaking_words() {
     }
 }
 
-/// Sentences in `text`, also split at semicolons.
-fn sentences(text: &str) -> impl Iterator<Item = &str> {
-    text.split_inclusive([';', '\n']).flat_map(|part| part.split_inclusive(". "))
-}
-
 #[test]
 fn every_command_prints_an_answer_one_table_and_a_few_short_lines() {
     for (name, draw) in screens() {
@@ -306,12 +307,7 @@ fn every_command_prints_an_answer_one_table_and_a_few_short_lines() {
             let is_small = !["faults", "the example", "sweep"].contains(&name);
             assert!(!is_small || after <= 25, "{name}, {width}: {after} lines\n{text}");
             assert!(lines.lines().all(|line| line.chars().count() <= usize::from(width)), "{name}:\n{text}");
-            assert!(text.matches("\n---").count() <= 1, "{name}, {width}: more than one table\n{text}");
-            let prose = text.lines().filter(|line| !line.contains("  ")).collect::<Vec<_>>().join("\n");
-            for sentence in sentences(&prose) {
-                let words = sentence.split_whitespace().count();
-                assert!(words <= 25, "{name}, {width}: {words} words: {sentence}");
-            }
+            shown::assert_is_brief(name, &text);
         }
     }
 }

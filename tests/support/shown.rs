@@ -42,3 +42,13 @@ pub fn gate(text: &str, (strategy, contenders): (&str, usize), sentence: &str, v
     };
     Outcome { gate: text.into(), name: None, scope: Scope::default(), verdict, checks: vec![check] }
 }
+
+/// Asserts that a command's output has at most one table and no sentence above 25 words, also split at semicolons.
+pub fn assert_is_brief(name: &str, text: &str) {
+    assert!(text.matches("\n---").count() <= 1, "{name}: more than one table\n{text}");
+    let prose = text.lines().filter(|line| !line.contains("  "));
+    for sentence in prose.flat_map(|line| line.split_inclusive(';')).flat_map(|part| part.split(". ")) {
+        let words = sentence.split_whitespace().count();
+        assert!(words <= 25, "{name}: {words} words: {sentence}\n{text}");
+    }
+}

@@ -70,7 +70,7 @@ pub fn excluded(checked: u64) -> String {
         format!("a lock that errs {errs} would have been caught with probability {probability:.2}")
     };
     match smallest_rate(checked) {
-        _ if checked == 0 => "no error of the lock would have been caught".to_owned(),
+        _ if checked == 0 => "no error in the lock would have been caught".to_owned(),
         None => caught("in every acquisition", -(-(checked as f64)).exp_m1()),
         Some(rate) if rate > 0.5 => caught("in every acquisition", SHOWN),
         Some(rate) => caught(&format!("once in {} acquisitions", rate.recip() as u64), SHOWN),
@@ -149,7 +149,7 @@ mod tests {
     fn excluded_describes_the_error_rate_that_would_have_been_caught() {
         let caught = "would have been caught with probability";
         for (checked, text) in [
-            (0, "no error of the lock would have been caught".to_owned()),
+            (0, "no error in the lock would have been caught".to_owned()),
             (2, format!("a lock that errs in every acquisition {caught} 0.86")),
             (5, format!("a lock that errs in every acquisition {caught} 0.95")),
             (7, format!("a lock that errs once in 2 acquisitions {caught} 0.95")),

@@ -70,8 +70,8 @@ pub const TIMEOUT_LEAST_MS: u32 = 10;
 pub const TRY_REQUESTS: u32 = 2;
 
 impl Cycle {
-    /// Returns whether the client held the lock only briefly after another one. If it only tried to get the lock, it
-    /// may have listed the nodes before the other client's release.
+    /// Returns whether the client held the lock only briefly after another client. If it only tried to get the lock,
+    /// it may have listed the nodes before the other client's release.
     pub fn may_be_try(&self) -> bool {
         let is_brief = self.held_ms.is_some_and(|ms| ms < TIMEOUT_LEAST_MS);
         self.ending == Ending::Released && self.is_contended && self.requests == TRY_REQUESTS && is_brief

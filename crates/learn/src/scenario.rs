@@ -108,7 +108,7 @@ impl Learnt<'_> {
         };
         learned.extend(self.family.timeout_us.map(|us| format!("a timeout of {}", format_micros(us))));
         if u64::from(self.values.holds.most()) * 1_000 > TIME_MOST_US {
-            assumed.push("holds longer than a day last a day".to_owned());
+            assumed.push("a day for each longer hold".to_owned());
         }
         assumed.push(format!("an ensemble of {}", counted(self.servers() as u64, "server", "servers")));
         let text = self.text(&suffix, &learned, &assumed, &load);

@@ -91,7 +91,7 @@ fn all_stuck(
     free: &[(usize, u64)],
     now: Stamp,
 ) -> Vec<(usize, Stamp)> {
-    // Waiters that are not stuck wait for locks that still serve. If no contender uses the free locks any more, only
+    // Waiters that are not stuck wait for locks that still serve. If no contender uses the free locks any longer, only
     // these waiters can be reported.
     let is_used = |lock: usize| shared.own().any(|contender| shared.lock_of(contender) == lock);
     let is_explained = free.iter().any(|(lock, _)| is_used(*lock));

@@ -204,7 +204,7 @@ fn param(name: &'static str, parameter: &'static Parameter) -> Result<Param, Str
         Value::Bool(is) => (ParamKind::Bool, is.to_string()),
         Value::Number(number) => match number.as_u64() {
             Some(count) => (ParamKind::Count(0, MOST), count.to_string()),
-            None => return Err(format!("{number} is not a whole number from 0")),
+            None => return Err(format!("{number} is not a whole number of at least 0")),
         },
         Value::String(text) if parameter.one_of.is_empty() && parse_duration(text).is_ok() => {
             (ParamKind::Duration, text.clone())

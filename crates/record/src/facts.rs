@@ -192,7 +192,7 @@ impl Facts {
                 ended.iter().chain(&moment).try_for_each(|moment| each_named(moment, &names, &mut each))?;
             }
         }
-        // Missing moments may have shown that the session of an open hold had already ended.
+        // The missing events may have shown that the session of an open hold had already ended.
         events.doubts(last).iter().try_for_each(|doubt| each_named(doubt, &names, &mut each))?;
         for later in traced {
             each(&later.event())?;
@@ -216,7 +216,7 @@ impl Facts {
         lasts.retain(|contender, (_, deed)| match deed {
             // The acquire failed only because the run stopped.
             Deed::Fails => stuck.contains(contender),
-            // The answer may be among the missing moments. Without it, the contender would look stuck.
+            // The history may have ended before the answer. Without the answer, the contender would look stuck.
             Deed::Asks(_) => is_cut && !stuck.contains(contender),
             _ => false,
         });

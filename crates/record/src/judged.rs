@@ -225,7 +225,7 @@ pub struct EnsembleOrder {
     pub checked: u64,
     /// Acquisitions that happened while an earlier holder's node still existed, according to the servers' clock.
     pub overlaps: u64,
-    /// Acquisitions for which a zxid is known at which the contender held the lock.
+    /// Acquisitions with a known zxid at which the contender held the lock.
     pub checked_by_zxid: u64,
     /// Acquisitions in `checked_by_zxid` whose zxid precedes the deletion of an earlier holder's node.
     pub too_early: u64,

@@ -178,7 +178,7 @@ fn ensemble(plan: &PlanFile) -> Table {
         .numbers("requests", 0, |answer| answer.requests().map(Value::Rate))
         .numbers("ensemble busy", 0, move |answer| or_not(answer.ensemble_utilisation.map(Value::Share)))
         .explained("share of its write capacity in use")
-        .numbers("server down", 0, move |answer| or_not(answer.outage_us.map(Value::micros)))
+        .numbers("outage", 0, move |answer| or_not(answer.outage_us.map(Value::micros)))
         .explained("longest time that a wanted lock was not acquired when a server failed")
         .numbers("wait p99 then", 0, move |answer| {
             or_not(answer.outage_wait.map(|wait| Value::micros(wait.us).at_least(wait.at_least)))
@@ -211,7 +211,7 @@ fn failures(plan: &PlanFile) -> Table {
         .words("strategy", |(answer, _)| answer.strategy.as_str())
         .words("failure", |(_, cost)| cost.fault.as_str())
         .numbers("times", 3, |(_, cost)| cost.times)
-        .numbers("no lock for", 0, |(_, cost)| cost.gap.map(measured))
+        .numbers("outage", 0, |(_, cost)| cost.gap.map(measured))
         .explained("the longest time that a wanted lock was not acquired")
         .numbers("requests", 0, |(_, cost)| cost.requests.map(Value::Amount))
         .explained("requests that arrive after each failure until the queue is as short as before")

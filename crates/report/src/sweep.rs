@@ -224,7 +224,7 @@ fn failures(file: &SweepFile) -> Table {
     columns
         .numbers("granted", 0, |(_, point, _)| Some(point.granted_us).filter(|us| *us > 0).map(Value::micros))
         .explained("session timeout that the servers granted")
-        .numbers("no lock for", 0, |(.., failure)| Some(gap((*failure)?.gap?)))
+        .numbers("outage", 0, |(.., failure)| Some(gap((*failure)?.gap?)))
         .explained("longest time that a wanted lock was not acquired")
         .words("sessions lost", |(.., failure)| {
             let failure = (*failure)?;

@@ -148,7 +148,7 @@ fn tries_without_pause(trials: &[TrialSpec]) -> Option<Advice> {
         |trial: &&TrialSpec| trial.load == Load::Closed && trial.only_tries() && trial.mean_think().is_zero();
     let TrialSpec { strategy, .. } = trials.iter().find(spins)?;
     let message = format!(
-        "contenders of `{}` retry failed tries immediately, which puts load on the servers",
+        "contenders of `{}` retry failed try-locks immediately, which puts load on the servers",
         strategy.label
     );
     Some(advice("acquire_timeout", message, "add a pause such as think = \"100ms\", or use load = \"open\""))

@@ -257,7 +257,7 @@ fn load(scenario: &Scenario) -> String {
         kinds => format!(", {}", counted(kinds, "kind of clients", "kinds of clients")),
     };
     let only_tries = scenario.acquire_timeout.is_some_and(|timeout| timeout.is_zero());
-    let kinds = kinds + if only_tries { ", tries that never wait" } else { "" };
+    let kinds = kinds + if only_tries { ", try-locks" } else { "" };
     let Some(open) = scenario.load.open() else { return format!("{}{kinds}, {end}", scenario.load.name()) };
     let locks = match (open.popularity, scenario.locks) {
         _ if scenario.fresh_locks => ", a new lock each time".to_owned(),

@@ -170,7 +170,7 @@ fn queues(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
 fn patience(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let (timeout, value) = (file.said.acquire_timeout?.0, file.places.value("acquire_timeout")?);
     if timeout.is_zero() {
-        let message = "in a batch, each contender acquires once, so tries are not allowed";
+        let message = "a batch cannot use try-locks, because each contender acquires once";
         sink.error(value, message, "remove `acquire_timeout`, or use load = \"closed\"");
         return None;
     }

@@ -112,7 +112,7 @@ impl<T: TryFrom<u64>, const LEAST: u64, const MOST: u64> Kind for Whole<T, LEAST
 
     fn words() -> String {
         match MOST {
-            UNBOUNDED => format!("whole number from {LEAST}"),
+            UNBOUNDED => format!("whole number of at least {LEAST}"),
             _ => format!("whole number from {LEAST} to {MOST}"),
         }
     }

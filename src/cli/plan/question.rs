@@ -43,7 +43,7 @@ pub struct PlanArgs {
     #[command(flatten)]
     pub columns: ColumnArgs,
     /// Objective in the syntax of a gate, e.g. 'wait.p99 < 200ms': on wait.p50, wait.p99, wait.p99.9, wait.mean,
-    /// throughput or, for tries, won_share
+    /// throughput or, for try-locks, won_share
     #[arg(long, value_name = "CONDITION", value_parser = zklockbench_analysis::plan::objective)]
     pub slo: Objective,
     /// Number of locks. If the objective is missed, the plan reports how many locks would meet it
@@ -275,7 +275,7 @@ fn check(args: &PlanArgs, scenario: &Scenario, spec: &TrialSpec) -> Result<(), E
     refuse_if!(
         spec.acquire_timeout.is_some() && !only_tries,
         "a plan predicts the waits of all requests, so requests must not time out: remove `acquire_timeout`, \
-         or set it to \"0s\" to plan for tries"
+         or set it to \"0s\" to plan for try-locks"
     );
     refuse_if!(
         args.compare_servers && !scenario.ensemble.is_local() && args.place.servers.is_none(),
@@ -284,7 +284,7 @@ fn check(args: &PlanArgs, scenario: &Scenario, spec: &TrialSpec) -> Result<(), E
     );
     refuse_if!(
         args.verify && only_tries,
-        "--verify compares waits, but tries do not wait: run the scenario itself with --gate 'won_share > 0.9'"
+        "--verify compares waits, but try-locks do not wait: run the scenario itself with --gate 'won_share > 0.9'"
     );
     refuse_if!(
         spec.fresh_locks,

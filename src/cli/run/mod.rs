@@ -380,7 +380,7 @@ impl RunInProgress {
             false => open_ensemble::measure_floor(&self.opened, environment, stop).await,
         };
         if let Some(rendezvous) = &environment.rendezvous {
-            // Without this meeting, the floor would include the cost of opening other workers' sessions.
+            // Without this barrier, the floor would include the cost of opening other workers' sessions.
             let ready = async { rendezvous.meet("floor").await.release().await };
             let ready = stop.run_until_cancelled(ready).await.ok_or(Error::Interrupted)?;
             ready.map_err(|failed| failed.error())?;

@@ -62,7 +62,7 @@ pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit
             let key = format!("{number:03}");
             let scenario = series.scenario(&key, &rounds.scenario(number))?;
             let command = |place: &Path| {
-                // The servers are the torture's own.
+                // The servers belong to `torture`.
                 let mut command = run_apart(&scenario, place, options.clone())?;
                 command.env_remove(CONNECT_VARIABLE);
                 Ok(command)

@@ -101,7 +101,9 @@ impl Question {
     /// Rejects a question that has no answer, before anything is measured.
     pub fn check(&self) -> Result<(), String> {
         if self.objective.figure == WON_SHARE.figure() && !self.only_tries {
-            return Err("won_share needs tries: use --from-scenario with acquire_timeout = \"0s\"".to_owned());
+            return Err(
+                "won_share needs try-locks: use --from-scenario with acquire_timeout = \"0s\"".to_owned()
+            );
         }
         match self.clients.min(self.locks) {
             0 => Err("--clients and --locks must be at least 1".to_owned()),
@@ -345,7 +347,7 @@ mod tests {
         assert_eq!(tries("wait.p99 < 10ms").check(), Ok(()));
         assert_eq!(tries("won_share > 0.5").copies(1.0).rate, 60.0);
         let waits = Question { only_tries: false, ..tries("won_share > 0.5") };
-        assert!(waits.check().unwrap_err().contains("won_share needs tries"));
+        assert!(waits.check().unwrap_err().contains("won_share needs try-locks"));
     }
 
     #[test]

@@ -175,9 +175,9 @@ pub struct Point {
     pub repetitions: usize,
     /// Number of valid repetitions.
     pub sound: usize,
-    /// State of the point: violated if any repetition was; otherwise sound if most repetitions are valid.
+    /// State of the point: violated if any repetition was; otherwise valid if most repetitions are.
     pub state: State,
-    /// Reason why an invalid repetition is invalid; that of the state, unless the point is sound.
+    /// Reason why an invalid repetition is invalid; that of the state, unless the point is valid.
     pub why: Option<String>,
     /// Acquisitions per second.
     pub throughput: Option<Interval>,

@@ -115,7 +115,7 @@ Heal: all targeted contenders may request locks again at the same moment, from w
 A correct lock: nothing breaks. The queue builds up all at once instead of gradually: if all waiters watch the same
 node, every waiter reads the whole queue. A fair lock serves waiters in the order in which their nodes were created,
 and the last waiter waits longest.
-Caveat: targeted contenders request no lock during the fault, so the longest gap during that time reveals
+Caveat: targeted contenders request no lock during the fault, so an outage during that time reveals
 nothing about the lock. In a closed loop, the queue is soon as long as before; think time makes the effect visible.",
     default_target: "all",
     ends: Ends::Healed,

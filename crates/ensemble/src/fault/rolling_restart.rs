@@ -20,7 +20,7 @@ server follows once the ensemble is healthy (all servers serve, and all follower
 Proof: each server went down, and the ensemble was healthy before the next server was stopped.
 Ends by itself once the former leader serves again; the duration depends on the servers.
 
-A correct lock: nothing is lost. The only election is at the end. Before it, contenders reconnect to another server
+A correct lock: nothing is lost. The only election is at the end. Until then, contenders reconnect to another server
 only when their own server stops, at most once per restarted server. Sessions survive.
 Caveat: restarted followers do not get their contenders back, so the load is uneven afterwards. With a
 single server, the service is down during the restart.",

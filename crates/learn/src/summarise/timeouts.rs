@@ -1,4 +1,4 @@
-//! Tells timeouts and failed tries from acquisitions.
+//! Distinguishes timeouts and failed tries from acquisitions.
 
 use std::collections::BTreeMap;
 

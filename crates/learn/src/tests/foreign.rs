@@ -114,7 +114,7 @@ fn failed_tries_are_neither_acquisitions_nor_replayed() {
     for of in 0..40_u32 {
         let (at, held) = (i64::from(of) * 100, 3 * of);
         story.at(at).create(1, &name(held)).reads(1, 1);
-        // One try fails while the lock is held, and another one just before the release.
+        // One try fails while the lock is held, and another just before the release.
         story.cycle(2, &name(held + 1), at + 10, 2).at(at + 49).create(2, &name(held + 2)).reads(2, 1);
         story.at(at + 50).delete(1, &name(held)).at(at + 51).delete(2, &name(held + 2));
     }

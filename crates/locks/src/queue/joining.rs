@@ -101,7 +101,7 @@ impl Joined {
 }
 
 impl Joining {
-    /// Joins by one create. A lost connection or a missing directory ends the attempt.
+    /// Joins with one create. A lost connection or a missing directory ends the attempt.
     pub fn by_create() -> Self {
         Self {
             data: &[],

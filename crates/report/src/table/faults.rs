@@ -7,7 +7,7 @@ use zklockbench_record::Trial;
 
 pub(super) fn table(view: &View<'_>) -> Table {
     let sets = view.fault_sets();
-    const SEVERAL: &str = "In trials with several faults, the columns faults, election, longest gap and recovery are \
+    const SEVERAL: &str = "In trials with several faults, the columns faults, election, outage and recovery are \
         per fault. All others are per trial.";
     let has_several = sets.iter().any(|set| set.single().is_none());
     Columns::<UnderFault<'_>>::new()
@@ -21,7 +21,7 @@ pub(super) fn table(view: &View<'_>) -> Table {
         .explained("1 of 2 means that the effect of only one was seen")
         .numbers("election", 1, |row| row.longest(|fault| fault.elected_us).map(Value::micros))
         .explained("longest time from a fault until a new leader was seen")
-        .numbers("longest gap", 1, |row| {
+        .numbers("outage", 1, |row| {
             let (us, word) = row.gap()?;
             Some(if us > 0.0 && us.is_finite() { Value::Duration(us) } else { word.into() })
         })

@@ -134,7 +134,7 @@ fn floors(view: &View<'_>) -> (String, String) {
         format!("its median as a multiple of {}, the median of {count} {what}", format_micros(p50_us))
     };
     let handoff = told("handoffs without a lock, measured before the first trial", |floor| floor.handoff);
-    (handoff, told("uncontended acquires by raw requests", |floor| floor.uncontended))
+    (handoff, told("uncontended acquires made with raw requests", |floor| floor.uncontended))
 }
 
 /// Returns the number of contenders, and how many had a session if some had none.

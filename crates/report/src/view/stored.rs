@@ -225,7 +225,7 @@ fn ensemble(ensemble: &EnsembleInfo) -> String {
         0 => "unknown number of servers".to_owned(),
         servers => counted(servers, "server", "servers"),
     };
-    // A server's version is such as `3.9.4-abc, built on …`.
+    // A server reports its version as `3.9.4-abc, built on …`.
     let told = ensemble.servers.iter().filter_map(|server| server.version.split(['-', ',', ' ']).next());
     let versions = distinct_sorted(told.filter(|told| told.starts_with(|c: char| c.is_ascii_digit())));
     let version = match versions.as_slice() {

@@ -117,7 +117,7 @@ impl Checker {
         let early = lock.order.examples.iter().map(|(before, next)| {
             let zxid = |zxid: Option<i64>| zxid.map_or_else(|| "?".to_owned(), |zxid| zxid.to_string());
             let what = format!(
-                "{} found at zxid {} that it held the lock, but the node of {} was not deleted until zxid {}",
+                "{} found at zxid {} that it held the lock; the node of {} was not deleted until zxid {}",
                 self.name(next.who),
                 zxid(next.zxid),
                 self.name(before.who),
