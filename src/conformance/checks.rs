@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::try_join_all;
 use serde_json::{Value, json};
 
-use super::stage::{Contender, Pair, SESSION, SOON, Stage, failed, failure_of, let_in};
+use super::stage::{Contender, FREED_WITHIN, Pair, SESSION, SOON, Stage, failed, failure_of, let_in};
 use super::turns::Turns;
 use super::{Tried, Trouble, applies_if, not_tried, why, wrong};
 use zklockbench_core::clock::{self, Stamp, micros};
@@ -23,8 +23,6 @@ const TIMEOUT: Duration = Duration::from_millis(400);
 /// Maximum time from a timeout to the driver's reply.
 const LATE_BY: Duration = Duration::from_secs(10);
 const CANCELLED_AFTER: Duration = Duration::from_millis(200);
-/// Must be shorter than the session timeout, because an expired session would also free the lock.
-const NEXT_WITHIN: Duration = Duration::from_secs(8);
 /// Must be long, because a client is notified only after it reconnects, and pauses between attempts.
 const REPORTS_WITHIN: Duration = Duration::from_secs(20);
 /// Time for a client to replace a lost session automatically.
@@ -210,7 +208,7 @@ pub(super) async fn close(stage: &Stage<'_>) -> Tried {
     holder.closes().await?;
     holder.leaves("although `close` was answered").await?;
     let next = stage.open(&process, 1, SESSION, &on).await?;
-    next.takes(NEXT_WITHIN).await?;
+    next.takes(FREED_WITHIN).await?;
     next.releases().await?;
     next.closes().await?;
     Ok("the holder left no node, and the next contender acquired the lock".into())
@@ -256,7 +254,7 @@ pub(super) async fn lost_session(stage: &Stage<'_>) -> Tried {
         return Err(trouble);
     }
     let next = stage.open(&process, 1, SESSION, &on).await?;
-    next.takes(NEXT_WITHIN).await?;
+    next.takes(FREED_WITHIN).await?;
     next.releases().await?;
     next.closes().await?;
     Ok(format!("the driver reported the session's end after {took:.0?}"))

@@ -27,8 +27,10 @@ pub struct CheckSite {
 pub(super) const SESSION: Duration = Duration::from_secs(10);
 /// Time limit for a request that does not wait for another contender.
 pub(super) const SOON: Duration = Duration::from_secs(10);
-/// Time limit for nodes to disappear while their session is alive. Must be shorter than the session timeout.
-const SETTLES_WITHIN: Duration = Duration::from_secs(6);
+/// Time limit for a lock to become free, or for its nodes to disappear, while their session is alive. An abandoned
+/// session may expire after two thirds of its timeout, because its last heartbeat may be a third of the timeout old.
+pub(super) const FREED_WITHIN: Duration = Duration::from_secs(6);
+const _: () = assert!(3 * FREED_WITHIN.as_secs() < 2 * SESSION.as_secs());
 
 /// An ephemeral node below a lock's directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -242,10 +244,10 @@ impl Contender<'_> {
     /// Checks that the contender's session no longer owns any node in the lock.
     pub async fn leaves(&self, after: &str) -> Result<(), Trouble> {
         let is_own = |node: &Node| Some(node.owner) == self.link.id();
-        match self.stage.node_left(self.on, SETTLES_WITHIN, is_own).await? {
+        match self.stage.node_left(self.on, FREED_WITHIN, is_own).await? {
             None => Ok(()),
             Some(node) => {
-                wrong(format!("{after}, its session still has {} after {SETTLES_WITHIN:?}", node.path))
+                wrong(format!("{after}, its session still has {} after {FREED_WITHIN:?}", node.path))
             }
         }
     }

@@ -190,6 +190,9 @@ async fn learn_finds_the_same_load_by_watching_nodes_as_by_reading_logs() {
     assert!(watched.abs_diff(logged) <= 2_000, "{watched} {logged}");
     let wrong = Schema::new(&bench.json(0, "schema learned")).complaints(&json(&output)["learned"]);
     assert!(wrong.is_empty(), "{wrong:?}");
+    // And a watch that is not interrupted ends after its time
+    let short = ["learn", "--connect", &connect, "--path", "/", "--for", "1s", "--out", "short"];
+    assert!(bench.output(&short).status.code().is_some());
 }
 
 #[test]

@@ -477,7 +477,7 @@ pub mod tests {
     #[tokio::test]
     async fn dropping_the_future_kills_the_command() {
         let mark = tempfile::NamedTempFile::new().unwrap();
-        let script = format!("echo $$ >{}; exec sleep 60", mark.path().display());
+        let script = format!("echo $$ >{}; exec sleep 600", mark.path().display());
         let pid = || std::fs::read_to_string(mark.path()).unwrap().trim().to_owned();
         let pause = || tokio::time::sleep(std::time::Duration::from_millis(5));
         let started = async {
@@ -491,8 +491,11 @@ pub mod tests {
         }
         // The command line of a process that has ended is empty or missing.
         let line = format!("/proc/{}/cmdline", pid());
-        while std::fs::read(&line).is_ok_and(|line| !line.is_empty()) {
-            pause().await;
-        }
+        let killed = async {
+            while std::fs::read(&line).is_ok_and(|line| !line.is_empty()) {
+                pause().await;
+            }
+        };
+        tokio::time::timeout(std::time::Duration::from_secs(60), killed).await.expect("still running");
     }
 }
