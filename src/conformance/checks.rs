@@ -21,7 +21,7 @@ const ACQUISITIONS: usize = 60;
 const GRANTED_WITHIN: Duration = Duration::from_secs(30);
 const TIMEOUT: Duration = Duration::from_millis(400);
 /// Maximum time from a timeout to the driver's reply.
-const LATE_BY: Duration = Duration::from_secs(10);
+const LATE_BY: Duration = Duration::from_secs(5);
 const CANCELLED_AFTER: Duration = Duration::from_millis(200);
 /// Must be long, because a client is notified only after it reconnects, and pauses between attempts.
 const REPORTS_WITHIN: Duration = Duration::from_secs(20);
