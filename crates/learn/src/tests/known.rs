@@ -222,6 +222,43 @@ fn locks_within_a_hold_do_not_turn_acquisitions_into_timeouts() {
 }
 
 #[test]
+fn timeouts_at_the_grant_have_waited_like_other_timeouts() {
+    // Some holders send another request, and one client times out at the grant.
+    let mut story = Story::default();
+    for of in 0..40_u32 {
+        let at = i64::from(of) * 5_000;
+        let [first, second, late] = [0, 1, 2].map(|more| go(3 * of + more));
+        let held = if of == 7 { 495 } else { 100 };
+        let reads = if of == 7 { 2 } else { 3 + i32::from(of % 10 == 1) };
+        story.at(at).create(1, &first).reads(1, 1).create(2, &second).reads(2, reads);
+        story.at(at + held).delete(1, &first).at(at + 501).delete(2, &second);
+        story.at(at + 1_000).create(1, &first).reads(1, 1).create(3, &late).reads(3, 2);
+        story.at(at + 1_500).delete(3, &late).at(at + 1_600).delete(1, &first);
+    }
+    let Family { acquisitions, endings, .. } = story.family();
+    assert_eq!((acquisitions, endings.gave_up, endings.gave_up_at_grant), (119, 40, Some(1)));
+}
+
+#[test]
+fn readers_of_kazoo_that_found_a_later_writer_may_time_out() {
+    let mut story = Story::default();
+    for of in 0..30_u32 {
+        let at = i64::from(of) * 1_000;
+        let [reader, alone] = [0, 2].map(|more| kazoo_read(4 * of + more));
+        let [writer, late] = [1, 3].map(|more| kazoo(4 * of + more));
+        // The writer's node may be older than the reader's first list of the nodes.
+        let (reads, held) = if of % 2 == 0 { (2, 100) } else { (1, 20) };
+        story.at(at).create(1, &reader).at(at + 1).create(2, &writer).reads(1, reads).reads(2, 3);
+        story.at(at + held).delete(1, &reader).at(at + held + 10).delete(2, &writer);
+        // Holds are longer than timeouts.
+        story.at(at + 300).create(1, &alone).reads(1, 1).at(at + 301).create(3, &late).reads(3, 2);
+        story.at(at + 401).delete(3, &late).at(at + 450).delete(1, &alone);
+    }
+    let Family { acquisitions, endings, .. } = story.family();
+    assert_eq!((acquisitions, endings.gave_up, endings.gave_up_at_grant), (75, 30, Some(15)));
+}
+
+#[test]
 fn readers_of_kazoo_that_found_a_later_writer_get_the_lock_when_it_leaves() {
     let mut story = Story::default();
     for of in 0..30_u32 {
