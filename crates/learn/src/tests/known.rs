@@ -171,3 +171,104 @@ fn wait_for_a_lease_ends_with_the_first_release() {
     assert_eq!((family.longest_queue, logged(family.wait.as_ref())), (2, Some((4, 0, 20_000))));
     assert_eq!(logged(family.hold.as_ref()), Some((4, 12_000, 33_000)));
 }
+
+#[test]
+fn downgraded_write_lock_is_held_until_its_reader_ends() {
+    let found = |has_waiter: bool| {
+        let mut story = Story::default();
+        for of in 0..40_u32 {
+            let at = i64::from(of) * 1_000;
+            let [write, waiting, read, holder, late] =
+                [("WRIT", 0), ("WRIT", 1), ("READ", 2), ("WRIT", 3), ("WRIT", 4)].map(|(side, more)| {
+                    format!("/rw/_c_{GUID}{:02x}-__{side}__{:010}", 5 * of + more, 5 * of + more)
+                });
+            // In Curator 5.4, the next writer does not wait for the reader, which has a later number.
+            story.at(at).create(1, &write).reads(1, 1);
+            if has_waiter {
+                story.at(at + 5).create(2, &waiting).reads(2, 3);
+            }
+            story.at(at + 10).create(1, &read).reads(1, 1).at(at + 30).delete(1, &write);
+            story.at(at + 90).delete(1, &read);
+            if has_waiter {
+                story.at(at + 100).delete(2, &waiting);
+            }
+            // Another request times out.
+            story.at(at + 200).create(1, &holder).reads(1, 1).at(at + 210).create(3, &late).reads(3, 2);
+            story.at(at + 500).delete(3, &late).at(at + 600).delete(1, &holder);
+        }
+        let Family { acquisitions, endings, wait, .. } = story.family();
+        (acquisitions, endings.gave_up, wait.map(|wait| wait.max_us))
+    };
+    assert_eq!(found(false), (120, 40, Some(0)));
+    assert_eq!(found(true), (160, 40, Some(25_000)));
+}
+
+#[test]
+fn locks_within_a_hold_do_not_turn_acquisitions_into_timeouts() {
+    let mut story = Story::default();
+    for of in 0..30_u32 {
+        let at = i64::from(of) * 1_000;
+        let [first, second, late] = [0, 1, 2].map(|more| mutex(3 * of + more));
+        story.at(at).create(2, &first).reads(2, 1).at(at + 1).create(1, &second).reads(1, 3);
+        story.create(3, &late).reads(3, 2).at(at + 180).delete(2, &first);
+        if of % 3 == 0 {
+            story.cycle(1, &kazoo(of), at + 185, 5);
+        }
+        story.at(at + 201).delete(3, &late).at(at + 250).delete(1, &second);
+    }
+    let families = story.families();
+    let Endings { released, gave_up, gave_up_at_grant, .. } = families[0].endings;
+    assert_eq!((released, gave_up, gave_up_at_grant), (60, 30, Some(0)));
+}
+
+#[test]
+fn timeouts_at_the_grant_have_waited_like_other_timeouts() {
+    // Some holders send another request, and one client times out at the grant.
+    let mut story = Story::default();
+    for of in 0..40_u32 {
+        let at = i64::from(of) * 5_000;
+        let [first, second, late] = [0, 1, 2].map(|more| go(3 * of + more));
+        let held = if of == 7 { 495 } else { 100 };
+        let reads = if of == 7 { 2 } else { 3 + i32::from(of % 10 == 1) };
+        story.at(at).create(1, &first).reads(1, 1).create(2, &second).reads(2, reads);
+        story.at(at + held).delete(1, &first).at(at + 501).delete(2, &second);
+        story.at(at + 1_000).create(1, &first).reads(1, 1).create(3, &late).reads(3, 2);
+        story.at(at + 1_500).delete(3, &late).at(at + 1_600).delete(1, &first);
+    }
+    let Family { acquisitions, endings, .. } = story.family();
+    assert_eq!((acquisitions, endings.gave_up, endings.gave_up_at_grant), (119, 40, Some(1)));
+}
+
+#[test]
+fn readers_of_kazoo_that_found_a_later_writer_may_time_out() {
+    let mut story = Story::default();
+    for of in 0..30_u32 {
+        let at = i64::from(of) * 1_000;
+        let [reader, alone] = [0, 2].map(|more| kazoo_read(4 * of + more));
+        let [writer, late] = [1, 3].map(|more| kazoo(4 * of + more));
+        // The writer's node may be older than the reader's first list of the nodes.
+        let (reads, held) = if of % 2 == 0 { (2, 100) } else { (1, 20) };
+        story.at(at).create(1, &reader).at(at + 1).create(2, &writer).reads(1, reads).reads(2, 3);
+        story.at(at + held).delete(1, &reader).at(at + held + 10).delete(2, &writer);
+        // Holds are longer than timeouts.
+        story.at(at + 300).create(1, &alone).reads(1, 1).at(at + 301).create(3, &late).reads(3, 2);
+        story.at(at + 401).delete(3, &late).at(at + 450).delete(1, &alone);
+    }
+    let Family { acquisitions, endings, .. } = story.family();
+    assert_eq!((acquisitions, endings.gave_up, endings.gave_up_at_grant), (75, 30, Some(15)));
+}
+
+#[test]
+fn readers_of_kazoo_that_found_a_later_writer_get_the_lock_when_it_leaves() {
+    let mut story = Story::default();
+    for of in 0..30_u32 {
+        let at = i64::from(of) * 1_000;
+        story.at(at).create(1, &kazoo_read(3 * of)).at(at + 1).create(2, &kazoo(3 * of + 1));
+        story.reads(1, 2).reads(2, 2).at(at + 200).delete(2, &kazoo(3 * of + 1));
+        story.reads(1, 1).at(at + 230).delete(1, &kazoo_read(3 * of));
+        story.cycle(1, &kazoo_read(3 * of + 2), at + 500, 30);
+    }
+    let Family { acquisitions, endings, hold, .. } = story.family();
+    assert_eq!((acquisitions, endings.gave_up), (60, 30));
+    assert_eq!(logged(hold.as_ref()), Some((60, 30_000, 30_000)));
+}
