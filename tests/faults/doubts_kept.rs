@@ -92,7 +92,7 @@ fn assert_none(complaints: &[String]) {
 /// A lock, a fault, and the request that the fault hits. `tests/locks/matrix` shows how each lock reacts.
 type Loss = (&'static str, (&'static str, &'static str));
 
-const GOES_ON: [Loss; 7] = [
+const GOES_ON: [Loss; 8] = [
     ("curator-mutex", ("drop-reply", "create")),
     ("kazoo", ("drop-reply", "create")),
     ("curator-mutex", ("drop-request", "delete")),
@@ -101,6 +101,8 @@ const GOES_ON: [Loss; 7] = [
     // The next acquire finds the node by its session id, and uses it to hold the lock.
     ("apache-write-lock", ("drop-request", "delete")),
     ("predecessor-watch", ("drop-reply", "delete")),
+    // The library deletes its node when an acquire fails.
+    ("crate-lock", ("drop-reply", "create")),
 ];
 
 /// A queue, a race for one node, a poller, readers and writers, and a lock that releases with a multi.
@@ -118,29 +120,22 @@ fn plan(losses: &[Loss]) -> Vec<TrialSpec> {
 }
 
 #[tokio::test]
-async fn contenders_continue_after_finding_their_node_or_resending_their_release() {
-    let trials = run(&plan(&GOES_ON)).await;
+async fn contenders_continue_after_a_lost_create_or_release() {
+    let ends = spec("predecessor-watch", ("drop-reply", "create"), "end-session");
+    let mut trials = run(&[plan(&GOES_ON), vec![ends]].concat()).await;
+    let ended = trials.pop().unwrap();
     assert_none(&trials.iter().filter_map(unless_it_went_on).collect::<Vec<_>>());
+    let library = trials.last().unwrap();
+    assert_eq!(library.errors.get("acquire: connection loss"), Some(&1), "{:?}", library.errors);
+    // And the end of the session deletes the node of an unanswered create
+    assert_eq!((ended.stuck.as_slice(), ended.orphans), ([].as_slice(), Some(0)));
+    let verdict = &ended.judged.verdict;
+    assert!(trials::held_unless_the_host_was_busy(verdict), "{verdict:?}: {:?}", ended.errors);
+    assert_eq!(ended.sessions.rejoined, 1, "{:?}", ended.errors);
 }
 
 #[tokio::test]
 async fn trial_reports_the_leftover_node_that_blocks_stuck_contenders() {
     let trials = run_stuck(&plan(&IS_STUCK)).await;
     assert_none(&trials.iter().filter_map(unless_it_is_stuck).collect::<Vec<_>>());
-}
-
-#[tokio::test]
-async fn library_lock_deletes_its_node_when_an_acquire_fails() {
-    let trial = run(&plan(&[("crate-lock", ("drop-reply", "create"))])).await.remove(0);
-    assert_eq!(unless_it_went_on(&trial), None);
-    assert_eq!(trial.errors.get("acquire: connection loss"), Some(&1), "{:?}", trial.errors);
-}
-
-#[tokio::test]
-async fn ending_the_session_deletes_the_node_of_an_unanswered_create() {
-    let trial = run(&[spec("predecessor-watch", ("drop-reply", "create"), "end-session")]).await.remove(0);
-    assert_eq!((trial.stuck.as_slice(), trial.orphans), ([].as_slice(), Some(0)));
-    let verdict = &trial.judged.verdict;
-    assert!(trials::held_unless_the_host_was_busy(verdict), "{verdict:?}: {:?}", trial.errors);
-    assert_eq!(trial.sessions.rejoined, 1, "{:?}", trial.errors);
 }

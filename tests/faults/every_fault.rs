@@ -14,13 +14,13 @@ use zklockbench_scenario::TrialSpec;
 
 /// Each kind of fault, its parameters, and the length of the measured phase in seconds.
 const ASKED: &[(&str, &str, u32)] = &[
-    ("kill", "target = \"leader\"\nduration = \"2s\"", 4),
-    ("restart", "target = \"leader\"\nduration = \"2s\"", 4),
-    ("rolling-restart", "", 4),
-    ("pause", "target = \"follower\"\nduration = \"2s\"", 4),
-    ("wipe", "duration = \"2s\"", 4),
-    ("lose-majority", "duration = \"2s\"", 4),
-    ("counter-near-end", "left = 1000000", 4),
+    ("kill", "target = \"leader\"\nduration = \"2s\"", 3),
+    ("restart", "target = \"leader\"\nduration = \"2s\"", 3),
+    ("rolling-restart", "", 2),
+    ("pause", "target = \"follower\"\nduration = \"2s\"", 3),
+    ("wipe", "duration = \"2s\"", 3),
+    ("lose-majority", "duration = \"2s\"", 3),
+    ("counter-near-end", "left = 1000000", 2),
     ("isolate", "target = \"leader\"\nduration = \"8s\"", 9),
     ("partition", "shape = \"minority\"\nduration = \"8s\"", 9),
     ("delay", "latency = \"10ms\"\nduration = \"1s\"", 3),

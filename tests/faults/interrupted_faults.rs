@@ -107,7 +107,8 @@ async fn interrupted_run_heals_an_active_contender_fault() {
 
 #[tokio::test]
 async fn interrupted_run_heals_an_active_server_fault() {
-    let kinds = in_turn(|card| !TAKES_LONG.contains(&card.name));
+    // A fault that ends by itself leaves nothing to heal.
+    let kinds = in_turn(|card| !TAKES_LONG.contains(&card.name) && card.ends == Ends::Healed);
     on_two_ensembles(kinds, async |local, card| interrupt_in_effect(local, card).await).await;
 }
 
@@ -129,12 +130,14 @@ async fn interrupted_run_heals_a_server_fault_during_its_injection() {
 }
 
 #[tokio::test]
-async fn interrupted_run_heals_a_link_fault_before_or_after_it_takes_effect() {
+async fn interrupted_run_heals_an_active_link_fault() {
     let Some(local) = breakable::apart().await else { return };
     for card in kinds(needs_links) {
         interrupt_in_effect(&local, &card).await;
         assert_as_before(&local, card.name).await;
-        interrupt_in_the_middle(&local, &card).await;
-        assert_as_before(&local, card.name).await;
+        if depth::is_long() {
+            interrupt_in_the_middle(&local, &card).await;
+            assert_as_before(&local, card.name).await;
+        }
     }
 }

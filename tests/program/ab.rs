@@ -201,7 +201,8 @@ fn ab_sides_run_their_own_versions_of_a_driver() {
     let bench = Bench::with(&SHORT.replace("predecessor-watch", "kazoo:Lock"));
     let new = kazoo_but(&bench, "new.py", "\"driver\": \"kazoo 1\"", "\"driver\": \"kazoo 2\"");
     let words = ["ab", "scenario.toml", "--a-driver", &old, "--b-driver", &new, "--blocks", "1"];
-    let output = bench.drawn(&[&words[..], &["--data-dir", "data", "--markdown", "ab.md"]].concat());
+    let more = ["--counting", "never", "--data-dir", "data", "--markdown", "ab.md"];
+    let output = bench.drawn(&[&words[..], &more].concat());
     let (said, shown) = (stderr(&output), stdout(&output));
     assert_eq!(output.status.code(), Some(4), "{said}{shown}");
     // The runs of each side used the side's own driver, and the report describes it.

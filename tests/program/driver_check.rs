@@ -226,13 +226,14 @@ struct Run {
 }
 
 impl Run {
-    fn of(python: &str, how: &str) -> Self {
+    fn of(python: &str, how: &str, more: &[&str]) -> Self {
         let bench = Bench::with(
             "name = \"lies\"\nstrategies = [\"liar:Lock\", \"kazoo\"]\ncontenders = 4\nhold = \"15ms\"\nduration = \"2s\"\n\
              warm_up = \"100ms\"\nrepetitions = 1\n[ensemble]\nservers = 1\n",
         );
         let driver = format!("liar={}", lying(python, how));
         let words = ["run", "scenario.toml", "--driver", &driver, "--data-dir", "data", "--no-floor"];
+        let words = [&words[..], more].concat();
         let ended = measured_within(bench.command(&words), Duration::from_secs(180));
         assert!(ended.code.is_some(), "{how}: the run did not finish: {}", ended.said);
         Self { ended, trials: bench.stored().trials }
@@ -250,7 +251,7 @@ fn driver_without_exclusion_is_reported_as_violated() {
     let Some(python) = foreign::python() else { return };
     let all = ["grants-without-a-lock", "two-leases"];
     for how in &all[..depth::of(1, all.len())] {
-        let run = Run::of(python, how);
+        let run = Run::of(python, how, &["--counting", "never"]);
         assert_eq!(run.ended.code, Some(1), "{how}: {}", run.ended.said);
         assert!(run.trial("liar:Lock").is_violated() && !run.trial("kazoo").is_violated(), "{how}");
     }
@@ -268,7 +269,7 @@ fn run_with_a_broken_driver_continues_and_reports_the_defect() {
         ("half-a-line", "not JSON"),
         ("answers-twice", "is pending"),
     ] {
-        let run = Run::of(python, how);
+        let run = Run::of(python, how, &[]);
         let Ended { said, resident_kb, .. } = &run.ended;
         assert!(said.contains(why), "{how}: {said}");
         let own = run.trial("kazoo");

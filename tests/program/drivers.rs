@@ -155,10 +155,10 @@ fn requests_of_drivers_are_counted_in_each_repetition_and_decide_gates() {
     let gates =
         "[[gate]]\nrequire = \"fan_out <= 1\"\n[[gate]]\nrequire = \"requests_per_acquisition < 10\"\n";
     let scenario = "name = \"driven\"\nstrategies = [\"my:MyLock\"]\ncontenders = 3\nduration = \"300ms\"\n\
-                    warm_up = \"0s\"\nwarm_up_at_most = \"0s\"\nrepetitions = 3\n[ensemble]\nservers = 1\n";
+                    warm_up = \"0s\"\nwarm_up_at_most = \"0s\"\nrepetitions = 2\n[ensemble]\nservers = 1\n";
     let my = mine(&bench, &documented());
     let run = |more: &[&str]| bench.run_with(&[&my], &format!("{scenario}{gates}"), more);
-    let output = run(&["--counting", "never"]);
+    let output = run(&NOT_COUNTED);
     assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
     let trials = bench.stored().trials;
     assert!(trials[0].counting.is_none());
@@ -170,7 +170,7 @@ fn requests_of_drivers_are_counted_in_each_repetition_and_decide_gates() {
     }
     let trials = bench.stored().trials;
     let counted = trials.iter().map(|trial| trial.counting.is_some());
-    assert_eq!(counted.collect::<Vec<_>>(), [true, true, true]);
+    assert_eq!(counted.collect::<Vec<_>>(), [true, true]);
 }
 
 #[test]
@@ -293,6 +293,7 @@ fn defect_scripts_reproduce_documented_client_defects() {
 const LEAVES_NODES: &str = include_str!("../data/drivers/leaves_nodes.py");
 
 #[test]
+#[ignore = "long: waits half a minute for stuck contenders, which are always tested without drivers"]
 fn lock_that_serves_no_contender_is_reported_as_stuck_even_if_acquires_time_out() {
     if foreign::kazoo().is_none() {
         return;
@@ -319,7 +320,7 @@ fn combined_locks_share_a_queue_and_exclude_each_other() {
     let Some(kazoo) = foreign::kazoo() else { return };
     let bench = Bench::new();
     let scenario = format!("name = \"mixed\"\nstrategies = [\"kazoo:Lock+kazoo\"]\n{ONE_SERVER}");
-    let output = bench.run_with(&[&kazoo], &scenario, &[]);
+    let output = bench.run_with(&[&kazoo], &scenario, &NOT_COUNTED);
     let trial = bench.stored().trials.remove(0);
     assert!(!trial.is_violated() && trial.measured.acquired() > 10, "{}", stderr(&output));
     // Contenders of both locks acquired the lock.
@@ -400,7 +401,7 @@ fn trial_with_a_failed_driver_is_invalid_and_other_trials_continue() {
     std::fs::write(bench.path("locked.py"), locked).unwrap();
     let locked = format!("locked={python} locked.py");
     let text = "name = \"fails\"\nstrategies = [\"dies:Lock\", \"babbles:Lock\", \"locked:Lock\", \"kazoo\"]\nsession_timeout = \"2s\"\n";
-    let output = bench.run_with(&[&dies, &babbles, &locked], &format!("{text}{ONE_SERVER}"), &[]);
+    let output = bench.run_with(&[&dies, &babbles, &locked], &format!("{text}{ONE_SERVER}"), &NOT_COUNTED);
     // The metrics of an invalid trial are unknown.
     assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
     let trials = bench.stored().trials;
@@ -448,8 +449,8 @@ fn non_zookeeper_lock_is_marked_everywhere_and_judged_by_observed_holds() {
          gate = [\"throughput of 'files:Flock' > 1/s\"]\n{ONE_SERVER}"
     ));
     let path = "scenario.toml";
-    let output =
-        bench.drawn(&["run", path, "--driver", &files, "--data-dir", "data", "--no-floor", "--history"]);
+    let words = ["run", path, "--driver", &files, "--data-dir", "data", "--no-floor", "--history"];
+    let output = bench.drawn(&[&words[..], &NOT_COUNTED].concat());
     // Given two locks, one of which sends nothing to the servers
     let stored = bench.stored();
     held_unless_the_host_was_busy(&output, &stored.trials);
@@ -495,7 +496,9 @@ fn faults_that_cannot_affect_a_non_zookeeper_lock_are_rejected() {
         let text = "name = \"others\"\nstrategies = [\"files:Flock\"]\n";
         bench.scenario(&format!("{text}{load}{faults}"));
         let mut words = vec![command, "scenario.toml", "--driver", &files];
-        words.extend(["--data-dir", "data", "--no-floor"].iter().filter(|_| command == "run"));
+        if command == "run" {
+            words.extend(["--data-dir", "data", "--no-floor"].iter().chain(&NOT_COUNTED));
+        }
         let output = bench.output(&words);
         (output.status.code(), stderr(&output))
     };

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::support::program::{Bench, eventually, says, stderr, walk, went_through};
 use crate::support::servers::{self, Server, handshakes, tool};
 use crate::support::skip::skipped;
-use crate::support::{ensemble, foreign};
+use crate::support::{depth, ensemble, foreign};
 
 const PASSWORD: &str = "hunter2";
 /// Time limit for reporting why a start failed, on a busy host.
@@ -49,8 +49,9 @@ fn expire_and_reset(strategies: &[&str]) -> String {
 fn suite_and_driver_sessions_authenticate_with_sasl() {
     let bench = Bench::new();
     let server = servers::with_sasl(&bench.path("server"));
-    let drivers: Vec<String> =
-        [foreign::kazoo(), foreign::curator(&bench.path("cache"))].into_iter().flatten().collect();
+    // Compiling and starting Curator's driver takes longer than the rest of the test.
+    let curator = depth::is_long().then(|| foreign::curator(&bench.path("cache"))).flatten();
+    let drivers: Vec<String> = [foreign::kazoo(), curator].into_iter().flatten().collect();
     let locks = ["\"kazoo:Lock\"", "\"curator:InterProcessMutex\""];
     let driven = locks.iter().filter(|lock| drivers.iter().any(|driver| driver[..5] == lock[1..6]));
     let strategies: Vec<&str> = ["\"predecessor-watch\""].into_iter().chain(driven.copied()).collect();

@@ -424,10 +424,11 @@ mod tests {
 
     #[tokio::test]
     async fn fault_is_proved_when_it_lasts_for_its_planned_time() {
-        for (kind, target) in [("freeze", "holder"), ("burst", "all")] {
+        let cases = [("freeze", "holder"), ("burst", "all")].map(|(kind, target)| async move {
             let (fired, _) = fired(&case(kind, target, 200, 100, 3_000), false).await;
             assert!(matches!(fired.proof, Proof::Proved(_)), "{fired:?}");
-        }
+        });
+        join_all(cases).await;
     }
 
     #[tokio::test]
