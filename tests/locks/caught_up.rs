@@ -3,17 +3,15 @@
 use zklockbench_zk::{CaughtUp, NodeKind};
 use zookeeper_client::Acls;
 
-use crate::support::{ensemble, sessions::client, trials};
-
-const ROUNDS: usize = 300;
+use crate::support::{depth, ensemble, sessions::client, trials};
 
 #[tokio::test]
 async fn checks_see_writes_acknowledged_by_another_server() {
     let servers: Vec<&str> = ensemble::shared_of_three().split(',').collect();
-    let (mut late, mut wrong) = (0, 0);
+    let (mut late, mut wrong, rounds) = (0, 0, depth::of(100, 300));
     for server in &servers[1..] {
         let (writer, reader) = (client(servers[0]).await, client(server).await);
-        for round in 0..ROUNDS {
+        for round in 0..rounds {
             let path = format!("/{}", trials::unique("seen"));
             let options = NodeKind::Ephemeral.with_acls(Acls::anyone_all());
             for there in [true, false] {
@@ -30,6 +28,6 @@ async fn checks_see_writes_acknowledged_by_another_server() {
             }
         }
     }
-    println!("{late} of {} reads without a sync were stale", 2 * ROUNDS);
+    println!("{late} of {} reads without a sync were stale", 2 * rounds);
     assert_eq!(wrong, 0);
 }

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use crate::support::foreign;
 use crate::support::program::{Bench, stderr};
-use crate::support::skip;
+use crate::support::{ensemble, foreign, skip};
 
 const CLASSES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/articles/run");
 const ONE_SERVER: &str = "repetitions = 1\n[ensemble]\nservers = 1\n";
@@ -41,19 +40,18 @@ fn article_classes_never_violate_exclusion_but_local_lock_is_never_acquired() {
     }
 }
 
-#[test]
-fn per_acquisition_sessions_open_and_end_with_each_acquisition() {
-    // Counts the transactions of twenty acquisitions on servers that no other test uses
-    let transactions = |sessions: &str| {
-        let bench = Bench::new();
-        let output = bench.run_with(
-            &[],
-            &format!(
-                "name = \"sessions\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 2\nhold = \"5ms\"\n\
-                 acquisitions = 10\nsessions = \"{sessions}\"\nrepetitions = 1\n[ensemble]\nservers = 3\n"
-            ),
-            &[],
-        );
+#[tokio::test]
+async fn per_acquisition_sessions_open_and_end_with_each_acquisition() {
+    // Given servers that no other test uses
+    let local = ensemble::start(3).await;
+    let connect = local.connect();
+    // Counts the transactions of twenty acquisitions
+    let transactions = move |sessions: &str| {
+        let bench = Bench::with(&format!(
+            "name = \"sessions\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 2\nhold = \"5ms\"\n\
+             acquisitions = 10\nsessions = \"{sessions}\"\nrepetitions = 1\n"
+        ));
+        let output = bench.output(&["run", "scenario.toml", "--connect", &connect, "--no-floor"]);
         let trial = bench.stored().trials.remove(0);
         assert!(trial.errors.is_empty(), "{:?}: {}", trial.errors, stderr(&output));
         assert_eq!(trial.whole.acquired(), 20, "{}", stderr(&output));
@@ -65,7 +63,9 @@ fn per_acquisition_sessions_open_and_end_with_each_acquisition() {
         });
         proposals.max().unwrap()
     };
-    let (kept, each) = (transactions("kept"), transactions("per-acquisition"));
+    let both = move || ["kept", "per-acquisition"].map(transactions);
+    let [kept, each] = tokio::task::spawn_blocking(both).await.unwrap();
+    local.close();
     // Then each acquisition opens a session, and closes it unless the trial has ended
     assert!(each >= kept + 20 + 15, "{kept} and {each}");
 }

@@ -16,7 +16,7 @@ const ONE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docker/compose.1.yaml");
 const THREE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docker/compose.3.yaml");
 
 const SHORT: &str = "name = \"short\"\nstrategies = [\"predecessor-watch\"]\ncontenders = [3]\nhold = \"200ms\"\n\
-                     duration = \"2s\"\n";
+                     duration = \"2s\"\nrepetitions = 1\n";
 
 /// Four server faults, one after another. Isolation comes last, because Docker may need seconds to isolate a server.
 const FAULTS: &str = "name = \"broken\"\nstrategies = [\"curator-mutex\"]\ncontenders = 6\nhold = \"50ms\"\n\

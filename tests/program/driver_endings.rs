@@ -81,7 +81,9 @@ fn nodes_left_next_to_a_drivers_lock_are_counted_and_fail_a_gate() {
         "                client.create(request[\"on\"] + \"-probe-\", ephemeral=True, sequence=True)\n";
     let program = documented().replace(taking, &format!("{leak}{taking}"));
     assert!(program.contains("-probe-"), "{program}");
-    let scenario = format!("name = \"leak\"\nstrategies = [\"my:MyLock\"]\n{LOAD}[ensemble]\nservers = 1\n");
+    // The run waits two session timeouts for the nodes to be deleted.
+    let lines = format!("{LOAD}session_timeout = \"4s\"\n[ensemble]\nservers = 1\n");
+    let scenario = format!("name = \"leak\"\nstrategies = [\"my:MyLock\"]\n{lines}");
     let more = ["--counting", "never", "--gate", "orphans < 1"];
     let output = bench.run_with(&[&mine(&bench, &program)], &scenario, &more);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));

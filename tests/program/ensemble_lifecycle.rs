@@ -111,7 +111,8 @@ fn kept_ensemble_runs_until_it_is_stopped() {
     assert!(elsewhere.contains("not below /; stop it first"), "{elsewhere}");
     // And a run with the same number of servers uses the ensemble and leaves no nodes on it
     bench.scenario(
-        "name = \"kept\"\nstrategies = [\"predecessor-watch\"]\ncontenders = [2]\nhold = \"200ms\"\nacquisitions = 8\n",
+        "name = \"kept\"\nstrategies = [\"predecessor-watch\"]\ncontenders = [2]\nhold = \"200ms\"\nacquisitions = 8\n\
+         repetitions = 1\n",
     );
     bench.completes("run scenario.toml --no-progress");
     assert_eq!(bench.stored().run.ensemble.kind, "kept");

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use crate::support::program::{Bench, says, stderr, stdout, went_through};
 use crate::support::sessions::{PERSISTENT, with_client};
 
-const SCENARIO: &str =
-    "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nhold = \"50ms\"\nacquisitions = 6\n";
+const SCENARIO: &str = "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nhold = \"50ms\"\n\
+                        acquisitions = 6\nrepetitions = 1\n";
 
 fn run(bench: &Bench, connect: &str, more: &[&str]) -> Output {
     bench.scenario(SCENARIO);

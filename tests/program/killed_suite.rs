@@ -23,7 +23,7 @@ const STARTS_WITHIN: Duration = Duration::from_secs(120);
 const GONE_WITHIN: Duration = Duration::from_secs(60);
 
 const QUICK: &str = "name = \"quick\"\nstrategies = [\"predecessor-watch\"]\ncontenders = [3]\nhold = \"50ms\"\n\
-                     duration = \"1s\"\n";
+                     duration = \"1s\"\nrepetitions = 1\n";
 
 /// Everything that the suite has created on this machine so far.
 struct Made {

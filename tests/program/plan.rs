@@ -96,11 +96,12 @@ fn plan_for_a_light_load_uses_a_run_of_that_load() {
     let connect = ensemble::place_on_shared();
     let bench = Bench::with(
         "name = \"light\"\nstrategies = [\"baton\"]\ncontenders = 40\nload = \"open\"\nrate = 120\nlocks = 400\n\
-         popularity = { zipf = 0.5 }\nhold = \"2ms\"\nduration = \"4s\"\nwarm_up = \"300ms\"\nwarm_up_at_most = \"300ms\"\n",
+         popularity = { zipf = 0.5 }\nhold = \"2ms\"\nduration = \"3s\"\nwarm_up = \"300ms\"\nwarm_up_at_most = \"300ms\"\n",
     );
     let run = bench.completes(&format!("run scenario.toml --connect {connect} --out known"));
     // When a plan is made for this load
-    let asked = "plan --from-scenario scenario.toml --slo 'wait.p99 < 30s' --from known --json";
+    let asked =
+        "plan --from-scenario scenario.toml --slo 'wait.p99 < 30s' --simulate 2000 --from known --json";
     let output = bench.typed(asked).output().unwrap();
     let printed = json(&output);
     let answer = &printed["plan"]["answers"][0];

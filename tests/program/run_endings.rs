@@ -71,7 +71,8 @@ fn completed_run_leaves_complete_results_and_no_server() {
     let bench = Bench::with(SHORT);
     // The warm-up takes most of the time, so a short test uses only one server.
     let servers = depth::of("1", "3");
-    let mut command = bench.typed(&format!("run scenario.toml --data-dir data --servers {servers}"));
+    let run = format!("run scenario.toml --data-dir data --servers {servers} --repetitions 1");
+    let mut command = bench.typed(&run);
     command.env_remove("ZKLOCKBENCH_COLD").env_remove("ZKLOCKBENCH_NO_CHARTS");
     let output = command.output().unwrap();
     went_through(&output);

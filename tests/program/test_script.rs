@@ -8,7 +8,8 @@ use crate::support::{program::executable, skip::skipped};
 
 const ASK: &str = "ZKLOCKBENCH_START_DOCKER";
 
-/// This machine with root as the user, no Docker daemon, and a cargo that passes every lane immediately.
+/// This machine with root as the user, no Docker daemon, a cargo that passes every lane immediately, and checks
+/// that find nothing.
 struct Machine {
     dir: tempfile::TempDir,
 }
@@ -19,7 +20,6 @@ impl Machine {
         let (called, lane) = (machine.path("called").display().to_string(), machine.path("lane"));
         let cargo = format!(
             "case $1 in --version) echo cargo 1.999.0;; \
-             metadata) PATH=${{PATH#*:}}; exec cargo \"$@\";; \
              test) echo '  Executable tests/program/main.rs ({})';; esac",
             lane.display()
         );
@@ -28,6 +28,7 @@ impl Machine {
             ("dockerd", &format!("echo called >>{called}; exit 1")),
             ("id", "echo 0"),
             ("cargo", &cargo),
+            ("python3", "exit 0"),
             ("shellcheck", "exit 0"),
             ("lane", "echo 'test result: ok. 0 passed'"),
         ] {

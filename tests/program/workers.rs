@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output};
 use std::time::Duration;
 
-use crate::support::ensemble;
 use crate::support::program::{Bench, eventually, executable, says, signal, stderr, stdout, went_through};
 use crate::support::sessions::{client, with_client};
+use crate::support::{depth, ensemble};
 use rustix::process::Signal;
 use zklockbench_core::{measure::Measure, verdict::Verdict};
 use zklockbench_record::Trial;
@@ -103,7 +103,7 @@ fn code(output: &Output) -> Option<i32> {
 #[tokio::test]
 async fn four_workers_produce_the_same_load_as_one() {
     // Given servers that no other test uses
-    let local = ensemble::start(3).await;
+    let local = ensemble::start(depth::of(1, 3)).await;
     let connect = local.connect();
     let measured = move || {
         let bench = Bench::with(OPEN);
