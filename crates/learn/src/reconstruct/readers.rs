@@ -40,7 +40,7 @@ impl Reconstruction {
         let is_reader = |node: &&Node| node.recipe == Recipe::KazooReadWrite && node.grant != Grant::Waits;
         let node = self.nodes.get(path).filter(is_reader)?;
         let requests = self.requests(node, request)? as usize;
-        if requests % 2 != 0 {
+        if !requests.is_multiple_of(2) {
             let has_later_writer = self.queues.get(&node.directory).is_some_and(|queue| queue.writers > 0);
             return has_later_writer.then_some(self.now);
         }
