@@ -1,6 +1,6 @@
 //! Deliberately broken locks, and the checks that detect each flaw.
 
-use crate::support::{breakable, trials};
+use crate::support::{ensemble, trials};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -90,7 +90,7 @@ const IGNORES_EXPIRY: Entry = Entry { card: CARD, build: |config| queue(config, 
 
 /// Runs a three-second trial with four contenders, in which holders' sessions expire five times.
 async fn trial(entry: Entry) -> Trial {
-    let local = breakable::plain().await;
+    let local = ensemble::alone().await;
     let lines = "strategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"30ms\"\nduration = \"3s\"\n\
                  session_timeout = \"3s\"\n[[fault]]\nkind = \"expire\"\ntarget = \"holder\"\nat = \"300ms\"\n\
                  times = 5\nevery = \"400ms\"\n";

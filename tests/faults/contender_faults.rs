@@ -1,7 +1,7 @@
 //! Behaviour of locks when contenders die, freeze, or lose their sessions.
 
 use crate::support::trials::{self, assert_kept};
-use crate::support::{breakable, depth};
+use crate::support::{depth, ensemble};
 use std::time::Duration;
 
 use zklockbench_core::catalog::fault::{FaultChoice, Start, Target};
@@ -45,7 +45,7 @@ fn held_for(hold: &str, strategy: &str, seconds: u32, faults: &[FaultChoice]) ->
 
 /// Runs the trials concurrently, because each fault hits only contenders of its own trial.
 async fn broken(plan: &[TrialSpec]) -> Vec<Trial> {
-    let local = breakable::plain().await;
+    let local = ensemble::alone().await;
     trials::run_side_by_side(&local, plan).await
 }
 

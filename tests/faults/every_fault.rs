@@ -2,9 +2,9 @@
 //! the previous holder's node is deleted, no contender is stuck, and no node is left behind.
 
 use crate::support::breakable::{self, Breakable};
-use crate::support::depth;
 use crate::support::faults::needs_links;
 use crate::support::trials;
+use crate::support::{depth, ensemble};
 use std::time::Duration;
 
 use zklockbench_core::{catalog::fault::Capability, measure::RequestKind};
@@ -126,7 +126,7 @@ fn every_kind_of_fault_is_tested_in_this_file() {
 async fn locks_ensure_exclusion_under_every_contender_and_connection_fault() {
     // All trials run concurrently, because each fault hits only contenders of its own trial.
     let plan = plan(|capability| !capability.reaches_servers());
-    let local = breakable::plain().await;
+    let local = ensemble::alone().await;
     let trials = trials::run_side_by_side(&local, &plan).await;
     trials.iter().for_each(assert_kept);
 }

@@ -7,10 +7,11 @@ use crate::support::{depth, ensemble, sessions::client, trials};
 
 #[tokio::test]
 async fn checks_see_writes_acknowledged_by_another_server() {
-    let servers: Vec<&str> = ensemble::shared_of_three().split(',').collect();
+    let alone = ensemble::alone_of(3).await;
+    let servers = alone.addresses();
     let (mut late, mut wrong, rounds) = (0, 0, depth::of(100, 300));
     for server in &servers[1..] {
-        let (writer, reader) = (client(servers[0]).await, client(server).await);
+        let (writer, reader) = (client(&servers[0]).await, client(server).await);
         for round in 0..rounds {
             let path = format!("/{}", trials::unique("seen"));
             let options = NodeKind::Ephemeral.with_acls(Acls::anyone_all());

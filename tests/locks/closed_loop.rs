@@ -168,8 +168,8 @@ async fn sessions_are_spread_evenly_over_the_servers() {
 
 #[tokio::test]
 async fn trial_reports_an_outage_of_the_ensemble_and_stays_valid() {
-    // Given servers that no other test uses
-    let local = ensemble::start(3).await;
+    // Given servers that no other test uses meanwhile
+    let local = ensemble::alone_of(3).await;
     let pids = local.pids();
     let signal = |sent| pids.iter().for_each(|pid| program::signal(*pid, sent));
     // When all servers are paused for two seconds in the middle of the trial

@@ -103,9 +103,10 @@ fn watch_fires_once() {
 fn list_and_watch_are_one_atomic_step() {
     const ROUNDS: u32 = 300;
     const STEPS: u32 = 16;
-    let servers: Vec<&str> = ensemble::shared_of_three().split(',').collect();
+    let alone = runtime::block_on(ensemble::alone_of(3));
+    let servers = alone.addresses();
     runtime::block_on(async {
-        let scene = scene(servers[0]).await;
+        let scene = scene(&servers[0]).await;
         let lister = scene.session().await;
         let mut writers = Vec::new();
         for server in &servers {
