@@ -70,10 +70,11 @@ pub const TIMEOUT_LEAST_MS: u32 = 10;
 pub const TRY_REQUESTS: u32 = 2;
 
 impl Cycle {
-    /// Returns whether the client released the lock after another client, or gave up just as it got the lock.
-    pub fn is_doubtful(&self) -> bool {
-        let is_released = self.ending == Ending::Released && !self.is_carried_over;
-        is_released && self.is_contended && self.requests > 0
+    /// Returns whether the client held the lock only briefly after another client. If it only tried to get the lock,
+    /// it may have listed the nodes before the other client's release.
+    pub fn may_be_try(&self) -> bool {
+        let is_brief = self.held_ms.is_some_and(|ms| ms < TIMEOUT_LEAST_MS);
+        self.ending == Ending::Released && self.is_contended && self.requests == TRY_REQUESTS && is_brief
     }
 
     /// Returns whether the client left the queue at once because it only tried to get the lock.
@@ -81,35 +82,18 @@ impl Cycle {
         self.ending == Ending::GaveUp && self.unserved_ms.is_some_and(|ms| ms < TIMEOUT_LEAST_MS)
     }
 
-    /// Returns the wait under the assumption that the client waited as long as possible.
-    pub fn longest_wait_ms(&self) -> Option<u32> {
-        Some(self.waited_ms?.saturating_add(self.late_ms.unwrap_or(0)))
-    }
-
-    /// Returns the time from the arrival to the end.
-    pub fn lasts_ms(&self) -> Option<u32> {
-        self.unserved_ms.or_else(|| Some(self.waited_ms?.saturating_add(self.held_ms?)))
-    }
-
-    /// Returns the cycle under the assumption that the client never held the lock.
-    #[must_use]
-    pub fn abandoned(self) -> Self {
-        let unserved_ms = self.lasts_ms();
-        let ended = Self { ending: Ending::GaveUp, is_granted: false, unserved_ms, ..self };
-        Self { waited_ms: None, held_ms: None, ..ended }
-    }
-
     /// Returns the cycle under the assumption that the client waited as long as possible.
     #[must_use]
     pub fn at_latest(self) -> Self {
-        let (Some(late), Some(waited_ms), Some(held)) = (self.late_ms, self.longest_wait_ms(), self.held_ms)
-        else {
+        let (Some(late), Some(waited), Some(held)) = (self.late_ms, self.waited_ms, self.held_ms) else {
             return self;
         };
+        let waited = waited.saturating_add(late);
         if late < held.max(1) {
-            return Self { waited_ms: Some(waited_ms), held_ms: Some(held - late), ..self };
+            return Self { waited_ms: Some(waited), held_ms: Some(held - late), ..self };
         }
-        self.abandoned()
+        let ended = Self { ending: Ending::GaveUp, is_granted: false, unserved_ms: Some(waited), ..self };
+        Self { waited_ms: None, held_ms: None, ..ended }
     }
 
     /// Returns the end of the cycle, or the latest time known if its end is unknown.

@@ -31,8 +31,6 @@ pub struct Node {
     pub arrived: Moment,
     pub session: i64,
     pub cxid: i32,
-    /// Number of releases by the session before it created the node.
-    pub releases: i32,
     pub recipe: Recipe,
     pub role: Role,
     pub grant: Grant,
@@ -46,10 +44,8 @@ pub struct Node {
     pub may_be_registered: bool,
     /// Number of writers in the queue when the node was created.
     pub writers_ahead: usize,
-    /// First time at which the last writer left a reader's queue.
+    /// First time at which no writer was in a reader's queue.
     pub without_writers: Option<Moment>,
-    /// Whether the node is a reader's whose session held the write lock when the reader arrived.
-    pub is_within_own_write: bool,
     /// Whether the node is in a semaphore's inner queue and its client has already created the lease.
     pub has_lease: bool,
 }

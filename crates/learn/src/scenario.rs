@@ -160,7 +160,7 @@ impl Learnt<'_> {
     /// Returns whether the client only tried to get the lock. In a scenario, it would wait.
     fn is_failed_try(&self, cycle: &Cycle) -> bool {
         let has_timeout = self.family.timeout_us.is_some();
-        !has_timeout && cycle.is_failed_try() || self.values.rule.is_try(cycle)
+        !has_timeout && cycle.is_failed_try() || self.values.has_tries && cycle.may_be_try()
     }
 
     fn write_arrivals(&self, path: &Path, window: Window) -> io::Result<Replayed> {
@@ -184,7 +184,7 @@ impl Learnt<'_> {
                 replayed.tries += 1;
                 continue;
             }
-            let (cycle, _) = self.values.rule.read(cycle);
+            let cycle = if self.values.are_late { cycle.at_latest() } else { cycle };
             replayed.abandoned += u64::from(cycle.ending == Ending::GaveUp);
             let next = numbers.len();
             let lock = *numbers.entry(cycle.lock).or_insert(next) % LOCKS_MOST;

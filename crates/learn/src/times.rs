@@ -49,22 +49,7 @@ impl Values {
 
     /// Returns the number of values above this one.
     pub fn above(&self, ms: u32) -> u64 {
-        self.count - self.within(0, ms)
-    }
-
-    /// Returns the number of values between these two, inclusive.
-    pub fn within(&self, least: u32, most: u32) -> u64 {
-        let counts = (least <= most).then(|| self.counts.range(least..=most));
-        counts.into_iter().flatten().map(|(_, count)| count).sum()
-    }
-
-    /// Returns the values above this one.
-    #[must_use]
-    pub fn beyond(&self, ms: u32) -> Self {
-        let mut values = Self::default();
-        let beyond = self.counts.iter().filter(|(value, _)| **value > ms);
-        beyond.for_each(|(value, count)| values.add_many(*value, *count));
-        values
+        self.counts.iter().filter(|(value, _)| **value > ms).map(|(_, count)| count).sum()
     }
 
     pub fn mean_ms(&self) -> f64 {

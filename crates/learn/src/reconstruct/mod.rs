@@ -159,8 +159,6 @@ struct OpenSession {
     nodes: BTreeSet<NodePath>,
     /// Number of nodes in queues of locks. They may belong to several threads that share the session.
     queued: usize,
-    /// Number of locks released, as far as the requests of their nodes tell.
-    releases: i32,
     released: Option<Moment>,
     /// Request number and time of the session's last write, if that write deleted its only lock node.
     deleted: Option<(i32, Moment)>,
@@ -414,7 +412,6 @@ impl Reconstruction {
             arrived,
             session: request.session,
             cxid: request.cxid,
-            releases: 0,
             recipe,
             role,
             grant: Grant::Waits,
@@ -426,9 +423,6 @@ impl Reconstruction {
             may_be_registered: recipe == Recipe::Sequential && !self.numbers.contains_key(&directory),
             writers_ahead: 0,
             without_writers: None,
-            is_within_own_write: recipe == Recipe::CuratorReadWrite
-                && role == Role::Read
-                && self.holds_write_lock(&directory, request.session),
             has_lease: false,
         };
         let is_pending = role == Role::Lease && self.link_to_inner(&mut node);
@@ -446,11 +440,11 @@ impl Reconstruction {
         let is_next = |cxid: i32| (1..=3).contains(&request.cxid.wrapping_sub(cxid));
         let deleted = open.deleted.filter(|(cxid, _)| is_next(*cxid));
         node.after_release_ms = deleted.and_then(|(_, at)| self.now.since(at)).filter(|ms| *ms <= 1_000);
-        node.releases = open.releases;
         open.queued += usize::from(node.is_queued());
         open.nodes.insert(Arc::clone(&path));
         let queue = self.queues.entry(directory).or_default();
         node.writers_ahead = queue.writers;
+        node.without_writers = (queue.writers == 0).then_some(self.now);
         let holds = queue.add(&path, &node) || writer.is_some_and(|(_, holds)| holds);
         if is_pending {
             queue.set_pending(&path);
@@ -503,8 +497,9 @@ impl Reconstruction {
     fn end_doubtful_blockers(&mut self, path: &NodePath, request: Request) {
         let waits = |node: &&Node| node.grant == Grant::Waits && node.session == request.session;
         let Some(node) = self.nodes.get(path).filter(waits) else { return };
-        let is_odd = self.requests(node, request).is_some_and(|requests| requests % 2 != 0);
-        if is_odd && node.recipe.lists_before_holding() {
+        // kazoo restarts its request numbers with each connection, so they may decrease.
+        let requests = request.cxid.wrapping_sub(node.cxid);
+        if node.recipe.lists_before_holding() && node.cxid > 0 && requests > 0 && requests % 2 != 0 {
             return;
         }
         let Some(queue) = self.queues.get(&node.directory) else { return };
@@ -514,18 +509,6 @@ impl Reconstruction {
             let blockers: Vec<NodePath> = queue.blockers(node, &self.nodes).cloned().collect();
             self.end_all(blockers, Ending::Unobserved, None);
         }
-    }
-
-    /// Returns the number of requests that the node's session sent after the create, up to and including this delete.
-    /// Releases of the session's other locks do not count: with them, nested and downgraded locks would have an odd
-    /// number. `None` if unknown.
-    fn requests(&self, node: &Node, request: Request) -> Option<u32> {
-        // Before a client deletes its lease, it also uses the inner queue.
-        let counts = node.cxid > 0 && node.role != Role::Lease && request.session == node.session;
-        let releases =
-            self.sessions.get(&node.session).filter(|_| counts)?.releases.wrapping_sub(node.releases);
-        // kazoo restarts its request numbers with each connection, so they may decrease.
-        u32::try_from(request.cxid.wrapping_sub(node.cxid).wrapping_sub(releases)).ok()
     }
 
     fn end(&mut self, path: &NodePath, ending: Ending, request: Option<Request>) {
@@ -545,12 +528,9 @@ impl Reconstruction {
         let ending = if ending == Ending::Released && is_by_other { Ending::Broken } else { ending };
         // If the node's end was not observed, its time is unknown.
         let grant = if ending == Ending::Unobserved { Grant::Earlier } else { Grant::At(now) };
-        let requests = request.and_then(|request| self.requests(&node, request)).unwrap_or(0);
         if let Some(open) = self.sessions.get_mut(&node.session) {
             open.nodes.remove(path);
             open.queued -= usize::from(node.is_queued());
-            let is_even = requests > 0 && requests.is_multiple_of(2);
-            open.releases += i32::from(is_even && node.recipe.lists_before_holding());
             if ending == Ending::Released && node.grant != Grant::Waits {
                 open.released = Some(now);
             }
@@ -571,6 +551,10 @@ impl Reconstruction {
             self.confirm_lease(&node);
             return;
         }
+        // Before a client deletes its lease, it also uses the inner queue, so do not count its requests.
+        let counts = node.cxid > 0 && node.role != Role::Lease;
+        let is_own = request.is_some_and(|request| counts && request.session == node.session);
+        let requests = request.filter(|_| is_own).map_or(0, |request| request.cxid.wrapping_sub(node.cxid));
         // A client that leaves a semaphore's inner queue without a lease has given up.
         let is_inner = semaphore_of(&node.directory).is_some_and(|outer| self.semaphores.contains_key(outer));
         let is_granted = node.grant != Grant::Waits && !was_pending && !is_inner;
@@ -611,16 +595,14 @@ impl Reconstruction {
             session: self.known(node.session),
             is_read: node.role == Role::Read,
             is_granted,
-            is_contended: node.is_contended
-                || waited_ms.is_some_and(|ms| ms > 0)
-                || node.recipe == Recipe::KazooReadWrite && late_ms.is_some(),
+            is_contended: node.is_contended || waited_ms.is_some_and(|ms| ms > 0),
             is_carried_over: node.is_carried_over,
             waited_ms: waited_ms.filter(|_| !node.is_carried_over),
             unserved_ms: (is_over && !is_granted).then(|| now.since(node.arrived)).flatten(),
             held_ms: held_ms.filter(|_| is_over),
             ending,
             writes: u32::from(!node.is_carried_over) + u32::from(is_over && self.scope.has_time(now.ms)),
-            requests,
+            requests: u32::try_from(requests).unwrap_or(0),
             since_ms: node.since_ms,
             after_release_ms: node.after_release_ms,
             handoff_ms: node.handoff_ms,

@@ -2,7 +2,7 @@
 
 use super::{Reconstruction, Request};
 use crate::cycle::TRY_REQUESTS;
-use crate::queue::{Grant, Moment, Node, NodePath, Queue};
+use crate::queue::{Grant, Moment, Node, NodePath};
 use crate::recipe::{DIGITS, Recipe, Role, is_sequential};
 
 impl Reconstruction {
@@ -37,10 +37,12 @@ impl Reconstruction {
     /// timeout. A reader that only waited for earlier writers sent two requests for each, to list the nodes and to
     /// watch one, and two more, to list the nodes and to delete its own.
     fn waited_for_later_writer(&self, path: &NodePath, request: Request) -> Option<Moment> {
-        let is_reader = |node: &&Node| node.recipe == Recipe::KazooReadWrite && node.grant != Grant::Waits;
-        let node = self.nodes.get(path).filter(is_reader)?;
-        let requests = self.requests(node, request)? as usize;
-        if !requests.is_multiple_of(2) {
+        let node = self.nodes.get(path).filter(|node| node.recipe == Recipe::KazooReadWrite)?;
+        if request.session != node.session || node.cxid == 0 || node.grant == Grant::Waits {
+            return None;
+        }
+        let requests = usize::try_from(request.cxid.wrapping_sub(node.cxid)).ok()?;
+        if requests % 2 != 0 {
             let has_later_writer = self.queues.get(&node.directory).is_some_and(|queue| queue.writers > 0);
             return has_later_writer.then_some(self.now);
         }
@@ -48,29 +50,35 @@ impl Reconstruction {
         node.without_writers.filter(is_later).filter(|_| requests > 2 * (node.writers_ahead + 1))
     }
 
-    /// Grants the lock to a reader that arrived while its session held the write lock. Before version 5.5.0, Curator did
-    /// not give such a reader the number of its writer. Returns the time until which the reader may have waited after
-    /// its grant. If the reader sent only two requests, it listed the nodes and deleted its own, so it did not wait,
-    /// even if the write lock was released in between. Otherwise, it may belong to another thread of the session, which
-    /// gave up.
+    /// Grants the lock to a reader whose session holds the write lock. Returns the time until which the reader may have
+    /// waited after its grant: its end if it may belong to another thread of the session, which gave up. If the reader
+    /// sent only two requests, it listed the nodes and deleted its own, so it did not wait.
     fn waited_for_own_writer(&mut self, path: &NodePath, request: Request) -> Option<Moment> {
-        let node = self.nodes.get(path).filter(|node| node.is_within_own_write)?;
-        let (arrived, requests) = (node.arrived, self.requests(node, request)?);
-        let did_not_wait = requests == TRY_REQUESTS;
-        let is_within = node.grant == Grant::Waits && self.holds_write_lock(&node.directory, request.session);
-        if node.grant == Grant::At(arrived) || !did_not_wait && !is_within {
-            return None;
+        let node = self.nodes.get(path).filter(|node| self.is_within_own_write(node, request))?;
+        let (arrived, requests) = (node.arrived, request.cxid.wrapping_sub(node.cxid));
+        if let Some(node) = self.nodes.get_mut(path) {
+            node.grant = Grant::At(arrived);
+            node.is_contended = false;
         }
-        let node = self.nodes.get_mut(path)?;
-        node.grant = Grant::At(arrived);
-        node.is_contended = false;
-        Some(if did_not_wait { arrived } else { self.now })
+        Some(if u32::try_from(requests) == Ok(TRY_REQUESTS) { arrived } else { self.now })
     }
 
-    /// Returns whether the session holds the write lock of this directory. A writer with the lock is first in the queue.
-    pub(super) fn holds_write_lock(&self, directory: &[u8], session: i64) -> bool {
-        let first = self.queues.get(directory).and_then(Queue::first);
-        let holder = first.and_then(|path| self.nodes.get(path)).filter(|node| node.grant != Grant::Waits);
-        holder.is_some_and(|node| node.role == Role::Write && node.session == session)
+    /// Returns whether a reader arrived while its session held the write lock, and ends before that lock does. Before
+    /// version 5.5.0, Curator did not give such a reader the number of its writer.
+    fn is_within_own_write(&self, node: &Node, request: Request) -> bool {
+        let is_waiting_reader =
+            (node.recipe, node.role, node.grant) == (Recipe::CuratorReadWrite, Role::Read, Grant::Waits);
+        let holds = |other: &Node| match other.grant {
+            Grant::At(granted) => node.arrived.since(granted).is_some(),
+            Grant::Earlier => true,
+            Grant::Waits => false,
+        };
+        let is_own = |path: &NodePath| {
+            self.nodes.get(path).is_some_and(|other| other.session == node.session && holds(other))
+        };
+        let Some(queue) = self.queues.get(&node.directory).filter(|_| is_waiting_reader) else {
+            return false;
+        };
+        request.session == node.session && node.cxid > 0 && queue.blockers(node, &self.nodes).any(is_own)
     }
 }

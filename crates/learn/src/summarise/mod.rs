@@ -16,10 +16,8 @@ use crate::reconstruct::{Lock, Observed, Staying};
 use crate::summary::{Endings, Family, FamilyKind, Key, LongWait, OverTime, StayingNode, Writes};
 use crate::times::{Handoff, HandoffBasis, Shift, Times, Values};
 use kind::{kind, load};
-use timeouts::Evidence;
+use timeouts::Late;
 use zklockbench_core::clock::micros;
-
-pub use timeouts::Rule;
 
 const KEYS_SHOWN: usize = 20;
 const WAITS_SHOWN: usize = 20;
@@ -62,8 +60,10 @@ pub struct FamilyValues {
     pub since: Values,
     /// Largest number of sessions at the same time.
     pub contenders: usize,
-    /// How doubtful cycles ended.
-    pub rule: Rule,
+    /// Whether brief holds after another client's are failed tries.
+    pub has_tries: bool,
+    /// Whether clients waited as long as they may have waited.
+    pub are_late: bool,
     /// Creates and deletes of nodes within the scope.
     pub writes: u64,
 }
@@ -85,12 +85,25 @@ struct Sums {
     endings: Endings,
     waits: Values,
     holds: Values,
+    /// Waits and holds of contended cycles, by number of requests; some may be timeouts at the grant.
+    contended: BTreeMap<u32, (Values, Values)>,
+    /// Latest end of the contended cycles with an even number of requests, and earliest end of those with an odd one.
+    last_even_ms: Option<i64>,
+    first_odd_ms: Option<i64>,
+    /// Waits and holds of contended cycles that may be failed tries.
+    perhaps_tries: (Values, Values),
+    /// Whether the cycles in `perhaps_tries` are failed tries.
+    has_tries: bool,
+    late: Late,
+    /// Whether the clients in `late` waited as long as they may have waited.
+    are_late: bool,
     since: Values,
     after_releases: BTreeMap<u32, u64>,
     handoffs: Values,
-    /// Number of clients that gave up just as they got the lock.
-    at_grant: u64,
-    /// Waits of other abandoned requests, except failed tries.
+    /// Number of uncontended acquisitions, and how many of them used the usual two requests.
+    plain: (u64, u64),
+    /// Number of cycles that timed out, by the number of requests.
+    gave_up: BTreeMap<u32, u64>,
     timeouts: Values,
     sessions: HashMap<i64, Presence>,
     /// Number of acquisitions after a wait.
@@ -112,19 +125,8 @@ impl Sums {
         Self { bins: vec![(0.0, 0.0); bins], windows: WINDOWS_MS.map(WindowCounts::of), ..Self::default() }
     }
 
-    fn add(&mut self, cycle: Cycle, rule: &Rule, span: &Span) {
-        let is_try = rule.is_try(&cycle);
-        let (cycle, is_at_grant) = rule.read(cycle);
-        let cycle = &cycle;
-        if is_at_grant {
-            self.at_grant += 1;
-        } else {
-            self.add_ending(cycle);
-        }
-        let abandoned = cycle.unserved_ms.filter(|_| cycle.ending == Ending::GaveUp);
-        if let Some(ms) = abandoned.filter(|_| !is_at_grant && !is_try && !cycle.is_carried_over) {
-            self.timeouts.add(ms);
-        }
+    fn add(&mut self, cycle: &Cycle, span: &Span) {
+        self.add_ending(cycle);
         self.writes += u64::from(cycle.writes);
         if cycle.is_carried_over {
             return;
@@ -173,11 +175,34 @@ impl Sums {
         if let Some(ms) = cycle.handoff_ms {
             self.handoffs.add(ms);
         }
+        if cycle.is_plain() {
+            self.plain = (self.plain.0 + 1, self.plain.1 + u64::from(cycle.requests == 2));
+        }
+        if cycle.ending == Ending::GaveUp && cycle.requests > 0 {
+            *self.gave_up.entry(limited(cycle.requests)).or_default() += 1;
+        }
+        if let Some(ms) = cycle.unserved_ms.filter(|_| cycle.ending == Ending::GaveUp) {
+            self.timeouts.add(ms);
+        }
+        let is_clear = cycle.ending != Ending::Released || !cycle.is_contended || cycle.requests == 0;
+        if !is_clear {
+            self.note_parity(cycle);
+        }
+        let (waits, holds) = if cycle.late_ms.is_some() {
+            self.late.add(cycle, if is_clear { 0 } else { limited(cycle.requests) })
+        } else if is_clear {
+            (&mut self.waits, &mut self.holds)
+        } else if cycle.may_be_try() {
+            (&mut self.perhaps_tries.0, &mut self.perhaps_tries.1)
+        } else {
+            let (waits, holds) = self.contended.entry(limited(cycle.requests)).or_default();
+            (waits, holds)
+        };
         if let Some(ms) = cycle.waited_ms {
-            self.waits.add(ms);
+            waits.add(ms);
         }
         if let Some(ms) = cycle.held_ms.filter(|_| cycle.ending == Ending::Released) {
-            self.holds.add(ms);
+            holds.add(ms);
         }
         let waited_ms = cycle.waited_ms.or(cycle.unserved_ms).or_else(|| {
             let until_the_end = u32::try_from(span.last_ms - cycle.arrived_ms).ok();
@@ -277,22 +302,12 @@ pub fn summarise(observed: &Observed, asked: Asked) -> io::Result<Summarised> {
         })
         .collect();
     let span = Span::of(observed);
-    let mut evidence: Vec<Evidence> = (0..numbers.len()).map(|_| Evidence::default()).collect();
+    let mut sums: Vec<Sums> = (0..numbers.len()).map(|_| Sums::new(span.bins())).collect();
     for cycle in observed.cycles.iter()? {
         let cycle = cycle?;
-        let family = of_lock.get(cycle.lock as usize).and_then(|family| evidence.get_mut(*family));
-        family.into_iter().for_each(|family| family.add(&cycle));
-    }
-    let mut ruled: Vec<(Rule, Sums)> =
-        (0..numbers.len()).map(|_| (Rule::default(), Sums::new(span.bins()))).collect();
-    for ((_, recipe), number) in &numbers {
-        ruled[*number].0 = std::mem::take(&mut evidence[*number]).rule(*recipe);
-    }
-    for cycle in observed.cycles.iter()? {
-        let cycle = cycle?;
-        let family = of_lock.get(cycle.lock as usize).and_then(|family| ruled.get_mut(*family));
-        if let Some((rule, sums)) = family {
-            sums.add(cycle, rule, &span);
+        let family = of_lock.get(cycle.lock as usize).and_then(|family| sums.get_mut(*family));
+        if let Some(family) = family {
+            family.add(&cycle, &span);
         }
     }
     let context = Context { observed, span: &span, asked, names: Names::of(asked.is_anonymous) };
@@ -307,12 +322,11 @@ pub fn summarise(observed: &Observed, asked: Asked) -> io::Result<Summarised> {
     }
     let mut keyed: Vec<(usize, Family, FamilyValues)> = Vec::new();
     for ((name, recipe), number) in numbers {
-        let (rule, mut sums) = std::mem::take(&mut ruled[number]);
-        let at_grant = rule.is_conclusive().then_some(sums.at_grant);
-        let family = context.family(&names[name], recipe, &nodes[number], &mut sums, at_grant);
+        let mut sums = std::mem::take(&mut sums[number]);
+        let family = context.family(&names[name], recipe, &nodes[number], &mut sums);
         let contenders = sums.contenders();
-        let Sums { holds, since, writes, .. } = sums;
-        let values = FamilyValues { holds, since, contenders, rule, writes };
+        let Sums { holds, since, has_tries, are_late, writes, .. } = sums;
+        let values = FamilyValues { holds, since, contenders, has_tries, are_late, writes };
         keyed.push((number, family, values));
     }
     keyed.sort_by(|(_, one, _), (_, other, _)| {
@@ -342,22 +356,18 @@ struct Context<'a> {
 }
 
 impl Context<'_> {
-    fn family(
-        &self,
-        name: &str,
-        recipe: Recipe,
-        nodes: &Nodes<'_>,
-        sums: &mut Sums,
-        at_grant: Option<u64>,
-    ) -> Family {
+    fn family(&self, name: &str, recipe: Recipe, nodes: &Nodes<'_>, sums: &mut Sums) -> Family {
+        sums.settle_late(recipe);
+        let at_grant = sums.take_given_up_at_grant();
         let timeout_us = sums.timeout_us();
         let locks = &nodes.locks;
         let handoff = self.handoff(sums);
         let keys = self.keys(sums);
         let (first_ms, last_ms) = sums.active_ms.unwrap_or((self.span.first_ms, self.span.first_ms));
         let lasts_ms = (last_ms - first_ms).max(ACTIVE_LEAST_MS);
-        let acquisitions = sums.granted;
+        let acquisitions = sums.granted - at_grant.unwrap_or(0);
         let mut endings = std::mem::take(&mut sums.endings);
+        endings.released -= at_grant.unwrap_or(0);
         endings.gave_up_at_grant = at_grant;
         let mut counts: Vec<u64> = sums.keys.values().copied().collect();
         counts.sort_unstable_by(|one, other| other.cmp(one));
@@ -514,6 +524,13 @@ impl Context<'_> {
 
 fn session_name(session: i64) -> String {
     if session == UNKNOWN_SESSION { "unknown".to_owned() } else { format!("{session:#x}") }
+}
+
+/// Caps a number of requests, keeping its parity. Threads that share a session may send any number of
+/// requests between a create and its delete.
+fn limited(requests: u32) -> u32 {
+    const LIMIT: u32 = 1_000;
+    if requests < LIMIT { requests } else { LIMIT + requests % 2 }
 }
 
 /// Returns whether these times from a release to the next request contain no pause. Pauses vary, so some are
