@@ -30,7 +30,7 @@ pub struct WorkerPart {
 /// The workers of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Workers {
-    /// Name of the common run.
+    /// ID of the run that the workers share.
     pub run_id: String,
     /// Number of workers.
     pub of: usize,

@@ -72,7 +72,7 @@ pub(crate) fn floor_grid(rows: impl IntoIterator<Item = Row>) -> Table {
          without any lock; uncontended acquire: the create of an ephemeral sequential node, then a \
          getChildren that returns only its name",
     );
-    times(named, |(_, timing): &Row| *timing).table("Lower bounds for any lock here", 1, rows)
+    times(named, |(_, timing): &Row| *timing).table("Lower bounds for any lock on this ensemble", 1, rows)
 }
 
 fn pairs(calibration: &Calibration) -> Table {

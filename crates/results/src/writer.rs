@@ -108,7 +108,7 @@ impl RunWriter {
                 "merge the workers' parts again"
             };
             return Err(Error::usage(format!(
-                "{dir} is a run by workers, which cannot be resumed; {remedy}"
+                "{dir} was run by several workers and cannot be resumed; {remedy}"
             )));
         }
         let mut folders = [layout::TRIALS, layout::CHARTS, layout::SERVER_LOGS]

@@ -81,7 +81,7 @@ impl<'c> Document<'c> {
                 keys::<Client>(
                     Section::Client,
                     item,
-                    "a kind of clients",
+                    "a kind of client",
                     "write { share = 0.2, hold = \"1s\" }",
                     sink,
                 )
@@ -152,7 +152,7 @@ impl<'c> Document<'c> {
         self.said.warm_up_at_most.map_or(usual, |most| most.0)
     }
 
-    /// Builds a kind of clients, with missing keys taken from the top of the file.
+    /// Builds a kind of client, with missing keys taken from the top of the file.
     fn client(&self, kind: &Client) -> Option<ClientKind> {
         let top = &self.said;
         Some(ClientKind {

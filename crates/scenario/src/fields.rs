@@ -30,7 +30,7 @@ pub const OPEN_KEYS: &[&str] = &["rate", "rate_each", "arrivals", "popularity", 
 pub enum Section {
     Top,
     Ensemble,
-    /// Under each `[[client]]`: a kind of clients.
+    /// Under each `[[client]]`: a kind of client.
     Client,
     /// Under each `[[fault]]`. Keys of a single kind are parameters on its card.
     Fault,

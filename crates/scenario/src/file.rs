@@ -264,7 +264,7 @@ pub(super) struct Ensemble {
     pub(super) connect: Option<Is<ConnectString>>,
 }
 
-/// A kind of clients; missing keys default to those at the top of the file.
+/// A kind of client; missing keys default to those at the top of the file.
 #[derive(Default, Deserialize, JsonSchema)]
 pub(super) struct Client {
     /// Weight of this kind relative to the others: 0.8 and 0.2, or 8 and 2. The weights divide the arrivals

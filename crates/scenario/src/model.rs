@@ -478,7 +478,7 @@ impl Settling {
         Self { progress: Duration::from_secs(10), orphans: Duration::from_secs(3) }.and_for(session_timeout)
     }
 
-    /// Extends the times for sessions that live `longer`.
+    /// Extends the times for sessions that live this much longer.
     pub fn and_for(self, longer: Duration) -> Self {
         Self { progress: self.progress + 3 * longer, orphans: self.orphans + 2 * longer }
     }

@@ -254,7 +254,7 @@ fn load(scenario: &Scenario) -> String {
     };
     let kinds = match scenario.clients.len() {
         0 => String::new(),
-        kinds => format!(", {}", counted(kinds, "kind of clients", "kinds of clients")),
+        kinds => format!(", {}", counted(kinds, "kind of client", "kinds of clients")),
     };
     let only_tries = scenario.acquire_timeout.is_some_and(|timeout| timeout.is_zero());
     let kinds = kinds + if only_tries { ", try-locks" } else { "" };

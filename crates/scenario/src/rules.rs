@@ -252,7 +252,7 @@ fn count(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let measured = file.measured()?;
     let most = arrivals.at_most(file.warm_up_at_most(), measured);
     if most > ARRIVALS_MAX as f64 {
-        let message = format!("there would be up to {most:.0} arrivals, more than {ARRIVALS_MAX}");
+        let message = format!("there would be up to {most:.0} arrivals; the maximum is {ARRIVALS_MAX}");
         sink.error(value, message, "use a lower rate or a shorter `duration`");
     } else if arrivals.mean_rate(measured) <= 0.0 && file.replay().is_none() {
         let message = format!("at these rates, nothing arrives within {}", written(measured));
@@ -404,7 +404,7 @@ fn trials(file: &Document<'_>, sink: &Sink<'_>) -> Option<()> {
     let repetitions = usize::try_from(most).unwrap_or(usize::MAX);
     let combinations = file.strategies.len().saturating_mul(said.contenders.as_ref()?.len());
     let trials = combinations.saturating_mul(repetitions);
-    let message = format!("the plan has {trials} trials, more than {TRIALS_MAX}");
+    let message = format!("the plan has {trials} trials; the maximum is {TRIALS_MAX}");
     let help = "list fewer contender counts or strategies, or use fewer `repetitions`";
     (trials > TRIALS_MAX).then(|| sink.error(value, message, help))
 }

@@ -4,7 +4,7 @@
 //! delay contenders. It renders the text at most a few times a second. Connections are limited in number and
 //! duration. Above the limit, a new connection displaces the oldest one, so idle clients do not block others.
 
-#![expect(clippy::disallowed_methods, reason = "the age of a text affects no measurement")]
+#![expect(clippy::disallowed_methods, reason = "the age of the rendered text does not affect measurements")]
 
 use std::collections::VecDeque;
 use std::convert::Infallible;

@@ -415,7 +415,7 @@ impl Needs {
         Self(scenario.faults.iter().filter_map(|choice| need(&choice.kind)).collect())
     }
 
-    /// Returns the need for servers that can be cut off from each other.
+    /// Requires servers that can be cut off from each other.
     pub fn separable_servers() -> Self {
         Self([Capability::Links].into())
     }

@@ -137,7 +137,7 @@ pub enum Scale {
     /// Ratio of the values.
     #[default]
     Values,
-    /// 1 + the difference of the lost shares: 1.05 means five more losses in a hundred requests.
+    /// 1 plus the difference between the shares of lost requests: 1.05 means five more losses per hundred requests.
     SharesLost,
 }
 
